@@ -1,0 +1,1 @@
+"""graphfuse: tensor graphs to fused block kernels."""

@@ -1,0 +1,265 @@
+"""The block dialect: one program instance's work on tiles in registers.
+
+A block function's parameters are pointers to the tensors it reads and writes, then one i64 per symbol, named
+as the symbol. Its attribute `grid` is the number of programs. Offsets and strides count elements. Control
+flow (`for`, `if`) is structured and lives in `control.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from graphfuse.dialects.elementwise import declare
+from graphfuse.errors import VerifyError
+from graphfuse.ir.core import Trait, opdef
+from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile, Type
+from graphfuse.symbolic import Dim
+
+
+def elem_of(t: Type) -> Scalar:
+    """The element of a scalar or tile type."""
+    if isinstance(t, Scalar):
+        return t
+    if isinstance(t, Tile):
+        return t.elem
+    raise VerifyError(f"operand must be a scalar or a tile, got {t}")
+
+
+def with_elem(t: Type, elem: Scalar) -> Type:
+    """The type of the same shape with another element."""
+    return Tile(t.shape, elem) if isinstance(t, Tile) else elem
+
+
+def _tile(t: Type) -> Tile:
+    if not isinstance(t, Tile):
+        raise VerifyError(f"operand must be a tile, got {t}")
+    return t
+
+
+def _pointer(t: Type) -> Ptr:
+    if not isinstance(t, Ptr):
+        raise VerifyError(f"operand 0 must be a pointer, got {t}")
+    return t
+
+
+ELEMENTWISE = declare("block", elem_of, with_elem)
+"""Every shared elementwise function on scalars and tiles, by bare name."""
+
+add, sub, mul, div = (ELEMENTWISE[n] for n in ("add", "sub", "mul", "div"))
+max_, min_, and_, or_ = (ELEMENTWISE[n] for n in ("max", "min", "and", "or"))
+lt, le, ge, eq = (ELEMENTWISE[n] for n in ("lt", "le", "ge", "eq"))
+
+
+@opdef("block.fma", Trait.PURE, Trait.ELEMENTWISE)
+def fma(a: Type, b: Type, c: Type) -> Type:
+    """a * b + c with one rounding."""
+    if not a == b == c or not elem_of(a).is_float:
+        raise VerifyError(f"operands must be equal float types, got {a}, {b} and {c}")
+    return a
+
+
+@opdef("block.select", Trait.PURE, Trait.ELEMENTWISE)
+def select(condition: Type, a: Type, b: Type) -> Type:
+    """Elementwise `condition ? a : b`."""
+    if a != b or condition != with_elem(a, BOOL):
+        raise VerifyError(f"operand types do not fit: {condition}, {a} and {b}")
+    return a
+
+
+@opdef("block.cast", Trait.PURE, Trait.ELEMENTWISE)
+def cast(x: Type, *, to: Scalar, saturate: bool = False) -> Type:
+    """Convert elements, as `graph.cast`."""
+    return with_elem(x, to)
+
+
+@opdef("block.bitcast", Trait.PURE, Trait.ELEMENTWISE)
+def bitcast(x: Type, *, to: Scalar) -> Type:
+    """Reinterpret the bits of each element as another scalar of the same width."""
+    if elem_of(x).bits != to.bits:
+        raise VerifyError(f"widths differ: {x} and {to}")
+    return with_elem(x, to)
+
+
+# sources
+
+
+@opdef("block.const", Trait.PURE)
+def const(*, value: bool | float, elem: Scalar, shape: tuple[int, ...] | None = None) -> Type:
+    """A literal: a scalar, or a tile of it when `shape` is given."""
+    return elem if shape is None else Tile(shape, elem)
+
+
+@opdef("block.program_id", Trait.PURE)
+def program_id() -> Type:
+    """Which program this is, in 0..grid."""
+    return I64
+
+
+@opdef("block.arange", Trait.PURE)
+def arange(*, start: int, end: int, elem: Scalar = I64) -> Type:
+    """The integers start, start + 1, ... end - 1."""
+    if end <= start:
+        raise VerifyError(f"end must exceed start, got start = {start}, end = {end}")
+    return Tile((end - start,), elem)
+
+
+@opdef("block.index", Trait.PURE)
+def index(*operands: Type, expr: Dim, names: tuple[str, ...] = ()) -> Type:
+    """Integer index arithmetic: `expr` with `names` bound to the operands, other symbols to the kernel's own.
+
+    Operands are i64 scalars or tiles of one shape (tiles make the result a tile).
+    """
+    if len(names) != len(operands):
+        raise VerifyError(f"{len(names)} names for {len(operands)} operands")
+    shapes = {t.shape for t in operands if isinstance(t, Tile)}
+    if len(shapes) > 1 or any(elem_of(t) != I64 for t in operands):
+        raise VerifyError("operands must be i64 scalars or tiles of one shape")
+    return Tile(shapes.pop(), I64) if shapes else I64
+
+
+# shape
+
+
+@opdef("block.splat", Trait.PURE)
+def splat(x: Type, *, shape: tuple[int, ...]) -> Type:
+    """Fill a tile with one scalar."""
+    if not isinstance(x, Scalar):
+        raise VerifyError(f"operand must be a scalar, got {x}")
+    return Tile(shape, x)
+
+
+@opdef("block.broadcast", Trait.PURE)
+def broadcast(x: Type, *, shape: tuple[int, ...]) -> Type:
+    """Repeat along dims of size 1; the rank stays."""
+    t = _tile(x)
+    if len(shape) != len(t.shape) or any(d not in (1, want) for d, want in zip(t.shape, shape, strict=True)):
+        raise VerifyError(f"cannot broadcast {t} to {shape}")
+    return Tile(shape, t.elem)
+
+
+@opdef("block.reshape", Trait.PURE)
+def reshape(x: Type, *, shape: tuple[int, ...]) -> Type:
+    """The same elements in row-major order under another shape."""
+    t = _tile(x)
+    if t.elements != math.prod(shape):
+        raise VerifyError(f"{t} has {t.elements} elements, the new shape {math.prod(shape)}")
+    return Tile(shape, t.elem)
+
+
+@opdef("block.trans", Trait.PURE)
+def trans(x: Type, *, perm: tuple[int, ...]) -> Type:
+    """Result dim i is operand dim `perm[i]`."""
+    t = _tile(x)
+    if sorted(perm) != list(range(len(t.shape))):
+        raise VerifyError(f"perm must be a permutation of 0..{len(t.shape) - 1}, got {perm}")
+    return Tile(tuple(t.shape[p] for p in perm), t.elem)
+
+
+# memory
+
+
+@opdef("block.alloc")
+def alloc(*, elem: Scalar, count: Dim) -> Type:
+    """Program-local memory for `count` elements, 64-byte aligned, uninitialised."""
+    return Ptr(elem)
+
+
+@opdef("block.offset", Trait.PURE)
+def offset(pointer: Type, by: Type) -> Type:
+    """The pointer `by` elements further."""
+    if by != I64:
+        raise VerifyError(f"operand 1 must be i64, got {by}")
+    return _pointer(pointer)
+
+
+def _view(shape: tuple[int, ...], strides: tuple[Dim, ...], limited: tuple[int, ...], limits: tuple[Type, ...]) -> None:
+    if len(strides) != len(shape):
+        raise VerifyError(f"{len(strides)} strides for a tile of rank {len(shape)}")
+    if len(limits) != len(limited) or any(t != I64 for t in limits):
+        raise VerifyError(f"expected one i64 limit for each of the limited dims {limited}")
+    if any(not 0 <= d < len(shape) for d in limited):
+        raise VerifyError(f"limited dims must be in 0..{len(shape) - 1}, got {limited}")
+
+
+@opdef("block.load_view")
+def load_view(
+    pointer: Type,
+    base: Type,
+    *limits: Type,
+    shape: tuple[int, ...],
+    strides: tuple[Dim, ...],
+    limited: tuple[int, ...] = (),
+    other: bool | float = 0,
+) -> Type:
+    """A strided tile: element [i, j, ..] is `pointer[base + i*strides[0] + j*strides[1] + ..]`.
+
+    For each dim in `limited` (in order) an i64 limit operand: elements at or past it are `other`, and not read.
+    """
+    if base != I64:
+        raise VerifyError(f"operand 1 must be i64, got {base}")
+    _view(shape, strides, limited, limits)
+    return Tile(shape, _pointer(pointer).elem)
+
+
+@opdef("block.store_view")
+def store_view(
+    pointer: Type, base: Type, value: Type, *limits: Type, strides: tuple[Dim, ...], limited: tuple[int, ...] = ()
+) -> tuple[Type, ...]:
+    """Write a strided tile, as `load_view` reads one; elements at or past a limit are not written."""
+    if base != I64:
+        raise VerifyError(f"operand 1 must be i64, got {base}")
+    t = _tile(value)
+    _view(t.shape, strides, limited, limits)
+    if t.elem != _pointer(pointer).elem:
+        raise VerifyError(f"cannot store {t} through {pointer}")
+    return ()
+
+
+@opdef("block.load")
+def load(pointer: Type, offsets: Type, mask: Type | None = None, *, other: bool | float = 0) -> Type:
+    """Gather `pointer[offsets]`; where the mask is false nothing is read and the element is `other`."""
+    return with_elem(offsets, _pointer(pointer).elem) if _mask_fits(offsets, mask) else offsets
+
+
+@opdef("block.store")
+def store(pointer: Type, offsets: Type, value: Type, mask: Type | None = None) -> tuple[Type, ...]:
+    """Scatter `pointer[offsets] = value` where the mask is true; of equal offsets the last one wins."""
+    _mask_fits(offsets, mask)
+    if value != with_elem(offsets, _pointer(pointer).elem):
+        raise VerifyError(f"cannot store {value} through {pointer} at {offsets}")
+    return ()
+
+
+def _mask_fits(offsets: Type, mask: Type | None) -> bool:
+    if elem_of(offsets) != I64:
+        raise VerifyError(f"offsets must be i64, got {offsets}")
+    if mask is not None and mask != with_elem(offsets, BOOL):
+        raise VerifyError(f"mask must be {with_elem(offsets, BOOL)}, got {mask}")
+    return True
+
+
+# combining
+
+
+@opdef("block.dot", Trait.PURE)
+def dot(a: Type, b: Type, acc: Type) -> Type:
+    """acc + a @ b for a [M, K], b [K, N], acc [M, N]; products and sums in acc's element."""
+    ta, tb, tc = _tile(a), _tile(b), _tile(acc)
+    if len(ta.shape) != 2 or len(tb.shape) != 2 or tc.shape != (ta.shape[0], tb.shape[1]) or ta.shape[1] != tb.shape[0]:
+        raise VerifyError(f"shapes do not fit: {ta}, {tb} and {tc}")
+    return tc
+
+
+REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
+
+
+@opdef("block.reduce", Trait.PURE)
+def reduce(x: Type, *, axis: int, kind: str) -> Type:
+    """Combine along `axis`, which disappears (a rank-1 tile gives a scalar)."""
+    t = _tile(x)
+    if kind not in REDUCE_KINDS:
+        raise VerifyError(f"kind must be one of {', '.join(REDUCE_KINDS)}, got {kind}")
+    if not 0 <= axis < len(t.shape):
+        raise VerifyError(f"axis must be in 0..{len(t.shape) - 1}, got {axis}")
+    shape = t.shape[:axis] + t.shape[axis + 1 :]
+    return Tile(shape, t.elem) if shape else t.elem

@@ -1,0 +1,55 @@
+"""Terminators and structured control flow: no prefix in text, used by both dialects."""
+
+from __future__ import annotations
+
+from graphfuse.errors import VerifyError
+from graphfuse.ir.core import Block, Trait, opdef
+from graphfuse.ir.types import BOOL, I64, Type
+
+
+@opdef("yield", Trait.TERMINATOR)
+def yield_(*values: Type) -> tuple[Type, ...]:
+    """Hand values out of a body."""
+    return ()
+
+
+@opdef("return", Trait.TERMINATOR)
+def return_(*values: Type) -> tuple[Type, ...]:
+    """End the function."""
+    return ()
+
+
+@opdef("for")
+def for_(lower: Type, upper: Type, *carried: Type, step: int = 1, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
+    """Run the body for i = lower, lower + step, ... below upper, carrying values; results are the last yielded."""
+    if not lower == upper == I64:
+        raise VerifyError(f"bounds must be i64, got {lower} and {upper}")
+    if step < 1:
+        raise VerifyError(f"step must be positive, got {step}")
+    if len(bodies) != 1:
+        raise VerifyError(f"expected one body, got {len(bodies)}")
+    if bodies[0].params.types != (I64, *carried):
+        raise VerifyError(f"the body must take {_list((I64, *carried))}, it takes {_list(bodies[0].params.types)}")
+    yielded = tuple(v.type for v in bodies[0].terminator.operands)
+    if yielded != carried:
+        raise VerifyError(f"carried types change: {_list(carried)} to {_list(yielded)}")
+    return carried
+
+
+@opdef("if")
+def if_(condition: Type, *, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
+    """Run the first body if the condition holds, else the second (which may be left out when nothing is yielded)."""
+    if condition != BOOL:
+        raise VerifyError(f"condition must be bool, got {condition}")
+    if len(bodies) not in (1, 2) or any(b.params.types for b in bodies):
+        raise VerifyError("expected one or two bodies without parameters")
+    yielded = [tuple(v.type for v in b.terminator.operands) for b in bodies]
+    if len(bodies) == 1:
+        yielded.append(())
+    if yielded[0] != yielded[1]:
+        raise VerifyError(f"branches yield different types: {_list(yielded[0])} and {_list(yielded[1])}")
+    return yielded[0]
+
+
+def _list(types: tuple[Type, ...]) -> str:
+    return f"({', '.join(map(str, types))})"

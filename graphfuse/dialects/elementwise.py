@@ -1,0 +1,145 @@
+"""Scalar functions both dialects share: `graph.exp` maps over a tensor what `block.exp` maps over a tile.
+
+The table is the one place that says which elementwise functions exist and which elements they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from graphfuse.errors import VerifyError
+from graphfuse.ir.core import OpDef, Trait, opdef
+from graphfuse.ir.types import BOOL, Scalar, Type
+
+Takes = Literal["float", "integer", "number", "bool", "logical", "any"]
+"""`number` is float or integer; `logical` is bool or integer (bitwise)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An elementwise function: arity, accepted elements, whether it yields bool, its meaning."""
+
+    name: str
+    arity: int
+    takes: Takes
+    doc: str
+    commutative: bool = False
+    to_bool: bool = False
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function("add", 2, "number", "a + b; integers wrap.", commutative=True),
+    Function("sub", 2, "number", "a - b; integers wrap."),
+    Function("mul", 2, "number", "a * b; integers wrap.", commutative=True),
+    Function("div", 2, "float", "a / b, correctly rounded."),
+    Function("floordiv", 2, "number", "floor(a / b); x / 0 is 0 for integers."),
+    Function("truncdiv", 2, "integer", "a / b rounded toward zero (C); x / 0 is 0."),
+    Function("floormod", 2, "number", "a - floor(a / b) * b: the divisor's sign (Python); x mod 0 is 0 for integers."),
+    Function("truncmod", 2, "number", "the remainder with the dividend's sign (C's % and fmod); x mod 0 is 0 for integers."),
+    Function("pow", 2, "number", "a to the power b, as C99 pow; integer powers wrap, negative exponents truncate."),
+    Function("max", 2, "number", "the larger; NaN if either is NaN.", commutative=True),
+    Function("min", 2, "number", "the smaller; NaN if either is NaN.", commutative=True),
+    Function("atan2", 2, "float", "the angle of the point (b, a), as C99 atan2."),
+    Function("and", 2, "logical", "bitwise or logical and.", commutative=True),
+    Function("or", 2, "logical", "bitwise or logical or.", commutative=True),
+    Function("xor", 2, "logical", "bitwise or logical exclusive or.", commutative=True),
+    Function("shl", 2, "integer", "a << b; shifts of the width or more give 0."),
+    Function("shr", 2, "integer", "a >> b, arithmetic when signed; shifts of the width or more give the sign fill."),
+    Function("eq", 2, "any", "a == b.", commutative=True, to_bool=True),
+    Function("ne", 2, "any", "a != b (true for NaN).", commutative=True, to_bool=True),
+    Function("lt", 2, "number", "a < b.", to_bool=True),
+    Function("le", 2, "number", "a <= b.", to_bool=True),
+    Function("gt", 2, "number", "a > b.", to_bool=True),
+    Function("ge", 2, "number", "a >= b.", to_bool=True),
+    Function("neg", 1, "number", "-a; integers wrap."),
+    Function("abs", 1, "number", "|a|; integers wrap."),
+    Function("sign", 1, "number", "-1, 0 or 1; NaN stays NaN."),
+    Function("not", 1, "logical", "bitwise or logical not."),
+    Function("exp", 1, "float", "e to the power a."),
+    Function("exp2", 1, "float", "2 to the power a."),
+    Function("expm1", 1, "float", "exp(a) - 1, accurate near 0."),
+    Function("log", 1, "float", "natural logarithm."),
+    Function("log2", 1, "float", "base-2 logarithm."),
+    Function("log1p", 1, "float", "log(1 + a), accurate near 0."),
+    Function("sqrt", 1, "float", "square root, correctly rounded."),
+    Function("tanh", 1, "float", "hyperbolic tangent."),
+    Function("erf", 1, "float", "error function."),
+    Function("sigmoid", 1, "float", "1 / (1 + exp(-a))."),
+    Function("sin", 1, "float", "sine."),
+    Function("cos", 1, "float", "cosine."),
+    Function("tan", 1, "float", "tangent."),
+    Function("asin", 1, "float", "arc sine."),
+    Function("acos", 1, "float", "arc cosine."),
+    Function("atan", 1, "float", "arc tangent."),
+    Function("sinh", 1, "float", "hyperbolic sine."),
+    Function("cosh", 1, "float", "hyperbolic cosine."),
+    Function("asinh", 1, "float", "inverse hyperbolic sine."),
+    Function("acosh", 1, "float", "inverse hyperbolic cosine."),
+    Function("atanh", 1, "float", "inverse hyperbolic tangent."),
+    Function("floor", 1, "float", "round down."),
+    Function("ceil", 1, "float", "round up."),
+    Function("trunc", 1, "float", "round toward zero."),
+    Function("round", 1, "float", "round half to even."),
+    Function("isnan", 1, "float", "whether a is NaN.", to_bool=True),
+    Function("isinf", 1, "float", "whether a is an infinity.", to_bool=True),
+)  # fmt: skip
+
+
+def accepts(takes: Takes, elem: Scalar) -> bool:
+    """Whether an elementwise function over `takes` is defined on `elem`."""
+    match takes:
+        case "float":
+            return elem.is_float
+        case "integer":
+            return elem.is_integer
+        case "number":
+            return elem.name != "bool"
+        case "bool":
+            return elem == BOOL
+        case "logical":
+            return not elem.is_float
+        case "any":
+            return True
+
+
+def declare(
+    prefix: str, elem_of: Callable[[Type], Scalar], with_elem: Callable[[Type, Scalar], Type]
+) -> dict[str, OpDef]:
+    """Declare `<prefix>.<name>` for every function of the table.
+
+    `elem_of` gives an operand's element or raises; `with_elem` gives the type of the same shape with another one.
+    """
+
+    def check(fn: Function, types: tuple[Type, ...]) -> Type:
+        for t in types[1:]:
+            if t != types[0]:
+                raise VerifyError(f"operand types differ: {' and '.join(map(str, types))}")
+        elem = elem_of(types[0])
+        if not accepts(fn.takes, elem):
+            raise VerifyError(f"operand must have a {fn.takes} element, got {types[0]}")
+        return with_elem(types[0], BOOL) if fn.to_bool else types[0]
+
+    out: dict[str, OpDef] = {}
+    for fn in FUNCTIONS:
+        traits = [Trait.PURE, Trait.ELEMENTWISE]
+        traits += [Trait.COMMUTATIVE] if fn.commutative else []
+        out[fn.name] = opdef(f"{prefix}.{fn.name}", *traits)(_type_rule(fn, check))
+    return out
+
+
+def _type_rule(fn: Function, check: Callable[[Function, tuple[Type, ...]], Type]) -> Callable[..., Type]:
+    if fn.arity == 1:
+
+        def unary(a: Type) -> Type:
+            return check(fn, (a,))
+
+        unary.__doc__ = fn.doc
+        return unary
+
+    def binary(a: Type, b: Type) -> Type:
+        return check(fn, (a, b))
+
+    binary.__doc__ = fn.doc
+    return binary

@@ -1,0 +1,475 @@
+"""The graph dialect: whole tensors, dense and row-major, in a small closed set both frontends decompose into.
+
+softmax, layer norm, attention and gelu are compositions: fusion recognises structure, not names. Operands
+never broadcast implicitly. Shapes may be symbolic (`graphfuse.symbolic`).
+"""
+
+from __future__ import annotations
+
+from graphfuse.dialects.elementwise import declare
+from graphfuse.errors import VerifyError
+from graphfuse.ir.core import Block, Trait, opdef
+from graphfuse.ir.dense import Dense
+from graphfuse.ir.types import BOOL, I64, Scalar, Tensor, Type
+from graphfuse.symbolic import Dim, Expr, floordiv, product
+
+MOVES = (Trait.PURE, Trait.MOVEMENT)
+
+
+def _tensor(t: Type, what: str = "operand") -> Tensor:
+    if not isinstance(t, Tensor):
+        raise VerifyError(f"{what} must be a tensor, got {t}")
+    return t
+
+
+def _axis(axis: int, rank: int) -> int:
+    if not 0 <= axis < rank:
+        raise VerifyError(f"axis must be in 0..{rank - 1}, got {axis}")
+    return axis
+
+
+def _differ(a: Dim, b: Dim) -> bool:
+    """Whether two dims are provably unequal."""
+    difference = a - b
+    return isinstance(difference, int) and difference != 0
+
+
+def _per_dim(name: str, values: tuple[object, ...], count: int) -> None:
+    if len(values) != count:
+        raise VerifyError(f"{name} must have {count} entries, got {len(values)}")
+
+
+ELEMENTWISE = declare(
+    "graph", lambda t: _tensor(t).elem, lambda t, elem: Tensor(_tensor(t).shape, elem)
+)
+"""Every shared elementwise function on tensors, by bare name: `ELEMENTWISE["exp"]` is `graph.exp`."""
+
+add, sub, mul, div = (ELEMENTWISE[n] for n in ("add", "sub", "mul", "div"))
+floordiv_, truncdiv, floormod, truncmod = (
+    ELEMENTWISE[n] for n in ("floordiv", "truncdiv", "floormod", "truncmod")
+)
+pow_, max_, min_, atan2 = (ELEMENTWISE[n] for n in ("pow", "max", "min", "atan2"))
+and_, or_, xor, not_ = (ELEMENTWISE[n] for n in ("and", "or", "xor", "not"))
+eq, ne, lt, le, gt, ge = (ELEMENTWISE[n] for n in ("eq", "ne", "lt", "le", "gt", "ge"))
+neg, abs_, sign, exp, log, sqrt, tanh, erf, sigmoid = (
+    ELEMENTWISE[n] for n in ("neg", "abs", "sign", "exp", "log", "sqrt", "tanh", "erf", "sigmoid")
+)
+isnan, isinf = ELEMENTWISE["isnan"], ELEMENTWISE["isinf"]
+
+
+@opdef("graph.select", Trait.PURE, Trait.ELEMENTWISE)
+def select(condition: Type, a: Type, b: Type) -> Type:
+    """Elementwise `condition ? a : b`."""
+    c, ta, tb = _tensor(condition), _tensor(a), _tensor(b)
+    if c.elem != BOOL:
+        raise VerifyError(f"condition must have a bool element, got {c}")
+    if ta != tb or c.shape != ta.shape:
+        raise VerifyError(f"operand types differ: {c}, {ta} and {tb}")
+    return ta
+
+
+@opdef("graph.cast", Trait.PURE, Trait.ELEMENTWISE)
+def cast(x: Type, *, to: Scalar, saturate: bool = False) -> Type:
+    """Convert elements: float to integer truncates toward zero, anything to bool is `x != 0`.
+
+    `saturate` clamps to the range of a narrow target (float8, integers); otherwise integers wrap and
+    out-of-range floats follow the hardware's conversion to a wide integer.
+    """
+    return Tensor(_tensor(x).shape, to)
+
+
+@opdef("graph.bitcast", Trait.PURE, Trait.ELEMENTWISE)
+def bitcast(x: Type, *, to: Scalar) -> Type:
+    """Reinterpret the bits of each element as another scalar of the same width."""
+    t = _tensor(x)
+    if t.elem.bits != to.bits:
+        raise VerifyError(f"widths differ: {t.elem} and {to}")
+    return Tensor(t.shape, to)
+
+
+# sources
+
+
+@opdef("graph.constant", Trait.PURE)
+def constant(*, value: Dense) -> Type:
+    """A tensor known at compile time."""
+    return Tensor(value.shape, value.elem)
+
+
+@opdef("graph.full", *MOVES)
+def full(*, shape: tuple[Dim, ...], elem: Scalar, value: bool | float | Expr) -> Type:
+    """A tensor whose every element is `value`, a number or a dim."""
+    return Tensor(shape, elem)
+
+
+@opdef("graph.iota", Trait.PURE)
+def iota(*, shape: tuple[Dim, ...], elem: Scalar, axis: int) -> Type:
+    """Element [..., i, ...] is its index along `axis`."""
+    _axis(axis, len(shape))
+    return Tensor(shape, elem)
+
+
+# reductions
+
+
+REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
+
+
+@opdef("graph.reduce", Trait.PURE)
+def reduce(x: Type, *, axes: tuple[int, ...], kind: str, keepdims: bool = False) -> Type:
+    """Combine along `axes`. `max` and `min` propagate NaN; `any` and `all` take bool. An empty `max` is the least value."""
+    t = _tensor(x)
+    if kind not in REDUCE_KINDS:
+        raise VerifyError(f"kind must be one of {', '.join(REDUCE_KINDS)}, got {kind}")
+    for a in axes:
+        _axis(a, t.rank)
+    if len(set(axes)) != len(axes):
+        raise VerifyError(f"axes repeat: {axes}")
+    if keepdims:
+        return Tensor(tuple(1 if i in axes else d for i, d in enumerate(t.shape)), t.elem)
+    return Tensor(tuple(d for i, d in enumerate(t.shape) if i not in axes), t.elem)
+
+
+@opdef("graph.arg_reduce", Trait.PURE)
+def arg_reduce(x: Type, *, axis: int, kind: str, keepdims: bool = False, last: bool = False) -> Type:
+    """The i64 index of the `max` or `min` along `axis`: the first one, or the `last`. NaN counts as extreme."""
+    t = _tensor(x)
+    _axis(axis, t.rank)
+    if kind not in ("max", "min"):
+        raise VerifyError(f"kind must be max or min, got {kind}")
+    shape = tuple(1 if i == axis else d for i, d in enumerate(t.shape) if keepdims or i != axis)
+    return Tensor(shape, I64)
+
+
+@opdef("graph.cumulate", Trait.PURE)
+def cumulate(x: Type, *, axis: int, kind: str, exclusive: bool = False, reverse: bool = False) -> Type:
+    """Running `sum`, `prod`, `max` or `min` along `axis`; `exclusive` leaves out the element itself."""
+    t = _tensor(x)
+    _axis(axis, t.rank)
+    if kind not in ("sum", "prod", "max", "min"):
+        raise VerifyError(f"kind must be sum, prod, max or min, got {kind}")
+    return t
+
+
+@opdef("graph.reduce_window", Trait.PURE)
+def reduce_window(
+    x: Type,
+    *,
+    kind: str,
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Type:
+    """`sum` or `max` over a sliding window; one entry per dim of x (1 where the window does not move).
+
+    Positions in the padding (`low` before, `high` after) are ignored.
+    """
+    t = _tensor(x)
+    for name, values in (("window", window), ("strides", strides), ("low", low), ("high", high), ("dilation", dilation)):
+        _per_dim(name, values, t.rank)
+    if kind not in ("sum", "max", "min"):
+        raise VerifyError(f"kind must be sum, max or min, got {kind}")
+    return Tensor(
+        tuple(
+            window_size(d, k, s, lo, hi, dl)
+            for d, k, s, lo, hi, dl in zip(t.shape, window, strides, low, high, dilation, strict=True)
+        ),
+        t.elem,
+    )
+
+
+def window_size(size: Dim, window: int, stride: int, low: int, high: int, dilation: int) -> Dim:
+    """How many positions a window takes along one dim."""
+    return floordiv(size + low + high - (dilation * (window - 1) + 1), stride) + 1
+
+
+# contractions
+
+
+@opdef("graph.contract", Trait.PURE)
+def contract(a: Type, b: Type, *, spec: str, elem: Scalar | None = None) -> Type:
+    """The batched dot product in Einstein's notation: `bmk,bkn->bmn` sums over `k`.
+
+    Each letter is one dim; letters missing on the right are summed. Products and sums are made in `elem`
+    (default: the operands' element; f16 and bf16 accumulate in f32), which is the result's element.
+    """
+    ta, tb = _tensor(a, "operand 0"), _tensor(b, "operand 1")
+    lhs, rhs, out = parse_spec(spec)
+    if ta.elem != tb.elem and elem is None:
+        raise VerifyError(f"elements differ: {ta.elem} and {tb.elem}")
+    sizes: dict[str, Dim] = {}
+    for labels, t, which in ((lhs, ta, 0), (rhs, tb, 1)):
+        if len(labels) != t.rank or len(set(labels)) != len(labels):
+            raise VerifyError(f"operand {which}: labels {labels!r} do not fit {t}")
+        for label, d in zip(labels, t.shape, strict=True):
+            if _differ(sizes.setdefault(label, d), d):
+                raise VerifyError(f"dim {label!r} differs: {sizes[label]} and {d}")
+    if len(set(out)) != len(out) or not set(out) <= set(sizes):
+        raise VerifyError(f"output labels {out!r} must be distinct labels of the operands")
+    return Tensor(tuple(sizes[label] for label in out), elem or ta.elem)
+
+
+def parse_spec(spec: str) -> tuple[str, str, str]:
+    """`bmk,bkn->bmn` to its three label strings."""
+    operands, arrow, out = spec.partition("->")
+    lhs, comma, rhs = operands.partition(",")
+    if not arrow or not comma or not (lhs + rhs + out).isalpha() and lhs + rhs + out:
+        raise VerifyError(f"spec must look like 'bmk,bkn->bmn', got {spec!r}")
+    return lhs, rhs, out
+
+
+@opdef("graph.conv", Trait.PURE)
+def conv(
+    x: Type,
+    w: Type,
+    *,
+    strides: tuple[int, ...],
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    dilation: tuple[int, ...],
+    input_dilation: tuple[int, ...],
+    groups: int = 1,
+    layout: str = "nchw",
+) -> Type:
+    """Cross-correlation over any number of spatial dims.
+
+    `nchw`: x [N, C, S...], w [O, C/groups, K...]; `nhwc`: x [N, S..., C], w [K..., C/groups, O]. `low`/`high` pad with
+    zeros (negative crops); `input_dilation` spreads the input (a transposed convolution); result as x with O for C.
+    """
+    tx, tw = _tensor(x, "operand 0"), _tensor(w, "operand 1")
+    if layout not in ("nchw", "nhwc"):
+        raise VerifyError(f"layout must be nchw or nhwc, got {layout}")
+    spatial = tx.rank - 2
+    if spatial < 1 or tw.rank != tx.rank:
+        raise VerifyError(f"operands must have the same rank of at least 3, got {tx} and {tw}")
+    for name, values in (
+        ("strides", strides), ("low", low), ("high", high), ("dilation", dilation), ("input_dilation", input_dilation),
+    ):  # fmt: skip
+        _per_dim(name, values, spatial)
+    first = layout == "nchw"
+    channels, size = (tx.shape[1], tx.shape[2:]) if first else (tx.shape[-1], tx.shape[1:-1])
+    kernel, per_group, out = (
+        (tw.shape[2:], tw.shape[1], tw.shape[0]) if first else (tw.shape[:-2], tw.shape[-2], tw.shape[-1])
+    )
+    if _differ(channels, per_group * groups):
+        raise VerifyError(f"input has {channels} channels, the weight expects {per_group} x {groups} groups")
+    if isinstance(out, int) and out % groups:
+        raise VerifyError(f"{out} output channels do not divide into {groups} groups")
+    if tx.elem != tw.elem:
+        raise VerifyError(f"elements differ: {tx.elem} and {tw.elem}")
+    result: list[Dim] = []
+    for d, k, s, lo, hi, dl, up in zip(size, kernel, strides, low, high, dilation, input_dilation, strict=True):
+        if not isinstance(k, int):
+            raise VerifyError(f"the window must be static, got {k}")
+        result.append(window_size((d - 1) * up + 1, k, s, lo, hi, dl))
+    return Tensor((tx.shape[0], out, *result) if first else (tx.shape[0], *result, out), tx.elem)
+
+
+# movement
+
+
+@opdef("graph.reshape", *MOVES)
+def reshape(x: Type, *, shape: tuple[Dim, ...]) -> Type:
+    """The same elements in row-major order under another shape."""
+    t = _tensor(x)
+    if _differ(t.elements, product(shape)):
+        raise VerifyError(f"{t} has {t.elements} elements, the new shape {product(shape)}")
+    return Tensor(shape, t.elem)
+
+
+@opdef("graph.permute", *MOVES)
+def permute(x: Type, *, perm: tuple[int, ...]) -> Type:
+    """Result dim i is operand dim `perm[i]`."""
+    t = _tensor(x)
+    if sorted(perm) != list(range(t.rank)):
+        raise VerifyError(f"perm must be a permutation of 0..{t.rank - 1}, got {perm}")
+    return Tensor(tuple(t.shape[p] for p in perm), t.elem)
+
+
+@opdef("graph.broadcast", *MOVES)
+def broadcast(x: Type, *, shape: tuple[Dim, ...]) -> Type:
+    """Repeat along new leading dims and along dims of size 1 (numpy's rule, right-aligned)."""
+    t = _tensor(x)
+    if t.rank > len(shape):
+        raise VerifyError(f"cannot broadcast {t} to {len(shape)} dims")
+    for d, want in zip(t.shape, shape[len(shape) - t.rank :], strict=True):
+        if d != 1 and _differ(d, want):
+            raise VerifyError(f"cannot broadcast dim {d} to {want}")
+    return Tensor(shape, t.elem)
+
+
+@opdef("graph.slice", *MOVES)
+def slice_(x: Type, *, starts: tuple[Dim, ...], sizes: tuple[Dim, ...], steps: tuple[int, ...]) -> Type:
+    """Result index i reads operand index `starts + i * steps`; every dim has an entry, steps are positive."""
+    t = _tensor(x)
+    for name, values in (("starts", starts), ("sizes", sizes), ("steps", steps)):
+        _per_dim(name, values, t.rank)
+    for d, start, size, step in zip(t.shape, starts, sizes, steps, strict=True):
+        if step < 1:
+            raise VerifyError(f"steps must be positive, got {step}")
+        left = d - (start + (size - 1) * step + 1)
+        if isinstance(left, int) and left < 0 and size != 0:
+            raise VerifyError(f"slice of {size} from {start} by {step} leaves a dim of {d}")
+    return Tensor(sizes, t.elem)
+
+
+@opdef("graph.pad", *MOVES)
+def pad(
+    x: Type, *, low: tuple[Dim, ...], high: tuple[Dim, ...], value: bool | float = 0, mode: str = "constant"
+) -> Type:
+    """Grow each dim by `low` before and `high` after (not negative); mode constant, edge, reflect or wrap."""
+    t = _tensor(x)
+    _per_dim("low", low, t.rank)
+    _per_dim("high", high, t.rank)
+    if mode not in ("constant", "edge", "reflect", "wrap"):
+        raise VerifyError(f"mode must be constant, edge, reflect or wrap, got {mode}")
+    if any(isinstance(p, int) and p < 0 for p in (*low, *high)):
+        raise VerifyError(f"padding must not be negative, got {low} and {high}")
+    return Tensor(tuple(d + lo + hi for d, lo, hi in zip(t.shape, low, high, strict=True)), t.elem)
+
+
+@opdef("graph.concat", *MOVES)
+def concat(*xs: Type, axis: int) -> Type:
+    """Join along `axis`; other dims are equal."""
+    ts = [_tensor(x) for x in xs]
+    if not ts:
+        raise VerifyError("at least one operand is needed")
+    first = ts[0]
+    _axis(axis, first.rank)
+    total: Dim = 0
+    for t in ts:
+        if t.elem != first.elem or t.rank != first.rank:
+            raise VerifyError(f"operands differ: {first} and {t}")
+        for i, (p, q) in enumerate(zip(first.shape, t.shape, strict=True)):
+            if i != axis and _differ(p, q):
+                raise VerifyError(f"dim {i} differs: {p} and {q}")
+        total = total + t.shape[axis]
+    return Tensor(tuple(total if i == axis else d for i, d in enumerate(first.shape)), first.elem)
+
+
+@opdef("graph.flip", *MOVES)
+def flip(x: Type, *, axes: tuple[int, ...]) -> Type:
+    """Reverse the order along `axes`."""
+    t = _tensor(x)
+    for a in axes:
+        _axis(a, t.rank)
+    return t
+
+
+# data-dependent indexing; indices are i32 or i64 and count from the end when negative
+
+
+def _indices(t: Type) -> Tensor:
+    t = _tensor(t, "indices")
+    if t.elem.name not in ("i32", "i64"):
+        raise VerifyError(f"indices must be i32 or i64, got {t}")
+    return t
+
+
+@opdef("graph.take", Trait.PURE)
+def take(x: Type, indices: Type, *, axis: int) -> Type:
+    """Whole slices of x along `axis`: the axis is replaced by the dims of `indices`."""
+    t, i = _tensor(x), _indices(indices)
+    _axis(axis, t.rank)
+    return Tensor((*t.shape[:axis], *i.shape, *t.shape[axis + 1 :]), t.elem)
+
+
+@opdef("graph.take_along", Trait.PURE)
+def take_along(x: Type, indices: Type, *, axis: int) -> Type:
+    """Result [.., i, ..] = x[.., indices[.., i, ..], ..]: one index per element (same rank; other dims of indices <= x's)."""
+    t, i = _tensor(x), _indices(indices)
+    _axis(axis, t.rank)
+    if t.rank != i.rank:
+        raise VerifyError(f"ranks differ: {t} and {i}")
+    return Tensor(i.shape, t.elem)
+
+
+@opdef("graph.gather_nd", Trait.PURE)
+def gather_nd(x: Type, indices: Type, *, batch_dims: int = 0) -> Type:
+    """The last dim of `indices` is a (partial) index into x after `batch_dims` shared leading dims."""
+    t, i = _tensor(x), _indices(indices)
+    if i.rank < 1 or not isinstance(i.shape[-1], int):
+        raise VerifyError(f"the last dim of indices must be static, got {i}")
+    depth = i.shape[-1]
+    if batch_dims + depth > t.rank or batch_dims >= i.rank:
+        raise VerifyError(f"{depth} indices after {batch_dims} batch dims do not fit {t}")
+    return Tensor((*i.shape[:-1], *t.shape[batch_dims + depth :]), t.elem)
+
+
+SCATTER_KINDS = ("set", "add", "mul", "max", "min")
+
+
+def _scatter_kind(kind: str) -> None:
+    if kind not in SCATTER_KINDS:
+        raise VerifyError(f"kind must be one of {', '.join(SCATTER_KINDS)}, got {kind}")
+
+
+@opdef("graph.scatter_along", Trait.PURE)
+def scatter_along(x: Type, indices: Type, updates: Type, *, axis: int, kind: str = "set") -> Type:
+    """A copy of x where element `indices` along `axis` is set to, or combined with, the update; later updates win."""
+    t, i, u = _tensor(x), _indices(indices), _tensor(updates)
+    _axis(axis, t.rank)
+    _scatter_kind(kind)
+    if i.shape != u.shape or u.elem != t.elem:
+        raise VerifyError(f"indices {i} and updates {u} must have one shape, and updates x's element {t.elem}")
+    return t
+
+
+@opdef("graph.scatter_nd", Trait.PURE)
+def scatter_nd(x: Type, indices: Type, updates: Type, *, kind: str = "set") -> Type:
+    """A copy of x where the slices that `indices` names are set to, or combined with, `updates`."""
+    t, i, u = _tensor(x), _indices(indices), _tensor(updates)
+    _scatter_kind(kind)
+    if i.rank < 1 or not isinstance(i.shape[-1], int) or i.shape[-1] > t.rank:
+        raise VerifyError(f"the last dim of indices must be static and at most {t.rank}, got {i}")
+    want = Tensor((*i.shape[:-1], *t.shape[i.shape[-1] :]), t.elem)
+    if u != want:
+        raise VerifyError(f"updates must be {want}, got {u}")
+    return t
+
+
+@opdef("graph.topk", Trait.PURE)
+def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Type]:
+    """The k largest (or smallest) along `axis`, sorted, and their i64 indices; ties go to the lower index."""
+    t = _tensor(x)
+    _axis(axis, t.rank)
+    shape = tuple(k if i == axis else d for i, d in enumerate(t.shape))
+    return Tensor(shape, t.elem), Tensor(shape, I64)
+
+
+# structure
+
+
+@opdef("graph.region", Trait.PURE, Trait.ISOLATED)
+def region(*inputs: Type, kernel: str, kind: str, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
+    """The graph ops of one kernel: operands are read from memory, what the body yields is written to memory."""
+    _one_body(bodies, inputs)
+    return tuple(v.type for v in bodies[0].terminator.operands)
+
+
+@opdef("graph.loop", Trait.PURE)
+def loop(*carried: Type, count: Dim, symbol: str, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
+    """Run the body `count` times; inside, the dim `symbol` is 0, 1, ... count - 1.
+
+    The body receives the carried tensors and yields their next values, then tensors to stack: the results are
+    the last carried values, then each stacked tensor with a new leading dim of `count`.
+    """
+    _one_body(bodies, carried)
+    yielded = tuple(v.type for v in bodies[0].terminator.operands)
+    if yielded[: len(carried)] != carried:
+        raise VerifyError(f"carried types change: {_list(carried)} to {_list(yielded[: len(carried)])}")
+    stacked = (_tensor(t) for t in yielded[len(carried) :])
+    return (*carried, *(Tensor((count, *t.shape), t.elem) for t in stacked))
+
+
+def _one_body(bodies: tuple[Block, ...], inputs: tuple[Type, ...]) -> None:
+    if len(bodies) != 1:
+        raise VerifyError(f"expected one body, got {len(bodies)}")
+    if bodies[0].params.types != inputs:
+        raise VerifyError(f"operands are {_list(inputs)}, the body takes {_list(bodies[0].params.types)}")
+
+
+def _list(types: tuple[Type, ...]) -> str:
+    return f"({', '.join(map(str, types))})"

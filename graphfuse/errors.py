@@ -1,0 +1,78 @@
+"""Every error graphfuse raises on bad input; bugs in graphfuse itself are assertions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """Where something came from: `file:line:col` (counted from 1) or `file:/node/name`."""
+
+    file: str
+    line: int = 0
+    col: int = 0
+    node: str = ""
+
+    def __str__(self) -> str:
+        if self.node:
+            return f"{self.file}:{self.node}"
+        return f"{self.file}:{self.line}:{self.col}" if self.line else self.file
+
+
+class GraphfuseError(Exception):
+    """Bad input. `str(e)` is `where: error: message`; `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, loc: Loc | None = None) -> None:
+        super().__init__(f"{loc}: error: {message}" if loc else f"error: {message}")
+        self.message, self.loc = message, loc
+
+
+class UsageError(GraphfuseError):
+    """The command line or an API call is wrong (unknown option, contradictory arguments)."""
+
+    exit_code = 2
+
+
+class ParseError(GraphfuseError):
+    """The text is not IR, or the file is not a model."""
+
+    exit_code = 3
+
+
+class VerifyError(GraphfuseError):
+    """The program is well formed but breaks an invariant (types, scoping, cycles)."""
+
+    exit_code = 4
+
+
+class UnsupportedError(GraphfuseError):
+    """The model uses operators or features graphfuse does not compile."""
+
+    exit_code = 5
+
+
+class InputError(GraphfuseError):
+    """An input's name, dtype, rank or shape does not fit the model's signature."""
+
+    exit_code = 6
+
+
+class ArtifactError(GraphfuseError):
+    """An artifact is corrupted, truncated, from another version, or for another machine."""
+
+    exit_code = 7
+
+
+class TargetError(GraphfuseError):
+    """A target does not exist or cannot be compiled for."""
+
+    exit_code = 8
+
+
+class FileError(GraphfuseError):
+    """A file cannot be read or written."""
+
+    exit_code = 9

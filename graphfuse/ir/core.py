@@ -1,0 +1,270 @@
+"""Op declarations, ops, values, blocks, functions: immutable, compared by identity.
+
+A pass never mutates; it builds a new `Func` (see `rewrite.py`). So there are no use-lists to keep in
+step, no half-rewritten states to guard against, and "the IR before pass N" is simply a variable that
+somebody still holds. Why: docs/adr/0001-one-immutable-ssa-core.md.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from graphfuse.errors import Loc, VerifyError
+from graphfuse.ir.dense import Dense
+from graphfuse.ir.types import Scalar, Type
+from graphfuse.symbolic import Dim, Expr
+
+Attr: TypeAlias = "bool | int | float | str | Expr | Scalar | Dense | tuple[Attr, ...]"
+TypeRule = Callable[..., "Type | tuple[Type, ...]"]
+
+
+class Trait(enum.Enum):
+    """What a pass may assume about an op without knowing which op it is."""
+
+    PURE = enum.auto()
+    """No effect but its results: may be removed when unread, merged when equal."""
+    COMMUTATIVE = enum.auto()
+    TERMINATOR = enum.auto()
+    ELEMENTWISE = enum.auto()
+    """Element i of the result depends on element i of each operand, and on nothing else."""
+    MOVEMENT = enum.auto()
+    """Each element of the result is a copy of one element of an operand, or a fill value."""
+    ISOLATED = enum.auto()
+    """Its bodies see their own parameters only, nothing of the enclosing scope."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class OpDef:
+    """One kind of op. Call it to build an op; name it in a `case` to match one."""
+
+    name: str
+    infer: TypeRule
+    signature: inspect.Signature
+    traits: frozenset[Trait]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def doc(self) -> str:
+        """What the op means: the docstring of its type rule."""
+        return inspect.getdoc(self.infer) or ""
+
+    def __call__(
+        self,
+        *operands: Value | Op,
+        hint: str = "",
+        loc: Loc | None = None,
+        bodies: tuple[Block, ...] = (),
+        **attrs: Attr,
+    ) -> Op:
+        """Build an op, inferring its result types; an op as operand stands for its only result."""
+        values = tuple(v.result if isinstance(v, Op) else v for v in operands)
+        try:
+            types = self.result_types(values, attrs, bodies)
+        except VerifyError as e:
+            raise e if e.loc else type(e)(f"{self.name}: {e.message}", loc) from None
+        return Op(self, values, attrs, types, bodies, (hint,) * len(types) if hint else (), loc)
+
+    def result_types(
+        self, operands: tuple[Value, ...], attrs: Mapping[str, Attr], bodies: tuple[Block, ...] = ()
+    ) -> tuple[Type, ...]:
+        """Run the type rule: operand types positionally, attributes by keyword, bodies if it asks for them."""
+        extra = {"bodies": bodies} if "bodies" in self.signature.parameters else {}
+        try:
+            self.signature.bind(*operands, **attrs, **extra)
+        except TypeError as e:
+            raise VerifyError(str(e)) from None
+        types = self.infer(*(v.type for v in operands), **attrs, **extra)
+        return types if isinstance(types, tuple) else (types,)
+
+
+REGISTRY: dict[str, OpDef] = {}
+"""Every op of every imported dialect, by the name it has in text."""
+
+
+def opdef(name: str, *traits: Trait) -> Callable[[TypeRule], OpDef]:
+    """Declare an op. The decorated function is its type rule, and its docstring its documentation."""
+
+    def declare(infer: TypeRule) -> OpDef:
+        assert name not in REGISTRY, f"op {name!r} is declared twice"
+        REGISTRY[name] = OpDef(name, infer, inspect.signature(infer), frozenset(traits))
+        return REGISTRY[name]
+
+    return declare
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Params:
+    """What a block receives: function arguments, or a loop's induction and carried values."""
+
+    types: tuple[Type, ...]
+    hints: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return tuple(Value(self, i) for i in range(len(self.types)))
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Op:
+    """One operation. Its operands come from ops earlier in this block or in an enclosing one."""
+
+    kind: OpDef
+    operands: tuple[Value, ...] = ()
+    attrs: Mapping[str, Attr] = field(default_factory=dict[str, Attr])
+    types: tuple[Type, ...] = ()
+    bodies: tuple[Block, ...] = ()
+    hints: tuple[str, ...] = ()
+    loc: Loc | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} at {self.loc or 'no location'}>"
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        return tuple(Value(self, i) for i in range(len(self.types)))
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        assert len(self.types) == 1, f"{self.kind} has {len(self.types)} results"
+        return Value(self, 0)
+
+    @property
+    def body(self) -> Block:
+        """The only body."""
+        assert len(self.bodies) == 1, f"{self.kind} has {len(self.bodies)} bodies"
+        return self.bodies[0]
+
+    def has(self, trait: Trait) -> bool:
+        """Whether this kind of op declares `trait`."""
+        return trait in self.kind.traits
+
+
+class Value:
+    """Result `index` of `owner`. Equal means: the same result of the same op."""
+
+    __slots__ = ("index", "owner")
+
+    def __init__(self, owner: Op | Params, index: int = 0) -> None:
+        self.owner = owner
+        self.index = index
+
+    __match_args__ = ("owner", "index")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and self.owner is other.owner and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((id(self.owner), self.index))
+
+    def __repr__(self) -> str:
+        return f"<value {self.index} of {self.owner!r}: {self.type}>"
+
+    @property
+    def type(self) -> Type:
+        return self.owner.types[self.index]
+
+    @property
+    def hint(self) -> str:
+        return self.owner.hints[self.index] if self.owner.hints else ""
+
+    @property
+    def op(self) -> Op | None:
+        """The op that produces it, or None for a parameter."""
+        return self.owner if isinstance(self.owner, Op) else None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block:
+    """Straight-line code; the last op is a terminator."""
+
+    params: Params
+    ops: tuple[Op, ...]
+
+    @property
+    def terminator(self) -> Op:
+        return self.ops[-1]
+
+
+DimRanges = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Func:
+    """A named block. What it returns is what its terminator names; `dims` declares its symbols' ranges."""
+
+    name: str
+    body: Block
+    attrs: Mapping[str, Attr] = field(default_factory=dict[str, Attr])
+    dims: DimRanges = ()
+
+    def __repr__(self) -> str:
+        return f"<func @{self.name}>"
+
+    @property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """Symbol name to inclusive bounds."""
+        return {name: (lo, hi) for name, lo, hi in self.dims}
+
+    @property
+    def params(self) -> tuple[Value, ...]:
+        return self.body.params.values
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return self.body.terminator.operands
+
+    def walk(self) -> Iterator[Op]:
+        """Every op, outermost first, in textual order."""
+        yield from walk(self.body)
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Every op of a block and of the bodies inside it, outermost first."""
+    stack = list(reversed(block.ops))
+    while stack:
+        op = stack.pop()
+        yield op
+        for body in reversed(op.bodies):
+            stack.extend(reversed(body.ops))
+
+
+class Builder:
+    """Collects ops in order: `b(graph.add, x, y)` appends and returns the op's only result."""
+
+    def __init__(self, loc: Loc | None = None) -> None:
+        self.ops: list[Op] = []
+        self.loc = loc
+
+    def append(self, op: Op) -> Op:
+        """Place an op that was built elsewhere."""
+        self.ops.append(op)
+        return op
+
+    def op(
+        self, kind: OpDef, *operands: Value | Op, hint: str = "", bodies: tuple[Block, ...] = (), **attrs: Attr
+    ) -> Op:
+        """Build and place an op."""
+        return self.append(kind(*operands, hint=hint, loc=self.loc, bodies=bodies, **attrs))
+
+    def __call__(
+        self, kind: OpDef, *operands: Value | Op, hint: str = "", bodies: tuple[Block, ...] = (), **attrs: Attr
+    ) -> Value:
+        """Build and place an op with one result, and return that result."""
+        return self.op(kind, *operands, hint=hint, bodies=bodies, **attrs).result
+
+    def block(self, params: Params) -> Block:
+        """What was collected, as a block."""
+        return Block(params, tuple(self.ops))
+
+
+def dims_of(attr: Attr) -> tuple[Dim, ...]:
+    """An attribute that is a tuple of dims."""
+    assert isinstance(attr, tuple)
+    return attr  # type: ignore[return-value]  # the type rule checked its elements

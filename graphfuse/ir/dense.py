@@ -1,0 +1,97 @@
+"""Constants with data: an immutable numpy array that knows its scalar type and prints by value or by digest."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from graphfuse.ir.types import Scalar, scalar, shape_text
+
+_NUMPY: dict[str, Any] = {
+    "bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+    "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i2": ml_dtypes.int2, "u2": ml_dtypes.uint2,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "f8e8m0": ml_dtypes.float8_e8m0fnu, "f4e2m1": ml_dtypes.float4_e2m1fn,
+}  # fmt: skip
+_SCALAR = {np.dtype(v): scalar(k) for k, v in _NUMPY.items()}
+
+INLINE_ELEMENTS = 16
+"""Constants up to this size print their values; larger ones print a digest."""
+
+
+def numpy_dtype(elem: Scalar) -> np.dtype[Any]:
+    """The numpy (or ml_dtypes) dtype that stores `elem`."""
+    return np.dtype(_NUMPY[elem.name])
+
+
+def scalar_of(dtype: np.dtype[Any]) -> Scalar | None:
+    """The scalar type a numpy dtype stores, or None when there is none (strings, complex)."""
+    return _SCALAR.get(np.dtype(dtype))
+
+
+class Dense:
+    """An immutable n-d constant. Equal means: same type, shape and bytes (compared by digest)."""
+
+    __slots__ = ("_digest", "array")
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        assert scalar_of(array.dtype) is not None, f"no scalar type for {array.dtype}"
+        self.array = array
+        self._digest = ""
+
+    @property
+    def elem(self) -> Scalar:
+        return _SCALAR[self.array.dtype]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the bytes in row-major order; computed once, when first asked for."""
+        if not self._digest:
+            data = np.ascontiguousarray(self.array).reshape(-1).view(np.uint8)
+            self._digest = hashlib.sha256(memoryview(data)).hexdigest()
+        return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dense):
+            return NotImplemented
+        if self.array is other.array:
+            return True
+        if self.array.dtype != other.array.dtype or self.shape != other.shape:
+            return False
+        return self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash((self.array.dtype, self.shape))
+
+    def __str__(self) -> str:
+        head = f"{shape_text(self.shape)}{self.elem}"
+        if self.array.size > INLINE_ELEMENTS:
+            return f"dense<{head}, sha256:{self.digest}>"
+        values = " ".join(_number(v) for v in self.array.reshape(-1))
+        return f"dense<{head}, [{values}]>"
+
+    __repr__ = __str__
+
+
+def parse_values(text: str, shape: tuple[int, ...], elem: Scalar) -> Dense:
+    """Read the bracketed values of a small constant."""
+    words = text.split()
+    dtype = numpy_dtype(elem)
+    values = [w == "true" if elem.name == "bool" else float(w) if elem.is_float else int(w) for w in words]
+    return Dense(np.array(values).astype(dtype).reshape(shape))
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, np.bool_):
+        return str(bool(value)).lower()
+    return str(value)

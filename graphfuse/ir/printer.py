@@ -1,0 +1,99 @@
+"""IR to text. `parse(to_text(f))` is `f` up to identity, and `to_text` is a fixed point of the pair."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value
+from graphfuse.ir.dense import Dense
+from graphfuse.ir.types import Scalar
+from graphfuse.symbolic import Expr
+
+
+def to_text(func: Func, *, locations: bool = False) -> str:
+    """Print a function; with `locations`, each op ends in `loc "..."`."""
+    names = _Names()
+    params = names.declare(func.body.params)
+    dims = ", ".join(f"{name} in {lo}..{hi}" for name, lo, hi in func.dims)
+    head = f"func @{func.name}({params}){_attrs(func.attrs)}"
+    head += f" dims ({dims})" if dims else ""
+    return "\n".join([f"{head} {{", *_block(func.body, names, 1, locations), "}", ""])
+
+
+def module_text(funcs: Iterable[Func]) -> str:
+    """Print several functions, one after another."""
+    return "\n".join(to_text(f) for f in funcs)
+
+
+class _Names:
+    """Hands out unique %names, keeping a value's hint when it is free."""
+
+    def __init__(self) -> None:
+        self._of: dict[Value, str] = {}
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def __getitem__(self, value: Value) -> str:
+        return self._of[value]
+
+    def fresh(self, value: Value) -> str:
+        hint = value.hint
+        name = hint
+        if not hint or hint in self._taken:
+            for n in itertools.count(self._next.get(hint, 0)):
+                name = f"{hint}_{n}" if hint else f"v{n}"
+                if name not in self._taken:
+                    self._next[hint] = n + 1
+                    break
+        self._taken.add(name)
+        self._of[value] = f"%{name}"
+        return self._of[value]
+
+    def declare(self, params: Params) -> str:
+        return ", ".join(f"{self.fresh(v)}: {v.type}" for v in params.values)
+
+
+def _block(block: Block, names: _Names, depth: int, locations: bool) -> list[str]:
+    return [line for op in block.ops for line in _op(op, names, depth, locations)]
+
+
+def _op(op: Op, names: _Names, depth: int, locations: bool) -> list[str]:
+    pad = "  " * depth
+    head = f"{op.kind.name}({', '.join(names[v] for v in op.operands)}){_attrs(op.attrs)}"
+    inner: list[str] = []
+    for body in op.bodies:
+        head_do = f"{head} do" if not inner else f"{pad}}} do"
+        inner.append(f"{head_do} ({names.declare(body.params)}) {{")
+        inner += _block(body, names, depth + 1, locations)
+    results = ", ".join(names.fresh(v) for v in op.results)
+    tail = f" : {', '.join(map(str, op.types))}" if op.types else ""
+    tail += f' loc "{op.loc}"' if locations and op.loc else ""
+    prefix = f"{pad}{results} = " if results else pad
+    if not inner:
+        return [f"{prefix}{head}{tail}"]
+    inner[0] = prefix + inner[0]
+    return [*inner, f"{pad}}}{tail}"]
+
+
+def _attrs(attrs: Mapping[str, Attr]) -> str:
+    if not attrs:
+        return ""
+    return " {" + ", ".join(f"{k} = {literal(v)}" for k, v in sorted(attrs.items())) + "}"
+
+
+def literal(value: Attr) -> str:
+    """One attribute value as text."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        case tuple():
+            return f"[{', '.join(map(literal, value))}]"
+        case Expr():
+            return f"({value})"
+        case Scalar() | Dense():
+            return str(value)
+        case _:
+            return repr(value)

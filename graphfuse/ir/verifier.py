@@ -1,0 +1,42 @@
+"""Checks that hold between any two passes: scoping, terminators, and each op's type rule."""
+
+from __future__ import annotations
+
+from graphfuse.errors import VerifyError
+from graphfuse.ir.core import Block, Func, Op, Trait, Value
+
+
+def verify(func: Func) -> None:
+    """Raise a located `VerifyError` on the first broken invariant."""
+    _verify_block(func.body, set(), terminator="return")
+
+
+def _verify_block(block: Block, visible: set[Value], terminator: str) -> None:
+    scope = visible | set(block.params.values)
+    if not block.ops or block.ops[-1].kind.name != terminator:
+        raise VerifyError(f"block must end in {terminator!r}", block.ops[-1].loc if block.ops else None)
+    for i, op in enumerate(block.ops):
+        if op.has(Trait.TERMINATOR) and i != len(block.ops) - 1:
+            raise VerifyError(f"{op.kind}: terminator in mid-block", op.loc)
+        _verify_op(op, scope)
+        scope.update(op.results)
+
+
+def _verify_op(op: Op, scope: set[Value]) -> None:
+    for i, v in enumerate(op.operands):
+        if v not in scope:
+            raise VerifyError(f"{op.kind}: operand {i} does not dominate its use", op.loc)
+    inner = set[Value]() if op.has(Trait.ISOLATED) else scope
+    for body in op.bodies:
+        _verify_block(body, inner, terminator="yield")
+    try:
+        want = op.kind.result_types(op.operands, op.attrs, op.bodies)
+    except VerifyError as e:
+        raise VerifyError(f"{op.kind}: {e.message}", op.loc) from None
+    if want != op.types:
+        message = f"{op.kind}: result types are {_show(op.types)}, the rule says {_show(want)}"
+        raise VerifyError(message, op.loc)
+
+
+def _show(types: tuple[object, ...]) -> str:
+    return f"({', '.join(map(str, types))})"
