@@ -390,19 +390,24 @@ def is_at_most(a: Dim, b: Dim, ranges: Ranges) -> bool:
 
 # text
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*(),]))")
+_TOKEN = re.compile(r"\s*(?:(\d{1,400}(?!\d))|([A-Za-z_]\w*)|([-+*(),]))")
+MAX_DEPTH = 100
+"""Parentheses nested deeper than this are refused rather than overflowing the stack."""
 
 
 def parse_dim(text: str) -> Dim:
     """Read what `str(dim)` prints."""
     tokens: list[str] = []
-    pos = 0
+    pos = depth = 0
     text = text.rstrip()
     while pos < len(text):
         if (m := _TOKEN.match(text, pos)) is None:
-            raise ParseError(f"dim {text!r}: unexpected character {text[pos]!r}")
+            raise ParseError(f"dim {text!r}: unexpected character {text[pos:].lstrip()[0]!r}")
         tokens.append(m[0].strip())
         pos = m.end()
+        depth += (tokens[-1] == "(") - (tokens[-1] == ")")
+        if depth > MAX_DEPTH:
+            raise ParseError(f"a dim is nested deeper than {MAX_DEPTH}")
     dim, end = _parse_sum([*tokens, ""], 0, text)
     if end != len(tokens):
         raise ParseError(f"dim {text!r}: unexpected {tokens[end]!r}")
@@ -441,6 +446,8 @@ def _parse_atom(tokens: list[str], at: int, text: str) -> tuple[Dim, int]:
         a, at = _parse_sum(tokens, at + 2, text)
         at = _expect(tokens, at, ",", text)
         b, at = _parse_sum(tokens, at, text)
+        if token in ("floordiv", "mod") and isinstance(b, int) and b < 1:
+            raise ParseError(f"dim {text!r}: expected a positive divisor, got {b}")
         return FUNCTIONS[token](a, b), _expect(tokens, at, ")", text)
     if token.isidentifier():
         return sym(token), at + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from graphfuse.dialects.elementwise import declare
+from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Trait, opdef
 from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile, Type
@@ -27,6 +27,7 @@ def elem_of(t: Type) -> Scalar:
 
 def with_elem(t: Type, elem: Scalar) -> Type:
     """The type of the same shape with another element."""
+    elem_of(t)  # refuses what has no elements
     return Tile(t.shape, elem) if isinstance(t, Tile) else elem
 
 
@@ -250,15 +251,11 @@ def dot(a: Type, b: Type, acc: Type) -> Type:
     return tc
 
 
-REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
-
-
 @opdef("block.reduce", Trait.PURE)
 def reduce(x: Type, *, axis: int, kind: str) -> Type:
     """Combine along `axis`, which disappears (a rank-1 tile gives a scalar)."""
     t = _tile(x)
-    if kind not in REDUCE_KINDS:
-        raise VerifyError(f"kind must be one of {', '.join(REDUCE_KINDS)}, got {kind}")
+    check_reduce_kind(kind, t.elem)
     if not 0 <= axis < len(t.shape):
         raise VerifyError(f"axis must be in 0..{len(t.shape) - 1}, got {axis}")
     shape = t.shape[:axis] + t.shape[axis + 1 :]

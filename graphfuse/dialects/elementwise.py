@@ -118,7 +118,7 @@ def declare(
                 raise VerifyError(f"operand types differ: {' and '.join(map(str, types))}")
         elem = elem_of(types[0])
         if not accepts(fn.takes, elem):
-            raise VerifyError(f"operand must have a {fn.takes} element, got {types[0]}")
+            raise VerifyError(f"operand must have {'an' if fn.takes == 'integer' else 'a'} {fn.takes} element, got {types[0]}")
         return with_elem(types[0], BOOL) if fn.to_bool else types[0]
 
     out: dict[str, OpDef] = {}
@@ -143,3 +143,14 @@ def _type_rule(fn: Function, check: Callable[[Function, tuple[Type, ...]], Type]
 
     binary.__doc__ = fn.doc
     return binary
+
+
+REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
+
+
+def check_reduce_kind(kind: str, elem: Scalar) -> None:
+    """`any` and `all` combine bools, the others numbers."""
+    if kind not in REDUCE_KINDS:
+        raise VerifyError(f"kind must be one of {', '.join(REDUCE_KINDS)}, got {kind}")
+    if (kind in ("any", "all")) != (elem == BOOL):
+        raise VerifyError(f"kind {kind} does not combine {elem}")

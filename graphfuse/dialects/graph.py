@@ -6,12 +6,12 @@ never broadcast implicitly. Shapes may be symbolic (`graphfuse.symbolic`).
 
 from __future__ import annotations
 
-from graphfuse.dialects.elementwise import declare
+from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import BOOL, I64, Scalar, Tensor, Type
-from graphfuse.symbolic import Dim, Expr, floordiv, product
+from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
 
 MOVES = (Trait.PURE, Trait.MOVEMENT)
 
@@ -37,6 +37,11 @@ def _differ(a: Dim, b: Dim) -> bool:
 def _per_dim(name: str, values: tuple[object, ...], count: int) -> None:
     if len(values) != count:
         raise VerifyError(f"{name} must have {count} entries, got {len(values)}")
+
+
+def _positive(name: str, values: tuple[int, ...]) -> None:
+    if any(v < 1 for v in values):
+        raise VerifyError(f"{name} must be positive, got {values}")
 
 
 ELEMENTWISE = declare(
@@ -112,15 +117,11 @@ def iota(*, shape: tuple[Dim, ...], elem: Scalar, axis: int) -> Type:
 # reductions
 
 
-REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
-
-
 @opdef("graph.reduce", Trait.PURE)
 def reduce(x: Type, *, axes: tuple[int, ...], kind: str, keepdims: bool = False) -> Type:
     """Combine along `axes`. `max` and `min` propagate NaN; `any` and `all` take bool. An empty `max` is the least value."""
     t = _tensor(x)
-    if kind not in REDUCE_KINDS:
-        raise VerifyError(f"kind must be one of {', '.join(REDUCE_KINDS)}, got {kind}")
+    check_reduce_kind(kind, t.elem)
     for a in axes:
         _axis(a, t.rank)
     if len(set(axes)) != len(axes):
@@ -169,6 +170,8 @@ def reduce_window(
     t = _tensor(x)
     for name, values in (("window", window), ("strides", strides), ("low", low), ("high", high), ("dilation", dilation)):
         _per_dim(name, values, t.rank)
+        if name not in ("low", "high"):
+            _positive(name, values)
     if kind not in ("sum", "max", "min"):
         raise VerifyError(f"kind must be sum, max or min, got {kind}")
     return Tensor(
@@ -248,6 +251,9 @@ def conv(
         ("strides", strides), ("low", low), ("high", high), ("dilation", dilation), ("input_dilation", input_dilation),
     ):  # fmt: skip
         _per_dim(name, values, spatial)
+        if name not in ("low", "high"):
+            _positive(name, values)
+    _positive("groups", (groups,))
     first = layout == "nchw"
     channels, size = (tx.shape[1], tx.shape[2:]) if first else (tx.shape[-1], tx.shape[1:-1])
     kernel, per_group, out = (
@@ -383,7 +389,14 @@ def take_along(x: Type, indices: Type, *, axis: int) -> Type:
     _axis(axis, t.rank)
     if t.rank != i.rank:
         raise VerifyError(f"ranks differ: {t} and {i}")
+    _indices_fit(t, i, axis)
     return Tensor(i.shape, t.elem)
+
+
+def _indices_fit(t: Tensor, i: Tensor, axis: int) -> None:
+    for d, (have, want) in enumerate(zip(t.shape, i.shape, strict=True)):
+        if d != axis and isinstance(have - want, int) and have - want < 0:  # type: ignore[operator]  # just checked
+            raise VerifyError(f"dim {d} of the indices is {want}, of the operand only {have}")
 
 
 @opdef("graph.gather_nd", Trait.PURE)
@@ -393,8 +406,10 @@ def gather_nd(x: Type, indices: Type, *, batch_dims: int = 0) -> Type:
     if i.rank < 1 or not isinstance(i.shape[-1], int):
         raise VerifyError(f"the last dim of indices must be static, got {i}")
     depth = i.shape[-1]
-    if batch_dims + depth > t.rank or batch_dims >= i.rank:
+    if batch_dims < 0 or batch_dims + depth > t.rank or batch_dims >= i.rank:
         raise VerifyError(f"{depth} indices after {batch_dims} batch dims do not fit {t}")
+    if any(_differ(p, q) for p, q in zip(t.shape[:batch_dims], i.shape[:batch_dims], strict=True)):
+        raise VerifyError(f"the first {batch_dims} dims differ: {t} and {i}")
     return Tensor((*i.shape[:-1], *t.shape[batch_dims + depth :]), t.elem)
 
 
@@ -414,6 +429,9 @@ def scatter_along(x: Type, indices: Type, updates: Type, *, axis: int, kind: str
     _scatter_kind(kind)
     if i.shape != u.shape or u.elem != t.elem:
         raise VerifyError(f"indices {i} and updates {u} must have one shape, and updates x's element {t.elem}")
+    if t.rank != i.rank:
+        raise VerifyError(f"ranks differ: {t} and {i}")
+    _indices_fit(t, i, axis)
     return t
 
 
@@ -435,6 +453,9 @@ def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Typ
     """The k largest (or smallest) along `axis`, sorted, and their i64 indices; ties go to the lower index."""
     t = _tensor(x)
     _axis(axis, t.rank)
+    spare = t.shape[axis] - k
+    if isinstance(spare, int) and spare < 0:
+        raise VerifyError(f"k is {k}, the dim only {t.shape[axis]}")
     shape = tuple(k if i == axis else d for i, d in enumerate(t.shape))
     return Tensor(shape, t.elem), Tensor(shape, I64)
 
@@ -460,7 +481,12 @@ def loop(*carried: Type, count: Dim, symbol: str, bodies: tuple[Block, ...]) -> 
     yielded = tuple(v.type for v in bodies[0].terminator.operands)
     if yielded[: len(carried)] != carried:
         raise VerifyError(f"carried types change: {_list(carried)} to {_list(yielded[: len(carried)])}")
-    stacked = (_tensor(t) for t in yielded[len(carried) :])
+    stacked = [_tensor(t) for t in yielded[len(carried) :]]
+    if not symbol.isidentifier():
+        raise VerifyError(f"symbol must be a name, got {symbol!r}")
+    for t in stacked:
+        if any(symbol in symbols(d) for d in (count, *t.shape)):
+            raise VerifyError(f"a stacked {t} depends on {symbol}, the dim that counts")
     return (*carried, *(Tensor((count, *t.shape), t.elem) for t in stacked))
 
 

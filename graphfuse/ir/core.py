@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from graphfuse.errors import Loc, VerifyError
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import Scalar, Type
+from graphfuse.ir.types import Scalar, Tensor, Tile, Type
 from graphfuse.symbolic import Dim, Expr
 
 Attr: TypeAlias = "bool | int | float | str | Expr | Scalar | Dense | tuple[Attr, ...]"
@@ -75,12 +75,42 @@ class OpDef:
     ) -> tuple[Type, ...]:
         """Run the type rule: operand types positionally, attributes by keyword, bodies if it asks for them."""
         extra = {"bodies": bodies} if "bodies" in self.signature.parameters else {}
+        if bodies and not extra:
+            raise VerifyError("takes no body")
+        _check_attrs(self.signature, attrs)
         try:
             self.signature.bind(*operands, **attrs, **extra)
         except TypeError as e:
             raise VerifyError(str(e)) from None
-        types = self.infer(*(v.type for v in operands), **attrs, **extra)
-        return types if isinstance(types, tuple) else (types,)
+        got = self.infer(*(v.type for v in operands), **attrs, **extra)
+        types = got if isinstance(got, tuple) else (got,)
+        for t in types:
+            if isinstance(t, Tensor | Tile) and any(isinstance(d, int) and d < 0 for d in t.shape):
+                raise VerifyError(f"result {t} has a negative dim")
+        return types
+
+
+def _check_attrs(signature: inspect.Signature, attrs: Mapping[str, Attr]) -> None:
+    for name, value in attrs.items():
+        parameter = signature.parameters.get(name)
+        if parameter is None or parameter.kind is not parameter.KEYWORD_ONLY or name == "bodies":
+            raise VerifyError(f"there is no attribute {name!r}")
+        if not any(_fits(want.strip(), value) for want in parameter.annotation.split("|")):
+            raise VerifyError(f"attribute {name!r} must be {parameter.annotation}, got {value!r}")
+
+
+def _fits(want: str, value: object) -> bool:
+    """Whether an attribute is of the type its parameter is annotated with (bool is not an int here)."""
+    if want.startswith("tuple["):
+        item = want.removeprefix("tuple[").removesuffix(", ...]")
+        return isinstance(value, tuple) and all(_fits(item, v) for v in value)
+    return type(value) in _ATTR_TYPES[want]
+
+
+_ATTR_TYPES: dict[str, tuple[type, ...]] = {
+    "bool": (bool,), "int": (int,), "float": (int, float), "str": (str,), "Dim": (int, Expr), "Expr": (Expr,),
+    "Scalar": (Scalar,), "Dense": (Dense,), "None": (type(None),),
+}  # fmt: skip
 
 
 REGISTRY: dict[str, OpDef] = {}
@@ -248,13 +278,13 @@ class Builder:
         return op
 
     def op(
-        self, kind: OpDef, *operands: Value | Op, hint: str = "", bodies: tuple[Block, ...] = (), **attrs: Attr
+        self, kind: OpDef, /, *operands: Value | Op, hint: str = "", bodies: tuple[Block, ...] = (), **attrs: Attr
     ) -> Op:
         """Build and place an op."""
         return self.append(kind(*operands, hint=hint, loc=self.loc, bodies=bodies, **attrs))
 
     def __call__(
-        self, kind: OpDef, *operands: Value | Op, hint: str = "", bodies: tuple[Block, ...] = (), **attrs: Attr
+        self, kind: OpDef, /, *operands: Value | Op, hint: str = "", bodies: tuple[Block, ...] = (), **attrs: Attr
     ) -> Value:
         """Build and place an op with one result, and return that result."""
         return self.op(kind, *operands, hint=hint, bodies=bodies, **attrs).result

@@ -87,8 +87,20 @@ def parse_values(text: str, shape: tuple[int, ...], elem: Scalar) -> Dense:
     """Read the bracketed values of a small constant."""
     words = text.split()
     dtype = numpy_dtype(elem)
-    values = [w == "true" if elem.name == "bool" else float(w) if elem.is_float else int(w) for w in words]
-    return Dense(np.array(values).astype(dtype).reshape(shape))
+    if elem.is_float:
+        with np.errstate(all="ignore"):  # a value out of range is an infinity
+            return Dense(np.array([float(w) for w in words]).astype(dtype).reshape(shape))
+    if elem.name == "bool":
+        if not {"false", "true"}.issuperset(words):
+            raise ValueError("expected true or false")
+        values = [int(w == "true") for w in words]
+    else:
+        values = [int(w) for w in words]
+        low = -(1 << (elem.bits - 1)) if elem.is_signed else 0
+        if any(not low <= v < low + (1 << elem.bits) for v in values):
+            raise OverflowError(f"a value is out of range for {elem}")
+    wide = np.uint64 if elem.name == "u64" else np.int64
+    return Dense(np.array(values, wide).astype(dtype).reshape(shape))
 
 
 def _number(value: Any) -> str:

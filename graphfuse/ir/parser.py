@@ -10,7 +10,8 @@ from typing import NamedTuple
 from graphfuse.errors import GraphfuseError, Loc, ParseError
 from graphfuse.ir.core import REGISTRY, Attr, Block, Func, Op, OpDef, Params, Value
 from graphfuse.ir.dense import Dense, parse_values
-from graphfuse.ir.types import SCALAR_NAMES, Ptr, Scalar, Tensor, Tile, Type, scalar
+from graphfuse.ir.printer import hint_base
+from graphfuse.ir.types import SCALAR_NAMES, Ptr, Scalar, Tensor, Tile, Type, scalar, shape_text
 from graphfuse.symbolic import Dim, parse_dim
 
 _TOKEN = re.compile(
@@ -22,6 +23,7 @@ _TOKEN = re.compile(
       | (?P<punct>[-{}()\[\]<>=:,+*])""",
     re.VERBOSE,
 )
+_TOO_LONG = re.compile(r"\d{400}")
 MAX_DEPTH = 200
 """Bodies and list literals nested deeper than this are refused rather than overflowing the stack."""
 
@@ -53,6 +55,8 @@ def parse_module(
 
 
 def _lex(source: str, file: str) -> list[_Token]:
+    if m := _TOO_LONG.search(source):
+        raise ParseError("a number has 400 digits or more", Loc(file, source.count("\n", 0, m.start()) + 1, 1))
     tokens: list[_Token] = []
     pos = line = 0
     bol = 0
@@ -118,7 +122,7 @@ class _Parser:
         self._expect("func")
         name = self._expect_kind("symbol").text[1:]
         self._env = {}
-        params = self._params()
+        params = self._params(keep_names=True)
         attrs = self._attrs() if self._is_attrs() else {}
         dims: list[tuple[str, int, int]] = []
         if self._accept("dims"):
@@ -159,7 +163,8 @@ class _Parser:
             ops.append(self._op())
         return Block(params, tuple(ops))
 
-    def _params(self) -> Params:
+    def _params(self, *, keep_names: bool = False) -> Params:
+        """Parameters; those of a function keep their names whole, for a kernel's symbols are named by them."""
         self._expect("(")
         tokens: list[_Token] = []
         types: list[Type] = []
@@ -169,16 +174,18 @@ class _Parser:
             types.append(self._type())
             if self._next.text != ")":
                 self._expect(",")
-        params = Params(tuple(types), tuple(_hint(t) for t in tokens))
+        params = Params(tuple(types), tuple(t.text[1:] if keep_names else _hint(t) for t in tokens))
         for token, value in zip(tokens, params.values, strict=True):
             self._define(token, value)
         return params
 
     def _op(self) -> Op:
         results: list[_Token] = []
-        while self._next.kind == "value":
+        if self._next.kind == "value":
             results.append(self._take())
-            self._expect("=" if self._next.text == "=" else ",")
+            while not self._accept("="):
+                self._expect(",")
+                results.append(self._expect_kind("value"))
         word = self._expect_kind("word")
         kind = _opdef(word)
         self._expect("(")
@@ -212,6 +219,8 @@ class _Parser:
         attrs: dict[str, Attr] = {}
         while not self._accept("}"):
             key = self._expect_kind("word").text
+            if key in attrs:
+                raise ParseError(f"attribute {key!r} is given twice", self._next.loc)
             self._expect("=")
             attrs[key] = self._literal(0)
             if self._next.text != "}":
@@ -288,7 +297,11 @@ class _Parser:
         if data.startswith("sha256:"):
             if data[7:] not in self._constants:
                 raise ParseError(f"the data of constant {data} is not at hand", token.loc)
-            return self._constants[data[7:]]
+            dense = self._constants[data[7:]]
+            if (dense.shape, dense.elem) != (static, elem):
+                have = f"{shape_text(dense.shape)}{dense.elem}"
+                raise ParseError(f"the data of constant {data} is {have}, the text says {head}", token.loc)
+            return dense
         try:
             return parse_values(data.strip("[]"), static, elem)
         except (ValueError, OverflowError) as e:
@@ -357,5 +370,4 @@ def _loc_from_text(text: str) -> Loc:
 
 def _hint(token: _Token) -> str:
     """The hint a name carries: printer-made names (`%v0`, `%x_1`) carry none or their base."""
-    base = re.sub(r"_\d+$", "", token.text[1:])
-    return "" if re.fullmatch(r"v\d+", base) else base
+    return hint_base(token.text[1:])

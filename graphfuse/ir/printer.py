@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value
@@ -14,7 +16,7 @@ from graphfuse.symbolic import Expr
 def to_text(func: Func, *, locations: bool = False) -> str:
     """Print a function; with `locations`, each op ends in `loc "..."`."""
     names = _Names()
-    params = names.declare(func.body.params)
+    params = names.declare_whole(func.body.params)
     dims = ", ".join(f"{name} in {lo}..{hi}" for name, lo, hi in func.dims)
     head = f"func @{func.name}({params}){_attrs(func.attrs)}"
     head += f" dims ({dims})" if dims else ""
@@ -38,9 +40,16 @@ class _Names:
         return self._of[value]
 
     def fresh(self, value: Value) -> str:
-        hint = value.hint
-        name = hint
-        if not hint or hint in self._taken:
+        hint = hint_base(value.hint)
+        return self._unique(value, hint, hint)
+
+    def param(self, value: Value) -> str:
+        """The name of a function's parameter: its whole hint, for a kernel's symbols are named by it."""
+        whole = re.sub(r"\W", "_", value.hint)
+        return self._unique(value, whole, hint_base(whole) if whole in self._taken else whole)
+
+    def _unique(self, value: Value, name: str, hint: str) -> str:
+        if not name or name in self._taken:
             for n in itertools.count(self._next.get(hint, 0)):
                 name = f"{hint}_{n}" if hint else f"v{n}"
                 if name not in self._taken:
@@ -52,6 +61,16 @@ class _Names:
 
     def declare(self, params: Params) -> str:
         return ", ".join(f"{self.fresh(v)}: {v.type}" for v in params.values)
+
+    def declare_whole(self, params: Params) -> str:
+        return ", ".join(f"{self.param(v)}: {v.type}" for v in params.values)
+
+
+@functools.cache
+def hint_base(hint: str) -> str:
+    """What of a hint survives printing: word characters, without the number that made it unique."""
+    base = re.sub(r"(_\d+)+$", "", re.sub(r"\W", "_", hint))
+    return "" if re.fullmatch(r"v\d+", base) else base
 
 
 def _block(block: Block, names: _Names, depth: int, locations: bool) -> list[str]:
@@ -68,7 +87,7 @@ def _op(op: Op, names: _Names, depth: int, locations: bool) -> list[str]:
         inner += _block(body, names, depth + 1, locations)
     results = ", ".join(names.fresh(v) for v in op.results)
     tail = f" : {', '.join(map(str, op.types))}" if op.types else ""
-    tail += f' loc "{op.loc}"' if locations and op.loc else ""
+    tail += f" loc {literal(str(op.loc))}" if locations and op.loc else ""
     prefix = f"{pad}{results} = " if results else pad
     if not inner:
         return [f"{prefix}{head}{tail}"]

@@ -10,8 +10,10 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from graphfuse.ir.core import Attr, Block, Func, Op, OpDef, Params, Trait, Value, walk
+from graphfuse.ir.dense import Dense
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +52,13 @@ def rewrite(func: Func, rules: Sequence[Rule]) -> Func:
 
 
 def sweep(func: Func, rules: Sequence[Rule]) -> tuple[Func, list[str]]:
-    """Try the rules once on each op, operands first. Also returns the names of those that fired."""
+    """Try the rules on each op once, operands first. Also returns the names of those that fired."""
     by_root: defaultdict[OpDef, list[Rule]] = defaultdict(list)
     for r in rules:
         by_root[r.root].append(r)
     fired: list[str] = []
 
-    def visit(op: Op) -> Replacement | None:
+    def once(op: Op) -> Replacement | None:
         for r in by_root.get(op.kind, ()):
             if (got := r.apply(op)) is not None:
                 log.debug("%s fired on %r", r.name, op)
@@ -64,29 +66,52 @@ def sweep(func: Func, rules: Sequence[Rule]) -> tuple[Func, list[str]]:
                 return got
         return None
 
+    def visit(op: Op) -> Replacement | None:
+        # what a rule puts in place is tried again at once: most chains settle within one sweep
+        got = once(op)
+        for _ in range(MAX_SWEEPS):
+            if not isinstance(got, Op) or (again := once(got)) is None:
+                break
+            got = again
+        return got
+
     return rebuild(func, visit), fired
+
+
+def use_counts(func: Func) -> dict[Value, int]:
+    """How many times each value is read, in any block."""
+    counts: dict[Value, int] = {}
+    for op in func.walk():
+        for v in op.operands:
+            counts[v] = counts.get(v, 0) + 1
+    return counts
 
 
 def dead_code(func: Func) -> Func:
     """Drop pure ops that nothing live reads."""
     live: set[Value] = set()
     doomed: set[Op] = set()
-    for op in reversed(list(func.walk())):
-        if op.has(Trait.PURE) and live.isdisjoint(op.results):
-            doomed.add(op)
-            # ops inside a dead body come later in walk order, so they have been counted already;
-            # they vanish with the body, and whatever only they read goes on the next call
-        else:
+
+    def mark(block: Block) -> None:
+        # readers come first, so that a dead op keeps nothing alive: neither its operands nor what its bodies read
+        for op in reversed(block.ops):
+            if op.has(Trait.PURE) and live.isdisjoint(op.results):
+                doomed.add(op)
+                continue
             live.update(op.operands)
+            for body in op.bodies:
+                mark(body)
+
+    mark(func.body)
     return rebuild(func, keep=lambda op: op not in doomed) if doomed else func
 
 
 def common_subexpressions(func: Func) -> Func:
-    """Merge pure body-less ops that compute the same thing in the same or an enclosing block."""
-    scopes: list[dict[object, Op]] = []
+    """Merge pure body-less ops that compute the same thing in the same block or in one that it sees."""
+    scopes: list[tuple[dict[object, Op], bool]] = []
 
-    def enter() -> None:
-        scopes.append({})
+    def enter(isolated: bool) -> None:
+        scopes.append(({}, isolated))
 
     def leave() -> None:
         scopes.pop()
@@ -95,10 +120,12 @@ def common_subexpressions(func: Func) -> Func:
         if not op.has(Trait.PURE) or op.bodies:
             return None
         key = (op.kind, op.operands, _frozen(op.attrs), op.types)
-        for scope in scopes:
+        for scope, isolated in reversed(scopes):
             if key in scope:
                 return scope[key].results
-        scopes[-1][key] = op
+            if isolated:
+                break
+        scopes[-1][0][key] = op
         return None
 
     return rebuild(func, visit, enter=enter, leave=leave)
@@ -130,7 +157,15 @@ class _Ordered:
         return self.value == other.value
 
     def __hash__(self) -> int:
+        if isinstance(self.value, Dense):
+            # a few elements tell most weights of one shape apart, so that few are compared by digest
+            few = self.value.array.reshape(-1)[:8] if self.value.array.flags.c_contiguous else _corner(self.value)
+            return hash((self.value, few.tobytes()))
         return hash(repr(self.value)) if isinstance(self.value, float) else hash(self.value)
+
+
+def _corner(value: Dense) -> Any:
+    return value.array[tuple(slice(0, 2) for _ in value.shape)]
 
 
 def _decline(_: Op) -> Replacement | None:
@@ -141,7 +176,7 @@ def _keep(_: Op) -> bool:
     return True
 
 
-def _nothing() -> None:
+def _nothing(*_: bool) -> None:
     return None
 
 
@@ -150,43 +185,64 @@ def rebuild(
     visit: Callable[[Op], Replacement | None] = _decline,
     keep: Callable[[Op], bool] = _keep,
     *,
-    enter: Callable[[], None] = _nothing,
+    enter: Callable[[bool], None] = _nothing,
     leave: Callable[[], None] = _nothing,
+    uses: dict[Value, int] | None = None,
+    visit_pair: Callable[[Op, Op], Replacement | None] | None = None,
 ) -> Func:
     """Copy `func`, leaving out ops not kept and replacing others: the only way to change IR.
 
     `keep` sees the old op. `visit` sees the op with its operands rebuilt, and declines with None.
-    `enter` and `leave` are called around each block.
+    `enter` and `leave` are called around each block; `enter` is told whether the block is isolated. An op that
+    reads nothing new is not copied but shared with `func`. `uses` (from `use_counts`) is carried over to the
+    new values, never too low; a value without an entry was made by `visit` and is read once.
+    `visit_pair` is a `visit` that sees (the old op, the op with its operands rebuilt).
     """
     now: dict[Value, Value] = {}
     placed: set[Op] = set()
 
-    def block(old: Block) -> Block:
-        enter()
-        params = replace(old.params)
-        now.update(zip(old.params.values, params.values, strict=True))
+    def block(old: Block, *, isolated: bool) -> Block:
+        enter(isolated)
+        now.update((v, v) for v in old.params.values)
         ops: list[Op] = []
         for op in old.ops:
             if keep(op):
                 copy(op, ops)
         leave()
-        return Block(params, tuple(ops))
+        same = len(ops) == len(old.ops) and all(a is b for a, b in zip(ops, old.ops, strict=True))
+        return old if same else Block(old.params, tuple(ops))
 
     def copy(old: Op, out: list[Op]) -> None:
-        bodies = tuple(block(b) for b in old.bodies)
-        operands = tuple(now[v] for v in old.operands)
-        new = Op(old.kind, operands, old.attrs, old.types, bodies, old.hints, old.loc)
-        got = visit(new)
+        bodies = tuple(block(b, isolated=old.has(Trait.ISOLATED)) for b in old.bodies)
+        operands = tuple([now[v] for v in old.operands])
+        new = old
+        if any(a != b for a, b in zip(operands, old.operands, strict=True)) or any(
+            a is not b for a, b in zip(bodies, old.bodies, strict=True)
+        ):
+            new = Op(old.kind, operands, old.attrs, old.types, bodies, old.hints, old.loc)
+        got = visit_pair(old, new) if visit_pair else visit(new)
         if got is None:
-            got = new
-        elif isinstance(got, Op) and not got.hints and old.hints and len(got.types) == len(old.types):
+            out.append(new)
+            placed.add(new)
+            for body in new.bodies:
+                placed.update(walk(body))
+            for i in range(len(old.types)):
+                before = Value(old, i)
+                now[before] = before if new is old else Value(new, i)
+                if uses is not None and new is not old:
+                    uses[now[before]] = uses.get(before, 0)
+            return
+        if isinstance(got, Op) and not got.hints and old.hints and len(got.types) == len(old.types):
             got = replace(got, hints=old.hints)
         results = got.results if isinstance(got, Op) else got if isinstance(got, tuple) else (got,)
         roots = [got] if isinstance(got, Op) else [v.owner for v in results if isinstance(v.owner, Op)]
         renamed: dict[Op, Op] = {}
         for root in roots:
             place(root, old, out, renamed)
-        now.update(zip(old.results, (_renamed(v, renamed) for v in results), strict=True))
+        for before, after in zip(old.results, results, strict=True):
+            now[before] = after = _renamed(after, renamed)
+            if uses is not None and after != before:
+                uses[after] = uses.get(after, 0) + uses.get(before, 0)
 
     def place(op: Op, origin: Op, out: list[Op], renamed: dict[Op, Op]) -> None:
         """Append `op` and whatever it needs that is not placed yet, giving each a location."""
@@ -205,7 +261,8 @@ def rebuild(
             placed.update(walk(body))
         out.append(op)
 
-    return replace(func, body=block(func.body))
+    body = block(func.body, isolated=True)
+    return func if body is func.body else replace(func, body=body)
 
 
 def _renamed(value: Value, renamed: dict[Op, Op]) -> Value:

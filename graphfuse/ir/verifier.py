@@ -8,6 +8,12 @@ from graphfuse.ir.core import Block, Func, Op, Trait, Value
 
 def verify(func: Func) -> None:
     """Raise a located `VerifyError` on the first broken invariant."""
+    names = [name for name, _, _ in func.dims]
+    for name, lo, hi in func.dims:
+        if names.count(name) > 1:
+            raise VerifyError(f"@{func.name}: dim {name!r} is declared twice")
+        if lo > hi:
+            raise VerifyError(f"@{func.name}: dim {name!r} has an empty range {lo}..{hi}")
     _verify_block(func.body, set(), terminator="return")
 
 

@@ -1,0 +1,431 @@
+"""Emits contractions: matrix products and channels-last convolutions with a fused epilogue.
+
+Both are one shape of work: out[o...] = sum over k... of lhs[...] * rhs[...], every index affine. Adjacent dims
+that advance as one in all memory merge (so `kw, c` of a convolution is one K run, and all rows of an unpadded
+1x1 convolution are one M), then
+
+    for panel of columns:  (packed to program-local memory first when its lanes are not contiguous)
+      for tile of rows:
+        acc = 0; for k: acc += lhs[rows, k] @ rhs[k, panel]       a register tile: rows x (vectors x lanes)
+        epilogue on acc, store
+
+Rows that do not fill a tile are covered by moving the last tile back over rows already done; both write the same
+values. When both operands vary along the lanes (depthwise) the product is elementwise instead of a dot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
+from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.pointwise import digits
+from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func, Op, Trait, Value, dims_of
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim, ceildiv, minimum, product, symbols
+
+
+@dataclass(frozen=True)
+class Product:
+    """`out[o] = sum over k of lhs[lhs_at(o, k)] * rhs[rhs_at(o, k)]`."""
+
+    result: Value
+    lhs: Value
+    rhs: Value
+    depth: tuple[Dim, ...]
+    lhs_at: Callable[[Index, Index], Index]
+    rhs_at: Callable[[Index, Index], Index]
+
+    def swapped(self) -> Product:
+        """The same product with its operands exchanged."""
+        return Product(self.result, self.rhs, self.lhs, self.depth, self.rhs_at, self.lhs_at)
+
+
+def product_of(op: Op) -> Product:
+    """The index functions of a contraction or of an unpadded channels-last convolution."""
+    return _contract(op) if op.kind is graph.contract else _conv(op)
+
+
+def _contract(op: Op) -> Product:
+    a, b = op.operands
+    spec = op.attrs["spec"]
+    assert isinstance(spec, str)
+    lhs, rhs, out = graph.parse_spec(spec)
+    sizes = dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True))
+    summed = [c for c in sizes if c not in out]
+
+    def at(labels: str) -> Callable[[Index, Index], Index]:
+        def index(o: Index, k: Index) -> Index:
+            where = dict(zip(out, o, strict=True)) | dict(zip(summed, k, strict=True))
+            return tuple(where[c] for c in labels)
+
+        return index
+
+    return Product(op.result, a, b, tuple(sizes[c] for c in summed), at(lhs), at(rhs))
+
+
+def _conv(op: Op) -> Product:
+    x, w = op.operands
+    assert op.attrs["layout"] == "nhwc" and not any((*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"])))
+    strides, dilation = dims_of(op.attrs["strides"]), dims_of(op.attrs["dilation"])
+    groups = op.attrs.get("groups", 1)
+    assert isinstance(groups, int)
+    *kernel, per_group, out = shape_of(w)
+    group_out = out // groups
+
+    def x_at(o: Index, k: Index) -> Index:
+        n, *spatial, channel = o
+        *window, c = k
+        where = [i * s + j * d for i, s, j, d in zip(spatial, strides, window, dilation, strict=True)]
+        if groups > 1:
+            c = (channel if group_out == 1 else channel // group_out) * per_group + c
+        return (n, *where, c)
+
+    return Product(op.result, x, w, (*kernel, per_group), x_at, lambda o, k: (*k, o[-1]))
+
+
+def emit(kernel: Kernel) -> Func:
+    """The contraction of the region with its epilogue."""
+    (op,) = (op for op in kernel.body.ops if op.kind in (graph.contract, graph.conv))
+    return ContractionKernel(kernel, product_of(op)).emit()
+
+
+class ContractionKernel:
+    """The state of emitting one contraction: merged dims, the roles they play, the register tile."""
+
+    def __init__(self, kernel: Kernel, work: Product) -> None:
+        self.kernel = kernel
+        self.domain = shape_of(work.result)
+        self.work = work
+        self._analyse()
+
+    def _analyse(self) -> None:
+        kernel, work = self.kernel, self.work
+        names = dim_names(kernel.space, self.domain)
+        k_names = dim_names(kernel.space, work.depth, "k")
+        out, depth = as_index(names), as_index(k_names)
+        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset([work.result]))
+        found = analysis.found
+        analysis.visit(work.lhs, work.lhs_at(out, depth))
+        lhs_offsets = len(found.offsets)
+        analysis.visit(work.rhs, work.rhs_at(out, depth))
+        rhs_offsets = len(found.offsets)
+        for value in kernel.outputs:
+            where = reshape_index(out, self.domain, shape_of(value), kernel.space)
+            analysis.touch(linear(where, strides_of(shape_of(value))))
+            analysis.visit(value, where)
+        self.dims = merge(self.domain, names, found)
+        self.k_dims = merge(work.depth, k_names, found)
+        lhs, rhs = found.offsets[:lhs_offsets], found.offsets[lhs_offsets:rhs_offsets]
+        uses = lambda offsets, dim: any(names[dim.last] in symbols(o) for o in offsets)  # noqa: E731
+        self.in_lhs = [uses(lhs, d) for d in self.dims]
+        self.in_rhs = [uses(rhs, d) for d in self.dims]
+        if self.dims and self.in_lhs[-1] and not self.in_rhs[-1]:
+            self.work = work.swapped()
+            self.in_lhs, self.in_rhs = self.in_rhs, self.in_lhs
+        self.elementwise = bool(self.dims) and self.in_lhs[-1] and self.in_rhs[-1]
+        self._tile()
+
+    def _tile(self) -> None:
+        kernel = self.kernel
+        elem = accumulator(element_of(self.work.result))
+        rows = [i for i in range(len(self.dims) - 1) if self.in_lhs[i] and not self.in_rhs[i]]
+        if self.elementwise:
+            rows = [i for i in range(len(self.dims) - 1) if self.in_lhs[i]]
+        self.row_dim = rows[-1] if rows else None
+        row_extent: Dim = self.dims[self.row_dim].extent if self.row_dim is not None else 1
+        columns: Dim = self.dims[-1].extent if self.dims else 1
+        depth = self.k_dims[-1].extent if self.k_dims else 1
+        vectors = panel_vectors(kernel.machine, elem, row_extent, columns)
+        lanes = kernel.machine.lanes(elem)
+        while vectors > 1 and not self._affine(vectors * lanes):
+            vectors //= 2
+        self.contiguous = self._affine(vectors * lanes)
+        if self.elementwise:
+            tile = matmul_tile(kernel.machine, elem, row_extent, 2 * vectors, depth)
+            self.tile = MatmulTile(min(tile.rows, 4), vectors, 1)
+        else:
+            self.tile = matmul_tile(kernel.machine, elem, row_extent, vectors, depth)
+        self.columns, self.rows = columns, row_extent
+        self.width = vectors * lanes
+        self.outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
+
+    def _affine(self, width: int) -> bool:
+        """Whether rhs is contiguous along `width` lanes of a panel."""
+        space = self.kernel.space
+        if not self.dims:
+            return False
+        panel = space.fresh("q", 0, ceildiv(self.columns_of(), width) - 1)
+        lane = space.fresh("l", 0, width - 1)
+        at = [space.fresh("o", 0, d.extent - 1) for d in self.dims[:-1]]
+        depth = [space.fresh("k", 0, d.extent - 1) for d in self.k_dims]
+        index = merged_index(len(self.domain), self.dims, (*at, panel * width + lane))
+        analysis = AccessAnalysis(space, set(self.kernel.ev.leaves))
+        analysis.visit(self.work.rhs, self.work.rhs_at(index, self._depth(tuple(depth))))
+        if self.work.rhs not in self.kernel.ev.leaves and not _is_view(self.work.rhs, self.kernel):
+            return False
+        return bool(analysis.found.offsets) and all(coefficient(o, str(lane)) == 1 for o in analysis.found.offsets)
+
+    def columns_of(self) -> Dim:
+        """The extent of the lane dim."""
+        return self.dims[-1].extent
+
+    def _depth(self, at: Index) -> Index:
+        return merged_index(len(self.work.depth), self.k_dims, at)
+
+    # programs
+
+    def emit(self) -> Func:
+        """Grid, panels, row tiles."""
+        if not self.dims:
+            return self._single()
+        kernel, ev = self.kernel, self.kernel.ev
+        panels = ceildiv(self.columns, self.width)
+        depth = product([d.extent for d in self.k_dims])
+        per_program, row_block = self._blocks(panels, depth)
+        row_blocks = ceildiv(self.rows, row_block) if row_block is not None else 1
+        panel_blocks = ceildiv(panels, per_program)
+        outer = [self.dims[i].extent for i in self.outer]
+        # panels outermost: neighbouring programs share one panel, which stays in the cache
+        extents = [panel_blocks, *outer, row_blocks]
+        grid = positions(extents)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        panel_block, *at, row_at = digits(kernel, pid, extents)
+        if per_program == 1:
+            self._panel(panel_block, tuple(at), row_at, row_block)
+        else:
+            first = panel_block * per_program
+            count = panels if panel_blocks == 1 else ev.bind("np", 1, per_program, ev.index(minimum(panels - first, per_program)))
+            ev.loop("q", count, lambda q, _: self._panel(first + q, tuple(at), row_at, row_block))
+        rows_done = self.rows if row_block is None else row_block
+        flops = rows_done * min(per_program, panels) * self.width * depth if isinstance(panels, int) else rows_done * self.width * depth
+        lanes = kernel.machine.lanes(element_of(self.work.result))
+        attrs = {"flops": 2 * positions(self.domain) * depth}
+        return kernel.finish(grid, 20 + (flops // (lanes * 3)), attrs)
+
+    def _blocks(self, panels: Dim, depth: Dim) -> tuple[int, int | None]:
+        """(panels per program, rows per program; None for all rows)."""
+        machine = self.kernel.machine
+        bytes_per = element_of(self.work.rhs).bytes
+        known_depth = depth if isinstance(depth, int) else 1024
+        panel_bytes = known_depth * self.width * bytes_per
+        known_rows = self.rows if isinstance(self.rows, int) else 1 << 30
+        if not self.contiguous:
+            return 1, None
+        fits = isinstance(panels, int) and panels * panel_bytes <= machine.l2_bytes // 2
+        rows_flops = known_depth * self.width
+        # about 20 microseconds of work, in whole tiles
+        tile_ns = max(1.0, self.tile.rows * rows_flops / (machine.lanes(element_of(self.work.result)) * 3))
+        if fits:
+            tiles = max(1, round(20_000 / (tile_ns * panels)))  # type: ignore[operator]  # static: fits
+            block_rows = tiles * self.tile.rows
+            return panels, (None if known_rows <= block_rows else block_rows)  # type: ignore[return-value]
+        # one panel: as many rows as keep lhs in half the second-level cache
+        cached = max(1, machine.l2_bytes // 2 // (known_depth * bytes_per * self.tile.rows)) * self.tile.rows
+        cached = max(cached, self.tile.rows * 4)
+        return 1, (None if known_rows <= cached else cached)
+
+    def _single(self) -> Func:
+        """A scalar result: the generic evaluator's loop."""
+        kernel, ev = self.kernel, self.kernel.ev
+        index: Index = (0,) * len(self.domain)
+        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+            where = reshape_index(index, self.domain, shape_of(value), kernel.space)
+            ev.store(leaf, where, ev.value(value, where))
+        return kernel.finish(1, positions(self.work.depth))
+
+    # one panel of columns
+
+    def _panel(self, panel: Dim, at: Index, row_at: Dim, row_block: int | None) -> list[Value]:
+        kernel = self.kernel
+        packed = None if self.contiguous or self.elementwise else self._pack(panel, at)
+        height = self.tile.rows
+        if self.row_dim is None:
+            self._row_tile(panel, at, 0, 1, packed)
+            return []
+        block_rows = None if row_block is None else (row_at, row_block)
+        for_row_tiles(kernel, self.rows, height, block_rows, lambda row, h: self._row_tile(panel, at, row, h, packed))
+        return []
+
+    def _position(self, at: Index, row: Dim, column: Dim) -> Index:
+        where: list[Dim] = [0] * len(self.dims)
+        for i, a in zip(self.outer, at, strict=True):
+            where[i] = a
+        if self.row_dim is not None:
+            where[self.row_dim] = row
+        where[-1] = column
+        return merged_index(len(self.domain), self.dims, where)
+
+    def _row_tile(self, panel: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> list[Value]:
+        """Accumulate one register tile, then evaluate and store the outputs from it."""
+        kernel, ev, space = self.kernel, self.kernel.ev, self.kernel.space
+        elem = element_of(self.work.result)
+        acc_elem = accumulator(elem)
+        i, n = space.fresh("l", 0, height - 1), space.fresh("l", 0, self.width - 1)
+        column = panel * self.width
+        limit = None
+        if not (isinstance(self.columns, int) and self.columns % self.width == 0):
+            limit = self.columns - column
+        rows, lanes = Lane(str(i), height), Lane(str(n), self.width, limit)
+        index = self._position(at, row + i, column + n)
+        acc = ev.const(0.0 if acc_elem.is_float else 0, acc_elem, (height, self.width))
+        if self.elementwise:
+            acc = self._accumulate_elementwise(acc, index, rows, lanes)
+        else:
+            acc = self._accumulate(acc, index, rows, lanes, n, packed)
+        if acc_elem != elem:
+            acc = ev.emit(block.cast, acc, to=elem)
+        with ev.lanes_as(rows, lanes):
+            position = space.simplify(linear(index, strides_of(self.domain)))
+            ev.tiles[self.work.result] = (position, acc)
+            for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+                where = reshape_index(index, self.domain, shape_of(value), space)
+                ev.store(leaf, where, ev.value(value, where))
+            del ev.tiles[self.work.result]
+        return []
+
+    def _accumulate(self, acc: Value, index: Index, rows: Lane, lanes: Lane, n: Dim, packed: Leaf | None) -> Value:
+        ev, space, work = self.kernel.ev, self.kernel.space, self.work
+        step = self.tile.k_step if self.k_dims else 1
+        extents = [d.extent for d in self.k_dims]
+
+        def innermost(k: Dim, outer: Index, carried: Value) -> Value:
+            kk = space.fresh("kk", 0, step - 1) if step > 1 else None
+            depth = self._depth((*outer, k * step + (kk or 0)) if extents else ())
+            k_lane = Lane(str(kk), step) if kk is not None else Lane("", 1)
+            with ev.lanes_as(rows, k_lane):
+                a = ev.shaped(ev.value(work.lhs, work.lhs_at(index, depth)), (rows.extent, step))
+            with ev.lanes_as(k_lane, lanes):
+                if packed is not None:
+                    flat = _flat_depth((*outer, k * step + (kk or 0)), extents) if extents else 0
+                    b = ev.load(packed, (flat, n))
+                else:
+                    b = ev.value(work.rhs, work.rhs_at(index, depth))
+                b = ev.shaped(b, (step, lanes.extent))
+            return ev.emit(block.dot, a, b, carried)
+
+        def nest(left: Sequence[Dim], at: Index, carried: Value) -> Value:
+            if not left:
+                return innermost(0, at, carried)
+            if len(left) == 1:
+                count = left[0] // step
+                return ev.loop("k", count, lambda k, c: [innermost(k, at, c[0])], [carried])[0]
+            return ev.loop("k", left[0], lambda k, c: [nest(left[1:], (*at, k), c[0])], [carried])[0]
+
+        return nest(extents, (), acc)
+
+    def _accumulate_elementwise(self, acc: Value, index: Index, rows: Lane, lanes: Lane) -> Value:
+        ev, work = self.kernel.ev, self.work
+        elem = block.elem_of(acc.type)
+
+        def step(depth: Index, carried: Value) -> Value:
+            with ev.lanes_as(rows, lanes):
+                factors = [ev.value(work.lhs, work.lhs_at(index, depth)), ev.value(work.rhs, work.rhs_at(index, depth))]
+                factors = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
+                a, b = (ev.shaped(f, ev.full_shape()) for f in factors)
+                if elem.is_float:
+                    return ev.emit(block.fma, a, b, carried)
+                return ev.emit(block.add, carried, ev.emit(block.mul, a, b))
+
+        def nest(left: Sequence[Merged], at: Index, carried: Value) -> Value:
+            if not left:
+                return step(self._depth(at), carried)
+            extent = left[0].extent
+            if isinstance(extent, int) and extent <= 7:
+                for k in range(extent):
+                    carried = nest(left[1:], (*at, k), carried)
+                return carried
+            return ev.loop("k", extent, lambda k, c: [nest(left[1:], (*at, k), c[0])], [carried])[0]
+
+        return nest(self.k_dims, (), acc)
+
+    def _pack(self, panel: Dim, at: Index) -> Leaf:
+        """Copy one panel of rhs to program-local memory as [depth, width], so that its lanes are contiguous."""
+        kernel, ev, space, work = self.kernel, self.kernel.ev, self.kernel.space, self.work
+        extents = [d.extent for d in self.k_dims]
+        total = product(extents)
+        elem = element_of(work.rhs)
+        pointer = ev.emit(block.alloc, elem=elem, count=total * self.width)
+        leaf = Leaf(pointer, (self.width, 1), (total, self.width))
+        n = space.fresh("l", 0, self.width - 1)
+        column = panel * self.width
+        limit = None
+        if not (isinstance(self.columns, int) and self.columns % self.width == 0):
+            limit = self.columns - column
+        index = self._position(at, 0, column + n)
+
+        def nest(left: Sequence[Dim], where: Index) -> list[Value]:
+            if left:
+                ev.loop("k", left[0], lambda k, _: nest(left[1:], (*where, k)))
+                return []
+            flat = _flat_depth(where, extents) if extents else 0
+            with ev.lanes_as(Lane(str(n), self.width, limit)):
+                got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, self._depth(where))), (self.width,))
+            with ev.lanes_as(Lane(str(n), self.width)):
+                ev.store(leaf, (flat, n), got)
+            return []
+
+        nest(extents, ())
+        return leaf
+
+
+def for_row_tiles(
+    kernel: Kernel, rows: Dim, height: int, block_rows: tuple[Dim, int] | None, body: Callable[[Dim, int], object]
+) -> None:
+    """Cover `rows` (or block `i` of `n` rows, given as `(i, n)`) by tiles: `body(first row, height)` emits one.
+
+    The last tile moves back to end at the last row. When there may be fewer rows than one tile, they go one by one.
+    """
+    ev, space = kernel.ev, kernel.space
+    first: Dim = 0
+    here = rows
+    if block_rows is not None:
+        first = block_rows[0] * block_rows[1]
+        here = minimum(rows - first, block_rows[1])
+    exact = isinstance(rows, int) and rows % height == 0
+
+    def tiles() -> list[Value]:
+        def tile(t: Dim, _: object) -> list[Value]:
+            row: Dim = first + t * height
+            if not exact:
+                row = ev.bind("m", 0, rows - height, ev.index(minimum(row, rows - height)))
+            body(row, height)
+            return []
+
+        ev.loop("t", space.simplify(ceildiv(here, height)), tile)
+        return []
+
+    if height == 1 or space.nonnegative(rows - height):
+        tiles()
+        return
+
+    def one(m: Dim, _: object) -> list[Value]:
+        body(m, 1)
+        return []
+
+    def short(_: object) -> list[Value]:
+        ev.loop("m", rows, one)
+        return []
+
+    ev.branch(ev.emit(block.ge, ev.index(rows), ev.const(height, I64)), tiles, short)
+
+
+def _flat_depth(at: Index, extents: Sequence[Dim]) -> Dim:
+    return linear(at, strides_of(extents))
+
+
+def _is_view(value: Value, kernel: Kernel) -> bool:
+    """Whether `value` is memory seen through movement ops only."""
+    while value not in kernel.ev.leaves:
+        op = value.owner
+        if not isinstance(op, Op) or not op.has(Trait.MOVEMENT) or len(op.operands) != 1 or op.kind is graph.pad:
+            return False
+        value = op.operands[0]
+    return True
+

@@ -1,0 +1,273 @@
+"""Index arithmetic of one kernel: variables with symbolic bounds, and what may be concluded from them.
+
+A loop variable is a symbol whose bounds are dims (`0 <= s <= seq - 1`), so `floordiv(s, seq)` is provably 0
+although neither is a number. This module knows no op; `movement.py` maps indices through movement ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphfuse.symbolic import (
+    FUNCTIONS,
+    Call,
+    Dim,
+    Expr,
+    Monomial,
+    Sym,
+    bounds,
+    exact_div,
+    floordiv,
+    mod,
+    product,
+    substitute,
+    sym,
+    symbols,
+)
+
+Index = tuple[Dim, ...]
+"""One index expression per dim of a tensor."""
+
+
+class IndexSpace:
+    """The variables in scope, their inclusive symbolic bounds, and the ranges of the kernel's symbols."""
+
+    def __init__(self, ranges: Mapping[str, tuple[int, int]]) -> None:
+        self.ranges = dict(ranges)
+        self.var_bounds: dict[str, tuple[Dim, Dim]] = {}
+        self._count = 0
+        self._simplified: dict[Dim, Dim] = {}
+
+    def fresh(self, hint: str, lo: Dim, hi: Dim) -> Expr:
+        """A new variable with inclusive bounds."""
+        while (name := f"{hint}{self._count}") in self.var_bounds or name in self.ranges:
+            self._count += 1
+        self.var_bounds[name] = (lo, hi)
+        return sym(name)
+
+    def nonnegative(self, dim: Dim) -> bool:
+        """Whether `dim >= 0` is proved for every value of the variables and symbols."""
+        for _ in range(12):
+            if isinstance(dim, int):
+                return dim >= 0
+            step = self._eliminate(dim)
+            if step is None:
+                return bounds(dim, self._numeric())[0] >= 0
+            dim = step
+        return False
+
+    def below(self, a: Dim, b: Dim) -> bool:
+        """Whether `a < b` is proved."""
+        return self.nonnegative(b - a - 1)
+
+    def _numeric(self) -> dict[str, tuple[int, int]]:
+        out = dict(self.ranges)
+        for name, (lo, hi) in self.var_bounds.items():
+            out[name] = (bounds(lo, self.ranges)[0], max(0, bounds(hi, self.ranges)[1]))
+        return out
+
+    def _eliminate(self, dim: Expr) -> Dim | None:
+        """Replace one variable that occurs linearly by the bound that makes `dim` smallest."""
+        for name in symbols(dim):
+            if name not in self.var_bounds:
+                continue
+            if (c := coefficient(dim, name)) is None:
+                continue
+            lo, hi = self.var_bounds[name]
+            if bounds(c, self.ranges)[0] >= 0:
+                return substitute(dim, {name: lo})
+            if bounds(c, self.ranges)[1] <= 0:
+                return substitute(dim, {name: hi})
+        return None
+
+    def simplify(self, dim: Dim) -> Dim:
+        """An equal dim with as few floordiv and mod atoms as the bounds allow."""
+        if isinstance(dim, int) or not _has_call(dim):
+            return dim
+        if dim not in self._simplified:
+            total: Dim = 0
+            for monomial, c in dim.terms:
+                term: Dim = c
+                for atom, power in monomial:
+                    new = self._simplify_call(atom) if isinstance(atom, Call) else sym(atom.name)
+                    for _ in range(power):
+                        term = term * new
+                total = total + term
+            self._simplified[dim] = _rejoin(total)
+        return self._simplified[dim]
+
+    def _simplify_call(self, call: Call) -> Dim:
+        a, b = (self.simplify(d) for d in call.args)
+        if call.fn in ("min", "max"):
+            if self.nonnegative(b - a):
+                return a if call.fn == "min" else b
+            if self.nonnegative(a - b):
+                return b if call.fn == "min" else a
+            return FUNCTIONS[call.fn](a, b)
+        whole, rest = split(a, b)
+        if self.nonnegative(rest) and self.below(rest, b):
+            return whole if call.fn == "floordiv" else rest
+        return whole + floordiv(rest, b) if call.fn == "floordiv" else mod(rest, b)
+
+
+def _rejoin(dim: Dim) -> Dim:
+    """Undo divisions whose digits are added back: `b*floordiv(a, b) + mod(a, b) = a`, and so for inner digits."""
+    if isinstance(dim, int):
+        return dim
+    for monomial, c in dim.terms:
+        for atom, power in monomial:
+            if not (isinstance(atom, Call) and atom.fn == "mod" and power == 1):
+                continue
+            a, b = atom.args
+            others: Dim = c
+            for other, p in monomial:
+                if other != atom:
+                    others = others * _term(((other, p),), 1)
+            low = others * _term(((atom, 1),), 1)
+            for high, joined in _partners(dim, a, b):
+                rest = dim - low - others * b * high
+                if _terms_left(rest) < _terms_left(dim) - 1:
+                    return _rejoin(rest + others * joined)
+    return dim
+
+
+def _partners(dim: Expr, a: Dim, b: Dim) -> list[tuple[Dim, Dim]]:
+    """Pairs (high digit, what it makes with `mod(a, b)`) that occur in `dim`."""
+    quotient = floordiv(a, b)
+    out: list[tuple[Dim, Dim]] = [(quotient, a)]
+    for monomial, _ in dim.terms:
+        for atom, _ in monomial:
+            if isinstance(atom, Call) and atom.fn == "mod" and atom.args[0] == quotient:
+                out.append((_term(((atom, 1),), 1), mod(a, b * atom.args[1])))
+    return out
+
+
+def _terms_left(dim: Dim) -> int:
+    if isinstance(dim, int):
+        return 1 if dim else 0
+    return len(dim.terms)
+
+
+def split(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+    """`(q, r)` with `a = q*b + r`, where q takes every term of a that b divides."""
+    if isinstance(a, int):
+        return (a // b, a % b) if isinstance(b, int) else (0, a)
+    whole: Dim = 0
+    rest: Dim = 0
+    for monomial, c in a.terms:
+        term = _term(monomial, c)
+        q = exact_div(term, b)
+        if q is None and isinstance(b, int) and not monomial:
+            whole, rest = whole + c // b, rest + c % b
+        elif q is None:
+            rest = rest + term
+        else:
+            whole = whole + q
+    return whole, rest
+
+
+def _term(monomial: Monomial, c: int) -> Dim:
+    return Expr(((monomial, c),)) if monomial else c
+
+
+def _has_call(dim: Expr) -> bool:
+    return any(isinstance(atom, Call) for monomial, _ in dim.terms for atom, _ in monomial)
+
+
+def coefficient(dim: Dim, name: str) -> Dim | None:
+    """c such that `dim = c * name + (terms without name)`, or None when `dim` is not linear in it."""
+    if isinstance(dim, int) or name not in symbols(dim):
+        return 0
+    total: Dim = 0
+    for monomial, c in dim.terms:
+        power = 0
+        others: Dim = c
+        for atom, p in monomial:
+            if isinstance(atom, Sym) and atom.name == name:
+                power = p
+            elif isinstance(atom, Call) and name in symbols(_term(((atom, 1),), 1)):
+                return None
+            else:
+                others = others * _term(((atom, p),), 1)
+        if power > 1:
+            return None
+        if power == 1:
+            total = total + others
+    return total
+
+
+def strides_of(shape: Sequence[Dim]) -> Index:
+    """Row-major strides in elements."""
+    return tuple(product(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def linear(index: Sequence[Dim], strides: Sequence[Dim]) -> Dim:
+    """The offset of an index: its dot product with the strides."""
+    total: Dim = 0
+    for i, s in zip(index, strides, strict=True):
+        total = total + i * s
+    return total
+
+
+def unravel(flat: Dim, shape: Sequence[Dim], space: IndexSpace) -> Index:
+    """The index whose row-major position in `shape` is `flat`."""
+    out: list[Dim] = []
+    for i, stride in enumerate(strides_of(shape)):
+        if shape[i] == 1:
+            out.append(0)
+            continue
+        digit = space.simplify(floordiv(flat, stride))
+        if any(d != 1 for d in shape[:i]):
+            digit = space.simplify(mod(digit, shape[i]))
+        out.append(digit)
+    return tuple(out)
+
+
+def reshape_index(index: Index, shape: Sequence[Dim], source: Sequence[Dim], space: IndexSpace) -> Index:
+    """The index into `source` of the element at `index` of the same data seen as `shape`.
+
+    Both shapes are cut into the shortest runs of dims with equal products, so that dims the reshape leaves
+    alone map to themselves.
+    """
+    out: list[Dim] = []
+    i = j = 0
+    while i < len(shape) or j < len(source):
+        i_end, j_end = _run(shape, source, i, j)
+        run_shape, run_source = shape[i:i_end], source[j:j_end]
+        if len(run_shape) == 1 and len(run_source) == 1:
+            out.append(index[i])
+        else:
+            flat = linear(index[i:i_end], strides_of(run_shape))
+            out += unravel(space.simplify(flat), run_source, space)
+        i, j = i_end, j_end
+    return tuple(out)
+
+
+def _run(shape: Sequence[Dim], source: Sequence[Dim], i: int, j: int) -> tuple[int, int]:
+    """The ends of the shortest non-empty runs from (i, j) whose products are equal."""
+    a: Dim = 1
+    b: Dim = 1
+    i_end, j_end = i, j
+    while True:
+        if i_end == i and j_end == j:
+            if i_end < len(shape):
+                a, i_end = a * shape[i_end], i_end + 1
+            if j_end < len(source):
+                b, j_end = b * source[j_end], j_end + 1
+        elif a == b:
+            return i_end, j_end
+        elif i_end == len(shape) and j_end == len(source):
+            return i_end, j_end  # products that cannot be compared: one run of everything left
+        elif j_end == len(source) or (i_end < len(shape) and _grows_first(a, b)):
+            a, i_end = a * shape[i_end], i_end + 1
+        else:
+            b, j_end = b * source[j_end], j_end + 1
+
+
+def _grows_first(a: Dim, b: Dim) -> bool:
+    """Whether the side with product `a` should take the next dim: it divides the other, or is smaller."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    if exact_div(b, a) is not None:
+        return True
+    return exact_div(a, b) is None and bounds(a, {})[0] <= bounds(b, {})[0]

@@ -1,0 +1,75 @@
+"""One kernel under construction: its parameters, where its tensors live, and the finished block function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
+from graphfuse.blockgen.index import IndexSpace
+from graphfuse.dialects import control
+from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value
+from graphfuse.ir.types import I64, Ptr, Scalar, Tensor
+from graphfuse.symbolic import Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What tiling needs to know of a target: bytes of a vector register, how many there are, and cache sizes."""
+
+    vector_bytes: int = 32
+    registers: int = 16
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 1 << 20
+
+    def lanes(self, elem: Scalar) -> int:
+        """Elements of one vector register; narrow elements are computed at 32 bits."""
+        return max(1, self.vector_bytes // max(4, elem.bytes))
+
+
+class Kernel:
+    """A region being emitted: parameters are the region's inputs, its outputs, then the symbols it mentions."""
+
+    def __init__(self, region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine) -> None:
+        self.region = region
+        self.name = name
+        self.machine = machine
+        self.symbols = tuple(sorted(ranges))
+        self.space = IndexSpace(ranges)
+        self.ev = Evaluator(self.space)
+        self.body: Block = region.body
+        self.outputs: tuple[Value, ...] = self.body.terminator.operands
+        tensors = [*self.body.params.types, *(v.type for v in self.outputs)]
+        hints = [*(f"in{i}" for i in range(len(self.body.params.types))), *(f"out{i}" for i in range(len(self.outputs)))]
+        types = tuple(Ptr(t.elem) for t in tensors if isinstance(t, Tensor))
+        self.params = Params((*types, *(I64 for _ in self.symbols)), (*hints, *self.symbols))
+        values = self.params.values
+        inputs = self.body.params.values
+        for value, pointer in zip(inputs, values, strict=False):
+            assert isinstance(value.type, Tensor)
+            self.ev.leaves[value] = leaf_of(pointer, value.type.shape)
+        self.stores: list[Leaf] = []
+        for value, pointer in zip(self.outputs, values[len(inputs) :], strict=False):
+            assert isinstance(value.type, Tensor)
+            self.stores.append(leaf_of(pointer, value.type.shape))
+
+    def finish(self, grid: Dim, work: Dim, attrs: Mapping[str, Attr] | None = None) -> Func:
+        """Close the function. `work` is an estimate of one program's time in nanoseconds."""
+        self.ev.builder.op(control.return_)
+        body = self.ev.builder.block(self.params)
+        dims = tuple((name, *self.space.ranges[name]) for name in self.symbols)
+        return Func(self.name, body, {"grid": grid, "work": work, **(attrs or {})}, dims)
+
+
+def element_of(value: Value) -> Scalar:
+    """The element of a tensor value."""
+    assert isinstance(value.type, Tensor)
+    return value.type.elem
+
+
+def positions(shape: Sequence[Dim]) -> Dim:
+    """How many elements a shape has."""
+    total: Dim = 1
+    for d in shape:
+        total = total * d
+    return total

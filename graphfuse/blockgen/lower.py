@@ -1,0 +1,51 @@
+"""One region to one block function: the dispatch from region kind to emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from graphfuse.blockgen import attention, contraction, pointwise, reduction
+from graphfuse.blockgen.kernel import Kernel, Machine
+from graphfuse.ir.core import Attr, Func, Op, walk
+from graphfuse.ir.rewrite import common_subexpressions, dead_code
+from graphfuse.ir.types import Tensor
+from graphfuse.ir.verifier import verify
+from graphfuse.symbolic import Expr, symbols
+
+EMITTERS: dict[str, Callable[[Kernel], Func]] = {
+    "pointwise": pointwise.emit,
+    "reduction": reduction.emit,
+    "contraction": contraction.emit,
+    "attention": attention.emit,
+}
+
+
+def lower_region(region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine) -> Func:
+    """The block function that computes `region`; parameters: inputs, outputs, then the symbols of `ranges`."""
+    kind = region.attrs["kind"]
+    assert isinstance(kind, str)
+    mentioned = region_symbols(region)
+    func = EMITTERS[kind](Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine))
+    func = dead_code(common_subexpressions(func))
+    verify(func)
+    return func
+
+
+def region_symbols(region: Op) -> frozenset[str]:
+    """The symbols that occur in a region's shapes or attributes."""
+    found: set[str] = set()
+    for op in (region, *walk(region.body)):
+        for t in (*op.types, *(v.type for v in op.operands)):
+            if isinstance(t, Tensor):
+                found.update(*(symbols(d) for d in t.shape))
+        for attr in op.attrs.values():
+            _attr_symbols(attr, found)
+    return frozenset(found)
+
+
+def _attr_symbols(attr: Attr, found: set[str]) -> None:
+    if isinstance(attr, tuple):
+        for item in attr:
+            _attr_symbols(item, found)
+    elif isinstance(attr, Expr):
+        found.update(symbols(attr))

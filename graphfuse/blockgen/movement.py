@@ -1,0 +1,110 @@
+"""How indices pass through movement ops: the element at an index of the result is which element of which operand.
+
+`sources` is the one place that knows; the evaluator and the access analysis share it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Op, Value, dims_of
+from graphfuse.ir.types import Tensor
+from graphfuse.symbolic import Dim, maximum, minimum, mod
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Operand `value` at `index`, valid where every `lo <= x < hi` of `where` holds (a bound that holds always is absent)."""
+
+    value: Value
+    index: Index
+    where: tuple[tuple[Dim, Dim, Dim], ...] = ()
+
+
+def shape_of(value: Value) -> tuple[Dim, ...]:
+    """The shape of a tensor value."""
+    assert isinstance(value.type, Tensor)
+    return value.type.shape
+
+
+def sources(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...] | None:
+    """Where the element at `index` of a movement op's result comes from, or None for other ops.
+
+    Several sources (concat) are tried in order; outside all of them the element is the fill value (pad).
+    """
+    match op.kind:
+        case graph.reshape:
+            (x,) = op.operands
+            shape = op.types[0].shape  # type: ignore[union-attr]  # reshape yields a tensor
+            return (Source(x, reshape_index(index, shape, shape_of(x), space)),)
+        case graph.permute:
+            (x,) = op.operands
+            perm = op.attrs["perm"]
+            out: list[Dim] = [0] * len(index)
+            for i, p in enumerate(perm):  # type: ignore[arg-type]  # a tuple of ints
+                out[p] = index[i]  # type: ignore[index]
+            return (Source(x, tuple(out)),)
+        case graph.broadcast:
+            (x,) = op.operands
+            shape = shape_of(x)
+            tail = index[len(index) - len(shape) :]
+            return (Source(x, tuple(0 if d == 1 else i for i, d in zip(tail, shape, strict=True))),)
+        case graph.slice_:
+            (x,) = op.operands
+            starts, steps = dims_of(op.attrs["starts"]), dims_of(op.attrs["steps"])
+            return (Source(x, tuple(s + i * t for i, s, t in zip(index, starts, steps, strict=True))),)
+        case graph.flip:
+            (x,) = op.operands
+            axes = dims_of(op.attrs["axes"])
+            return (
+                Source(x, tuple(d - 1 - i if a in axes else i for a, (i, d) in enumerate(zip(index, shape_of(x), strict=True)))),
+            )
+        case graph.pad:
+            return (_pad(op, index, space),)
+        case graph.concat:
+            return _concat(op, index, space)
+        case _:
+            return None
+
+
+def _pad(op: Op, index: Index, space: IndexSpace) -> Source:
+    (x,) = op.operands
+    low, mode = dims_of(op.attrs["low"]), op.attrs.get("mode", "constant")
+    inner: list[Dim] = []
+    where: list[tuple[Dim, Dim, Dim]] = []
+    for i, lo, d, out in zip(index, low, shape_of(x), shape_of(op.result), strict=True):
+        at = i - lo
+        if d == out:
+            pass
+        elif mode == "constant":
+            if not (space.nonnegative(at) and space.below(at, d)):
+                where.append((0, at, d))
+        elif mode == "edge":
+            at = maximum(0, minimum(at, d - 1))
+        elif mode == "wrap":
+            at = mod(at, d)
+        else:  # reflect, however far: fold a triangle wave of period 2(d - 1)
+            period = maximum(2 * (d - 1), 1)
+            at = mod(at, period)
+            at = minimum(at, period - at) if d != 1 else 0
+        inner.append(space.simplify(at))
+    return Source(x, tuple(inner), tuple(where))
+
+
+def _concat(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...]:
+    axis = op.attrs["axis"]
+    assert isinstance(axis, int)
+    out: list[Source] = []
+    start: Dim = 0
+    for x in op.operands:
+        size = shape_of(x)[axis]
+        at = index[axis] - start
+        inner = (*index[:axis], at, *index[axis + 1 :])
+        if space.nonnegative(at) and space.below(at, size):
+            return (Source(x, inner),)
+        if not (space.below(at, 0) or space.nonnegative(at - size)):
+            out.append(Source(x, inner, ((0, at, size),)))
+        start = start + size
+    return tuple(out)

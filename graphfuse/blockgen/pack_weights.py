@@ -1,0 +1,104 @@
+"""Lays constant operands of contractions out in the panels their kernels read.
+
+    w [K, N]  ->  constant p [ceil(N / width), K, width];  w = slice(reshape(permute(p)))
+
+The panels are a constant; the way back is movement ops, which fusion copies into the region and index arithmetic
+cancels: the kernel sees `p[panel, k, lane]`. Requires: constants folded, convolutions channels-last. Ensures: values
+are unchanged. Padding lanes are zero and never stored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphfuse.blockgen.evaluate import accumulator
+from graphfuse.blockgen.kernel import Machine
+from graphfuse.blockgen.tiling import panel_vectors
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.dense import Dense
+from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
+from graphfuse.ir.types import Tensor
+
+
+def pack_weights(func: Func, machine: Machine) -> Func:
+    """Pack the constant right-hand sides of contractions and dense convolutions."""
+    packed: dict[tuple[int, int, int], Dense] = {}
+
+    def visit(op: Op) -> Replacement | None:
+        if op.kind is graph.contract:
+            return _pack_contract(op, machine, packed)
+        if op.kind is graph.conv and op.attrs.get("groups", 1) == 1 and op.attrs.get("layout") == "nhwc":
+            x, w = op.operands
+            rows = op.types[0].shape[-2]  # type: ignore[union-attr]  # a tensor
+            new = _packed(w, len(_shape(w)) - 1, rows, machine, packed)
+            return None if new is None else graph.conv(x, new, loc=op.loc, **op.attrs)
+        return None
+
+    return dead_code(rebuild(func, visit))
+
+
+def _pack_contract(op: Op, machine: Machine, packed: dict[tuple[int, int, int], Dense]) -> Op | None:
+    a, b = op.operands
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    if not out:
+        return None
+    on_right = out[-1] in rhs
+    weight, labels = (b, rhs) if on_right else (a, lhs)
+    if out[-1] in lhs and out[-1] in rhs:
+        return None
+    others = [c for c in out[:-1] if c not in labels]
+    rows = op.types[0].shape[out.index(others[-1])] if others else 1  # type: ignore[union-attr]  # a tensor
+    for c in others:  # rows merge over several dims: only a single row in all counts as one
+        if op.types[0].shape[out.index(c)] != 1:  # type: ignore[union-attr]
+            rows = op.types[0].shape[out.index(c)] if rows == 1 else rows  # type: ignore[union-attr]
+    new = _packed(weight, labels.index(out[-1]), rows, machine, packed)
+    if new is None:
+        return None
+    operands = (a, new) if on_right else (new, b)
+    return graph.contract(*operands, loc=op.loc, **op.attrs)
+
+
+def _packed(
+    weight: Value, axis: int, rows: object, machine: Machine, packed: dict[tuple[int, int, int], Dense]
+) -> Value | None:
+    """`weight` rebuilt from its panels along `axis`, or None when it is no constant worth packing."""
+    op = weight.op
+    if op is None or op.kind is not graph.constant:
+        return None
+    dense = op.attrs["value"]
+    assert isinstance(dense, Dense) and isinstance(weight.type, Tensor)
+    columns = dense.shape[axis]
+    elem = accumulator(weight.type.elem)
+    width = panel_vectors(machine, elem, rows, columns) * machine.lanes(elem)  # type: ignore[arg-type]  # a dim
+    if dense.array.size <= width or (axis == len(dense.shape) - 1 and columns == width):
+        return None
+    panels = -(-columns // width)
+    rest = tuple(d for i, d in enumerate(dense.shape) if i != axis)
+    key = (id(dense), axis, width)
+    if key not in packed:
+        packed[key] = Dense(_panels(dense.array, axis, panels, width))
+    constant = graph.constant(value=packed[key], loc=op.loc, hint=weight.hint)
+    # [panel, rest..., lane] -> [rest before axis, panel, lane, rest after axis] -> merge -> cut the padding
+    rank = len(dense.shape)
+    perm = (*range(1, 1 + axis), 0, rank, *range(1 + axis, rank))
+    moved = graph.permute(constant, perm=perm)
+    merged = graph.reshape(moved, shape=(*rest[:axis], panels * width, *rest[axis:]))
+    if panels * width == columns:
+        return merged.result
+    zeros = (0,) * rank
+    return graph.slice_(merged, starts=zeros, sizes=dense.shape, steps=(1,) * rank).result
+
+
+def _panels(array: np.ndarray, axis: int, panels: int, width: int) -> np.ndarray:  # type: ignore[type-arg]
+    moved = np.moveaxis(array, axis, -1)
+    missing = panels * width - moved.shape[-1]
+    if missing:
+        moved = np.concatenate([moved, np.zeros((*moved.shape[:-1], missing), array.dtype)], axis=-1)
+    split = moved.reshape(*moved.shape[:-1], panels, width)
+    return np.ascontiguousarray(np.moveaxis(split, -2, 0))
+
+
+def _shape(value: Value) -> tuple[object, ...]:
+    assert isinstance(value.type, Tensor)
+    return value.type.shape

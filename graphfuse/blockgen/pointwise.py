@@ -1,0 +1,105 @@
+"""Emits pointwise regions: every output element on its own, lanes along the innermost merged dim.
+
+    program_id -> position in the outer dims (and a chunk of the innermost one)
+    for tile in chunk: evaluate each output at (outer..., tile + lane), store
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.evaluate import Lane
+from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of, unravel
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func
+from graphfuse.symbolic import Dim, ceildiv, minimum
+
+CHUNK = 4096
+"""Elements one program computes when the innermost dim is long."""
+
+
+def emit(kernel: Kernel) -> Func:
+    """One program per position of the outer dims and chunk of the innermost dim."""
+    domain = shape_of(kernel.outputs[0])
+    dims = _merged_dims(kernel, domain)
+    if not dims:
+        return _single_element(kernel, domain)
+    ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
+    outer, inner = dims[:-1], dims[-1]
+    elem = element_of(kernel.outputs[0])
+    vector = kernel.machine.lanes(elem)
+    width = pointwise_width(kernel.machine, elem, ops, len(kernel.body.params.types))
+    chunks: Dim = 1
+    extent = inner.extent
+    if not isinstance(extent, int) or extent > CHUNK:
+        chunks = ceildiv(extent, CHUNK)
+    grid = positions([d.extent for d in outer]) * chunks
+    ev = kernel.ev
+    pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+    at_outer, chunk = (pid, 0) if chunks == 1 else digits(kernel, pid, [grid // chunks, chunks])
+    at = digits(kernel, at_outer, [d.extent for d in outer])
+    start: Dim = chunk * CHUNK
+    size: Dim = extent
+    if chunks != 1:
+        code = ev.index(minimum(extent - start, CHUNK))
+        size = ev.bind("size", 1, CHUNK, code)
+    for piece in pieces(size, width, vector):
+        _tiles(kernel, dims, at, start, piece, domain)
+    per_program = extent if chunks == 1 else CHUNK
+    return kernel.finish(grid, per_program * max(1, round(cost_per_element(ops) * 16)) // 16)
+
+
+def digits(kernel: Kernel, flat: Dim, extents: Sequence[Dim]) -> Index:
+    """The index whose row-major position in `extents` is `flat`; each digit that divides becomes a variable."""
+    out: list[Dim] = []
+    for digit, extent in zip(unravel(flat, extents, kernel.space), extents, strict=True):
+        if isinstance(digit, int) or str(digit).isidentifier():
+            out.append(digit)
+        else:
+            out.append(kernel.ev.bind("p", 0, extent - 1, kernel.ev.index(digit)))
+    return tuple(out)
+
+
+def _merged_dims(kernel: Kernel, domain: Sequence[Dim]) -> list[Merged]:
+    """The loop dims of the region: adjacent dims joined where all memory agrees."""
+    names = dim_names(kernel.space, domain)
+    analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
+    for value in kernel.outputs:
+        index = reshape_index(as_index(names), domain, shape_of(value), kernel.space)
+        analysis.touch(linear(index, strides_of(shape_of(value))))
+        analysis.visit(value, index)
+    return merge(domain, names, analysis.found)
+
+
+def _tiles(
+    kernel: Kernel, dims: Sequence[Merged], at: Index, start: Dim, piece: Piece, domain: Sequence[Dim]
+) -> None:
+    """The tiles of one piece of the innermost dim."""
+    space, ev = kernel.space, kernel.ev
+    base = start + piece.start
+
+    def tile(p: Dim, _: tuple[object, ...]) -> list[object]:
+        lane = space.fresh("l", 0, piece.width - 1)
+        first = base + p * piece.width
+        limit = None if piece.limit is None else start + piece.limit - first
+        index = merged_index(len(domain), dims, (*at, first + lane))
+        with ev.lanes_as(Lane(str(lane), piece.width, limit)):
+            for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+                where = reshape_index(index, domain, shape_of(value), space)
+                ev.store(leaf, where, ev.value(value, where))
+        return []
+
+    ev.loop("t", piece.count, tile)  # type: ignore[arg-type]  # carries nothing
+
+
+def _single_element(kernel: Kernel, domain: Sequence[Dim]) -> Func:
+    """Every dim is 1: one program, no lanes."""
+    index: Index = (0,) * len(domain)
+    for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+        where = reshape_index(index, domain, shape_of(value), kernel.space)
+        kernel.ev.store(leaf, where, kernel.ev.value(value, where))
+    return kernel.finish(1, 10)

@@ -1,0 +1,106 @@
+"""Tile shapes, chosen analytically from extents, element and machine: pure functions, no trial runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphfuse.blockgen.kernel import Machine
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Op
+from graphfuse.ir.types import Scalar
+from graphfuse.symbolic import Dim, floordiv
+
+TRANSCENDENTAL = frozenset(
+    f"graph.{n}" for n in (
+        "exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "asin", "acos",
+        "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow", "atan2",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of tiles along one dim: `count` tiles of `width` lanes from `start`; the last is cut at `limit` if given."""
+
+    start: Dim
+    count: Dim
+    width: int
+    limit: Dim | None = None
+
+
+def pieces(extent: Dim, width: int, vector: int) -> list[Piece]:
+    """Cover `0..extent` by tiles of `width` lanes, then by single vectors, the last one masked.
+
+    A static extent below one vector is one tile of exactly that many lanes.
+    """
+    if isinstance(extent, int):
+        if extent <= vector:
+            return [Piece(0, 1, extent)]
+        out: list[Piece] = []
+        start = 0
+        while width >= vector and start < extent:
+            if count := (extent - start) // width:
+                out.append(Piece(start, count, width))
+                start += count * width
+            width //= 2
+        if start < extent:
+            out.append(Piece(start, 1, vector, extent))
+        return out
+    whole = floordiv(extent, width)
+    tail = extent - whole * width
+    return [Piece(0, whole, width), Piece(whole * width, floordiv(tail + vector - 1, vector), vector, extent)]
+
+
+def pointwise_width(machine: Machine, elem: Scalar, ops: list[Op], inputs: int) -> int:
+    """Lanes of a pointwise tile: fewer vectors when many values are alive at once or the maths is heavy."""
+    vector = machine.lanes(elem)
+    heavy = sum(op.kind.name in TRANSCENDENTAL for op in ops)
+    if heavy or len(ops) + inputs > machine.registers // 2:
+        return vector * 2
+    return vector * 4
+
+
+def cost_per_element(ops: list[Op]) -> float:
+    """Nanoseconds one element costs, roughly: memory traffic and arithmetic on one core at vector speed."""
+    cost = 0.15
+    for op in ops:
+        if op.kind.name in TRANSCENDENTAL:
+            cost += 0.6
+        elif op.kind in (graph.take, graph.take_along, graph.gather_nd):
+            cost += 1.0
+        else:
+            cost += 0.03
+    return cost
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulTile:
+    """Register tile of a contraction: `rows` x (`vectors` x lanes), K advanced by `k_step`."""
+
+    rows: int
+    vectors: int
+    k_step: int
+
+
+def panel_vectors(machine: Machine, elem: Scalar, rows: Dim, columns: Dim) -> int:
+    """Vectors side by side in one panel of B: two, or four when a single row must hide the latency alone."""
+    lanes = machine.lanes(elem)
+    most = 4 if rows == 1 else 2
+    return min(most, max(1, -(-columns // lanes))) if isinstance(columns, int) else most
+
+
+def matmul_tile(machine: Machine, elem: Scalar, rows: Dim, vectors: int, depth: Dim) -> MatmulTile:
+    """The tile height that wastes least: accumulators plus one B row and one broadcast fit the registers."""
+    budget = machine.registers - vectors - 1
+    most = max(1, min(14, budget // vectors))
+    k_step = next((k for k in (4, 2) if isinstance(depth, int) and depth % k == 0), 1)
+    if not isinstance(rows, int):
+        return MatmulTile(min(8, most), vectors, k_step)
+    return MatmulTile(_least_waste(rows, most), vectors, k_step)
+
+
+def _least_waste(rows: int, most: int) -> int:
+    """The tile height up to `most` whose tiles cover `rows` with the fewest computed rows; ties go to the taller."""
+    if rows <= most:
+        return rows
+    return min(range(max(1, most // 2), most + 1), key=lambda r: (-(-rows // r) * r, -r))

@@ -1,0 +1,189 @@
+"""From graph IR to an executable, one stage per line.
+
+    GRAPH_PIPELINE     canonical forms, folding, layout           fusion/passes.py
+    pack_weights       constant operands in the panels kernels read   blockgen/pack_weights.py
+    outline            regions, as text                           fusion/outline.py
+    lower_region       region to block function                   blockgen/lower.py
+    lower              block functions to one LLVM object         cpu/lower.py
+    plan               buffers and launches                       fusion/plan.py
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from graphfuse.artifact import Code, Executable, KernelMeta, Signature, TensorSpec, Weight
+from graphfuse.blockgen.kernel import Machine
+from graphfuse.blockgen.lower import lower_region, region_symbols
+from graphfuse.blockgen.pack_weights import pack_weights
+from graphfuse.cpu import lower as cpu
+from graphfuse.cpu.executor_ir import executor_ir
+from graphfuse.dialects import graph
+from graphfuse.fusion.outline import outline
+from graphfuse.fusion.partition import Decision
+from graphfuse.fusion.passes import GRAPH_PIPELINE
+from graphfuse.fusion.plan import KernelCall, plan
+from graphfuse.ir.core import Func, Op
+from graphfuse.ir.parser import parse
+from graphfuse.ir.passes import Pipeline
+from graphfuse.ir.printer import module_text, to_text
+from graphfuse.ir.rewrite import dead_code
+from graphfuse.ir.types import Ptr, Tensor
+from graphfuse.ir.verifier import verify
+from graphfuse.knobs import Options, settings
+from graphfuse.llvm import codegen
+from graphfuse.symbolic import Dim
+from graphfuse.target import Target
+
+
+@dataclass
+class Stages:
+    """Every intermediate form of one compilation, for `--emit`, `verify` and the artifact."""
+
+    graph: Func
+    regions: Func
+    ledger: list[Decision]
+    kernels: dict[str, Func]
+    """Block functions by kernel name."""
+    region_ops: dict[str, Op]
+    """One region per kernel name."""
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+
+def machine_of(target: Target) -> Machine:
+    """What tiling needs to know of a target."""
+    return Machine(vector_bytes=target.vector_bytes, registers=target.registers)
+
+
+def stages(func: Func, target: Target, options: Options) -> Stages:
+    """Graph IR to block functions."""
+    clock = _Clock()
+    machine = machine_of(target)
+    pipeline = Pipeline(GRAPH_PIPELINE, check=settings.verify)
+    canonical = clock("graph passes", lambda: pipeline.run(func))
+    packed = clock("pack weights", lambda: pack_weights(canonical, machine))
+    regions, ledger = clock("partition", lambda: outline(packed))
+    verify(regions)
+    region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
+    ranges = _all_ranges(regions)
+    kernels = clock(
+        "blockgen",
+        lambda: {name: lower_region(op, name, ranges, machine) for name, op in region_ops.items()},
+    )
+    return Stages(func, regions, ledger, kernels, region_ops, {**pipeline.seconds, **clock.seconds})
+
+
+def build(func: Func, target: Target, options: Options) -> Executable:
+    """Compile `@main` for a target."""
+    done = stages(func, target, options)
+    clock = _Clock()
+    code, infos = clock("code", lambda: generate_code(done.kernels, target))
+    calls = {name: _call(name, f, done) for name, f in done.kernels.items()}
+    planned = clock("plan", lambda: plan(dead_code(done.regions), calls))
+    metas = [_meta(name, f, done, infos[name]) for name, f in done.kernels.items()]
+    metas.append(KernelMeta("copy_bytes", "rwi", "copy", ""))
+    done.seconds.update(clock.seconds)
+    return Executable(
+        signature=_signature(func),
+        plan=planned.plan,
+        kernels=tuple(metas),
+        weights=tuple(Weight(f"w{i}", d.elem.name, np.ascontiguousarray(d.array)) for i, d in enumerate(planned.weights)),
+        target=str(target),
+        code={str(target): Code.of(target, code)},
+        ir=_texts(done),
+        ledger=[_decision(d) for d in done.ledger],
+        meta={"seconds": {k: round(v, 4) for k, v in done.seconds.items()}},
+    )
+
+
+def generate_code(kernels: Mapping[str, Func], target: Target) -> tuple[bytes, dict[str, Dim]]:
+    """One relocatable object with every kernel and the executor, and each kernel's scratch bytes."""
+    lowered = cpu.lower(list(kernels.values()), target)
+    support = (COPY_BYTES, executor_ir(target.arch, _os_of(target)))
+    return codegen.object_code(lowered.text, target, *support), {k.name: k.scratch_bytes for k in lowered.kernels}
+
+
+COPY_BYTES = """
+define void @copy_bytes(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
+  %src = load ptr, ptr %args
+  %to_at = getelementptr i8, ptr %args, i64 8
+  %dst = load ptr, ptr %to_at
+  %n_at = getelementptr i8, ptr %args, i64 16
+  %n = load i64, ptr %n_at
+  call void @llvm.memcpy.p0.p0.i64(ptr %dst, ptr %src, i64 %n, i1 false)
+  ret void
+}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
+
+
+def _os_of(target: Target) -> str:
+    return "darwin" if "darwin" in target.triple else "linux"
+
+
+def _all_ranges(func: Func) -> dict[str, tuple[int, int]]:
+    """The function's symbols and the loops' own."""
+    out = dict(func.ranges)
+    for op in func.walk():
+        if op.kind is graph.loop:
+            out[str(op.attrs["symbol"])] = (0, (1 << 31) - 1)
+    return out
+
+
+def _call(name: str, func: Func, done: Stages) -> KernelCall:
+    pointers = sum(isinstance(v.type, Ptr) for v in func.params)
+    symbols = tuple(v.hint for v in func.params[pointers:])
+    grid, work = func.attrs["grid"], func.attrs["work"]
+    return KernelCall(symbols, grid, work)  # type: ignore[arg-type]  # dims
+
+
+def _meta(name: str, func: Func, done: Stages, scratch: Dim) -> KernelMeta:
+    region = done.region_ops[name]
+    reads = sum((v.type.nbytes for v in region.operands if isinstance(v.type, Tensor)), 0)
+    writes = sum((t.nbytes for t in region.types if isinstance(t, Tensor)), 0)
+    pointers = len(region.operands), len(region.types)
+    scalars = len(func.params) - sum(pointers)
+    params = "r" * pointers[0] + "w" * pointers[1] + "i" * scalars
+    flops = func.attrs.get("flops", 0)
+    return KernelMeta(
+        name, params, str(region.attrs["kind"]), str(region.loc or ""), scratch, flops, reads, writes  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _signature(func: Func) -> Signature:
+    def specs(values: Sequence[object], names: object) -> tuple[TensorSpec, ...]:
+        return tuple(
+            TensorSpec(n, v.type.elem.name, v.type.shape) for v, n in zip(values, names, strict=True)  # type: ignore[attr-defined,call-overload]
+        )  # fmt: skip
+
+    return Signature(
+        specs(func.params, func.attrs["inputs"]), specs(func.outputs, func.attrs["outputs"]), func.dims
+    )
+
+
+def _texts(done: Stages) -> dict[str, str]:
+    return {
+        "graph": to_text(done.graph, locations=True),
+        "regions": to_text(done.regions),
+        "block": module_text(done.kernels.values()),
+    }
+
+
+def _decision(d: Decision) -> dict[str, object]:
+    return {"producer": d.producer, "consumer": d.consumer, "fused": d.fused, "reason": d.reason, "saved": d.saved_bytes}  # type: ignore[return-value]
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, name: str, work: Callable[[], object]) -> object:  # type: ignore[misc]
+        start = time.perf_counter()
+        out = work()
+        self.seconds[name] = time.perf_counter() - start
+        return out

@@ -1,0 +1,80 @@
+"""A read-only view of a block's dataflow, seen through the ops that fusion treats as index maps.
+
+*Transparent* ops (reshape, permute, slice, broadcast, flip, fills, iota, and arithmetic on nothing but those) are
+never kernels of their own: they are copied into every region that reads through them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Block, Op, Trait, Value, walk
+
+_VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.flip})
+_GENERATORS = frozenset({graph.full, graph.iota})
+
+
+@dataclass
+class Dataflow:
+    """Uses and transparency of one block's ops."""
+
+    block: Block
+    uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))
+    generated: set[Value] = field(default_factory=set[Value])
+    """Values computed from fills and iotas alone: cheaper to compute again than to read."""
+
+    def __post_init__(self) -> None:
+        for op in self.block.ops:
+            for v in dict.fromkeys(operands_inside(op)):
+                self.uses[v].append(op)
+            if op.kind in _GENERATORS or (_cheap(op) and all(v in self.generated for v in op.operands)):
+                self.generated.update(op.results)
+
+    def is_transparent(self, op: Op) -> bool:
+        """Whether `op` is an index map (or generates its value from indices) rather than work."""
+        return op.kind in _VIEWS or op.result in self.generated if len(op.types) == 1 else False
+
+    def sources(self, value: Value) -> list[tuple[Value, tuple[Op, ...]]]:
+        """The values in memory (or computed by work) that `value` reads, each with the transparent ops passed, last first."""
+        out: list[tuple[Value, tuple[Op, ...]]] = []
+
+        def visit(v: Value, path: tuple[Op, ...]) -> None:
+            op = v.op
+            if op is None or not self.is_transparent(op):
+                out.append((v, path))
+                return
+            for operand in op.operands:
+                visit(operand, (*path, op))
+
+        visit(value, ())
+        return out
+
+    def readers(self, value: Value) -> Iterable[Op]:
+        """The ops doing work (or the terminator) that read `value`, directly or through transparent ops."""
+        seen: set[Op] = set()
+        stack = list(self.uses.get(value, ()))
+        while stack:
+            op = stack.pop()
+            if op in seen:
+                continue
+            seen.add(op)
+            if not op.has(Trait.TERMINATOR) and self.is_transparent(op):
+                stack += self.uses.get(op.result, ())
+            else:
+                yield op
+
+
+def _cheap(op: Op) -> bool:
+    return bool(op.operands) and len(op.types) == 1 and (op.has(Trait.ELEMENTWISE) or op.kind in _VIEWS)
+
+
+def operands_inside(op: Op) -> list[Value]:
+    """The operands of an op and of everything in its bodies (which may read values from around it)."""
+    out = list(op.operands)
+    for body in op.bodies:
+        for inner in walk(body):
+            out += inner.operands
+    return out

@@ -1,0 +1,181 @@
+"""Evaluate ops whose operands are known, unless the result would be much larger than what it is made from.
+
+Owns what "known at compile time" means, for all graph passes. Before:
+
+    %w = graph.constant() {value = dense<2xf32, [1.0 2.0]>} : tensor<2xf32>
+    %b = graph.broadcast(%w) {shape = [(n), 2]} : tensor<(n)x2xf32>
+    %e = graph.exp(%b) : tensor<(n)x2xf32>
+
+After, with `broadcast` left symbolic (as `full` and `iota` are: kernels compute them for free):
+
+    %w = graph.constant() {value = dense<2xf32, [2.7182817 7.389056]>} : tensor<2xf32>
+    %e = graph.broadcast(%w) {shape = [(n), 2]} : tensor<(n)x2xf32>
+
+Requires nothing. Ensures: no op reads only constants, except where the limit says so. Values are computed by
+the interpreter in the op's own element type. Cost: one sweep.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.interp import elementwise as ew
+from graphfuse.interp.graph import evaluate_op
+from graphfuse.ir.core import Func, Op, Trait, Value
+from graphfuse.ir.dense import Dense
+from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
+from graphfuse.ir.types import Scalar, Tensor
+from graphfuse.symbolic import Dim, Expr
+
+Array = np.ndarray[Any, Any]
+Number = bool | int | float
+
+LIMIT_BYTES = 1 << 20
+"""Results up to this size are always folded, larger ones up to `LIMIT_GROWTH` times their operands."""
+LIMIT_GROWTH = 4
+
+_SYMBOLIC = frozenset({graph.constant, graph.full, graph.iota, graph.broadcast})
+
+
+def tensor_of(v: Value) -> Tensor:
+    """The type of a value of the graph dialect."""
+    assert isinstance(v.type, Tensor)
+    return v.type
+
+
+def array_of(v: Value) -> Array | None:
+    """What a `graph.constant` holds."""
+    if v.op is None or v.op.kind is not graph.constant:
+        return None
+    value = v.op.attrs["value"]
+    assert isinstance(value, Dense)
+    return value.array
+
+
+def splat_of(v: Value) -> Number | None:
+    """The number that a `graph.full` repeats; None for other ops and for dims."""
+    if v.op is None or v.op.kind is not graph.full:
+        return None
+    value = v.op.attrs["value"]
+    return None if isinstance(value, Expr) else value  # type: ignore[return-value]  # the type rule says so
+
+
+def constant(array: Array, like: Op | None = None) -> Value:
+    """A new constant, at the location of `like`."""
+    return graph.constant(value=Dense(array), loc=like.loc if like else None).result
+
+
+def full(shape: tuple[Dim, ...], elem: Scalar, value: Number) -> Value:
+    """A new tensor of one number."""
+    return graph.full(shape=shape, elem=elem, value=number(value, elem)).result
+
+
+def number(value: Any, elem: Scalar) -> Number:
+    """A Python number as an attribute of a tensor of `elem` spells it."""
+    if elem.name == "bool":
+        return bool(value)
+    return float(value) if elem.is_float else int(value)
+
+
+def uniform(array: Array) -> Number | None:
+    """The number that every element of a non-empty array is (bit for bit), if there is one."""
+    if not array.size:
+        return None
+    few = (array.flat[0], array.flat[array.size // 2], array.flat[array.size - 1])
+    if any(x.tobytes() != few[0].tobytes() for x in few):
+        return None
+    bits = array.view(f"u{array.itemsize}")
+    if not bool(np.all(bits == bits.flat[0])):
+        return None
+    return number(few[0], Dense(array[:0] if array.ndim else array).elem)
+
+
+def aligned(v: Value) -> Array | None:
+    """A known value as an array of the same rank, of size 1 along dims that it does not vary along."""
+    t = tensor_of(v)
+    if (array := array_of(v)) is not None:
+        return array
+    if (value := splat_of(v)) is not None:
+        return np.asarray(ew.literal(value, t.elem)).reshape((1,) * t.rank)
+    if v.op is not None and v.op.kind is graph.broadcast and (array := array_of(v.op.operands[0])) is not None:
+        return array.reshape((1,) * (t.rank - array.ndim) + array.shape)
+    return None
+
+
+def materialised(array: Array, t: Tensor) -> Value:
+    """The value of type `t` that `aligned` would give `array` for."""
+    if (value := uniform(array)) is not None:
+        return full(t.shape, t.elem, value)
+    if array.shape == t.shape:
+        return constant(array)
+    lead = next((i for i, d in enumerate(array.shape) if d != 1), array.ndim)
+    return graph.broadcast(constant(array.reshape(array.shape[lead:])), shape=t.shape).result
+
+
+def evaluate(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
+    """The results of an op of this kind and attributes on other operands."""
+    new = op.kind(*(constant(a) for a in arrays), **op.attrs)
+    return evaluate_op(new, arrays)
+
+
+def elementwise(op: Op, arrays: list[Array]) -> Array | None:
+    """An elementwise op on aligned arrays; None when the result is over the limit."""
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    t = op.types[0]
+    assert isinstance(t, Tensor)
+    if not _within_limit(int(np.prod(shape)) * t.elem.bytes, arrays):
+        return None
+    return evaluate(op, [np.broadcast_to(a, shape) for a in arrays])[0]
+
+
+def _within_limit(result_bytes: int, arrays: list[Array]) -> bool:
+    return result_bytes <= max(LIMIT_BYTES, LIMIT_GROWTH * sum(a.nbytes for a in arrays))
+
+
+def fold_elementwise(op: Op) -> Replacement | None:
+    """f(broadcast a, broadcast b) = broadcast f(a, b), for known a and b."""
+    arrays: list[Array] = []
+    for v in op.operands:
+        if (array := aligned(v)) is None:
+            return None
+        arrays.append(array)
+    t = op.types[0]
+    assert isinstance(t, Tensor)
+    out = elementwise(op, arrays)
+    return None if out is None else materialised(out, t)
+
+
+def _fold_any(op: Op) -> Replacement | None:
+    """f(constants) is a constant."""
+    arrays: list[Array] = []
+    for v in op.operands:
+        t = tensor_of(v)
+        if not t.is_static or (array := aligned(v)) is None:
+            return None
+        arrays.append(array)
+    types = [t for t in op.types if isinstance(t, Tensor)]
+    if not all(t.is_static for t in types):
+        return None
+    if not _within_limit(sum(int(t.nbytes) for t in types), arrays):  # type: ignore[arg-type]  # static
+        return None
+    shapes = [tensor_of(v).shape for v in op.operands]
+    results = evaluate(op, [np.broadcast_to(a, s) for a, s in zip(arrays, shapes, strict=True)])  # type: ignore[arg-type]
+    return tuple(materialised(r, t) for r, t in zip(results, types, strict=True))
+
+
+def fold(op: Op) -> Replacement | None:
+    """Replace an op on known operands by its value."""
+    if op.kind in _SYMBOLIC or not op.operands or op.bodies or not op.has(Trait.PURE):
+        return None
+    for v in op.operands:
+        if v.op is None or v.op.kind not in _SYMBOLIC:
+            return None
+    return fold_elementwise(op) if op.has(Trait.ELEMENTWISE) else _fold_any(op)
+
+
+def fold_constants(func: Func) -> Func:
+    """Evaluate ops whose operands are known."""
+    return dead_code(rebuild(func, fold))

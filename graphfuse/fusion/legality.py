@@ -1,0 +1,106 @@
+"""Whether an op may join a region: each predicate gives the reason why not, or None."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.dataflow import Dataflow
+from graphfuse.ir.core import Op, Value, dims_of
+from graphfuse.ir.types import Tensor
+from graphfuse.symbolic import Dim, product
+
+
+class Region(Protocol):
+    """What the predicates need to know of a group (see `partition.Group`)."""
+
+    kind: str
+    domain: tuple[Dim, ...]
+    split: int
+    ops: list[Op]
+
+
+MAX_OPS = 96
+"""Larger regions are cut: registers run out and compile time grows with no traffic left to save."""
+
+_NEEDS_BOUNDS = frozenset({graph.concat, graph.pad, graph.take, graph.take_along, graph.gather_nd, graph.reduce_window})
+
+
+def why_not_join(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Region) -> str | None:
+    """The first reason why `op`, which works over `domain`, may not join `region`."""
+    if len(region.ops) >= MAX_OPS:
+        return f"the region has {MAX_OPS} ops already"
+    if region.kind in ("scatter", "topk", "loop"):
+        return f"a {region.kind} region takes no epilogue"
+    if op.kind is graph.reduce:
+        return _why_not_reduce(flow, op, domain, region)
+    if region.kind == "reduction":
+        return _why_not_row(flow, op, region)
+    if product(domain) != product(region.domain):
+        return f"shapes differ: {_text(domain)} against {_text(region.domain)}"
+    return _why_not_aligned(flow, op, region)
+
+
+def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Region) -> str | None:
+    if region.kind not in ("pointwise", "reduction"):
+        return f"a reduction does not follow a {region.kind}"
+    if domain != region.domain:
+        return f"shapes differ: {_text(domain)} against {_text(region.domain)}"
+    split = len(domain) - len(dims_of(op.attrs["axes"]))
+    if region.kind == "reduction" and split != region.split:
+        return f"rows begin at dim {split}, the region's at {region.split}"
+    if any(o.kind in _NEEDS_BOUNDS or o.kind is graph.reduce and region.kind == "pointwise" for o in region.ops):
+        return "each pass over the row would repeat a gather"
+    return _why_not_aligned(flow, op, region)
+
+
+def _why_not_row(flow: Dataflow, op: Op, region: Region) -> str | None:
+    """Row regions take elementwise ops on the whole domain or with one element per row."""
+    shape = _shape(op.result)
+    rows, whole = product(region.domain[: region.split]), product(region.domain)
+    if product(shape) == whole:
+        for v in op.operands:
+            for source, path in flow.sources(v):
+                if source.op not in region.ops:
+                    continue
+                if product(_shape(source)) == whole:
+                    if any(o.kind is not graph.reshape for o in path):
+                        return f"{path[0].kind} lies between"
+                elif (reason := _why_not_row_broadcast(path, region)) is not None:
+                    return reason
+        return None
+    if product(shape) == rows:
+        return _why_not_aligned(flow, op, region)
+    return f"shapes differ: {_text(shape)} against {_text(region.domain)}"
+
+
+def _why_not_row_broadcast(path: tuple[Op, ...], region: Region) -> str | None:
+    """A row value must come back as itself along each row: a broadcast of the trailing dims only."""
+    for op in path:
+        if op.kind is graph.broadcast:
+            before, after = _shape(op.operands[0]), _shape(op.result)
+            padded = (1,) * (len(after) - len(before)) + before
+            grown = [i for i, (a, b) in enumerate(zip(padded, after, strict=True)) if a != b]
+            if after != region.domain or any(i < region.split for i in grown):
+                return "a row value is broadcast along other dims than the row"
+        elif op.kind is not graph.reshape:
+            return f"{op.kind} lies between"
+    return None
+
+
+def _why_not_aligned(flow: Dataflow, op: Op, region: Region) -> str | None:
+    """Values of the region must reach `op` unmoved: element i of the domain needs element i."""
+    for v in op.operands:
+        for source, path in flow.sources(v):
+            if source.op in region.ops and any(o.kind is not graph.reshape for o in path):
+                return f"{next(o for o in path if o.kind is not graph.reshape).kind} lies between"
+    return None
+
+
+def _shape(value: Value) -> tuple[Dim, ...]:
+    assert isinstance(value.type, Tensor)
+    return value.type.shape
+
+
+def _text(shape: tuple[Dim, ...]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"

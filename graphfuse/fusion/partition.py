@@ -1,0 +1,177 @@
+"""Cuts a block into regions: which ops become one kernel.
+
+Ops are taken in order; each joins the latest group among its producers that may take it, or starts a group.
+Joining must keep the groups' graph acyclic (checked on a networkx view) and must not leave the group without a good
+schedule: `legality.py` has the predicates, each giving a reason or None. The ledger records every decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import networkx as nx
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.attention import find_attention
+from graphfuse.fusion.dataflow import Dataflow, operands_inside
+from graphfuse.fusion.legality import why_not_join
+from graphfuse.ir.core import Block, Op, Trait, Value, dims_of
+from graphfuse.ir.types import Tensor
+from graphfuse.symbolic import Dim
+
+
+@dataclass(eq=False)
+class Group:
+    """Ops of one kernel to be, in order. `domain` is the shape its programs cover; rows begin at dim `split`."""
+
+    index: int
+    kind: str
+    domain: tuple[Dim, ...]
+    split: int = 0
+    ops: list[Op] = field(default_factory=list[Op])
+
+    def __repr__(self) -> str:
+        return f"<group {self.index}: {self.kind}, {len(self.ops)} ops>"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One line of the ledger: an edge fused or cut, and why."""
+
+    producer: str
+    consumer: str
+    fused: bool
+    reason: str
+    saved_bytes: str = "0"
+
+
+@dataclass
+class Partition:
+    """The groups of a block in an order in which they can run, and how that came about."""
+
+    flow: Dataflow
+    groups: list[Group]
+    of: dict[Op, Group]
+    ledger: list[Decision]
+
+
+def partition(block: Block) -> Partition:
+    """Group the ops of a block; transparent ops, constants and control flow belong to no group."""
+    return _Partitioner(Dataflow(block)).run()
+
+
+class _Partitioner:
+    def __init__(self, flow: Dataflow) -> None:
+        self.flow = flow
+        self.of: dict[Op, Group] = {}
+        self.groups: list[Group] = []
+        self.ledger: list[Decision] = []
+        self.view: nx.DiGraph[Group] = nx.DiGraph()
+        self.attention: dict[Op, tuple[Op, frozenset[Op]]] = {}
+        self.inside_attention: set[Op] = set()
+
+    def run(self) -> Partition:
+        for found in find_attention(self.flow):
+            self.attention[found.output] = (found.scores, found.between)
+            self.inside_attention |= {found.scores, *found.between}
+        for op in self.flow.block.ops:
+            if op.has(Trait.TERMINATOR) or op.kind is graph.constant or op in self.inside_attention:
+                continue
+            if not self.flow.is_transparent(op):
+                self._place(op)
+        order = nx.lexicographical_topological_sort(self.view, key=lambda g: g.index)
+        return Partition(self.flow, list(order), self.of, self.ledger)
+
+    # placing ops
+
+    def _place(self, op: Op) -> None:
+        if op in self.attention:
+            scores, between = self.attention[op]
+            members = [o for o in self.flow.block.ops if o is scores or (o in between and not self.flow.is_transparent(o))]
+            self._start("attention", [*members, op], _shape(op.result))
+        elif op.has(Trait.ELEMENTWISE):
+            if not self._join(op, _shape(op.result)):
+                self._start("pointwise", [op], _shape(op.result))
+        elif op.kind is graph.reduce and is_row_reduction(op):
+            domain = _shape(op.operands[0])
+            split = len(domain) - len(dims_of(op.attrs["axes"]))
+            if not self._join(op, domain):
+                self._start("reduction", [op], domain, split)
+        elif op.kind is graph.contract or is_plain_convolution(op):
+            self._start("contraction", [op], _shape(op.result))
+        else:
+            self._start(SPECIAL.get(op.kind, "pointwise"), [op], _shape(op.results[0]))
+
+    def _start(self, kind: str, ops: list[Op], domain: tuple[Dim, ...], split: int = 0) -> None:
+        group = Group(len(self.groups), kind, domain, split, [])
+        self.groups.append(group)
+        self.view.add_node(group)
+        for op in ops:
+            self._add(op, group)
+
+    def _add(self, op: Op, group: Group) -> None:
+        group.ops.append(op)
+        self.of[op] = group
+        for producer in self._producers(op):
+            if producer is not group:
+                self.view.add_edge(producer, group)
+
+    def _producers(self, op: Op) -> Iterable[Group]:
+        """The groups whose results `op` reads, through transparent ops."""
+        for v in operands_inside(op):
+            for source, _ in self.flow.sources(v):
+                if source.op in self.of:
+                    yield self.of[source.op]
+
+    def _join(self, op: Op, domain: tuple[Dim, ...]) -> bool:
+        """Try the producers' groups, latest first."""
+        candidates = sorted(set(self._producers(op)), key=lambda g: -g.index)
+        for group in candidates:
+            reason = why_not_join(self.flow, op, domain, group) or self._cycle(op, group, candidates)
+            self._record(op, group, reason)
+            if reason is None:
+                if op.kind is graph.reduce and group.kind == "pointwise":
+                    group.kind = "reduction"
+                    group.split = len(domain) - len(dims_of(op.attrs["axes"]))
+                self._add(op, group)
+                return True
+        return False
+
+    def _cycle(self, op: Op, group: Group, candidates: list[Group]) -> str | None:
+        for other in candidates:
+            if other is not group and nx.has_path(self.view, group, other):
+                return f"another operand depends on the region through {other.kind} {other.index}"
+        return None
+
+    def _record(self, op: Op, group: Group, reason: str | None) -> None:
+        saved = "0"
+        if reason is None:
+            values = [s for v in op.operands for s, _ in self.flow.sources(v) if s.op in group.ops]
+            types = [v.type for v in dict.fromkeys(values) if isinstance(v.type, Tensor)]
+            saved = " + ".join(f"{2 * t.nbytes}" for t in types) or "0"
+        self.ledger.append(Decision(f"{group.kind} {group.index}", str(op.loc or op.kind), reason is None, reason or "", saved))
+
+
+SPECIAL = {graph.loop: "loop", graph.scatter_along: "scatter", graph.scatter_nd: "scatter", graph.topk: "topk"}
+
+
+def is_row_reduction(op: Op) -> bool:
+    """Whether a reduction runs over trailing dims, innermost included."""
+    rank = len(_shape(op.operands[0]))
+    axes = dims_of(op.attrs["axes"])
+    return len(axes) > 0 and sorted(axes, key=str) == sorted(range(rank - len(axes), rank), key=str)
+
+
+def is_plain_convolution(op: Op) -> bool:
+    """Whether a convolution is in the form the contraction emitter takes: channels-last, unpadded, undilated input."""
+    if op.kind is not graph.conv:
+        return False
+    padding = (*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"]))
+    spread = dims_of(op.attrs["input_dilation"])
+    return op.attrs.get("layout", "nchw") == "nhwc" and all(p == 0 for p in padding) and all(u == 1 for u in spread)
+
+
+def _shape(value: Value) -> tuple[Dim, ...]:
+    assert isinstance(value.type, Tensor)
+    return value.type.shape

@@ -1,0 +1,40 @@
+"""The graph passes by name, and the order in which they run before partitioning."""
+
+from __future__ import annotations
+
+from graphfuse.fusion.canonicalize import canonicalize
+from graphfuse.fusion.decompose_conv import decompose_conv
+from graphfuse.fusion.fold_batch_norm import fold_batch_norm
+from graphfuse.fusion.fold_constants import fold_constants
+from graphfuse.fusion.layout import layout
+from graphfuse.fusion.merge_contractions import merge_contractions
+from graphfuse.fusion.recognise_functions import recognise_functions
+from graphfuse.fusion.simplify_movement import simplify_movement
+from graphfuse.ir.passes import Pass, pass_name
+from graphfuse.ir.rewrite import common_subexpressions, dead_code
+
+GRAPH_PIPELINE: tuple[Pass, ...] = (
+    dead_code,
+    fold_constants,  # first: what is known then looks known to every rule
+    canonicalize,
+    common_subexpressions,  # before anything asks how often a value is read
+    recognise_functions,
+    fold_batch_norm,  # on the model's own ops, while the scale still stands beside the convolution
+    layout,
+    decompose_conv,  # after layout: 1x1 convolutions are contractions once channels are last
+    fold_constants,  # again: the layout passes built weights of constants
+    canonicalize,  # again: permutes and reshapes that layout left side by side
+    simplify_movement,  # after layout, which sinks permutes past contractions to where they may cancel
+    merge_contractions,  # last: 1x1 convolutions and relabelled specs have become alike
+    common_subexpressions,  # again: equal slices, pads and permutes that the passes made
+)
+"""What runs between import and partitioning."""
+
+PASSES: dict[str, Pass] = {
+    pass_name(p): p
+    for p in (
+        canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
+        merge_contractions, recognise_functions, simplify_movement,
+    )
+}  # fmt: skip
+"""Every graph pass by the name it has in text."""

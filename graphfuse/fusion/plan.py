@@ -1,0 +1,172 @@
+"""From an outlined function to a plan: which buffer each value lives in, and the launches in order.
+
+Buffers get lifetimes, not addresses: the runtime assigns offsets in one arena once shapes are known. Values that a
+reshape only renames share a buffer. A loop's carried values live in two halves of one buffer, read and written in
+turn (`offset = mod(t, 2) * size`), so a loop body never copies what it carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from graphfuse.artifact import Buffer, Loop, Plan, Pointer, Scalar, Step
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Block, Func, Op, Value
+from graphfuse.ir.dense import Dense
+from graphfuse.ir.types import Tensor
+from graphfuse.symbolic import Dim, mod, sym
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """What a launch of a kernel needs besides its pointers: symbols, grid and work per program."""
+
+    symbols: tuple[str, ...]
+    grid: Dim
+    work: Dim
+
+
+@dataclass
+class Planned:
+    """A plan and the constants its weight buffers hold, in order."""
+
+    plan: Plan
+    weights: list[Dense]
+
+
+@dataclass
+class _Lifetime:
+    first: int
+    last: int
+
+
+@dataclass
+class _Planner:
+    calls: Mapping[str, KernelCall]
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    lives: dict[int, _Lifetime] = field(default_factory=dict[int, _Lifetime])
+    weights: list[Dense] = field(default_factory=list[Dense])
+    where: dict[Value, Pointer] = field(default_factory=dict[Value, Pointer])
+    now: int = 0
+    _weight_buffers: dict[int, int] = field(default_factory=dict[int, int])
+
+    def buffer(self, kind: str, nbytes: Dim, index: int = 0) -> int:
+        self.buffers.append(Buffer(kind, nbytes, index, self.now, self.now))  # type: ignore[arg-type]  # a literal
+        return len(self.buffers) - 1
+
+    def touch(self, pointer: Pointer) -> Pointer:
+        """Record that the current top-level step uses the buffer."""
+        if self.buffers[pointer.buffer].kind == "arena":
+            life = self.lives.setdefault(pointer.buffer, _Lifetime(self.now, self.now))
+            life.last = max(life.last, self.now)
+        return pointer
+
+    def constant(self, op: Op) -> None:
+        dense = op.attrs["value"]
+        assert isinstance(dense, Dense)
+        if id(dense) not in self._weight_buffers:
+            self._weight_buffers[id(dense)] = self.buffer("weight", _nbytes(op.result), len(self.weights))
+            self.weights.append(dense)
+        self.where[op.result] = Pointer(self._weight_buffers[id(dense)])
+
+    def steps(self, block: Block, top: bool) -> list[Step | Loop]:
+        out: list[Step | Loop] = []
+        for op in block.ops[:-1]:
+            if op.kind is graph.constant:
+                self.constant(op)
+            elif op.kind is graph.reshape:
+                self.where[op.result] = self.where[op.operands[0]]
+            elif op.kind is graph.region:
+                out.append(self.region(op))
+                self.now += top
+            elif op.kind is graph.loop:
+                self.loop(op, out, top)
+            else:
+                raise AssertionError(f"{op.kind} is not in a region")
+        return out
+
+    def region(self, op: Op) -> Step:
+        kernel = str(op.attrs["kernel"])
+        call = self.calls[kernel]
+        for r in op.results:
+            if r not in self.where:
+                self.where[r] = Pointer(self.buffer("arena", _nbytes(r)))
+        pointers = [self.touch(self.where[v]) for v in (*op.operands, *op.results)]
+        scalars = [Scalar(sym(name)) for name in call.symbols]
+        return Step(kernel, (*pointers, *scalars), call.grid, call.work, str(op.loc or ""))
+
+    def loop(self, op: Op, out: list[Step | Loop], top: bool) -> None:
+        """Copy the initial values in, run the body on alternating halves, leave the results where they are."""
+        symbol, count = str(op.attrs["symbol"]), op.attrs["count"]
+        t = sym(symbol)
+        body = op.body
+        yielded = body.terminator.operands
+        homes: list[int] = []
+        for initial, param in zip(op.operands, body.params.values, strict=True):
+            size = _nbytes(param)
+            home = self.buffer("arena", 2 * size)
+            homes.append(home)
+            self.touch(Pointer(home))
+            out.append(self._copy(initial, Pointer(home)))
+            self.now += top
+            self.where[param] = Pointer(home, mod(t, 2) * size)
+        for home, value in zip(homes, yielded, strict=False):
+            size = _nbytes(value)
+            self.where[_root(value)] = Pointer(home, mod(t + 1, 2) * size)
+        for value, result in zip(yielded[len(homes) :], op.results[len(homes) :], strict=True):
+            stacked = self._result_home(result)
+            self.where[_root(value)] = Pointer(stacked.buffer, stacked.offset + t * _nbytes(value))
+        steps = self.steps(body, top=False)
+        for home in homes:
+            self.touch(Pointer(home))
+        out.append(Loop(symbol, count, tuple(steps)))  # type: ignore[arg-type]  # a dim
+        self.now += top
+        for home, value, result in zip(homes, yielded, op.results, strict=False):
+            size = _nbytes(value)
+            final = Pointer(home, mod(count, 2) * size)  # type: ignore[arg-type]  # a dim
+            if result in self.where:  # the caller wants it elsewhere
+                out.append(self._copy_pointers(final, self.where[result], size))
+                self.now += top
+            else:
+                self.where[result] = final
+
+    def _result_home(self, result: Value) -> Pointer:
+        if result not in self.where:
+            self.where[result] = Pointer(self.buffer("arena", _nbytes(result)))
+        return self.touch(self.where[result])
+
+    def _copy(self, value: Value, to: Pointer) -> Step:
+        return self._copy_pointers(self.where[value], to, _nbytes(value))
+
+    def _copy_pointers(self, source: Pointer, to: Pointer, nbytes: Dim) -> Step:
+        self.touch(source)
+        self.touch(to)
+        return Step("copy_bytes", (source, to, Scalar(nbytes)), 1, 100 + nbytes // 16, "copy")
+
+
+def plan(func: Func, calls: Mapping[str, KernelCall]) -> Planned:
+    """Buffers and launches of an outlined function. `calls` describes every kernel by name."""
+    planner = _Planner(calls)
+    for i, v in enumerate(func.params):
+        planner.where[v] = Pointer(planner.buffer("input", _nbytes(v), i))
+    for i, v in enumerate(func.outputs):
+        planner.where[_root(v)] = Pointer(planner.buffer("output", _nbytes(v), i))
+    steps = planner.steps(func.body, top=True)
+    buffers = [
+        replace(b, first=planner.lives[i].first, last=planner.lives[i].last) if i in planner.lives else b
+        for i, b in enumerate(planner.buffers)
+    ]
+    return Planned(Plan(tuple(buffers), tuple(steps)), planner.weights)
+
+
+def _root(value: Value) -> Value:
+    """The value whose memory a chain of reshapes names."""
+    while value.op is not None and value.op.kind is graph.reshape:
+        value = value.op.operands[0]
+    return value
+
+
+def _nbytes(value: Value) -> Dim:
+    assert isinstance(value.type, Tensor)
+    return value.type.nbytes
