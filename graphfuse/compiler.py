@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ import numpy as np
 
 from graphfuse.artifact import Code, Executable, KernelMeta, Signature, TensorSpec, Weight
 from graphfuse.blockgen.kernel import Machine
-from graphfuse.blockgen.lower import lower_region, region_symbols
+from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.pack_weights import pack_weights
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.executor_ir import executor_ir
@@ -29,7 +28,6 @@ from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import GRAPH_PIPELINE
 from graphfuse.fusion.plan import KernelCall, plan
 from graphfuse.ir.core import Func, Op
-from graphfuse.ir.parser import parse
 from graphfuse.ir.passes import Pipeline
 from graphfuse.ir.printer import module_text, to_text
 from graphfuse.ir.rewrite import dead_code

@@ -15,79 +15,27 @@ values. When both operands vary along the lanes (depthwise) the product is eleme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.loops import digits, for_row_tiles
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.pointwise import digits
+from graphfuse.blockgen.products import (
+    Depth,
+    Product,
+    accumulate,
+    column_limit,
+    pack_panel,
+    product_of,
+    store_results,
+)
 from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Trait, Value, dims_of
-from graphfuse.ir.types import I64
+from graphfuse.ir.core import Func, Op, Trait, Value
 from graphfuse.symbolic import Dim, ceildiv, minimum, product, symbols
-
-
-@dataclass(frozen=True)
-class Product:
-    """`out[o] = sum over k of lhs[lhs_at(o, k)] * rhs[rhs_at(o, k)]`."""
-
-    result: Value
-    lhs: Value
-    rhs: Value
-    depth: tuple[Dim, ...]
-    lhs_at: Callable[[Index, Index], Index]
-    rhs_at: Callable[[Index, Index], Index]
-
-    def swapped(self) -> Product:
-        """The same product with its operands exchanged."""
-        return Product(self.result, self.rhs, self.lhs, self.depth, self.rhs_at, self.lhs_at)
-
-
-def product_of(op: Op) -> Product:
-    """The index functions of a contraction or of an unpadded channels-last convolution."""
-    return _contract(op) if op.kind is graph.contract else _conv(op)
-
-
-def _contract(op: Op) -> Product:
-    a, b = op.operands
-    spec = op.attrs["spec"]
-    assert isinstance(spec, str)
-    lhs, rhs, out = graph.parse_spec(spec)
-    sizes = dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True))
-    summed = [c for c in sizes if c not in out]
-
-    def at(labels: str) -> Callable[[Index, Index], Index]:
-        def index(o: Index, k: Index) -> Index:
-            where = dict(zip(out, o, strict=True)) | dict(zip(summed, k, strict=True))
-            return tuple(where[c] for c in labels)
-
-        return index
-
-    return Product(op.result, a, b, tuple(sizes[c] for c in summed), at(lhs), at(rhs))
-
-
-def _conv(op: Op) -> Product:
-    x, w = op.operands
-    assert op.attrs["layout"] == "nhwc" and not any((*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"])))
-    strides, dilation = dims_of(op.attrs["strides"]), dims_of(op.attrs["dilation"])
-    groups = op.attrs.get("groups", 1)
-    assert isinstance(groups, int)
-    *kernel, per_group, out = shape_of(w)
-    group_out = out // groups
-
-    def x_at(o: Index, k: Index) -> Index:
-        n, *spatial, channel = o
-        *window, c = k
-        where = [i * s + j * d for i, s, j, d in zip(spatial, strides, window, dilation, strict=True)]
-        if groups > 1:
-            c = (channel if group_out == 1 else channel // group_out) * per_group + c
-        return (n, *where, c)
-
-    return Product(op.result, x, w, (*kernel, per_group), x_at, lambda o, k: (*k, o[-1]))
 
 
 def emit(kernel: Kernel) -> Func:
@@ -167,7 +115,7 @@ class ContractionKernel:
         depth = [space.fresh("k", 0, d.extent - 1) for d in self.k_dims]
         index = merged_index(len(self.domain), self.dims, (*at, panel * width + lane))
         analysis = AccessAnalysis(space, set(self.kernel.ev.leaves))
-        analysis.visit(self.work.rhs, self.work.rhs_at(index, self._depth(tuple(depth))))
+        analysis.visit(self.work.rhs, self.work.rhs_at(index, merged_index(len(self.work.depth), self.k_dims, depth)))
         if self.work.rhs not in self.kernel.ev.leaves and not _is_view(self.work.rhs, self.kernel):
             return False
         return bool(analysis.found.offsets) and all(coefficient(o, str(lane)) == 1 for o in analysis.found.offsets)
@@ -175,9 +123,6 @@ class ContractionKernel:
     def columns_of(self) -> Dim:
         """The extent of the lane dim."""
         return self.dims[-1].extent
-
-    def _depth(self, at: Index) -> Index:
-        return merged_index(len(self.work.depth), self.k_dims, at)
 
     # programs
 
@@ -243,14 +188,16 @@ class ContractionKernel:
     # one panel of columns
 
     def _panel(self, panel: Dim, at: Index, row_at: Dim, row_block: int | None) -> list[Value]:
-        kernel = self.kernel
         packed = None if self.contiguous or self.elementwise else self._pack(panel, at)
-        height = self.tile.rows
+
+        def tile(row: Dim, height: int) -> None:
+            self._row_tile(panel, at, row, height, packed)
+
         if self.row_dim is None:
-            self._row_tile(panel, at, 0, 1, packed)
-            return []
-        block_rows = None if row_block is None else (row_at, row_block)
-        for_row_tiles(kernel, self.rows, height, block_rows, lambda row, h: self._row_tile(panel, at, row, h, packed))
+            tile(0, 1)
+        else:
+            block_rows = None if row_block is None else (row_at, row_block)
+            for_row_tiles(self.kernel, self.rows, self.tile.rows, block_rows, tile)
         return []
 
     def _position(self, at: Index, row: Dim, column: Dim) -> Index:
@@ -262,162 +209,67 @@ class ContractionKernel:
         where[-1] = column
         return merged_index(len(self.domain), self.dims, where)
 
-    def _row_tile(self, panel: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> list[Value]:
+    def _row_tile(self, panel: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> None:
         """Accumulate one register tile, then evaluate and store the outputs from it."""
-        kernel, ev, space = self.kernel, self.kernel.ev, self.kernel.space
-        elem = element_of(self.work.result)
-        acc_elem = accumulator(elem)
+        kernel, space = self.kernel, self.kernel.space
         i, n = space.fresh("l", 0, height - 1), space.fresh("l", 0, self.width - 1)
         column = panel * self.width
-        limit = None
-        if not (isinstance(self.columns, int) and self.columns % self.width == 0):
-            limit = self.columns - column
-        rows, lanes = Lane(str(i), height), Lane(str(n), self.width, limit)
+        rows, lanes = Lane(str(i), height), Lane(str(n), self.width, column_limit(self.columns, self.width, column))
         index = self._position(at, row + i, column + n)
-        acc = ev.const(0.0 if acc_elem.is_float else 0, acc_elem, (height, self.width))
         if self.elementwise:
-            acc = self._accumulate_elementwise(acc, index, rows, lanes)
+            acc = self._accumulate_elementwise(index, rows, lanes)
         else:
-            acc = self._accumulate(acc, index, rows, lanes, n, packed)
-        if acc_elem != elem:
-            acc = ev.emit(block.cast, acc, to=elem)
-        with ev.lanes_as(rows, lanes):
-            position = space.simplify(linear(index, strides_of(self.domain)))
-            ev.tiles[self.work.result] = (position, acc)
-            for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-                where = reshape_index(index, self.domain, shape_of(value), space)
-                ev.store(leaf, where, ev.value(value, where))
-            del ev.tiles[self.work.result]
-        return []
+            source = None if packed is None else (lambda k: (packed, (k, n)))
+            acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source)
+        store_results(kernel, self.work, index, rows, lanes, acc)
 
-    def _accumulate(self, acc: Value, index: Index, rows: Lane, lanes: Lane, n: Dim, packed: Leaf | None) -> Value:
-        ev, space, work = self.kernel.ev, self.kernel.space, self.work
-        step = self.tile.k_step if self.k_dims else 1
-        extents = [d.extent for d in self.k_dims]
+    def _depth(self) -> Depth:
+        extents = tuple(d.extent for d in self.k_dims)
+        return Depth(extents, lambda at: merged_index(len(self.work.depth), self.k_dims, at), self.tile.k_step)
 
-        def innermost(k: Dim, outer: Index, carried: Value) -> Value:
-            kk = space.fresh("kk", 0, step - 1) if step > 1 else None
-            depth = self._depth((*outer, k * step + (kk or 0)) if extents else ())
-            k_lane = Lane(str(kk), step) if kk is not None else Lane("", 1)
-            with ev.lanes_as(rows, k_lane):
-                a = ev.shaped(ev.value(work.lhs, work.lhs_at(index, depth)), (rows.extent, step))
-            with ev.lanes_as(k_lane, lanes):
-                if packed is not None:
-                    flat = _flat_depth((*outer, k * step + (kk or 0)), extents) if extents else 0
-                    b = ev.load(packed, (flat, n))
-                else:
-                    b = ev.value(work.rhs, work.rhs_at(index, depth))
-                b = ev.shaped(b, (step, lanes.extent))
-            return ev.emit(block.dot, a, b, carried)
-
-        def nest(left: Sequence[Dim], at: Index, carried: Value) -> Value:
-            if not left:
-                return innermost(0, at, carried)
-            if len(left) == 1:
-                count = left[0] // step
-                return ev.loop("k", count, lambda k, c: [innermost(k, at, c[0])], [carried])[0]
-            return ev.loop("k", left[0], lambda k, c: [nest(left[1:], (*at, k), c[0])], [carried])[0]
-
-        return nest(extents, (), acc)
-
-    def _accumulate_elementwise(self, acc: Value, index: Index, rows: Lane, lanes: Lane) -> Value:
+    def _accumulate_elementwise(self, index: Index, rows: Lane, lanes: Lane) -> Value:
+        """Both operands vary along the lanes: multiply and add tile by tile, short windows unrolled."""
         ev, work = self.kernel.ev, self.work
-        elem = block.elem_of(acc.type)
+        elem = accumulator(element_of(work.result))
+        start = ev.const(0.0 if elem.is_float else 0, elem, (rows.extent, lanes.extent))
+        depth = self._depth()
 
-        def step(depth: Index, carried: Value) -> Value:
+        def step(at: Index, carried: Value) -> Value:
+            k = depth.to_index(at)
             with ev.lanes_as(rows, lanes):
-                factors = [ev.value(work.lhs, work.lhs_at(index, depth)), ev.value(work.rhs, work.rhs_at(index, depth))]
+                factors = [ev.value(work.lhs, work.lhs_at(index, k)), ev.value(work.rhs, work.rhs_at(index, k))]
                 factors = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
                 a, b = (ev.shaped(f, ev.full_shape()) for f in factors)
                 if elem.is_float:
                     return ev.emit(block.fma, a, b, carried)
                 return ev.emit(block.add, carried, ev.emit(block.mul, a, b))
 
-        def nest(left: Sequence[Merged], at: Index, carried: Value) -> Value:
+        def level(left: Sequence[Dim], at: Index, carried: Value) -> Value:
             if not left:
-                return step(self._depth(at), carried)
-            extent = left[0].extent
-            if isinstance(extent, int) and extent <= 7:
-                for k in range(extent):
-                    carried = nest(left[1:], (*at, k), carried)
+                return step(at, carried)
+            if isinstance(left[0], int) and left[0] <= UNROLLED_WINDOW:
+                for k in range(left[0]):
+                    carried = level(left[1:], (*at, k), carried)
                 return carried
-            return ev.loop("k", extent, lambda k, c: [nest(left[1:], (*at, k), c[0])], [carried])[0]
+            return ev.loop("k", left[0], lambda k, c: [level(left[1:], (*at, k), c[0])], [carried])[0]
 
-        return nest(self.k_dims, (), acc)
+        return level(depth.extents, (), start)
 
     def _pack(self, panel: Dim, at: Index) -> Leaf:
-        """Copy one panel of rhs to program-local memory as [depth, width], so that its lanes are contiguous."""
-        kernel, ev, space, work = self.kernel, self.kernel.ev, self.kernel.space, self.work
-        extents = [d.extent for d in self.k_dims]
-        total = product(extents)
-        elem = element_of(work.rhs)
-        pointer = ev.emit(block.alloc, elem=elem, count=total * self.width)
-        leaf = Leaf(pointer, (self.width, 1), (total, self.width))
+        """One panel of rhs in program-local memory as [depth, width]."""
+        ev, space, work = self.kernel.ev, self.kernel.space, self.work
+        depth = self._depth()
+        pointer = ev.emit(block.alloc, elem=element_of(work.rhs), count=depth.total * self.width)
+        leaf = Leaf(pointer, (self.width, 1), (depth.total, self.width))
         n = space.fresh("l", 0, self.width - 1)
         column = panel * self.width
-        limit = None
-        if not (isinstance(self.columns, int) and self.columns % self.width == 0):
-            limit = self.columns - column
-        index = self._position(at, 0, column + n)
-
-        def nest(left: Sequence[Dim], where: Index) -> list[Value]:
-            if left:
-                ev.loop("k", left[0], lambda k, _: nest(left[1:], (*where, k)))
-                return []
-            flat = _flat_depth(where, extents) if extents else 0
-            with ev.lanes_as(Lane(str(n), self.width, limit)):
-                got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, self._depth(where))), (self.width,))
-            with ev.lanes_as(Lane(str(n), self.width)):
-                ev.store(leaf, (flat, n), got)
-            return []
-
-        nest(extents, ())
+        lane = Lane(str(n), self.width, column_limit(self.columns, self.width, column))
+        pack_panel(self.kernel, work, self._position(at, 0, column + n), lane, depth, lambda k: (leaf, (k, n)))
         return leaf
 
 
-def for_row_tiles(
-    kernel: Kernel, rows: Dim, height: int, block_rows: tuple[Dim, int] | None, body: Callable[[Dim, int], object]
-) -> None:
-    """Cover `rows` (or block `i` of `n` rows, given as `(i, n)`) by tiles: `body(first row, height)` emits one.
-
-    The last tile moves back to end at the last row. When there may be fewer rows than one tile, they go one by one.
-    """
-    ev, space = kernel.ev, kernel.space
-    first: Dim = 0
-    here = rows
-    if block_rows is not None:
-        first = block_rows[0] * block_rows[1]
-        here = minimum(rows - first, block_rows[1])
-    exact = isinstance(rows, int) and rows % height == 0
-
-    def tiles() -> list[Value]:
-        def tile(t: Dim, _: object) -> list[Value]:
-            row: Dim = first + t * height
-            if not exact:
-                row = ev.bind("m", 0, rows - height, ev.index(minimum(row, rows - height)))
-            body(row, height)
-            return []
-
-        ev.loop("t", space.simplify(ceildiv(here, height)), tile)
-        return []
-
-    if height == 1 or space.nonnegative(rows - height):
-        tiles()
-        return
-
-    def one(m: Dim, _: object) -> list[Value]:
-        body(m, 1)
-        return []
-
-    def short(_: object) -> list[Value]:
-        ev.loop("m", rows, one)
-        return []
-
-    ev.branch(ev.emit(block.ge, ev.index(rows), ev.const(height, I64)), tiles, short)
-
-
-def _flat_depth(at: Index, extents: Sequence[Dim]) -> Dim:
-    return linear(at, strides_of(extents))
+UNROLLED_WINDOW = 7
+"""Window dims up to this extent are unrolled in elementwise (depthwise) products."""
 
 
 def _is_view(value: Value, kernel: Kernel) -> bool:
@@ -428,4 +280,3 @@ def _is_view(value: Value, kernel: Kernel) -> bool:
             return False
         value = op.operands[0]
     return True
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from graphfuse.blockgen import attention, contraction, pointwise, reduction
+from graphfuse.blockgen import attention, contraction, pointwise, reduction, serial
 from graphfuse.blockgen.kernel import Kernel, Machine
 from graphfuse.ir.core import Attr, Func, Op, walk
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -17,6 +17,9 @@ EMITTERS: dict[str, Callable[[Kernel], Func]] = {
     "reduction": reduction.emit,
     "contraction": contraction.emit,
     "attention": attention.emit,
+    "scan": serial.emit_scan,
+    "scatter": serial.emit_scatter,
+    "topk": serial.emit_topk,
 }
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
-from graphfuse.blockgen.evaluate import Lane
-from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of, unravel
+from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.loops import Carried, digits, for_piece
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, Value
 from graphfuse.symbolic import Dim, ceildiv, minimum
 
 CHUNK = 4096
@@ -53,17 +53,6 @@ def emit(kernel: Kernel) -> Func:
     return kernel.finish(grid, per_program * max(1, round(cost_per_element(ops) * 16)) // 16)
 
 
-def digits(kernel: Kernel, flat: Dim, extents: Sequence[Dim]) -> Index:
-    """The index whose row-major position in `extents` is `flat`; each digit that divides becomes a variable."""
-    out: list[Dim] = []
-    for digit, extent in zip(unravel(flat, extents, kernel.space), extents, strict=True):
-        if isinstance(digit, int) or str(digit).isidentifier():
-            out.append(digit)
-        else:
-            out.append(kernel.ev.bind("p", 0, extent - 1, kernel.ev.index(digit)))
-    return tuple(out)
-
-
 def _merged_dims(kernel: Kernel, domain: Sequence[Dim]) -> list[Merged]:
     """The loop dims of the region: adjacent dims joined where all memory agrees."""
     names = dim_names(kernel.space, domain)
@@ -79,21 +68,15 @@ def _tiles(
     kernel: Kernel, dims: Sequence[Merged], at: Index, start: Dim, piece: Piece, domain: Sequence[Dim]
 ) -> None:
     """The tiles of one piece of the innermost dim."""
-    space, ev = kernel.space, kernel.ev
-    base = start + piece.start
 
-    def tile(p: Dim, _: tuple[object, ...]) -> list[object]:
-        lane = space.fresh("l", 0, piece.width - 1)
-        first = base + p * piece.width
-        limit = None if piece.limit is None else start + piece.limit - first
-        index = merged_index(len(domain), dims, (*at, first + lane))
-        with ev.lanes_as(Lane(str(lane), piece.width, limit)):
-            for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-                where = reshape_index(index, domain, shape_of(value), space)
-                ev.store(leaf, where, ev.value(value, where))
+    def store(position: Dim, _: Carried) -> list[Value]:
+        index = merged_index(len(domain), dims, (*at, position))
+        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+            where = reshape_index(index, domain, shape_of(value), kernel.space)
+            kernel.ev.store(leaf, where, kernel.ev.value(value, where))
         return []
 
-    ev.loop("t", piece.count, tile)  # type: ignore[arg-type]  # carries nothing
+    for_piece(kernel, piece, store, start=start)
 
 
 def _single_element(kernel: Kernel, domain: Sequence[Dim]) -> Func:

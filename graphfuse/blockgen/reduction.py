@@ -8,14 +8,14 @@ program-local memory instead of being computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
-from graphfuse.blockgen.evaluate import COMBINE, Lane, Leaf, accumulator, neutral
+from graphfuse.blockgen.evaluate import Leaf
 from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.loops import Carried, digits, for_piece, nest, reduce_row
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.pointwise import digits
 from graphfuse.blockgen.tiling import TRANSCENDENTAL, Piece, cost_per_element, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, dims_of
@@ -81,7 +81,8 @@ class RowKernel:
                 where = self.output_index(value, self._index(self._zeros()))
                 ev.store(leaf, where, ev.value(value, where))
         if whole:
-            self._for_tiles(lambda index, _: self._store(index, whole), (), ())
+            for _ in self._tiles(lambda index, carried: self._store(index, whole), lambda piece: ()):
+                pass
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         per_row = positions([d.extent for d in self.row])
         return kernel.finish(grid, per_row * max(1, round(cost_per_element(ops) * 16)) // 16)
@@ -114,34 +115,16 @@ class RowKernel:
         """One pass: accumulate tiles, fold to a scalar, and remember it for the passes after."""
         kernel, ev = self.kernel, self.kernel.ev
         (x,) = op.operands
-        kind = op.attrs["kind"]
-        assert isinstance(kind, str)
-        elem = element_of(x)
-        acc_elem = accumulator(elem) if kind in ("sum", "prod") else elem
-        combine = block.ELEMENTWISE[COMBINE[kind]]
         scratch = self._scratch(x) if keep else None
 
-        def accumulate(index: Index, carried: tuple[Value, ...]) -> list[Value]:
+        def at(index: Index) -> Value:
             where = reshape_index(index, self.domain, shape_of(x), kernel.space)
             got = ev.value(x, where)
             if scratch is not None:
                 ev.store(scratch, where, got)
-            if acc_elem != elem:
-                got = ev.emit(block.cast, got, to=acc_elem)
-            got = ev.shaped(got, ev.full_shape())
-            if (live := ev.live_lanes()) is not None:
-                got = ev.emit(block.select, live, got, ev.const(neutral(kind, acc_elem), acc_elem, ev.full_shape()))
-            return [ev.emit(combine, carried[0], got)]
+            return got
 
-        total: Value | None = None
-        for piece in self._pieces(elem):
-            start = ev.const(neutral(kind, acc_elem), acc_elem, (piece.width,))
-            (tile,) = self._for_piece(piece, accumulate, (start,))
-            part = ev.emit(block.reduce, tile, axis=0, kind=kind)
-            total = part if total is None else ev.emit(combine, total, part)
-        assert total is not None
-        if acc_elem != elem:
-            total = ev.emit(block.cast, total, to=elem)
+        total = reduce_row(ev, self._tiles, str(op.attrs["kind"]), element_of(x), at)
         if scratch is not None:
             ev.leaves[x] = scratch
         where = self.output_index(op.result, self._index(self._zeros()))
@@ -156,33 +139,23 @@ class RowKernel:
         pointer = self.kernel.ev.emit(block.alloc, elem=element_of(value), count=count)
         return Leaf(pointer, (*(0 for _ in range(row)), *strides[row:]), shape)
 
-    def _pieces(self, elem: object) -> list[Piece]:
-        vector = self.kernel.machine.lanes(element_of(self.kernel.outputs[0]))
+    def _tiles(
+        self, body: Callable[[Index, Carried], Sequence[Value]], init: Callable[[Piece], Carried]
+    ) -> Iterator[Carried]:
+        """Run `body` over all tiles of the row: loops over its outer dims, lanes along the innermost."""
+        kernel = self.kernel
+        vector = kernel.machine.lanes(element_of(kernel.outputs[0]))
         extent = self.row[-1].extent if self.row else 1
-        return pieces(extent, vector * 4, vector)
+        outer = [d.extent for d in self.row[:-1]]
+        for piece in pieces(extent, vector * 4, vector):
 
-    def _for_tiles(self, body: object, init: tuple[Value, ...], _: tuple[object, ...]) -> None:
-        for piece in self._pieces(None):
-            self._for_piece(piece, body, init)  # type: ignore[arg-type]
+            def along(at: Index, carried: Carried, piece: Piece = piece) -> Carried:
+                def tile(position: Dim, inner: Carried) -> Sequence[Value]:
+                    return body(self._index((*at, position) if self.row else ()), inner)
 
-    def _for_piece(self, piece: Piece, body: object, init: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Loop over the outer row dims and the tiles of one piece of the innermost; `body(index, carried)`."""
-        kernel, ev = self.kernel, self.kernel.ev
+                return for_piece(kernel, piece, tile, carried)
 
-        def nest(left: Sequence[Merged], at: Index, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-            if left:
-                return ev.loop("r", left[0].extent, lambda var, acc: nest(left[1:], (*at, var), acc), carried)
-            return ev.loop("t", piece.count, lambda p, acc: tile(p, at, acc), carried)
-
-        def tile(p: Dim, at: Index, carried: tuple[Value, ...]) -> list[Value]:
-            lane = kernel.space.fresh("l", 0, piece.width - 1)
-            first = piece.start + p * piece.width
-            limit = None if piece.limit is None else piece.limit - first
-            row = (*at, first + lane) if self.row else ()
-            with ev.lanes_as(Lane(str(lane), piece.width, limit)):
-                return body(self._index(row), carried)  # type: ignore[operator]
-
-        return nest(self.row[:-1], (), init)
+            yield nest(kernel.ev, outer, along, init(piece))
 
 
 def _producers(value: Value, kernel: Kernel) -> list[Op]:

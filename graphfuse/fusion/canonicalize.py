@@ -18,7 +18,17 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import aligned, array_of, fold_elementwise, full, number, splat_of, tensor_of, uniform
+from graphfuse.fusion.fold_constants import (
+    aligned,
+    array_of,
+    fold_elementwise,
+    full,
+    number,
+    remade,
+    splat_of,
+    tensor_of,
+    uniform,
+)
 from graphfuse.fusion.simplify_movement import MOVEMENT_RULES, is_op
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value
 from graphfuse.ir.dense import numpy_dtype
@@ -406,7 +416,7 @@ def cast_of_cast(op: Op) -> Replacement | None:
     (x,) = op.operands
     if (y := _inner(x, graph.cast)) is None or not keeps_every_value(tensor_of(y).elem, tensor_of(x).elem):
         return None
-    return graph.cast(y, loc=op.loc, **op.attrs)
+    return remade(op, y)
 
 
 _MANTISSA = {"f16": (11, 15), "bf16": (8, 127), "f32": (24, 127), "f64": (53, 1023)}
@@ -414,7 +424,7 @@ _MANTISSA = {"f16": (11, 15), "bf16": (8, 127), "f32": (24, 127), "f64": (53, 10
 
 def keeps_every_value(source: Scalar, target: Scalar) -> bool:
     """Whether every value of `source` is one of `target`."""
-    if source == target or source == BOOL:
+    if source in (target, BOOL):
         return True
     if target == BOOL or (source.is_float and not target.is_float):
         return False
@@ -436,7 +446,7 @@ def bitcast_to_same(op: Op) -> Replacement | None:
     if _elem(op) == op.attrs["to"]:
         return x
     y = _inner(x, graph.bitcast)
-    return None if y is None else graph.bitcast(y, loc=op.loc, **op.attrs)
+    return None if y is None else remade(op, y)
 
 
 # dims as numbers

@@ -28,7 +28,7 @@ import math
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import constant, tensor_of
+from graphfuse.fusion.fold_constants import constant, remade, tensor_of
 from graphfuse.fusion.simplify_movement import attr_ints, permuted, reshaped, sliced
 from graphfuse.ir.core import Func, Op, Value
 from graphfuse.ir.dense import numpy_dtype
@@ -57,11 +57,10 @@ def lift_to_two_dims(op: Op) -> Op | None:
         return None
     x, w = op.operands
     n, length, channels = tensor_of(x).shape
-    attrs = dict(op.attrs)
-    for name, one in (("strides", 1), ("low", 0), ("high", 0), ("dilation", 1), ("input_dilation", 1)):
-        attrs[name] = (one, *attr_ints(op, name))
+    ones = {"strides": 1, "low": 0, "high": 0, "dilation": 1, "input_dilation": 1}
+    attrs = {name: (one, *attr_ints(op, name)) for name, one in ones.items()}
     wide = reshaped(w, (1, *tensor_of(w).shape))
-    new = conv_parts(graph.conv(reshaped(x, (n, 1, length, channels)), wide, loc=op.loc, **attrs))
+    new = conv_parts(remade(op, reshaped(x, (n, 1, length, channels)), wide, **attrs))
     return graph.reshape(new, shape=tensor_of(op.result).shape, loc=op.loc)
 
 
@@ -100,19 +99,16 @@ def phases(op: Op) -> Op | None:
         new_low.append(-first)
         new_high.append(high)
     weights, order = _phase_weights(taps, up, op)
-    attrs = {
-        **op.attrs,
-        "low": tuple(new_low), "high": tuple(new_high),
-        "dilation": (1,) * len(up), "input_dilation": (1,) * len(up),
-    }  # fmt: skip
-    new = conv_parts(graph.conv(x, weights, loc=op.loc, **attrs))
+    ones = (1,) * len(up)
+    inner = remade(op, x, weights, low=tuple(new_low), high=tuple(new_high), dilation=ones, input_dilation=ones)
+    new = conv_parts(inner)
     return _interleaved(new.result, counts, up, order, op)
 
 
 def _strided_after(op: Op) -> Op | None:
     """Every s-th output of the convolution with stride 1."""
     strides = attr_ints(op, "strides")
-    dense = graph.conv(*op.operands, loc=op.loc, **{**op.attrs, "strides": (1,) * len(strides)})
+    dense = remade(op, *op.operands, strides=(1,) * len(strides))
     whole = phases[0].apply(dense)
     if not isinstance(whole, Op):
         return None
@@ -171,9 +167,11 @@ def _interleaved(y: Value, counts: list[Dim], up: tuple[int, ...], order: tuple[
     """[n, q.., (g u.. o)] to [n, (q u).., (g o)], cut to the result's size."""
     n = tensor_of(y).shape[0]
     spatial = len(up)
-    split = graph.reshape(y, shape=(n, *counts, order[0], *up, order[1])).result
-    pairs = [d for i in range(spatial) for d in (1 + i, 2 + spatial + i)]
-    moved = permuted(split, (0, *pairs, 1 + spatial, 2 + 2 * spatial))
+    grouped = order[:1] if order[0] > 1 else ()
+    split = reshaped(y, (n, *counts, *grouped, *up, order[1]))
+    first = 1 + spatial + len(grouped)
+    pairs = [d for i in range(spatial) for d in (1 + i, first + i)]
+    moved = permuted(split, (0, *pairs, *range(1 + spatial, first), first + spatial))
     sizes = tuple(q * u for q, u in zip(counts, up, strict=True))
     whole = graph.reshape(moved, shape=(n, *sizes, order[0] * order[1])).result
     shape = tensor_of(op.result).shape
@@ -198,7 +196,7 @@ def pad_conv(op: Op) -> Op | None:
     zero = number_zero(tensor_of(x).elem)
     x = padded(x, (0, *low, 0), (0, *high, 0), zero)
     none = (0,) * len(low)
-    return conv_parts(graph.conv(x, w, loc=op.loc, **{**op.attrs, "low": none, "high": none}))
+    return conv_parts(remade(op, x, w, low=none, high=none))
 
 
 @rule(graph.reduce_window)
@@ -210,7 +208,7 @@ def pad_window(op: Op) -> Op | None:
     (x,) = op.operands
     x = padded(x, low, high, neutral(str(op.attrs["kind"]), tensor_of(x).elem))
     none = (0,) * len(low)
-    return graph.reduce_window(x, loc=op.loc, **{**op.attrs, "low": none, "high": none})
+    return remade(op, x, low=none, high=none)
 
 
 def neutral(kind: str, elem: Scalar) -> float:

@@ -16,7 +16,16 @@ from __future__ import annotations
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, elementwise, materialised, tensor_of
+from graphfuse.fusion.fold_constants import (
+    Array,
+    aligned,
+    array_of,
+    constant,
+    elementwise,
+    materialised,
+    remade,
+    tensor_of,
+)
 from graphfuse.ir.core import Func, Op, OpDef, Value
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
 
@@ -77,7 +86,7 @@ def _scaled_contract(op: Op, scale: Array) -> Value | None:
         factor = _by_labels(scale, out, labels)
         operands = list(op.operands)
         operands[i] = constant(_times(w, factor), operands[i].op)
-        return op.kind(*operands, loc=op.loc, **op.attrs).result
+        return remade(op, *operands).result
     return None
 
 
@@ -108,7 +117,7 @@ def _scaled_conv(op: Op, scale: Array) -> Value | None:
     if w is None or any(d != 1 for i, d in enumerate(scale.shape) if i != channel):
         return None
     factor = scale.reshape(-1, *[1] * (w.ndim - 1)) if first else scale.reshape(-1)
-    return op.kind(x, constant(_times(w, factor), weights.op), loc=op.loc, **op.attrs).result
+    return remade(op, x, constant(_times(w, factor), weights.op)).result
 
 
 def scale_after(op: Op, uses: Uses) -> Replacement | None:
@@ -160,8 +169,10 @@ def scale_after_scale(op: Op, uses: Uses) -> Replacement | None:
         return None
     z, first = bottom
     both, moved = (_compute(graph.mul, a, scale, op) for a in (first, shift))
-    if both is None or moved is None or both.size > max(first.size, scale.size) or moved.size > max(shift.size, scale.size):
+    if both is None or moved is None:
         return None
+    if both.size > max(first.size, scale.size) or moved.size > max(shift.size, scale.size):
+        return None  # a row times a column would be a matrix
     t = tensor_of(op.result)
     return graph.add(graph.mul(z, materialised(both, t), loc=op.loc), materialised(moved, t), loc=op.loc)
 
@@ -200,7 +211,7 @@ def scale_before_contract(op: Op, uses: Uses) -> Replacement | None:
         factor = _by_labels(scale, labels[i], labels[j])
         operands = list(op.operands)
         operands[i], operands[j] = x, constant(_times(w, factor), operands[j].op)
-        return op.kind(*operands, loc=op.loc, **op.attrs)
+        return remade(op, *operands)
     return None
 
 
@@ -216,10 +227,12 @@ def scale_before_conv(op: Op, uses: Uses) -> Replacement | None:
     first = op.attrs.get("layout", "nchw") == "nchw"
     channel = 1 if first else scale.ndim - 1
     groups = op.attrs.get("groups", 1)
-    if not _is_finite(scale) or any(d != 1 for i, d in enumerate(scale.shape) if i != channel) or (groups != 1 and scale.size != 1):
+    if not _is_finite(scale) or any(d != 1 for i, d in enumerate(scale.shape) if i != channel):
+        return None
+    if groups != 1 and scale.size != 1:
         return None
     factor = scale.reshape(-1, *[1] * (w.ndim - 2)) if first else scale.reshape(-1, 1)
-    return op.kind(y, constant(_times(w, factor), weights.op), loc=op.loc, **op.attrs)
+    return remade(op, y, constant(_times(w, factor), weights.op))
 
 
 RULES = {

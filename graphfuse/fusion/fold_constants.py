@@ -24,7 +24,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.graph import evaluate_op
-from graphfuse.ir.core import Func, Op, Trait, Value
+from graphfuse.ir.core import Attr, Func, Op, Trait, Value
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import Scalar, Tensor
@@ -73,6 +73,12 @@ def full(shape: tuple[Dim, ...], elem: Scalar, value: Number) -> Value:
     return graph.full(shape=shape, elem=elem, value=number(value, elem)).result
 
 
+def remade(op: Op, *operands: Value | Op, **changes: Attr) -> Op:
+    """`op` on other operands, with some of its attributes changed."""
+    attrs: Any = {**op.attrs, **changes}
+    return op.kind(*operands, loc=op.loc, **attrs)
+
+
 def number(value: Any, elem: Scalar) -> Number:
     """A Python number as an attribute of a tensor of `elem` spells it."""
     if elem.name == "bool":
@@ -117,8 +123,7 @@ def materialised(array: Array, t: Tensor) -> Value:
 
 def evaluate(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
     """The results of an op of this kind and attributes on other operands."""
-    new = op.kind(*(constant(a) for a in arrays), **op.attrs)
-    return evaluate_op(new, arrays)
+    return evaluate_op(remade(op, *(constant(a) for a in arrays)), arrays)
 
 
 def elementwise(op: Op, arrays: list[Array]) -> Array | None:

@@ -25,10 +25,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import array_of, constant, tensor_of
+from graphfuse.fusion.fold_constants import array_of, constant, remade, tensor_of
 from graphfuse.fusion.simplify_movement import (
     Perm,
+    Shape,
     absorbs_permute,
+    attr_dims,
     attr_ints,
     inverse,
     is_identity,
@@ -64,7 +66,7 @@ def _under(v: Value | Op, perm: Perm) -> Value:
     return value if is_identity(perm) else graph.permute(value, perm=perm).result
 
 
-def _reordered(values: tuple[object, ...], perm: Perm) -> tuple[object, ...]:
+def _reordered(values: Shape, perm: Perm) -> Shape:
     """One entry per dim of permute(z), as one entry per dim of z."""
     return tuple(values[i] for i in inverse(perm))
 
@@ -79,8 +81,7 @@ def channels_last(op: Op) -> Replacement | None:
     x, w = op.operands
     rank = tensor_of(x).rank
     spatial = tuple(range(2, rank))
-    attrs = {**op.attrs, "layout": "nhwc"}
-    new = graph.conv(permuted(x, (0, *spatial, 1)), permuted(w, (*spatial, 1, 0)), loc=op.loc, **attrs)
+    new = remade(op, permuted(x, (0, *spatial, 1)), permuted(w, (*spatial, 1, 0)), layout="nhwc")
     return _under(new, (0, rank - 1, *range(1, rank - 1)))
 
 
@@ -93,7 +94,7 @@ def sink_elementwise(op: Op, uses: Uses) -> Replacement | None:
     if perm is None:
         return None
     undo = inverse(perm)
-    return _under(op.kind(*(permuted(v, undo) for v in op.operands), loc=op.loc, **op.attrs), perm)
+    return _under(remade(op, *(permuted(v, undo) for v in op.operands)), perm)
 
 
 def _cheapest_order(values: tuple[Value, ...], uses: Uses) -> Perm | None:
@@ -153,7 +154,7 @@ def sink_reduce(op: Op) -> Replacement | None:
         return None
     z, perm = stored
     axes = tuple(sorted(perm[a] for a in attr_ints(op, "axes")))
-    new = graph.reduce(z, loc=op.loc, **{**op.attrs, "axes": axes})
+    new = remade(op, z, axes=axes)
     return _under(new, perm if op.attrs.get("keepdims", False) else _without(perm, axes))
 
 
@@ -171,7 +172,7 @@ def sink_along_axis(op: Op) -> Replacement | None:
     z, perm = stored
     axis = op.attrs["axis"]
     assert isinstance(axis, int)
-    new = op.kind(z, loc=op.loc, **{**op.attrs, "axis": perm[axis]})
+    new = remade(op, z, axis=perm[axis])
     if op.kind is graph.arg_reduce and not op.attrs.get("keepdims", False):
         return _under(new, _without(perm, (perm[axis],)))
     return tuple(_under(v, perm) for v in new.results)
@@ -184,8 +185,7 @@ def sink_per_dim(*names: str) -> Sink:
         if (stored := _stored(op.operands[0])) is None:
             return None
         z, perm = stored
-        attrs = {**op.attrs, **{n: _reordered(op.attrs[n], perm) for n in names}}  # type: ignore[arg-type]  # tuples
-        return _under(op.kind(z, loc=op.loc, **attrs), perm)  # type: ignore[arg-type]  # entries are attributes
+        return _under(remade(op, z, **{n: _reordered(attr_dims(op, n), perm) for n in names}), perm)
 
     return sink
 
@@ -207,7 +207,7 @@ def sink_broadcast(op: Op) -> Replacement | None:
     shape = tensor_of(op.result).shape
     lead = len(shape) - len(perm)
     full_perm = (*range(lead), *(lead + p for p in perm))
-    return _under(graph.broadcast(z, shape=_reordered(shape, full_perm), loc=op.loc), full_perm)  # type: ignore[arg-type]
+    return _under(graph.broadcast(z, shape=_reordered(shape, full_perm), loc=op.loc), full_perm)
 
 
 def sink_concat(op: Op, uses: Uses) -> Replacement | None:
@@ -260,7 +260,7 @@ def sink_reshape(op: Op) -> Replacement | None:
     ones = [p for i, p in enumerate(perm) if source[i] == 1]
     order = [perm[i] for g in groups for i in g.source]
     z = permuted(z, (*ones, *order))
-    # a dim of 1 in the target goes where the dim before it goes; the first and the last ones stay outermost and innermost
+    # a dim of 1 in the target goes where the dim before it goes; the first and the last ones stay first and last
     end = max((i for i, d in enumerate(target) if d != 1), default=-1) + 1
     after: dict[int, list[int]] = {}
     last = -1
@@ -313,7 +313,7 @@ def unflatten_into_weights(op: Op) -> Replacement | None:
     k = len(split)
     axes = (*range(at), *(at + group.source.index(i) for i in inside), *range(at + k, array.ndim + k - 1))
     rows = array.reshape(*array.shape[:at], *split, *array.shape[at + 1 :]).transpose(axes).reshape(array.shape)
-    return graph.contract(reshaped(new_x, target), constant(rows, w.op), loc=op.loc, **op.attrs)
+    return remade(op, reshaped(new_x, target), constant(rows, w.op))
 
 
 def relabel_contract(op: Op) -> Replacement | None:

@@ -30,7 +30,7 @@ def why_not_join(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Region
     """The first reason why `op`, which works over `domain`, may not join `region`."""
     if len(region.ops) >= MAX_OPS:
         return f"the region has {MAX_OPS} ops already"
-    if region.kind in ("scatter", "topk", "loop"):
+    if region.kind in ("scan", "scatter", "topk", "loop"):
         return f"a {region.kind} region takes no epilogue"
     if op.kind is graph.reduce:
         return _why_not_reduce(flow, op, domain, region)

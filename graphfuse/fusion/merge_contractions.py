@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, tensor_of
+from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, remade, tensor_of
 from graphfuse.fusion.simplify_movement import sliced
 from graphfuse.ir.core import Block, Func, Op, Trait, Value
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
@@ -72,9 +72,8 @@ def find_groups(func: Func) -> list[Group]:
             if op.kind is graph.contract and array_of(op.operands[1]) is not None and _free_axis(op) is not None:
                 key = (op.operands[0], _standard(str(op.attrs["spec"])), op.attrs.get("elem"), _rest_of_shape(op))
                 by_operand[key].append(op)
-        for members in by_operand.values():
-            if len(members) > 1 and (group := _group(members, readers, uses)) is not None:
-                found.append(group)
+        groups = (_group(members, readers, uses) for members in by_operand.values() if len(members) > 1)
+        found += [g for g in groups if g is not None]
     return found
 
 
@@ -128,20 +127,19 @@ def _epilogue(v: Value, readers: Readers) -> set[Op]:
     return out
 
 
-def _merge(group: Group, x: Value, like: Op) -> Value:
+def _merge(group: Group, x: Value) -> Value:
     """The contraction with all weights, and all biases."""
     first = group.members[0]
     axis = _free_axis(first)
     assert axis is not None
     weights = [array_of(m.operands[1]) for m in group.members]
     joined = np.concatenate([w for w in weights if w is not None], axis)
-    merged = first.kind(x, constant(joined, like), loc=like.loc, **first.attrs)
+    merged = remade(first, x, constant(joined, first))
     if group.biases is None:
         return merged.result
-    row = graph.broadcast(
-        constant(np.concatenate(group.biases), like), shape=tensor_of(merged.result).shape, loc=like.loc
-    )
-    return graph.add(merged, row, loc=like.loc).result
+    bias = constant(np.concatenate(group.biases), first)
+    row = graph.broadcast(bias, shape=tensor_of(merged.result).shape, loc=first.loc)
+    return graph.add(merged, row, loc=first.loc).result
 
 
 def merge_contractions(func: Func) -> Func:
@@ -153,7 +151,7 @@ def merge_contractions(func: Func) -> Func:
     def visit(old: Op, new: Op) -> Replacement | None:
         if old in starts:
             group = starts[old]
-            group.merged = _merge(group, new.operands[0], new)
+            group.merged = _merge(group, new.operands[0])
         if old not in role:
             return None
         group, i = role[old]

@@ -153,7 +153,14 @@ class _Partitioner:
         self.ledger.append(Decision(f"{group.kind} {group.index}", str(op.loc or op.kind), reason is None, reason or "", saved))
 
 
-SPECIAL = {graph.loop: "loop", graph.scatter_along: "scatter", graph.scatter_nd: "scatter", graph.topk: "topk"}
+SPECIAL = {
+    graph.loop: "loop",
+    graph.cumulate: "scan",
+    graph.scatter_along: "scatter",
+    graph.scatter_nd: "scatter",
+    graph.topk: "topk",
+}
+"""Ops with a kind of region of their own."""
 
 
 def is_row_reduction(op: Op) -> bool:

@@ -17,10 +17,11 @@ directly or through elementwise ops. Cost: one sweep.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import aligned, array_of, constant, full, number, splat_of, tensor_of
+from graphfuse.fusion.fold_constants import aligned, array_of, constant, full, number, remade, splat_of, tensor_of
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value
 from graphfuse.ir.rewrite import Replacement, Rule, dead_code, rebuild, rule, use_counts
 from graphfuse.symbolic import Dim, exact_div
@@ -36,6 +37,11 @@ def is_op(v: Value, kind: OpDef) -> bool:
 
 def attr_ints(op: Op, name: str) -> tuple[int, ...]:
     """An attribute that is a tuple of ints."""
+    return op.attrs[name]  # type: ignore[return-value]  # the type rule checked it
+
+
+def attr_dims(op: Op, name: str) -> Shape:
+    """An attribute that is a tuple of dims."""
     return op.attrs[name]  # type: ignore[return-value]  # the type rule checked it
 
 
@@ -55,7 +61,7 @@ def is_identity(perm: Perm) -> bool:
 def moves_only_ones(shape: Shape, perm: Perm) -> bool:
     """Whether the dims that are not 1 keep their order, so that a reshape does the same."""
     order = [p for p in perm if shape[p] != 1]
-    return all(a < b for a, b in zip(order, order[1:], strict=False))
+    return all(a < b for a, b in itertools.pairwise(order))
 
 
 # constructors
@@ -77,7 +83,7 @@ def permuted(x: Value, perm: Perm) -> Value:
         if (array := array_of(x)) is not None:
             return constant(array.transpose(perm), op)
         if op.kind is graph.full:
-            return graph.full(**{**op.attrs, "shape": shape}).result
+            return remade(op, shape=shape).result
         if op.kind is graph.iota:
             return graph.iota(shape=shape, elem=t.elem, axis=perm.index(op.attrs["axis"])).result  # type: ignore[arg-type]
         if op.kind is graph.reshape and (lifted := _permuted_reshape(op, perm)) is not None:
@@ -119,7 +125,7 @@ def reshaped(x: Value, shape: Shape) -> Value:
         if (array := array_of(x)) is not None and all(isinstance(d, int) for d in shape):
             return constant(array.reshape(shape), op)  # type: ignore[arg-type]  # static
         if op.kind is graph.full:
-            return graph.full(**{**op.attrs, "shape": shape}).result
+            return remade(op, shape=shape).result
         if op.kind is graph.permute and moves_only_ones(tensor_of(op.operands[0]).shape, attr_ints(op, "perm")):
             return reshaped(op.operands[0], shape)
     return graph.reshape(x, shape=shape).result
@@ -134,7 +140,7 @@ def broadcasted(x: Value, shape: Shape) -> Value:
         if x.op.kind is graph.broadcast:
             return broadcasted(x.op.operands[0], shape)
         if x.op.kind is graph.full:
-            return graph.full(**{**x.op.attrs, "shape": shape}).result
+            return remade(x.op, shape=shape).result
     lead = next((i for i, d in enumerate(t.shape) if d != 1), t.rank)
     if lead and (is_op(x, graph.constant) or is_op(x, graph.reshape)):
         x = reshaped(x, t.shape[lead:])
@@ -322,7 +328,7 @@ def slice_of_concat(op: Op) -> Replacement | None:
 def slice_of_uniform(op: Op) -> Replacement | None:
     """A slice of a full is a full."""
     (x,) = op.operands
-    return graph.full(**{**x.op.attrs, "shape": op.attrs["sizes"]}) if x.op and x.op.kind is graph.full else None
+    return remade(x.op, shape=op.attrs["sizes"]) if x.op and x.op.kind is graph.full else None
 
 
 @rule(graph.slice_)
@@ -375,7 +381,7 @@ def pad_of_pad(op: Op) -> Replacement | None:
     low, high = (
         tuple(a + b for a, b in zip(attr_ints(op, n), attr_ints(inner, n), strict=True)) for n in ("low", "high")
     )
-    return graph.pad(inner.operands[0], **{**op.attrs, "low": low, "high": high})
+    return remade(op, inner.operands[0], low=low, high=high)
 
 
 @rule(graph.concat)
@@ -421,7 +427,8 @@ def _joined(a: Value, b: Value, axis: int) -> Value | None:
     if not (is_op(a, graph.slice_) and is_op(b, graph.slice_)):
         return None
     p, q = a.op, b.op
-    assert p is not None and q is not None
+    assert p is not None
+    assert q is not None
     if p.operands != q.operands or p.attrs["steps"] != q.attrs["steps"] or attr_ints(p, "steps")[axis] != 1:
         return None
     starts, sizes = attr_ints(p, "starts"), attr_ints(p, "sizes")
@@ -447,7 +454,8 @@ def flip_of_flip(op: Op) -> Replacement | None:
         x = x.op.operands[0]
     if not axes:
         return x
-    return graph.flip(x, axes=tuple(sorted(axes))) if x != op.operands[0] or len(axes) < len(attr_ints(op, "axes")) else None
+    same = x == op.operands[0] and len(axes) == len(attr_ints(op, "axes"))
+    return None if same else graph.flip(x, axes=tuple(sorted(axes)))
 
 
 @rule(graph.reduce)
@@ -463,7 +471,8 @@ def reduce_of_nothing(op: Op) -> Replacement | None:
 
 
 MOVEMENT_RULES: tuple[Rule, ...] = (
-    *merge_reshape, *merge_permute, *permute_of_take, *broadcast_of_uniform_constant, *broadcast_of_reshape, *merge_broadcast,
+    *merge_reshape, *merge_permute, *permute_of_take,
+    *broadcast_of_uniform_constant, *broadcast_of_reshape, *merge_broadcast,
     *slice_of_all, *slice_of_uniform, *slice_of_slice, *slice_of_concat, *slice_of_broadcast,
     *pad_of_nothing, *pad_of_pad, *concat_of_one, *concat_of_concat, *concat_of_slices, *flip_of_flip,
     *reduce_of_nothing,
@@ -485,7 +494,7 @@ def permuted_operands(op: Op) -> Replacement | None:
     if operands == list(op.operands):
         return None
     spec = f"{labels[0]},{labels[1]}->{labels[2]}"
-    return op.kind(*operands, loc=op.loc, **{**op.attrs, "spec": spec})
+    return remade(op, *operands, spec=spec)
 
 
 def permuted_result(op: Op, uses: dict[Value, int]) -> Replacement | None:
@@ -529,12 +538,12 @@ def _absorbed(v: Value, perm: Perm) -> Value:
     if op.kind is graph.contract:
         lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
         spec = f"{lhs},{rhs}->{''.join(out[p] for p in perm)}"
-        return op.kind(*op.operands, loc=op.loc, **{**op.attrs, "spec": spec}).result
+        return remade(op, *op.operands, spec=spec).result
     if op.kind is graph.permute:
         inner = attr_ints(op, "perm")
         return _absorbed(op.operands[0], tuple(inner[p] for p in perm))
     operands = [permuted(u, perm) if _moves_freely(u) else _absorbed(u, perm) for u in op.operands]
-    return op.kind(*operands, loc=op.loc, **op.attrs).result
+    return remade(op, *operands).result
 
 
 def simplify_movement(func: Func) -> Func:

@@ -1,0 +1,169 @@
+"""Sums of products with affine indices: what a contraction and an unpadded channels-last convolution have in common.
+
+`accumulate` emits a register tile of one, `pack_panel` makes an operand's lanes contiguous, `store_results` ends a tile
+with the region's epilogue. Contractions and attention are built of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
+from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
+from graphfuse.blockgen.kernel import Kernel, element_of
+from graphfuse.blockgen.loops import Carried, nest
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Op, Value, dims_of
+from graphfuse.symbolic import Dim, product
+
+
+@dataclass(frozen=True)
+class Product:
+    """`out[o] = sum over k of lhs[lhs_at(o, k)] * rhs[rhs_at(o, k)]`."""
+
+    result: Value
+    lhs: Value
+    rhs: Value
+    depth: tuple[Dim, ...]
+    lhs_at: Callable[[Index, Index], Index]
+    rhs_at: Callable[[Index, Index], Index]
+
+    def swapped(self) -> Product:
+        """The same product with its operands exchanged."""
+        return Product(self.result, self.rhs, self.lhs, self.depth, self.rhs_at, self.lhs_at)
+
+
+def product_of(op: Op) -> Product:
+    """The index functions of a contraction or of an unpadded channels-last convolution."""
+    return _contract(op) if op.kind is graph.contract else _conv(op)
+
+
+def _contract(op: Op) -> Product:
+    a, b = op.operands
+    spec = op.attrs["spec"]
+    assert isinstance(spec, str)
+    lhs, rhs, out = graph.parse_spec(spec)
+    sizes = dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True))
+    summed = [c for c in sizes if c not in out]
+
+    def at(labels: str) -> Callable[[Index, Index], Index]:
+        def index(o: Index, k: Index) -> Index:
+            where = dict(zip(out, o, strict=True)) | dict(zip(summed, k, strict=True))
+            return tuple(where[c] for c in labels)
+
+        return index
+
+    return Product(op.result, a, b, tuple(sizes[c] for c in summed), at(lhs), at(rhs))
+
+
+def _conv(op: Op) -> Product:
+    x, w = op.operands
+    assert op.attrs["layout"] == "nhwc"
+    assert not any((*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"])))
+    strides, dilation = dims_of(op.attrs["strides"]), dims_of(op.attrs["dilation"])
+    groups = op.attrs.get("groups", 1)
+    assert isinstance(groups, int)
+    *kernel, per_group, out = shape_of(w)
+    group_out = out // groups
+
+    def x_at(o: Index, k: Index) -> Index:
+        n, *spatial, channel = o
+        *window, c = k
+        where = [i * s + j * d for i, s, j, d in zip(spatial, strides, window, dilation, strict=True)]
+        if groups > 1:
+            c = (channel if group_out == 1 else channel // group_out) * per_group + c
+        return (n, *where, c)
+
+    return Product(op.result, x, w, (*kernel, per_group), x_at, lambda o, k: (*k, o[-1]))
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The loops over k: their extents, how a loop position indexes the product's depth, and the innermost step."""
+
+    extents: tuple[Dim, ...]
+    to_index: Callable[[Index], Index]
+    step: int = 1
+
+    @property
+    def total(self) -> Dim:
+        return product(self.extents)
+
+    def flat(self, at: Index) -> Dim:
+        """The row-major position of a loop position."""
+        return linear(at, strides_of(self.extents))
+
+
+def accumulate(
+    kernel: Kernel, work: Product, index: Index, rows: Lane, lanes: Lane, depth: Depth,
+    packed: Callable[[Dim], tuple[Leaf, Index]] | None = None,
+) -> Value:  # fmt: skip
+    """The tile [rows, lanes] of the product at `index`, accumulated in registers over all of k.
+
+    `packed(k)` says where the panel of rhs at flat depth k is, when it was copied to program-local memory.
+    """
+    ev, space = kernel.ev, kernel.space
+    acc_elem = accumulator(element_of(work.result))
+    start = ev.const(0.0 if acc_elem.is_float else 0, acc_elem, (rows.extent, lanes.extent))
+    step = depth.step
+
+    def innermost(at: Index, carried: Value) -> Value:
+        kk = space.fresh("kk", 0, step - 1) if step > 1 else None
+        where = (*at[:-1], at[-1] * step + (kk or 0)) if at else ()
+        k_lane = Lane(str(kk), step) if kk is not None else Lane("", 1)
+        k = depth.to_index(where)
+        with ev.lanes_as(rows, k_lane):
+            a = ev.shaped(ev.value(work.lhs, work.lhs_at(index, k)), (rows.extent, step))
+        with ev.lanes_as(k_lane, lanes):
+            b = ev.value(work.rhs, work.rhs_at(index, k)) if packed is None else ev.load(*packed(depth.flat(where)))
+            b = ev.shaped(b, (step, lanes.extent))
+        return ev.emit(block.dot, a, b, carried)
+
+    if not depth.extents:
+        return innermost((), start)
+    *outer, last = depth.extents
+
+    def inner_loop(at: Index, carried: Carried) -> Carried:
+        return ev.loop("k", last // step, lambda k, c: [innermost((*at, k), c[0])], carried)
+
+    return nest(ev, outer, inner_loop, (start,))[0]
+
+
+def pack_panel(
+    kernel: Kernel, work: Product, index: Index, lane: Lane, depth: Depth, to: Callable[[Dim], tuple[Leaf, Index]]
+) -> None:
+    """Copy the panel of rhs at `index` (lanes along its last dim) to program-local memory, k by k; missing lanes as 0."""
+    ev = kernel.ev
+
+    def row(at: Index, _: Carried) -> Carried:
+        with ev.lanes_as(lane):
+            got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), (lane.extent,))
+        with ev.lanes_as(Lane(lane.name, lane.extent)):
+            leaf, where = to(depth.flat(at))
+            ev.store(leaf, where, got)
+        return ()
+
+    nest(ev, depth.extents, row)
+
+
+def store_results(kernel: Kernel, work: Product, index: Index, rows: Lane, lanes: Lane, acc: Value) -> None:
+    """Evaluate the region's outputs from the accumulated tile and store them."""
+    ev, space = kernel.ev, kernel.space
+    domain = shape_of(work.result)
+    elem = element_of(work.result)
+    if block.elem_of(acc.type) != elem:
+        acc = ev.emit(block.cast, acc, to=elem)
+    with ev.lanes_as(rows, lanes):
+        ev.tiles[work.result] = (space.simplify(linear(index, strides_of(domain))), acc)
+        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+            where = reshape_index(index, domain, shape_of(value), space)
+            ev.store(leaf, where, ev.value(value, where))
+        del ev.tiles[work.result]
+
+
+def column_limit(columns: Dim, width: int, start: Dim) -> Dim | None:
+    """How many lanes of a tile of `width` from `start` exist; None when tiles always fit."""
+    return None if isinstance(columns, int) and columns % width == 0 else columns - start
+

@@ -1,0 +1,242 @@
+"""Emits the ops whose elements depend on each other: running sums, scatters, sorted selections.
+
+Each is a region of its own. The dependence runs through a loop; what is independent of it runs over programs and,
+where memory is contiguous, lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphfuse.blockgen.evaluate import COMBINE, accumulator, neutral
+from graphfuse.blockgen.index import Index
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.loops import Carried, digits, for_piece, nest
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.tiling import Piece, pieces
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.types import I64, Scalar
+from graphfuse.symbolic import Dim
+
+
+def _only(kernel: Kernel, *kinds: object) -> Op:
+    (op,) = (op for op in kernel.body.ops if op.kind in kinds)
+    return op
+
+
+# running sums
+
+
+def emit_scan(kernel: Kernel) -> Func:
+    """A program per line along the axis, or per tile of neighbouring lines when the axis is not innermost."""
+    op = _only(kernel, graph.cumulate)
+    shape = shape_of(op.result)
+    axis = op.attrs["axis"]
+    assert isinstance(axis, int)
+    outer = [i for i in range(len(shape)) if i != axis]
+    lanes_dim = outer.pop() if outer and axis != len(shape) - 1 else None
+    grid = positions([shape[i] for i in outer])
+    ev = kernel.ev
+    pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+    at = dict(zip(outer, digits(kernel, pid, [shape[i] for i in outer]), strict=True))
+    if lanes_dim is None:
+        _scan_line(kernel, op, at)
+    else:
+        vector = kernel.machine.lanes(element_of(op.result))
+        for piece in pieces(shape[lanes_dim], vector * 2, vector):
+            _scan_tiles(kernel, op, at, lanes_dim, piece)
+    per_line = shape[axis] * (shape[lanes_dim] if lanes_dim is not None else 1)
+    return kernel.finish(grid, per_line)
+
+
+def _scan_tiles(kernel: Kernel, op: Op, at: dict[int, Dim], lanes_dim: int, piece: Piece) -> None:
+    def tile(position: Dim, _: Carried) -> list[Value]:
+        _scan_line(kernel, op, at | {lanes_dim: position})
+        return []
+
+    for_piece(kernel, piece, tile)
+
+
+def _scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
+    """The loop along the axis; sums of half precision are carried in f32."""
+    ev = kernel.ev
+    (x,) = op.operands
+    axis, kind = op.attrs["axis"], str(op.attrs["kind"])
+    assert isinstance(axis, int)
+    exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
+    shape = shape_of(x)
+    elem = element_of(x)
+    acc_elem = accumulator(elem) if kind in ("sum", "prod") else elem
+    tile_shape = ev.full_shape() or None
+
+    def step(i: Dim, carried: tuple[Value, ...]) -> list[Value]:
+        position = shape[axis] - 1 - i if reverse else i
+        index = tuple(position if d == axis else at[d] for d in range(len(shape)))
+        got = ev.value(x, index)
+        got = got if acc_elem == elem else ev.emit(block.cast, got, to=acc_elem)
+        got = got if tile_shape is None else ev.shaped(got, tile_shape)
+        after = ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], got)
+        out = carried[0] if exclusive else after
+        ev.store(kernel.stores[0], index, out if acc_elem == elem else ev.emit(block.cast, out, to=elem))
+        return [after]
+
+    ev.loop("r", shape[axis], step, [ev.const(neutral(kind, acc_elem), acc_elem, tile_shape)])
+
+
+# scatters
+
+
+def emit_scatter(kernel: Kernel) -> Func:
+    """One program: copy the operand, then apply the updates in order, so that later ones win."""
+    op = _only(kernel, graph.scatter_along, graph.scatter_nd)
+    x, indices, updates = op.operands
+    _copy(kernel, x)
+    if op.kind is graph.scatter_along:
+        axis = op.attrs["axis"]
+        assert isinstance(axis, int)
+        _loops(kernel, shape_of(updates), lambda at: _update_along(kernel, op, at, axis))
+    else:
+        lead = len(shape_of(indices)) - 1
+        _loops(kernel, shape_of(indices)[:lead], lambda at: _update_slice(kernel, op, at))
+    return kernel.finish(1, positions(shape_of(x)) // 8 + positions(shape_of(updates)) * 2 + 1)
+
+
+def _copy(kernel: Kernel, x: Value) -> None:
+    def element(index: Index) -> None:
+        kernel.ev.store(kernel.stores[0], index, kernel.ev.value(x, index))
+
+    _lines(kernel, shape_of(x), element_of(x), element)
+
+
+def _lines(kernel: Kernel, shape: Sequence[Dim], elem: Scalar, body: Callable[[Index], None]) -> None:
+    """`body(index)` over a shape: loops, then lanes along the innermost dim."""
+    if not shape:
+        body(())
+        return
+    vector = kernel.machine.lanes(elem)
+
+    def line(outer: Index, _: Carried) -> Carried:
+        def tile(position: Dim, __: Carried) -> list[Value]:
+            body((*outer, position))
+            return []
+
+        for piece in pieces(shape[-1], vector * 4, vector):
+            for_piece(kernel, piece, tile)
+        return ()
+
+    nest(kernel.ev, shape[:-1], line)
+
+
+def _loops(kernel: Kernel, shape: Sequence[Dim], body: Callable[[Index], None]) -> None:
+    """Nested loops over a shape, one element at a time."""
+
+    def innermost(at: Index, _: Carried) -> Carried:
+        body(at)
+        return ()
+
+    nest(kernel.ev, shape, innermost)
+
+
+def _position(kernel: Kernel, indices: Value, at: Index, size: Dim) -> Dim:
+    """An index read from memory: from the end when negative, kept in bounds (out of range is the caller's error)."""
+    ev = kernel.ev
+    code = ev.value(indices, at)
+    if code.type != I64:
+        code = ev.emit(block.cast, code, to=I64)
+    zero = ev.const(0, I64)
+    wrapped = ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, ev.index(size)), code)
+    safe = ev.emit(block.max_, ev.emit(block.min_, wrapped, ev.index(size - 1)), zero)
+    return ev.bind("g", 0, size - 1, safe)
+
+
+def _combined(kernel: Kernel, op: Op, where: Index, update: Value) -> Value:
+    kind = str(op.attrs.get("kind", "set"))
+    if kind == "set":
+        return update
+    ev = kernel.ev
+    held = ev.load(kernel.stores[0], where)
+    held, update = ev.unified([held, update])
+    return ev.emit(block.ELEMENTWISE[kind], held, update)
+
+
+def _update_along(kernel: Kernel, op: Op, at: Index, axis: int) -> None:
+    _, indices, updates = op.operands
+    size = shape_of(op.result)[axis]
+    target = (*at[:axis], _position(kernel, indices, at, size), *at[axis + 1 :])
+    kernel.ev.store(kernel.stores[0], target, _combined(kernel, op, target, kernel.ev.value(updates, at)))
+
+
+def _update_slice(kernel: Kernel, op: Op, at: Index) -> None:
+    _, indices, updates = op.operands
+    shape = shape_of(op.result)
+    depth = shape_of(indices)[-1]
+    assert isinstance(depth, int)
+    found = tuple(_position(kernel, indices, (*at, k), shape[k]) for k in range(depth))
+
+    def element(rest: Index) -> None:
+        target = (*found, *rest)
+        update = kernel.ev.value(updates, (*at, *rest))
+        kernel.ev.store(kernel.stores[0], target, _combined(kernel, op, target, update))
+
+    _lines(kernel, shape[depth:], element_of(op.result), element)
+
+
+# sorted selection
+
+
+def emit_topk(kernel: Kernel) -> Func:
+    """A program per line: k times the best element that comes after the last one chosen (value, then index).
+
+    Quadratic in k, without memory of its own; NaN counts as the largest.
+    """
+    op = _only(kernel, graph.topk)
+    (x,) = op.operands
+    shape = shape_of(x)
+    axis, largest = op.attrs["axis"], bool(op.attrs.get("largest", True))
+    assert isinstance(axis, int)
+    outer = [i for i in range(len(shape)) if i != axis]
+    grid = positions([shape[i] for i in outer])
+    ev = kernel.ev
+    pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+    at = dict(zip(outer, digits(kernel, pid, [shape[i] for i in outer]), strict=True))
+    count = shape_of(op.results[0])[axis]
+    stored = {v: leaf for v, leaf in zip(kernel.outputs, kernel.stores, strict=True)}
+    fn = block.ELEMENTWISE
+
+    def read(i: Dim) -> Value:
+        return ev.value(x, tuple(i if d == axis else at[d] for d in range(len(shape))))
+
+    def before(a: Value, i: Value, b: Value, j: Value) -> Value:
+        """Whether (a, i) is chosen before (b, j)."""
+        ahead = ev.emit(fn["gt" if largest else "lt"], a, b)
+        same = ev.emit(fn["eq"], a, b)
+        if element_of(x).is_float:
+            a_nan, b_nan = ev.emit(fn["isnan"], a), ev.emit(fn["isnan"], b)
+            first, second = (a_nan, b_nan) if largest else (b_nan, a_nan)
+            ahead = ev.emit(fn["or"], ahead, ev.emit(fn["and"], first, ev.emit(fn["not"], second)))
+            same = ev.emit(fn["or"], same, ev.emit(fn["and"], a_nan, b_nan))
+        return ev.emit(fn["or"], ahead, ev.emit(fn["and"], same, ev.emit(fn["lt"], i, j)))
+
+    def choose(rank: Dim, last: tuple[Value, ...]) -> list[Value]:
+        none = ev.const(-1, I64)
+
+        def look(i: Dim, best: tuple[Value, ...]) -> list[Value]:
+            here, number = read(i), ev.index(i)
+            # candidates come after the last choice; at first there is none, which index -1 says
+            fresh = ev.emit(fn["lt"], last[1], ev.const(0, I64))
+            candidate = ev.emit(fn["or"], fresh, before(last[0], last[1], here, number))
+            empty = ev.emit(fn["lt"], best[1], ev.const(0, I64))
+            better = ev.emit(fn["or"], empty, before(here, number, best[0], best[1]))
+            take = ev.emit(fn["and"], candidate, better)
+            return [ev.emit(block.select, take, here, best[0]), ev.emit(block.select, take, number, best[1])]
+
+        found = ev.loop("r", shape[axis], look, [read(0), none])
+        where = tuple(rank if d == axis else at[d] for d in range(len(shape)))
+        for value, code in zip(op.results, found, strict=True):
+            if value in stored:
+                ev.store(stored[value], where, code)
+        return list(found)
+
+    ev.loop("s", count, choose, [read(0), ev.const(-1, I64)])
+    return kernel.finish(grid, shape[axis] * count * 2)

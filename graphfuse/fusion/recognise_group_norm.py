@@ -1,0 +1,164 @@
+"""Norms over groups of channels: compute on [n g c/g h w], not on the flattened [n g (c/g h w)].
+
+    %v = graph.reshape(%x) {shape = [2, 4, 128]} : tensor<2x4x128xf32>
+    %m = graph.reduce(%v) {axes = [2], keepdims = true, kind = "sum"} : tensor<2x4x1xf32>
+
+where %x is 2x8x8x8 becomes
+
+    %v = graph.reshape(%x) {shape = [2, 4, 2, 8, 8]} : tensor<2x4x2x8x8xf32>
+    %r = graph.reduce(%v) {axes = [2, 3, 4], keepdims = true, kind = "sum"} : tensor<2x4x1x1x1xf32>
+    %m = graph.reshape(%r) {shape = [2, 4, 1]} : tensor<2x4x1xf32>
+
+A reshape that splits one dim and merges a part of it with others keeps elements in an order that channels-last
+values do not have; with the parts apart, layout can reorder them. The finer view spreads through elementwise ops,
+reductions and broadcasts until a reshape ends it.
+
+Requires: canonicalize. Ensures: nothing where there is no such reshape; views that do not end in a reshape merge
+again in canonicalize. Cost: one sweep.
+"""
+
+from __future__ import annotations
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.fold_constants import array_of, remade, tensor_of
+from graphfuse.fusion.simplify_movement import Shape, attr_ints, is_op, matched_groups, reshaped
+from graphfuse.ir.core import Func, Op, Trait, Value
+from graphfuse.ir.rewrite import Replacement, rebuild
+from graphfuse.symbolic import Dim, exact_div
+
+Fine = dict[Shape, tuple[Shape, tuple[int, ...]]]
+"""Shapes that have a finer form: that form, and how many of its dims each dim became."""
+
+
+def _finer(v: Value, fine: Fine) -> Value | None:
+    """z when `v` is reshape(z) and z has the finer form of v's shape, or what a reduction left of it."""
+    if not is_op(v, graph.reshape):
+        return None
+    assert v.op is not None
+    z = v.op.operands[0]
+    shape = tensor_of(v).shape
+    for whole, (parts, widths) in fine.items():
+        if _left_of(shape, whole) and tensor_of(z).shape == _expanded_shape(shape, parts, widths):
+            return z
+    return None
+
+
+def _left_of(shape: Shape, whole: Shape) -> bool:
+    """Whether `shape` is `whole` with some dims reduced to 1."""
+    return len(shape) == len(whole) and all(d in (1, w) for d, w in zip(shape, whole, strict=True))
+
+
+def _expanded_shape(shape: Shape, parts: Shape, widths: tuple[int, ...]) -> Shape:
+    """`shape` with each dim as its parts, or as ones where it is 1."""
+    out: list[Dim] = []
+    for axis, d in enumerate(shape):
+        out += [parts[i] if d != 1 else 1 for i in _range(widths, axis)]
+    return tuple(out)
+
+
+def _range(widths: tuple[int, ...], axis: int) -> range:
+    start = sum(widths[:axis])
+    return range(start, start + widths[axis])
+
+
+def split_shape(source: Shape, target: Shape) -> tuple[Shape, tuple[int, ...]] | None:
+    """The finer form of `target` when one group of dims `c s..` becomes `g k`, with c divisible by g."""
+    groups = matched_groups(source, target)
+    if groups is None or any(d == 1 for d in target):
+        return None
+    fine: list[Dim] = []
+    widths: list[int] = []
+    mixed = 0
+    for g in groups:
+        if len(g.source) < 2 or len(g.target) != 2:
+            if len(g.source) > 1 and len(g.target) > 1:
+                return None
+            fine += [target[i] for i in g.target]
+            widths += [1] * len(g.target)
+            continue
+        channels, first = source[g.source[0]], target[g.target[0]]
+        part = exact_div(channels, first)
+        if part is None:
+            return None
+        mixed += 1
+        fine += [first, part, *(source[i] for i in g.source[1:])]
+        widths += [1, len(g.source)]
+    return (tuple(fine), tuple(widths)) if mixed == 1 else None
+
+
+def _reshape(op: Op, fine: Fine) -> Replacement | None:
+    (x,) = op.operands
+    target = tensor_of(op.result).shape
+    if (z := _finer(x, fine)) is not None:
+        return graph.reshape(z, shape=target, loc=op.loc)
+    got = split_shape(tensor_of(x).shape, target)
+    if got is None:
+        return None
+    fine[target] = got
+    return graph.reshape(graph.reshape(x, shape=got[0], loc=op.loc), shape=target, loc=op.loc)
+
+
+def _reduce(op: Op, fine: Fine) -> Replacement | None:
+    (x,) = op.operands
+    z = _finer(x, fine)
+    if z is None:
+        return None
+    widths = next(w for whole, (_, w) in fine.items() if _left_of(tensor_of(x).shape, whole))
+    axes = tuple(a for axis in sorted(attr_ints(op, "axes")) for a in _range(widths, axis))
+    new = remade(op, z, axes=axes)
+    return graph.reshape(new, shape=tensor_of(op.result).shape, loc=op.loc)
+
+
+def _broadcast(op: Op, fine: Fine) -> Replacement | None:
+    shape = tensor_of(op.result).shape
+    z = _finer(op.operands[0], fine)
+    if z is None or shape not in fine or tensor_of(z).rank != len(fine[shape][0]):
+        return None
+    return graph.reshape(graph.broadcast(z, shape=fine[shape][0], loc=op.loc), shape=shape, loc=op.loc)
+
+
+def _elementwise(op: Op, fine: Fine) -> Replacement | None:
+    finest = next((z for v in op.operands if (z := _finer(v, fine)) is not None), None)
+    if finest is None:
+        return None
+    shape = tensor_of(finest).shape
+    operands: list[Value] = []
+    for v in op.operands:
+        if (u := _expanded(v, shape, fine)) is None:
+            return None
+        operands.append(u)
+    return graph.reshape(remade(op, *operands), shape=tensor_of(op.result).shape, loc=op.loc)
+
+
+def _expanded(v: Value, shape: Shape, fine: Fine) -> Value | None:
+    """`v` in the finer form `shape`, for values that have one."""
+    if (z := _finer(v, fine)) is not None:
+        return z if tensor_of(z).shape == shape else None
+    if is_op(v, graph.full) or array_of(v) is not None:
+        return reshaped(v, shape)
+    whole = tensor_of(v).shape
+    if not is_op(v, graph.broadcast) or whole not in fine:
+        return None
+    assert v.op is not None
+    (source,) = v.op.operands
+    dims = tensor_of(source).shape
+    dims = (1,) * (len(whole) - len(dims)) + dims
+    return graph.broadcast(reshaped(source, _expanded_shape(dims, *fine[whole])), shape=shape, loc=v.op.loc).result
+
+
+def recognise_group_norm(func: Func) -> Func:
+    """Keep the dims apart that a norm over groups flattens."""
+    fine: Fine = {}
+
+    def visit(op: Op) -> Replacement | None:
+        if op.kind is graph.reshape:
+            return _reshape(op, fine)
+        if not fine:
+            return None
+        if op.kind is graph.reduce:
+            return _reduce(op, fine)
+        if op.kind is graph.broadcast:
+            return _broadcast(op, fine)
+        return _elementwise(op, fine) if op.has(Trait.ELEMENTWISE) else None
+
+    return rebuild(func, visit)
