@@ -1,1 +1,32 @@
-"""graphfuse: tensor graphs to fused block kernels."""
+"""graphfuse compiles tensor graphs into a few fused block kernels and runs them.
+
+Importing this loads nothing heavy: each public name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphfuse.api import CompiledModel, InferenceSession, compile, load
+    from graphfuse.errors import GraphfuseError
+    from graphfuse.knobs import Options
+    from graphfuse.target import Target
+
+__all__ = ["CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Target", "compile", "load"]
+
+_HOME = {
+    "CompiledModel": "api", "InferenceSession": "api", "compile": "api", "load": "api",
+    "GraphfuseError": "errors", "Options": "knobs", "Target": "target",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'graphfuse' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"graphfuse.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +40,8 @@ from graphfuse.llvm import codegen
 from graphfuse.symbolic import Dim
 from graphfuse.target import Target
 
+log = logging.getLogger(__name__)
+
 
 @dataclass
 class Stages:
@@ -62,10 +66,10 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     """Graph IR to block functions."""
     clock = _Clock()
     machine = machine_of(target)
-    pipeline = Pipeline(GRAPH_PIPELINE, check=settings.verify)
+    pipeline = Pipeline(GRAPH_PIPELINE, check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(func))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
-    regions, ledger = clock("partition", lambda: outline(packed))
+    regions, ledger = clock("partition", lambda: outline(packed, fuse=options.fuse))
     verify(regions)
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
     ranges = _all_ranges(regions)
@@ -85,7 +89,8 @@ def build(func: Func, target: Target, options: Options) -> Executable:
     planned = clock("plan", lambda: plan(dead_code(done.regions), calls))
     metas = [_meta(name, f, done, infos[name]) for name, f in done.kernels.items()]
     metas.append(KernelMeta("copy_bytes", "rwi", "copy", ""))
-    done.seconds.update(clock.seconds)
+    for name, seconds in {**done.seconds, **clock.seconds}.items():
+        log.info("%s: %.0f ms", name, seconds * 1e3)
     return Executable(
         signature=_signature(func),
         plan=planned.plan,
@@ -95,7 +100,6 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         code={str(target): Code.of(target, code)},
         ir=_texts(done),
         ledger=[_decision(d) for d in done.ledger],
-        meta={"seconds": {k: round(v, 4) for k, v in done.seconds.items()}},
     )
 
 
@@ -174,6 +178,12 @@ def _texts(done: Stages) -> dict[str, str]:
 
 def _decision(d: Decision) -> dict[str, object]:
     return {"producer": d.producer, "consumer": d.consumer, "fused": d.fused, "reason": d.reason, "saved": d.saved_bytes}  # type: ignore[return-value]
+
+
+def _show(index: int, name: str, func: Func) -> None:
+    """Print the IR after the passes that `GRAPHFUSE_PRINT_AFTER` names, or after all at `GRAPHFUSE_DEBUG=4`."""
+    if name in settings.print_after or settings.debug >= 4:
+        sys.stderr.write(f"// after {index:02} {name}\n{to_text(func)}\n")
 
 
 class _Clock:

@@ -183,13 +183,20 @@ def exact_div(a: Dim, b: Dim) -> Dim | None:
         return a // b if b and a % b == 0 else None
     if b == 0:
         return None
-    lead_m, lead_c = _terms(b)[0]
+    # graded lexicographic: the order of printing is none that products keep
+    atoms = sorted({atom for d in (a, b) for m, _ in _terms(d) for atom, _ in m}, key=str)
+
+    def order(term: tuple[Monomial, int]) -> tuple[int, tuple[int, ...]]:
+        powers = dict(term[0])
+        return sum(powers.values()), tuple(powers.get(atom, 0) for atom in atoms)
+
+    lead_m, lead_c = max(_terms(b), key=order)
     quotient: Dim = 0
     rest = a
     for _ in range(64):
         if isinstance(rest, int) and rest == 0:
             return quotient
-        m, c = _terms(rest)[0]
+        m, c = max(_terms(rest), key=order)
         q = _mono_div(m, lead_m)
         if q is None or c % lead_c:
             return None

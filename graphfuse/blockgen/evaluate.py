@@ -19,7 +19,7 @@ from graphfuse.blockgen.movement import Source, shape_of, sources
 from graphfuse.dialects import block, control, graph
 from graphfuse.ir.core import Attr, Builder, Op, Params, Trait, Value, dims_of
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Ptr, Scalar, Tensor, Tile, Type
-from graphfuse.symbolic import Dim, Expr, substitute, symbols
+from graphfuse.symbolic import Dim, Expr, exact_div, substitute, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,13 @@ class Leaf:
     strides: Index
     shape: tuple[Dim, ...]
     offset: Dim = 0
+    stream_elems: int = 0
+    """When stores should go past the cache: elements of a vector register, else 0."""
+
+
+def _divides(n: int, dim: Dim) -> bool:
+    """Whether `dim` is a multiple of n whatever its symbols are."""
+    return exact_div(dim, n) is not None
 
 
 NEUTRAL_INT = {"sum": 0, "prod": 1}
@@ -322,6 +329,9 @@ class Evaluator:
         )  # fmt: skip
         attrs: dict[str, Attr] = {"limited": limited} if limited else {}
         limits = [self.index(self._limit(i)) for i in limited]
+        start = substitute(offset, {lane.name: 0 for lane in self.lanes})
+        if leaf.stream_elems and all(_divides(leaf.stream_elems, d) for d in (start, *strides[:-1])):
+            attrs["stream"] = True
         self.builder.op(block.store_view, leaf.pointer, base, value, *limits, strides=strides, **attrs)
 
     # values

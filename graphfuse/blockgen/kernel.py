@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
 from graphfuse.blockgen.index import IndexSpace
@@ -21,6 +21,8 @@ class Machine:
     registers: int = 16
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    stream_bytes: int = 32 << 20
+    """Results of at least this size are written past the cache: nothing of them would survive in it."""
 
     def lanes(self, elem: Scalar) -> int:
         """Elements of one vector register; narrow elements are computed at 32 bits."""
@@ -51,7 +53,13 @@ class Kernel:
         self.stores: list[Leaf] = []
         for value, pointer in zip(self.outputs, values[len(inputs) :], strict=False):
             assert isinstance(value.type, Tensor)
-            self.stores.append(leaf_of(pointer, value.type.shape))
+            self.stores.append(replace(leaf_of(pointer, value.type.shape), stream_elems=self._stream(value.type)))
+
+    def _stream(self, type_: Tensor) -> int:
+        """Elements of a vector register if the tensor is too large for any cache, else 0."""
+        nbytes = type_.nbytes
+        large = isinstance(nbytes, int) and nbytes >= self.machine.stream_bytes
+        return self.machine.vector_bytes // type_.elem.bytes if large else 0
 
     def finish(self, grid: Dim, work: Dim, attrs: Mapping[str, Attr] | None = None) -> Func:
         """Close the function. `work` is an estimate of one program's time in nanoseconds."""

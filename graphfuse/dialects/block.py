@@ -204,9 +204,18 @@ def load_view(
 
 @opdef("block.store_view")
 def store_view(
-    pointer: Type, base: Type, value: Type, *limits: Type, strides: tuple[Dim, ...], limited: tuple[int, ...] = ()
+    pointer: Type,
+    base: Type,
+    value: Type,
+    *limits: Type,
+    strides: tuple[Dim, ...],
+    limited: tuple[int, ...] = (),
+    stream: bool = False,
 ) -> tuple[Type, ...]:
-    """Write a strided tile, as `load_view` reads one; elements at or past a limit are not written."""
+    """Write a strided tile, as `load_view` reads one; elements at or past a limit are not written.
+
+    `stream` is a hint that nobody reads it soon, and a promise that every row begins at a multiple of the vector size.
+    """
     if base != I64:
         raise VerifyError(f"operand 1 must be i64, got {base}")
     t = _tile(value)

@@ -77,8 +77,9 @@ def select(condition: Type, a: Type, b: Type) -> Type:
 def cast(x: Type, *, to: Scalar, saturate: bool = False) -> Type:
     """Convert elements: float to integer truncates toward zero, anything to bool is `x != 0`.
 
-    `saturate` clamps to the range of a narrow target (float8, integers); otherwise integers wrap and
-    out-of-range floats follow the hardware's conversion to a wide integer.
+    `saturate` clamps to the range of a narrow target (float8, integers), NaN to 0 for integers; otherwise integers
+    wrap and out-of-range floats follow the hardware: through i32 for targets up to i32, else through i64, where
+    NaN and anything out of range is the least value, and then the low bits (u64 also has its upper half).
     """
     return Tensor(_tensor(x).shape, to)
 

@@ -29,17 +29,17 @@ from graphfuse.fusion.fold_constants import (
     tensor_of,
     uniform,
 )
-from graphfuse.fusion.simplify_movement import MOVEMENT_RULES, is_op
+from graphfuse.fusion.simplify_movement import MOVEMENT_RULES, contract_of_permute, is_op
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
 from graphfuse.ir.types import BOOL, Scalar
-from graphfuse.symbolic import Expr
+from graphfuse.symbolic import Dim, Expr
 
-E = graph.ELEMENTWISE
-_BINARY = tuple(kind for kind in E.values() if len(kind.signature.parameters) == 2)
+_FUNCTIONS = tuple(graph.ELEMENTWISE.values())
+_BINARY = tuple(kind for kind in _FUNCTIONS if len(kind.signature.parameters) == 2)
 _COMMUTATIVE = tuple(kind for kind in _BINARY if Trait.COMMUTATIVE in kind.traits)
-_ALL = (*E.values(), graph.select, graph.cast)
+_ALL = (*_FUNCTIONS, graph.select, graph.cast)
 
 
 def _inner(v: Value, kind: OpDef) -> Value | None:
@@ -455,17 +455,20 @@ def bitcast_to_same(op: Op) -> Replacement | None:
 @rule(graph.add, graph.sub, graph.mul)
 def arithmetic_of_dims(op: Op) -> Replacement | None:
     """full(m) + full(n) = full(m + n) for i64 numbers of which one is a dim."""
-    a, b = (v.op.attrs["value"] if v.op is not None and v.op.kind is graph.full else None for v in op.operands)
-    if a is None or b is None or _elem(op).name != "i64" or not (isinstance(a, Expr) or isinstance(b, Expr)):
+    a, b = (_dim_of(v) for v in op.operands)
+    if a is None or b is None or (isinstance(a, int) and isinstance(b, int)):
         return None
-    if op.kind is graph.add:
-        value = a + b  # type: ignore[operator]  # dims
-    elif op.kind is graph.sub:
-        value = a - b  # type: ignore[operator]
-    else:
-        value = a * b  # type: ignore[operator]
+    value = a + b if op.kind is graph.add else a - b if op.kind is graph.sub else a * b
     t = tensor_of(op.result)
     return graph.full(shape=t.shape, elem=t.elem, value=value, loc=op.loc)
+
+
+def _dim_of(v: Value) -> Dim | None:
+    """The dim or number that an i64 full repeats."""
+    if v.op is None or v.op.kind is not graph.full or tensor_of(v).elem.name != "i64":
+        return None
+    value = v.op.attrs["value"]
+    return value if isinstance(value, int | Expr) else None
 
 
 RULES: tuple[Rule, ...] = (
@@ -474,7 +477,7 @@ RULES: tuple[Rule, ...] = (
     *involution, *abs_of_sign, *power_by_multiplication, *power_by_root,
     *extreme_of_same, *select_known, *select_of_equal_numbers, *logic_with_known, *xor_with_known,
     *not_of_comparison, *compare_bool, *cast_to_same, *cast_of_cast, *bitcast_to_same, *arithmetic_of_dims,
-    *MOVEMENT_RULES,
+    *MOVEMENT_RULES, *contract_of_permute,
 )  # fmt: skip
 
 

@@ -166,6 +166,8 @@ def _fold_any(op: Op) -> Replacement | None:
         return None
     if not _within_limit(sum(int(t.nbytes) for t in types), arrays):  # type: ignore[arg-type]  # static
         return None
+    if op.kind is graph.permute:
+        return constant(arrays[0].transpose(op.attrs["perm"]), op)  # type: ignore[arg-type]  # a view: weights are large
     shapes = [tensor_of(v).shape for v in op.operands]
     results = evaluate(op, [np.broadcast_to(a, s) for a, s in zip(arrays, shapes, strict=True)])  # type: ignore[arg-type]
     return tuple(materialised(r, t) for r, t in zip(results, types, strict=True))
@@ -181,6 +183,23 @@ def fold(op: Op) -> Replacement | None:
     return fold_elementwise(op) if op.has(Trait.ELEMENTWISE) else _fold_any(op)
 
 
+def _shared_weights(func: Func) -> set[Op]:
+    """Permutes of a constant that others read too, for contractions only: these read it by its labels instead."""
+    readers: dict[Value, list[Op]] = {}
+    for op in func.walk():
+        for v in op.operands:
+            readers.setdefault(v, []).append(op)
+    return {
+        op
+        for op in func.walk()
+        if op.kind is graph.permute
+        and array_of(op.operands[0]) is not None
+        and any(reader.kind is not graph.permute for reader in readers[op.operands[0]])
+        and all(reader.kind is graph.contract for reader in readers.get(op.result, ()))
+    }
+
+
 def fold_constants(func: Func) -> Func:
     """Evaluate ops whose operands are known."""
-    return dead_code(rebuild(func, fold))
+    shared = _shared_weights(func)
+    return dead_code(rebuild(func, visit_pair=lambda old, new: None if old in shared else fold(new)))

@@ -39,21 +39,25 @@ def _as_return(terminator: Op) -> Op:
     return control.return_(*terminator.operands)
 
 
-def outline(func: Func) -> tuple[Func, list[Decision]]:
-    """Partition a function (loop bodies too) into regions; also the ledger of decisions."""
+def outline(func: Func, *, fuse: bool = True) -> tuple[Func, list[Decision]]:
+    """Partition a function (loop bodies too) into regions; also the ledger of decisions.
+
+    Without `fuse` every op that does work is a region of its own.
+    """
     kernels = Kernels()
     ledger: list[Decision] = []
-    body = _Outliner(func.body, kernels, ledger, {}).run()
+    body = _Outliner(func.body, kernels, ledger, {}, fuse).run()
     return dead_code(replace(func, body=body)), ledger
 
 
 class _Outliner:
     def __init__(
-        self, block: Block, kernels: Kernels, ledger: list[Decision], outside: Mapping[Value, Value]
+        self, block: Block, kernels: Kernels, ledger: list[Decision], outside: Mapping[Value, Value], fuse: bool
     ) -> None:
+        self.fuse = fuse
         self.kernels = kernels
         self.ledger = ledger
-        self.part = partition(block)
+        self.part = partition(block, fuse=fuse)
         self.flow: Dataflow = self.part.flow
         self.block = block
         self.params = replace(block.params)
@@ -170,7 +174,7 @@ class _Outliner:
         for v in operands_inside(op):
             if v not in defined and v not in self.now:
                 self.now[v] = self._in_memory(v)
-        body = _Outliner(op.body, self.kernels, self.ledger, self.now).run()
+        body = _Outliner(op.body, self.kernels, self.ledger, self.now, self.fuse).run()
         new = self.builder.append(replace(op, operands=tuple(carried), bodies=(body,)))
         self.now.update(zip(op.results, new.results, strict=True))
 

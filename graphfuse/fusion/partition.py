@@ -56,14 +56,15 @@ class Partition:
     ledger: list[Decision]
 
 
-def partition(block: Block) -> Partition:
-    """Group the ops of a block; transparent ops, constants and control flow belong to no group."""
-    return _Partitioner(Dataflow(block)).run()
+def partition(block: Block, *, fuse: bool = True) -> Partition:
+    """Group the ops of a block; transparent ops and constants belong to no group. Without `fuse`, one op a group."""
+    return _Partitioner(Dataflow(block), fuse).run()
 
 
 class _Partitioner:
-    def __init__(self, flow: Dataflow) -> None:
+    def __init__(self, flow: Dataflow, fuse: bool) -> None:
         self.flow = flow
+        self.fuse = fuse
         self.of: dict[Op, Group] = {}
         self.groups: list[Group] = []
         self.ledger: list[Decision] = []
@@ -72,7 +73,7 @@ class _Partitioner:
         self.inside_attention: set[Op] = set()
 
     def run(self) -> Partition:
-        for found in find_attention(self.flow):
+        for found in find_attention(self.flow) if self.fuse else ():
             self.attention[found.output] = (found.scores, found.between)
             self.inside_attention |= {found.scores, *found.between}
         for op in self.flow.block.ops:
@@ -126,6 +127,8 @@ class _Partitioner:
 
     def _join(self, op: Op, domain: tuple[Dim, ...]) -> bool:
         """Try the producers' groups, latest first."""
+        if not self.fuse:
+            return False
         candidates = sorted(set(self._producers(op)), key=lambda g: -g.index)
         for group in candidates:
             reason = why_not_join(self.flow, op, domain, group) or self._cycle(op, group, candidates)

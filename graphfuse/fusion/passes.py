@@ -8,8 +8,8 @@ from graphfuse.fusion.fold_batch_norm import fold_batch_norm
 from graphfuse.fusion.fold_constants import fold_constants
 from graphfuse.fusion.layout import layout
 from graphfuse.fusion.merge_contractions import merge_contractions
+from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
-from graphfuse.fusion.recognise_group_norm import recognise_group_norm
 from graphfuse.fusion.simplify_movement import simplify_movement
 from graphfuse.ir.passes import Pass, pass_name
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -21,7 +21,7 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
     common_subexpressions,  # before anything asks how often a value is read
     recognise_functions,
     fold_batch_norm,  # on the model's own ops, while the scale still stands beside the convolution
-    recognise_group_norm,  # before layout, which cannot see through dims that are split and merged at once
+    recognise_flattening,  # before layout, which cannot see through dims that are split and merged at once
     layout,
     decompose_conv,  # after layout: 1x1 convolutions are contractions once channels are last
     fold_constants,  # again: the layout passes built weights of constants
@@ -36,7 +36,7 @@ PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
-        merge_contractions, recognise_functions, recognise_group_norm, simplify_movement,
+        merge_contractions, recognise_flattening, recognise_functions, simplify_movement,
     )
 }  # fmt: skip
 """Every graph pass by the name it has in text."""

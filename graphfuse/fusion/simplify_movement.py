@@ -211,7 +211,12 @@ def merge_reshape(op: Op) -> Replacement | None:
 
 @rule(graph.permute)
 def merge_permute(op: Op) -> Replacement | None:
-    """permute(permute x) = permute x; identity = x; only dims of 1 move: reshape; broadcasts are permuted below."""
+    """permute(permute x) = permute x; identity = x; only dims of 1 move: reshape; broadcasts are permuted below.
+
+    A permuted constant is left to fold_constants, which knows who else reads it.
+    """
+    if is_op(op.operands[0], graph.constant) and not is_identity(attr_ints(op, "perm")):
+        return None
     got = permuted(op.operands[0], attr_ints(op, "perm"))
     return None if _same(got, op) else got
 
@@ -482,6 +487,12 @@ MOVEMENT_RULES: tuple[Rule, ...] = (
 # contractions and permutes
 
 
+@rule(graph.contract)
+def contract_of_permute(op: Op) -> Replacement | None:
+    """contract(permute a, b) = contract(a, b) with the labels of a in a's order."""
+    return permuted_operands(op)
+
+
 def permuted_operands(op: Op) -> Replacement | None:
     """contract(permute a, b) reads a with its labels in a's order."""
     labels = list(graph.parse_spec(str(op.attrs["spec"])))
@@ -553,7 +564,7 @@ def simplify_movement(func: Func) -> Func:
     def visit(op: Op) -> Replacement | None:
         if op.kind is graph.contract:
             return permuted_operands(op)
-        if op.kind is graph.permute:
+        if op.kind is graph.permute and not is_op(op.operands[0], graph.constant):
             got = permuted(op.operands[0], attr_ints(op, "perm"))
             if not _same(got, op):
                 return got

@@ -1,4 +1,4 @@
-"""Norms over groups of channels: compute on [n g c/g h w], not on the flattened [n g (c/g h w)].
+"""Values computed on flattened dims, computed on the dims themselves.
 
     %v = graph.reshape(%x) {shape = [2, 4, 128]} : tensor<2x4x128xf32>
     %m = graph.reduce(%v) {axes = [2], keepdims = true, kind = "sum"} : tensor<2x4x1xf32>
@@ -9,12 +9,16 @@ where %x is 2x8x8x8 becomes
     %r = graph.reduce(%v) {axes = [2, 3, 4], keepdims = true, kind = "sum"} : tensor<2x4x1x1x1xf32>
     %m = graph.reshape(%r) {shape = [2, 4, 1]} : tensor<2x4x1xf32>
 
-A reshape that splits one dim and merges a part of it with others keeps elements in an order that channels-last
-values do not have; with the parts apart, layout can reorder them. The finer view spreads through elementwise ops,
-reductions and broadcasts until a reshape ends it.
+Two reshapes start such a finer form, which spreads through elementwise ops, reductions, broadcasts and the rows
+of contractions until another reshape ends it:
 
-Requires: canonicalize. Ensures: nothing where there is no such reshape; views that do not end in a reshape merge
-again in canonicalize. Cost: one sweep.
+1. One that splits a dim and merges a part of it with others, as a norm over groups of channels does. It keeps
+   elements in an order that channels-last values do not have; with the parts apart, layout can reorder them.
+2. One that flattens everything but the last dim into the rows of a matrix, as linear layers are exported. Without
+   it the layer, its bias and the residual around it have one shape.
+
+Requires: canonicalize. Ensures: nothing where there is no such reshape; finer forms that do not end in a reshape
+merge again in canonicalize. Cost: one sweep.
 """
 
 from __future__ import annotations
@@ -61,6 +65,13 @@ def _range(widths: tuple[int, ...], axis: int) -> range:
     return range(start, start + widths[axis])
 
 
+def flattened_rows(source: Shape, target: Shape) -> tuple[Shape, tuple[int, ...]] | None:
+    """The finer form of `target` when it is the matrix `(a b ..) c` and the source `a b .. c`."""
+    if len(target) != 2 or len(source) < 3 or source[-1] != target[-1] or 1 in target:
+        return None
+    return source, (len(source) - 1, 1)
+
+
 def split_shape(source: Shape, target: Shape) -> tuple[Shape, tuple[int, ...]] | None:
     """The finer form of `target` when one group of dims `c s..` becomes `g k`, with c divisible by g."""
     groups = matched_groups(source, target)
@@ -91,11 +102,34 @@ def _reshape(op: Op, fine: Fine) -> Replacement | None:
     target = tensor_of(op.result).shape
     if (z := _finer(x, fine)) is not None:
         return graph.reshape(z, shape=target, loc=op.loc)
-    got = split_shape(tensor_of(x).shape, target)
-    if got is None:
+    source = tensor_of(x).shape
+    if (got := split_shape(source, target) or flattened_rows(source, target)) is None:
+        return None
+    if got[0] == source:
+        fine[target] = got
         return None
     fine[target] = got
     return graph.reshape(graph.reshape(x, shape=got[0], loc=op.loc), shape=target, loc=op.loc)
+
+
+def _contract(op: Op, fine: Fine) -> Replacement | None:
+    """contract(reshape z, w) = reshape(contract(z, w)), the rows of z under a label each."""
+    labels = list(graph.parse_spec(str(op.attrs["spec"])))
+    x, w = op.operands
+    z = _finer(x, fine)
+    if z is None or len(labels[0]) != 2 or tensor_of(x).shape not in fine:
+        return None
+    _, widths = fine[tensor_of(x).shape]
+    row = labels[0][0]
+    if widths[1] != 1 or row in labels[1] or not labels[2].startswith(row) or len(labels[2]) != 2:
+        return None
+    free = [c for c in "abcdefghijklmnopqrstuvwxyz" if c not in "".join(labels)][: widths[0]]
+    rows = "".join(free)
+    spec = f"{rows}{labels[0][1]},{labels[1]}->{rows}{labels[2][1]}"
+    new = remade(op, z, w, spec=spec)
+    target = tensor_of(op.result).shape
+    fine[target] = (tensor_of(new.result).shape, widths)
+    return graph.reshape(new, shape=target, loc=op.loc)
 
 
 def _reduce(op: Op, fine: Fine) -> Replacement | None:
@@ -146,8 +180,8 @@ def _expanded(v: Value, shape: Shape, fine: Fine) -> Value | None:
     return graph.broadcast(reshaped(source, _expanded_shape(dims, *fine[whole])), shape=shape, loc=v.op.loc).result
 
 
-def recognise_group_norm(func: Func) -> Func:
-    """Keep the dims apart that a norm over groups flattens."""
+def recognise_flattening(func: Func) -> Func:
+    """Compute on the dims themselves what was written on flattened ones."""
     fine: Fine = {}
 
     def visit(op: Op) -> Replacement | None:
@@ -155,6 +189,8 @@ def recognise_group_norm(func: Func) -> Func:
             return _reshape(op, fine)
         if not fine:
             return None
+        if op.kind is graph.contract:
+            return _contract(op, fine)
         if op.kind is graph.reduce:
             return _reduce(op, fine)
         if op.kind is graph.broadcast:

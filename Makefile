@@ -1,0 +1,60 @@
+# graphfuse: run `make` for the list of targets. Everything installs into .venv, from pip alone.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+  command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+  >/dev/null 2>&1 && { echo $$p; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo demo-text test test-full test-gpu bench check docs clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+venv: $(BIN)/.installed ## .venv with graphfuse and what its tests need
+
+$(BIN)/.installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no python >= 3.11 with venv found; set PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[test]'
+	@touch $@
+
+# torch only exports models, for test-full and bench; torchvision and timm come without dependencies of their own,
+# which would bring another torch
+$(BIN)/.models: $(BIN)/.installed
+	$(BIN)/python -m pip install --quiet torch==2.13.0 'transformers<5' onnxscript
+	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0 timm
+	@touch $@
+
+demo: venv ## digits, then ResNet-50 and BERT beside ONNX Runtime
+	$(BIN)/python -m models.demo
+
+demo-text: venv ## a tiny GPT writes, token by token
+	$(BIN)/python -m models.demo_text
+
+test: venv ## all that needs neither torch nor a GPU
+	$(BIN)/python -m pytest -n $(JOBS)
+
+test-full: venv $(BIN)/.models ## the above, every model, 2,000 fuzz cases
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu'
+
+test-gpu: venv ## what needs an NVIDIA GPU
+	$(BIN)/python -m pytest -m gpu
+
+bench: venv $(BIN)/.models ## speed against ONNX Runtime and Inductor
+	$(BIN)/python -m benchmarks.cpu_models
+
+check: venv ## lint, format, types
+	$(BIN)/python -m pip install --quiet -e '.[test,dev]'
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+docs: venv ## render the generated pages
+	$(BIN)/python -m graphfuse knobs --markdown > docs/knobs.md
+	$(BIN)/python -m graphfuse errors --markdown > docs/errors.md
+
+clean: ## remove what was built
+	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,7 @@
+"""`python -m graphfuse`."""
+
+import sys
+
+from graphfuse.cli import main
+
+sys.exit(main())

@@ -1,0 +1,416 @@
+"""The public calls, and the pipeline from a model to something that runs. The one module that sees everything.
+
+import_model        ONNX file to graph IR                  frontends/onnx
+compiler.build      fuse, outline, blockgen, cpu, plan     compiler.py, one stage per line
+Session             artifact to results                    runtime
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphfuse.artifact import Array, Executable, Signature
+from graphfuse.errors import ArtifactError, FileError, GraphfuseError, Loc, ParseError, UsageError
+from graphfuse.knobs import Options, check_environment, code_key, settings
+from graphfuse.llvm.host import host_target, parse_target
+from graphfuse.runtime import gfx
+from graphfuse.runtime.report import report
+from graphfuse.runtime.session import Profile, Session
+from graphfuse.target import Target
+
+if TYPE_CHECKING:
+    from graphfuse.ir.core import Func
+
+log = logging.getLogger(__name__)
+
+Dims = Mapping[str, "int | tuple[int, int]"]
+Progress = Callable[[str], None]
+
+
+def compile(
+    model: Any,
+    *,
+    target: str | Target = "",
+    dims: Dims | None = None,
+    threads: int | None = None,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> CompiledModel:
+    """Compile a model, or take it from the cache.
+
+    Args:
+        model: An ONNX file, or a `ModelProto` or its bytes (with the weights inside).
+        target: `cpu` is this machine; `cpu:NAME` one of `graphfuse.target.CPUS`.
+        dims: The model's symbolic dims by name: a number to fix one, or inclusive bounds.
+        threads: How many threads run it; default: `GRAPHFUSE_THREADS`, else the usable cores.
+        options: What else to choose.
+        progress: Called with the name of each stage as it begins.
+    """
+    check_environment()
+    configure_logging()
+    wanted = target if isinstance(target, Target) else parse_target(target or settings.target or "cpu")
+    executable = build(model, wanted, dims or {}, options or Options(), progress or (lambda _: None))
+    return CompiledModel(executable, threads)
+
+
+def load(path: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:
+    """Load an artifact. Neither onnx nor torch is imported, and no code is generated."""
+    check_environment()
+    configure_logging()
+    return CompiledModel(gfx.load(path), threads)
+
+
+def build(model: Any, target: Target, dims: Dims, options: Options, progress: Progress) -> Executable:
+    """The executable of a model: from the cache, else compiled and put there."""
+    # locks and user folders take 30 ms to import, which loading an artifact need not pay
+    from graphfuse.runtime.cache import default_cache
+
+    source = _source(model)
+    if (cache := default_cache()) is None:
+        return _build(source, target, dims, options, progress)
+    progress("looking into the cache")
+    key = _key(source, target, dims, options)
+    if (found := cache.get(key)) is not None:
+        log.info("from the cache: %s", key)
+        return found
+    try:
+        with cache.lock(key):
+            # another process may have made it while this one waited
+            if (found := cache.get(key)) is None:
+                executable = _build(source, target, dims, options, progress)
+                progress("writing the cache")
+                cache.put(key, executable)
+                # mapped from the file, the weights need not stay in this process's own memory
+                found = cache.get(key) or executable
+            return found
+    except FileError as e:
+        if e.loc is None or not e.loc.file.startswith(str(cache.folder)):
+            raise
+        log.warning("the cache cannot be used: %s", e)
+        return _build(source, target, dims, options, progress)
+
+
+def _source(model: Any) -> Path | Any:
+    """A path that exists, or a `ModelProto`."""
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(os.fspath(cast("str", model)))
+        if not path.exists():
+            raise FileError("no such file", Loc(str(path)))
+        if path.is_dir():
+            raise FileError("expected a file, found a folder", Loc(str(path)))
+        return path
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return _parsed(bytes(cast("bytes", model)))
+    if not hasattr(model, "SerializeToString"):
+        raise UsageError(f"model: expected a path, bytes or a ModelProto, got {type(model).__name__}")
+    return model
+
+
+def _parsed(data: bytes) -> Any:
+    if data.startswith(gfx.MAGIC[:4]):
+        raise UsageError("the bytes of an artifact cannot be mapped: save them and pass the path")
+    # only the onnx frontend imports onnx, and only when there is something to parse
+    from graphfuse.frontends.onnx.load import DecodeError, onnx
+
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, RuntimeError, ValueError) as e:
+        raise ParseError(f"not an ONNX model: {str(e).lower()}") from None
+    return model
+
+
+def _key(source: Path | Any, target: Target, dims: Dims, options: Options) -> str:
+    from graphfuse.runtime.cache import cache_key, model_digest
+
+    model = source if isinstance(source, Path) else source.SerializeToString(deterministic=True)
+    return cache_key(
+        {
+            "model": model_digest(model),
+            "dims": repr(sorted(dims.items())),
+            "target": repr(target),
+            "options": repr(sorted(dataclasses.asdict(options).items())),
+            "knobs": repr(sorted(code_key().items())),
+        }
+    )
+
+
+def _build(source: Path | Any, target: Target, dims: Dims, options: Options, progress: Progress) -> Executable:
+    # compiling needs onnx, networkx and LLVM; loading an artifact must not pay for them
+    from graphfuse import compiler
+    from graphfuse.frontends.onnx import import_model
+
+    name = str(source) if isinstance(source, Path) else "<model>"
+    try:
+        progress("importing")
+        func = import_model(source, dims=dims)
+        progress("compiling")
+        executable = compiler.build(func, target, options)
+    except Exception as e:
+        if not isinstance(e, GraphfuseError):
+            e.add_note(f"while compiling; replay: GRAPHFUSE_CACHE=0 graphfuse compile {name} --debug")
+        raise
+    if settings.dump:
+        dump(executable, Path(settings.dump))
+    return executable
+
+
+def dump(executable: Executable, folder: Path) -> None:
+    """Write the text of each stage as a numbered file."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for i, (stage, text) in enumerate(executable.ir.items()):
+            (folder / f"{i:02}-{stage}.gf").write_text(text)
+    except OSError as e:
+        raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(str(folder))) from None
+
+
+def graph_func(executable: Executable) -> Func:
+    """The graph IR an executable carries, parsed and verified, its constants taken by digest.
+
+    It is the partitioned graph with the regions dissolved: the one whose constants the artifact holds.
+    """
+    from graphfuse.dialects import graph as _graph  # noqa: F401  # registers the ops the text names
+    from graphfuse.fusion.inline import inline_regions
+    from graphfuse.ir.dense import Dense
+    from graphfuse.ir.parser import parse
+    from graphfuse.ir.verifier import verify
+
+    if "regions" not in executable.ir:
+        raise ArtifactError("the artifact carries no IR to rebuild from")
+    constants = {(d := Dense(w.array)).digest: d for w in executable.weights}
+    func = parse(executable.ir["regions"], "<artifact>", constants)
+    verify(func)
+    return inline_regions(func)
+
+
+def recompile(path: str | os.PathLike[str], *, target: str = "", options: Options | None = None) -> Executable:
+    """Build an artifact again from the IR it carries. Its code is ignored, so it need not be trusted."""
+    from graphfuse import compiler
+
+    check_environment()
+    func = graph_func(gfx.load(path))
+    return compiler.build(func, parse_target(target or settings.target or "cpu"), options or Options())
+
+
+def emit(executable: Executable, stage: str) -> str:
+    """The text of a stage: `graph`, `regions`, `block` as the executable carries them; `llvm`, `asm` made from that."""
+    if stage in executable.ir:
+        return executable.ir[stage]
+    if stage not in ("llvm", "asm") or "block" not in executable.ir:
+        raise UsageError(f"no stage {stage!r}: expected one of {', '.join((*executable.ir, 'llvm', 'asm'))}")
+    importlib.import_module("graphfuse.dialects")  # registers the ops the text names
+    from graphfuse.cpu.lower import lower
+    from graphfuse.ir.parser import parse_module
+    from graphfuse.llvm.codegen import assembly
+
+    host = host_target()
+    target = host if str(host) == executable.target else parse_target(executable.target)
+    text = lower(list(parse_module(executable.ir["block"], "<artifact>")), target).text
+    return text if stage == "llvm" else assembly(text, target)
+
+
+def optimize_text(text: str, passes: str, file: str = "<string>") -> str:
+    """Parse IR text, run a pipeline such as `canonicalize, dead-code` over each function, and print it."""
+    importlib.import_module("graphfuse.dialects")  # registers the ops the text names
+    from graphfuse.fusion.passes import PASSES
+    from graphfuse.ir.parser import parse_module
+    from graphfuse.ir.passes import Pipeline, parse_pipeline
+    from graphfuse.ir.printer import module_text
+    from graphfuse.ir.verifier import verify
+
+    check_environment()
+    pipeline = Pipeline(parse_pipeline(passes, tuple(PASSES.values())), check=settings.verify)
+    funcs = parse_module(text, file)
+    for func in funcs:
+        verify(func)
+    return module_text([pipeline.run(f) for f in funcs])
+
+
+def verify_regions(
+    model: str | os.PathLike[str], inputs: Sequence[Array], *, dims: Dims | None = None, target: str = ""
+) -> list[dict[str, Any]]:
+    """Each region's error against float64, on the inputs it really gets: one row a result, `ok` or not."""
+    from graphfuse import checking
+    from graphfuse.frontends.onnx import import_model
+
+    func = graph_func(gfx.load(model)) if gfx.is_artifact(model) else import_model(Path(model), dims=dims)
+    found = checking.verify_regions(func, parse_target(target or settings.target or "cpu"), list(inputs))
+    return [{**dataclasses.asdict(r), "ok": not r.is_suspect} for r in found]
+
+
+class CompiledModel:
+    """A compiled model: call it with inputs by name, get outputs by name.
+
+    Native code is linked at the first call, so a model for another machine can be saved from here.
+    """
+
+    def __init__(self, executable: Executable, threads: int | None = None) -> None:
+        self.executable = executable
+        self._threads = threads
+
+    @functools.cached_property
+    def session(self) -> Session:
+        """What runs it."""
+        return Session(self.executable, self._threads)
+
+    @property
+    def signature(self) -> Signature:
+        """Inputs, outputs and the ranges of symbolic dims."""
+        return self.executable.signature
+
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Array]:
+        """Run: `model({"x": x})` or `model(x=x)`, with numpy arrays or DLPack objects."""
+        feed = {**(inputs or {}), **named}
+        if settings.interpret:
+            return self.interpret(feed)
+        outputs = self._timed(feed) if settings.debug else self.session.run(feed)
+        if settings.check:
+            self._check(feed, outputs)
+        return outputs
+
+    def profile(self, inputs: Mapping[str, Any]) -> Profile:
+        """Run with the time of each step."""
+        return self.session.profile(inputs)
+
+    def interpret(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run the graph IR in numpy: the specification, and slow."""
+        from graphfuse.interp.graph import run
+        from graphfuse.runtime.binding import Binder
+
+        binder = Binder(self.signature)
+        arrays = binder.arrays(inputs)
+        symbols = binder.bind([a.shape for a in arrays])
+        names = (s.name for s in self.signature.outputs)
+        return dict(zip(names, run(self._graph, *arrays, symbols=symbols), strict=True))
+
+    @functools.cached_property
+    def _graph(self) -> Func:
+        return graph_func(self.executable)
+
+    def _timed(self, feed: Mapping[str, Any]) -> dict[str, Array]:
+        profile = self.session.profile(feed)
+        for s in profile.steps:
+            log.warning("%10.1f us  %-24s x%d  %s", s.ns / 1e3, s.kernel, s.launches, s.label)
+        return profile.outputs
+
+    def _check(self, feed: Mapping[str, Any], outputs: Mapping[str, Array]) -> None:
+        for name, expected in self.interpret(feed).items():
+            found = np.asarray(outputs[name]).astype(np.float64)
+            wanted = np.asarray(expected).astype(np.float64)
+            scale = float(np.std(wanted[np.isfinite(wanted)])) if wanted.size else 0.0
+            bad = ~np.isclose(found, wanted, rtol=1e-3, atol=1e-3 * scale + 1e-6, equal_nan=True)
+            if bad.any():
+                at = tuple(int(i) for i in np.argwhere(bad)[0])
+                raise AssertionError(
+                    f"output {name!r} differs from the interpreter at {at}: {found[at]} and {wanted[at]}"
+                )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the artifact, whole or not at all."""
+        gfx.save(self.executable, path)
+
+    def inspect(self, dims: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Kernels, steps, traffic and memory as plain data, at these values of symbolic dims."""
+        return report(self.executable, dims)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeArg:
+    """An input or output as ONNX Runtime describes it."""
+
+    name: str
+    shape: list[int | str]
+    type: str
+
+
+_ORT_TYPES = {
+    "f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16", "bool": "bool",
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "i4": "int4", "u4": "uint4", "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2",
+    "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2fnuz": "float8e5m2fnuz",
+}  # fmt: skip
+
+
+class InferenceSession:
+    """ONNX Runtime's interface over a compiled model: `run(output_names, input_feed)`.
+
+    `sess_options.intra_op_num_threads` is honoured when it is positive. The CPU is the only provider;
+    a list of providers must include it.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: Any,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        dims: Dims | None = None,
+    ) -> None:
+        names = [p if isinstance(p, str) else p[0] for p in providers or ()]
+        if names and "CPUExecutionProvider" not in names:
+            raise UsageError(f"providers: expected 'CPUExecutionProvider' among them, got {', '.join(names)}")
+        threads = int(getattr(sess_options, "intra_op_num_threads", 0)) or None
+        path = cast("str", path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else ""
+        if path and gfx.is_artifact(path):
+            self._model = load(path, threads)
+        else:
+            self._model = compile(path_or_bytes, dims=dims, threads=threads)
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Array]:
+        """The named outputs in that order; all of them for None."""
+        known = [s.name for s in self._model.signature.outputs]
+        for name in output_names or ():
+            if name not in known:
+                raise UsageError(f"unknown output {name!r}: expected one of {', '.join(map(repr, known))}")
+        outputs = self._model(input_feed)
+        return [outputs[name] for name in output_names or known]
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Name, shape and type of each input."""
+        return [_node_arg(s) for s in self._model.signature.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Name, shape and type of each output."""
+        return [_node_arg(s) for s in self._model.signature.outputs]
+
+    def get_providers(self) -> list[str]:
+        """Where it runs."""
+        return ["CPUExecutionProvider"]
+
+
+def _node_arg(spec: Any) -> NodeArg:
+    shape = [d if isinstance(d, int) else str(d) for d in spec.shape]
+    return NodeArg(spec.name, shape, f"tensor({_ORT_TYPES.get(spec.elem, spec.elem)})")
+
+
+def configure_logging() -> None:
+    """Point the loggers that `GRAPHFUSE_LOG` and `GRAPHFUSE_DEBUG` ask for to stderr."""
+    if not settings.log and not settings.debug:
+        return
+    root = logging.getLogger("graphfuse")
+    if not any(getattr(h, "graphfuse", False) for h in root.handlers):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        handler.graphfuse = True  # type: ignore[attr-defined]  # marks it, so that it is added once
+        root.addHandler(handler)
+    if settings.debug >= 2:
+        root.setLevel(logging.DEBUG if settings.debug >= 4 else logging.INFO)
+    for word in settings.log:
+        name = word.removeprefix("+")
+        level = logging.DEBUG if word.startswith("+") else logging.INFO
+        logging.getLogger(f"graphfuse.{name}").setLevel(level)

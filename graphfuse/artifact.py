@@ -1,0 +1,585 @@
+"""What a compiled model is: signature, plan, kernels, weights, code, and their exact JSON.
+
+Owns the data classes, their JSON, and the rules every plan must keep (`check`). It does not own the
+bytes of a file (`runtime/gfx.py`) nor how a plan runs (`runtime/session.py`), and knows no IR.
+
+Trust. An artifact is a program: its object code runs in this process. What `check` promises is that
+a plan that passes cannot make the *runtime* go wrong (an index out of range, a pointer outside its
+buffer, a kernel called with too few arguments), so damage is an error and never a crash.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn, TypeAlias, cast
+
+import ml_dtypes
+import numpy as np
+
+from graphfuse.errors import ArtifactError, ParseError
+from graphfuse.symbolic import INF, Dim, bounds, parse_dim, product, symbols
+from graphfuse.target import Target
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_ELEMS: dict[str, Any] = {
+    "bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+    "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i2": ml_dtypes.int2, "u2": ml_dtypes.uint2,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "f8e8m0": ml_dtypes.float8_e8m0fnu, "f4e2m1": ml_dtypes.float4_e2m1fn,
+}  # fmt: skip
+
+MAX_DIM_TEXT = 2048
+"""Longest text of a symbolic dim; real ones have a few dozen characters."""
+
+
+@functools.cache
+def elem_dtype(name: str) -> np.dtype[Any]:
+    """The numpy (or ml_dtypes) dtype that stores elements called `name`."""
+    return np.dtype(_ELEMS[name])
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """The name, element type and (symbolic) shape of an input or output."""
+
+    name: str
+    elem: str
+    shape: tuple[Dim, ...]
+
+    @property
+    def nbytes(self) -> Dim:
+        """How many bytes it takes in memory."""
+        return product(self.shape) * elem_dtype(self.elem).itemsize
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.elem}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a model takes and gives, and the inclusive range of every symbol in its shapes."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    dims: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """Symbol name to inclusive bounds."""
+        return {name: (lo, hi) for name, lo, hi in self.dims}
+
+
+BufferKind = Literal["input", "output", "weight", "arena"]
+_BUFFER_KINDS = ("input", "output", "weight", "arena")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory a plan uses: the caller's, a weight's, or a range of the arena.
+
+    `index` says which input, output or weight. An arena buffer lives from top-level step `first` to
+    `last`, both included; another may take its place outside of that.
+    """
+
+    kind: BufferKind
+    nbytes: Dim
+    index: int = 0
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An argument: the address `offset` bytes into a buffer."""
+
+    buffer: int
+    offset: Dim = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An argument: an integer known once the shapes are."""
+
+    value: Dim
+
+
+Arg: TypeAlias = Pointer | Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One launch of `kernel` over programs `[0, grid)`, each of about `work` nanoseconds on one core."""
+
+    kernel: str
+    args: tuple[Arg, ...]
+    grid: Dim
+    work: Dim = 1
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Steps that run for `symbol` = 0, 1, ... `count` - 1; their dims may name the symbol."""
+
+    symbol: str
+    count: Dim
+    steps: tuple[Step | Loop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The buffers of a model and the order of its launches."""
+
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step | Loop, ...]
+
+    def walk(self) -> Iterator[tuple[int, Step]]:
+        """Every step with the index of the top-level step it belongs to."""
+        for i, step in enumerate(self.steps):
+            for leaf in _leaves(step):
+                yield i, leaf
+
+
+def _leaves(step: Step | Loop) -> Iterator[Step]:
+    if isinstance(step, Step):
+        yield step
+    else:
+        for inner in step.steps:
+            yield from _leaves(inner)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMeta:
+    """What is known of a kernel besides its code.
+
+    `params` has one letter per argument slot: `r` a pointer that is only read, `w` one that is only
+    written, `x` one that is both, `i` an integer. `label` says where the kernel came from.
+    """
+
+    name: str
+    params: str
+    kind: str = ""
+    label: str = ""
+    scratch_bytes: Dim = 0
+    flops: Dim = 0
+    bytes_read: Dim = 0
+    bytes_written: Dim = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weight:
+    """A constant in memory. `shape` is that of the array, in which packed layouts have their own."""
+
+    name: str
+    elem: str
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the array."""
+        return cast("tuple[int, ...]", self.array.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A relocatable object for one kind of CPU, and what it needs of that CPU."""
+
+    arch: str
+    os: str
+    features: tuple[str, ...]
+    object: bytes = field(repr=False)
+
+    @staticmethod
+    def of(target: Target, code: bytes) -> Code:
+        """An object compiled for `target`, which may use all of its features."""
+        os = next((os for word, os in _TRIPLES if word in target.triple), "linux")
+        return Code(target.arch, os, tuple(sorted(target.feature_set)), code)
+
+
+_TRIPLES = (("darwin", "darwin"), ("macos", "darwin"), ("windows", "win32"))
+"""Words in a target triple, and what `sys.platform` is there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Executable:
+    """A compiled model. `code` is by target text; `ir` has the texts of the stages, by stage."""
+
+    signature: Signature
+    plan: Plan
+    kernels: tuple[KernelMeta, ...]
+    weights: tuple[Weight, ...]
+    target: str
+    code: Mapping[str, Code]
+    ir: Mapping[str, str] = field(default_factory=dict[str, str])
+    ledger: Sequence[Json] = ()
+    meta: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+
+# to JSON. dims are numbers when static, their text when not; both come back exactly
+
+
+def _dim(dim: Dim) -> Json:
+    return int(dim) if isinstance(dim, int) else str(dim)
+
+
+def program_to_json(executable: Executable) -> dict[str, Json]:
+    """Everything about an executable but its weights' bytes, its code, its IR and its ledger."""
+    return {
+        "signature": signature_to_json(executable.signature),
+        "plan": plan_to_json(executable.plan),
+        "kernels": [_kernel_to_json(k) for k in executable.kernels],
+        "target": executable.target,
+        "meta": executable.meta,
+    }
+
+
+def signature_to_json(signature: Signature) -> dict[str, Json]:
+    """The JSON of a signature."""
+    return {
+        "inputs": [_spec_to_json(s) for s in signature.inputs],
+        "outputs": [_spec_to_json(s) for s in signature.outputs],
+        "dims": [[name, lo, hi] for name, lo, hi in signature.dims],
+    }
+
+
+def plan_to_json(plan: Plan) -> dict[str, Json]:
+    """The JSON of a plan."""
+    return {
+        "buffers": [[b.kind, _dim(b.nbytes), b.index, b.first, b.last] for b in plan.buffers],
+        "steps": [_step_to_json(s) for s in plan.steps],
+    }
+
+
+def _spec_to_json(spec: TensorSpec) -> Json:
+    return {"name": spec.name, "elem": spec.elem, "shape": [_dim(d) for d in spec.shape]}
+
+
+def _step_to_json(step: Step | Loop) -> Json:
+    if isinstance(step, Loop):
+        return {
+            "symbol": step.symbol,
+            "count": _dim(step.count),
+            "steps": [_step_to_json(s) for s in step.steps],
+        }
+    args = [[a.buffer, _dim(a.offset)] if isinstance(a, Pointer) else [_dim(a.value)] for a in step.args]
+    return {
+        "kernel": step.kernel,
+        "args": args,
+        "grid": _dim(step.grid),
+        "work": _dim(step.work),
+        "label": step.label,
+    }
+
+
+_KERNEL_DIMS = ("scratch_bytes", "flops", "bytes_read", "bytes_written")
+
+
+def _kernel_to_json(kernel: KernelMeta) -> Json:
+    out: dict[str, Json] = {k: getattr(kernel, k) for k in ("name", "params", "kind", "label")}
+    return out | {k: _dim(getattr(kernel, k)) for k in _KERNEL_DIMS}
+
+
+# from JSON
+
+
+class Node:
+    """A JSON value and the path that leads to it, so that an error says where it is."""
+
+    __slots__ = ("key", "parent", "value")
+
+    def __init__(self, value: Any, key: str | int = "", parent: Node | None = None) -> None:
+        self.value, self.key, self.parent = value, key, parent
+
+    @property
+    def path(self) -> str:
+        """Such as `plan.steps[3].args[0]`."""
+        if self.parent is None:
+            return str(self.key)
+        if isinstance(self.key, int):
+            return f"{self.parent.path}[{self.key}]"
+        return f"{self.parent.path}.{self.key}".lstrip(".")
+
+    def fail(self, wanted: str) -> NoReturn:
+        """Raise: this value is not what it has to be."""
+        found = repr(self.value)
+        found = found if len(found) <= 60 else found[:57] + "..."
+        raise ArtifactError(f"{self.path}: expected {wanted}, found {found}")
+
+    def __getitem__(self, key: str) -> Node:
+        if not isinstance(self.value, dict) or key not in self.value:
+            self.fail(f"an object with the key {key!r}")
+        return Node(self.value[key], key, self)
+
+    def items(self, least: int = 0, most: int | None = None) -> list[Node]:
+        """The elements of a list."""
+        if not isinstance(self.value, list):
+            self.fail("a list")
+        values = cast("list[Any]", self.value)
+        if not least <= len(values) <= (len(values) if most is None else most):
+            self.fail(f"{least} to {most} elements" if most != least else f"{least} elements")
+        return [Node(v, i, self) for i, v in enumerate(values)]
+
+    def text(self) -> str:
+        """A string."""
+        if not isinstance(self.value, str):
+            self.fail("text")
+        return self.value
+
+    def one_of(self, words: Sequence[str]) -> str:
+        """A string out of a fixed set."""
+        if not isinstance(self.value, str) or self.value not in words:
+            self.fail(f"one of {', '.join(words)}")
+        return self.value
+
+    def integer(self, lo: int = 0, hi: int = INF) -> int:
+        """An integer inside inclusive bounds."""
+        if type(self.value) is not int or not lo <= self.value <= hi:
+            self.fail(f"an integer in {lo}..{hi}")
+        return self.value
+
+    def dim(self) -> Dim:
+        """A dim: an integer, or the text of an expression."""
+        if type(self.value) is int:
+            return self.integer(-INF)
+        try:
+            return read_dim(self.text())
+        except ArtifactError:
+            self.fail("a dim")
+
+    def object(self) -> dict[str, Any]:
+        """An object with any keys."""
+        if not isinstance(self.value, dict):
+            self.fail("an object")
+        return cast("dict[str, Any]", self.value)
+
+
+@functools.lru_cache(maxsize=8192)
+def read_dim(text: str) -> Dim:
+    """Parse a dim that may be hostile: whatever is wrong with it is an ArtifactError."""
+    try:
+        if len(text) > MAX_DIM_TEXT:
+            raise ParseError(f"dim of {len(text)} characters")
+        dim = parse_dim(text)
+        if not -INF < bounds(dim, {})[1] <= INF:
+            raise ParseError(f"dim {text!r}: out of range")
+    # nesting, division by a constant 0, numbers of thousands of digits
+    except (ParseError, RecursionError, ArithmeticError, ValueError, IndexError) as e:
+        raise ArtifactError(f"malformed dim {text[:60]!r}: {e}") from None
+    return dim
+
+
+def program_from_json(root: Node, weights: tuple[Weight, ...], code: Mapping[str, Code], **lazy: Any) -> Executable:
+    """Read what `program_to_json` wrote and check it; `lazy` gives `ir` and `ledger`."""
+    executable = Executable(
+        signature=signature_from_json(root["signature"]),
+        plan=plan_from_json(root["plan"]),
+        kernels=tuple(_kernel_from_json(k) for k in root["kernels"].items()),
+        weights=weights,
+        target=root["target"].text(),
+        code=code,
+        meta=root["meta"].object(),
+        **lazy,
+    )
+    check(executable)
+    return executable
+
+
+def signature_from_json(root: Node) -> Signature:
+    """Read a signature."""
+    dims: list[tuple[str, int, int]] = []
+    for row in root["dims"].items():
+        name, lo, hi = row.items(3, 3)
+        dims.append((name.text(), lo.integer(), hi.integer()))
+    inputs = tuple(_spec_from_json(s) for s in root["inputs"].items())
+    outputs = tuple(_spec_from_json(s) for s in root["outputs"].items())
+    return Signature(inputs, outputs, tuple(dims))
+
+
+def plan_from_json(root: Node) -> Plan:
+    """Read a plan; `check` then says whether it fits its executable."""
+    buffers: list[Buffer] = []
+    for row in root["buffers"].items():
+        kind, nbytes, index, first, last = row.items(5, 5)
+        word = cast("BufferKind", kind.one_of(_BUFFER_KINDS))
+        buffers.append(Buffer(word, nbytes.dim(), index.integer(), first.integer(), last.integer()))
+    return Plan(tuple(buffers), tuple(_step_from_json(s) for s in root["steps"].items()))
+
+
+def _spec_from_json(node: Node) -> TensorSpec:
+    shape = tuple(d.dim() for d in node["shape"].items())
+    return TensorSpec(node["name"].text(), node["elem"].one_of(tuple(_ELEMS)), shape)
+
+
+def _step_from_json(node: Node, depth: int = 0) -> Step | Loop:
+    if "symbol" not in node.object():
+        args = tuple(_arg_from_json(a) for a in node["args"].items())
+        kernel, label = node["kernel"].text(), node["label"].text()
+        return Step(kernel, args, node["grid"].dim(), node["work"].dim(), label)
+    if depth >= 8:
+        node.fail("loops nested at most 8 deep")
+    steps = tuple(_step_from_json(s, depth + 1) for s in node["steps"].items())
+    return Loop(node["symbol"].text(), node["count"].dim(), steps)
+
+
+def _arg_from_json(node: Node) -> Arg:
+    parts = node.items(1, 2)
+    if len(parts) == 1:
+        return Scalar(parts[0].dim())
+    return Pointer(parts[0].integer(), parts[1].dim())
+
+
+def _kernel_from_json(node: Node) -> KernelMeta:
+    name, params, kind, label = (node[k].text() for k in ("name", "params", "kind", "label"))
+    return KernelMeta(name, params, kind, label, **{k: node[k].dim() for k in _KERNEL_DIMS})
+
+
+# rules
+
+
+def check(executable: Executable) -> None:
+    """Raise ArtifactError unless the plan fits its signature, kernels and weights.
+
+    What depends on the shapes (offsets inside their buffers, grids not negative) is refused here
+    when it is wrong for every shape, and checked again for the actual one when it is bound.
+    """
+    _check_signature(executable.signature)
+    for name in (k.name for k in executable.kernels):
+        if not name.isidentifier():
+            raise ArtifactError(f"kernel name {name!r}: expected an identifier")
+    _require_unique("kernel", [k.name for k in executable.kernels])
+    _require_unique("weight", [w.name for w in executable.weights])
+    for kernel in executable.kernels:
+        if set(kernel.params) - set("rwxi"):
+            raise ArtifactError(f"kernel {kernel.name!r}: expected parameters out of 'rwxi', found {kernel.params!r}")
+        for key in _KERNEL_DIMS:
+            _check_size(f"kernel {kernel.name!r}: {key}", getattr(kernel, key), executable.signature)
+    _check_buffers(executable)
+    _check_steps(executable)
+    if executable.target not in executable.code:
+        raise ArtifactError(f"expected code for {executable.target!r}, found {', '.join(executable.code) or 'none'}")
+
+
+def _require_unique(what: str, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise ArtifactError(f"two {what}s are called {twice!r}")
+
+
+def _check_signature(signature: Signature) -> None:
+    _require_unique("dim", [name for name, _, _ in signature.dims])
+    _require_unique("input", [s.name for s in signature.inputs])
+    _require_unique("output", [s.name for s in signature.outputs])
+    for name, lo, hi in signature.dims:
+        if not name.isidentifier() or not 0 <= lo <= hi:
+            raise ArtifactError(f"dim {name!r}: expected a range lo..hi, found {lo}..{hi}")
+    for spec in (*signature.inputs, *signature.outputs):
+        if len(spec.shape) > 64:
+            raise ArtifactError(f"tensor {spec.name!r}: expected at most 64 dims, found {len(spec.shape)}")
+        for dim in spec.shape:
+            _check_size(f"tensor {spec.name!r}", dim, signature)
+
+
+def _check_size(
+    what: str, dim: Dim, signature: Signature, most: Dim | None = None, loops: frozenset[str] = frozenset()
+) -> None:
+    """Refuse unknown symbols, and values that are negative or above `most` whatever the shapes are."""
+    ranges = signature.ranges
+    if unknown := symbols(dim) - ranges.keys() - loops:
+        raise ArtifactError(f"{what}: {dim} names the undeclared symbol {min(unknown)!r}")
+    if bounds(dim, ranges)[1] < 0:
+        raise ArtifactError(f"{what}: expected at least 0, found {dim}")
+    if most is not None and bounds(most - dim, ranges)[1] < 0:
+        raise ArtifactError(f"{what}: expected at most {most}, found {dim}")
+
+
+def _check_buffers(executable: Executable) -> None:
+    signature, plan = executable.signature, executable.plan
+    known: dict[str, Sequence[Dim]] = {
+        "input": [s.nbytes for s in signature.inputs],
+        "output": [s.nbytes for s in signature.outputs],
+        "weight": [math.prod(w.shape) * elem_dtype(w.elem).itemsize for w in executable.weights],
+    }
+    outputs: list[int] = []
+    for i, buffer in enumerate(plan.buffers):
+        _check_size(f"buffer {i}", buffer.nbytes, signature)
+        if buffer.kind == "arena":
+            if not 0 <= buffer.first <= buffer.last < max(len(plan.steps), 1):
+                raise ArtifactError(
+                    f"buffer {i}: expected a lifetime inside 0..{len(plan.steps) - 1}, "
+                    f"found {buffer.first}..{buffer.last}"
+                )
+            continue
+        sizes = known[buffer.kind]
+        if not 0 <= buffer.index < len(sizes):
+            raise ArtifactError(f"buffer {i}: expected one of {len(sizes)} {buffer.kind}s, found {buffer.index}")
+        if buffer.nbytes != sizes[buffer.index]:
+            raise ArtifactError(
+                f"buffer {i}: expected the {sizes[buffer.index]} bytes of {buffer.kind} "
+                f"{buffer.index}, found {buffer.nbytes}"
+            )
+        if buffer.kind == "output":
+            outputs.append(buffer.index)
+    # an output without a buffer would hand the caller memory nobody wrote
+    if sorted(outputs) != list(range(len(signature.outputs))):
+        raise ArtifactError(f"expected one buffer for each of {len(signature.outputs)} outputs")
+
+
+def _check_steps(executable: Executable) -> None:
+    kernels = {k.name: k for k in executable.kernels}
+    for i, step in enumerate(executable.plan.steps):
+        _check_step(step, i, f"step {i}", executable, kernels, frozenset())
+
+
+def _check_step(
+    step: Step | Loop,
+    top: int,
+    where: str,
+    executable: Executable,
+    kernels: Mapping[str, KernelMeta],
+    loops: frozenset[str],
+) -> None:
+    signature = executable.signature
+    if isinstance(step, Loop):
+        if step.symbol in loops or step.symbol in signature.ranges or not step.symbol.isidentifier():
+            raise ArtifactError(f"{where}: loop symbol {step.symbol!r} is already taken or not a name")
+        _check_size(f"{where}: count", step.count, signature, loops=loops)
+        for j, inner in enumerate(step.steps):
+            _check_step(inner, top, f"{where}.{j}", executable, kernels, loops | {step.symbol})
+        return
+    if (kernel := kernels.get(step.kernel)) is None:
+        raise ArtifactError(f"{where}: no kernel is called {step.kernel!r}")
+    if len(step.args) != len(kernel.params):
+        raise ArtifactError(
+            f"{where}: kernel {kernel.name!r} takes {len(kernel.params)} arguments, found {len(step.args)}"
+        )
+    _check_size(f"{where}: grid", step.grid, signature, loops=loops)
+    _check_size(f"{where}: work", step.work, signature, loops=loops)
+    for j, (arg, param) in enumerate(zip(step.args, kernel.params, strict=True)):
+        _check_arg(arg, param, top, f"{where}: argument {j}", executable, loops)
+
+
+def _check_arg(arg: Arg, param: str, top: int, where: str, executable: Executable, loops: frozenset[str]) -> None:
+    buffers = executable.plan.buffers
+    if isinstance(arg, Scalar) != (param == "i"):
+        wanted, found = ("an integer", "a pointer") if param == "i" else ("a pointer", "an integer")
+        raise ArtifactError(f"{where}: expected {wanted}, found {found}")
+    if isinstance(arg, Scalar):
+        if unknown := symbols(arg.value) - executable.signature.ranges.keys() - loops:
+            raise ArtifactError(f"{where}: {arg.value} names the undeclared symbol {min(unknown)!r}")
+        return
+    if not 0 <= arg.buffer < len(buffers):
+        raise ArtifactError(f"{where}: expected one of {len(buffers)} buffers, found {arg.buffer}")
+    buffer = buffers[arg.buffer]
+    _check_size(f"{where}: offset", arg.offset, executable.signature, buffer.nbytes, loops)
+    if param != "r" and buffer.kind in ("input", "weight"):
+        raise ArtifactError(f"{where}: writes {buffer.kind} {buffer.index}, which is read-only")
+    if buffer.kind == "arena" and not buffer.first <= top <= buffer.last:
+        raise ArtifactError(f"{where}: uses buffer {arg.buffer} outside of its lifetime {buffer.first}..{buffer.last}")

@@ -1,0 +1,188 @@
+"""What several verbs need: options, inputs, output to files, tables, progress."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from graphfuse.api import CompiledModel, compile, load
+from graphfuse.artifact import Array, Signature, elem_dtype
+from graphfuse.errors import FileError, InputError, Loc, UsageError
+from graphfuse.runtime import gfx
+from graphfuse.runtime.report import choose_dims
+from graphfuse.symbolic import evaluate
+
+DimOption = int | tuple[int, int]
+
+model_argument = click.argument("model", type=click.Path(path_type=Path))
+dim_option = click.option(
+    "--dim", "dim_texts", multiple=True, metavar="NAME=N|LO..HI", help="A value or range of a symbolic dim."
+)
+threads_option = click.option("--threads", type=click.IntRange(1, 1024), help="How many threads run the model.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
+target_option = click.option("--target", default="", metavar="TARGET", help="`cpu` (this machine) or `cpu:NAME`.")
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, DimOption]:
+    """`batch=1..8` and `seq=128` to what `compile` takes."""
+    dims: dict[str, DimOption] = {}
+    for text in texts:
+        m = re.fullmatch(r"(?P<name>[^=]+)=(?P<lo>\d{1,18})(?:\.\.(?P<hi>\d{1,18}))?", text)
+        if m is None:
+            raise UsageError(f"--dim: expected NAME=N or NAME=LO..HI, got {text!r}")
+        lo, hi = int(m["lo"]), m["hi"]
+        if hi is not None and int(hi) < lo:
+            raise UsageError(f"--dim: expected LO <= HI, got {text!r}")
+        dims[m["name"]] = lo if hi is None else (lo, int(hi))
+    return dims
+
+
+def open_model(
+    path: Path, dims: Mapping[str, DimOption] | None = None, threads: int | None = None, target: str = ""
+) -> CompiledModel:
+    """An artifact as it is, or an ONNX model compiled. Only ranges among `dims` matter to compiling."""
+    if gfx.is_artifact(path):
+        return load(path, threads)
+    ranges = {name: d for name, d in (dims or {}).items() if isinstance(d, tuple)}
+    with progress("compiling") as note:
+        return compile(path, dims=ranges, threads=threads, target=target, progress=note)
+
+
+def values_of(dims: Mapping[str, DimOption]) -> dict[str, int]:
+    """The dims that were given as one number."""
+    return {name: d for name, d in dims.items() if isinstance(d, int)}
+
+
+# inputs
+
+
+def random_inputs(
+    model: CompiledModel, dims: Mapping[str, int], seed: int, only: Sequence[str] | None = None
+) -> dict[str, Array]:
+    """Inputs that any model can take, at these symbol values (others: 1 or the least allowed).
+
+    Floats are normal; integers are 0 or 1, which are valid ids, lengths and masks everywhere; an input
+    called `mask` is all ones, so that nothing is masked away.
+    """
+    values = choose_dims(model.executable, dims)
+    rng = np.random.default_rng(seed)
+    feed: dict[str, Array] = {}
+    for spec in model.signature.inputs:
+        shape = tuple(evaluate(d, values) for d in spec.shape)
+        dtype = elem_dtype(spec.elem)
+        if "mask" in spec.name.lower():
+            array = np.ones(shape)
+        elif spec.elem.startswith(("f", "bf")):
+            array = rng.standard_normal(shape)
+        else:
+            array = rng.integers(0, 2, shape)
+        feed[spec.name] = np.asarray(array).astype(dtype)
+    return feed if only is None else {k: v for k, v in feed.items() if k in only}
+
+
+def read_inputs(texts: Sequence[str]) -> dict[str, Array]:
+    """`name=file.npy`, each read without pickle."""
+    feed: dict[str, Array] = {}
+    for text in texts:
+        name, _, file = text.rpartition("=")
+        if not name or not file:
+            raise UsageError(f"--input: expected NAME=FILE.npy, got {text!r}")
+        if name in feed:
+            raise UsageError(f"--input: {name!r} is given twice")
+        try:
+            array: Any = np.load(file, allow_pickle=False)
+        except OSError as e:
+            raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(file)) from None
+        except (ValueError, EOFError, MemoryError) as e:
+            raise InputError(f"not a .npy file: {str(e).lower()}", Loc(file)) from None
+        if not isinstance(array, np.ndarray):
+            raise InputError("expected a .npy file with one array", Loc(file))
+        feed[name] = array
+    return feed
+
+
+def shape_values(signature: Signature, feed: Mapping[str, Array]) -> dict[str, int]:
+    """Values of the symbols that are an axis of a given input, for filling in the others."""
+    ranges = signature.ranges
+    found: dict[str, int] = {}
+    for spec in signature.inputs:
+        if spec.name in feed and feed[spec.name].ndim == len(spec.shape):
+            for dim, size in zip(spec.shape, feed[spec.name].shape, strict=True):
+                if str(dim) in ranges and ranges[str(dim)][0] <= size <= ranges[str(dim)][1]:
+                    found[str(dim)] = size
+    return found
+
+
+# output
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` make a temporary file that then takes its place; on failure nothing is left."""
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        write(scratch)
+        scratch.replace(path)
+    except OSError as e:
+        raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(str(path))) from None
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+
+
+def file_name(name: str) -> str:
+    """A tensor's name as a file name; `/` is common in tensor names."""
+    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "output"
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(value, indent=2, default=str))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: int = 1) -> None:
+    """A table on stdout; all but the first `right` columns are aligned to the right.
+
+    On a terminal it is as wide as that; in a pipe, as wide as its content.
+    """
+    # rich takes 30 ms to import, which `--json` need not pay
+    from rich.console import Console
+    from rich.table import Table
+
+    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for i, column in enumerate(columns):
+        drawn.add_column(column, justify="left" if i < right else "right", overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*(str(c) for c in row))
+    width = None if sys.stdout.isatty() else 200
+    Console(width=width, markup=False, highlight=False, file=sys.stdout).print(drawn)
+
+
+def nbytes_text(nbytes: float) -> str:
+    """`1.5 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(nbytes) < 1000 or unit == "GB":
+            break
+        nbytes /= 1000
+    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+
+
+@contextlib.contextmanager
+def progress(title: str) -> Generator[Callable[[str], None]]:
+    """A spinner on stderr that names the stage, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(title) as status:
+        yield lambda stage: status.update(f"{title}: {stage}" if stage != title else title)

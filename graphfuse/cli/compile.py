@@ -1,0 +1,63 @@
+"""`graphfuse compile`: a model to an artifact, or to the text of a stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from graphfuse.api import CompiledModel, compile, emit, recompile
+from graphfuse.cli.common import (
+    dim_option,
+    model_argument,
+    nbytes_text,
+    parse_dims,
+    progress,
+    target_option,
+)
+from graphfuse.errors import UsageError
+from graphfuse.knobs import Options
+from graphfuse.runtime import gfx
+
+STAGES = ("graph", "regions", "block", "llvm", "asm")
+
+
+@click.command("compile", help="Compile MODEL (.onnx) and write an artifact, or print one of its stages.")
+@model_argument
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The artifact to write.")
+@target_option
+@dim_option
+@click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
+@click.option("--recompile", "from_artifact", is_flag=True, help="MODEL is an artifact: rebuild it from its IR.")
+@click.option("--no-fuse", is_flag=True, help="One kernel per op.")
+def command(
+    model: Path,
+    output: Path | None,
+    target: str,
+    dim_texts: tuple[str, ...],
+    stage: str | None,
+    from_artifact: bool,
+    no_fuse: bool,
+) -> None:
+    """Check the options, then compile."""
+    if output is None and stage is None:
+        raise UsageError("nothing to do: expected -o OUT.gfx or --emit STAGE")
+    dims = parse_dims(dim_texts)
+    options = Options(fuse=not no_fuse)
+    if from_artifact and dims:
+        raise UsageError("--recompile: the dims of an artifact are fixed, so --dim cannot be given")
+    if not from_artifact and model.exists() and gfx.is_artifact(model):
+        raise UsageError(f"{model} is an artifact: expected an ONNX model, or --recompile")
+    with progress("compiling") as note:
+        if from_artifact:
+            compiled = CompiledModel(recompile(model, target=target, options=options))
+        else:
+            compiled = compile(model, target=target, dims=dims, options=options, progress=note)
+        if output is not None:
+            note("writing")
+            compiled.save(output)
+    if stage is not None:
+        click.echo(emit(compiled.executable, stage), nl=False)
+    elif output is not None:
+        size = nbytes_text(output.stat().st_size)
+        click.echo(f"{output}: {len(compiled.executable.kernels)} kernels, {size}", err=True)

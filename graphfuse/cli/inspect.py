@@ -1,0 +1,81 @@
+"""`graphfuse inspect`: signature, kernels, traffic and memory of an artifact; as text, JSON or a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from graphfuse.cli.common import (
+    dim_option,
+    json_option,
+    nbytes_text,
+    open_model,
+    parse_dims,
+    print_json,
+    table,
+    values_of,
+    write_atomically,
+)
+from graphfuse.cli.html import page
+from graphfuse.runtime.report import edges, report
+
+
+@click.command("inspect", help="Show what ARTIFACT (.gfx, or a model to compile) is made of.")
+@click.argument("artifact", type=click.Path(path_type=Path))
+@dim_option
+@json_option
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with the partitioned graph.")
+def command(artifact: Path, dim_texts: tuple[str, ...], as_json: bool, html: Path | None) -> None:
+    """Gather the facts, then show them."""
+    dims = parse_dims(dim_texts)
+    executable = open_model(artifact, dims).executable
+    facts = report(executable, values_of(dims))
+    if html is not None:
+        text = page(artifact.name, facts, edges(executable))
+        write_atomically(html, lambda path: path.write_text(text, encoding="utf-8"))
+        click.echo(f"{html}: {nbytes_text(len(text.encode()))}", err=True)
+    if as_json:
+        print_json({**facts, "ledger": list(executable.ledger), "edges": edges(executable)})
+    elif html is None:
+        _show(artifact, facts)
+
+
+def _show(artifact: Path, facts: dict[str, Any]) -> None:
+    click.echo(f"{artifact}: {facts['target']}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
+    for kind in ("inputs", "outputs"):
+        for spec in facts[kind]:
+            shape = ", ".join(map(str, spec["shape"]))
+            click.echo(f"  {kind[:-1]:6} {spec['name']}: {spec['elem']}[{shape}]")
+    for name, (lo, hi) in facts["dims"].items():
+        click.echo(f"  dim    {name} in {lo}..{hi}, here {facts['at'][name]}")
+    click.echo("")
+    rows = [
+        (
+            r["step"],
+            r["kernel"],
+            r["kind"],
+            r["label"][:60],
+            r["grid"],
+            f"{r['flops'] / 1e6:.2f}",
+            nbytes_text(r["bytes_read"]),
+            nbytes_text(r["bytes_written"]),
+        )
+        for r in facts["steps"]
+    ]
+    table("", ("#", "kernel", "kind", "from", "programs", "Mflop", "reads", "writes"), rows, right=4)
+    click.echo("")
+    memory, totals = facts["memory"], facts["totals"]
+    over = memory["arena"] / memory["arena_bound"] if memory["arena_bound"] else 1.0
+    kinds = ", ".join(f"{n} {kind}" for kind, n in facts["kinds"].items())
+    click.echo(f"regions   {kinds}")
+    click.echo(
+        f"traffic   {totals['flops'] / 1e9:.3f} Gflop, {nbytes_text(totals['bytes_read'])} read, "
+        f"{nbytes_text(totals['bytes_written'])} written"
+    )
+    click.echo(
+        f"memory    arena {nbytes_text(memory['arena'])} ({over:.3f} x its lower bound "
+        f"{nbytes_text(memory['arena_bound'])}), weights {nbytes_text(memory['weights'])}, "
+        f"scratch {nbytes_text(memory['scratch'])}"
+    )

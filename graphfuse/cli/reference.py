@@ -1,0 +1,51 @@
+"""ONNX Runtime as the thing to compare with. The only module that imports onnxruntime."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphfuse.artifact import Array
+from graphfuse.errors import GraphfuseError, Loc, UsageError
+
+
+def is_installed() -> bool:
+    """Whether there is an ONNX Runtime to compare with."""
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
+class Reference:
+    """An ONNX model in ONNX Runtime, on the CPU with as many threads as asked for."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        if not is_installed():
+            raise UsageError("onnxruntime is not installed: pip install 'graphfuse[bench]'")
+        ort: Any = importlib.import_module("onnxruntime")
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as e:  # noqa: BLE001  # its exceptions share no base class
+            raise GraphfuseError(f"onnxruntime cannot load it: {_line(e)}", Loc(str(path))) from None
+        self._names = [o.name for o in self._session.get_outputs()]
+        self._inputs = {i.name for i in self._session.get_inputs()}
+
+    def __call__(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name; inputs the model does not have are left out."""
+        feed = {k: v for k, v in feed.items() if k in self._inputs}
+        try:
+            outputs = self._session.run(None, feed)
+        except Exception as e:  # noqa: BLE001  # its exceptions share no base class
+            raise GraphfuseError(f"onnxruntime cannot run it: {_line(e)}") from None
+        return dict(zip(self._names, (np.asarray(o) for o in outputs), strict=True))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].lower()

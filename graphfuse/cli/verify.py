@@ -1,0 +1,131 @@
+"""`graphfuse verify`: a model against ONNX Runtime, its regions against the interpreter, a file against its digests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from graphfuse.api import verify_regions
+from graphfuse.artifact import Array
+from graphfuse.cli.common import (
+    dim_option,
+    json_option,
+    model_argument,
+    nbytes_text,
+    open_model,
+    parse_dims,
+    print_json,
+    random_inputs,
+    seed_option,
+    table,
+    threads_option,
+    values_of,
+)
+from graphfuse.cli.reference import Reference, is_installed
+from graphfuse.errors import GraphfuseError
+from graphfuse.runtime import gfx
+
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
+"""Largest error allowed, as a part of the reference's standard deviation. Other types must be equal."""
+
+
+@click.command("verify", help="Check MODEL (.onnx or .gfx): numbers against references, digests of an artifact.")
+@model_argument
+@click.option("--regions/--no-regions", default=True, show_default=True, help="Compare each region in float64.")
+@seed_option
+@dim_option
+@threads_option
+@json_option
+def command(
+    model: Path,
+    regions: bool,
+    seed: int,
+    dim_texts: tuple[str, ...],
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Run every check that applies, show all, then fail if one did."""
+    is_artifact = gfx.is_artifact(model)
+    result: dict[str, Any] = {"model": str(model)}
+    if is_artifact:
+        result["sections"] = gfx.verify(model)
+    dims = parse_dims(dim_texts)
+    compiled = open_model(model, dims, threads)
+    feed = random_inputs(compiled, values_of(dims), seed)
+    if not is_artifact and is_installed():
+        wanted = Reference(model, compiled.session.threads)(feed)
+        result["outputs"] = compare(compiled(feed), wanted)
+    if regions:
+        ranges = {name: d for name, d in dims.items() if isinstance(d, tuple)}
+        arrays = [feed[s.name] for s in compiled.signature.inputs]
+        result["regions"] = verify_regions(model, arrays, dims=ranges)
+    if as_json:
+        print_json(result)
+    else:
+        _show(result, against_ort=not is_artifact)
+    bad = [r for key in ("outputs", "regions") for r in result.get(key, ()) if not r["ok"]]
+    if bad:
+        names = ", ".join(str(r.get("name") or r.get("kernel")) for r in bad[:5])
+        raise GraphfuseError(f"{len(bad)} comparisons failed: {names}")
+
+
+def compare(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """The error of each output, in parts of the reference's standard deviation."""
+    rows: list[dict[str, Any]] = []
+    for name, reference in wanted.items():
+        ours = found[name]
+        row: dict[str, Any] = {"name": name, "shape": list(reference.shape), "dtype": str(reference.dtype)}
+        if ours.shape != reference.shape or ours.dtype != reference.dtype:
+            rows.append({**row, "error": None, "tolerance": 0.0, "ok": False})
+            continue
+        tolerance = TOLERANCE.get(str(reference.dtype), 0.0)
+        error = relative_error(ours, reference)
+        rows.append({**row, "error": error, "tolerance": tolerance, "ok": error <= tolerance})
+    return rows
+
+
+def relative_error(ours: Array, reference: Array) -> float:
+    """max |ours - reference| / std(reference); infinite where one has a NaN or infinity the other lacks."""
+    a, b = ours.astype(np.float64).reshape(-1), reference.astype(np.float64).reshape(-1)
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(a[finite]).all():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    worst = float(np.abs(a[finite] - b[finite]).max())
+    # a constant output has no deviation: its size is the scale then
+    scale = float(b[finite].std()) or float(np.abs(b[finite]).max()) or 1.0
+    return worst / scale
+
+
+def _show(result: Mapping[str, Any], against_ort: bool) -> None:
+    if "sections" in result:
+        rows = [(name, nbytes_text(n), "ok") for name, n in result["sections"].items()]
+        table("digests", ("section", "bytes", ""), rows)
+    if "outputs" in result:
+        rows = [
+            (r["name"], f"{r['dtype']}{r['shape']}", _error(r["error"]), f"{r['tolerance']:.0e}", _ok(r))
+            for r in result["outputs"]
+        ]
+        table("against onnxruntime (in standard deviations)", ("output", "type", "max error", "allowed", ""), rows, 2)
+    elif against_ort:
+        click.echo("onnxruntime is not installed, so the whole model was not compared", err=True)
+    if "regions" in result:
+        rows = [
+            (r["kernel"], r["label"][:60], *(_error(r[k]) for k in ("maximum", "rms", "reference")), _ok(r))
+            for r in result["regions"]
+        ]
+        columns = ("kernel", "from", "max error", "rms error", "op by op", "")
+        table("regions against float64 (in standard deviations)", columns, rows, 2)
+
+
+def _error(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2e}"
+
+
+def _ok(row: Mapping[str, Any]) -> str:
+    return "ok" if row["ok"] else "FAILED"

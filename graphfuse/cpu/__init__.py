@@ -1,0 +1,1 @@
+"""The CPU target: kernels as LLVM IR, native launch, host objects."""

@@ -1,0 +1,215 @@
+"""Conversions between elements on one vector.
+
+Rounding to nearest even throughout. What the processor has no instruction for (f16 before F16C, bf16, float8)
+is integer arithmetic on the bits, so no library is called and no instruction flushes denormals.
+"""
+
+from __future__ import annotations
+
+from graphfuse.cpu import small_floats
+from graphfuse.cpu.integers import wrap
+from graphfuse.cpu.kernel import (
+    Kernel,
+    constant,
+    element_type,
+    float_text,
+    integer,
+    register_type,
+    suffix,
+    vector_type,
+    width_of,
+)
+from graphfuse.ir.types import F16, F32, F64, I32, I64, Scalar
+from graphfuse.llvm.module import Reg
+
+_PLAIN = frozenset({"f16", "bf16", "f32", "f64"})
+
+
+def cast(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool = False) -> Reg:
+    """`block.cast` of one vector."""
+    if source == to:
+        return x
+    if source.is_float and to.is_float:
+        return float_to_float(kernel, x, source, to, saturate=saturate)
+    if source.is_float:
+        return _from_float(kernel, x, source, to, saturate=saturate)
+    if to.is_float:
+        return _integer_to_float(kernel, x, source, to, saturate=saturate)
+    if to.name == "bool":
+        return kernel.compare("icmp ne", x, integer(0, x.type))
+    if saturate and source.is_integer:
+        x = _clamp(kernel, x, source, to)
+    return wrap(kernel, resize(kernel, x, source, to), to)
+
+
+def resize(kernel: Kernel, x: Reg, source: Scalar, to: Scalar) -> Reg:
+    """An integer's register to another width."""
+    have, want = element_type(x.type), register_type(to)
+    if int(have[1:]) > int(want[1:]):
+        return kernel.convert("trunc", x, want)
+    return kernel.convert("sext" if source.is_signed else "zext", x, want)
+
+
+def _integer_limits(elem: Scalar) -> tuple[int, int]:
+    if elem.is_signed:
+        return -(1 << (elem.bits - 1)), (1 << (elem.bits - 1)) - 1
+    return 0, (1 << elem.bits) - 1
+
+
+def _clamp(kernel: Kernel, x: Reg, source: Scalar, to: Scalar) -> Reg:
+    low, high = _integer_limits(to)
+    s_low, s_high = _integer_limits(source)
+    sign = "s" if source.is_signed else "u"
+    if low > s_low:
+        x = kernel.intrinsic(f"{sign}max", x.type, x, integer(low, x.type))
+    if high < s_high:
+        x = kernel.intrinsic(f"{sign}min", x.type, x, integer(high, x.type))
+    return x
+
+
+# float to float
+
+
+def float_to_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool = False) -> Reg:
+    """Any float to any other, rounded once."""
+    if source == to:
+        return x
+    if source.name not in _PLAIN:
+        return float_to_float(kernel, small_floats.to_f32(kernel, x, source), F32, to, saturate=saturate)
+    if to.name not in _PLAIN:
+        if source == F64:
+            x = _round_to_odd(kernel, x)
+        elif source != F32:
+            x = float_to_float(kernel, x, source, F32)
+        return small_floats.from_f32(kernel, x, to, saturate=saturate)
+    if source.bits == 16:
+        x = _half_to_f32(kernel, x) if source == F16 else _bf16_to_f32(kernel, x)
+        return x if to == F32 else float_to_float(kernel, x, F32, to)
+    if to.bits == 16:
+        if source == F64:  # to bf16 in two roundings, as ml_dtypes does
+            x = _round_to_odd(kernel, x) if to == F16 else kernel.convert("fptrunc", x, "float")
+        return _f32_to_half(kernel, x) if to == F16 else _f32_to_bf16(kernel, x)
+    return kernel.convert("fpext" if to.bits > source.bits else "fptrunc", x, register_type(to))
+
+
+def _round_to_odd(kernel: Kernel, x: Reg) -> Reg:
+    """f64 to f32 such that a second rounding to a narrower float is as good as one.
+
+    Truncated toward zero, and the last bit set if anything was cut off.
+    """
+    near = kernel.convert("fptrunc", x, "float")
+    back = kernel.convert("fpext", near, "double")
+    inexact = kernel.compare("fcmp one", back, x)
+    above = kernel.compare("fcmp ogt", *(kernel.intrinsic("fabs", x.type, v) for v in (back, x)))
+    bits = kernel.convert("bitcast", near, "i32")
+    down = kernel.binary("sub", bits, kernel.convert("zext", above, "i32"))
+    odd = kernel.binary("or", down, kernel.convert("zext", inexact, "i32"))
+    return kernel.convert("bitcast", odd, "float")
+
+
+def _native_half(kernel: Kernel) -> bool:
+    return kernel.target.arch != "x86_64" or kernel.target.has("f16c")
+
+
+def _half_to_f32(kernel: Kernel, x: Reg) -> Reg:
+    if _native_half(kernel):
+        return kernel.convert("fpext", kernel.convert("bitcast", x, "half"), "float")
+    return small_floats.to_f32(kernel, x, F16)
+
+
+def _f32_to_half(kernel: Kernel, x: Reg) -> Reg:
+    if _native_half(kernel):
+        return kernel.convert("bitcast", kernel.convert("fptrunc", x, "half"), "i16")
+    return small_floats.from_f32(kernel, x, F16)
+
+
+def _bf16_to_f32(kernel: Kernel, x: Reg) -> Reg:
+    wide = kernel.convert("zext", x, "i32")
+    return kernel.convert("bitcast", kernel.binary("shl", wide, integer(16, wide.type)), "float")
+
+
+def _f32_to_bf16(kernel: Kernel, x: Reg) -> Reg:
+    """Add half of the last kept bit, less one unless it is odd; NaN keeps a bit."""
+    bits = kernel.convert("bitcast", x, "i32")
+    sixteen = integer(16, bits.type)
+    odd = kernel.binary("and", kernel.binary("lshr", bits, sixteen), integer(1, bits.type))
+    rounded = kernel.binary("add", kernel.binary("add", bits, odd), integer(0x7FFF, bits.type))
+    quiet = kernel.binary("or", bits, integer(0x400000, bits.type))
+    bits = kernel.choose(kernel.compare("fcmp uno", x, x), quiet, rounded)
+    return kernel.convert("trunc", kernel.binary("lshr", bits, sixteen), "i16")
+
+
+# integers
+
+
+def _integer_to_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool) -> Reg:
+    """Through f32, or f64 if that is inexact; i64 to a narrow float rounds to odd on the way."""
+    if to in (F32, F64):
+        return kernel.convert("sitofp" if source.is_signed else "uitofp", x, register_type(to))
+    wide = F64 if source.bits > 16 else F32
+    if source.bits == 64:
+        x = _shorten(kernel, x, source)
+    out = kernel.convert("sitofp" if source.is_signed else "uitofp", x, register_type(wide))
+    return float_to_float(kernel, out, wide, to, saturate=saturate)
+
+
+def _shorten(kernel: Kernel, x: Reg, source: Scalar) -> Reg:
+    """Clear the low bits of a 64-bit integer that f64 cannot hold, folding them into a sticky one."""
+    low = kernel.binary("and", x, integer(0x7FF, x.type))
+    high = kernel.binary("and", x, integer(-0x800, x.type))
+    sticky = kernel.compare("icmp ne", low, integer(0, x.type))
+    marked = kernel.binary("or", high, kernel.choose(sticky, integer(0x800, x.type), integer(0, x.type)))
+    limit = integer(1 << 53, x.type)
+    if source.is_signed:
+        size = kernel.binary("xor", x, kernel.binary("ashr", x, integer(63, x.type)))
+        return kernel.choose(kernel.compare("icmp ult", size, limit), x, marked)
+    return kernel.choose(kernel.compare("icmp ult", x, limit), x, marked)
+
+
+def _from_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool) -> Reg:
+    """Truncate toward zero, through i32 or i64 as the processor's conversion does, then wrap."""
+    if source.bits < 32:
+        x, source = float_to_float(kernel, x, source, F32), F32
+    if to.name == "bool":
+        zero = constant(float_text(0.0), element_type(x.type), width_of(x.type))
+        return kernel.compare("fcmp une", x, zero)
+    if saturate:
+        wide = to if to.bits >= 8 else Scalar("i32")
+        out = _saturating(kernel, x, wide)
+        return out if to.bits >= 8 else wrap(kernel, resize(kernel, _clamp(kernel, out, wide, to), wide, to), to)
+    if to.name == "u64":
+        return _to_u64(kernel, x)
+    wide = I64 if to.bits > 32 or to.name == "u32" else I32
+    return wrap(kernel, resize(kernel, _hardware(kernel, x, wide), wide, to), to)
+
+
+def _saturating(kernel: Kernel, x: Reg, to: Scalar) -> Reg:
+    name = "fptosi" if to.is_signed else "fptoui"
+    type_ = vector_type(register_type(to), width_of(x.type))
+    return kernel.intrinsic(f"{name}.sat", type_, x, overload=f"{suffix(type_)}.{suffix(x.type)}")
+
+
+def _hardware(kernel: Kernel, x: Reg, to: Scalar) -> Reg:
+    """cvttps2dq and its kin: what does not fit becomes the least value.
+
+    LLVM calls that case poison, so it is selected away; on x86 the select is redundant but cheap.
+    """
+    edge = float(1 << (to.bits - 1))
+    width, element = width_of(x.type), element_type(x.type)
+    above = kernel.compare("fcmp ult", x, constant(float_text(edge), element, width))
+    # one compare: below the range the saturating conversion gives the least value already
+    whole = _saturating(kernel, x, to)
+    least = constant(str(-(1 << (to.bits - 1))), register_type(to), width)
+    nan = kernel.compare("fcmp ord", x, x)
+    return kernel.choose(kernel.binary("and", above, nan), whole, least)
+
+
+def _to_u64(kernel: Kernel, x: Reg) -> Reg:
+    """The upper half of u64 too; elsewhere as i64."""
+    width, element = width_of(x.type), element_type(x.type)
+    edge = constant(float_text(2.0**63), element, width)
+    top = constant(float_text(2.0**64), element, width)
+    upper = kernel.binary("and", kernel.compare("fcmp oge", x, edge), kernel.compare("fcmp olt", x, top))
+    high = kernel.binary("xor", _hardware(kernel, kernel.binary("fsub", x, edge), I64),
+                         integer(-(1 << 63), vector_type("i64", width)))  # fmt: skip
+    return kernel.choose(upper, high, _hardware(kernel, x, I64))

@@ -1,0 +1,600 @@
+"""The native launch loop: owns the LLVM IR of the thread pool and of the order of launches.
+
+It does not compile, load or call that IR, and it knows nothing of kernels beyond their signature.
+
+Symbols (C ABI), see `executor_ir`:
+
+| symbol | does |
+|---|---|
+| `ptr gf_pool_create(i64 threads)` | a pool of `threads` (the caller is one); null on failure |
+| `void gf_pool_destroy(ptr pool)` | stops, joins and frees; after a fork only frees |
+| `void gf_pool_scratch(ptr pool, ptr base, i64 stride)` | thread t gets `base + t * stride` |
+| `i64 gf_run(ptr pool, ptr launches, i64 n)` | the launches in order; returns 0 |
+| `i64 gf_run_profiled(ptr pool, ptr launches, i64 n, ptr ns_out)` | also n times, in ns |
+
+A launch is `{ ptr fn; ptr args; i64 grid; i64 chunk }` (`LAUNCH_BYTES`), and `fn` is
+`void (ptr args, i64 begin, i64 end, ptr scratch)`. A launch with `chunk >= grid`, or in a pool of
+one thread, is one direct call on the caller. Any other is dealt out in chunks to all threads, and
+ends before the next begins, with everything it wrote visible to the next.
+
+One pool serves one `gf_run` at a time: the caller holds a lock around it. `gf_pool_scratch` and
+`gf_pool_destroy` are also for the holder of that lock.
+
+How chunks are claimed. `work` holds the number of unclaimed chunks. To publish a launch the caller
+writes the launch's fields, then `pending = chunks`, then `work = chunks` (release). To claim, a
+thread subtracts one: the old value is its ticket, and only a positive ticket is a claim. So
+whether a claim is valid is decided by that one atomic alone, never by a field that may be stale.
+A holder of a ticket keeps its launch alive, as the caller waits for `pending == 0` and a ticket is
+only taken off `pending` after its chunk ran; therefore the fields read after a valid claim are
+those of its own launch. A thread that comes late to launch i finds no positive value, or takes a
+valid ticket of launch i+1. No thread has to check in: a worker that the system has not scheduled
+delays nobody.
+
+How workers wait. They spin on `work` for `SPIN_NS`, then yield the processor while a run is
+active (up to `YIELDS` times), then sleep. Sleepers raise `asleep` *before* a last look at `work`,
+and the caller looks at `asleep` *after* it published; both are sequentially consistent, so one of
+them sees the other. `generation` is what they sleep on, and it is read before `asleep` is raised,
+so a wake between the two is not lost.
+"""
+
+from string import Template
+from typing import Final
+
+LAUNCH_BYTES: Final = 32
+SPIN_NS: Final = 40_000
+YIELDS: Final = 4_000
+
+# futex(2); an architecture that is not listed sleeps on a condition variable.
+_FUTEX_NUMBER: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+_X86: Final = frozenset({"x86_64", "x86", "i386", "i686"})
+
+_CORE: Final = Template("""\
+; graphfuse executor: thread pool and launch loop
+
+%gf.launch = type { ptr, ptr, i64, i64 }
+; 128 bytes apart: two cache lines, as the adjacent-line prefetcher couples pairs of them
+%gf.pool = type {
+  i64, [120 x i8],              ;  0 work: chunks not yet claimed (<= 0: none)
+  i64, [120 x i8],              ;  2 pending: chunks not yet finished
+  ptr, i64, i64, [104 x i8],    ;  4 launch, 5 chunks, 6 chunk
+  i32, i32, i32, i32, [112 x i8], ;  8 generation, 9 asleep, 10 active, 11 stop
+  ptr, i64, i64, i64, [96 x i8], ; 13 scratch base, 14 scratch stride, 15 threads, 16 pid
+  [128 x i8],                   ; 18 mutex, where sleeping needs one
+  [128 x i8]                    ; 19 condition
+}
+; one per worker, after the pool: its pool, its number, its pthread_t
+%gf.worker = type { ptr, i64, i64 }
+%gf.time = type { i64, i64 }
+
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare i32 @sched_yield()
+declare i32 @getpid()
+declare i32 @posix_memalign(ptr, i64, i64)
+declare void @free(ptr)
+declare i32 @clock_gettime(i32, ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+$wait_declarations
+
+define internal i64 @gf.now() nounwind {
+  %time = alloca %gf.time
+  %status = call i32 @clock_gettime(i32 $clock, ptr %time)
+  %seconds = load i64, ptr %time
+  %part_at = getelementptr %gf.time, ptr %time, i64 0, i32 1
+  %part = load i64, ptr %part_at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %part
+  ret i64 %now
+}
+
+define internal void @gf.pause() alwaysinline nounwind {
+  $pause
+  ret void
+}
+
+$wait_functions
+
+define internal ptr @gf.scratch(ptr %pool, i64 %thread) alwaysinline nounwind {
+  %base_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 13
+  %base = load ptr, ptr %base_at
+  %stride_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
+  %stride = load i64, ptr %stride_at
+  %offset = mul i64 %stride, %thread
+  %scratch = getelementptr i8, ptr %base, i64 %offset
+  ret ptr %scratch
+}
+
+; claim and run chunks until none is left, then report how many were run
+define internal void @gf.participate(ptr %pool, i64 %thread) nounwind {
+entry:
+  %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
+  br label %look
+look:
+  %finished = phi i64 [ 0, %entry ], [ %finished_next, %run ]
+  ; a look costs no ownership of the line, a failed subtraction would
+  %left = load atomic i64, ptr %work_at monotonic, align 8
+  %any_left = icmp sgt i64 %left, 0
+  br i1 %any_left, label %claim, label %report
+claim:
+  %ticket = atomicrmw sub ptr %work_at, i64 1 acquire
+  %claimed = icmp sgt i64 %ticket, 0
+  br i1 %claimed, label %run, label %report
+run:
+  %launch_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 4
+  %launch = load ptr, ptr %launch_at
+  %chunks_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 5
+  %chunks = load i64, ptr %chunks_at
+  %chunk_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 6
+  %chunk = load i64, ptr %chunk_at
+  %fn = load ptr, ptr %launch
+  %args_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 1
+  %args = load ptr, ptr %args_at
+  %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
+  %grid = load i64, ptr %grid_at
+  %index = sub i64 %chunks, %ticket
+  %begin = mul i64 %index, %chunk
+  %rest = sub i64 %grid, %begin
+  %count = call i64 @llvm.smin.i64(i64 %chunk, i64 %rest)
+  %end = add i64 %begin, %count
+  %scratch = call ptr @gf.scratch(ptr %pool, i64 %thread)
+  call void %fn(ptr %args, i64 %begin, i64 %end, ptr %scratch)
+  %finished_next = add i64 %finished, 1
+  br label %look
+report:
+  %ran_any = icmp ne i64 %finished, 0
+  br i1 %ran_any, label %subtract, label %done
+subtract:
+  %pending_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 2
+  %before = atomicrmw sub ptr %pending_at, i64 %finished acq_rel
+  br label %done
+done:
+  ret void
+}
+
+; returns on work, on stop, or after the spin bound; the three are told apart by the caller
+define internal void @gf.spin(ptr %pool) nounwind {
+entry:
+  %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
+  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
+  br label %look
+look:
+  %count = phi i64 [ 0, %entry ], [ %count_next, %pause ], [ 0, %clock ]
+  ; zero until the clock was first read: between two short launches it never is
+  %deadline = phi i64 [ 0, %entry ], [ %deadline, %pause ], [ %deadline_set, %clock ]
+  %left = load atomic i64, ptr %work_at monotonic, align 8
+  %any_left = icmp sgt i64 %left, 0
+  br i1 %any_left, label %done, label %pause
+pause:
+  call void @gf.pause()
+  %count_next = add i64 %count, 1
+  %again = icmp ult i64 %count_next, 32
+  br i1 %again, label %look, label %clock
+clock:
+  %stop = load atomic i32, ptr %stop_at monotonic, align 4
+  %now = call i64 @gf.now()
+  %deadline_first = add i64 %now, $spin_ns
+  %is_first = icmp eq i64 %deadline, 0
+  %deadline_set = select i1 %is_first, i64 %deadline_first, i64 %deadline
+  %early = icmp slt i64 %now, %deadline_set
+  %running = icmp eq i32 %stop, 0
+  %go_on = and i1 %early, %running
+  br i1 %go_on, label %look, label %done
+done:
+  ret void
+}
+
+define internal ptr @gf.work(ptr %worker) nounwind {
+entry:
+  %pool = load ptr, ptr %worker
+  %thread_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 1
+  %thread = load i64, ptr %thread_at
+  %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
+  %generation_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
+  %asleep_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
+  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
+  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
+  br label %spin
+spin:
+  call void @gf.spin(ptr %pool)
+  br label %look
+look:
+  %yields = phi i64 [ 0, %spin ], [ %yields_next, %yield ]
+  %left = load atomic i64, ptr %work_at monotonic, align 8
+  %any_left = icmp sgt i64 %left, 0
+  br i1 %any_left, label %participate, label %idle
+participate:
+  call void @gf.participate(ptr %pool, i64 %thread)
+  br label %spin
+idle:
+  %stop = load atomic i32, ptr %stop_at monotonic, align 4
+  %stopped = icmp ne i32 %stop, 0
+  br i1 %stopped, label %done, label %tired
+tired:
+  %active = load atomic i32, ptr %active_at monotonic, align 4
+  %is_active = icmp ne i32 %active, 0
+  %patient = icmp ult i64 %yields, $yields
+  %stay = and i1 %is_active, %patient
+  br i1 %stay, label %yield, label %lie_down
+yield:
+  %yielded = call i32 @sched_yield()
+  %yields_next = add i64 %yields, 1
+  br label %look
+lie_down:
+  %generation = load atomic i32, ptr %generation_at seq_cst, align 4
+  store atomic i32 1, ptr %asleep_at seq_cst, align 4
+  %left_last = load atomic i64, ptr %work_at seq_cst, align 8
+  %any_last = icmp sgt i64 %left_last, 0
+  %stop_last = load atomic i32, ptr %stop_at seq_cst, align 4
+  %stopped_last = icmp ne i32 %stop_last, 0
+  %up_again = or i1 %any_last, %stopped_last
+  br i1 %up_again, label %spin, label %sleep
+sleep:
+  call void @gf.sleep(ptr %pool, i32 %generation)
+  br label %spin
+done:
+  ret ptr null
+}
+
+; wake all sleepers, if any sleeps
+define internal void @gf.rouse(ptr %pool) nounwind {
+entry:
+  %asleep_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
+  %asleep = load atomic i32, ptr %asleep_at seq_cst, align 4
+  %any = icmp ne i32 %asleep, 0
+  br i1 %any, label %take, label %done
+take:
+  ; lowered here, not by the woken: they take tens of us, and each launch would wake again
+  %was = atomicrmw xchg ptr %asleep_at, i32 0 seq_cst
+  call void @gf.wake(ptr %pool)
+  br label %done
+done:
+  ret void
+}
+
+define internal i1 @gf.is_shared(ptr %launch, i64 %threads) alwaysinline nounwind {
+  %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
+  %grid = load i64, ptr %grid_at
+  %chunk_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 3
+  %chunk_given = load i64, ptr %chunk_at
+  %chunk = call i64 @llvm.smax.i64(i64 %chunk_given, i64 1)
+  %several_chunks = icmp slt i64 %chunk, %grid
+  %several_threads = icmp sgt i64 %threads, 1
+  %shared = and i1 %several_chunks, %several_threads
+  ret i1 %shared
+}
+
+define internal void @gf.launch_shared(ptr %pool, ptr %launch) nounwind {
+entry:
+  %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
+  %grid = load i64, ptr %grid_at
+  %chunk_given_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 3
+  %chunk_given = load i64, ptr %chunk_given_at
+  %chunk = call i64 @llvm.smax.i64(i64 %chunk_given, i64 1)
+  %before = sub i64 %grid, 1
+  %full = udiv i64 %before, %chunk
+  %chunks = add i64 %full, 1
+  %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
+  %pending_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 2
+  %launch_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 4
+  %chunks_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 5
+  %chunk_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 6
+  store ptr %launch, ptr %launch_at
+  store i64 %chunks, ptr %chunks_at
+  store i64 %chunk, ptr %chunk_at
+  store atomic i64 %chunks, ptr %pending_at monotonic, align 8
+  store atomic i64 %chunks, ptr %work_at seq_cst, align 8
+  call void @gf.rouse(ptr %pool)
+  call void @gf.participate(ptr %pool, i64 0)
+  br label %wait
+wait:
+  %spins = phi i64 [ 0, %entry ], [ %spins_next, %pause ], [ %spins, %yield ]
+  %pending = load atomic i64, ptr %pending_at acquire, align 8
+  %all_done = icmp eq i64 %pending, 0
+  br i1 %all_done, label %done, label %more
+more:
+  %patient = icmp ult i64 %spins, $caller_spins
+  br i1 %patient, label %pause, label %yield
+pause:
+  call void @gf.pause()
+  %spins_next = add i64 %spins, 1
+  br label %wait
+yield:
+  ; whoever holds the last chunk may be waiting for this very processor
+  %yielded = call i32 @sched_yield()
+  br label %wait
+done:
+  ret void
+}
+
+define internal void @gf.launch_direct(ptr %pool, ptr %launch) nounwind {
+entry:
+  %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
+  %grid = load i64, ptr %grid_at
+  %some = icmp sgt i64 %grid, 0
+  br i1 %some, label %run, label %done
+run:
+  %fn = load ptr, ptr %launch
+  %args_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 1
+  %args = load ptr, ptr %args_at
+  %scratch = call ptr @gf.scratch(ptr %pool, i64 0)
+  call void %fn(ptr %args, i64 0, i64 %grid, ptr %scratch)
+  br label %done
+done:
+  ret void
+}
+
+; wake sleepers ahead of the first shared launch, if there is one
+define internal void @gf.prepare(ptr %pool, ptr %launches, i64 %n, i64 %threads) nounwind {
+entry:
+  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
+  br label %scan
+scan:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %next, label %done
+next:
+  %launch = getelementptr %gf.launch, ptr %launches, i64 %i
+  %shared = call i1 @gf.is_shared(ptr %launch, i64 %threads)
+  %i_next = add i64 %i, 1
+  br i1 %shared, label %found, label %scan
+found:
+  store atomic i32 1, ptr %active_at monotonic, align 4
+  call void @gf.rouse(ptr %pool)
+  br label %done
+done:
+  ret void
+}
+
+define internal void @gf.execute(ptr %pool, ptr %launches, i64 %n, ptr %ns_out) nounwind {
+entry:
+  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
+  %threads = load i64, ptr %threads_at
+  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
+  %profiled = icmp ne ptr %ns_out, null
+  call void @gf.prepare(ptr %pool, ptr %launches, i64 %n, i64 %threads)
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %done
+body:
+  %launch = getelementptr %gf.launch, ptr %launches, i64 %i
+  br i1 %profiled, label %start_clock, label %choose
+start_clock:
+  %now = call i64 @gf.now()
+  br label %choose
+choose:
+  %start = phi i64 [ 0, %body ], [ %now, %start_clock ]
+  %shared = call i1 @gf.is_shared(ptr %launch, i64 %threads)
+  br i1 %shared, label %all, label %one
+all:
+  call void @gf.launch_shared(ptr %pool, ptr %launch)
+  br label %ran
+one:
+  call void @gf.launch_direct(ptr %pool, ptr %launch)
+  br label %ran
+ran:
+  br i1 %profiled, label %stop_clock, label %next
+stop_clock:
+  %stop = call i64 @gf.now()
+  %ns = sub i64 %stop, %start
+  %ns_at = getelementptr i64, ptr %ns_out, i64 %i
+  store i64 %ns, ptr %ns_at
+  br label %next
+next:
+  %i_next = add i64 %i, 1
+  br label %head
+done:
+  store atomic i32 0, ptr %active_at monotonic, align 4
+  ret void
+}
+
+define i64 @gf_run(ptr %pool, ptr %launches, i64 %n) nounwind {
+  call void @gf.execute(ptr %pool, ptr %launches, i64 %n, ptr null)
+  ret i64 0
+}
+
+define i64 @gf_run_profiled(ptr %pool, ptr %launches, i64 %n, ptr %ns_out) nounwind {
+  call void @gf.execute(ptr %pool, ptr %launches, i64 %n, ptr %ns_out)
+  ret i64 0
+}
+
+define void @gf_pool_scratch(ptr %pool, ptr %base, i64 %stride) nounwind {
+  %base_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 13
+  store ptr %base, ptr %base_at
+  %stride_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
+  store i64 %stride, ptr %stride_at
+  ret void
+}
+
+define ptr @gf_pool_create(i64 %threads) nounwind {
+entry:
+  %pool_at = alloca ptr
+  %valid = icmp sgt i64 %threads, 0
+  br i1 %valid, label %allocate, label %failed
+allocate:
+  %workers = sub i64 %threads, 1
+  %pool_end = getelementptr %gf.pool, ptr null, i64 1
+  %pool_bytes = ptrtoint ptr %pool_end to i64
+  %workers_end = getelementptr %gf.worker, ptr null, i64 %workers
+  %workers_bytes = ptrtoint ptr %workers_end to i64
+  %bytes = add i64 %pool_bytes, %workers_bytes
+  %status = call i32 @posix_memalign(ptr %pool_at, i64 128, i64 %bytes)
+  %allocated = icmp eq i32 %status, 0
+  br i1 %allocated, label %fill, label %failed
+fill:
+  %pool = load ptr, ptr %pool_at
+  call void @llvm.memset.p0.i64(ptr %pool, i8 0, i64 %bytes, i1 false)
+  call void @gf.wait_init(ptr %pool)
+  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
+  %pid = call i32 @getpid()
+  %pid_wide = zext i32 %pid to i64
+  %pid_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 16
+  store i64 %pid_wide, ptr %pid_at
+  ; counts the threads that exist, so that a failure half way can be undone by destroy
+  store i64 1, ptr %threads_at
+  %first = getelementptr %gf.pool, ptr %pool, i64 1
+  br label %head
+head:
+  %i = phi i64 [ 0, %fill ], [ %i_next, %created ]
+  %more = icmp slt i64 %i, %workers
+  br i1 %more, label %start, label %done
+start:
+  %worker = getelementptr %gf.worker, ptr %first, i64 %i
+  store ptr %pool, ptr %worker
+  %i_next = add i64 %i, 1
+  %thread_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 1
+  store i64 %i_next, ptr %thread_at
+  %handle_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 2
+  %started = call i32 @pthread_create(ptr %handle_at, ptr null, ptr @gf.work, ptr %worker)
+  %is_started = icmp eq i32 %started, 0
+  br i1 %is_started, label %created, label %undo
+created:
+  %alive = add i64 %i_next, 1
+  store i64 %alive, ptr %threads_at
+  br label %head
+undo:
+  call void @gf_pool_destroy(ptr %pool)
+  br label %failed
+failed:
+  ret ptr null
+done:
+  ret ptr %pool
+}
+
+define void @gf_pool_destroy(ptr %pool) nounwind {
+entry:
+  %is_null = icmp eq ptr %pool, null
+  br i1 %is_null, label %done, label %whose
+whose:
+  %pid_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 16
+  %pid = load i64, ptr %pid_at
+  %own_pid = call i32 @getpid()
+  %own_pid_wide = zext i32 %own_pid to i64
+  %is_own = icmp eq i64 %pid, %own_pid_wide
+  ; in a forked child the workers do not exist: joining one would never return
+  br i1 %is_own, label %stop, label %release
+stop:
+  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
+  store atomic i32 1, ptr %stop_at seq_cst, align 4
+  call void @gf.wake(ptr %pool)
+  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
+  %threads = load i64, ptr %threads_at
+  %workers = sub i64 %threads, 1
+  %first = getelementptr %gf.pool, ptr %pool, i64 1
+  br label %head
+head:
+  %i = phi i64 [ 0, %stop ], [ %i_next, %join ]
+  %more = icmp slt i64 %i, %workers
+  br i1 %more, label %join, label %release
+join:
+  %handle_at = getelementptr %gf.worker, ptr %first, i64 %i, i32 2
+  %handle = load i64, ptr %handle_at
+  %joined = call i32 @pthread_join(i64 %handle, ptr null)
+  %i_next = add i64 %i, 1
+  br label %head
+release:
+  call void @free(ptr %pool)
+  br label %done
+done:
+  ret void
+}
+""")
+
+# FUTEX_WAIT_PRIVATE is 128, FUTEX_WAKE_PRIVATE is 129.
+_FUTEX: Final = Template("""\
+define internal void @gf.wait_init(ptr %pool) alwaysinline nounwind {
+  ret void
+}
+
+define internal void @gf.sleep(ptr %pool, i32 %generation) nounwind {
+  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
+  %status = call i64 (i64, ...) @syscall(i64 $number, ptr %at, i64 128, i32 %generation, ptr null)
+  ret void
+}
+
+define internal void @gf.wake(ptr %pool) nounwind {
+  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
+  %before = atomicrmw add ptr %at, i32 1 seq_cst
+  %status = call i64 (i64, ...) @syscall(i64 $number, ptr %at, i64 129, i64 2147483647)
+  ret void
+}""")
+
+_CONDITION: Final = """\
+define internal void @gf.wait_init(ptr %pool) nounwind {
+  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 18
+  %mutex_status = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
+  %condition_status = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  ret void
+}
+
+define internal void @gf.sleep(ptr %pool, i32 %generation) nounwind {
+entry:
+  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 18
+  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
+  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
+  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  br label %look
+look:
+  %now = load atomic i32, ptr %at monotonic, align 4
+  %same = icmp eq i32 %now, %generation
+  br i1 %same, label %wait, label %done
+wait:
+  %waited = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %look
+done:
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}
+
+define internal void @gf.wake(ptr %pool) nounwind {
+  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 18
+  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
+  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
+  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  %before = atomicrmw add ptr %at, i32 1 seq_cst
+  %woken = call i32 @pthread_cond_broadcast(ptr %condition)
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}"""
+
+_CONDITION_DECLARATIONS: Final = """\
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)"""
+
+
+def executor_ir(arch: str = "x86_64", os: str = "linux") -> str:
+    """Return the LLVM IR of the executor for a 64-bit POSIX system.
+
+    Args:
+        arch: the first part of the target triple; it picks the pause instruction.
+        os: `linux` sleeps on a futex, any other name on a POSIX condition variable.
+    """
+    is_x86 = arch in _X86
+    uses_futex = os == "linux" and arch in _FUTEX_NUMBER
+    declarations = "declare i64 @syscall(i64, ...)" if uses_futex else _CONDITION_DECLARATIONS
+    if is_x86:
+        declarations += "\ndeclare void @llvm.x86.sse2.pause()"
+        pause = "call void @llvm.x86.sse2.pause()"
+    else:
+        pause = 'fence syncscope("singlethread") seq_cst'
+    functions = _CONDITION
+    if uses_futex:
+        functions = _FUTEX.substitute(number=_FUTEX_NUMBER[arch])
+    return _CORE.substitute(
+        wait_declarations=declarations,
+        wait_functions=functions,
+        pause=pause,
+        clock=6 if os == "darwin" else 1,
+        spin_ns=SPIN_NS,
+        yields=YIELDS,
+        # about SPIN_NS: a pause is 10 to 50 ns, a fence that emits nothing about 1
+        caller_spins=1_000 if is_x86 else 20_000,
+    )

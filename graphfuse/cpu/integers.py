@@ -1,0 +1,214 @@
+"""Elementwise functions of integers and bools on one vector: nothing traps, everything wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphfuse.cpu.kernel import Kernel, constant, element_type, integer, suffix, vector_type, width_of
+from graphfuse.ir.types import Scalar
+from graphfuse.llvm.module import Reg
+
+Emit = Callable[[Kernel, Scalar, Sequence[Reg]], Reg]
+
+
+def wrap(kernel: Kernel, x: Reg, elem: Scalar) -> Reg:
+    """The value modulo the width of a type narrower than its register."""
+    if elem.bits >= 8:
+        return x
+    if not elem.is_signed:
+        return kernel.binary("and", x, integer((1 << elem.bits) - 1, x.type))
+    shift = integer(8 - elem.bits, x.type)
+    return kernel.binary("ashr", kernel.binary("shl", x, shift), shift)
+
+
+def _wrapped(name: str) -> Emit:
+    return lambda k, elem, xs: wrap(k, k.binary(name, *xs), elem)
+
+
+def _plain(name: str) -> Emit:
+    return lambda k, _, xs: k.binary(name, *xs)
+
+
+def _compared(signed: str, unsigned: str) -> Emit:
+    def emit(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+        return kernel.compare(f"icmp {signed if elem.is_signed else unsigned}", *xs)
+
+    return emit
+
+
+def _extreme(name: str) -> Emit:
+    def emit(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+        return kernel.intrinsic(("s" if elem.is_signed else "u") + name, xs[0].type, *xs)
+
+    return emit
+
+
+def _divide(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> tuple[Reg, Reg]:
+    """Quotient and remainder toward zero; both 0 for b = 0, and the least value / -1 wraps."""
+    zero = integer(0, b.type)
+    is_zero = kernel.compare("icmp eq", b, zero)
+    if not elem.is_signed:
+        safe = kernel.choose(is_zero, integer(1, b.type), b)
+        quotient, rest = kernel.binary("udiv", a, safe), kernel.binary("urem", a, safe)
+        return kernel.choose(is_zero, zero, quotient), kernel.choose(is_zero, zero, rest)
+    is_minus = kernel.compare("icmp eq", b, integer(-1, b.type))
+    safe = kernel.choose(kernel.binary("or", is_zero, is_minus), integer(1, b.type), b)
+    quotient, rest = kernel.binary("sdiv", a, safe), kernel.binary("srem", a, safe)
+    quotient = kernel.choose(is_minus, kernel.binary("sub", zero, a), quotient)
+    # the remainder by the stand-in 1 is 0 already
+    return kernel.choose(is_zero, zero, quotient), rest
+
+
+def _known_divisor(b: Reg) -> int | None:
+    """The value of a constant positive divisor."""
+    text = b.text.removeprefix("splat (").rstrip(")").rpartition(" ")[2]
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def _truncdiv(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    if _known_divisor(xs[1]):
+        return kernel.binary("sdiv" if elem.is_signed else "udiv", *xs)
+    return wrap(kernel, _divide(kernel, elem, *xs)[0], elem)
+
+
+def _truncmod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    if _known_divisor(xs[1]):
+        return kernel.binary("srem" if elem.is_signed else "urem", *xs)
+    return _divide(kernel, elem, *xs)[1]
+
+
+def _off_floor(kernel: Kernel, rest: Reg, b: Reg) -> Reg:
+    """Whether truncation went above the floor: a remainder of the other sign than b."""
+    zero = integer(0, b.type)
+    inexact = kernel.compare("icmp ne", rest, zero)
+    differ = kernel.compare("icmp slt", kernel.binary("xor", rest, b), zero)
+    return kernel.binary("and", inexact, differ)
+
+
+def _floordiv(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    if not elem.is_signed:
+        return _truncdiv(kernel, elem, xs)
+    known = _known_divisor(xs[1])
+    if known and known & (known - 1) == 0:
+        return kernel.binary("ashr", xs[0], integer(known.bit_length() - 1, xs[0].type))
+    quotient, rest = _divide(kernel, elem, *xs)
+    lower = kernel.binary("sub", quotient, integer(1, quotient.type))
+    return wrap(kernel, kernel.choose(_off_floor(kernel, rest, xs[1]), lower, quotient), elem)
+
+
+def _floormod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    if not elem.is_signed:
+        return _truncmod(kernel, elem, xs)
+    known = _known_divisor(xs[1])
+    if known and known & (known - 1) == 0:
+        return kernel.binary("and", xs[0], integer(known - 1, xs[0].type))
+    _, rest = _divide(kernel, elem, *xs)
+    return kernel.choose(_off_floor(kernel, rest, xs[1]), kernel.binary("add", rest, xs[1]), rest)
+
+
+def _shl(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    width = integer(max(8, elem.bits), xs[1].type)
+    near = kernel.compare("icmp ult", xs[1], width)
+    return wrap(kernel, kernel.choose(near, kernel.binary("shl", *xs), integer(0, xs[0].type)), elem)
+
+
+def _shr(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    width = max(8, elem.bits)
+    near = kernel.compare("icmp ult", xs[1], integer(width, xs[1].type))
+    if elem.is_signed:
+        return kernel.binary("ashr", xs[0], kernel.choose(near, xs[1], integer(width - 1, xs[1].type)))
+    return kernel.choose(near, kernel.binary("lshr", *xs), integer(0, xs[0].type))
+
+
+def _neg(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    return wrap(kernel, kernel.binary("sub", integer(0, xs[0].type), xs[0]), elem)
+
+
+def _abs(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    x = xs[0]
+    if not elem.is_signed:
+        return x
+    symbol = f"@llvm.abs.{suffix(x.type)}"
+    kernel.text.module.entity(f"declare {x.type} {symbol}({x.type}, i1)")
+    return wrap(kernel, kernel.text.emit(x.type, f"call {x.type} {symbol}({x}, i1 false)"), elem)
+
+
+def _sign(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    x = xs[0]
+    zero = integer(0, x.type)
+    some = kernel.convert("zext", kernel.compare("icmp ne", x, zero), element_type(x.type))
+    if not elem.is_signed:
+        return some
+    return kernel.binary("or", kernel.binary("ashr", x, integer(8 * max(1, elem.bytes) - 1, x.type)), some)
+
+
+def _not(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    x = xs[0]
+    if elem.name == "bool":
+        return kernel.binary("xor", x, constant("true", "i1", width_of(x.type)))
+    return wrap(kernel, kernel.binary("xor", x, integer(-1, x.type)), elem)
+
+
+def _pow(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """Square and multiply in a loop; negative exponents are 0 but for bases 1 and -1."""
+    type_ = xs[0].type
+    name = f"@gf.pow.{suffix(type_)}.{'s' if elem.is_signed else 'u'}"
+    mask = vector_type("i1", width_of(type_))
+    if width_of(type_) > 1:
+        kernel.text.module.entity(f"declare i1 @llvm.vector.reduce.or.{suffix(mask)}({mask})")
+    kernel.text.module.entity(_pow_text(name, type_, signed=elem.is_signed))
+    return wrap(kernel, kernel.text.emit(type_, f"call {type_} {name}({xs[0]}, {xs[1]})"), elem)
+
+
+def _pow_text(name: str, type_: str, *, signed: bool) -> str:
+    width = width_of(type_)
+    mask = vector_type("i1", width)
+    zero, one, minus = (integer(n, type_).text for n in (0, 1, -1))
+    reduce_or = f"@llvm.vector.reduce.or.{suffix(mask)}"
+    any_left = f"call i1 {reduce_or}({mask} %more)" if width > 1 else "or i1 %more, false"
+    negative = f"icmp slt {type_} %b, {zero}" if signed else f"icmp ult {type_} %b, {zero}"
+    return f"""\
+define internal {type_} {name}({type_} %a, {type_} %b) nounwind noinline {{
+entry:
+  %negative = {negative}
+  %start = select {mask} %negative, {type_} {zero}, {type_} %b
+  br label %loop
+loop:
+  %left = phi {type_} [ %start, %entry ], [ %left_next, %step ]
+  %out = phi {type_} [ {one}, %entry ], [ %out_next, %step ]
+  %square = phi {type_} [ %a, %entry ], [ %square_next, %step ]
+  %more = icmp ne {type_} %left, {zero}
+  %any = {any_left}
+  br i1 %any, label %step, label %done
+step:
+  %bit = and {type_} %left, {one}
+  %odd = icmp ne {type_} %bit, {zero}
+  %product = mul {type_} %out, %square
+  %out_next = select {mask} %odd, {type_} %product, {type_} %out
+  %square_next = mul {type_} %square, %square
+  %left_next = lshr {type_} %left, {one}
+  br label %loop
+done:
+  %is_one = icmp eq {type_} %a, {one}
+  %is_minus = icmp eq {type_} %a, {minus}
+  %is_unit = or {mask} %is_one, %is_minus
+  %last = and {type_} %b, {one}
+  %b_odd = icmp ne {type_} %last, {zero}
+  %unit = select {mask} %b_odd, {type_} %a, {type_} {one}
+  %inverse = select {mask} %is_unit, {type_} %unit, {type_} {zero}
+  %result = select {mask} %negative, {type_} %inverse, {type_} %out
+  ret {type_} %result
+}}
+"""
+
+
+INTEGER: dict[str, Emit] = {
+    "add": _wrapped("add"), "sub": _wrapped("sub"), "mul": _wrapped("mul"),
+    "floordiv": _floordiv, "truncdiv": _truncdiv, "floormod": _floormod, "truncmod": _truncmod, "pow": _pow,
+    "max": _extreme("max"), "min": _extreme("min"),
+    "and": _plain("and"), "or": _plain("or"), "xor": _plain("xor"), "shl": _shl, "shr": _shr,
+    "eq": _compared("eq", "eq"), "ne": _compared("ne", "ne"), "lt": _compared("slt", "ult"),
+    "le": _compared("sle", "ule"), "gt": _compared("sgt", "ugt"), "ge": _compared("sge", "uge"),
+    "neg": _neg, "abs": _abs, "sign": _sign, "not": _not,
+}  # fmt: skip
+"""By name, as `elementwise.FUNCTIONS`."""

@@ -1,0 +1,141 @@
+"""Block functions to one LLVM module and its object code.
+
+Every function becomes `void @name(ptr args, i64 begin, i64 end, ptr scratch)`, which runs the programs
+`begin..end` (docs/ARCHITECTURE.md). The families of ops are in `lower_*.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphfuse.cpu import lower_arith, lower_control, lower_dot, lower_index, lower_memory, lower_shape
+from graphfuse.cpu.kernel import Kernel, PointerValue
+from graphfuse.dialects import block
+from graphfuse.errors import VerifyError
+from graphfuse.ir.core import Func
+from graphfuse.ir.types import I64, Ptr
+from graphfuse.llvm import codegen
+from graphfuse.llvm.module import FunctionText, ModuleText, Reg
+from graphfuse.symbolic import Dim
+from graphfuse.target import Target
+
+FAMILIES = (lower_arith, lower_control, lower_dot, lower_index, lower_memory, lower_shape)
+"""Modules that fill `kernel.LOWERINGS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """What a caller must know: the argument slots in order, and how much scratch memory one thread needs."""
+
+    name: str
+    params: tuple[str, ...]
+    scratch_bytes: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredModule:
+    """LLVM IR of some kernels."""
+
+    text: str
+    target: Target
+    kernels: tuple[KernelInfo, ...]
+
+
+def lower(funcs: Sequence[Func], target: Target) -> LoweredModule:
+    """LLVM IR for block functions."""
+    module = ModuleText(target.triple)
+    infos = tuple(_lower_function(f, target, module) for f in funcs)
+    module.entity(_attributes(target))
+    return LoweredModule(module.text(), target, infos)
+
+
+def compile_object(lowered: LoweredModule) -> bytes:
+    """A relocatable object that exports every kernel."""
+    return codegen.object_code(lowered.text, lowered.target)
+
+
+def emit_assembly(lowered: LoweredModule) -> str:
+    """What `compile_object` gives, as text."""
+    return codegen.assembly(lowered.text, lowered.target)
+
+
+def _attributes(target: Target) -> str:
+    bits = 8 * target.vector_bytes
+    width = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" ' if bits > 128 else ""
+    return f'attributes #0 = {{ nounwind {width}"no-builtins" }}'
+
+
+def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInfo:
+    text = FunctionText(module)
+    kernel = Kernel(func, target, text, _lanes(func, target))
+    kernel.deferred = lower_dot.deferrable_loads(func)
+    _bind_params(kernel)
+    kernel.scratch = Reg("%scratch", "ptr")
+    before = text.reserve()
+    text.line("br label %programs")
+    with text.scope(before):
+        text.start("programs")
+        heads = text.reserve()
+        kernel.program = text.phi("i64", "%program")
+        kernel.lower_ops(func.body.ops[:-1])
+        text.line("%next = add nsw i64 %program, 1")
+        text.line("%more = icmp slt i64 %next, %end")
+        latch = text.label
+        text.line(f"br i1 %more, label %programs, label %exit, !llvm.loop {lower_control.loop_metadata(kernel)}")
+        heads.append(f"  %program = phi i64 [ %begin, %run ], [ %next, %{latch} ]")
+    text.start("exit")
+    if kernel.streams and target.arch == "x86_64":
+        # streaming stores are not ordered by the executor's release
+        module.entity("declare void @llvm.x86.sse.sfence()")
+        text.line("call void @llvm.x86.sse.sfence()")
+    text.line("ret void")
+    params = "ptr noalias readonly %args, i64 %begin, i64 %end, ptr noalias align 64 %scratch"
+    module.function(text.text(f"define void @{func.name}({params}) #0"))
+    names = tuple(v.hint or f"arg{i}" for i, v in enumerate(func.params))
+    return KernelInfo(func.name, names, kernel.scratch_bytes)
+
+
+def _lanes(func: Func, target: Target) -> int:
+    """Lanes of a full vector: f32 fills a register, wider elements take several."""
+    return target.vector_bytes // 4
+
+
+def _bind_params(kernel: Kernel) -> None:
+    """Load every argument, ahead of the loop and only if there is a program."""
+    text, func = kernel.text, kernel.func
+    text.line("%some = icmp slt i64 %begin, %end")
+    text.line("br i1 %some, label %run, label %exit")
+    text.start("run")
+    for i, (param, type_) in enumerate(zip(func.params, func.body.params.types, strict=True)):
+        at = text.emit("ptr", f"getelementptr i64, ptr %args, i64 {i}")
+        if isinstance(type_, Ptr):
+            kernel.values[param] = PointerValue(text.emit("ptr", f"load ptr, {at}"), f"p{i}")
+            kernel.groups[f"p{i}"] = f"p{i}"
+            continue
+        if type_ != I64:
+            raise VerifyError(f"a kernel takes pointers and i64, parameter {i} of @{func.name} is {type_}")
+        reg = text.emit("i64", f"load i64, {at}")
+        kernel.values[param] = kernel.make(type_, [reg])
+        kernel.symbols[param.hint] = reg
+        if param.hint in kernel.ranges:
+            kernel.bounds[param] = kernel.ranges[param.hint]
+    _bind_groups(kernel)
+
+
+def _bind_groups(kernel: Kernel) -> None:
+    """Which memories may overlap: parameters paired by `inplace`, and nothing else."""
+    inplace = kernel.func.attrs.get("inplace", ())
+    assert isinstance(inplace, tuple), "pairs of parameter numbers"
+    for pair in inplace:
+        assert isinstance(pair, tuple), "a pair of parameter numbers"
+        names = {kernel.groups[f"p{i}"] for i in pair}
+        joined = min(names)
+        for root, name in kernel.groups.items():
+            if name in names:
+                kernel.groups[root] = joined
+    for op in kernel.func.walk():
+        if op.kind is block.alloc:
+            root = f"s{len(kernel.allocation_roots)}"
+            kernel.allocation_roots[op.result] = root
+            kernel.groups[root] = root

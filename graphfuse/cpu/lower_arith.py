@@ -1,0 +1,337 @@
+"""Elementwise ops: vector by vector, floats narrower than f32 computed in f32 and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphfuse.cpu import convert, vecmath
+from graphfuse.cpu.integers import INTEGER
+from graphfuse.cpu.kernel import (
+    Kernel,
+    constant,
+    element_type,
+    float_text,
+    integer,
+    literal,
+    lowers,
+    register_type,
+    vector_type,
+    width_of,
+)
+from graphfuse.dialects import block
+from graphfuse.errors import UnsupportedError
+from graphfuse.ir.core import Op
+from graphfuse.ir.types import F32, Scalar
+from graphfuse.llvm.module import Reg
+
+Emit = Callable[[Kernel, Scalar, Sequence[Reg]], Reg]
+
+_PREDICATES = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
+
+
+def elementwise(kernel: Kernel, name: str, elem: Scalar, operands: Sequence[Reg]) -> Reg:
+    """The shared function `name` on one vector of each operand."""
+    if not elem.is_float:
+        return INTEGER[name](kernel, elem, operands)
+    wide = compute_elem(elem)
+    out = _float(kernel, name, wide, [convert.float_to_float(kernel, x, elem, wide) for x in operands])
+    is_bool = element_type(out.type) == "i1"
+    return out if is_bool else convert.float_to_float(kernel, out, wide, elem)
+
+
+def compute_elem(elem: Scalar) -> Scalar:
+    """What arithmetic on `elem` is done in."""
+    return F32 if elem.is_float and elem.bits < 32 else elem
+
+
+def _float(kernel: Kernel, name: str, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    if name in _PREDICATES:
+        return kernel.compare(f"fcmp {_PREDICATES[name]}", *xs)
+    if name in FLOAT:
+        return FLOAT[name](kernel, elem, xs)
+    if name in vecmath.FUNCTIONS:
+        return call_vecmath(kernel, name, elem, xs)
+    raise UnsupportedError(f"{name} on {elem} cannot be compiled for {kernel.target}")
+
+
+def call_vecmath(kernel: Kernel, name: str, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """A function of `cpu.vecmath`, defined in this module on first use."""
+    fn = vecmath.define(name, elem.name, width_of(xs[0].type))
+    for text in (*fn.declarations, fn.definition):
+        kernel.text.module.entity(text)
+    symbol = fn.symbol if fn.symbol.startswith("@") else f"@{fn.symbol}"
+    return kernel.text.emit(xs[0].type, f"call {xs[0].type} {symbol}({', '.join(map(str, xs))})")
+
+
+def _binary(name: str) -> Emit:
+    return lambda k, _, xs: k.binary(name, *xs)
+
+
+def _intrinsic(name: str) -> Emit:
+    return lambda k, _, xs: k.intrinsic(name, xs[0].type, *xs)
+
+
+def _float_constant(value: float, like: Reg) -> Reg:
+    return constant(float_text(value), element_type(like.type), width_of(like.type))
+
+
+def is_plain_constant(x: Reg) -> bool:
+    """Whether it is a float constant other than NaN."""
+    if x.text == "zeroinitializer":
+        return True
+    if x.text.startswith("%"):
+        return False
+    digits = x.text.removeprefix("splat (").rpartition(" ")[2].rstrip(")")
+    if not digits.startswith("0x") or digits[2] in "HR":
+        return False
+    bits = int(digits, 16)
+    return bits & 0x7FFFFFFFFFFFFFFF <= 0x7FF0000000000000
+
+
+def extreme(kernel: Kernel, name: str, a: Reg, b: Reg) -> Reg:
+    """NaN-propagating max or min: one instruction when one side is a constant, three on x86 otherwise.
+
+    x86's `maxps(x, y)` is `x > y ? x : y`, which gives y when either is NaN.
+    """
+    if kernel.target.arch != "x86_64":
+        return kernel.intrinsic("maximum" if name == "max" else "minimum", a.type, a, b)
+    if is_plain_constant(b):
+        a, b = b, a
+    predicate = "fcmp ogt" if name == "max" else "fcmp olt"
+    larger = kernel.choose(kernel.compare(predicate, a, b), a, b)
+    if is_plain_constant(a):
+        return larger
+    return kernel.choose(kernel.compare("fcmp uno", a, a), a, larger)
+
+
+def _max(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    return extreme(kernel, "max", *xs)
+
+
+def _min(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    return extreme(kernel, "min", *xs)
+
+
+def _neg(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    return kernel.text.emit(xs[0].type, f"fneg {xs[0]}")
+
+
+def _sign(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """1 with the sign of x where x is not 0; else x, which keeps NaN."""
+    x = xs[0]
+    one = kernel.intrinsic("copysign", x.type, _float_constant(1.0, x), x)
+    return kernel.choose(kernel.compare("fcmp one", x, _float_constant(0.0, x)), one, x)
+
+
+def _isnan(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    return kernel.compare("fcmp uno", xs[0], xs[0])
+
+
+def _isinf(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    size = kernel.intrinsic("fabs", xs[0].type, xs[0])
+    return kernel.compare("fcmp oeq", size, _float_constant(float("inf"), size))
+
+
+def _floordiv(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    return kernel.intrinsic("floor", xs[0].type, kernel.binary("fdiv", *xs))
+
+
+def _truncmod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """C's fmod, exact; f32 in f64."""
+    type_ = xs[0].type
+    width = width_of(type_)
+    for text in _fmod_texts(width):
+        kernel.text.module.entity(text)
+    wide = [kernel.convert("fpext", x, "double") for x in xs]
+    out = kernel.text.emit(wide[0].type, f"call {wide[0].type} @gf.fmod.v{width}({wide[0]}, {wide[1]})")
+    return kernel.convert("fptrunc", out, element_type(type_))
+
+
+def _floormod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """Python's %: fmod, plus the divisor where the signs differ; zeros take the divisor's sign."""
+    b = xs[1]
+    zero = _float_constant(0.0, b)
+    rest = _truncmod(kernel, elem, xs)
+    is_zero = kernel.compare("fcmp oeq", rest, zero)
+    differ = kernel.binary("xor", kernel.compare("fcmp olt", rest, zero), kernel.compare("fcmp olt", b, zero))
+    moved = kernel.choose(differ, kernel.binary("fadd", rest, b), rest)
+    return kernel.choose(is_zero, kernel.intrinsic("copysign", b.type, zero, b), moved)
+
+
+def _fmod_texts(width: int) -> list[str]:
+    """r = |a|; while r >= |b| take off q |b|, q the leading 26 bits of r / |b|, never too large: each step is exact."""
+    v, m, i = (vector_type(e, width) for e in ("double", "i1", "i64"))
+    name = suffix_of(width)
+
+    def c(value: float, type_: str = v) -> str:
+        text = float_text(value) if type_ == v else str(int(value))
+        return constant(text, element_type(type_), width).text
+
+    any_left = f"call i1 @llvm.vector.reduce.or.v{width}i1({m} %more)" if width > 1 else "or i1 %more, false"
+    declarations = [
+        f"declare {v} @llvm.{fn}.{name}({', '.join([v] * n)})"
+        for fn, n in (("fabs", 1), ("trunc", 1), ("fma", 3), ("copysign", 2))
+    ]
+    if width > 1:
+        declarations.append(f"declare i1 @llvm.vector.reduce.or.v{width}i1({m})")
+    definition = f"""\
+define internal {v} @gf.fmod.v{width}({v} %a, {v} %b) nounwind noinline {{
+entry:
+  %r0 = call {v} @llvm.fabs.{name}({v} %a)
+  %m = call {v} @llvm.fabs.{name}({v} %b)
+  %finite = fcmp olt {v} %r0, {c(float("inf"))}
+  %positive = fcmp ogt {v} %m, {c(0.0)}
+  %valid = and {m} %finite, %positive
+  br label %loop
+loop:
+  %r = phi {v} [ %r0, %entry ], [ %next, %step ]
+  %large = fcmp oge {v} %r, %m
+  %more = and {m} %large, %valid
+  %any = {any_left}
+  br i1 %any, label %step, label %done
+step:
+  %ratio = fdiv {v} %r, %m
+  %lower = fmul {v} %ratio, {c(1 - 2**-52)}
+  %in_range = fcmp olt {v} %lower, {c(2.0**1000)}
+  %q0 = select {m} %in_range, {v} %lower, {v} {c(2.0**1000)}
+  %bits = bitcast {v} %q0 to {i}
+  %kept = and {i} %bits, {c(-(1 << 27), i)}
+  %leading = bitcast {i} %kept to {v}
+  %whole = call {v} @llvm.trunc.{name}({v} %q0)
+  %is_long = fcmp oge {v} %q0, {c(2.0**26)}
+  %q1 = select {m} %is_long, {v} %leading, {v} %whole
+  %some = fcmp oge {v} %q1, {c(1.0)}
+  %q = select {m} %some, {v} %q1, {v} {c(1.0)}
+  %minus = fneg {v} %q
+  %less = call {v} @llvm.fma.{name}({v} %minus, {v} %m, {v} %r)
+  %next = select {m} %more, {v} %less, {v} %r
+  br label %loop
+done:
+  %signed = call {v} @llvm.copysign.{name}({v} %r, {v} %a)
+  %unordered = fcmp uno {v} %a, %b
+  %bad_a = xor {m} %finite, {constant("true", "i1", width).text}
+  %bad_b = xor {m} %positive, {constant("true", "i1", width).text}
+  %bad0 = or {m} %bad_a, %bad_b
+  %bad = or {m} %bad0, %unordered
+  %out = select {m} %bad, {v} {c(float("nan"))}, {v} %signed
+  ret {v} %out
+}}
+"""
+    return [*declarations, definition]
+
+
+def suffix_of(width: int) -> str:
+    """How intrinsics name `width` doubles."""
+    return f"v{width}f64" if width > 1 else "f64"
+
+
+def _atan2(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """atan(y / x) for |y| <= |x|, else its complement, moved to the quadrant; in f64, as the ratio rounds once more."""
+    type_ = xs[0].type
+    y, x = (kernel.convert("fpext", v, "double") for v in xs)
+    ay, ax = (kernel.intrinsic("fabs", v.type, v) for v in (y, x))
+    steep = kernel.compare("fcmp ogt", ay, ax)
+    top, bottom = kernel.choose(steep, ax, ay), kernel.choose(steep, ay, ax)
+    equal = kernel.compare("fcmp oeq", top, bottom)  # 0 / 0 and inf / inf
+    ratio = kernel.choose(equal, _float_constant(1.0, y), kernel.binary("fdiv", top, bottom))
+    both_zero = kernel.compare("fcmp oeq", bottom, _float_constant(0.0, y))
+    ratio = kernel.choose(both_zero, _float_constant(0.0, y), ratio)
+    angle = call_vecmath(kernel, "atan", block_f64(), [ratio])
+    half_pi, pi = _float_constant(1.5707963267948966, y), _float_constant(3.141592653589793, y)
+    angle = kernel.choose(steep, kernel.binary("fsub", half_pi, angle), angle)
+    bits = vector_type("i64", width_of(y.type))
+    sign = kernel.compare("icmp slt", kernel.text.emit(bits, f"bitcast {x} to {bits}"), integer(0, bits))
+    angle = kernel.choose(sign, kernel.binary("fsub", pi, angle), angle)
+    angle = kernel.intrinsic("copysign", y.type, angle, y)
+    unordered = kernel.compare("fcmp uno", y, x)
+    angle = kernel.choose(unordered, kernel.binary("fadd", y, x), angle)
+    return kernel.convert("fptrunc", angle, element_type(type_))
+
+
+def block_f64() -> Scalar:
+    """The f64 scalar."""
+    return Scalar("f64")
+
+
+FLOAT: dict[str, Emit] = {
+    "add": _binary("fadd"), "sub": _binary("fsub"), "mul": _binary("fmul"), "div": _binary("fdiv"),
+    "floordiv": _floordiv, "floormod": _floormod, "truncmod": _truncmod, "max": _max, "min": _min,
+    "neg": _neg, "abs": _intrinsic("fabs"), "sign": _sign, "sqrt": _intrinsic("sqrt"),
+    "floor": _intrinsic("floor"), "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"),
+    "round": _intrinsic("roundeven"), "isnan": _isnan, "isinf": _isinf, "atan2": _atan2,
+}  # fmt: skip
+
+
+@lowers(*block.ELEMENTWISE.values())
+def lower_elementwise(kernel: Kernel, op: Op) -> None:
+    """One of the shared functions."""
+    name = op.kind.name.removeprefix("block.")
+    tiles = [kernel.tile(v) for v in op.operands]
+    kernel.set(
+        op, [elementwise(kernel, name, tiles[0].elem, xs) for xs in zip(*(t.vectors for t in tiles), strict=True)]
+    )
+
+
+@lowers(block.fma)
+def lower_fma(kernel: Kernel, op: Op) -> None:
+    """One rounding, also of narrow floats: their product is exact in f32's double."""
+    tiles = [kernel.tile(v) for v in op.operands]
+    elem = tiles[0].elem
+    out: list[Reg] = []
+    for xs in zip(*(t.vectors for t in tiles), strict=True):
+        wide = Scalar("f64") if elem.bits < 32 else elem
+        fused = kernel.intrinsic(
+            "fma", vector_type(register_type(wide), width_of(xs[0].type)),
+            *(convert.float_to_float(kernel, x, elem, wide) for x in xs),
+        )  # fmt: skip
+        out.append(convert.float_to_float(kernel, fused, wide, elem))
+    kernel.set(op, out)
+
+
+@lowers(block.select)
+def lower_select(kernel: Kernel, op: Op) -> None:
+    """LLVM's select."""
+    condition, a, b = (kernel.tile(v) for v in op.operands)
+    kernel.set(
+        op, [kernel.choose(*xs) for xs in zip(condition.vectors, a.vectors, b.vectors, strict=True)]
+    )
+
+
+@lowers(block.cast)
+def lower_cast(kernel: Kernel, op: Op) -> None:
+    """See `convert`."""
+    tile = kernel.tile(op.operands[0])
+    to = op.attrs["to"]
+    assert isinstance(to, Scalar), "checked by the type rule"
+    saturate = bool(op.attrs.get("saturate", False))
+    kernel.set(op, [convert.cast(kernel, x, tile.elem, to, saturate=saturate) for x in tile.vectors])
+    if tile.elem.is_integer and to.name == "i64" and op.operands[0] in kernel.bounds:
+        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+
+
+@lowers(block.bitcast)
+def lower_bitcast(kernel: Kernel, op: Op) -> None:
+    """LLVM's bitcast; bools are bytes."""
+    tile = kernel.tile(op.operands[0])
+    to = op.attrs["to"]
+    assert isinstance(to, Scalar), "checked by the type rule"
+    out: list[Reg] = []
+    for x in tile.vectors:
+        bits = kernel.convert("zext", x, "i8") if tile.elem.name == "bool" else x
+        if to.name == "bool":
+            out.append(kernel.compare("icmp ne", bits, integer(0, bits.type)))
+        else:
+            out.append(kernel.convert("bitcast", bits, register_type(to)))
+    kernel.set(op, out)
+
+
+@lowers(block.const)
+def lower_const(kernel: Kernel, op: Op) -> None:
+    """Splatted constants."""
+    elem, value = op.attrs["elem"], op.attrs["value"]
+    assert isinstance(elem, Scalar), "checked by the type rule"
+    assert isinstance(value, bool | int | float), "checked by the type rule"
+    text = literal(value, elem)
+    kernel.set(op, [constant(text, register_type(elem), w) for _, w in kernel.type_parts(op.types[0])])
+    if elem.name == "i64":
+        kernel.bounds[op.result] = (int(value), int(value))

@@ -1,0 +1,157 @@
+"""Loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphfuse.cpu.kernel import Kernel, KernelValue, PointerValue, lowers
+from graphfuse.dialects import control
+from graphfuse.ir.core import Block, Op, Value
+from graphfuse.ir.types import Ptr, Type
+from graphfuse.llvm.module import Reg
+from graphfuse.symbolic import INF
+
+
+def _registers(kernel: Kernel, value: Value) -> list[Reg]:
+    found = kernel.values[value]
+    return [found.reg] if isinstance(found, PointerValue) else list(found.vectors)
+
+
+def _value(kernel: Kernel, type_: Type, regs: Sequence[Reg]) -> KernelValue:
+    """Registers as a value; where a merged pointer points is not known."""
+    return PointerValue(regs[0], "") if isinstance(type_, Ptr) else kernel.make(type_, regs)
+
+
+def _take(kernel: Kernel, types: Sequence[Type], regs: Sequence[Reg]) -> list[KernelValue]:
+    """Registers dealt out to values."""
+    out: list[KernelValue] = []
+    at = 0
+    for t in types:
+        n = len(kernel.type_parts(t))
+        out.append(_value(kernel, t, regs[at : at + n]))
+        at += n
+    return out
+
+
+def loop_metadata(kernel: Kernel) -> str:
+    """Keeps LLVM from unrolling what was unrolled on purpose, or vectorising it again."""
+    module = kernel.text.module
+    unroll = module.metadata('!{!"llvm.loop.unroll.disable"}')
+    return module.distinct(f"!{{!self, {unroll}}}", kernel.text.fresh(kernel.func.name))
+
+
+def emit_loop(
+    kernel: Kernel,
+    start: Reg,
+    stop: Reg,
+    step: int,
+    inits: Sequence[Reg],
+    body: Callable[[Reg, list[Reg]], Sequence[Reg]],
+    *,
+    is_certain: bool,
+) -> list[Reg]:
+    """A bottom-tested loop that carries registers; guarded unless it is certain to run."""
+    text = kernel.text
+    label, after = text.fresh("loop"), text.fresh("done")
+    before = text.reserve()
+    source = text.label
+    if is_certain:
+        text.line(f"br label %{label}")
+    else:
+        some = text.emit("i1", f"icmp slt {start}, {stop.text}")
+        text.line(f"br {some}, label %{label}, label %{after}")
+    with text.scope(before):
+        text.start(label)
+        heads = text.reserve()
+        i = text.phi("i64", f"%{text.fresh('i')}")
+        phis = [text.phi(r.type, f"%{text.fresh('c')}") for r in inits]
+        yielded = body(i, phis)
+        following = text.emit("i64", f"add nsw {i}, {step}")
+        more = text.emit("i1", f"icmp slt {following}, {stop.text}")
+        latch = text.label
+        text.line(f"br {more}, label %{label}, label %{after}, !llvm.loop {loop_metadata(kernel)}")
+        heads.append(f"  {i.text} = phi i64 [ {start.text}, %{source} ], [ {following.text}, %{latch} ]")
+        for phi, init, last in zip(phis, inits, yielded, strict=True):
+            heads.append(f"  {phi.text} = phi {phi.type} [ {init.text}, %{source} ], [ {last.text}, %{latch} ]")
+    text.start(after)
+    results: list[Reg] = []
+    for init, last in zip(inits, yielded, strict=True):
+        ends = f"[ {last.text}, %{latch} ]" + ("" if is_certain else f", [ {init.text}, %{source} ]")
+        results.append(text.emit(init.type, f"phi {init.type} {ends}"))
+    return results
+
+
+@lowers(control.for_)
+def lower_for(kernel: Kernel, op: Op) -> None:
+    """A loop; none at all for a single trip."""
+    lower, upper, *carried = op.operands
+    step = op.attrs.get("step", 1)
+    assert isinstance(step, int), "checked by the type rule"
+    low = kernel.bounds.get(lower, (-INF, INF))
+    high = kernel.bounds.get(upper, (-INF, INF))
+    counter, *params = op.body.params.values
+    kernel.bounds[counter] = (low[0], max(low[0], high[1] - 1))
+    inits = [r for v in carried for r in _registers(kernel, v)]
+    if low[0] == low[1] and high[0] == high[1] and high[0] - low[0] <= step:
+        _lower_constant_trip(kernel, op, inits, runs=high[0] > low[0])
+        return
+
+    def body(i: Reg, phis: list[Reg]) -> list[Reg]:
+        kernel.values[counter] = kernel.make(counter.type, [i])
+        for param, value in zip(params, _take(kernel, op.types, phis), strict=True):
+            kernel.values[param] = value
+        kernel.lower_ops(op.body.ops[:-1])
+        return [r for v in op.body.terminator.operands for r in _registers(kernel, v)]
+
+    results = emit_loop(
+        kernel, kernel.scalar(lower), kernel.scalar(upper), step, inits, body, is_certain=low[1] < high[0]
+    )
+    for result, value in zip(op.results, _take(kernel, op.types, results), strict=True):
+        kernel.values[result] = value
+
+
+def _lower_constant_trip(kernel: Kernel, op: Op, inits: list[Reg], *, runs: bool) -> None:
+    """No trip or one."""
+    last = inits
+    if runs:
+        counter, *params = op.body.params.values
+        kernel.values[counter] = kernel.values[op.operands[0]]
+        kernel.bounds[counter] = kernel.bounds[op.operands[0]]
+        for param, source in zip(params, op.operands[2:], strict=True):
+            kernel.values[param] = kernel.values[source]
+        kernel.lower_ops(op.body.ops[:-1])
+        for result, v in zip(op.results, op.body.terminator.operands, strict=True):
+            kernel.values[result] = kernel.values[v]
+        return
+    for result, value in zip(op.results, _take(kernel, op.types, last), strict=True):
+        kernel.values[result] = value
+
+
+@lowers(control.if_)
+def lower_if(kernel: Kernel, op: Op) -> None:
+    """Two blocks that meet in phis."""
+    text = kernel.text
+    condition = kernel.scalar(op.operands[0])
+    yes, no, after = text.fresh("then"), text.fresh("else"), text.fresh("endif")
+    before = text.reserve()
+    has_else = len(op.bodies) == 2
+    text.line(f"br {condition}, label %{yes}, label %{no if has_else else after}")
+    ends: list[tuple[str, list[Reg]]] = []
+    for label, body in zip((yes, no), op.bodies, strict=False):
+        with text.scope(before):
+            text.start(label)
+            ends.append(_branch(kernel, body))
+            text.line(f"br label %{after}")
+    text.start(after)
+    results: list[Reg] = []
+    for regs in zip(*(e[1] for e in ends), strict=True):
+        sources = ", ".join(f"[ {r.text}, %{end[0]} ]" for r, end in zip(regs, ends, strict=True))
+        results.append(text.emit(regs[0].type, f"phi {regs[0].type} {sources}"))
+    for result, value in zip(op.results, _take(kernel, op.types, results), strict=True):
+        kernel.values[result] = value
+
+
+def _branch(kernel: Kernel, body: Block) -> tuple[str, list[Reg]]:
+    kernel.lower_ops(body.ops[:-1])
+    regs = [r for v in body.terminator.operands for r in _registers(kernel, v)]
+    return kernel.text.label, regs

@@ -1,0 +1,309 @@
+"""The register-tile product: rank-1 updates, one broadcast element of a against vectors of b.
+
+For `for k { a = load_view [M, KU]; b = load_view [KU, N]; acc = dot(a, b, acc) }` this is the microkernel of
+Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008): acc stays in M * N / lanes
+registers, each vector of b is loaded once, each element of a is broadcast from memory where it is used.
+
+LLVM's scheduler moves the loads of an unrolled product together and runs out of registers when acc needs most of
+them. So such a product is a loop over k, one rank-1 update each time round, and what is larger still is cut
+into blocks that fit; operands that are not in memory are put there first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphfuse.cpu.convert import cast
+from graphfuse.cpu.kernel import Kernel, Span, TileValue, integer, lowers
+from graphfuse.cpu.lower_arith import compute_elem, elementwise
+from graphfuse.cpu.lower_control import emit_loop
+from graphfuse.cpu.lower_index import emit_dim
+from graphfuse.cpu.lower_memory import View, advance, load_element, load_lanes, reserve, store_vector
+from graphfuse.dialects import block
+from graphfuse.ir.core import Block, Func, Op, Trait, Value, walk
+from graphfuse.ir.types import Scalar, Tile
+from graphfuse.llvm.module import Reg
+
+UNROLLED_UPDATES = 512
+"""Products with more vector multiply-adds than this are loops even if acc is small."""
+
+
+def deferrable_loads(func: Func) -> frozenset[Value]:
+    """Loads read once, by a product in their block, with nothing written in between."""
+    uses: dict[Value, int] = {}
+    for op in func.walk():
+        for v in op.operands:
+            uses[v] = uses.get(v, 0) + 1
+    out: set[Value] = set()
+    for inner in [func.body, *(body for op in func.walk() for body in op.bodies)]:
+        out |= _deferrable_in(inner, uses)
+    return frozenset(out)
+
+
+def _deferrable_in(inner: Block, uses: dict[Value, int]) -> set[Value]:
+    out: set[Value] = set()
+    pending: set[Value] = set()
+    for op in inner.ops:
+        if op.kind is block.dot:
+            out |= pending & set(op.operands[:2])
+        if _may_write(op):
+            pending.clear()
+        if op.kind is block.load_view and uses.get(op.result) == 1:
+            pending.add(op.result)
+    return out
+
+
+def _may_write(op: Op) -> bool:
+    if op.bodies:
+        return any(_may_write(o) for body in op.bodies for o in walk(body))
+    reads_only = (block.load_view, block.load, block.alloc)
+    return not (op.has(Trait.PURE) or op.has(Trait.TERMINATOR) or op.kind in reads_only)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """One factor: where it is in memory, or its registers."""
+
+    kernel: Kernel
+    elem: Scalar
+    view: View | None
+    other: bool | float
+    tile: TileValue | None
+
+    def splat(self, row: int, column: int, width: int, to: Scalar) -> Reg:
+        """An element in every lane; `to` is the element computed in."""
+        if self.view is not None:
+            x = cast(self.kernel, load_element(self.kernel, self.view, (row, column), self.other), self.elem, to)
+            return self.kernel.splat_here(x, width)
+        assert self.tile is not None, "in memory or in registers"
+        x = self.kernel.element_splat(self.tile, row * self.tile.columns + column, width)
+        return cast(self.kernel, x, self.elem, to)
+
+    def vector(self, row: int, index: int, span: Span, to: Scalar) -> Reg:
+        """One vector of a row."""
+        if self.view is not None:
+            return cast(self.kernel, load_lanes(self.kernel, self.view, (row,), span, self.other), self.elem, to)
+        assert self.tile is not None, "in memory or in registers"
+        return cast(self.kernel, self.tile.vectors[row * len(self.tile.spans) + index], self.elem, to)
+
+    def slice_at(self, dim: int, at: Reg) -> _Operand:
+        """The part that starts at index `at` of a dim that has no limit."""
+        assert self.view is not None, "in memory"
+        assert dim not in self.view.limits, "limits count from the start"
+        by = emit_dim(self.kernel, self.view.strides[dim])
+        text = self.kernel.text
+        offset = at if by.text == "1" else text.pure("i64", f"mul {at}, {by.text}", at, by)
+        view = replace(self.view, start=advance(self.kernel, self.view.start, self.elem, offset))
+        return replace(self, view=view)
+
+    def unlimited(self, dim: int) -> _Operand:
+        """Without the limit of a dim."""
+        assert self.view is not None, "in memory"
+        return replace(self, view=replace(self.view, limits={d: r for d, r in self.view.limits.items() if d != dim}))
+
+
+@lowers(block.dot)
+def lower_dot(kernel: Kernel, op: Op) -> None:
+    """For k, for rows, for vectors of a row: acc = fma(splat a, b, acc)."""
+    a, b = (_operand(kernel, v) for v in op.operands[:2])
+    acc = kernel.tile(op.operands[2])
+    elem = compute_elem(acc.elem)
+    depth = _depth(op)
+    sums = [cast(kernel, v, acc.elem, elem) for v in acc.vectors]
+    per_vector = -(-elem.bytes * kernel.lanes // kernel.target.vector_bytes)
+    held = len(sums) * per_vector
+    if depth == 1 or (held * 2 <= kernel.target.registers and held * depth <= UNROLLED_UPDATES):
+        sums = _unrolled(kernel, a, b, sums, acc, depth, elem)
+    else:
+        sums = _blocked(kernel, op, a, b, sums, acc, elem, per_vector)
+    kernel.set(op, [cast(kernel, v, elem, acc.elem) for v in sums])
+
+
+def _depth(op: Op) -> int:
+    type_ = op.operands[0].type
+    assert isinstance(type_, Tile), "checked by the type rule"
+    return type_.shape[1]
+
+
+def _operand(kernel: Kernel, value: Value) -> _Operand:
+    if value in kernel.views:
+        view = kernel.views[value]
+        assert value.op is not None, "only loads are deferred"
+        other = value.op.attrs.get("other", 0)
+        assert isinstance(other, bool | int | float), "checked by the type rule"
+        return _Operand(kernel, view.elem, view, other, None)
+    tile = kernel.tile(value)
+    return _Operand(kernel, tile.elem, None, 0, tile)
+
+
+def _unrolled(
+    kernel: Kernel, a: _Operand, b: _Operand, sums: list[Reg], acc: TileValue, depth: int, elem: Scalar
+) -> list[Reg]:
+    n = len(acc.spans)
+    for k in range(depth):
+        row = [b.vector(k, j, span, elem) for j, span in enumerate(acc.spans)]
+        sums = _update(kernel, a, k, row, sums, [s.width for s in acc.spans], range(len(sums) // n), elem)
+    return sums
+
+
+def _update(
+    kernel: Kernel,
+    a: _Operand,
+    k: int,
+    row: Sequence[Reg],
+    sums: Sequence[Reg],
+    widths: Sequence[int],
+    rows: Sequence[int],
+    elem: Scalar,
+) -> list[Reg]:
+    """One rank-1 update of the given rows."""
+    out: list[Reg] = []
+    at = iter(sums)
+    for i in rows:
+        splats = {w: a.splat(i, k, w, elem) for w in dict.fromkeys(widths)}
+        out += [_multiply_add(kernel, elem, splats[w], x, next(at)) for w, x in zip(widths, row, strict=True)]
+    return out
+
+
+# large products
+
+
+def _blocked(
+    kernel: Kernel,
+    op: Op,
+    a: _Operand,
+    b: _Operand,
+    sums: list[Reg],
+    acc: TileValue,
+    elem: Scalar,
+    per_vector: int,
+) -> list[Reg]:
+    """A loop over k for each block of acc that fits the registers."""
+    a, b = _in_memory(kernel, a), _in_memory(kernel, b)
+    stop = _trips(kernel, a, b, _depth(op))
+    if stop.text != str(_depth(op)):
+        a, b = a.unlimited(1), b.unlimited(0)
+    n = len(acc.spans)
+    height = len(sums) // n
+    rows_inside = _rows_inside(a)
+    if rows_inside is not None:
+        a, stop = _clamp_rows(kernel, a, rows_inside, stop)
+    across, down = block_shape(height, n, kernel.target.registers // per_vector)
+    out = list(sums)
+    for i0, j0 in itertools.product(range(0, height, down), range(0, n, across)):
+        rows = range(i0, min(height, i0 + down))
+        columns = range(j0, min(n, j0 + across))
+        places = [i * n + j for i in rows for j in columns]
+        done = _rolled(kernel, a, b, [out[p] for p in places], rows, columns, acc, stop, elem)
+        for p, reg in zip(places, done, strict=True):
+            out[p] = reg if rows_inside is None else _keep_outside(kernel, rows_inside, p // n, reg, out[p])
+    return out
+
+
+def _rows_inside(a: _Operand) -> Reg | None:
+    """The limit on rows of a, if what is outside is zero."""
+    assert a.view is not None, "in memory"
+    return a.view.limits.get(0) if a.other == 0 else None
+
+
+def _clamp_rows(kernel: Kernel, a: _Operand, limit: Reg, stop: Reg) -> tuple[_Operand, Reg]:
+    """Rows outside repeat the last one inside, so that the loop has neither masks nor branches.
+
+    Their sums are dropped after the loop; without any row inside it does not run.
+    """
+    a = a.unlimited(0)
+    assert a.view is not None, "in memory"
+    text = kernel.text
+    last = text.pure("i64", f"sub {limit}, 1", limit)
+    some = text.pure("i1", f"icmp sgt {limit}, 0", limit)
+    stop = text.pure("i64", f"select {some}, {stop}, i64 0", some, stop)
+    return replace(a, view=replace(a.view, last_row=last)), stop
+
+
+def _keep_outside(kernel: Kernel, limit: Reg, row: int, new: Reg, old: Reg) -> Reg:
+    """The new sum of a row inside, the old one of a row outside."""
+    inside = kernel.text.pure("i1", f"icmp sgt {limit}, {row}", limit)
+    return kernel.choose(inside, new, old)
+
+
+def block_shape(height: int, vectors: int, registers: int) -> tuple[int, int]:
+    """How many vectors across and rows down are accumulated at once: the least loads for each multiply-add."""
+    if height * vectors + vectors + 1 <= registers:
+        return vectors, height
+    best = (1, 1)
+    for across in range(1, vectors + 1):
+        down = min(height, (registers - 1 - across) // across)
+        if down < 1:
+            break
+        parts = -(-height // down)
+        down = -(-height // parts)  # equal parts
+        if across * down * (best[0] + best[1]) > best[0] * best[1] * (across + down):
+            best = (across, down)
+    return best
+
+
+def _in_memory(kernel: Kernel, x: _Operand) -> _Operand:
+    """The factor itself, or a copy in scratch memory."""
+    if x.view is not None:
+        return x
+    assert x.tile is not None, "in memory or in registers"
+    tile = x.tile
+    root = f"s{len(kernel.allocation_roots)}d{len(kernel.spilled)}"
+    kernel.spilled.append(root)
+    pointer = reserve(kernel, root, tile.rows * tile.columns * tile.elem.bytes)
+    strides = (tile.columns, 1)
+    view = View(kernel, pointer, pointer.reg, tile.elem, tile.shape, strides, {})
+    vectors = iter(tile.vectors)
+    for i, span in itertools.product(range(tile.rows), tile.spans):
+        lead = (i,)
+        mask = view.mask(lead, span)
+        store_vector(kernel, pointer, tile.elem, view.address((i, span.start)), next(vectors), mask)
+    return replace(x, view=view, tile=None)
+
+
+def _trips(kernel: Kernel, a: _Operand, b: _Operand, depth: int) -> Reg:
+    """How many steps of k are not multiplications of zero by zero."""
+    assert a.view is not None, "in memory"
+    assert b.view is not None, "in memory"
+    limits = [v.limits[d] for v, d in ((a.view, 1), (b.view, 0)) if d in v.limits]
+    if not limits:
+        return integer(depth)
+    assert a.other == b.other == 0, "limits on k leave out zeros"
+    stop = integer(depth)
+    kernel.text.module.entity("declare i64 @llvm.smin.i64(i64, i64)")
+    for limit in limits:
+        stop = kernel.text.pure("i64", f"call i64 @llvm.smin.i64({limit}, {stop})", limit, stop)
+    return stop
+
+
+def _rolled(
+    kernel: Kernel,
+    a: _Operand,
+    b: _Operand,
+    sums: list[Reg],
+    rows: range,
+    columns: range,
+    acc: TileValue,
+    stop: Reg,
+    elem: Scalar,
+) -> list[Reg]:
+    spans = [acc.spans[j] for j in columns]
+
+    def step(k: Reg, phis: list[Reg]) -> list[Reg]:
+        left, right = a.slice_at(1, k), b.slice_at(0, k)
+        row = [right.vector(0, j, span, elem) for j, span in zip(columns, spans, strict=True)]
+        return _update(kernel, left, 0, row, phis, [s.width for s in spans], rows, elem)
+
+    return emit_loop(
+        kernel, integer(0), stop, 1, sums, step, is_certain=not stop.text.startswith("%")
+    )
+
+
+def _multiply_add(kernel: Kernel, elem: Scalar, a: Reg, b: Reg, c: Reg) -> Reg:
+    if not elem.is_float:
+        return elementwise(kernel, "add", elem, [elementwise(kernel, "mul", elem, [a, b]), c])
+    if kernel.target.arch == "x86_64" and not kernel.target.has("fma"):
+        return kernel.binary("fadd", kernel.binary("fmul", a, b), c)
+    return kernel.intrinsic("fma", c.type, a, b, c)

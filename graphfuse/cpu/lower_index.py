@@ -1,0 +1,160 @@
+"""Index arithmetic: polynomials of dims as i64 instructions, with what their bounds allow.
+
+Terms are added outermost first, so that what does not change in a loop is computed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphfuse.cpu.kernel import Kernel, integer, lowers, vector_type, width_of
+from graphfuse.dialects import block
+from graphfuse.ir.core import Op
+from graphfuse.ir.types import Tile
+from graphfuse.llvm.module import Reg
+from graphfuse.symbolic import INF, Atom, Call, Dim, Expr, Ranges, Sym, bounds
+
+_I32 = (-(1 << 31), (1 << 31) - 1)
+
+
+class _Arithmetic:
+    """Emits one polynomial. Every operand is a scalar or a vector of `width` lanes of `element`."""
+
+    def __init__(self, kernel: Kernel, regs: Mapping[str, Reg], ranges: Ranges, element: str, width: int) -> None:
+        self._kernel, self._text = kernel, kernel.text
+        self._regs, self._ranges = regs, ranges
+        self._element, self._width = element, width
+
+    def dim(self, dim: Dim) -> Reg:
+        """The value of a polynomial."""
+        if isinstance(dim, int):
+            return integer(dim, self._element)
+        constant = 0
+        terms: list[Reg] = []
+        for monomial, c in dim.terms:
+            if not monomial:
+                constant = c
+                continue
+            factors = sorted(
+                (self._atom(atom) for atom, power in monomial for _ in range(power)), key=lambda r: r.depth
+            )
+            product = factors[0]
+            for f in factors[1:]:
+                product = self._binary("mul", product, f)
+            terms.append(self._scaled(product, c))
+        terms.sort(key=lambda r: (width_of(r.type), r.depth))
+        total = terms[0]
+        for t in terms[1:]:
+            total = self._binary("add", total, t)
+        return self._binary("add", total, integer(constant, self._element)) if constant else total
+
+    def _scaled(self, x: Reg, c: int) -> Reg:
+        return x if c == 1 else self._binary("mul", x, integer(c, self._element))
+
+    def _atom(self, atom: Atom) -> Reg:
+        if isinstance(atom, Sym):
+            return self._symbol(atom.name)
+        return self._call(atom)
+
+    def _symbol(self, name: str) -> Reg:
+        x = self._regs[name]
+        if self._element == "i64":
+            return x
+        type_ = vector_type(self._element, width_of(x.type))
+        return self._text.pure(type_, f"trunc {x} to {type_}", x)
+
+    def _call(self, call: Call) -> Reg:
+        a, b = (self.dim(d) for d in call.args)
+        if call.fn in ("min", "max"):
+            return self._intrinsic(f"s{call.fn}", a, b)
+        low, _ = bounds(call.args[0], self._ranges)
+        divisor = call.args[1]
+        if isinstance(divisor, int) and divisor & (divisor - 1) == 0:
+            if call.fn == "mod":
+                return self._binary("and", a, integer(divisor - 1, self._element))
+            name = "lshr" if low >= 0 else "ashr"
+            return self._binary(name, a, integer(divisor.bit_length() - 1, self._element))
+        if bounds(divisor, self._ranges)[0] < 1:  # may run ahead of the check that guards it
+            b = self._intrinsic("smax", b, integer(1, self._element))
+        if low >= 0:
+            return self._binary("udiv" if call.fn == "floordiv" else "urem", a, b)
+        rest = self._binary("srem", a, b)
+        negative = self._binary("ashr", rest, integer(8 * (8 if self._element == "i64" else 4) - 1, self._element))
+        if call.fn == "mod":
+            return self._binary("add", rest, self._binary("and", negative, b))
+        return self._binary("add", self._binary("sdiv", a, b), negative)
+
+    def _binary(self, name: str, a: Reg, b: Reg) -> Reg:
+        a, b = self._fit(a, b)
+        return self._text.pure(a.type, f"{name} {a}, {b.text}", a, b)
+
+    def _intrinsic(self, name: str, a: Reg, b: Reg) -> Reg:
+        a, b = self._fit(a, b)
+        where = f"v{width_of(a.type)}" if a.type.startswith("<") else ""
+        symbol = f"@llvm.{name}.{where}{self._element}"
+        self._kernel.declare(a.type, symbol, (a, b))
+        return self._text.pure(a.type, f"call {a.type} {symbol}({a}, {b})", a, b)
+
+    def _fit(self, a: Reg, b: Reg) -> tuple[Reg, Reg]:
+        width = max(width_of(a.type), width_of(b.type))
+        return tuple(  # type: ignore[return-value]  # two in, two out
+            r if width_of(r.type) == width else self._kernel.splat(r, width) for r in (a, b)
+        )
+
+
+def emit_dim(kernel: Kernel, dim: Dim) -> Reg:
+    """A dim over the kernel's own symbols, as an i64."""
+    return _Arithmetic(kernel, kernel.symbols, kernel.ranges, "i64", 1).dim(dim)
+
+
+@lowers(block.program_id)
+def lower_program_id(kernel: Kernel, op: Op) -> None:
+    """The counter of the outermost loop."""
+    assert kernel.program is not None, "set before the body"
+    kernel.set(op, [kernel.program])
+    grid = kernel.func.attrs.get("grid", INF)
+    assert isinstance(grid, int | Expr), "grid is a dim"
+    kernel.bounds[op.result] = (0, max(0, bounds(grid, kernel.ranges)[1] - 1))
+
+
+@lowers(block.index)
+def lower_index(kernel: Kernel, op: Op) -> None:
+    """Scalars in i64; tiles in i32 lanes when every partial result fits."""
+    dim = op.attrs["expr"]
+    names = op.attrs.get("names", ())
+    assert isinstance(dim, int | Expr), "checked by the type rule"
+    assert isinstance(names, tuple), "checked by the type rule"
+    bound = dict(zip(map(str, names), op.operands, strict=True))
+    ranges = kernel.ranges | {n: kernel.bounds.get(v, (-INF, INF)) for n, v in bound.items()}
+    kernel.bounds[op.result] = bounds(dim, ranges)
+    tiles = {n: kernel.tile(v) for n, v in bound.items()}
+    type_ = op.types[0]
+    if not isinstance(type_, Tile):
+        regs = kernel.symbols | {n: t.vectors[0] for n, t in tiles.items()}
+        kernel.set(op, [_Arithmetic(kernel, regs, ranges, "i64", 1).dim(dim)])
+        return
+    element = "i32" if _fits_i32(dim, ranges) else "i64"
+    out: list[Reg] = []
+    for i, (_, width) in enumerate(kernel.type_parts(type_)):
+        regs = kernel.symbols | {n: t.vectors[i if t.shape else 0] for n, t in tiles.items()}
+        x = _Arithmetic(kernel, regs, ranges, element, width).dim(dim)
+        x = x if width_of(x.type) == width else kernel.splat(x, width)
+        wide = vector_type("i64", width)
+        out.append(x if x.type == wide else kernel.text.pure(wide, f"sext {x} to {wide}", x))
+    kernel.set(op, out)
+
+
+def _fits_i32(dim: Dim, ranges: Ranges) -> bool:
+    """Whether every partial sum and product of the polynomial fits 32 bits, whatever the order."""
+    if isinstance(dim, int):
+        return _I32[0] <= dim <= _I32[1]
+    low = high = 0
+    for monomial, c in dim.terms:
+        size = abs(c)
+        for atom, power in monomial:
+            if isinstance(atom, Call) and not all(_fits_i32(d, ranges) for d in atom.args):
+                return False
+            a_low, a_high = bounds(Expr(((((atom, 1),), 1),)), ranges)
+            size *= max(1, abs(a_low), abs(a_high)) ** power
+        low, high = low - size, high + size
+    return _I32[0] <= low and high <= _I32[1]

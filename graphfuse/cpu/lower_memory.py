@@ -1,0 +1,484 @@
+"""Loads, stores and program-local memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphfuse.cpu.kernel import (
+    Kernel,
+    PointerValue,
+    Span,
+    constant,
+    element_type,
+    integer,
+    literal,
+    lowers,
+    memory_type,
+    register_type,
+    suffix,
+    vector_type,
+    width_of,
+)
+from graphfuse.cpu.lower_index import emit_dim
+from graphfuse.dialects import block
+from graphfuse.ir.core import Op, Value, dims_of
+from graphfuse.ir.types import Ptr, Scalar, Tile
+from graphfuse.llvm.module import Reg
+from graphfuse.symbolic import Dim, Expr, ceildiv
+
+
+@lowers(block.alloc)
+def lower_alloc(kernel: Kernel, op: Op) -> None:
+    """A fixed place in the scratch buffer, the same each time round a loop."""
+    elem, count = op.attrs["elem"], op.attrs["count"]
+    assert isinstance(elem, Scalar), "checked by the type rule"
+    assert isinstance(count, int | Expr), "checked by the type rule"
+    kernel.values[op.result] = reserve(kernel, kernel.allocation_roots[op.result], count * elem.bytes)
+
+
+def reserve(kernel: Kernel, root: str, size: Dim) -> PointerValue:
+    """`size` bytes of the scratch buffer, 64-byte aligned."""
+    assert kernel.scratch is not None, "set before the body"
+    by = emit_dim(kernel, kernel.scratch_bytes)
+    kernel.scratch_bytes = kernel.scratch_bytes + ceildiv(size, 64) * 64
+    if by.text == "0":
+        return PointerValue(kernel.scratch, root)
+    reg = kernel.text.pure("ptr", f"getelementptr i8, {kernel.scratch}, {by}", kernel.scratch, by)
+    return PointerValue(reg, root)
+
+
+def advance(kernel: Kernel, pointer: Reg, elem: Scalar, by: Reg) -> Reg:
+    """The pointer `by` elements further."""
+    if by.text == "0":
+        return pointer
+    return kernel.text.pure("ptr", f"getelementptr {memory_type(elem)}, {pointer}, {by}", pointer, by)
+
+
+@lowers(block.offset)
+def lower_offset(kernel: Kernel, op: Op) -> None:
+    """A getelementptr; it points into the same memory."""
+    pointer = kernel.pointer(op.operands[0])
+    type_ = op.types[0]
+    assert isinstance(type_, Ptr), "checked by the type rule"
+    reg = advance(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
+    kernel.values[op.result] = PointerValue(reg, pointer.root)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The addresses and masks of a strided tile."""
+
+    kernel: Kernel
+    pointer: PointerValue
+    start: Reg
+    elem: Scalar
+    shape: tuple[int, ...]
+    strides: tuple[Dim, ...]
+    limits: dict[int, Reg]
+    """Dim to the first index that is out; dims that are always inside have none."""
+    last_row: Reg | None = None
+    """Rows after it are read as it is."""
+
+    def address(self, index: Sequence[int]) -> Reg:
+        """Where an element is."""
+        if self.last_row is not None and index[0]:
+            return self._clamped_address(self.last_row, index)
+        offset: Dim = 0
+        for i, stride in zip(index, self.strides, strict=True):
+            offset = offset + i * stride
+        fixed = offset if isinstance(offset, int) else dict(offset.terms).get((), 0)
+        reg = advance(self.kernel, self.start, self.elem, emit_dim(self.kernel, offset - fixed))
+        return advance(self.kernel, reg, self.elem, integer(fixed))
+
+    def _clamped_address(self, last: Reg, index: Sequence[int]) -> Reg:
+        text = self.kernel.text
+        self.kernel.text.module.entity("declare i64 @llvm.smin.i64(i64, i64)")
+        row = text.pure("i64", f"call i64 @llvm.smin.i64({last}, i64 {index[0]})", last)
+        stride = emit_dim(self.kernel, self.strides[0])
+        by = text.pure("i64", f"mul {row}, {stride.text}", row, stride)
+        moved = replace(self, start=advance(self.kernel, self.start, self.elem, by), last_row=None)
+        return moved.address((0, *index[1:]))
+
+    def inside(self, lead: Sequence[int]) -> Reg | None:
+        """Whether a row is inside its limits; None if it always is."""
+        text = self.kernel.text
+        out: Reg | None = None
+        for dim, i in enumerate(lead):
+            if dim in self.limits:
+                limit = self.limits[dim]
+                one = text.pure("i1", f"icmp sgt {limit}, {i}", limit)
+                out = one if out is None else text.pure("i1", f"and {out}, {one.text}", out, one)
+        return out
+
+    def mask(self, lead: Sequence[int], span: Span) -> Reg | None:
+        """Which lanes of a vector are inside, padding lanes not; None for all."""
+        last = len(self.shape) - 1
+        row = self.inside(lead)
+        limit = self.limits.get(last)
+        if limit is None and row is None:
+            return None if span.valid == span.width else _first_lanes(span)
+        if span.width == 1:
+            if limit is None:
+                return row
+            one = self.kernel.text.pure("i1", f"icmp sgt {limit}, {span.start}", limit)
+            return one if row is None else self.kernel.text.pure("i1", f"and {row}, {one.text}", row, one)
+        count = self._count(limit, row)
+        lanes = f"<{span.width} x i32>"
+        iota = ", ".join(f"i32 {span.start + i}" for i in range(span.width))
+        wide = self.kernel.splat(count, span.width)
+        return self.kernel.text.pure(
+            vector_type("i1", span.width), f"icmp ult {lanes} <{iota}>, {wide.text}", wide
+        )
+
+    def _count(self, limit: Reg | None, row: Reg | None) -> Reg:
+        """How many leading columns are inside, as i32: one number for all vectors of a row."""
+        text = self.kernel.text
+        columns = self.shape[-1]
+        count = Reg(str(columns), "i32")
+        if limit is not None:
+            text.module.entity("declare i64 @llvm.smax.i64(i64, i64)")
+            text.module.entity("declare i64 @llvm.smin.i64(i64, i64)")
+            low = text.pure("i64", f"call i64 @llvm.smax.i64({limit}, i64 0)", limit)
+            held = text.pure("i64", f"call i64 @llvm.smin.i64({low}, i64 {columns})", low)
+            count = text.pure("i32", f"trunc {held} to i32", held)
+        if row is not None:
+            count = text.pure("i32", f"select {row}, {count}, i32 0", row, count)
+        return count
+
+
+def _first_lanes(span: Span) -> Reg:
+    bits = ", ".join(f"i1 {'true' if i < span.valid else 'false'}" for i in range(span.width))
+    return Reg(f"<{bits}>", vector_type("i1", span.width))
+
+
+def make_view(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value]) -> View:
+    """The view an op addresses; limits that cannot bind are dropped."""
+    pointer = kernel.pointer(op.operands[0])
+    strides = dims_of(op.attrs["strides"])
+    limited = op.attrs.get("limited", ())
+    assert isinstance(limited, tuple), "checked by the type rule"
+    bound: dict[int, Reg] = {}
+    for dim, limit in zip(limited, limits, strict=True):
+        assert isinstance(dim, int), "checked by the type rule"
+        if limit in kernel.bounds and kernel.bounds[limit][0] >= type_.shape[dim]:
+            continue
+        reg = kernel.scalar(limit)
+        if dim in bound:  # limited twice: the smaller counts
+            kernel.text.module.entity("declare i64 @llvm.smin.i64(i64, i64)")
+            other = bound[dim]
+            reg = kernel.text.pure("i64", f"call i64 @llvm.smin.i64({reg}, {other})", reg, other)
+        bound[dim] = reg
+    start = advance(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
+    return View(kernel, pointer, start, type_.elem, type_.shape, strides, bound)
+
+
+@lowers(block.load_view)
+def lower_load_view(kernel: Kernel, op: Op) -> None:
+    """Vectors where the last dim is dense, one scalar where it does not move, else element by element."""
+    type_ = op.types[0]
+    assert isinstance(type_, Tile), "checked by the type rule"
+    view = make_view(kernel, op, type_, op.operands[2:])
+    if op.result in kernel.deferred:
+        kernel.views[op.result] = view
+        return
+    other = op.attrs.get("other", 0)
+    assert isinstance(other, bool | int | float), "checked by the type rule"
+    kernel.set(op, load_tile(kernel, view, other))
+
+
+def load_tile(kernel: Kernel, view: View, other: bool | float) -> list[Reg]:
+    """All vectors of a view. Rows at the same address, under the same mask, are one load."""
+    shape = view.shape
+    out: list[Reg] = []
+    loaded: dict[tuple[int | None, ...], list[Reg]] = {}
+    spans = kernel.spans(shape)
+    for lead in itertools.product(*(range(d) for d in shape[:-1])):
+        key = tuple(
+            None if view.strides[d] == 0 and d not in view.limits else i for d, i in enumerate(lead)
+        )
+        if key not in loaded:
+            loaded[key] = [load_lanes(kernel, view, lead, span, other) for span in spans]
+        out += loaded[key]
+    return out
+
+
+def load_lanes(kernel: Kernel, view: View, lead: Sequence[int], span: Span, other: bool | float) -> Reg:
+    """One vector of the row at `lead`."""
+    stride = view.strides[-1] if view.shape else 1
+    mask = view.mask(lead, span)
+    index = (*lead, span.start) if view.shape else ()
+    if span.width == 1:
+        return load_scalar(kernel, view, index, mask, other)
+    if stride == 0:
+        row = view.inside(lead)
+        x = kernel.splat_here(load_scalar(kernel, view, (*lead, 0), _any_lane(view, row, lead), other), span.width)
+        if len(view.shape) - 1 not in view.limits:
+            return x
+        assert mask is not None, "limited"
+        return kernel.choose(mask, x, constant(literal(other, view.elem), register_type(view.elem), span.width))
+    if stride == 1:
+        return load_vector(kernel, view.pointer, view.elem, view.address(index), span.width, mask, other)
+    return _load_strided(kernel, view, lead, span, mask, other)
+
+
+def _any_lane(view: View, row: Reg | None, lead: Sequence[int]) -> Reg | None:
+    """Whether the one element behind a row with stride 0 is inside."""
+    limit = view.limits.get(len(view.shape) - 1)
+    if limit is None:
+        return row
+    one = view.kernel.text.pure("i1", f"icmp sgt {limit}, 0", limit)
+    return one if row is None else view.kernel.text.pure("i1", f"and {row}, {one.text}", row, one)
+
+
+def _load_strided(
+    kernel: Kernel, view: View, lead: Sequence[int], span: Span, mask: Reg | None, other: bool | float
+) -> Reg:
+    is_limited = bool(view.limits)
+    if not is_limited:
+        scalars = [load_scalar(kernel, view, (*lead, span.start + i), None, other) for i in range(span.valid)]
+        padded: list[tuple[Reg, int] | None] = [(s, 0) for s in scalars]
+        padded += [None] * (span.width - span.valid)
+        return kernel.collect(padded, register_type(view.elem))
+    assert mask is not None, "limited"
+    offsets = _lane_offsets(kernel, view, span)
+    return gather(kernel, view.pointer, view.elem, view.address((*lead, span.start)), offsets, mask, other)
+
+
+def _lane_offsets(kernel: Kernel, view: View, span: Span) -> Reg:
+    """0, stride, 2 * stride ... as i64 lanes."""
+    wide = vector_type("i64", span.width)
+    iota = Reg("<" + ", ".join(f"i64 {i}" for i in range(span.width)) + ">", wide)
+    stride = kernel.splat(emit_dim(kernel, view.strides[-1]), span.width)
+    return kernel.text.pure(wide, f"mul {iota}, {stride.text}", stride)
+
+
+def from_memory(kernel: Kernel, x: Reg, elem: Scalar) -> Reg:
+    """A loaded value as registers hold it."""
+    if elem.name == "bool":
+        return kernel.compare("icmp ne", x, integer(0, x.type))
+    if elem.is_integer and elem.bits < 8:
+        shift = integer(8 - elem.bits, x.type)
+        return kernel.binary("ashr" if elem.is_signed else "lshr", kernel.binary("shl", x, shift), shift)
+    return x
+
+
+def to_memory(kernel: Kernel, x: Reg, elem: Scalar) -> Reg:
+    """A register's value as memory holds it."""
+    return kernel.convert("zext", x, "i8") if elem.name == "bool" else x
+
+
+def load_vector(
+    kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, width: int, mask: Reg | None, other: bool | float
+) -> Reg:
+    """Consecutive elements; those the mask leaves out are not touched and are `other`."""
+    type_ = vector_type(memory_type(elem), width)
+    scopes = kernel.scopes(pointer.root)
+    if mask is None:
+        loaded = kernel.text.emit(type_, f"load {type_}, {at}, align {elem.bytes}{scopes}")
+        return from_memory(kernel, loaded, elem)
+    moved = memory_type(elem)
+    type_ = vector_type(moved, width)
+    symbol = f"@llvm.masked.load.{suffix(type_)}.p0"
+    kernel.text.module.entity(f"declare {type_} {symbol}(ptr, {mask.type}, {type_})")
+    fill = constant(_memory_literal(other, elem), moved, width)
+    if other == 0:
+        fill = Reg("zeroinitializer", type_)
+    loaded = kernel.text.emit(
+        type_, f"call {type_} {symbol}(ptr align {elem.bytes} {at.text}, {mask}, {fill}){scopes}"
+    )
+    return from_memory(kernel, loaded, elem)
+
+
+def _memory_literal(other: bool | float, elem: Scalar) -> str:
+    return str(int(bool(other))) if elem.name == "bool" else literal(other, elem)
+
+
+def load_element(kernel: Kernel, view: View, index: Sequence[int], other: bool | float) -> Reg:
+    """One element of a view, limits observed."""
+    inside = view.inside(index[:-1])
+    limit = view.limits.get(len(index) - 1)
+    if limit is not None:
+        one = kernel.text.pure("i1", f"icmp sgt {limit}, {index[-1]}", limit)
+        inside = one if inside is None else kernel.text.pure("i1", f"and {inside}, {one.text}", inside, one)
+    return load_scalar(kernel, view, index, inside, other)
+
+
+def load_scalar(kernel: Kernel, view: View, index: Sequence[int], inside: Reg | None, other: bool | float) -> Reg:
+    """One element; when it is outside a constant is read instead."""
+    return read_scalar(kernel, view.pointer, view.elem, view.address(index), inside, other)
+
+
+def read_scalar(
+    kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, inside: Reg | None, other: bool | float
+) -> Reg:
+    """One element at an address; when it is outside a constant is read instead."""
+    type_ = memory_type(elem)
+    if inside is None:
+        loaded = kernel.text.emit(type_, f"load {type_}, {at}, align {elem.bytes}{kernel.scopes(pointer.root)}")
+        return from_memory(kernel, loaded, elem)
+    value = _memory_literal(other, elem)
+    name = f"@gf.other.{type_}.{''.join(c if c.isalnum() else '_' for c in value)}"
+    kernel.text.module.entity(f"{name} = private unnamed_addr constant {type_} {value}, align 8")
+    safe = kernel.choose(inside, at, Reg(name, "ptr"))
+    loaded = kernel.text.emit(type_, f"load {type_}, {safe}, align {elem.bytes}")
+    return from_memory(kernel, loaded, elem)
+
+
+def gather(
+    kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, offsets: Reg, mask: Reg | None, other: bool | float
+) -> Reg:
+    """`at[offsets]` where the mask is set."""
+    width = width_of(offsets.type)
+    moved = memory_type(elem)
+    type_, pointers = vector_type(moved, width), vector_type("ptr", width)
+    where = kernel.text.emit(pointers, f"getelementptr {moved}, {at}, {offsets}")
+    mask = mask or constant("true", "i1", width)
+    symbol = f"@llvm.masked.gather.{suffix(type_)}.v{width}p0"
+    kernel.text.module.entity(f"declare {type_} {symbol}({pointers}, {mask.type}, {type_})")
+    fill = Reg("zeroinitializer", type_) if other == 0 else constant(_memory_literal(other, elem), moved, width)
+    loaded = kernel.text.emit(
+        type_,
+        f"call {type_} {symbol}({pointers} align {elem.bytes} {where.text}, {mask}, {fill})"
+        f"{kernel.scopes(pointer.root)}",
+    )
+    return from_memory(kernel, loaded, elem)
+
+
+# stores
+
+
+@lowers(block.store_view)
+def lower_store_view(kernel: Kernel, op: Op) -> None:
+    """As `load_view`."""
+    tile = kernel.tile(op.operands[2])
+    view = make_view(kernel, op, Tile(tile.shape, tile.elem), op.operands[3:])
+    vectors = iter(tile.vectors)
+    stream = bool(op.attrs.get("stream", False))
+    kernel.streams |= stream
+    for lead in itertools.product(*(range(d) for d in view.shape[:-1])):
+        for span in tile.spans:
+            _store_vector(kernel, view, lead, span, next(vectors), stream)
+
+
+def _store_vector(kernel: Kernel, view: View, lead: Sequence[int], span: Span, x: Reg, stream: bool) -> None:
+    mask = view.mask(lead, span)
+    index = (*lead, span.start) if view.shape else ()
+    if span.width == 1:
+        store_scalar(kernel, view.pointer, view.elem, view.address(index), x, mask)
+    elif view.strides[len(view.shape) - 1] == 1:
+        if stream and mask is None and span.width * view.elem.bytes == kernel.target.vector_bytes:
+            _stream_vector(kernel, view, view.address(index), x)
+        else:
+            store_vector(kernel, view.pointer, view.elem, view.address(index), x, mask)
+    elif view.limits:
+        assert mask is not None, "limited"
+        offsets = _lane_offsets(kernel, view, span)
+        scatter(kernel, view.pointer, view.elem, view.address((*lead, span.start)), offsets, x, mask)
+    else:
+        for i in range(span.valid):
+            one = kernel.shuffle(x, None, [i])
+            store_scalar(kernel, view.pointer, view.elem, view.address((*lead, span.start + i)), one, None)
+
+
+def _stream_vector(kernel: Kernel, view: View, at: Reg, x: Reg) -> None:
+    """A whole aligned vector past the cache; `lower._lower_function` fences at the end of the kernel."""
+    x = to_memory(kernel, x, view.elem)
+    scopes = kernel.scopes(view.pointer.root)
+    kernel.text.line(f"store {x}, {at}, align {kernel.target.vector_bytes}{scopes}, !nontemporal !{{i32 1}}")
+
+
+def store_vector(kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, x: Reg, mask: Reg | None) -> None:
+    """Consecutive elements; those the mask leaves out are not touched."""
+    x = to_memory(kernel, x, elem)
+    scopes = kernel.scopes(pointer.root)
+    if mask is None:
+        kernel.text.line(f"store {x}, {at}, align {elem.bytes}{scopes}")
+        return
+    symbol = f"@llvm.masked.store.{suffix(x.type)}.p0"
+    kernel.text.module.entity(f"declare void {symbol}({x.type}, ptr, {mask.type})")
+    kernel.text.line(f"call void {symbol}({x}, ptr align {elem.bytes} {at.text}, {mask}){scopes}")
+
+
+def store_scalar(kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, x: Reg, inside: Reg | None) -> None:
+    """One element, behind a branch when it may be outside."""
+    x = to_memory(kernel, x, elem)
+    text = kernel.text
+    store = f"store {x}, {at}, align {elem.bytes}{kernel.scopes(pointer.root)}"
+    if inside is None:
+        text.line(store)
+        return
+    write, after = text.fresh("write"), text.fresh("after")
+    text.line(f"br {inside}, label %{write}, label %{after}")
+    text.start(write)
+    text.line(store)
+    text.line(f"br label %{after}")
+    text.start(after)
+
+
+def scatter(
+    kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, offsets: Reg, x: Reg, mask: Reg | None
+) -> None:
+    """`at[offsets] = x` where the mask is set, lane after lane."""
+    x = to_memory(kernel, x, elem)
+    width = width_of(offsets.type)
+    pointers = vector_type("ptr", width)
+    where = kernel.text.emit(pointers, f"getelementptr {element_type(x.type)}, {at}, {offsets}")
+    mask = mask or constant("true", "i1", width)
+    symbol = f"@llvm.masked.scatter.{suffix(x.type)}.v{width}p0"
+    kernel.text.module.entity(f"declare void {symbol}({x.type}, {pointers}, {mask.type})")
+    scopes = kernel.scopes(pointer.root)
+    kernel.text.line(f"call void {symbol}({x}, {pointers} align {elem.bytes} {where.text}, {mask}){scopes}")
+
+
+# computed addresses
+
+
+def _lane_mask(kernel: Kernel, mask: Reg | None, span: Span) -> Reg | None:
+    """The given mask without padding lanes."""
+    if span.valid == span.width:
+        return mask
+    if mask is None:
+        return _first_lanes(span)
+    return kernel.binary("and", mask, _first_lanes(span))
+
+
+@lowers(block.load)
+def lower_load(kernel: Kernel, op: Op) -> None:
+    """A gather, or one element."""
+    pointer, offsets = kernel.pointer(op.operands[0]), kernel.tile(op.operands[1])
+    mask = kernel.tile(op.operands[2]) if len(op.operands) > 2 else None
+    other = op.attrs.get("other", 0)
+    assert isinstance(other, bool | int | float), "checked by the type rule"
+    pointer_type = op.operands[0].type
+    assert isinstance(pointer_type, Ptr), "checked by the type rule"
+    elem = pointer_type.elem
+    out: list[Reg] = []
+    for i, by in enumerate(offsets.vectors):
+        span = offsets.spans[i % len(offsets.spans)]
+        here = mask.vectors[i] if mask else None
+        if span.width == 1:
+            at = advance(kernel, pointer.reg, elem, by)
+            out.append(read_scalar(kernel, pointer, elem, at, here, other))
+        else:
+            out.append(gather(kernel, pointer, elem, pointer.reg, by, _lane_mask(kernel, here, span), other))
+    kernel.set(op, out)
+
+
+@lowers(block.store)
+def lower_store(kernel: Kernel, op: Op) -> None:
+    """A scatter, or one element."""
+    pointer, offsets = kernel.pointer(op.operands[0]), kernel.tile(op.operands[1])
+    value = kernel.tile(op.operands[2])
+    mask = kernel.tile(op.operands[3]) if len(op.operands) > 3 else None
+    for i, by in enumerate(offsets.vectors):
+        span = offsets.spans[i % len(offsets.spans)]
+        here = mask.vectors[i] if mask else None
+        if span.width == 1:
+            at = advance(kernel, pointer.reg, value.elem, by)
+            store_scalar(kernel, pointer, value.elem, at, value.vectors[i], here)
+        else:
+            scatter(
+                kernel, pointer, value.elem, pointer.reg, by, value.vectors[i], _lane_mask(kernel, here, span)
+            )

@@ -1,0 +1,306 @@
+"""Ops that move elements between registers, and reductions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from graphfuse.cpu.convert import float_to_float
+from graphfuse.cpu.kernel import (
+    Kernel,
+    TileValue,
+    constant,
+    literal,
+    lowers,
+    register_type,
+    vector_type,
+    width_of,
+)
+from graphfuse.cpu.lower_arith import compute_elem, elementwise
+from graphfuse.dialects import block
+from graphfuse.ir.core import Op
+from graphfuse.ir.types import Scalar, Tile, scalar
+from graphfuse.llvm.module import Reg
+
+
+def _shape_of(op: Op) -> tuple[int, ...]:
+    type_ = op.types[0]
+    assert isinstance(type_, Tile), "checked by the type rule"
+    return type_.shape
+
+
+def _tile_type(op: Op) -> Tile:
+    type_ = op.types[0]
+    assert isinstance(type_, Tile), "checked by the type rule"
+    return type_
+
+
+@lowers(block.splat)
+def lower_splat(kernel: Kernel, op: Op) -> None:
+    """One splat for each width."""
+    x = kernel.scalar(op.operands[0])
+    kernel.set(op, [kernel.splat(x, w) for _, w in kernel.type_parts(op.types[0])])
+    if op.operands[0] in kernel.bounds:
+        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+
+
+@lowers(block.arange)
+def lower_arange(kernel: Kernel, op: Op) -> None:
+    """Constant vectors."""
+    start, end, elem = op.attrs["start"], op.attrs["end"], op.attrs.get("elem", scalar("i64"))
+    assert isinstance(start, int), "checked by the type rule"
+    assert isinstance(end, int), "checked by the type rule"
+    assert isinstance(elem, Scalar), "checked by the type rule"
+    element = register_type(elem)
+    out: list[Reg] = []
+    for span in kernel.spans(_shape_of(op)):
+        numbers = [literal(start + span.start + i, elem) for i in range(span.width)]
+        text = numbers[0] if span.width == 1 else "<" + ", ".join(f"{element} {n}" for n in numbers) + ">"
+        out.append(Reg(text, vector_type(element, span.width)))
+    kernel.set(op, out)
+    kernel.bounds[op.result] = (start, end - 1)
+
+
+@lowers(block.broadcast)
+def lower_broadcast(kernel: Kernel, op: Op) -> None:
+    """Whole vectors are shared; a last dim of 1 is splatted, once for each row."""
+    tile = kernel.tile(op.operands[0])
+    shape = _shape_of(op)
+    if op.operands[0] in kernel.bounds:
+        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+    spans = kernel.spans(shape)
+    rows: dict[int, list[Reg]] = {}
+    out: list[Reg] = []
+    for index in itertools.product(*(range(d) for d in shape[:-1])):
+        row = _flat([0 if d == 1 else i for i, d in zip(index, tile.shape, strict=False)], tile.shape[:-1])
+        if row not in rows:
+            rows[row] = _broadcast_row(kernel, tile, row, shape[-1] if shape else 1, [s.width for s in spans])
+        out += rows[row]
+    kernel.set(op, out)
+
+
+def _broadcast_row(kernel: Kernel, tile: TileValue, row: int, columns: int, widths: list[int]) -> list[Reg]:
+    if tile.columns == columns:
+        n = len(tile.spans)
+        return list(tile.vectors[row * n : (row + 1) * n])
+    return [kernel.element_splat(tile, row, w) for w in widths]
+
+
+def _flat(index: Sequence[int], shape: Sequence[int]) -> int:
+    at = 0
+    for i, d in zip(index, shape, strict=True):
+        at = at * d + i
+    return at
+
+
+@lowers(block.reshape)
+def lower_reshape(kernel: Kernel, op: Op) -> None:
+    """Free while the last dim stays; otherwise lanes are picked anew."""
+    tile = kernel.tile(op.operands[0])
+    if op.operands[0] in kernel.bounds:
+        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+    shape = _shape_of(op)
+    if (shape[-1] if shape else 1) == tile.columns:
+        kernel.set(op, tile.vectors, tile.scalars)
+        return
+    _pick(kernel, op, tile, range(math.prod(shape)))
+
+
+def _pick(kernel: Kernel, op: Op, tile: TileValue, positions: Sequence[int]) -> None:
+    """The result from the operand's row-major position of each element."""
+    scalars = {i: tile.scalars[p] for i, p in enumerate(positions) if p in tile.scalars}
+    sources = [(tile.scalars[p], 0) if p in tile.scalars else tile.locate(p) for p in positions]
+    kernel.set(op, kernel.regroup(_tile_type(op), sources), scalars)
+
+
+@lowers(block.trans)
+def lower_trans(kernel: Kernel, op: Op) -> None:
+    """Square blocks by rounds of two-input shuffles, anything else lane by lane."""
+    tile = kernel.tile(op.operands[0])
+    perm = op.attrs["perm"]
+    assert isinstance(perm, tuple), "checked by the type rule"
+    order = [int(p) for p in perm if isinstance(p, int)]
+    if op.operands[0] in kernel.bounds:
+        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+    rank = len(order)
+    if order == list(range(rank)):
+        kernel.set(op, tile.vectors, tile.scalars)
+        return
+    shape = _shape_of(op)
+    if order[-1] == rank - 1:
+        kernel.set(op, [v for row in _source_rows(tile, order, shape) for v in row])
+        return
+    if order == [*range(rank - 2), rank - 1, rank - 2] and min(tile.shape[-2:]) > 1 and not tile.scalars:
+        kernel.set(op, _transpose_matrices(kernel, tile))
+        return
+    strides = [math.prod(tile.shape[i + 1 :]) for i in order]
+    _pick(
+        kernel, op, tile,
+        [sum(i * s for i, s in zip(index, strides, strict=True)) for index in itertools.product(*map(range, shape))],
+    )  # fmt: skip
+
+
+def _source_rows(tile: TileValue, order: list[int], shape: tuple[int, ...]) -> Iterator[tuple[Reg, ...]]:
+    n = len(tile.spans)
+    lead = tile.shape[:-1]
+    for index in itertools.product(*(range(d) for d in shape[:-1])):
+        source = [0] * len(lead)
+        for i, p in zip(index, order[:-1], strict=True):
+            source[p] = i
+        row = _flat(source, lead)
+        yield tile.vectors[row * n : (row + 1) * n]
+
+
+def _transpose_matrices(kernel: Kernel, tile: TileValue) -> list[Reg]:
+    """The last two dims swapped, block by block."""
+    height, width = tile.shape[-2:]
+    n = len(tile.spans)
+    out: list[Reg] = []
+    for matrix in range(math.prod(tile.shape[:-2])):
+        base = matrix * height * n
+        columns: dict[tuple[int, int], Reg] = {}
+        for block_row in kernel.spans((height,)):
+            for j, span in enumerate(tile.spans):
+                rows = [tile.vectors[base + (block_row.start + r) * n + j] for r in range(block_row.valid)]
+                for c, reg in enumerate(transpose_block(kernel, rows, span.valid, block_row.width)):
+                    columns[span.start + c, block_row.start] = reg
+        out += [columns[c, s.start] for c in range(width) for s in kernel.spans((height,))]
+    return out
+
+
+def transpose_block(kernel: Kernel, rows: Sequence[Reg], columns: int, width: int) -> list[Reg]:
+    """`columns` vectors of `width` lanes from `len(rows) <= width` vectors: rounds of pairwise interleaving."""
+    lanes = max(width, width_of(rows[0].type))
+    if lanes == 1:
+        return [rows[0]]
+    regs: list[Reg | None] = [kernel.widen(r, lanes) for r in rows]
+    regs += [None] * (lanes - len(regs))
+    step = 1
+    while step < lanes:
+        fresh: list[Reg | None] = [None] * lanes
+        for i in range(lanes):
+            if i & step:
+                continue
+            a, b = regs[i], regs[i | step]
+            if a is None and b is None:
+                continue
+            low = [k if not k & step else lanes + (k ^ step) for k in range(lanes)]
+            high = [k ^ step if not k & step else lanes + k for k in range(lanes)]
+            fresh[i] = _pair(kernel, a, b, low, lanes)
+            fresh[i | step] = _pair(kernel, a, b, high, lanes)
+        regs = fresh
+        step *= 2
+    out: list[Reg] = []
+    for reg in regs[:columns]:
+        assert reg is not None, "every column has an element"
+        out.append(reg if lanes == width else kernel.shuffle(reg, None, list(range(width))))
+    return out
+
+
+def _pair(kernel: Kernel, a: Reg | None, b: Reg | None, picks: list[int], lanes: int) -> Reg:
+    kept = [p if (a if p < lanes else b) is not None else None for p in picks]
+    if a is None:
+        assert b is not None, "one of the two is there"
+        return kernel.shuffle(b, None, [None if p is None else p - lanes for p in kept])
+    return kernel.shuffle(a, b, kept)
+
+
+# reductions
+
+_NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
+_FUNCTION = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+
+
+def neutral(kind: str, elem: Scalar) -> bool | float:
+    """What a reduction of nothing gives."""
+    if kind in _NEUTRAL:
+        return _NEUTRAL[kind]
+    if elem.is_float:
+        return float("-inf") if kind == "max" else float("inf")
+    low, high = (-(1 << (elem.bits - 1)), (1 << (elem.bits - 1)) - 1) if elem.is_signed else (0, (1 << elem.bits) - 1)
+    return low if kind == "max" else high
+
+
+@lowers(block.reduce)
+def lower_reduce(kernel: Kernel, op: Op) -> None:
+    """Narrow floats are reduced in f32. The order is a tree over the vectors, then halves of the last one."""
+    tile = kernel.tile(op.operands[0])
+    axis, kind = op.attrs["axis"], op.attrs["kind"]
+    assert isinstance(axis, int), "checked by the type rule"
+    assert isinstance(kind, str), "checked by the type rule"
+    wide = compute_elem(tile.elem)
+    if wide != tile.elem:
+        vectors = [float_to_float(kernel, v, tile.elem, wide) for v in tile.vectors]
+        tile = TileValue(tile.shape, wide, vectors, tile.spans)
+
+    def combine(a: Reg, b: Reg) -> Reg:
+        return elementwise(kernel, _FUNCTION[kind], wide, [a, b])
+
+    elem = op.types[0].elem if isinstance(op.types[0], Tile) else op.types[0]
+    assert isinstance(elem, Scalar), "a reduction gives a tile or a scalar"
+    if axis < len(tile.shape) - 1:
+        out = _reduce_rows(tile, axis, combine)
+        kernel.set(op, [float_to_float(kernel, v, wide, elem) if elem != wide else v for v in out])
+        return
+    n = len(tile.spans)
+    rows = [
+        _reduce_row(kernel, tile, tile.vectors[r * n : (r + 1) * n], kind, combine) for r in range(tile.rows)
+    ]
+    rows = [float_to_float(kernel, v, wide, elem) if elem != wide else v for v in rows]
+    if isinstance(op.types[0], Tile):
+        kernel.set(op, kernel.regroup(op.types[0], [(r, 0) for r in rows]), dict(enumerate(rows)))
+    else:
+        kernel.set(op, rows)
+
+
+def tree(xs: list[Reg], combine: Callable[[Reg, Reg], Reg]) -> Reg:
+    """Neighbours first."""
+    while len(xs) > 1:
+        xs = [combine(*xs[i : i + 2]) if i + 1 < len(xs) else xs[i] for i in range(0, len(xs), 2)]
+    return xs[0]
+
+
+def _reduce_rows(tile: TileValue, axis: int, combine: Callable[[Reg, Reg], Reg]) -> list[Reg]:
+    n = len(tile.spans)
+    inner = math.prod(tile.shape[axis + 1 : -1]) * n
+    size = tile.shape[axis]
+    return [
+        tree([tile.vectors[(outer * size + i) * inner + j] for i in range(size)], combine)
+        for outer in range(math.prod(tile.shape[:axis]))
+        for j in range(inner)
+    ]
+
+
+def _reduce_row(
+    kernel: Kernel, tile: TileValue, vectors: Sequence[Reg], kind: str, combine: Callable[[Reg, Reg], Reg]
+) -> Reg:
+    first = tile.spans[0].width
+    full = [v for v, s in zip(vectors, tile.spans, strict=True) if s.valid == s.width == first]
+    rest = list(vectors[len(full) :])
+    total = halve(kernel, tree(full, combine), combine) if full else None
+    for v, s in zip(rest, tile.spans[len(full) :], strict=True):
+        part = halve(kernel, _fill(kernel, v, s.valid, kind, tile.elem), combine)
+        total = part if total is None else combine(total, part)
+    assert total is not None, "a row is not empty"
+    return total
+
+
+def _fill(kernel: Kernel, v: Reg, valid: int, kind: str, elem: Scalar) -> Reg:
+    """Padding lanes made neutral."""
+    width = width_of(v.type)
+    if valid == width:
+        return v
+    fill = constant(literal(neutral(kind, elem), elem), register_type(elem), width)
+    return kernel.shuffle(v, fill, [i if i < valid else width + i for i in range(width)])
+
+
+def halve(kernel: Kernel, v: Reg, combine: Callable[[Reg, Reg], Reg]) -> Reg:
+    """The upper half onto the lower, down to one lane."""
+    width = width_of(v.type)
+    while width > 1:
+        width //= 2
+        low = kernel.shuffle(v, None, list(range(width)))
+        high = kernel.shuffle(v, None, list(range(width, 2 * width)))
+        v = combine(low, high)
+    return v

@@ -1,0 +1,126 @@
+"""Narrow floats by integer arithmetic on their bits, for processors without instructions for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from graphfuse.cpu.kernel import Kernel, constant, float_text, integer, width_of
+from graphfuse.ir.types import Scalar
+from graphfuse.llvm.module import Reg
+
+
+class Format(NamedTuple):
+    """`top` is the pattern of the largest finite value; `overflow` what larger ones round to."""
+
+    exponent: int
+    fraction: int
+    bias: int
+    top: int
+    overflow: int
+    nan: int
+    signed: bool = True
+    signed_zero: bool = True
+
+
+FORMATS = {
+    "f16": Format(5, 10, 15, 0x7BFF, 0x7C00, 0x7E00),
+    "f8e4m3": Format(4, 3, 7, 0x7E, 0x7F, 0x7F),
+    "f8e5m2": Format(5, 2, 15, 0x7B, 0x7C, 0x7E),
+    "f8e4m3fnuz": Format(4, 3, 8, 0x7F, 0x80, 0x80, signed_zero=False),
+    "f8e5m2fnuz": Format(5, 2, 16, 0x7F, 0x80, 0x80, signed_zero=False),
+    "f4e2m1": Format(2, 1, 1, 0x7, 0x7, 0x7),
+}
+
+
+def _bits(kernel: Kernel, x: Reg) -> Reg:
+    return kernel.convert("zext", x, "i32")
+
+
+def to_f32(kernel: Kernel, x: Reg, elem: Scalar) -> Reg:
+    """Shift the fields into place and scale by a power of two, which also makes denormals right."""
+    bits = _bits(kernel, x)
+    t = bits.type
+    if elem.name == "f8e8m0":
+        return _from_e8m0(kernel, bits)
+    f = FORMATS[elem.name]
+    size_mask = (1 << (f.exponent + f.fraction)) - 1
+    size = kernel.binary("and", bits, integer(size_mask, t))
+    shifted = kernel.convert("bitcast", kernel.binary("shl", size, integer(23 - f.fraction, t)), "float")
+    scale = constant(float_text(2.0 ** (127 - f.bias)), "float", width_of(t))
+    value = kernel.convert("bitcast", kernel.binary("fmul", shifted, scale), "i32")
+    sign = kernel.binary("shl", kernel.binary("and", bits, integer(size_mask + 1, t)),
+                         integer(31 - f.exponent - f.fraction, t))  # fmt: skip
+    if f.signed_zero and f.overflow != f.top and f.overflow != f.nan:  # it has infinities
+        inf = kernel.binary("or", value, integer(0x7F800000, t))
+        value = kernel.choose(kernel.compare("icmp uge", size, integer(f.overflow, t)), inf, value)
+        nan = kernel.binary("or", value, integer(0x7FC00000, t))
+        value = kernel.choose(kernel.compare("icmp ugt", size, integer(f.overflow, t)), nan, value)
+    elif f.signed_zero and f.overflow == f.nan:
+        value = kernel.choose(kernel.compare("icmp eq", size, integer(f.nan, t)), integer(0x7FC00000, t), value)
+    value = kernel.binary("or", value, sign)
+    if not f.signed_zero:
+        value = kernel.choose(kernel.compare("icmp eq", bits, integer(f.nan, t)), integer(0x7FC00000, t), value)
+    return kernel.convert("bitcast", value, "float")
+
+
+def _from_e8m0(kernel: Kernel, bits: Reg) -> Reg:
+    """A power of two: the exponent field alone; 0 is the denormal 2^-127, 255 is NaN."""
+    t = bits.type
+    value = kernel.binary("shl", bits, integer(23, t))
+    value = kernel.choose(kernel.compare("icmp eq", bits, integer(0, t)), integer(0x400000, t), value)
+    value = kernel.choose(kernel.compare("icmp eq", bits, integer(255, t)), integer(0x7FC00000, t), value)
+    return kernel.convert("bitcast", value, "float")
+
+
+def from_f32(kernel: Kernel, x: Reg, elem: Scalar, *, saturate: bool = False) -> Reg:
+    """Round to nearest even on the bits: normals by a carry into the kept field, denormals by an f32 addition."""
+    bits = kernel.convert("bitcast", x, "i32")
+    t = bits.type
+    narrow = "i16" if elem.bits == 16 else "i8"
+    if elem.name == "f8e8m0":
+        return _to_e8m0(kernel, x, bits, narrow, saturate=saturate)
+    f = FORMATS[elem.name]
+    cut = 23 - f.fraction
+    size = kernel.binary("and", bits, integer(0x7FFFFFFF, t))
+    odd = kernel.binary("and", kernel.binary("lshr", size, integer(cut, t)), integer(1, t))
+    rounded = kernel.binary("add", kernel.binary("add", size, odd), integer((1 << (cut - 1)) - 1, t))
+    normal = kernel.binary("sub", kernel.binary("lshr", rounded, integer(cut, t)),
+                           integer((127 - f.bias) << f.fraction, t))  # fmt: skip
+    # an addend whose last bit is the least denormal: the sum's low bits are the rounded result
+    magic_bits = (127 + 1 - f.bias + 23 - f.fraction) << 23
+    magic = constant(float_text(2.0 ** (1 - f.bias + 23 - f.fraction)), "float", width_of(t))
+    total = kernel.binary("fadd", kernel.convert("bitcast", size, "float"), magic)
+    denormal = kernel.binary("sub", kernel.convert("bitcast", total, "i32"), integer(magic_bits, t))
+    is_small = kernel.compare("icmp ult", size, integer((128 - f.bias) << 23, t))
+    out = kernel.choose(is_small, denormal, normal)
+    inf = integer(0x7F800000, t)
+    too_large = kernel.compare("icmp sgt", out, integer(f.top, t))
+    too_large = kernel.binary("or", too_large, kernel.compare("icmp uge", size, inf))
+    sign_at = f.exponent + f.fraction
+    sign = kernel.binary("lshr", kernel.binary("and", bits, integer(-(1 << 31), t)), integer(31 - sign_at, t))
+    signed = kernel.binary("or", out, sign)
+    if not f.signed_zero:
+        zero = kernel.compare("icmp eq", out, integer(0, t))
+        signed = kernel.choose(zero, out, signed)
+    if saturate or f.overflow == f.top:
+        large = kernel.binary("or", integer(f.top, t), sign)
+    elif f.signed_zero:
+        large = kernel.binary("or", integer(f.overflow, t), sign)
+    else:
+        large = integer(f.overflow, t)
+    out = kernel.choose(too_large, large, signed)
+    nan = kernel.binary("or", integer(f.nan, t), sign) if f.signed_zero else integer(f.nan, t)
+    out = kernel.choose(kernel.compare("icmp ugt", size, inf), nan, out)
+    return kernel.convert("trunc", out, narrow)
+
+
+def _to_e8m0(kernel: Kernel, x: Reg, bits: Reg, narrow: str, *, saturate: bool) -> Reg:
+    """The exponent of the nearest power of two; negative numbers, zero and NaN are NaN (255)."""
+    t = bits.type
+    carried = kernel.binary("add", bits, integer(0x3FFFFF, t))
+    odd = kernel.binary("and", kernel.binary("lshr", bits, integer(23, t)), integer(1, t))
+    out = kernel.binary("lshr", kernel.binary("add", carried, odd), integer(23, t))
+    zero = constant(float_text(0.0), "float", width_of(t))
+    bad = kernel.compare("fcmp ule", x, zero)
+    out = kernel.choose(bad, integer(255, t), out)
+    return kernel.convert("trunc", out, narrow)

@@ -1,0 +1,229 @@
+"""Straight-line vector code as LLVM IR text: owns types, constants and operators of `vecmath`.
+
+It knows no mathematics. A `Value` is one SSA value with Python's operators; a `Code` is the
+function being written. Lanes are uniform: each value has as many as its function, one being a
+scalar type. Elements: f32 f64 i32 i64 i1.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+_LLVM_ELEM: Final = {"f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "i1": "i1"}
+INTEGER_OF: Final = {"f32": "i32", "f64": "i64"}
+_FLOAT_OF: Final = {"i32": "f32", "i64": "f64"}
+_FLOAT_OPS: Final = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+
+
+@dataclass(frozen=True)
+class Value:
+    """An SSA value of `code`; the operators append the instruction they stand for."""
+
+    code: "Code"
+    ref: str
+    elem: str
+
+    def __add__(self, other: "Operand") -> "Value":
+        return self.code.binary("add", self, other)
+
+    def __sub__(self, other: "Operand") -> "Value":
+        return self.code.binary("sub", self, other)
+
+    def __rsub__(self, other: float) -> "Value":
+        return self.code.binary("sub", self.code.constant(other, self.elem), self)
+
+    def __mul__(self, other: "Operand") -> "Value":
+        return self.code.binary("mul", self, other)
+
+    def __truediv__(self, other: "Operand") -> "Value":
+        return self.code.binary("div", self, other)
+
+    def __rtruediv__(self, other: float) -> "Value":
+        return self.code.binary("div", self.code.constant(other, self.elem), self)
+
+    def __neg__(self) -> "Value":
+        return self.code.emit(self.elem, f"fneg {self.typed}")
+
+    def __and__(self, other: "Operand") -> "Value":
+        return self.code.binary("and", self, other)
+
+    def __or__(self, other: "Operand") -> "Value":
+        return self.code.binary("or", self, other)
+
+    def __xor__(self, other: "Operand") -> "Value":
+        return self.code.binary("xor", self, other)
+
+    def __lshift__(self, count: int) -> "Value":
+        return self.code.binary("shl", self, count)
+
+    def __rshift__(self, count: int) -> "Value":
+        """Shift right, zeros coming in."""
+        return self.code.binary("lshr", self, count)
+
+    # comparisons are ordered (false on nan), except `is_not`
+    def __lt__(self, other: "Operand") -> "Value":
+        return self.code.compare("lt", self, other)
+
+    def __le__(self, other: "Operand") -> "Value":
+        return self.code.compare("le", self, other)
+
+    def __gt__(self, other: "Operand") -> "Value":
+        return self.code.compare("gt", self, other)
+
+    def __ge__(self, other: "Operand") -> "Value":
+        return self.code.compare("ge", self, other)
+
+    def is_(self, other: "Operand") -> "Value":
+        """Lanes that are equal."""
+        return self.code.compare("eq", self, other)
+
+    def is_not(self, other: "Operand") -> "Value":
+        """Lanes that differ, or of which one is nan."""
+        return self.code.compare("ne", self, other)
+
+    def __invert__(self) -> "Value":
+        return self.code.binary("xor", self, -1)
+
+    @property
+    def typed(self) -> str:
+        """The operand with its type, as instructions take it."""
+        return f"{self.code.type(self.elem)} {self.ref}"
+
+    def bits(self) -> "Value":
+        """The same bits as integers."""
+        return self.code.cast("bitcast", self, INTEGER_OF[self.elem])
+
+    def as_float(self) -> "Value":
+        """The same bits as floating point numbers."""
+        return self.code.cast("bitcast", self, _FLOAT_OF[self.elem])
+
+    def abs(self) -> "Value":
+        """The magnitude."""
+        return self.code.intrinsic("fabs", self)
+
+    def sqrt(self) -> "Value":
+        """The square root, correctly rounded."""
+        return self.code.intrinsic("sqrt", self)
+
+    def trunc(self) -> "Value":
+        """Rounded towards zero."""
+        return self.code.intrinsic("trunc", self)
+
+    def with_sign_of(self, other: "Value") -> "Value":
+        """The magnitude with the sign of another."""
+        return self.code.intrinsic("copysign", self, other)
+
+
+Operand = Value | float
+
+
+@dataclass
+class Code:
+    """A function being written: its lines so far, and what they need declared."""
+
+    symbol: str
+    elem: str
+    lanes: int
+    lines: list[str] = field(default_factory=list[str])
+    declarations: dict[str, None] = field(default_factory=dict[str, None])
+    _count: int = 0
+
+    def type(self, elem: str) -> str:
+        """The LLVM type of all lanes of an element."""
+        name = _LLVM_ELEM[elem]
+        return name if self.lanes == 1 else f"<{self.lanes} x {name}>"
+
+    def suffix(self, elem: str) -> str:
+        """The mangling of an overloaded intrinsic on this element."""
+        return elem if self.lanes == 1 else f"v{self.lanes}{elem}"
+
+    def name(self) -> str:
+        """A fresh SSA name."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def emit(self, elem: str, instruction: str) -> Value:
+        """Append an instruction and return its result."""
+        ref = self.name()
+        self.lines.append(f"  {ref} = {instruction}")
+        return Value(self, ref, elem)
+
+    def constant(self, number: float, elem: str) -> Value:
+        """Return a constant; a float is rounded to the element first, as the text must be exact."""
+        if elem in INTEGER_OF:
+            if elem == "f32" and abs(number) != float("inf"):
+                number = struct.unpack("<f", struct.pack("<f", number))[0]
+            literal = f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+        else:
+            literal = str(int(number))
+        if self.lanes > 1:
+            literal = f"splat ({_LLVM_ELEM[elem]} {literal})"
+        return Value(self, literal, elem)
+
+    def operand(self, other: Operand, elem: str) -> Value:
+        """The value itself, or the number as a constant."""
+        return other if isinstance(other, Value) else self.constant(other, elem)
+
+    def binary(self, op: str, left: Value, right: Operand) -> Value:
+        """An arithmetic or bitwise operation, by the integer mnemonic."""
+        right = self.operand(right, left.elem)
+        assert left.elem == right.elem, f"{op} of {left.elem} and {right.elem}"
+        mnemonic = _FLOAT_OPS[op] if left.elem in INTEGER_OF else op
+        return self.emit(left.elem, f"{mnemonic} {left.typed}, {right.ref}")
+
+    def compare(self, predicate: str, left: Value, right: Operand) -> Value:
+        """A comparison; integers are signed."""
+        right = self.operand(right, left.elem)
+        if left.elem in INTEGER_OF:
+            word = f"fcmp {'u' if predicate == 'ne' else 'o'}{predicate}"
+        else:
+            word = f"icmp {predicate if predicate in ('eq', 'ne') else 's' + predicate}"
+        return self.emit("i1", f"{word} {left.typed}, {right.ref}")
+
+    def cast(self, word: str, value: Value, elem: str) -> Value:
+        """A conversion by its mnemonic."""
+        return self.emit(elem, f"{word} {value.typed} to {self.type(elem)}")
+
+    def select(self, condition: Value, yes: Operand, no: Operand) -> Value:
+        """Lane by lane; two numbers are of the function's element."""
+        elem = next((v.elem for v in (yes, no) if isinstance(v, Value)), self.elem)
+        yes, no = self.operand(yes, elem), self.operand(no, elem)
+        return self.emit(elem, f"select {condition.typed}, {yes.typed}, {no.typed}")
+
+    def intrinsic(self, name: str, *operands: Value) -> Value:
+        """Call `llvm.<name>`, overloaded on the element of the operands, and declare it."""
+        elem = operands[0].elem
+        callee = f"@llvm.{name}.{self.suffix(elem)}"
+        types = ", ".join(self.type(v.elem) for v in operands)
+        self.declarations[f"declare {self.type(elem)} {callee}({types})"] = None
+        arguments = ", ".join(v.typed for v in operands)
+        return self.emit(elem, f"call {self.type(elem)} {callee}({arguments})")
+
+    def fma(self, a: Value, b: Operand, c: Operand) -> Value:
+        """a * b + c, rounded once."""
+        return self.intrinsic("fma", a, self.operand(b, a.elem), self.operand(c, a.elem))
+
+    def poly(self, x: Value, coefficients: Sequence[float]) -> Value:
+        """Horner's rule; the lowest order comes first."""
+        result = self.constant(coefficients[-1], x.elem)
+        for coefficient in reversed(coefficients[:-1]):
+            result = self.fma(x, result, coefficient)
+        return result
+
+    def at_least(self, x: Value, low: float) -> Value:
+        """max(x, low), nan kept: the operand order is the one that is a single x86 instruction."""
+        return self.select(self.constant(low, x.elem) > x, low, x)
+
+    def at_most(self, x: Value, high: float) -> Value:
+        """min(x, high), nan kept."""
+        return self.select(self.constant(high, x.elem) < x, high, x)
+
+    def definition(self, parameters: Sequence[str], result: Value) -> str:
+        """The finished function, `internal` and always inlined."""
+        listed = ", ".join(f"{self.type(self.elem)} %{name}" for name in parameters)
+        head = (
+            f"define internal {self.type(result.elem)} @{self.symbol}({listed}) "
+            "alwaysinline nounwind willreturn memory(none) {"
+        )
+        return "\n".join([head, "entry:", *self.lines, f"  ret {result.typed}", "}"]) + "\n"

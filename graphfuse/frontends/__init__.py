@@ -1,0 +1,1 @@
+"""Frontends: each turns one foreign model format into the graph dialect."""

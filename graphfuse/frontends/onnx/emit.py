@@ -1,0 +1,344 @@
+"""Emission of graph ops with numpy's conveniences: broadcasting, Python numbers, no-op elimination.
+
+Owns the block under construction and the ranges of symbols. Knows nothing about ONNX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.errors import Loc, VerifyError
+from graphfuse.frontends.onnx.values import Array, Host, Ratio, Tracked, host
+from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Value
+from graphfuse.ir.dense import Dense
+from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tensor
+from graphfuse.symbolic import Dim, Expr, bounds, symbols
+
+Operand = Value | Op | int | float | bool
+Shape = tuple[Dim, ...]
+
+
+def tensor(value: Value) -> Tensor:
+    """The type of a value, which is a tensor."""
+    assert isinstance(value.type, Tensor)
+    return value.type
+
+
+def shape_of(value: Value) -> Shape:
+    """The shape of a value, which is a tensor."""
+    return tensor(value).shape
+
+
+def elem_of(value: Value) -> Scalar:
+    """The element of a value, which is a tensor."""
+    return tensor(value).elem
+
+
+class Emitter:
+    """Appends graph ops to the current block.
+
+    `ranges` are the symbols' bounds, `assumed` the pairs of dims that were taken to be equal.
+    """
+
+    def __init__(self) -> None:
+        self.root = Builder()
+        self.block = self.root
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self.assumed: dict[tuple[Dim, Dim], None] = {}
+        self.loop_symbols: set[str] = set()
+        self._placed: dict[Host, Value] = {}
+
+    @property
+    def loc(self) -> Loc | None:
+        """Where the ops that are appended come from."""
+        return self.block.loc
+
+    @loc.setter
+    def loc(self, loc: Loc | None) -> None:
+        self.block.loc = self.root.loc = loc
+
+    def op(self, kind: OpDef, /, *operands: Value, bodies: tuple[Block, ...] = (), **attrs: Attr) -> Op:
+        """Append an op as it is."""
+        return self.block.op(kind, *operands, bodies=bodies, **attrs)
+
+    def __call__(self, kind: OpDef, /, *operands: Value, **attrs: Attr) -> Value:
+        """Append an op with one result as it is, and return that result."""
+        return self.block.op(kind, *operands, **attrs).result
+
+    @contextmanager
+    def body(self) -> Iterator[Builder]:
+        """Collect ops in a nested block instead."""
+        outer = self.block
+        self.block = Builder(outer.loc)
+        try:
+            yield self.block
+        finally:
+            self.block = outer
+
+    def fresh_symbol(self, stem: str) -> str:
+        """A symbol name that nothing uses yet."""
+        n = 0
+        while f"{stem}{n}" in self.ranges:
+            n += 1
+        return f"{stem}{n}"
+
+    # sources
+
+    def value(self, x: Tracked) -> Value:
+        """`x` as an IR value; what is known at compile time is placed in the function's own block, once."""
+        if isinstance(x, Value):
+            return x
+        if x in self._placed:
+            return self._placed[x]
+        local = x.symbolic and any(not self.loop_symbols.isdisjoint(_symbols(v)) for v in x.array.reshape(-1))
+        if local:
+            return self._place(x)
+        outer, self.block = self.block, self.root
+        try:
+            placed = self._place(x)
+        finally:
+            self.block = outer
+        self._placed[x] = placed
+        return placed
+
+    def _place(self, x: Host) -> Value:
+        shape, flat = tuple(x.array.shape), x.array.reshape(-1)
+        if not x.symbolic:
+            if x.tracked and flat.size and _uniform(flat):
+                return self.full(shape, x.elem, flat[0].item())
+            return self(graph.constant, value=Dense(x.array))
+        if all(v == flat[0] for v in flat):
+            return self.full(shape, x.elem, flat[0])
+        pieces: list[Value] = []
+        run: list[Any] = []
+        for v in (*flat, None):
+            if v is not None and not isinstance(v, (Expr, Ratio)):
+                run.append(v)
+                continue
+            if run:
+                pieces.append(self._place(host(np.array(run, dtype=object), x.elem)))
+                run = []
+            if v is not None:
+                pieces.append(self.full((1,), x.elem, v))
+        return self.reshape(self.concat(pieces, 0), shape)
+
+    def full(self, shape: Sequence[Dim], elem: Scalar, value: bool | float | Expr | Ratio) -> Value:
+        """A tensor of one number."""
+        if isinstance(value, Ratio):
+            num = self(graph.full, shape=tuple(shape), elem=elem, value=value.num)
+            return self.map(graph.div, num, float(value.den))
+        if not isinstance(value, Expr):
+            value = bool(value) if elem == BOOL else float(value) if elem.is_float else int(value)
+        return self(graph.full, shape=tuple(shape), elem=elem, value=value)
+
+    def constant(self, array: Array) -> Value:
+        """A tensor of known numbers."""
+        return self(graph.constant, value=Dense(np.ascontiguousarray(array).reshape(array.shape)))
+
+    def iota(self, shape: Sequence[Dim], axis: int, elem: Scalar = I64) -> Value:
+        """Each element is its index along `axis`."""
+        return self(graph.iota, shape=tuple(shape), elem=elem, axis=axis)
+
+    # elementwise, with numpy broadcasting and numbers as operands
+
+    def map(self, kind: OpDef, *operands: Operand) -> Value:
+        """Append an elementwise op; operands are broadcast, numbers take the element of the first tensor."""
+        values = [o.result if isinstance(o, Op) else o for o in operands]
+        like = next(v for v in values if isinstance(v, Value))
+        shape = self.broadcast_shape(*(shape_of(v) for v in values if isinstance(v, Value)))
+        return self(
+            kind,
+            *(
+                self.broadcast(v, shape) if isinstance(v, Value) else self.full(shape, elem_of(like), _number(v))
+                for v in values
+            ),
+        )
+
+    def select(self, condition: Value, a: Operand, b: Operand) -> Value:
+        """Elementwise choice with broadcasting; at least one of `a` and `b` is a tensor."""
+        like = next(v for v in (a, b) if isinstance(v, Value))
+        shape = self.broadcast_shape(*(shape_of(v) for v in (condition, a, b) if isinstance(v, Value)))
+        parts = [
+            self.broadcast(v, shape) if isinstance(v, Value) else self.full(shape, elem_of(like), _number(v))
+            for v in (a, b)
+        ]
+        return self(graph.select, self.broadcast(condition, shape), *parts)
+
+    def cast(self, x: Value, to: Scalar, *, saturate: bool = False) -> Value:
+        """Convert elements; nothing when they have that type."""
+        if elem_of(x) == to:
+            return x
+        number = _full_value(x)
+        if isinstance(number, (bool, int, float)) and to in (F32, I64, BOOL) and abs(number) < 1 << 24:
+            return self.full(shape_of(x), to, number)
+        return self(graph.cast, x, to=to, **({"saturate": True} if saturate else {}))
+
+    def wide(self, x: Value) -> Value:
+        """Halves as f32, anything else as it is: what reductions and norms compute in."""
+        return self.cast(x, F32) if elem_of(x) in (F16, BF16) else x
+
+    # shapes
+
+    def same(self, a: Dim, b: Dim) -> bool:
+        """Whether two dims are equal or, where the symbols leave it open, taken to be equal."""
+        if a == b:
+            return True
+        low, high = bounds(a - b, self.ranges)
+        if low > 0 or high < 0:
+            return False
+        self.assumed[(a, b)] = None
+        return True
+
+    def broadcast_dim(self, a: Dim, b: Dim) -> Dim:
+        """The dim two dims broadcast to. Dims that only symbols tell apart are taken to be equal."""
+        if a == b or b == 1:
+            return a
+        if a == 1:
+            return b
+        if not self.same(a, b):
+            raise VerifyError(f"cannot broadcast dims {a} and {b}", self.loc)
+        simpler = not isinstance(a, int) and len(str(b)) < len(str(a))
+        return b if isinstance(b, int) or simpler else a
+
+    def broadcast_shape(self, *shapes: Shape) -> Shape:
+        """The shape that numpy's rule gives, right-aligned."""
+        out: list[Dim] = []
+        for shape in shapes:
+            shape = (1,) * (len(out) - len(shape)) + shape
+            out = [1] * (len(shape) - len(out)) + out
+            out = [self.broadcast_dim(a, b) for a, b in zip(out, shape, strict=True)]
+        return tuple(out)
+
+    def broadcast(self, x: Value, shape: Sequence[Dim]) -> Value:
+        """Repeat to `shape`; nothing when x has it."""
+        shape = tuple(shape)
+        if shape_of(x) == shape:
+            return x
+        if (number := _full_value(x)) is not None:
+            self(graph.broadcast, x, shape=shape)  # checks the shapes; dropped as dead code
+            return self.full(shape, elem_of(x), number)
+        return self(graph.broadcast, x, shape=shape)
+
+    def reshape(self, x: Value, shape: Sequence[Dim]) -> Value:
+        """The same elements under another shape; nothing when x has it."""
+        shape = tuple(shape)
+        return x if shape_of(x) == shape else self(graph.reshape, x, shape=shape)
+
+    def flatten(self, x: Value) -> Value:
+        """As one dim."""
+        return self.reshape(x, (tensor(x).elements,))
+
+    def unsqueeze(self, x: Value, *axes: int) -> Value:
+        """Insert dims of 1 at `axes` of the result."""
+        rank = tensor(x).rank + len(axes)
+        at = {a % rank for a in axes}
+        rest = iter(shape_of(x))
+        return self.reshape(x, tuple(1 if i in at else next(rest) for i in range(rank)))
+
+    def squeeze(self, x: Value, *axes: int) -> Value:
+        """Drop the dims of 1 at `axes`."""
+        at = {a % tensor(x).rank for a in axes}
+        return self.reshape(x, tuple(d for i, d in enumerate(shape_of(x)) if i not in at))
+
+    def permute(self, x: Value, perm: Sequence[int]) -> Value:
+        """Reorder dims; nothing for the identity."""
+        perm = tuple(perm)
+        return x if perm == tuple(range(len(perm))) else self(graph.permute, x, perm=perm)
+
+    def move_axis(self, x: Value, source: int, target: int) -> Value:
+        """Put one axis somewhere else, keeping the order of the others."""
+        rank = tensor(x).rank
+        perm = [i for i in range(rank) if i != source % rank]
+        perm.insert(target % rank, source % rank)
+        return self.permute(x, perm)
+
+    def concat(self, xs: Sequence[Value], axis: int) -> Value:
+        """Join along an axis; nothing for one tensor."""
+        if len(xs) == 1:
+            return xs[0]
+        like = shape_of(xs[0])
+        aligned = [
+            self.broadcast(x, tuple(d if i == axis else like[i] for i, d in enumerate(shape_of(x))))
+            if len(shape_of(x)) == len(like)
+            else x
+            for x in xs
+        ]
+        return self(graph.concat, *aligned, axis=axis)
+
+    def slice(self, x: Value, axis: int, start: Dim, size: Dim, step: int = 1) -> Value:
+        """Elements `start, start + step, ...` of one axis; nothing for all of it."""
+        shape = shape_of(x)
+        axis %= len(shape)
+        if start == 0 and size == shape[axis] and step == 1:
+            return x
+        return self(
+            graph.slice_,
+            x,
+            starts=tuple(start if i == axis else 0 for i in range(len(shape))),
+            sizes=tuple(size if i == axis else d for i, d in enumerate(shape)),
+            steps=tuple(step if i == axis else 1 for i in range(len(shape))),
+        )
+
+    def split(self, x: Value, sizes: Sequence[Dim], axis: int) -> tuple[Value, ...]:
+        """Consecutive pieces of one axis."""
+        out: list[Value] = []
+        start: Dim = 0
+        for size in sizes:
+            out.append(self.slice(x, axis, start, size))
+            start = start + size
+        return tuple(out)
+
+    def reduce(self, x: Value, kind: str, axes: Sequence[int], *, keepdims: bool = True) -> Value:
+        """Combine along `axes` (any order, not negative)."""
+        return self(graph.reduce, x, axes=tuple(sorted(axes)), kind=kind, keepdims=keepdims) if axes else x
+
+    def mean(self, x: Value, axes: Sequence[int], *, keepdims: bool = True) -> Value:
+        """The arithmetic mean along `axes`."""
+        count: Dim = 1
+        for a in axes:
+            count = count * shape_of(x)[a]
+        total = self.reduce(x, "sum", axes, keepdims=keepdims)
+        return self.divide(total, count)
+
+    def divide(self, x: Value, by: Dim) -> Value:
+        """Divide by a number or dim; integers truncate."""
+        kind = graph.div if elem_of(x).is_float else graph.truncdiv
+        return self(kind, x, self.full(shape_of(x), elem_of(x), by))
+
+    def contract(self, a: Value, b: Value, spec: str, elem: Scalar | None = None) -> Value:
+        """A dot product in Einstein's notation."""
+        return self(graph.contract, a, b, spec=spec, **({"elem": elem} if elem else {}))
+
+    def indices(self, x: Value) -> Value:
+        """Integers as indices: i32 or i64."""
+        return x if elem_of(x) in (I32, I64) else self.cast(x, I64)
+
+
+def _symbols(element: object) -> frozenset[str]:
+    """What an element of a symbolic host tensor depends on."""
+    dim = element.num if isinstance(element, Ratio) else element
+    return symbols(dim) if isinstance(dim, Expr) else frozenset()
+
+
+def _number(operand: Operand) -> int | float | bool:
+    assert isinstance(operand, (int, float, bool)), "an operand is a value or a number"
+    return operand
+
+
+def _uniform(flat: Array) -> bool:
+    data = np.ascontiguousarray(flat).view(np.uint8).reshape(flat.size, -1)
+    return bool((data == data[0]).all())
+
+
+def _full_value(x: Value) -> bool | float | Expr | None:
+    """The number of a `graph.full`, else None."""
+    if x.op is not None and x.op.kind is graph.full:
+        value = x.op.attrs["value"]
+        assert isinstance(value, (bool, int, float, Expr)), "the op's declared attribute"
+        return value
+    return None

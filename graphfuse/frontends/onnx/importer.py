@@ -1,0 +1,327 @@
+"""ONNX model to graph IR: walks the nodes, keeps what each name stands for, hands each node to its handler.
+
+Owns names, scopes, symbolic input dims and the signature. What operators mean is in `ops/`.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from graphfuse.dialects import control
+from graphfuse.errors import GraphfuseError, Loc, ParseError, UnsupportedError, UsageError, VerifyError
+from graphfuse.frontends.onnx import ops as _ops  # noqa: F401  # registers the handlers
+from graphfuse.frontends.onnx.emit import Emitter
+from graphfuse.frontends.onnx.functions import function_body, is_supported
+from graphfuse.frontends.onnx.host import evaluate
+from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_read, node_loc, subgraphs, tensor_array
+from graphfuse.frontends.onnx.node import HANDLERS, Node, attributes_of, elem_from_onnx
+from graphfuse.frontends.onnx.ops import control as _control
+from graphfuse.frontends.onnx.values import Array, Host, Tracked
+from graphfuse.ir.core import Attr, Func, Params
+from graphfuse.ir.dense import scalar_of
+from graphfuse.ir.rewrite import dead_code
+from graphfuse.ir.types import Tensor
+from graphfuse.symbolic import FUNCTIONS, Dim, parse_dim, substitute, sym, symbols
+
+DEFAULT_RANGE = (1, 1 << 20)
+
+Dims = Mapping[str, "int | tuple[int, int]"]
+
+
+def import_model(
+    source: str | Path | onnx.ModelProto,
+    *,
+    dims: Dims | None = None,
+    bind: Mapping[str, Array] | None = None,
+) -> Func:
+    """Translate a model to the graph function `@main`.
+
+    Dims that broadcasting needs to be equal, and that only their symbols tell apart, are taken to be equal; the
+    pairs are listed in the attribute `assumed_equal`.
+
+    Args:
+        source: A file or a model in memory (which needs its weights inside).
+        dims: What symbolic dims may be, by name (the model's or the sanitised one): a number to fix it,
+            or inclusive bounds. Undeclared ones are in 1..2**20.
+        bind: Values of inputs that are fixed at compile time; they are no parameters any more.
+    """
+    loaded = load(source)
+    _refuse_unsupported(loaded)
+    return _Importer(loaded, dims or {}, bind or {}).run()
+
+
+def sanitise(name: str) -> str:
+    """A name as an identifier of the IR."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    return f"_{word}" if word[0].isdigit() or word in FUNCTIONS or keyword.iskeyword(word) else word
+
+
+def _refuse_unsupported(loaded: Loaded) -> None:
+    """List every operator that has no handler, before any work is done."""
+    missing: dict[str, list[Loc]] = {}
+    constants = {t.name for t in loaded.model.graph.initializer}
+    constants |= {o for n in loaded.model.graph.node if n.op_type == "Constant" for o in n.output}
+    for node, loc in _reachable(loaded.model.graph, loaded.file, constants):
+        if not is_supported(node, default_opset(loaded.model)):
+            missing.setdefault(f"{node.domain or 'ai.onnx'}::{node.op_type}", []).append(loc)
+    if missing:
+        lines = [
+            f"{op} ({len(locs)} {'node' if len(locs) == 1 else 'nodes'}: {_some(locs)})"
+            for op, locs in sorted(missing.items())
+        ]
+        raise UnsupportedError(f"{len(missing)} unsupported operators: {'; '.join(lines)}", Loc(loaded.file))
+
+
+def _some(locs: list[Loc]) -> str:
+    return ", ".join(loc.node for loc in locs[:3]) + (", ..." if len(locs) > 3 else "")
+
+
+def _reachable(graph: onnx.GraphProto, file: str, constants: set[str]) -> Iterator[tuple[onnx.NodeProto, Loc]]:
+    for i, n in enumerate(graph.node):
+        yield n, node_loc(file, n, i)
+        if n.op_type == "If" and n.input and n.input[0] in constants:
+            continue  # only one branch will be looked at
+        for g in subgraphs(n):
+            yield from _reachable(g, file, constants)
+
+
+class Scope:
+    """What the names of one graph stand for; looks outwards for names it does not have."""
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.outer = outer
+        self.names: dict[str, Tracked] = {}
+
+    def __getitem__(self, name: str) -> Tracked:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        raise KeyError(name)
+
+
+class _Importer:
+    """One import. Implements what control-flow handlers need of their surroundings."""
+
+    def __init__(self, loaded: Loaded, dims: Dims, bind: Mapping[str, Array]) -> None:
+        self.loaded, self.declared, self.bind = loaded, dims, bind
+        self.e = Emitter()
+        self.opset = default_opset(loaded.model)
+        self.read: set[str] = set()
+        self.dims: dict[str, Dim] = {}
+        """Each dim name of the model."""
+
+    def run(self) -> Func:
+        graph = self.loaded.model.graph
+        self.read = names_read([graph])
+        scope = Scope()
+        params = self._params(graph, scope)
+        for name, array in self.loaded.weights.items():
+            elem = scalar_of(array.dtype)
+            assert elem is not None, "the loader made the array"
+            scope.names[name] = Host(array, elem)
+        results = self.graph(graph, scope)
+        self._check_outputs(graph, results)
+        self.e.loc = None
+        self.e.op(control.return_, *(self.e.value(r) for r in results))
+        attrs: dict[str, Attr] = {
+            "inputs": tuple(n for n in self.loaded.inputs if n not in self.bind),
+            "outputs": tuple(o.name for o in graph.output),
+        }
+        if assumed := tuple((a, b) for a, b in self.e.assumed if not _inner(a, b, self.e.loop_symbols)):
+            attrs["assumed_equal"] = assumed
+        func = dead_code(Func("main", self.e.root.block(params), attrs))
+        used = _used_symbols(func)
+        return replace(func, dims=tuple((s, *self.e.ranges[s]) for s in self.e.ranges if s in used))
+
+    # signature
+
+    def _params(self, graph: onnx.GraphProto, scope: Scope) -> Params:
+        by_name = {i.name: i for i in graph.input}
+        if unknown := sorted(set(self.bind) - set(self.loaded.inputs)):
+            raise UsageError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(self.loaded.inputs)}")
+        free = [n for n in self.loaded.inputs if n not in self.bind]
+        self._name_dims([by_name[n] for n in free])
+        types = tuple(self._input_type(by_name[n]) for n in free)
+        params = Params(types, tuple(sanitise(n) for n in free))
+        scope.names.update(zip(free, params.values, strict=True))
+        for name, array in self.bind.items():
+            if (elem := scalar_of(np.asarray(array).dtype)) is None:
+                raise UsageError(f"input {name!r} cannot be bound to elements of type {np.asarray(array).dtype}")
+            scope.names[name] = Host(np.asarray(array), elem)
+        return params
+
+    def _name_dims(self, inputs: list[onnx.ValueInfoProto]) -> None:
+        """Give each dim name of the model a symbol or a number, and check what the caller declared."""
+        originals = dict.fromkeys(
+            d.dim_param for i in inputs for d in i.type.tensor_type.shape.dim if d.WhichOneof("value") == "dim_param"
+        )
+        plain = [n for n in originals if n and not _is_formula(n, originals)]
+        for name in plain:
+            self._declare_dim(name, name)
+        for name in originals:
+            if name and name not in self.dims:
+                formula = parse_dim(name)
+                self.dims[name] = self._substituted(formula)
+        self._unused_declarations = set(self.declared) - set(plain) - {sanitise(n) for n in plain}
+
+    def _substituted(self, formula: Dim) -> Dim:
+        return substitute(formula, {s: self.dims[s] for s in symbols(formula)})
+
+    def _declare_dim(self, name: str, stem: str) -> Dim:
+        """The dim called `name`: a number if the caller fixed it, else a new symbol with its range."""
+        symbol = sanitise(stem)
+        while symbol in self.e.ranges:
+            symbol += "_"
+        given = self.declared.get(name, self.declared.get(symbol, DEFAULT_RANGE))
+        if isinstance(given, int):
+            if given < 0:
+                raise UsageError(f"dim {name!r} must not be negative, got {given}")
+            self.dims[name] = given
+            return given
+        low, high = given
+        if not 0 <= low <= high:
+            raise UsageError(f"dim {name!r} must have a range with 0 <= low <= high, got {low}..{high}")
+        self.e.ranges[symbol] = (low, high)
+        self.dims[name] = sym(symbol)
+        return self.dims[name]
+
+    def _input_type(self, info: onnx.ValueInfoProto) -> Tensor:
+        loc = Loc(self.loaded.file)
+        if info.type.WhichOneof("value") != "tensor_type":
+            kind = info.type.WhichOneof("value") or "untyped"
+            raise UnsupportedError(f"input {info.name!r} is not a tensor but {kind.removesuffix('_type')}", loc)
+        t = info.type.tensor_type
+        if not t.HasField("shape"):
+            raise UnsupportedError(f"input {info.name!r} declares no shape, not even its rank", loc)
+        shape: list[Dim] = []
+        for i, d in enumerate(t.shape.dim):
+            if d.WhichOneof("value") == "dim_value" and d.dim_value >= 0:
+                shape.append(int(d.dim_value))
+            elif d.WhichOneof("value") == "dim_param" and d.dim_param:
+                shape.append(self.dims[d.dim_param])
+            else:
+                shape.append(self._unnamed_dim(f"{info.name}_dim{i}"))
+        return Tensor(tuple(shape), elem_from_onnx(t.elem_type, loc))
+
+    def _unnamed_dim(self, name: str) -> Dim:
+        self._unused_declarations -= {name, sanitise(name)}
+        return self._declare_dim(name, name)
+
+    def _check_outputs(self, graph: onnx.GraphProto, results: tuple[Tracked, ...]) -> None:
+        if self._unused_declarations:
+            known = ", ".join(dict.fromkeys(self.dims)) or "none"
+            raise UsageError(f"the model has no dim {min(self._unused_declarations)!r}; its dims are {known}")
+        for info, result in zip(graph.output, results, strict=True):
+            loc = Loc(self.loaded.file)
+            if info.type.HasField("tensor_type") and info.type.tensor_type.elem_type:
+                want = elem_from_onnx(info.type.tensor_type.elem_type, loc)
+                got = result.type
+                assert isinstance(got, Tensor)
+                if got.elem != want:
+                    raise VerifyError(f"output {info.name!r} is declared as {want}, the graph computes {got}", loc)
+
+    # graphs
+
+    def graph(self, graph: onnx.GraphProto, scope: Scope) -> tuple[Tracked, ...]:
+        """Import the nodes of a graph whose inputs are in `scope`; the values of its outputs."""
+        for t in graph.initializer:
+            if t.name in self.read:
+                array = tensor_array(t, self.loaded.file, self.loaded.folder)
+                scope.names[t.name] = Host(array, elem_from_onnx(t.data_type, Loc(self.loaded.file)))
+        for i, proto in enumerate(graph.node):
+            self.node(proto, scope, node_loc(self.loaded.file, proto, i))
+        return tuple(scope[o.name] for o in graph.output)
+
+    def node(self, proto: onnx.NodeProto, scope: Scope, loc: Loc) -> None:
+        """Import one node and enter its outputs into `scope`."""
+        self.e.loc = loc
+        try:
+            inputs = tuple(scope[n] if n else None for n in proto.input)
+        except KeyError as e:
+            raise VerifyError(f"{proto.op_type}: input {e.args[0]!r} is not defined", loc) from None
+        wanted = tuple(bool(o) and o in self.read for o in proto.output)
+        node = Node(proto.op_type, inputs, tuple(proto.output), wanted, loc, self.opset, proto, attributes_of(proto))
+        try:
+            results = self._results(node, scope)
+        except GraphfuseError as e:
+            raise e if e.loc else type(e)(f"{proto.op_type}: {e.message}", loc) from None
+        except (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError) as e:
+            # handlers read attributes and small constants without checking each; what trips them is the model
+            raise VerifyError(f"{proto.op_type}: malformed node: {type(e).__name__}: {e}", loc) from e
+        for i, (name, result) in enumerate(zip(proto.output, results, strict=False)):
+            if name and result is not None:
+                scope.names[name] = result
+            elif wanted[i]:
+                raise UnsupportedError(f"{proto.op_type}: output {i} is not supported", loc)
+        if any(wanted[len(results) :]):
+            raise UnsupportedError(f"{proto.op_type}: output {len(results)} is not supported", loc)
+
+    def _results(self, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
+        domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+        if not domain:
+            if (known := evaluate(node, self.e.ranges)) is not None:
+                return tuple(known)
+            if node.op in _control.CONTROL:
+                return _control.CONTROL[node.op](self, node, scope)
+        if (handler := HANDLERS.get((domain, node.op))) is not None:
+            out = handler(self.e, node)
+            return out if isinstance(out, tuple) else (out,)
+        return self._inline(node)
+
+    def _inline(self, node: Node) -> tuple[Tracked | None, ...]:
+        """Import the body that the ONNX standard gives the operator, with the node's loc on all its ops."""
+        body = function_body(node, self.opset)
+        inner = Scope()
+        for name, x in zip(body.inputs, node.inputs, strict=False):
+            if x is not None:
+                inner.names[name] = x
+        outer_opset, outer_read = self.opset, self.read
+        self.opset = body.opset
+        self.read = {n for proto in body.nodes for n in proto.input} | set(body.outputs)
+        for proto in body.nodes:
+            self.read |= names_read(subgraphs(proto))
+        try:
+            for proto in body.nodes:
+                self.node(proto, inner, node.loc)
+        finally:
+            self.opset, self.read = outer_opset, outer_read
+        return tuple(inner.names.get(o) for o in body.outputs)
+
+    def nested(self, outer: Scope) -> Scope:
+        """A scope for a graph inside another one."""
+        return Scope(outer)
+
+
+def _is_formula(name: str, others: Mapping[str, object]) -> bool:
+    """Whether a dim's name is arithmetic on other dims' names, such as `past + 1`."""
+    if name.isidentifier() or not re.search(r"[-+*]|floordiv|mod|min|max", name):
+        return False
+    try:
+        formula = parse_dim(name)
+    except ParseError:
+        return False
+    return bool(symbols(formula)) and all(s in others for s in symbols(formula))
+
+
+def _inner(a: Dim, b: Dim, loop_symbols: set[str]) -> bool:
+    """Whether a pair of dims means something inside a loop only."""
+    return not loop_symbols.isdisjoint(symbols(a) | symbols(b))
+
+
+def _used_symbols(func: Func) -> set[str]:
+    """Symbols of the parameters: all others are made of them."""
+    out: set[str] = set()
+    for v in func.params:
+        if isinstance(v.type, Tensor):
+            for d in v.type.shape:
+                out |= symbols(d)
+    return out

@@ -1,0 +1,398 @@
+"""Reading ONNX models: files, external data, structure checks, function inlining, opset conversion.
+
+Owns everything up to a clean `ModelProto` at one opset plus the big initialisers as numpy arrays (they never go
+through protobuf serialisation, so the 2 GB limit does not matter). Emits no IR.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError, EncodeError
+from onnx import TensorProto, checker, inliner, numpy_helper, shape_inference, version_converter
+
+from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
+from graphfuse.frontends.onnx.node import elem_from_onnx
+from graphfuse.frontends.onnx.values import Array
+from graphfuse.frontends.onnx.wire import read_without_weights
+from graphfuse.ir.dense import numpy_dtype
+
+KEPT_BYTES = 1024
+"""Initialisers up to this size stay in the proto: version adapters read the small ones (axes, shapes, scales)."""
+
+NATIVE_OPSET = 13
+"""From here on the handlers accept a model as it is, should the converter refuse it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checked model of one opset without local functions, and the data of its big initialisers by name."""
+
+    model: onnx.ModelProto
+    weights: dict[str, Array]
+    file: str
+    folder: Path | None
+    inputs: tuple[str, ...]
+    """Names of the real inputs: those that no initialiser backs."""
+
+
+def node_loc(file: str, node: onnx.NodeProto, index: int) -> Loc:
+    """`file:/node/name`, or `file:node#index (OpType)` for a node without a name."""
+    return Loc(file, node=node.name or f"node#{index} ({node.op_type})")
+
+
+def load(source: str | Path | onnx.ModelProto) -> Loaded:
+    """Read, check and normalise a model. The caller's `ModelProto` is left as it is."""
+    if isinstance(source, onnx.ModelProto):
+        model, file, folder = onnx.ModelProto(), "<model>", None
+        model.CopyFrom(source)
+        raw: dict[str, Array] = {}
+    else:
+        file, folder = str(source), Path(source).parent
+        model, raw = _read(Path(source))
+    if not model.HasField("graph"):
+        raise ParseError("not an ONNX model: it has no graph", Loc(file))
+    _check_versions(model, file)
+    graph = model.graph
+    _check_names(graph, file)
+    _check_initializers(graph, file)
+    _drop_training_info(model)
+    _sort(graph, file, set())
+    backed = {t.name for t in graph.initializer}
+    inputs = tuple(i.name for i in graph.input if i.name not in backed)
+    weights = _take_weights(graph, file, folder, raw)
+    _load_small_external(graph, file, folder)
+    model = _normalise(model, file)
+    return Loaded(model, weights, file, folder, inputs)
+
+
+def _read(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """The model, and the raw data of big initialisers, which stays in the mapped file."""
+    try:
+        data, raw = read_without_weights(path, KEPT_BYTES + 1)
+    except OSError as e:
+        raise FileError(f"cannot read {path}: {e.strerror or e}") from e
+    if not data:
+        raise ParseError("not an ONNX model: the file is empty", Loc(str(path)))
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, RuntimeError, ValueError) as e:
+        raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(str(path))) from e
+    return model, raw
+
+
+def _first_line(e: Exception) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0].strip().rstrip(".")
+
+
+def default_opset(model: onnx.ModelProto) -> int:
+    """The version of the default domain; 0 when the model imports none."""
+    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
+
+
+def _check_versions(model: onnx.ModelProto, file: str) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    opset = default_opset(model)
+    if model.ir_version < 1:
+        raise ParseError("not an ONNX model: it has no IR version", Loc(file))
+    if opset > newest:
+        raise UnsupportedError(f"the model uses opset {opset}, the installed onnx knows up to {newest}", Loc(file))
+    if model.ir_version > onnx.IR_VERSION:
+        message = f"the model uses IR version {model.ir_version}, the installed onnx knows up to {onnx.IR_VERSION}"
+        raise UnsupportedError(message, Loc(file))
+    if opset < 1:
+        if model.ir_version >= 3 and any(n.domain in ("", "ai.onnx") for n in model.graph.node):
+            raise VerifyError("the model imports no opset for the default domain", Loc(file))
+        if model.ir_version < 3:
+            model.opset_import.add(domain="", version=1)
+    for o in model.opset_import:
+        if o.domain == "ai.onnx":
+            o.domain = ""
+    if model.graph.sparse_initializer:
+        raise UnsupportedError("sparse initialisers are not supported", Loc(file))
+
+
+def _drop_training_info(model: onnx.ModelProto) -> None:
+    del model.training_info[:]
+    del model.graph.value_info[:]
+    del model.graph.quantization_annotation[:]
+    del model.metadata_props[:]
+    del model.graph.metadata_props[:]
+
+
+def _check_names(graph: onnx.GraphProto, file: str) -> None:
+    """Names are text: protobuf hands out what is not UTF-8 as bytes."""
+    names: list[object] = [v.name for v in (*graph.input, *graph.output, *graph.initializer)]
+    names += [d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim]
+    for n in all_nodes(graph):
+        names += [n.name, n.op_type, n.domain, *n.input, *n.output, *(a.name for a in n.attribute)]
+    if bad := [n for n in names if not isinstance(n, str)]:
+        raise ParseError(f"not an ONNX model: the name {bad[0]!r} is not UTF-8", Loc(file))
+
+
+def _check_initializers(graph: onnx.GraphProto, file: str) -> None:
+    seen: set[str] = set()
+    for t in graph.initializer:
+        if not t.name:
+            raise VerifyError("an initialiser has no name", Loc(file))
+        if t.name in seen:
+            raise VerifyError(f"initialiser {t.name!r} is defined twice", Loc(file))
+        seen.add(t.name)
+    inputs = set[str]()
+    for i in graph.input:
+        if i.name in inputs:
+            raise VerifyError(f"input {i.name!r} is declared twice", Loc(file))
+        inputs.add(i.name)
+
+
+# names: every name defined once, before its use
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in a node's attributes."""
+    for a in node.attribute:
+        if a.type == onnx.AttributeProto.GRAPH:
+            yield a.g
+        elif a.type == onnx.AttributeProto.GRAPHS:
+            yield from a.graphs
+
+
+def _reads(node: onnx.NodeProto) -> set[str]:
+    """What a node needs from its graph or an enclosing one."""
+    names = {n for n in node.input if n}
+    for g in subgraphs(node):
+        inner = {i.name for i in g.input} | {t.name for t in g.initializer}
+        inner |= {o for n in g.node for o in n.output}
+        names |= ({r for n in g.node for r in _reads(n)} | {o.name for o in g.output}) - inner
+    return names
+
+
+def _sort(graph: onnx.GraphProto, file: str, outer: set[str]) -> None:
+    """Check that names are defined once and used after; sort the nodes if only their order is wrong."""
+    defined = outer | {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    locs = [node_loc(file, n, i) for i, n in enumerate(graph.node)]
+    maker: dict[str, int] = {}
+    for i, n in enumerate(graph.node):
+        for name in n.output:
+            if name and (name in defined or name in maker):
+                raise VerifyError(f"{n.op_type}: output {name!r} is defined twice", locs[i])
+            if name:
+                maker[name] = i
+    reads = [_reads(n) for n in graph.node]
+    for i, n in enumerate(graph.node):
+        for name in sorted(reads[i]):
+            if name not in maker and name not in defined:
+                raise VerifyError(f"{n.op_type}: input {name!r} is not defined", locs[i])
+    order = _topological(graph, reads, maker, locs)
+    if order != sorted(order):
+        nodes = [onnx.NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
+        del graph.node[:]
+        graph.node.extend(nodes)
+    for o in graph.output:
+        if o.name not in maker and o.name not in defined:
+            raise VerifyError(f"output {o.name!r} is not defined", Loc(file))
+    for n in graph.node:
+        for g in subgraphs(n):
+            _sort(g, file, defined | set(maker))
+
+
+def _topological(graph: onnx.GraphProto, reads: list[set[str]], maker: dict[str, int], locs: list[Loc]) -> list[int]:
+    """Node indices, each after what it reads; file order wherever that is possible."""
+    order: list[int] = []
+    state = [0] * len(graph.node)  # 1: being visited, 2: placed
+    for root in range(len(graph.node)):
+        stack = [(root, iter(sorted({maker[r] for r in reads[root] if r in maker})))]
+        if state[root]:
+            continue
+        state[root] = 1
+        while stack:
+            at, rest = stack[-1]
+            for need in rest:
+                if state[need] == 1:
+                    raise VerifyError(f"{graph.node[at].op_type}: the graph has a cycle through this node", locs[at])
+                if state[need] == 0:
+                    state[need] = 1
+                    stack.append((need, iter(sorted({maker[r] for r in reads[need] if r in maker}))))
+                    break
+            else:
+                state[at] = 2
+                order.append(at)
+                stack.pop()
+    return order
+
+
+# initialisers
+
+
+def tensor_array(t: TensorProto, file: str, folder: Path | None, raw: Array | None = None) -> Array:
+    """The elements of a tensor: a view of its raw bytes (`raw`, if they were kept out of the proto) or of its file."""
+    loc = Loc(file, node=t.name) if t.name else Loc(file)
+    elem = elem_from_onnx(t.data_type, loc)
+    dtype = numpy_dtype(elem)
+    shape = tuple(t.dims)
+    if any(d < 0 for d in shape):
+        raise VerifyError(f"initialiser {t.name!r} has a negative dim: {shape}", loc)
+    count = int(np.prod(shape, dtype=object)) if shape else 1
+    packed = elem.bits < 8
+    nbytes = -(-count * elem.bits // 8)
+    try:
+        if t.data_location == TensorProto.EXTERNAL:
+            data = _external_bytes(t, nbytes, loc, folder)
+        elif raw is not None:
+            data = raw
+        elif t.HasField("raw_data"):
+            data = np.frombuffer(t.raw_data, dtype=np.uint8)
+        else:
+            return np.ascontiguousarray(numpy_helper.to_array(t)).reshape(shape)
+        if len(data) != nbytes:
+            raise VerifyError(f"initialiser {t.name!r} has {len(data)} bytes, its type needs {nbytes}", loc)
+        if packed:
+            clone = TensorProto(data_type=t.data_type, dims=t.dims, raw_data=data.tobytes())
+            return np.ascontiguousarray(numpy_helper.to_array(clone)).reshape(shape)
+        return data.view(dtype).reshape(shape)
+    except (ValueError, TypeError) as e:
+        raise VerifyError(f"initialiser {t.name!r}: {_first_line(e)}", loc) from e
+
+
+def _external_bytes(t: TensorProto, nbytes: int, loc: Loc, folder: Path | None) -> Array:
+    info = {entry.key: entry.value for entry in t.external_data}
+    location = info.get("location", "")
+    if folder is None:
+        raise FileError(f"tensor {t.name!r} has external data {location!r}, but the model has no folder", loc)
+    root = folder.resolve()
+    path = (root / location).resolve()
+    if not location or Path(location).is_absolute() or not path.is_relative_to(root):
+        raise FileError(f"tensor {t.name!r}: external data {location!r} is outside the model's folder", loc)
+    try:
+        offset, length = int(info.get("offset", 0) or 0), int(info.get("length", nbytes) or nbytes)
+        available = path.stat().st_size
+        if not path.is_file():
+            raise FileError(f"tensor {t.name!r}: external data {location!r} is not a file", loc)
+        if offset < 0 or length != nbytes or offset + length > available:
+            message = f"external data {location!r} has {available} bytes, {nbytes} from {offset} are needed"
+            raise FileError(f"tensor {t.name!r}: {message}", loc)
+        if nbytes == 0:
+            return np.empty(0, dtype=np.uint8)
+        return np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=(nbytes,))
+    except OSError as e:
+        raise FileError(f"tensor {t.name!r}: cannot read external data {location!r}: {e.strerror or e}", loc) from e
+
+
+def _is_small(t: TensorProto) -> bool:
+    """Whether the tensor is sure to take few bytes (whatever its element) or has none to map."""
+    count = int(np.prod(t.dims, dtype=object)) if t.dims else 1
+    return count * 8 <= KEPT_BYTES or t.data_type == TensorProto.STRING
+
+
+def _take_weights(graph: onnx.GraphProto, file: str, folder: Path | None, raw: dict[str, Array]) -> dict[str, Array]:
+    """Move big initialisers out of the proto; they become graph inputs until the model is normalised."""
+    listed = {i.name for i in graph.input}
+    weights: dict[str, Array] = {}
+    kept: list[TensorProto] = []
+    for t in graph.initializer:
+        if t.name not in raw and _is_small(t):
+            kept.append(t)
+            continue
+        weights[t.name] = tensor_array(t, file, folder, raw.get(t.name))
+        if t.name not in listed:
+            graph.input.append(onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)))
+    kept = [TensorProto.FromString(t.SerializeToString()) for t in kept]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    return weights
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for n in graph.node:
+        for a in n.attribute:
+            if a.type == onnx.AttributeProto.TENSOR:
+                yield a.t
+        for g in subgraphs(n):
+            yield from _tensors(g)
+
+
+def _load_small_external(graph: onnx.GraphProto, file: str, folder: Path | None) -> None:
+    """External data of tensors that stay in the proto becomes raw data."""
+    for t in _tensors(graph):
+        if t.data_location == TensorProto.EXTERNAL:
+            data = tensor_array(t, file, folder)
+            t.raw_data = data.tobytes()
+            t.data_location = TensorProto.DEFAULT
+            del t.external_data[:]
+
+
+# checking and conversion
+
+
+def _normalise(model: onnx.ModelProto, file: str) -> onnx.ModelProto:
+    """Check the model, inline its local functions, convert it to the newest opset."""
+    if model.ir_version < 4:  # from here on, an initialiser need not be listed as an input
+        model.ir_version = 4
+    try:
+        context = checker.C.CheckerContext()
+        context.ir_version = model.ir_version
+        context.opset_imports = {o.domain: o.version for o in model.opset_import}
+        _check_nodes(model.graph, file, context)
+        if model.functions:
+            model = inliner.inline_local_functions(model, convert_version=True)
+        newest = onnx.defs.onnx_opset_version()
+        opset = default_opset(model)
+        if opset in (0, newest):
+            return model
+        try:
+            converted = version_converter.convert_version(model, newest)
+        except (RuntimeError, ValueError, version_converter.ConvertError, shape_inference.InferenceError) as e:
+            if opset >= NATIVE_OPSET:
+                return model
+            message = f"cannot convert the model from opset {opset} to {newest}: {_first_line(e)}"
+            raise UnsupportedError(message, Loc(file)) from e
+    except (DecodeError, EncodeError, UnicodeDecodeError) as e:
+        raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(file)) from e
+    except (checker.ValidationError, shape_inference.InferenceError, RuntimeError) as e:
+        raise VerifyError(f"the model is not valid: {_first_line(e)}", Loc(file)) from e
+    return converted
+
+
+def _check_nodes(graph: onnx.GraphProto, file: str, context: checker.C.CheckerContext) -> None:
+    """Run onnx's checker on every node of a domain it knows; the importer lists the others as unsupported."""
+    for i, n in enumerate(graph.node):
+        nested = list(subgraphs(n))
+        for g in nested:
+            _check_nodes(g, file, context)
+        if nested or not _has_schema(n.domain):
+            continue
+        try:
+            checker.check_node(n, context)
+        except (checker.ValidationError, RuntimeError, ValueError) as e:
+            raise VerifyError(f"{n.op_type}: {_first_line(e)}", node_loc(file, n, i)) from e
+
+
+@functools.cache
+def _has_schema(domain: str) -> bool:
+    return domain in ("", "ai.onnx") or any(s.domain == domain for s in onnx.defs.get_all_schemas())
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Every node, nested graphs included."""
+    for n in graph.node:
+        yield n
+        for g in subgraphs(n):
+            yield from all_nodes(g)
+
+
+def names_read(graphs: Iterable[onnx.GraphProto]) -> set[str]:
+    """Every name that a node or a graph output reads, nested graphs included."""
+    out: set[str] = set()
+    for graph in graphs:
+        out |= {o.name for o in graph.output}
+        for n in graph.node:
+            out.update(n.input)
+            out |= names_read(subgraphs(n))
+    return out

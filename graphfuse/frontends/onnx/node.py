@@ -1,0 +1,201 @@
+"""One ONNX node with its operands resolved, and the registry of operator handlers.
+
+Owns how handlers see a node. Does not walk graphs (`importer.py` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from graphfuse.errors import Loc, UnsupportedError, VerifyError
+from graphfuse.frontends.onnx.emit import Emitter
+from graphfuse.frontends.onnx.values import Array, Host, Tracked, as_objects
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import Scalar, Tensor, scalar
+from graphfuse.symbolic import Dim
+
+_ELEMS = {
+    TensorProto.FLOAT: "f32", TensorProto.DOUBLE: "f64", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16",
+    TensorProto.INT8: "i8", TensorProto.INT16: "i16", TensorProto.INT32: "i32", TensorProto.INT64: "i64",
+    TensorProto.UINT8: "u8", TensorProto.UINT16: "u16", TensorProto.UINT32: "u32", TensorProto.UINT64: "u64",
+    TensorProto.BOOL: "bool", TensorProto.INT4: "i4", TensorProto.UINT4: "u4", TensorProto.INT2: "i2",
+    TensorProto.UINT2: "u2", TensorProto.FLOAT8E4M3FN: "f8e4m3", TensorProto.FLOAT8E4M3FNUZ: "f8e4m3fnuz",
+    TensorProto.FLOAT8E5M2: "f8e5m2", TensorProto.FLOAT8E5M2FNUZ: "f8e5m2fnuz", TensorProto.FLOAT8E8M0: "f8e8m0",
+    TensorProto.FLOAT4E2M1: "f4e2m1",
+}  # fmt: skip
+_DATA_TYPES = {v: k for k, v in _ELEMS.items()}
+
+
+def elem_from_onnx(data_type: int, loc: Loc | None = None) -> Scalar:
+    """The scalar of a TensorProto.DataType."""
+    if data_type not in _ELEMS:
+        known = data_type in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(data_type).lower() if known else f"number {data_type}"
+        raise UnsupportedError(f"tensors of type {name} are not supported", loc)
+    return scalar(_ELEMS[data_type])
+
+
+def elem_to_onnx(elem: Scalar) -> int:
+    """The TensorProto.DataType of a scalar."""
+    return _DATA_TYPES[elem.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An ONNX node: its operands as tracked values (None where left out), attributes by name.
+
+    `wanted` says for each output whether anything reads it; `outputs` are the names. `proto` is for handlers
+    with subgraphs.
+    """
+
+    op: str
+    inputs: tuple[Tracked | None, ...]
+    outputs: tuple[str, ...]
+    wanted: tuple[bool, ...]
+    loc: Loc
+    opset: int
+    proto: onnx.NodeProto
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    # operands
+
+    def has(self, i: int) -> bool:
+        """Whether input `i` is given."""
+        return i < len(self.inputs) and self.inputs[i] is not None
+
+    def input(self, i: int) -> Tracked:
+        """Input `i`, which must be given."""
+        x = self.inputs[i] if i < len(self.inputs) else None
+        if x is None:
+            raise self.error(f"input {i} is missing")
+        return x
+
+    def type(self, i: int) -> Tensor:
+        """The type of input `i`."""
+        t = self.input(i).type
+        assert isinstance(t, Tensor)
+        return t
+
+    def value(self, e: Emitter, i: int) -> Value:
+        """Input `i` as an IR value."""
+        return e.value(self.input(i))
+
+    def optional(self, e: Emitter, i: int) -> Value | None:
+        """Input `i` as an IR value, None when it is left out."""
+        return self.value(e, i) if self.has(i) else None
+
+    def values(self, e: Emitter) -> list[Value]:
+        """All inputs as IR values."""
+        return [self.value(e, i) for i in range(len(self.inputs))]
+
+    def known(self, i: int) -> Array | None:
+        """The elements of input `i` if they are known at compile time (dims as objects), else None."""
+        x = self.inputs[i] if i < len(self.inputs) else None
+        return x.array if isinstance(x, Host) else None
+
+    def constant(self, i: int, what: str) -> Array:
+        """The elements of input `i`, which must be numbers known at compile time."""
+        array = self.known(i)
+        self.input(i)
+        if array is None or array.dtype == object:
+            raise self.unsupported(f"{what} must be known at compile time")
+        return array
+
+    def dims(self, i: int, what: str) -> tuple[Dim, ...]:
+        """The elements of input `i`, a vector or scalar of dims known at compile time."""
+        array = self.known(i)
+        self.input(i)
+        if array is None:
+            raise self.unsupported(f"{what} must be known at compile time, it depends on data")
+        return tuple(as_objects(array).reshape(-1))
+
+    def ints(self, i: int, what: str) -> tuple[int, ...]:
+        """The elements of input `i`, a vector or scalar of numbers known at compile time."""
+        return tuple(int(v) for v in self.constant(i, what).reshape(-1))
+
+    # attributes
+
+    def attr_int(self, name: str, default: int | None = None) -> int:
+        """An integer attribute; required when there is no default."""
+        return int(self._attr(name, default))
+
+    def attr_float(self, name: str, default: float | None = None) -> float:
+        """A float attribute; required when there is no default."""
+        return float(self._attr(name, default))
+
+    def attr_str(self, name: str, default: str | None = None) -> str:
+        """A string attribute; required when there is no default."""
+        text = self._attr(name, default)
+        return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+    def attr_ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """An attribute of integers; required when there is no default."""
+        return tuple(int(v) for v in self._attr(name, default))
+
+    def _attr(self, name: str, default: Any) -> Any:
+        if name in self.attributes:
+            return self.attributes[name]
+        if default is None:
+            raise self.error(f"attribute {name!r} is missing")
+        return default
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A possibly negative axis, normalised."""
+        if not -rank <= axis < rank:
+            raise self.error(f"axis must be in {-rank}..{rank - 1}, got {axis}")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+        """Possibly negative axes, normalised, in the order given."""
+        out = tuple(self.axis(a, rank) for a in axes)
+        if len(set(out)) != len(out):
+            raise self.error(f"axes repeat: {tuple(axes)}")
+        return out
+
+    # errors
+
+    def error(self, message: str) -> VerifyError:
+        """The error of a node that breaks its operator's rules."""
+        return VerifyError(f"{self.op}: {message}", self.loc)
+
+    def unsupported(self, message: str) -> UnsupportedError:
+        """The error of a form of the operator that is not compiled."""
+        return UnsupportedError(f"{self.op}: {message}", self.loc)
+
+
+Handler: TypeAlias = "Callable[[Emitter, Node], Tracked | tuple[Tracked | None, ...]]"
+"""Emits what a node computes; one result per output, None for an output that nothing reads."""
+
+HANDLERS: dict[tuple[str, str], Handler] = {}
+"""By domain and operator."""
+
+
+def onnx_op(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
+    """Declare the handler of operators."""
+
+    def declare(handler: Handler) -> Handler:
+        for name in names:
+            assert (domain, name) not in HANDLERS, f"operator {name!r} is declared twice"
+            HANDLERS[domain, name] = handler
+        return handler
+
+    return declare
+
+
+def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
+    """A node's attributes as Python values; tensors stay protos."""
+    return {a.name: helper.get_attribute_value(a) for a in proto.attribute}
+
+
+def scalar_constant(node: Node, i: int, what: str) -> float | int | bool:
+    """Input `i`, one number known at compile time."""
+    array = node.constant(i, what)
+    if array.size != 1:
+        raise node.error(f"{what} must be a scalar, got {node.type(i)}")
+    return np.asarray(array).reshape(-1)[0].item()

@@ -1,0 +1,41 @@
+"""Operator handlers, one module per family; importing the package registers them all."""
+
+from graphfuse.frontends.onnx.ops import (
+    activation,
+    attention,
+    contract,
+    control,
+    conv,
+    elementwise,
+    index,
+    movement,
+    normalize,
+    pool,
+    quantize,
+    recurrent,
+    reduce,
+    resize,
+    sample,
+    signal,
+    source,
+)
+
+__all__ = [
+    "activation",
+    "attention",
+    "contract",
+    "control",
+    "conv",
+    "elementwise",
+    "index",
+    "movement",
+    "normalize",
+    "pool",
+    "quantize",
+    "recurrent",
+    "reduce",
+    "resize",
+    "sample",
+    "signal",
+    "source",
+]

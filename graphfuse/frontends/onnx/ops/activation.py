@@ -1,0 +1,194 @@
+"""Activation functions, softmax and its relatives: compositions that fusion recognises by structure."""
+
+from __future__ import annotations
+
+import math
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import F64
+from graphfuse.symbolic import product
+
+
+@onnx_op("Relu")
+def relu(e: Emitter, node: Node) -> Value:
+    """max(x, 0)."""
+    return e.map(graph.max_, node.value(e, 0), 0.0)
+
+
+def _negative_branch(e: Emitter, x: Value, negative: Value) -> Value:
+    """x where it is not negative (or NaN), else `negative`."""
+    return e.select(e.map(graph.lt, x, 0.0), negative, x)
+
+
+@onnx_op("LeakyRelu")
+def leaky_relu(e: Emitter, node: Node) -> Value:
+    """x, or alpha * x below 0."""
+    x = node.value(e, 0)
+    return _negative_branch(e, x, e.map(graph.mul, x, node.attr_float("alpha", 0.01)))
+
+
+@onnx_op("PRelu")
+def prelu(e: Emitter, node: Node) -> Value:
+    """x, or slope * x below 0."""
+    x = node.value(e, 0)
+    return _negative_branch(e, x, e.map(graph.mul, x, node.value(e, 1)))
+
+
+def elu_of(e: Emitter, x: Value, alpha: float) -> Value:
+    """x, or alpha * (exp(x) - 1) below 0."""
+    expm1 = e.map(graph.ELEMENTWISE["expm1"], e.map(graph.min_, x, 0.0))
+    return _negative_branch(e, x, e.map(graph.mul, expm1, alpha) if alpha != 1.0 else expm1)
+
+
+@onnx_op("Elu")
+def elu(e: Emitter, node: Node) -> Value:
+    """x, or alpha * (exp(x) - 1) below 0."""
+    return elu_of(e, node.value(e, 0), node.attr_float("alpha", 1.0))
+
+
+@onnx_op("Selu")
+def selu(e: Emitter, node: Node) -> Value:
+    """gamma * elu(x)."""
+    alpha = node.attr_float("alpha", 1.67326319217681884765625)
+    gamma = node.attr_float("gamma", 1.05070102214813232421875)
+    return e.map(graph.mul, elu_of(e, node.value(e, 0), alpha), gamma)
+
+
+@onnx_op("Celu")
+def celu(e: Emitter, node: Node) -> Value:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    x, alpha = node.value(e, 0), node.attr_float("alpha", 1.0)
+    inner = e.map(graph.ELEMENTWISE["expm1"], e.map(graph.div, e.map(graph.min_, x, 0.0), alpha))
+    return _negative_branch(e, x, e.map(graph.mul, inner, alpha))
+
+
+@onnx_op("ThresholdedRelu")
+def thresholded_relu(e: Emitter, node: Node) -> Value:
+    """x above alpha, else 0."""
+    x = node.value(e, 0)
+    return e.select(e.map(graph.gt, x, node.attr_float("alpha", 1.0)), x, 0.0)
+
+
+def _clamp(e: Emitter, x: Value, low: float, high: float) -> Value:
+    return e.map(graph.min_, e.map(graph.max_, x, low), high)
+
+
+def hard_sigmoid_of(e: Emitter, x: Value, alpha: float, beta: float) -> Value:
+    """clamp(alpha * x + beta, 0, 1)."""
+    return _clamp(e, e.map(graph.add, e.map(graph.mul, x, alpha), beta), 0.0, 1.0)
+
+
+@onnx_op("HardSigmoid")
+def hard_sigmoid(e: Emitter, node: Node) -> Value:
+    """clamp(alpha * x + beta, 0, 1)."""
+    return hard_sigmoid_of(e, node.value(e, 0), node.attr_float("alpha", 0.2), node.attr_float("beta", 0.5))
+
+
+@onnx_op("HardSwish")
+def hard_swish(e: Emitter, node: Node) -> Value:
+    """x * clamp(x / 6 + 0.5, 0, 1)."""
+    x = node.value(e, 0)
+    return e.map(graph.mul, x, hard_sigmoid_of(e, x, 1 / 6, 0.5))
+
+
+def softplus_of(e: Emitter, x: Value) -> Value:
+    """log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)) so that nothing overflows."""
+    small = e.map(graph.exp, e.map(graph.neg, e.map(graph.abs_, x)))
+    return e.map(graph.add, e.map(graph.max_, x, 0.0), e.map(graph.ELEMENTWISE["log1p"], small))
+
+
+@onnx_op("Softplus")
+def softplus(e: Emitter, node: Node) -> Value:
+    """log(1 + exp(x))."""
+    return softplus_of(e, node.value(e, 0))
+
+
+@onnx_op("Softsign")
+def softsign(e: Emitter, node: Node) -> Value:
+    """x / (1 + |x|)."""
+    x = node.value(e, 0)
+    return e.map(graph.div, x, e.map(graph.add, e.map(graph.abs_, x), 1.0))
+
+
+@onnx_op("Mish")
+def mish(e: Emitter, node: Node) -> Value:
+    """x * tanh(softplus(x))."""
+    x = node.value(e, 0)
+    return e.map(graph.mul, x, e.map(graph.tanh, softplus_of(e, x)))
+
+
+@onnx_op("Swish")
+def swish(e: Emitter, node: Node) -> Value:
+    """x * sigmoid(alpha * x)."""
+    x, alpha = node.value(e, 0), node.attr_float("alpha", 1.0)
+    return e.map(graph.mul, x, e.map(graph.sigmoid, x if alpha == 1.0 else e.map(graph.mul, x, alpha)))
+
+
+@onnx_op("Gelu")
+def gelu(e: Emitter, node: Node) -> Value:
+    """x * Phi(x), by the error function or its tanh approximation."""
+    x = node.value(e, 0)
+    kind = node.attr_str("approximate", "none")
+    if kind == "none":
+        phi = e.map(graph.erf, e.map(graph.mul, x, 1 / math.sqrt(2)))
+    elif kind == "tanh":
+        cube = e.map(graph.mul, e.map(graph.mul, x, x), x)
+        inner = e.map(graph.add, x, e.map(graph.mul, cube, 0.044715))
+        phi = e.map(graph.tanh, e.map(graph.mul, inner, math.sqrt(2 / math.pi)))
+    else:
+        raise node.error(f"approximate must be none or tanh, got {kind}")
+    return e.map(graph.mul, e.map(graph.mul, x, 0.5), e.map(graph.add, phi, 1.0))
+
+
+@onnx_op("Shrink")
+def shrink(e: Emitter, node: Node) -> Value:
+    """x + bias below -lambd, x - bias above lambd, else 0."""
+    x, bias, lambd = node.value(e, 0), node.attr_float("bias", 0.0), node.attr_float("lambd", 0.5)
+    elem = elem_of(x)
+    wide = x if elem.is_float else e.cast(x, F64)
+    high = e.select(e.map(graph.gt, wide, lambd), e.map(graph.sub, wide, bias), 0.0)
+    low = e.map(graph.lt, wide, -lambd)
+    return e.cast(e.select(low, e.map(graph.add, wide, bias), high), elem)
+
+
+# softmax
+
+
+def softmax_of(e: Emitter, x: Value, axis: int) -> Value:
+    """exp(x - max) / sum(exp(x - max))."""
+    powers = e.map(graph.exp, e.map(graph.sub, x, e.reduce(x, "max", [axis])))
+    return e.map(graph.div, powers, e.reduce(powers, "sum", [axis]))
+
+
+def log_softmax_of(e: Emitter, x: Value, axis: int) -> Value:
+    """x - max - log(sum(exp(x - max)))."""
+    shifted = e.map(graph.sub, x, e.reduce(x, "max", [axis]))
+    return e.map(graph.sub, shifted, e.map(graph.log, e.reduce(e.map(graph.exp, shifted), "sum", [axis])))
+
+
+@onnx_op("Softmax", "LogSoftmax")
+def softmax(e: Emitter, node: Node) -> Value:
+    """Softmax along one axis; before opset 13, over all dims from the axis on."""
+    x = node.value(e, 0)
+    rank = tensor(x).rank
+    of = softmax_of if node.op == "Softmax" else log_softmax_of
+    if rank == 0:
+        return e.reshape(e.cast(of(e, e.wide(e.reshape(x, (1,))), 0), elem_of(x)), ())
+    if node.opset >= 13:
+        return e.cast(of(e, e.wide(x), node.axis(node.attr_int("axis", -1), rank)), elem_of(x))
+    axis = node.axis(node.attr_int("axis", 1), rank)
+    lead, rest = shape_of(x)[:axis], shape_of(x)[axis:]
+    flat = e.reshape(x, (product(lead), product(rest)))
+    return e.reshape(e.cast(of(e, e.wide(flat), 1), elem_of(x)), shape_of(x))
+
+
+@onnx_op("Hardmax")
+def hardmax(e: Emitter, node: Node) -> Value:
+    """1 at the first maximum along an axis, 0 elsewhere."""
+    x = node.value(e, 0)
+    axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
+    first = e(graph.arg_reduce, x, axis=axis, kind="max", keepdims=True)
+    return e.cast(e.map(graph.eq, e.iota(shape_of(x), axis), first), elem_of(x))

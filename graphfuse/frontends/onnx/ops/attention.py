@@ -1,0 +1,183 @@
+"""Attention and rotary embedding, as the compositions that exporters write out by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
+from graphfuse.frontends.onnx.ops.activation import softmax_of
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import BF16, BOOL, F16, F32, I64
+from graphfuse.symbolic import Dim, exact_div
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Query heads in `groups` of `per_group`: scores are [B, groups, per_group, Q, K], or [B, groups, Q, K] for 1."""
+
+    groups: Dim
+    per_group: int
+
+    def split(self, e: Emitter, x: Value) -> Value:
+        """[B or 1, H or 1, Q, K] with the heads as groups."""
+        if self.per_group == 1:
+            return x
+        batch, heads, *rest = shape_of(x)
+        return e.reshape(x, (batch, *((1, 1) if heads == 1 else (self.groups, self.per_group)), *rest))
+
+    def merge(self, e: Emitter, x: Value) -> Value:
+        """Back to [B, H, Q, K]."""
+        if self.per_group == 1:
+            return x
+        batch, groups, per, *rest = shape_of(x)
+        return e.reshape(x, (batch, groups * per, *rest))
+
+
+def _with_heads(e: Emitter, node: Node, x: Value, attribute: str) -> Value:
+    """[B, S, H*D] or [B, H, S, D] as the latter."""
+    if tensor(x).rank == 4:
+        return x
+    if tensor(x).rank != 3:
+        raise node.error(f"operands must have 3 or 4 dims, got {x.type}")
+    batch, steps, width = shape_of(x)
+    heads = node.attr_int(attribute)
+    size = exact_div(width, heads)
+    if size is None:
+        raise node.error(f"{attribute} is {heads}, which does not divide {width}")
+    return e.permute(e.reshape(x, (batch, steps, heads, size)), (0, 2, 1, 3))
+
+
+@onnx_op("Attention")
+def attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
+    """softmax(scale * Q K' [softcap] + mask) V, grouped heads, caches, causal and windowed masks."""
+    flat = node.type(0).rank == 3
+    q = _with_heads(e, node, node.value(e, 0), "q_num_heads")
+    k = _with_heads(e, node, node.value(e, 1), "kv_num_heads")
+    v = _with_heads(e, node, node.value(e, 2), "kv_num_heads")
+    past: Dim = 0
+    if (past_k := node.optional(e, 4)) is not None:
+        past = shape_of(past_k)[2]
+        k, v = e.concat([past_k, k], 2), e.concat([node.value(e, 5), v], 2)
+    heads = _heads(node, shape_of(q)[1], shape_of(k)[1])
+    elem = elem_of(q)
+    wide = F32 if elem in (F16, BF16) else elem
+    batch, _, queries, size = shape_of(q)
+    if not isinstance(size, int):
+        raise node.unsupported("the head size must be static")
+    if heads.per_group > 1:
+        q = e.reshape(q, (batch, heads.groups, heads.per_group, queries, size))
+        spec, back = "bhgqd,bhkd->bhgqk", "bhgqk,bhkd->bhgqd"
+    else:
+        spec, back = "bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd"
+    raw = e.map(graph.mul, e.contract(q, k, spec, wide), node.attr_float("scale", 1 / math.sqrt(size)))
+    capped = raw
+    if (cap := node.attr_float("softcap", 0.0)) != 0.0:
+        capped = e.map(graph.mul, e.map(graph.tanh, e.map(graph.div, raw, cap)), cap)
+    masked, guarded = _masked(e, node, capped, heads, queries, shape_of(k)[2], past)
+    scores = masked
+    if "softmax_precision" in node.attributes and wide != F32:
+        scores = e.cast(scores, elem_from_onnx(node.attr_int("softmax_precision"), node.loc))
+    weights = softmax_of(e, scores, tensor(scores).rank - 1)
+    if guarded:  # a row without any key is 0 / 0
+        weights = e.select(e.map(graph.isnan, weights), 0.0, weights)
+    y = heads.merge(e, e.contract(e.cast(weights, elem), v, back))
+    if flat:
+        y = e.permute(y, (0, 2, 1, 3))
+        y = e.reshape(y, (*shape_of(y)[:2], shape_of(y)[2] * shape_of(y)[3]))
+    debug = (raw, capped, masked, weights)[node.attr_int("qk_matmul_output_mode", 0)]
+    wants_debug = len(node.wanted) > 3 and node.wanted[3]
+    return y, k, v, heads.merge(e, e.cast(debug, elem)) if wants_debug else None
+
+
+def _heads(node: Node, queries: Dim, keys: Dim) -> Heads:
+    ratio = exact_div(queries, keys)
+    if not isinstance(ratio, int):
+        raise node.error(f"{queries} query heads do not divide into {keys} key heads")
+    return Heads(keys, ratio)
+
+
+def _masked(
+    e: Emitter, node: Node, scores: Value, heads: Heads, queries: Dim, keys: Dim, past: Dim
+) -> tuple[Value, bool]:
+    """Scores with every mask applied, and whether a row may be left without a key."""
+    guarded = False
+    if (mask := node.optional(e, 3)) is not None:
+        rank = tensor(mask).rank
+        mask = e.reshape(mask, ((1,) * (4 - rank)) + shape_of(mask)) if rank < 4 else mask
+        if shape_of(mask)[3] != 1:
+            mask = _padded(e, mask, keys)
+        mask = heads.split(e, mask)
+        guarded = True
+        if elem_of(mask) == BOOL:
+            scores = e.select(mask, scores, -math.inf)
+        else:
+            scores = e.map(graph.add, scores, e.cast(mask, elem_of(scores)))
+    # positions as [.., Q, 1] and [.., 1, K]; `offset` may differ per batch
+    dims = (1,) * (tensor(scores).rank - 2)
+    query, key = e.iota((*dims, queries, 1), len(dims)), e.iota((*dims, 1, keys), len(dims) + 1)
+    lengths = node.optional(e, 6)
+    if lengths is not None:
+        lengths = e.reshape(e.cast(lengths, I64), (shape_of(lengths)[0], *(1,) * (len(dims) + 1)))
+        scores = e.select(e.map(graph.lt, key, lengths), scores, -math.inf)
+        guarded = True
+        offset: Value | None = e.map(graph.sub, lengths, e.full((), I64, queries))
+    else:
+        offset = e.full((), I64, past) if past != 0 else None
+    at = query if offset is None else e.map(graph.add, query, offset)
+    left, right = node.attr_int("left_window_size", -1), node.attr_int("right_window_size", -1)
+    if node.attr_int("is_causal", 0):
+        right = 0 if right < 0 else min(right, 0)
+    if right >= 0:
+        last = e.map(graph.add, at, right) if right else at
+        scores = e.select(e.map(graph.le, key, last), scores, -math.inf)
+    if left >= 0:
+        scores = e.select(e.map(graph.ge, key, e.map(graph.sub, at, left)), scores, -math.inf)
+        guarded = True
+    return scores, guarded
+
+
+def _padded(e: Emitter, mask: Value, keys: Dim) -> Value:
+    """A mask that ends early excludes the keys after it."""
+    missing = keys - shape_of(mask)[3]
+    if not isinstance(missing, int):
+        return e.broadcast(mask, (*shape_of(mask)[:3], keys)) if e.same(keys, shape_of(mask)[3]) else mask
+    if missing <= 0:
+        return mask
+    fill = False if elem_of(mask) == BOOL else -math.inf
+    return e(graph.pad, mask, low=(0, 0, 0, 0), high=(0, 0, 0, missing), value=fill)
+
+
+@onnx_op("RotaryEmbedding")
+def rotary_embedding(e: Emitter, node: Node) -> Value:
+    """Rotate pairs of features by angles that grow with the position."""
+    x = node.value(e, 0)
+    flat = tensor(x).rank == 3
+    heads = _with_heads(e, node, x, "num_heads")
+    _, _, _, size = shape_of(heads)
+    turned = node.attr_int("rotary_embedding_dim", 0) or size
+    cos, sin = node.value(e, 1), node.value(e, 2)
+    if (positions := node.optional(e, 3)) is not None:
+        at = e.indices(positions)
+        cos, sin = e(graph.take, cos, at, axis=0), e(graph.take, sin, at, axis=0)
+    half = exact_div(turned, 2)
+    if half is None:
+        raise node.error(f"the rotated width must be even, got {turned}")
+    cos, sin = e.unsqueeze(e.slice(cos, -1, 0, half), 1), e.unsqueeze(e.slice(sin, -1, 0, half), 1)
+    front, rest = e.slice(heads, 3, 0, turned), e.slice(heads, 3, turned, size - turned) if turned != size else None
+    interleaved = bool(node.attr_int("interleaved", 0))
+    if interleaved:
+        a, b = e.slice(front, 3, 0, half, 2), e.slice(front, 3, 1, half, 2)
+    else:
+        a, b = e.split(front, (half, half), 3)
+    real = e.map(graph.sub, e.map(graph.mul, a, cos), e.map(graph.mul, b, sin))
+    imaginary = e.map(graph.add, e.map(graph.mul, a, sin), e.map(graph.mul, b, cos))
+    if interleaved:
+        pairs = e.concat([e.unsqueeze(real, -1), e.unsqueeze(imaginary, -1)], 4)
+        out = e.reshape(pairs, shape_of(front))
+    else:
+        out = e.concat([real, imaginary], 3)
+    out = e.concat([out, rest], 3) if rest is not None else out
+    return e.reshape(e.permute(out, (0, 2, 1, 3)), shape_of(x)) if flat else out

@@ -1,0 +1,159 @@
+"""Matrix products: MatMul, Gemm, Einsum and the integer forms."""
+
+from __future__ import annotations
+
+import string
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import I32, Scalar
+from graphfuse.symbolic import Dim
+
+
+def matmul_of(e: Emitter, a: Value, b: Value, elem: Scalar | None = None) -> Value:
+    """numpy's matmul: vectors are promoted, leading dims broadcast."""
+    labels = iter(c for c in string.ascii_lowercase if c not in "kmn")
+    lhs, rhs = list(shape_of(a)), list(shape_of(b))
+    row, column = ("m" if len(lhs) > 1 else ""), ("n" if len(rhs) > 1 else "")
+    lead_a, lead_b = lhs[:-2], rhs[:-2]
+    names_a: list[str] = []
+    names_b: list[str] = []
+    names_out: list[str] = []
+    squeeze_a: list[int] = []
+    squeeze_b: list[int] = []
+    shape: list[Dim] = []
+    depth = max(len(lead_a), len(lead_b))
+    for i in range(depth):
+        at_a, at_b = i - depth + len(lead_a), i - depth + len(lead_b)
+        dim_a = lead_a[at_a] if at_a >= 0 else None
+        dim_b = lead_b[at_b] if at_b >= 0 else None
+        label = next(labels)
+        names_out.append(label)
+        shape.append(e.broadcast_dim(1 if dim_a is None else dim_a, 1 if dim_b is None else dim_b))
+        # a dim of 1 against another size is left out of its operand: contract has no broadcasting
+        if dim_a is not None:
+            if dim_a == 1 and dim_b not in (None, 1):
+                squeeze_a.append(at_a)
+            else:
+                names_a.append(label)
+        if dim_b is not None:
+            if dim_b == 1 and dim_a not in (None, 1):
+                squeeze_b.append(at_b)
+            else:
+                names_b.append(label)
+    a = e.squeeze(a, *squeeze_a) if squeeze_a else a
+    b = e.squeeze(b, *squeeze_b) if squeeze_b else b
+    spec = f"{''.join(names_a)}{row}k,{''.join(names_b)}k{column}->{''.join(names_out)}{row}{column}"
+    return e.contract(a, b, spec, elem)
+
+
+@onnx_op("MatMul")
+def matmul(e: Emitter, node: Node) -> Value:
+    """numpy's matmul."""
+    for i in (0, 1):
+        if node.type(i).rank == 0:
+            raise node.error(f"input {i} must have at least one dim")
+    return matmul_of(e, node.value(e, 0), node.value(e, 1))
+
+
+@onnx_op("Gemm")
+def gemm(e: Emitter, node: Node) -> Value:
+    """alpha * A' B' + beta * C."""
+    a, b, c = node.value(e, 0), node.value(e, 1), node.optional(e, 2)
+    if tensor(a).rank != 2 or tensor(b).rank != 2:
+        raise node.error(f"operands must be matrices, got {a.type} and {b.type}")
+    spec = f"{'km' if node.attr_int('transA', 0) else 'mk'},{'nk' if node.attr_int('transB', 0) else 'kn'}->mn"
+    out = e.contract(a, b, spec)
+    alpha, beta = node.attr_float("alpha", 1.0), node.attr_float("beta", 1.0)
+    if alpha != 1.0:
+        out = e.map(graph.mul, out, alpha)
+    if c is None or beta == 0.0:
+        return out
+    return e.map(graph.add, out, e.map(graph.mul, c, beta) if beta != 1.0 else c)
+
+
+@onnx_op("MatMulInteger")
+def matmul_integer(e: Emitter, node: Node) -> Value:
+    """The product of 8-bit matrices less their zero points, in i32."""
+    a, b = e.cast(node.value(e, 0), I32), e.cast(node.value(e, 1), I32)
+    if (zero := node.optional(e, 2)) is not None:
+        if tensor(zero).rank == 1 and shape_of(zero) != (1,):
+            zero = e.unsqueeze(zero, -1)  # one per row
+        a = e.map(graph.sub, a, e.cast(zero, I32))
+    if (zero := node.optional(e, 3)) is not None:
+        b = e.map(graph.sub, b, e.cast(zero, I32))
+    return matmul_of(e, a, b)
+
+
+# einsum
+
+
+@onnx_op("Einsum")
+def einsum(e: Emitter, node: Node) -> Value:
+    """Einstein summation; more than two operands are contracted pairwise from the left."""
+    terms, out = _parse(node, [node.type(i).rank for i in range(len(node.inputs))])
+    values = node.values(e)
+    acc, labels = _without_repeats(e, values[0], terms[0])
+    for i in range(1, len(values)):
+        other, other_labels = _without_repeats(e, values[i], terms[i])
+        needed = set(out).union(*terms[i + 1 :])
+        joined = "".join(dict.fromkeys(c for c in labels + other_labels if c in needed))
+        acc, other, labels, other_labels = _align(e, acc, other, labels, other_labels)
+        acc = e.contract(acc, other, f"{labels},{other_labels}->{joined}")
+        labels = joined
+    summed = [i for i, c in enumerate(labels) if c not in out]
+    elem = elem_of(acc)
+    if summed:
+        acc = e.cast(e.reduce(e.wide(acc), "sum", summed, keepdims=False), elem)
+    labels = "".join(c for c in labels if c in out)
+    return e.permute(acc, [labels.index(c) for c in out])
+
+
+def _parse(node: Node, ranks: list[int]) -> tuple[list[str], str]:
+    """Label strings of operands and result, the ellipsis spelled out in unused letters."""
+    equation = node.attr_str("equation").replace(" ", "")
+    left, arrow, out = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise node.error(f"equation {equation!r} has {len(terms)} operands, the node {len(ranks)}")
+    extra = [rank - len(t.replace("...", "")) if "..." in t else 0 for t, rank in zip(terms, ranks, strict=True)]
+    spare = [c for c in string.ascii_letters if c not in equation]
+    deepest = max(extra, default=0)
+    dots = "".join(spare[:deepest])
+    expanded = [t.replace("...", dots[deepest - n :]) for t, n in zip(terms, extra, strict=True)]
+    for t, rank, text in zip(expanded, ranks, terms, strict=True):
+        if len(t) != rank:
+            raise node.error(f"term {text!r} does not fit an operand of {rank} dims")
+    if not arrow:
+        letters = "".join(terms).replace("...", "")
+        out = ("..." if "..." in left else "") + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    out = out.replace("...", dots)
+    if missing := sorted(set(out) - set("".join(expanded))):
+        raise node.error(f"output label {missing[0]!r} is in no operand")
+    return expanded, out
+
+
+def _without_repeats(e: Emitter, x: Value, labels: str) -> tuple[Value, str]:
+    """Take diagonals until no label repeats."""
+    for c in dict.fromkeys(labels):
+        while labels.count(c) > 1:
+            first = labels.index(c)
+            second = labels.index(c, first + 1)
+            shape = shape_of(x)
+            on = e.map(graph.eq, e.iota(shape, first), e.iota(shape, second))
+            x = e.reduce(e.select(on, x, 0), "sum", [second], keepdims=False)
+            labels = labels[:second] + labels[second + 1 :]
+    return x, labels
+
+
+def _align(e: Emitter, a: Value, b: Value, la: str, lb: str) -> tuple[Value, Value, str, str]:
+    """Drop dims of 1 that broadcast against the other operand."""
+    for c in sorted(set(la) & set(lb)):
+        da, db = shape_of(a)[la.index(c)], shape_of(b)[lb.index(c)]
+        if da == 1 and db != 1:
+            a, la = e.squeeze(a, la.index(c)), la.replace(c, "")
+        elif db == 1 and da != 1:
+            b, lb = e.squeeze(b, lb.index(c)), lb.replace(c, "")
+    return a, b, la, lb

@@ -1,0 +1,168 @@
+"""Control flow: branches with a known condition, loops with a known count.
+
+A branch whose condition is known at run time only computes both sides and selects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import onnx
+
+from graphfuse.dialects import control, graph
+from graphfuse.frontends.onnx.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node
+from graphfuse.frontends.onnx.values import Host, Tracked, host
+from graphfuse.ir.core import Params, Value
+from graphfuse.ir.types import BOOL, I64, Tensor
+from graphfuse.symbolic import Dim, Expr, sym
+
+
+class Names(Protocol):
+    """A scope of the importer."""
+
+    names: dict[str, Tracked]
+
+
+class Walker(Protocol):
+    """What control flow needs of the importer."""
+
+    e: Emitter
+
+    def graph(self, graph: onnx.GraphProto, scope: Names) -> tuple[Tracked, ...]:
+        """Import a nested graph in a scope."""
+        ...
+
+    def nested(self, outer: Names) -> Names:
+        """A scope inside another one."""
+        ...
+
+
+Control: TypeAlias = "Callable[[Walker, Node, Names], tuple[Tracked | None, ...]]"
+
+
+def _if(w: Walker, node: Node, scope: Names) -> tuple[Tracked | None, ...]:
+    """One branch when the condition is known; both, and a choice per output, when it is not."""
+    branches = (node.attributes["then_branch"], node.attributes["else_branch"])
+    known = node.known(0)
+    if known is not None and known.dtype != object:
+        return w.graph(branches[0 if bool(known.reshape(-1)[0]) else 1], w.nested(scope))
+    first, second = (w.graph(b, w.nested(scope)) for b in branches)
+    condition = w.e.reshape(node.value(w.e, 0), ())
+    out: list[Tracked | None] = []
+    for a, b in zip(first, second, strict=True):
+        ta, tb = a.type, b.type
+        assert isinstance(ta, Tensor)
+        assert isinstance(tb, Tensor)
+        if ta.elem != tb.elem or ta.rank != tb.rank or not all(map(w.e.same, ta.shape, tb.shape)):
+            raise node.unsupported(f"the branches of a run-time condition give {ta} and {tb}")
+        out.append(w.e.select(condition, w.e.value(a), w.e.broadcast(w.e.value(b), ta.shape)))
+    return tuple(out)
+
+
+MAX_UNROLLED = 64
+_TRUE = Host(np.ones((), dtype=np.bool_), BOOL)
+
+
+def _loop(w: Walker, node: Node, scope: Names) -> tuple[Tracked | None, ...]:
+    """A loop with a known trip count: unrolled when it is short and its condition known, else a `graph.loop`."""
+    body: onnx.GraphProto = node.attributes["body"]
+    count = node.known(0)
+    keep_going = node.known(1)
+    if keep_going is not None and keep_going.dtype != object and not bool(keep_going.reshape(-1)[0]):
+        count = np.array(0)
+    if count is None:
+        raise node.unsupported("the trip count must be known at compile time")
+    trips = count.reshape(-1)[0]
+    if not isinstance(trips, Expr) and int(trips) <= MAX_UNROLLED:
+        return _unrolled(w, node, scope, body, int(trips))
+    return _rolled(w, node, scope, body, trips if isinstance(trips, Expr) else int(trips))
+
+
+def _unrolled(w: Walker, node: Node, scope: Names, body: onnx.GraphProto, trips: int) -> tuple[Tracked | None, ...]:
+    carried = [node.input(i) for i in range(2, len(node.inputs))]
+    scans: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    condition: Tracked = node.input(1) if node.has(1) else _TRUE
+    for i in range(trips):
+        if not isinstance(condition, Host) or condition.symbolic:
+            raise node.unsupported("a condition that data decides is not supported")
+        if not bool(condition.array.reshape(-1)[0]):
+            break
+        inner = w.nested(scope)
+        values = (host(np.array(i), I64), condition, *carried)
+        inner.names.update(zip((p.name for p in body.input), values, strict=True))
+        condition, *rest = w.graph(body, inner)
+        carried = rest[: len(carried)]
+        for out, v in zip(scans, rest[len(carried) :], strict=True):
+            out.append(w.e.unsqueeze(w.e.value(v), 0))
+    if scans and not scans[0]:
+        raise node.unsupported("scan outputs of a loop that never runs have no known type")
+    return (*carried, *(w.e.concat(s, 0) for s in scans))
+
+
+def _rolled(w: Walker, node: Node, scope: Names, body: onnx.GraphProto, trips: Dim) -> tuple[Tracked | None, ...]:
+    e = w.e
+    starts = [node.value(e, i) for i in range(2, len(node.inputs))]
+
+    def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
+        inner = w.nested(scope)
+        values = (host(np.array(at, dtype=object), I64), _TRUE, *carried)
+        inner.names.update(zip((p.name for p in body.input), values, strict=True))
+        condition, *rest = w.graph(body, inner)
+        if not isinstance(condition, Host) or condition.symbolic or not bool(condition.array.reshape(-1)[0]):
+            raise node.unsupported("a condition that data decides is not supported")
+        return [e.value(v) for v in rest]
+
+    return loop_of(e, trips, starts, step)
+
+
+def loop_of(
+    e: Emitter, count: Dim, starts: list[Value], step: Callable[[Dim, tuple[Value, ...]], list[Value]]
+) -> tuple[Value, ...]:
+    """Build a `graph.loop`: `step` gets the index and the carried values, gives the next ones and what to stack."""
+    symbol = e.fresh_symbol("t")
+    low_high = (0, (1 << 31) if isinstance(count, Expr) else max(count - 1, 0))
+    e.ranges[symbol] = low_high
+    e.loop_symbols.add(symbol)
+    params = Params(tuple(v.type for v in starts))
+    with e.body() as block:
+        out = step(sym(symbol), params.values)
+        carried = [e.broadcast(v, shape_of(s)) for v, s in zip(out, starts, strict=False)]
+        e.op(control.yield_, *carried, *out[len(starts) :])
+    return e.op(graph.loop, *starts, count=count, symbol=symbol, bodies=(block.block(params),)).results
+
+
+def _scan(w: Walker, node: Node, scope: Names) -> tuple[Tracked | None, ...]:
+    """A loop over slices of its inputs."""
+    e, body = w.e, node.attributes["body"]
+    scanned = node.attr_int("num_scan_inputs")
+    states = len(node.inputs) - scanned
+    outs = len(body.output) - states
+    starts = [node.value(e, i) for i in range(states)]
+    xs = [node.value(e, states + i) for i in range(scanned)]
+    given = node.attr_ints("scan_input_axes", (0,) * scanned)
+    axes = [node.axis(a, tensor(x).rank) for a, x in zip(given, xs, strict=True)]
+    directions = node.attr_ints("scan_input_directions", (0,) * scanned)
+    xs = [e.move_axis(x, a, 0) for x, a in zip(xs, axes, strict=True)]
+    xs = [e(graph.flip, x, axes=(0,)) if d else x for x, d in zip(xs, directions, strict=True)]
+    count = shape_of(xs[0])[0]
+
+    def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
+        inner = w.nested(scope)
+        slices = [e.squeeze(e.slice(x, 0, at, 1), 0) for x in xs]
+        inner.names.update(zip((p.name for p in body.input), (*carried, *slices), strict=True))
+        return [e.value(v) for v in w.graph(body, inner)]
+
+    results = list(loop_of(e, count, starts, step))
+    out_axes = node.attr_ints("scan_output_axes", (0,) * outs)
+    out_directions = node.attr_ints("scan_output_directions", (0,) * outs)
+    for i in range(outs):
+        x = results[states + i]
+        x = e(graph.flip, x, axes=(0,)) if out_directions[i] else x
+        results[states + i] = e.move_axis(x, 0, node.axis(out_axes[i], tensor(x).rank))
+    return tuple(results)
+
+
+CONTROL: dict[str, Control] = {"If": _if, "Loop": _loop, "Scan": _scan}

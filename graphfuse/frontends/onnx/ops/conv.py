@@ -1,0 +1,203 @@
+"""Convolutions, and the window arithmetic that pooling shares: auto_pad, strides, dilations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx.emit import Emitter, Shape, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.values import greater
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import I32
+from graphfuse.symbolic import Dim, ceildiv
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How a window moves over the spatial dims: one entry per dim; paddings may depend on symbols."""
+
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How much input one position covers, per dim."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.size, self.dilation, strict=True))
+
+
+def window_of(e: Emitter, node: Node, size: tuple[int, ...], spatial: Shape) -> Window:
+    """Read strides, dilations and padding of a node whose window is `size` over dims `spatial`."""
+    n = len(spatial)
+    strides = node.attr_ints("strides", (1,) * n)
+    dilation = node.attr_ints("dilations", (1,) * n)
+    pads = node.attr_ints("pads", (0,) * (2 * n))
+    if len(size) != n or len(strides) != n or len(dilation) != n or len(pads) != 2 * n:
+        raise node.error(f"window attributes do not fit {n} spatial dims")
+    if min((*strides, *dilation, *size), default=1) < 1:
+        raise node.error("window, strides and dilations must be positive")
+    window = Window(size, strides, dilation, pads[:n], pads[n:])
+    auto = node.attr_str("auto_pad", "NOTSET") or "NOTSET"
+    if auto == "NOTSET":
+        return window
+    if auto == "VALID":
+        return Window(size, strides, dilation, (0,) * n, (0,) * n)
+    if auto not in ("SAME_UPPER", "SAME_LOWER"):
+        raise node.error(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {auto}")
+    low: list[Dim] = []
+    high: list[Dim] = []
+    for d, s, extent in zip(spatial, strides, window.extents, strict=True):
+        total = greater((ceildiv(d, s) - 1) * s + extent - d, 0, e.ranges) if s > 1 else extent - 1
+        small, big = total // 2, total - total // 2
+        low.append(small if auto == "SAME_UPPER" else big)
+        high.append(big if auto == "SAME_UPPER" else small)
+    return Window(size, strides, dilation, tuple(low), tuple(high))
+
+
+def with_static_padding(e: Emitter, x: Value, window: Window, value: float) -> tuple[Value, Window]:
+    """Pad x itself where the padding depends on symbols, so that the window's own is numbers."""
+    ends = zip(window.low, window.high, strict=True)
+    symbolic = [not (isinstance(lo, int) and isinstance(hi, int)) for lo, hi in ends]
+    if not any(symbolic):
+        return x, window
+    low = tuple(p if s else 0 for p, s in zip(window.low, symbolic, strict=True))
+    high = tuple(p if s else 0 for p, s in zip(window.high, symbolic, strict=True))
+    lead = (0,) * (tensor(x).rank - len(low))
+    x = e(graph.pad, x, low=lead + low, high=lead + high, value=value)
+    low = tuple(0 if s else p for p, s in zip(window.low, symbolic, strict=True))
+    high = tuple(0 if s else p for p, s in zip(window.high, symbolic, strict=True))
+    return x, Window(window.size, window.strides, window.dilation, low, high)
+
+
+def _kernel_size(node: Node, weight: Shape) -> tuple[int, ...]:
+    size = weight[2:]
+    if not all(isinstance(k, int) for k in size):
+        raise node.unsupported("the kernel must have a static size")
+    numbers = tuple(int(k) for k in size if isinstance(k, int))
+    if (given := node.attr_ints("kernel_shape", numbers)) != numbers:
+        raise node.error(f"kernel_shape is {given}, the weight has {numbers}")
+    return numbers
+
+
+def _with_bias(e: Emitter, x: Value, bias: Value | None) -> Value:
+    if bias is None:
+        return x
+    return e.map(graph.add, x, e.reshape(bias, (shape_of(bias)[0], *(1,) * (tensor(x).rank - 2))))
+
+
+def _check_ranks(node: Node) -> None:
+    x, w = node.type(0), node.type(1)
+    if x.rank < 3 or x.rank != w.rank:
+        raise node.error(f"input and weight must have the same rank of at least 3, got {x} and {w}")
+
+
+def conv_of(e: Emitter, node: Node, x: Value, w: Value) -> Value:
+    """Convolve with the attributes of `node`, without bias."""
+    window = window_of(e, node, _kernel_size(node, shape_of(w)), shape_of(x)[2:])
+    x, window = with_static_padding(e, x, window, 0.0)
+    return e(
+        graph.conv,
+        x,
+        w,
+        strides=window.strides,
+        low=window.low,
+        high=window.high,
+        dilation=window.dilation,
+        input_dilation=(1,) * len(window.size),
+        groups=node.attr_int("group", 1),
+    )
+
+
+@onnx_op("Conv")
+def conv(e: Emitter, node: Node) -> Value:
+    """Convolution with optional bias."""
+    _check_ranks(node)
+    x = node.value(e, 0)
+    return _with_bias(e, conv_of(e, node, x, node.value(e, 1)), node.optional(e, 2))
+
+
+@onnx_op("ConvInteger")
+def conv_integer(e: Emitter, node: Node) -> Value:
+    """Convolution of 8-bit tensors less their zero points, in i32; padding counts as the zero point."""
+    _check_ranks(node)
+    x, w = e.cast(node.value(e, 0), I32), e.cast(node.value(e, 1), I32)
+    if (zero := node.optional(e, 2)) is not None:
+        x = e.map(graph.sub, x, e.cast(e.reshape(zero, ()), I32))
+    if (zero := node.optional(e, 3)) is not None:
+        zero = e.cast(zero, I32)
+        if tensor(zero).rank == 1 and shape_of(zero) != (1,):
+            zero = e.reshape(zero, (shape_of(zero)[0], *(1,) * (tensor(w).rank - 1)))
+        w = e.map(graph.sub, w, zero if tensor(zero).rank == tensor(w).rank else e.reshape(zero, ()))
+    return conv_of(e, node, x, w)
+
+
+@onnx_op("ConvTranspose")
+def conv_transpose(e: Emitter, node: Node) -> Value:
+    """The adjoint of a convolution: a convolution of the spread-out input with the mirrored weight."""
+    _check_ranks(node)
+    x, w = node.value(e, 0), node.value(e, 1)
+    size = _kernel_size(node, shape_of(w))
+    n = len(size)
+    groups = node.attr_int("group", 1)
+    strides, dilation = node.attr_ints("strides", (1,) * n), node.attr_ints("dilations", (1,) * n)
+    extra = node.attr_ints("output_padding", (0,) * n) or (0,) * n
+    if not len(strides) == len(dilation) == len(extra) == n:
+        raise node.error(f"window attributes do not fit {n} spatial dims")
+    low, high = _transposed_padding(node, shape_of(x)[2:], size, strides, dilation, extra)
+    channels, per_group = shape_of(w)[:2]
+    if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:
+        raise node.error(f"{channels} channels do not divide into {groups} groups")
+    w = e.reshape(w, (groups, channels // groups, per_group, *size))
+    w = e.permute(w, (0, 2, 1, *range(3, 3 + n)))
+    w = e.reshape(w, (groups * per_group, channels // groups, *size))
+    if any(k > 1 for k in size):
+        w = e(graph.flip, w, axes=tuple(i + 2 for i, k in enumerate(size) if k > 1))
+    extents = [(k - 1) * d for k, d in zip(size, dilation, strict=True)]
+    out = e(
+        graph.conv,
+        x,
+        w,
+        strides=(1,) * n,
+        low=tuple(x - p for x, p in zip(extents, low, strict=True)),
+        high=tuple(x - p + more for x, p, more in zip(extents, high, extra, strict=True)),
+        dilation=dilation,
+        input_dilation=strides,
+        groups=groups,
+    )
+    return _with_bias(e, out, node.optional(e, 2))
+
+
+def _transposed_padding(
+    node: Node,
+    spatial: Shape,
+    size: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilation: tuple[int, ...],
+    extra: tuple[int, ...],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What ConvTranspose cuts off at both ends (negative: adds)."""
+    n = len(size)
+    auto = node.attr_str("auto_pad", "NOTSET") or "NOTSET"
+    wanted = node.attr_ints("output_shape", ())
+    pads = node.attr_ints("pads", (0,) * (2 * n))
+    if not wanted and auto == "NOTSET":
+        return pads[:n], pads[n:]
+    if not wanted and auto == "VALID":
+        return (0,) * n, (0,) * n
+    low: list[int] = []
+    high: list[int] = []
+    for i in range(n):
+        d = spatial[i]
+        target = wanted[len(wanted) - n + i] if wanted else d * strides[i]
+        total = strides[i] * (d - 1) + extra[i] + (size[i] - 1) * dilation[i] + 1 - target
+        if not isinstance(total, int):
+            raise node.unsupported("output_shape needs static spatial dims")
+        if not wanted:
+            total = max(total, 0)
+        first, second = (total // 2, total - total // 2) if auto == "SAME_UPPER" else (total - total // 2, total // 2)
+        low.append(first)
+        high.append(second)
+    return tuple(low), tuple(high)

@@ -1,0 +1,214 @@
+"""Arithmetic, comparison, logic and casts: one element in, one element out."""
+
+from __future__ import annotations
+
+import functools
+
+from graphfuse.dialects import graph
+from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
+from graphfuse.frontends.onnx.values import Host
+from graphfuse.ir.core import OpDef, Value
+from graphfuse.ir.types import BOOL, U8, Scalar
+
+_UNARY = {
+    "Abs": "abs", "Neg": "neg", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Tanh": "tanh", "Erf": "erf",
+    "Sigmoid": "sigmoid", "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
+    "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Floor": "floor",
+    "Ceil": "ceil", "Round": "round", "Sign": "sign", "Not": "not", "BitwiseNot": "not", "IsNaN": "isnan",
+}  # fmt: skip
+
+_BINARY = {
+    "Add": graph.add, "Sub": graph.sub, "Mul": graph.mul, "And": graph.and_, "Or": graph.or_, "Xor": graph.xor,
+    "BitwiseAnd": graph.and_, "BitwiseOr": graph.or_, "BitwiseXor": graph.xor, "Less": graph.lt,
+    "LessOrEqual": graph.le, "Greater": graph.gt, "GreaterOrEqual": graph.ge,
+}  # fmt: skip
+
+
+@onnx_op(*_UNARY)
+def unary(e: Emitter, node: Node) -> Value:
+    """Functions of one element that the graph dialect has."""
+    x = node.value(e, 0)
+    if elem_of(x).is_integer and node.op in ("Floor", "Ceil", "Round"):
+        return x
+    if elem_of(x).is_integer and node.op == "IsNaN":
+        return e.full(shape_of(x), BOOL, value=False)
+    return e.map(ELEMENTWISE[_UNARY[node.op]], x)
+
+
+@onnx_op(*_BINARY)
+def binary(e: Emitter, node: Node) -> Value:
+    """Functions of two elements that the graph dialect has."""
+    a, b = node.value(e, 0), node.value(e, 1)
+    if elem_of(a) == BOOL and elem_of(b) == BOOL and node.op in ("Less", "Greater", "LessOrEqual", "GreaterOrEqual"):
+        a, b = e.cast(a, U8), e.cast(b, U8)
+    return e.map(_BINARY[node.op], a, b)
+
+
+@onnx_op("Equal")
+def equal(e: Emitter, node: Node) -> Value:
+    """a == b."""
+    return e.map(graph.eq, node.value(e, 0), node.value(e, 1))
+
+
+@onnx_op("Div")
+def div(e: Emitter, node: Node) -> Value:
+    """a / b; integers truncate."""
+    a = node.value(e, 0)
+    return e.map(graph.div if elem_of(a).is_float else graph.truncdiv, a, node.value(e, 1))
+
+
+@onnx_op("Mod")
+def mod(e: Emitter, node: Node) -> Value:
+    """The remainder with the divisor's sign, or with the dividend's for fmod = 1."""
+    kind = graph.truncmod if node.attr_int("fmod", 0) else graph.floormod
+    return e.map(kind, node.value(e, 0), node.value(e, 1))
+
+
+@onnx_op("Pow")
+def pow_(e: Emitter, node: Node) -> Value:
+    """a to the power b, in a's type; small constant exponents become products or roots."""
+    a = node.value(e, 0)
+    exponent = node.known(1)
+    if exponent is not None and exponent.size == 1 and exponent.dtype != object and exponent.ndim <= len(shape_of(a)):
+        number = float(exponent.reshape(-1)[0])
+        if number == 1.0:
+            return a
+        if number == 2.0:
+            return e.map(graph.mul, a, a)
+        if number == 3.0:
+            return e.map(graph.mul, e.map(graph.mul, a, a), a)
+        if number == 0.5 and elem_of(a).is_float:
+            return e.map(graph.sqrt, a)
+    b = node.value(e, 1)
+    if elem_of(b) == elem_of(a):
+        return e.map(graph.pow_, a, b)
+    if elem_of(a).is_integer and elem_of(b).is_float:
+        return e.cast(e.map(graph.pow_, e.cast(a, elem_of(b)), b), elem_of(a))
+    return e.map(graph.pow_, a, e.cast(b, elem_of(a)))
+
+
+@onnx_op("BitShift")
+def bit_shift(e: Emitter, node: Node) -> Value:
+    """Logical shift of unsigned integers."""
+    kind = {"LEFT": "shl", "RIGHT": "shr"}.get(node.attr_str("direction"))
+    if kind is None:
+        raise node.error(f"direction must be LEFT or RIGHT, got {node.attr_str('direction')}")
+    return e.map(ELEMENTWISE[kind], node.value(e, 0), node.value(e, 1))
+
+
+@onnx_op("Reciprocal")
+def reciprocal(e: Emitter, node: Node) -> Value:
+    """1 / a."""
+    x = node.value(e, 0)
+    return e(graph.div, e.full(shape_of(x), elem_of(x), 1.0), x)
+
+
+@onnx_op("IsInf")
+def is_inf(e: Emitter, node: Node) -> Value:
+    """Whether a is an infinity of a wanted sign."""
+    x = node.value(e, 0)
+    positive, negative = node.attr_int("detect_positive", 1), node.attr_int("detect_negative", 1)
+    if positive and negative:
+        return e.map(graph.isinf, x)
+    if positive or negative:
+        return e.map(graph.eq, x, float("inf") if positive else float("-inf"))
+    return e.full(shape_of(x), BOOL, value=False)
+
+
+def _variadic(e: Emitter, node: Node, kind: OpDef) -> Value:
+    return functools.reduce(lambda a, b: e.map(kind, a, b), node.values(e))
+
+
+@onnx_op("Sum")
+def sum_(e: Emitter, node: Node) -> Value:
+    """The sum of all inputs."""
+    return _variadic(e, node, graph.add)
+
+
+@onnx_op("Max")
+def max_(e: Emitter, node: Node) -> Value:
+    """The largest of all inputs."""
+    return _variadic(e, node, graph.max_)
+
+
+@onnx_op("Min")
+def min_(e: Emitter, node: Node) -> Value:
+    """The smallest of all inputs."""
+    return _variadic(e, node, graph.min_)
+
+
+@onnx_op("Mean")
+def mean(e: Emitter, node: Node) -> Value:
+    """The mean of all inputs."""
+    return e.divide(_variadic(e, node, graph.add), len(node.inputs))
+
+
+@onnx_op("Clip")
+def clip(e: Emitter, node: Node) -> Value:
+    """min(max(a, low), high), so that the upper bound wins."""
+    x = node.value(e, 0)
+    for i, name, kind in ((1, "min", graph.max_), (2, "max", graph.min_)):
+        if (bound := node.optional(e, i)) is not None:
+            x = e.map(kind, x, e.reshape(bound, ()))
+        elif name in node.attributes:
+            x = e.map(kind, x, node.attr_float(name))
+    return x
+
+
+@onnx_op("Where")
+def where(e: Emitter, node: Node) -> Value:
+    """condition ? a : b."""
+    return e.select(node.value(e, 0), node.value(e, 1), node.value(e, 2))
+
+
+# types
+
+
+_FLOAT8 = ("f8e4m3", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz")
+
+
+def cast_to(e: Emitter, node: Node, to: Scalar) -> Value:
+    """ONNX's Cast: float8 targets saturate unless told not to, halves reach narrow floats through f32."""
+    x = node.value(e, 0)
+    saturate = (to.name in _FLOAT8 and bool(node.attr_int("saturate", 1))) or to.name == "f4e2m1"
+    return e.cast(x, to, saturate=saturate)
+
+
+@onnx_op("Cast")
+def cast(e: Emitter, node: Node) -> Value:
+    """Convert elements."""
+    return cast_to(e, node, elem_from_onnx(node.attr_int("to"), node.loc))
+
+
+@onnx_op("CastLike")
+def cast_like(e: Emitter, node: Node) -> Value:
+    """Convert elements to those of another tensor."""
+    return cast_to(e, node, node.type(1).elem)
+
+
+@onnx_op("BitCast")
+def bit_cast(e: Emitter, node: Node) -> Value:
+    """Reinterpret the bits of elements."""
+    to = elem_from_onnx(node.attr_int("to"), node.loc)
+    x = node.value(e, 0)
+    return x if elem_of(x) == to else e(graph.bitcast, x, to=to)
+
+
+@onnx_op("Identity")
+def identity(_: Emitter, node: Node) -> Value | Host:
+    """The input."""
+    return node.input(0)
+
+
+@onnx_op("Dropout")
+def dropout(e: Emitter, node: Node) -> tuple[Value | Host, Value]:
+    """Inference: the input, and a mask that keeps everything."""
+    if node.has(2):
+        training = node.known(2)
+        if training is None or training.dtype == object or bool(training.reshape(-1)[0]):
+            ratio = node.known(1)
+            if ratio is None or float(ratio.reshape(-1)[0]) != 0.0:
+                raise node.unsupported("training mode is not supported")
+    return node.input(0), e.full(node.type(0).shape, BOOL, value=True)

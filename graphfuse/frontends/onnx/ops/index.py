@@ -1,0 +1,160 @@
+"""Data-dependent indexing: gathers, scatters, and reversal by length."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.values import Host
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim, Expr
+
+_REDUCTIONS = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@onnx_op("Gather")
+def gather(e: Emitter, node: Node) -> Value:
+    """Whole slices along an axis; one known index is a slice."""
+    x = node.value(e, 0)
+    axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
+    at = node.input(1)
+    if isinstance(at, Host) and at.array.size == 1:
+        start = at.array.reshape(-1)[0]
+        start = start if isinstance(start, Expr) else int(start)
+        size = shape_of(x)[axis]
+        if isinstance(start, int) and isinstance(size, int) and not -size <= start < size:
+            raise node.error(f"index {start} is outside a dim of {size}")
+        if isinstance(start, int) and start < 0:
+            start = start + size
+        picked = e.slice(x, axis, start, 1)
+        shape = shape_of(x)
+        return e.reshape(picked, (*shape[:axis], *at.array.shape, *shape[axis + 1 :]))
+    return e(graph.take, x, e.indices(node.value(e, 1)), axis=axis)
+
+
+@onnx_op("GatherElements")
+def gather_elements(e: Emitter, node: Node) -> Value:
+    """One index per element."""
+    x = node.value(e, 0)
+    axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
+    return e(graph.take_along, x, e.indices(node.value(e, 1)), axis=axis)
+
+
+@onnx_op("GatherND")
+def gather_nd(e: Emitter, node: Node) -> Value:
+    """The last dim of the indices is a (partial) index."""
+    return e(
+        graph.gather_nd,
+        node.value(e, 0),
+        e.indices(node.value(e, 1)),
+        batch_dims=node.attr_int("batch_dims", 0),
+    )
+
+
+def _kind(node: Node) -> str:
+    reduction = node.attr_str("reduction", "none")
+    if reduction not in _REDUCTIONS:
+        raise node.error(f"reduction must be one of {', '.join(_REDUCTIONS)}, got {reduction}")
+    return _REDUCTIONS[reduction]
+
+
+@onnx_op("ScatterElements", "Scatter")
+def scatter_elements(e: Emitter, node: Node) -> Value:
+    """A copy with elements replaced or combined, one index per element."""
+    x = node.value(e, 0)
+    axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
+    at, updates = e.indices(node.value(e, 1)), node.value(e, 2)
+    updates = e.broadcast(updates, shape_of(at))
+    return e(graph.scatter_along, x, at, updates, axis=axis, kind=_kind(node))
+
+
+@onnx_op("ScatterND")
+def scatter_nd(e: Emitter, node: Node) -> Value:
+    """A copy with slices replaced or combined."""
+    x, at, updates = node.value(e, 0), e.indices(node.value(e, 1)), node.value(e, 2)
+    depth = shape_of(at)[-1]
+    if isinstance(depth, int):
+        updates = e.broadcast(updates, (*shape_of(at)[:-1], *shape_of(x)[depth:]))
+    return e(graph.scatter_nd, x, at, updates, kind=_kind(node))
+
+
+@onnx_op("TensorScatter")
+def tensor_scatter(e: Emitter, node: Node) -> Value:
+    """Write an update into a cache along one axis, from a position given per batch; circular mode wraps."""
+    past, update = node.value(e, 0), node.value(e, 1)
+    rank = tensor(past).rank
+    axis = node.axis(node.attr_int("axis", -2), rank)
+    shape, capacity = shape_of(update), shape_of(past)[axis]
+    at = e.iota(shape, axis)
+    if (start := node.optional(e, 2)) is not None:
+        start = e.reshape(e.cast(start, I64), (shape_of(start)[0], *(1,) * (rank - 1)))
+        at = e.map(graph.add, at, start)
+    if node.attr_str("mode", "linear") == "circular":
+        at = e.map(graph.floormod, at, e.full((), I64, capacity))
+    return e(graph.scatter_along, past, at, update, axis=axis)
+
+
+def reverse_by_length(e: Emitter, x: Value, lengths: Value, *, time_axis: int, batch_axis: int) -> Value:
+    """Reverse the first `lengths[b]` steps of each sample; the rest stays."""
+    shape = shape_of(x)
+    rank = len(shape)
+
+    def along(v: Value, axis: int) -> Value:
+        return e.reshape(v, tuple(shape_of(v)[0] if i == axis else 1 for i in range(rank)))
+
+    thin: tuple[Dim, ...] = tuple(d if i in (time_axis, batch_axis) else 1 for i, d in enumerate(shape))
+    step = e.iota(thin, time_axis)
+    length = along(e.cast(lengths, I64), batch_axis)
+    mirrored = e.map(graph.sub, e.map(graph.sub, length, 1), step)
+    at = e.select(e.map(graph.lt, step, length), mirrored, step)
+    return e(graph.take_along, x, e.broadcast(at, shape), axis=time_axis)
+
+
+@onnx_op("ReverseSequence")
+def reverse_sequence(e: Emitter, node: Node) -> Value:
+    """Reverse each sample's own length."""
+    return reverse_by_length(
+        e,
+        node.value(e, 0),
+        node.value(e, 1),
+        time_axis=node.attr_int("time_axis", 0),
+        batch_axis=node.attr_int("batch_axis", 1),
+    )
+
+
+@onnx_op("Compress")
+def compress(e: Emitter, node: Node) -> Value:
+    """The slices that a condition known at compile time keeps."""
+    x = node.value(e, 0)
+    kept = np.nonzero(node.constant(1, "the condition"))[0].astype(np.int64)
+    if "axis" not in node.attributes:
+        return e(graph.take, e.flatten(x), e.constant(kept), axis=0)
+    return e(graph.take, x, e.constant(kept), axis=node.axis(node.attr_int("axis"), tensor(x).rank))
+
+
+@onnx_op("NonZero")
+def nonzero(_: Emitter, node: Node) -> Host:
+    """The indices of elements that are not 0, of a tensor known at compile time."""
+    array = np.atleast_1d(node.constant(0, "the tensor"))
+    return Host(np.array(np.nonzero(array), dtype=np.int64), I64)
+
+
+@onnx_op("Unique")
+def unique(_: Emitter, node: Node) -> tuple[Host, ...]:
+    """Distinct elements or slices of a tensor known at compile time, sorted or in order of appearance."""
+    array = node.constant(0, "the tensor")
+    axis = node.axis(node.attr_int("axis"), array.ndim) if "axis" in node.attributes else None
+    values, first, inverse, counts = np.unique(
+        array, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    inverse = inverse.reshape(-1)
+    if not node.attr_int("sorted", 1):
+        order = np.argsort(first)
+        values = np.take(values, order, axis=axis or 0)
+        first, counts = first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    rest = (Host(v.astype(np.int64), I64) for v in (first, inverse, counts))
+    return (Host(values, node.type(0).elem), *rest)

@@ -1,0 +1,146 @@
+"""Normalisations, as compositions of reductions and arithmetic; halves are computed in f32."""
+
+from __future__ import annotations
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
+from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import F64
+from graphfuse.symbolic import floordiv
+
+
+def _per_channel(e: Emitter, v: Value, rank: int) -> Value:
+    """A vector over dim 1 of a tensor of `rank` dims."""
+    return e.reshape(v, (shape_of(v)[0], *(1,) * (rank - 2)))
+
+
+@onnx_op("BatchNormalization")
+def batch_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """Inference: y = x * s + t with s = scale / sqrt(var + epsilon), t = bias - mean * s."""
+    x = node.value(e, 0)
+    scale, bias, mean, variance = (node.value(e, i) for i in range(1, 5))
+    rank, epsilon = max(tensor(x).rank, 2), node.attr_float("epsilon", 1e-5)
+    if node.attr_int("training_mode", 0):
+        return _batch_training(e, node, x, scale, bias, mean, variance, epsilon)
+    variance = e.wide(variance)
+    wide = elem_of(variance)
+    s = e.map(graph.div, e.cast(scale, wide), e.map(graph.sqrt, e.map(graph.add, variance, epsilon)))
+    t = e.map(graph.sub, e.cast(bias, wide), e.map(graph.mul, e.cast(mean, wide), s))
+    y = e.map(graph.mul, e.cast(x, wide), _per_channel(e, s, rank))
+    return (e.cast(e.map(graph.add, y, _per_channel(e, t, rank)), elem_of(x)),)
+
+
+def _batch_training(
+    e: Emitter, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value, epsilon: float
+) -> tuple[Value, ...]:
+    """Normalise by the batch's own statistics; also the updated running ones."""
+    rank, momentum = tensor(x).rank, node.attr_float("momentum", 0.9)
+    axes = [i for i in range(rank) if i != 1]
+    now = e.mean(e.wide(x), axes)
+    centred = e.map(graph.sub, e.wide(x), now)
+    spread = e.mean(e.map(graph.mul, centred, centred), axes)
+    y = e.map(graph.div, centred, e.map(graph.sqrt, e.map(graph.add, spread, epsilon)))
+    y = e.map(graph.mul, y, e.cast(_per_channel(e, scale, rank), elem_of(y)))
+    y = e.map(graph.add, y, e.cast(_per_channel(e, bias, rank), elem_of(y)))
+
+    def running(old: Value, new: Value) -> Value:
+        new = e.cast(e.reshape(new, shape_of(old)), elem_of(old))
+        return e.map(graph.add, e.map(graph.mul, old, momentum), e.map(graph.mul, new, 1 - momentum))
+
+    return e.cast(y, elem_of(x)), running(mean, now), running(variance, spread)
+
+
+def standardise(e: Emitter, x: Value, axes: list[int], epsilon: float) -> tuple[Value, Value, Value]:
+    """(x - mean) / sqrt(variance + epsilon) along `axes`, the mean, and 1 / sqrt(variance + epsilon)."""
+    mean = e.mean(x, axes)
+    centred = e.map(graph.sub, x, mean)
+    variance = e.mean(e.map(graph.mul, centred, centred), axes)
+    deviation = e.map(graph.sqrt, e.map(graph.add, variance, epsilon))
+    inverse = e(graph.div, e.full(shape_of(deviation), elem_of(deviation), 1.0), deviation)
+    return e.map(graph.mul, centred, inverse), mean, inverse
+
+
+@onnx_op("LayerNormalization")
+def layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
+    """Standardise over the dims from `axis` on, then scale and shift; also mean and inverse deviation."""
+    x = node.value(e, 0)
+    rank = tensor(x).rank
+    axis = node.axis(node.attr_int("axis", -1), rank)
+    stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
+    wide = elem_of(x) if elem_of(x) == F64 else stash
+    y, mean, inverse = standardise(e, e.cast(x, wide), list(range(axis, rank)), node.attr_float("epsilon", 1e-5))
+    y = e.cast(y, elem_of(x))
+    y = e.map(graph.mul, y, node.value(e, 1))
+    if (bias := node.optional(e, 2)) is not None:
+        y = e.map(graph.add, y, bias)
+    return y, mean, inverse
+
+
+@onnx_op("RMSNormalization")
+def rms_normalization(e: Emitter, node: Node) -> Value:
+    """x / sqrt(mean(x * x) + epsilon) over the dims from `axis` on, then scale."""
+    x = node.value(e, 0)
+    rank = tensor(x).rank
+    axis = node.axis(node.attr_int("axis", -1), rank)
+    stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
+    wide = e.cast(x, elem_of(x) if elem_of(x) == F64 else stash)
+    square = e.mean(e.map(graph.mul, wide, wide), list(range(axis, rank)))
+    deviation = e.map(graph.sqrt, e.map(graph.add, square, node.attr_float("epsilon", 1e-5)))
+    y = e.cast(e.map(graph.div, wide, deviation), node.type(1).elem)
+    return e.map(graph.mul, y, node.value(e, 1))
+
+
+@onnx_op("InstanceNormalization")
+def instance_normalization(e: Emitter, node: Node) -> Value:
+    """Standardise each channel of each sample, then scale and shift by channel."""
+    x = node.value(e, 0)
+    rank = tensor(x).rank
+    y, _, _ = standardise(e, e.wide(x), list(range(2, rank)), node.attr_float("epsilon", 1e-5))
+    y = e.map(graph.mul, y, e.cast(_per_channel(e, node.value(e, 1), rank), elem_of(y)))
+    y = e.map(graph.add, y, e.cast(_per_channel(e, node.value(e, 2), rank), elem_of(y)))
+    return e.cast(y, elem_of(x))
+
+
+@onnx_op("GroupNormalization")
+def group_normalization(e: Emitter, node: Node) -> Value:
+    """Standardise each group of channels of each sample, then scale and shift by channel (before opset 21: group)."""
+    x = node.value(e, 0)
+    shape, groups = shape_of(x), node.attr_int("num_groups")
+    channels = shape[1]
+    if isinstance(channels, int) and channels % groups:
+        raise node.error(f"{channels} channels do not divide into {groups} groups")
+    grouped = e.reshape(e.wide(x), (shape[0], groups, floordiv(channels, groups), *shape[2:]))
+    y, _, _ = standardise(e, grouped, list(range(2, tensor(grouped).rank)), node.attr_float("epsilon", 1e-5))
+    scale, bias = (e.cast(node.value(e, i), elem_of(y)) for i in (1, 2))
+    by_group = shape_of(scale) == (groups,) and channels != groups
+    if by_group:
+        rank = tensor(y).rank
+        y = e.map(graph.add, e.map(graph.mul, y, _per_channel(e, scale, rank)), _per_channel(e, bias, rank))
+        return e.cast(e.reshape(y, shape), elem_of(x))
+    y, rank = e.reshape(y, shape), len(shape)
+    y = e.map(graph.add, e.map(graph.mul, y, _per_channel(e, scale, rank)), _per_channel(e, bias, rank))
+    return e.cast(y, elem_of(x))
+
+
+@onnx_op("LpNormalization")
+def lp_normalization(e: Emitter, node: Node) -> Value:
+    """x divided by its Lp norm along an axis; 0 where the norm is 0."""
+    x = node.value(e, 0)
+    axis, p = node.axis(node.attr_int("axis", -1), tensor(x).rank), node.attr_int("p", 2)
+    wide = e.wide(x)
+    norm = lp_root(e, e.reduce(lp_power(e, wide, p), "sum", [axis]), p)
+    return e.cast(e.select(e.map(graph.eq, norm, 0.0), 0.0, e.map(graph.div, wide, norm)), elem_of(x))
+
+
+@onnx_op("MeanVarianceNormalization")
+def mean_variance_normalization(e: Emitter, node: Node) -> Value:
+    """(x - mean) / (sqrt(E[x^2] - E[x]^2) + 1e-9)."""
+    x = node.value(e, 0)
+    axes = list(node.axes(node.attr_ints("axes", (0, 2, 3)), tensor(x).rank))
+    wide = e.wide(x)
+    mean = e.mean(wide, axes)
+    centred = e.map(graph.sub, wide, mean)
+    variance = e.mean(e.map(graph.mul, centred, centred), axes)
+    return e.cast(e.map(graph.div, centred, e.map(graph.add, e.map(graph.sqrt, variance), 1e-9)), elem_of(x))

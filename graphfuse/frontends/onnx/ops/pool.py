@@ -1,0 +1,196 @@
+"""Pooling over windows: max, average, Lp, and local response normalisation."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx.emit import Emitter, Shape, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.ops.conv import Window, window_of, with_static_padding
+from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
+from graphfuse.ir.core import Value
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.types import F32, Scalar
+from graphfuse.symbolic import Dim
+
+
+def _pool_window(e: Emitter, node: Node, spatial: Shape) -> tuple[Window, tuple[int, ...]]:
+    """The window with its right padding as ceil_mode wants it, and how much ceil_mode added to it."""
+    window = window_of(e, node, node.attr_ints("kernel_shape"), spatial)
+    if not node.attr_int("ceil_mode", 0) or node.attr_str("auto_pad", "NOTSET").startswith("SAME"):
+        return window, (0,) * len(spatial)
+    added: list[int] = []
+    for d, lo, hi, s, extent in zip(spatial, window.low, window.high, window.strides, window.extents, strict=True):
+        added.append(_ceil_padding(node, d, lo, hi, s, extent))
+    high = tuple(hi + more for hi, more in zip(window.high, added, strict=True))
+    return Window(window.size, window.strides, window.dilation, window.low, high), tuple(added)
+
+
+def _ceil_padding(node: Node, d: Dim, low: Dim, high: Dim, stride: int, extent: int) -> int:
+    """Extra right padding that turns the floor of the output size into its ceiling.
+
+    A last window that would start in the right padding is left out.
+    """
+    assert isinstance(low, int), "explicit pads are numbers"
+    assert isinstance(high, int), "explicit pads are numbers"
+    if not isinstance(d, int):
+        if high + stride > extent:
+            raise node.unsupported("ceil_mode over a symbolic dim needs a window of at least stride + padding")
+        return stride - 1
+    count = -(-(d + low + high - extent) // stride) + 1
+    if (count - 1) * stride >= d + low:
+        count -= 1
+    return max(0, (count - 1) * stride + extent - (d + low + high))
+
+
+def _reduce_window(e: Emitter, x: Value, window: Window, kind: str) -> Value:
+    fill = 0.0 if kind == "sum" else _least(elem_of(x))
+    x, window = with_static_padding(e, x, window, fill)
+    lead = tensor(x).rank - len(window.size)
+    return e(
+        graph.reduce_window,
+        x,
+        kind=kind,
+        window=(1,) * lead + window.size,
+        strides=(1,) * lead + window.strides,
+        low=(0,) * lead + window.low,
+        high=(0,) * lead + window.high,
+        dilation=(1,) * lead + window.dilation,
+    )
+
+
+def _least(elem: Scalar) -> float:
+    return float("-inf") if elem.is_float else int(np.iinfo(numpy_dtype(elem)).min)
+
+
+@onnx_op("MaxPool")
+def max_pool(e: Emitter, node: Node) -> tuple[Value, Value | None]:
+    """The maximum of each window; the second output, its index in the flattened input."""
+    x = node.value(e, 0)
+    window, _ = _pool_window(e, node, shape_of(x)[2:])
+    out = _reduce_window(e, x, window, "max")
+    wants_indices = len(node.wanted) > 1 and node.wanted[1]
+    return out, _max_indices(e, node, x, window) if wants_indices else None
+
+
+def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
+    """Positions of the maxima: gather each window into one dim, find the first extreme, map it back."""
+    shape = shape_of(x)
+    if not tensor(x).is_static or not elem_of(x).is_float:
+        raise node.unsupported("indices of a maximum need a static float input")
+    sizes = [int(d) for d in shape[2:] if isinstance(d, int)]
+    outs, rows = [], []
+    for d, k, s, dl, lo, hi in zip(
+        sizes, window.size, window.strides, window.dilation, window.low, window.high, strict=True
+    ):
+        assert isinstance(lo, int), "static dims have static padding"
+        assert isinstance(hi, int), "static dims have static padding"
+        n = (d + lo + hi - ((k - 1) * dl + 1)) // s + 1
+        outs.append(n)
+        rows.append(np.arange(n)[:, None] * s + np.arange(k) * dl - lo)
+    # index[o0, o1, .., k0, k1, ..] into the flattened spatial dims; padding is a position that cannot win
+    n = len(sizes)
+    index = np.zeros((*outs, *window.size), dtype=np.int64)
+    valid = np.ones(index.shape, dtype=bool)
+    column_major = node.attr_int("storage_order", 0)
+    stored = np.zeros_like(index)
+    for i, (row, d) in enumerate(zip(rows, sizes, strict=True)):
+        at = row.reshape([row.shape[0] if j == i else row.shape[1] if j == n + i else 1 for j in range(2 * n)])
+        index = index * d + np.clip(at, 0, d - 1)
+        valid = valid & (at >= 0) & (at < d)
+        stride = int(np.prod(sizes[:i])) if column_major else int(np.prod(sizes[i + 1 :]))
+        stored = stored + np.clip(at, 0, d - 1) * stride
+    cells, taps = int(np.prod(outs)), int(np.prod(window.size))
+    flat = e.reshape(x, (shape[0], shape[1], int(np.prod(sizes))))
+    taken = e(graph.take, flat, e.constant(index.reshape(cells, taps)), axis=2)
+    taken = e.select(e.constant(valid.reshape(cells, taps)), taken, float("-inf"))
+    best = e(graph.arg_reduce, taken, axis=3, kind="max", keepdims=True)
+    positions = e.broadcast(e.constant(stored.reshape(cells, taps)), shape_of(taken))
+    found = e.squeeze(e(graph.take_along, positions, best, axis=3), 3)
+    planes = e.iota((shape[0], shape[1], cells), 0)
+    planes = e.map(graph.mul, planes, e.full((), elem_of(planes), shape[1]))
+    planes = e.map(graph.add, planes, e.iota((shape[0], shape[1], cells), 1))
+    found = e.map(graph.add, found, e.map(graph.mul, planes, e.full((), elem_of(planes), int(np.prod(sizes)))))
+    return e.reshape(found, (shape[0], shape[1], *outs))
+
+
+@onnx_op("AveragePool")
+def average_pool(e: Emitter, node: Node) -> Value:
+    """The mean of each window; padding counts if count_include_pad says so, ceil_mode's extra never does."""
+    x = node.value(e, 0)
+    spatial = shape_of(x)[2:]
+    window, added = _pool_window(e, node, spatial)
+    total = _reduce_window(e, e.wide(x), window, "sum")
+    whole, counts = 1, list[Value]()
+    include = bool(node.attr_int("count_include_pad", 0))
+    for i, d in enumerate(spatial):
+        count = _axis_count(e, d, window, i, added[i], include)
+        if isinstance(count, int):
+            whole *= count
+        else:
+            counts.append(e.reshape(count, (shape_of(count)[0], *(1,) * (len(spatial) - 1 - i))))
+    if counts:
+        divisor = functools.reduce(lambda a, b: e.map(graph.mul, a, b), counts)
+        divisor = e.map(graph.mul, divisor, float(whole)) if whole != 1 else divisor
+        return e.cast(e.map(graph.div, total, e.cast(divisor, elem_of(total))), elem_of(x))
+    return e.cast(e.map(graph.div, total, float(whole)), elem_of(x))
+
+
+def _axis_count(e: Emitter, d: Dim, window: Window, i: int, added: int, include: bool) -> int | Value:
+    """How many positions of one dim each window counts: a number if the same for all, else a vector."""
+    size, stride, dilation = window.size[i], window.strides[i], window.dilation[i]
+    low, high = window.low[i], window.high[i]
+    if include:
+        if not isinstance(low, int) or not isinstance(high, int) or added == 0:
+            return size
+        low_edge, high_edge, low_out, high_out = low, high - added, 0, added
+    else:
+        if (low, high) == (0, 0):
+            return size
+        low_edge, high_edge, low_out, high_out = 0, 0, low, high
+    if isinstance(d, int) and isinstance(low_out, int) and isinstance(high_out, int):
+        assert isinstance(low_edge, int)
+        assert isinstance(high_edge, int)
+        length = d + low_edge + high_edge
+        n = (length + low_out + high_out - ((size - 1) * dilation + 1)) // stride + 1
+        at = np.arange(n)[:, None] * stride + np.arange(size) * dilation - low_out
+        counts = ((at >= 0) & (at < length)).sum(axis=1)
+        if (counts == counts[:1]).all() and n:
+            return int(counts[0])
+        return e.constant(counts.astype(np.float32))
+    ones = e.full((d + low_edge + high_edge,), F32, 1.0)
+    return _reduce_window(e, ones, Window((size,), (stride,), (dilation,), (low_out,), (high_out,)), "sum")
+
+
+@onnx_op("LpPool")
+def lp_pool(e: Emitter, node: Node) -> Value:
+    """The Lp norm of each window."""
+    x = node.value(e, 0)
+    p = node.attr_int("p", 2)
+    window, _ = _pool_window(e, node, shape_of(x)[2:])
+    return e.cast(lp_root(e, _reduce_window(e, lp_power(e, e.wide(x), p), window, "sum"), p), elem_of(x))
+
+
+@onnx_op("LRN")
+def lrn(e: Emitter, node: Node) -> Value:
+    """x / (bias + alpha / size * sum of squares over neighbouring channels) ** beta."""
+    x = node.value(e, 0)
+    size = node.attr_int("size")
+    wide = e.wide(x)
+    rest = tensor(x).rank - 2
+    total = e(
+        graph.reduce_window,
+        e.map(graph.mul, wide, wide),
+        kind="sum",
+        window=(1, size, *(1,) * rest),
+        strides=(1,) * (rest + 2),
+        low=(0, (size - 1) // 2, *(0,) * rest),
+        high=(0, size - 1 - (size - 1) // 2, *(0,) * rest),
+        dilation=(1,) * (rest + 2),
+    )
+    scaled = e.map(graph.mul, total, node.attr_float("alpha", 0.0001) / size)
+    base = e.map(graph.add, scaled, node.attr_float("bias", 1.0))
+    return e.cast(e.map(graph.div, wide, e.map(graph.pow_, base, node.attr_float("beta", 0.75))), elem_of(x))

@@ -1,0 +1,157 @@
+"""Quantisation to and from narrow types, with scales per tensor, per axis or per block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
+from graphfuse.frontends.onnx.ops.contract import matmul_of
+from graphfuse.frontends.onnx.ops.conv import conv_of
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import F32, I32, U8, Scalar
+
+_LIMITS = {"i2": (-2, 1), "u2": (0, 3), "i4": (-8, 7), "u4": (0, 15)}
+
+
+def limits(elem: Scalar) -> tuple[int, int]:
+    """The least and greatest integer of a type."""
+    if elem.name in _LIMITS:
+        return _LIMITS[elem.name]
+    width = elem.bits - elem.is_signed
+    return (-(1 << width) if elem.is_signed else 0, (1 << width) - 1)
+
+
+def _spread(e: Emitter, node: Node, v: Value, like: Value) -> Value:
+    """A scale or zero point with the rank of the tensor: per tensor, per axis, or repeated per block."""
+    shape = shape_of(like)
+    if shape_of(v) in ((), (1,)):
+        return e.reshape(v, ())
+    axis = node.axis(node.attr_int("axis", 1), len(shape))
+    block = node.attr_int("block_size", 0)
+    if tensor(v).rank == 1 and not block:
+        return e.reshape(v, tuple(shape_of(v)[0] if i == axis else 1 for i in range(len(shape))))
+    blocks = shape_of(v)
+    v = e.broadcast(e.unsqueeze(v, axis + 1), (*blocks[: axis + 1], block, *blocks[axis + 1 :]))
+    v = e.reshape(v, (*blocks[:axis], blocks[axis] * block, *blocks[axis + 1 :]))
+    return e.slice(v, axis, 0, shape[axis])
+
+
+def quantize_of(e: Emitter, x: Value, scale: Value, zero: Value | None, to: Scalar) -> Value:
+    """saturate(round(x / scale) + zero); float targets are not rounded first."""
+    y = e.map(graph.div, x, e.cast(scale, elem_of(x)))
+    if not to.is_integer:
+        return e.cast(y, to, saturate=True)
+    y = e.wide(y)
+    y = e.map(ELEMENTWISE["round"], y)
+    if zero is not None:
+        y = e.map(graph.add, y, e.cast(zero, elem_of(y)))
+    low, high = limits(to)
+    return e.cast(e.map(graph.min_, e.map(graph.max_, y, float(low)), float(high)), to)
+
+
+@onnx_op("QuantizeLinear")
+def quantize_linear(e: Emitter, node: Node) -> Value:
+    """Divide by the scale, round half to even, add the zero point, saturate."""
+    x = node.value(e, 0)
+    if node.has(2):
+        to = node.type(2).elem
+    elif dtype := node.attr_int("output_dtype", 0):
+        to = elem_from_onnx(dtype, node.loc)
+    else:
+        to = U8
+    if elem_of(x) == I32:
+        x = e.cast(x, F32)
+    scale = _spread(e, node, node.value(e, 1), x)
+    precision = node.attr_int("precision", 0)
+    if precision:
+        x = e.cast(x, elem_from_onnx(precision, node.loc))
+    elif elem_of(x).bits < 32:
+        x = e.cast(x, F32)
+    zero = node.optional(e, 2)
+    return quantize_of(e, x, scale, None if zero is None else _spread(e, node, zero, x), to)
+
+
+@onnx_op("DequantizeLinear")
+def dequantize_linear(e: Emitter, node: Node) -> Value:
+    """(x - zero) * scale, in the scale's type."""
+    x = node.value(e, 0)
+    scale = _spread(e, node, node.value(e, 1), x)
+    dtype = node.attr_int("output_dtype", 0)
+    to = elem_from_onnx(dtype, node.loc) if dtype else elem_of(scale)
+    return e.cast(dequantize_of(e, node, x, scale, node.optional(e, 2)), to)
+
+
+def dequantize_of(e: Emitter, node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
+    """(x - zero) * scale in f32; `zero` may be None."""
+    if elem_of(x).is_integer:
+        wide = e.cast(x, I32)
+        if zero is not None:
+            wide = e.map(graph.sub, wide, e.cast(_spread(e, node, zero, x), I32))
+        y = e.cast(wide, F32)
+    else:
+        y = e.cast(x, F32)
+        if zero is not None:
+            y = e.map(graph.sub, y, e.cast(_spread(e, node, zero, x), F32))
+    return e.map(graph.mul, y, e.wide(scale))
+
+
+@onnx_op("DynamicQuantizeLinear")
+def dynamic_quantize_linear(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
+    """Quantise to u8 over the tensor's own range, which always includes 0."""
+    x = node.value(e, 0)
+    axes = tuple(range(tensor(x).rank))
+    low = e.map(graph.min_, e.reduce(x, "min", axes, keepdims=False), 0.0)
+    high = e.map(graph.max_, e.reduce(x, "max", axes, keepdims=False), 0.0)
+    scale = e.map(graph.div, e.map(graph.sub, high, low), 255.0)
+    start = e.map(graph.div, e.map(graph.neg, low), scale)
+    clipped = e.map(graph.min_, e.map(graph.max_, start, 0.0), 255.0)
+    zero = e.cast(e.map(ELEMENTWISE["round"], clipped), U8)
+    return quantize_of(e, x, scale, zero, U8), scale, zero
+
+
+# operators on quantised tensors: compute exactly in i32, then requantise
+
+
+def _requantize(e: Emitter, acc: Value, scale: Value, out_scale: Value, zero: Value) -> Value:
+    real = e.map(graph.mul, e.cast(acc, F32), e.map(graph.div, e.cast(scale, F32), e.cast(out_scale, F32)))
+    one = e.constant(np.ones((), dtype=np.float32))
+    return quantize_of(e, real, one, e.reshape(zero, ()), elem_of(zero))
+
+
+def _centred(e: Emitter, x: Value, zero: Value, axis: int) -> Value:
+    """x - zero in i32, the zero point per tensor or along an axis."""
+    if tensor(zero).rank == 1 and shape_of(zero) != (1,):
+        rank = tensor(x).rank
+        zero = e.reshape(zero, tuple(shape_of(zero)[0] if i == axis % rank else 1 for i in range(rank)))
+    elif tensor(zero).rank <= 1:
+        zero = e.reshape(zero, ())
+    return e.map(graph.sub, e.cast(x, I32), e.cast(zero, I32))
+
+
+@onnx_op("QLinearMatMul")
+def qlinear_matmul(e: Emitter, node: Node) -> Value:
+    """The product of two quantised tensors, quantised."""
+    a, sa, za, b, sb, zb, sy, zy = node.values(e)
+    acc = matmul_of(e, _centred(e, a, za, -2), _centred(e, b, zb, -1))
+    if tensor(sa).rank == 1 and shape_of(sa) != (1,):
+        sa = e.unsqueeze(sa, -1)
+    sa = e.reshape(sa, ()) if shape_of(sa) == (1,) else sa
+    sb = e.reshape(sb, ()) if shape_of(sb) == (1,) else sb
+    scale = e.map(graph.mul, e.cast(sa, F32), e.cast(sb, F32))
+    return _requantize(e, acc, scale, e.reshape(sy, ()), zy)
+
+
+@onnx_op("QLinearConv")
+def qlinear_conv(e: Emitter, node: Node) -> Value:
+    """The convolution of quantised tensors, quantised."""
+    x, sx, zx, w, sw, zw, sy, zy = (node.value(e, i) for i in range(8))
+    acc = conv_of(e, node, _centred(e, x, zx, 1), _centred(e, w, zw, 0))
+    rank = tensor(x).rank
+    if (bias := node.optional(e, 8)) is not None:
+        acc = e.map(graph.add, acc, e.reshape(bias, (shape_of(bias)[0], *(1,) * (rank - 2))))
+    channels = (shape_of(sw)[0], *(1,) * (rank - 2)) if tensor(sw).rank == 1 else ()
+    scale = e.map(graph.mul, e.reshape(sx, ()), e.reshape(sw, channels))
+    return _requantize(e, acc, scale, e.reshape(sy, ()), zy)

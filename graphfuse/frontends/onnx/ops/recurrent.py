@@ -1,0 +1,278 @@
+"""LSTM, GRU and RNN: one matrix product for all steps' inputs, then a loop over the recurrent part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.ops.activation import elu_of, hard_sigmoid_of, softplus_of
+from graphfuse.frontends.onnx.ops.control import loop_of
+from graphfuse.frontends.onnx.ops.index import reverse_by_length
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim
+
+Activation = Callable[[Emitter, Value], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One direction's weights: w [gates*H, I], r [gates*H, H], biases or None, and starting states."""
+
+    w: Value
+    r: Value
+    wb: Value | None
+    rb: Value | None
+    states: tuple[Value, ...]
+    peepholes: tuple[Value, ...]
+    activations: tuple[Activation, ...]
+    reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Attributes that all three operators share."""
+
+    gates: int
+    hidden: int
+    clip: float
+    couple: bool
+    linear_before_reset: bool
+
+    def gate(self, e: Emitter, v: Value, i: int) -> Value:
+        """The part of gate `i` in the last dim."""
+        return e.slice(v, -1, i * self.hidden, self.hidden)
+
+    def clipped(self, e: Emitter, v: Value) -> Value:
+        """Inside -clip..clip, when there is one."""
+        return e.map(graph.min_, e.map(graph.max_, v, -self.clip), self.clip) if self.clip else v
+
+
+Step = Callable[[Emitter, Cell, Direction, Value, tuple[Value, ...]], tuple[Value, ...]]
+"""From the projected input [B, gates*H] and the states to the next states; the first one is the output."""
+
+
+@onnx_op("LSTM")
+def lstm(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """Gates i, o, f, c; states h and c."""
+    return _recurrent(e, node, _lstm_step, gates=4, defaults=("Sigmoid", "Tanh", "Tanh"), states=(5, 6))
+
+
+@onnx_op("GRU")
+def gru(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """Gates z, r, h; state h."""
+    return _recurrent(e, node, _gru_step, gates=3, defaults=("Sigmoid", "Tanh"), states=(5,))
+
+
+@onnx_op("RNN")
+def rnn(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """One gate; state h."""
+    return _recurrent(e, node, _rnn_step, gates=1, defaults=("Tanh",), states=(5,))
+
+
+def _recurrent(
+    e: Emitter, node: Node, step: Step, *, gates: int, defaults: tuple[str, ...], states: tuple[int, ...]
+) -> tuple[Value, ...]:
+    x, r = node.value(e, 0), node.value(e, 2)
+    batch_first = bool(node.attr_int("layout", 0))
+    if batch_first:
+        x = e.permute(x, (1, 0, 2))
+    steps = shape_of(x)[0]
+    hidden = shape_of(r)[2]
+    if not isinstance(hidden, int):
+        raise node.unsupported("the hidden size must be static")
+    kind = node.attr_str("direction", "forward")
+    if kind not in ("forward", "reverse", "bidirectional"):
+        raise node.error(f"direction must be forward, reverse or bidirectional, got {kind}")
+    cell = Cell(
+        gates,
+        hidden,
+        node.attr_float("clip", 0.0),
+        bool(node.attr_int("input_forget", 0)),
+        bool(node.attr_int("linear_before_reset", 0)),
+    )
+    count = 2 if kind == "bidirectional" else 1
+    functions = _activations(node, defaults, count)
+    lengths = _lengths(e, node, steps)
+    outs: list[Value] = []
+    lasts: list[tuple[Value, ...]] = []
+    for d in range(count):
+        direction = _direction(e, node, x, d, gates * hidden, states, batch_first, functions[d], kind)
+        stacked, last = _run(e, cell, direction, step, x, lengths)
+        outs.append(e.unsqueeze(stacked, 1))
+        lasts.append(tuple(e.unsqueeze(v, 0) for v in last))
+    y = e.concat(outs, 1)  # [S, D, B, H]
+    finals = [e.concat([last[i] for last in lasts], 0) for i in range(len(states))]  # [D, B, H]
+    if batch_first:
+        y = e.permute(y, (2, 0, 1, 3))
+        finals = [e.permute(v, (1, 0, 2)) for v in finals]
+    return (y, *finals)
+
+
+def _lengths(e: Emitter, node: Node, steps: Dim) -> Value | None:
+    """The sequence lengths, or None when every sequence takes all steps."""
+    if not node.has(4):
+        return None
+    known = node.known(4)
+    if known is not None and all(v == steps for v in known.reshape(-1)):
+        return None
+    return e.cast(node.value(e, 4), I64)
+
+
+def _direction(
+    e: Emitter,
+    node: Node,
+    x: Value,
+    d: int,
+    rows: int,
+    states: tuple[int, ...],
+    batch_first: bool,
+    functions: tuple[Activation, ...],
+    kind: str,
+) -> Direction:
+    def pick(v: Value) -> Value:
+        return e.squeeze(e.slice(v, 0, d, 1), 0)
+
+    w, r = pick(node.value(e, 1)), pick(node.value(e, 2))
+    bias = node.optional(e, 3)
+    wb, rb = (None, None) if bias is None else e.split(pick(bias), (rows, rows), 0)
+    hidden = shape_of(r)[1]
+    starts: list[Value] = []
+    for i in states:
+        if (start := node.optional(e, i)) is None:
+            starts.append(e.full((shape_of(x)[1], hidden), elem_of(x), 0.0))
+        else:
+            start = pick(e.permute(start, (1, 0, 2)) if batch_first else start)
+            starts.append(e.broadcast(start, (shape_of(x)[1], hidden)))
+    peephole = node.optional(e, 7)
+    peepholes = () if peephole is None else e.split(pick(peephole), (hidden,) * 3, 0)
+    return Direction(w, r, wb, rb, tuple(starts), peepholes, functions, kind == "reverse" or d == 1)
+
+
+def _run(
+    e: Emitter, cell: Cell, d: Direction, step: Step, x: Value, lengths: Value | None
+) -> tuple[Value, tuple[Value, ...]]:
+    """All outputs [S, B, H] in the order of time, and the last states."""
+    steps = shape_of(x)[0]
+    if d.reverse and lengths is not None:
+        x = reverse_by_length(e, x, lengths, time_axis=0, batch_axis=1)
+    projected = e.contract(x, d.w, "sbi,gi->sbg")
+    if d.wb is not None:
+        projected = e.map(graph.add, projected, d.wb)
+    backwards = d.reverse and lengths is None
+
+    def body(at: Dim, states: tuple[Value, ...]) -> list[Value]:
+        now = e.squeeze(e.slice(projected, 0, steps - 1 - at if backwards else at, 1), 0)
+        new = step(e, cell, d, now, states)
+        if lengths is None:
+            return [*new, new[0]]
+        alive = e.unsqueeze(e.map(graph.gt, lengths, e.full((), I64, at)), 1)
+        kept = [e.select(alive, n, old) for n, old in zip(new, states, strict=True)]
+        return [*kept, e.select(alive, new[0], 0.0)]
+
+    *last, stacked = loop_of(e, steps, list(d.states), body)
+    if backwards:
+        stacked = e(graph.flip, stacked, axes=(0,))
+    elif d.reverse and lengths is not None:
+        stacked = reverse_by_length(e, stacked, lengths, time_axis=0, batch_axis=1)
+    return stacked, tuple(last)
+
+
+def _recur(e: Emitter, d: Direction, h: Value) -> Value:
+    out = e.contract(h, d.r, "bh,gh->bg")
+    return out if d.rb is None else e.map(graph.add, out, d.rb)
+
+
+def _rnn_step(e: Emitter, cell: Cell, d: Direction, x: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
+    total = e.map(graph.add, x, _recur(e, d, states[0]))
+    return (d.activations[0](e, cell.clipped(e, total)),)
+
+
+def _gru_step(e: Emitter, cell: Cell, d: Direction, x: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
+    (h,) = states
+    f, g = d.activations
+    n = cell.hidden
+    if cell.linear_before_reset:
+        recurrent = _recur(e, d, h)
+        zr_part = e.slice(recurrent, 1, 0, 2 * n)
+    else:
+        zr_part = e.contract(h, e.slice(d.r, 0, 0, 2 * n), "bh,gh->bg")
+        if d.rb is not None:
+            zr_part = e.map(graph.add, zr_part, e.slice(d.rb, 0, 0, 2 * n))
+        recurrent = zr_part
+    zr = f(e, cell.clipped(e, e.map(graph.add, e.slice(x, 1, 0, 2 * n), zr_part)))
+    z, r = cell.gate(e, zr, 0), cell.gate(e, zr, 1)
+    if cell.linear_before_reset:
+        inner = e.map(graph.mul, r, cell.gate(e, recurrent, 2))
+    else:
+        inner = e.contract(e.map(graph.mul, r, h), e.slice(d.r, 0, 2 * n, n), "bh,gh->bg")
+        if d.rb is not None:
+            inner = e.map(graph.add, inner, e.slice(d.rb, 0, 2 * n, n))
+    candidate = g(e, cell.clipped(e, e.map(graph.add, cell.gate(e, x, 2), inner)))
+    # candidate + z (h - candidate), which is (1 - z) candidate + z h
+    return (e.map(graph.add, candidate, e.map(graph.mul, z, e.map(graph.sub, h, candidate))),)
+
+
+def _lstm_step(e: Emitter, cell: Cell, d: Direction, x: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
+    h, c = states
+    f, g, out = d.activations
+    total = e.map(graph.add, x, _recur(e, d, h))
+
+    def gate(i: int, peephole: int | None, of: Value) -> Value:
+        v = cell.gate(e, total, i)
+        if peephole is not None and d.peepholes:
+            v = e.map(graph.add, v, e.map(graph.mul, of, d.peepholes[peephole]))
+        return cell.clipped(e, v)
+
+    i = f(e, gate(0, 0, c))
+    forget = e.map(graph.neg, e.map(graph.sub, i, 1.0)) if cell.couple else f(e, gate(2, 2, c))
+    candidate = g(e, gate(3, None, c))
+    new = e.map(graph.add, e.map(graph.mul, forget, c), e.map(graph.mul, i, candidate))
+    o = f(e, gate(1, 1, new))
+    return e.map(graph.mul, o, out(e, new)), new
+
+
+# activations by name
+
+
+def _activations(node: Node, defaults: tuple[str, ...], directions: int) -> list[tuple[Activation, ...]]:
+    raw = node.attributes.get("activations") or [name.encode() for name in defaults * directions]
+    names = [n.decode("utf-8", "replace") for n in raw]
+    if len(names) == len(defaults) and directions == 2:
+        names = names * 2
+    if len(names) != len(defaults) * directions:
+        raise node.error(f"expected {len(defaults) * directions} activations, got {len(names)}")
+    alphas = iter([float(v) for v in node.attributes.get("activation_alpha", ())])
+    betas = iter([float(v) for v in node.attributes.get("activation_beta", ())])
+    functions = [_activation(node, name, alphas, betas) for name in names]
+    width = len(defaults)
+    return [tuple(functions[i * width : (i + 1) * width]) for i in range(directions)]
+
+
+_ALPHA = {"affine": 1.0, "leakyrelu": 0.01, "thresholdedrelu": 1.0, "scaledtanh": 1.0, "hardsigmoid": 0.2, "elu": 1.0}
+_BETA = {"affine": 0.0, "scaledtanh": 1.0, "hardsigmoid": 0.5}
+
+
+def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
+    key = name.lower()
+    alpha = next(alphas, _ALPHA[key]) if key in _ALPHA else 0.0
+    beta = next(betas, _BETA[key]) if key in _BETA else 0.0
+    table: dict[str, Activation] = {
+        "sigmoid": lambda e, x: e.map(graph.sigmoid, x),
+        "tanh": lambda e, x: e.map(graph.tanh, x),
+        "relu": lambda e, x: e.map(graph.max_, x, 0.0),
+        "affine": lambda e, x: e.map(graph.add, e.map(graph.mul, x, alpha), beta),
+        "leakyrelu": lambda e, x: e.select(e.map(graph.lt, x, 0.0), e.map(graph.mul, x, alpha), x),
+        "thresholdedrelu": lambda e, x: e.select(e.map(graph.ge, x, alpha), x, 0.0),
+        "scaledtanh": lambda e, x: e.map(graph.mul, e.map(graph.tanh, e.map(graph.mul, x, beta)), alpha),
+        "hardsigmoid": lambda e, x: hard_sigmoid_of(e, x, alpha, beta),
+        "elu": lambda e, x: elu_of(e, x, alpha),
+        "softsign": lambda e, x: e.map(graph.div, x, e.map(graph.add, e.map(graph.abs_, x), 1.0)),
+        "softplus": softplus_of,
+    }
+    if key not in table:
+        raise node.error(f"unknown activation {name!r}")
+    return table[key]

@@ -1,0 +1,682 @@
+"""What graph-dialect ops mean, in numpy: the specification.
+
+`run` evaluates a function in its own precision; with `wide` every float tensor is f64, which gives the
+values that tolerances are measured from. Speed matters only so far as whole models stay testable. This
+module decides numbers; types and shapes are decided by the type rules.
+"""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# numpy's stubs leave most results partly unknown
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from graphfuse.dialects import graph
+from graphfuse.errors import GraphfuseError, InputError
+from graphfuse.interp import elementwise as ew
+from graphfuse.interp.elementwise import Array
+from graphfuse.ir.core import Block, Func, Op, OpDef, Value, walk
+from graphfuse.ir.dense import Dense, numpy_dtype, scalar_of
+from graphfuse.ir.types import Scalar, Tensor
+from graphfuse.symbolic import Dim, Expr, evaluate, substitute
+from graphfuse.symbolic import symbols as symbols_of
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an op's meaning depends on besides its operands: symbol values, and whether floats are widened."""
+
+    symbols: Mapping[str, int]
+    wide: bool = False
+
+    def dtype(self, elem: Scalar) -> np.dtype[Any]:
+        """The dtype that holds `elem` here."""
+        return np.dtype(np.float64) if self.wide and elem.is_float else numpy_dtype(elem)
+
+    def dim(self, dim: Dim) -> int:
+        """The number a dim is."""
+        try:
+            return evaluate(dim, self.symbols)
+        except KeyError as e:
+            raise InputError(f"dim {e.args[0]!r} has no value") from None
+
+    def dims(self, dims: Sequence[Dim]) -> tuple[int, ...]:
+        """The numbers several dims are."""
+        return tuple(self.dim(d) for d in dims)
+
+    def literal(self, value: Any, elem: Scalar) -> Array:
+        """A number or dim as a 0-d array of `elem`."""
+        number = self.dim(value) if isinstance(value, Expr) else value
+        return np.asarray(np.float64(number)) if self.wide and elem.is_float else ew.literal(number, elem)
+
+
+def run(func: Func, *inputs: Array, wide: bool = False, symbols: Mapping[str, int] | None = None) -> tuple[Array, ...]:
+    """Call `func` with numpy arrays; dims are bound by the inputs' shapes and by `symbols`."""
+    arrays = [np.asarray(x) for x in inputs]
+    _check_elements(func, arrays, wide=wide)
+    context = Context(bind(func, [x.shape for x in arrays], symbols or {}), wide)
+    elems = [t.elem for t in func.body.params.types if isinstance(t, Tensor)]
+    args = [x.astype(context.dtype(e), copy=False) for x, e in zip(arrays, elems, strict=True)]
+    with np.errstate(all="ignore"):
+        return _block(func.body, {}, args, context)
+
+
+def evaluate_op(
+    op: Op, operands: Sequence[Array], symbols: Mapping[str, int] | None = None, *, wide: bool = False
+) -> tuple[Array, ...]:
+    """The results of one op (with its bodies, if they read nothing of an enclosing scope)."""
+    with np.errstate(all="ignore"):
+        return _op(op, [np.asarray(x) for x in operands], {}, Context(symbols or {}, wide))
+
+
+# binding inputs
+
+
+def _check_elements(func: Func, arrays: Sequence[Array], *, wide: bool) -> None:
+    params = func.params
+    if len(arrays) != len(params):
+        raise InputError(f"@{func.name}: expected {len(params)} inputs, got {len(arrays)}")
+    for i, (x, v) in enumerate(zip(arrays, params, strict=True)):
+        t = v.type
+        if not isinstance(t, Tensor):
+            raise InputError(f"@{func.name}: parameter {i} is not a tensor: {t}")
+        if x.dtype != numpy_dtype(t.elem) and not (wide and t.elem.is_float and x.dtype == np.float64):
+            raise InputError(f"{_input(v, i)}: expected {t.elem}, got {scalar_of(x.dtype) or x.dtype}")
+
+
+def bind(func: Func, shapes: Sequence[tuple[int, ...]], symbols: Mapping[str, int]) -> dict[str, int]:
+    """Symbol values from input shapes: plain symbols first, then linear expressions in one unknown."""
+    values = dict(symbols)
+    pending: list[tuple[str, Dim, int]] = []
+    for i, (v, shape) in enumerate(zip(func.params, shapes, strict=True)):
+        assert isinstance(v.type, Tensor)
+        if len(shape) != v.type.rank:
+            raise InputError(f"{_input(v, i)}: expected {v.type.rank} dims, got shape {shape}")
+        pending += [
+            (f"{_input(v, i)}: dim {d}", want, got)
+            for d, (want, got) in enumerate(zip(v.type.shape, shape, strict=True))
+        ]
+    for _, want, got in pending:
+        if isinstance(want, Expr) and str(want) in symbols_of(want):
+            values.setdefault(str(want), got)
+    progress = True
+    while progress:
+        progress = False
+        for _, want, got in pending:
+            if (solved := _solve(want, got, values)) is not None:
+                values.update(solved)
+                progress = True
+    for where, want, got in pending:
+        unknown = sorted(symbols_of(want) - values.keys())
+        if unknown:
+            raise InputError(f"{where}: {want} = {got} does not determine {', '.join(unknown)}")
+        if (size := evaluate(want, values)) != got:
+            text = f"{want} = {size}" if isinstance(want, Expr) else str(size)
+            raise InputError(f"{where}: expected {text}, got {got}")
+    for name, (low, high) in func.ranges.items():
+        if name in values and not low <= values[name] <= high:
+            raise InputError(f"@{func.name}: dim {name!r} must be in {low}..{high}, got {values[name]}")
+    return values
+
+
+def _solve(want: Dim, got: int, values: Mapping[str, int]) -> dict[str, int] | None:
+    """`c * s + k = got` for the only unknown symbol s, when that has an integer solution."""
+    left = substitute(want, values)
+    if isinstance(left, int):
+        return None
+    unknown = symbols_of(left)
+    if len(unknown) != 1:
+        return None
+    (name,) = unknown
+    at = [evaluate(left, {name: i}) for i in (0, 1, 2, 3)] if str(left).find("(") < 0 else []
+    if not at or any(at[i + 1] - at[i] != at[1] - at[0] for i in range(3)):
+        return None
+    value, rest = divmod(got - at[0], at[1] - at[0])
+    return None if rest else {name: value}
+
+
+def _input(v: Value, index: int) -> str:
+    return f"input {v.hint!r}" if v.hint else f"input {index}"
+
+
+# evaluation
+
+
+def _block(block: Block, env: dict[Value, Array], args: Sequence[Array], context: Context) -> tuple[Array, ...]:
+    """Run a block; values of `env` are visible, and intermediate arrays are freed after their last use."""
+    env = env | dict(zip(block.params.values, args, strict=True))
+    last = {v: i for i, op in enumerate(block.ops) for v in _reads(op)}
+    dying: dict[int, list[Value]] = {}
+    for v, i in last.items():
+        dying.setdefault(i, []).append(v)
+    *body, terminator = block.ops
+    for i, op in enumerate(body):
+        results = _op(op, [env[v] for v in op.operands], env, context)
+        env.update(zip(op.results, results, strict=True))
+        for v in dying.get(i, ()):
+            env.pop(v, None)
+    return tuple(env[v] for v in terminator.operands)
+
+
+def _reads(op: Op) -> Iterator[Value]:
+    yield from op.operands
+    for body in op.bodies:
+        for inner in walk(body):
+            yield from inner.operands
+
+
+def _op(op: Op, operands: Sequence[Array], env: dict[Value, Array], context: Context) -> tuple[Array, ...]:
+    try:
+        results = _evaluate(op, operands, env, context)
+    except (ValueError, IndexError) as e:
+        raise InputError(f"{op.kind}: {e}", op.loc) from e
+    except GraphfuseError as e:
+        raise e if e.loc else type(e)(f"{op.kind}: {e.message}", op.loc) from e
+    for array, t in zip(results, op.types, strict=True):
+        assert isinstance(t, Tensor)
+        shape = context.dims(t.shape)
+        if array.shape != shape:
+            raise InputError(f"{op.kind}: the result has shape {array.shape}, its type {t} says {shape}", op.loc)
+        assert array.dtype == context.dtype(t.elem), f"{op.kind}: {array.dtype} for {t}"
+    return results
+
+
+def _evaluate(op: Op, operands: Sequence[Array], env: dict[Value, Array], context: Context) -> tuple[Array, ...]:
+    if op.kind is graph.region:
+        return _block(op.body, {}, operands, context)
+    if op.kind is graph.loop:
+        return _loop(op, operands, env, context)
+    if op.kind not in SEMANTICS:
+        raise InputError(f"{op.kind} has no meaning as a graph op", op.loc)
+    out = SEMANTICS[op.kind](context, op, *operands)
+    return out if isinstance(out, tuple) else (np.asarray(out),)
+
+
+def _loop(op: Op, operands: Sequence[Array], env: dict[Value, Array], context: Context) -> tuple[Array, ...]:
+    carried, stacked = list(operands), list[list[Array]]()
+    count = context.dim(_attr(op, "count"))
+    n = len(carried)
+    for i in range(count):
+        inner = Context({**context.symbols, str(_attr(op, "symbol")): i}, context.wide)
+        results = _block(op.body, env, carried, inner)
+        carried = list(results[:n])
+        stacked.append(list(results[n:]))
+    out: list[Array] = []
+    for k, t in enumerate(op.types[n:]):
+        assert isinstance(t, Tensor)
+        empty = np.empty(context.dims(t.shape), context.dtype(t.elem))
+        out.append(np.stack([s[k] for s in stacked]) if stacked else empty)
+    return (*carried, *out)
+
+
+def _attr(op: Op, name: str, default: Any = None) -> Any:
+    """An attribute, whose type the verifier has checked."""
+    return op.attrs.get(name, default)
+
+
+def _elem(op: Op, i: int = 0) -> Scalar:
+    """The element type of result i (arrays do not say it when floats are widened)."""
+    t = op.types[i]
+    assert isinstance(t, Tensor)
+    return t.elem
+
+
+def _operand_elem(op: Op, i: int = 0) -> Scalar:
+    t = op.operands[i].type
+    assert isinstance(t, Tensor)
+    return t.elem
+
+
+# elementwise
+
+
+def _elementwise(name: str) -> Semantics:
+    return lambda _context, _op, *operands: ew.apply(name, *operands)
+
+
+def _cast(context: Context, op: Op, x: Array) -> Array:
+    to, source = _elem(op), _operand_elem(op)
+    if context.wide and to.is_float:
+        return x if source.is_float else _as_f64(x)
+    return ew.cast(x, to, saturate=bool(_attr(op, "saturate")))
+
+
+def _as_f64(x: Array) -> Array:
+    return np.asarray(x).astype(np.float64, copy=False)
+
+
+def _bitcast(context: Context, op: Op, x: Array) -> Array:
+    out = ew.bitcast(x.astype(numpy_dtype(_operand_elem(op)), copy=False), _elem(op))
+    return out.astype(context.dtype(_elem(op)), copy=False)
+
+
+# sources
+
+
+def _constant(context: Context, op: Op) -> Array:
+    value = _attr(op, "value")
+    assert isinstance(value, Dense)
+    return value.array.astype(context.dtype(value.elem), copy=False)
+
+
+def _full(context: Context, op: Op) -> Array:
+    value = context.literal(_attr(op, "value"), _elem(op))
+    return np.full(context.dims(_shape(op)), value, value.dtype)
+
+
+def _shape(op: Op) -> tuple[Dim, ...]:
+    """The shape of the op's first result."""
+    t = op.types[0]
+    assert isinstance(t, Tensor)
+    return t.shape
+
+
+def _iota(context: Context, op: Op) -> Array:
+    shape = context.dims(_shape(op))
+    axis = _attr(op, "axis")
+    line = np.arange(shape[axis], dtype=np.int64)
+    line = line.astype(context.dtype(_elem(op))) if _elem(op).is_float else ew.cast(line, _elem(op))
+    return np.broadcast_to(line.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape).copy()
+
+
+# reductions
+
+
+def _reduce(_: Context, op: Op, x: Array) -> Array:
+    return reduce_array(x, _attr(op, "axes"), _attr(op, "kind"), keepdims=bool(_attr(op, "keepdims")))
+
+
+def reduce_array(x: Array, axes: tuple[int, ...], kind: str, *, keepdims: bool = False) -> Array:
+    """Combine along axes; sums and products accumulate in f32 at least, and round once."""
+    dtype = x.dtype
+    if kind in ("any", "all"):
+        return np.asarray((np.any if kind == "any" else np.all)(x, axis=axes, keepdims=keepdims))
+    wide = _widened(x)
+    if kind in ("sum", "prod"):
+        fn = np.sum if kind == "sum" else np.prod
+        out = fn(wide, axis=axes, dtype=wide.dtype, keepdims=keepdims)
+    else:
+        fn = np.max if kind == "max" else np.min
+        out = fn(wide, axis=axes, initial=_identity(kind, dtype).astype(wide.dtype), keepdims=keepdims)
+    return _narrowed(out, dtype)
+
+
+def _widened(x: Array) -> Array:
+    """In the type that sums are made in: f32 at least, i64 for integers of less than a byte."""
+    elem = ew.elem_of(x.dtype)
+    if elem.is_integer and elem.bits < 8:
+        return x.astype(np.int64)
+    return x.astype(ew.compute_dtype(x.dtype), copy=False)
+
+
+def _narrowed(x: Array, dtype: np.dtype[Any]) -> Array:
+    elem = ew.elem_of(dtype)
+    return ew.wrap(np.asarray(x), elem) if elem.is_integer else np.asarray(x).astype(dtype, copy=False)
+
+
+def _identity(kind: str, dtype: np.dtype[Any]) -> Array:
+    elem = ew.elem_of(dtype)
+    match kind:
+        case "max":
+            return ew.lowest(elem)
+        case "min":
+            return ew.highest(elem)
+        case _:
+            return ew.literal(1 if kind == "prod" else 0, elem)
+
+
+def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
+    axis, last = _attr(op, "axis"), bool(_attr(op, "last"))
+    wide = _widened(x)
+    keepdims = bool(_attr(op, "keepdims"))
+    if wide.shape[axis] == 0:
+        shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keepdims or i != axis]
+        return np.zeros(shape, np.int64)
+    if last:
+        wide = np.flip(wide, axis)
+    index = (np.argmax if _attr(op, "kind") == "max" else np.argmin)(wide, axis=axis, keepdims=keepdims)
+    return np.asarray(x.shape[axis] - 1 - index if last else index).astype(np.int64)
+
+
+ACCUMULATE: dict[str, Callable[..., Array]] = {
+    "sum": np.cumsum, "prod": np.cumprod,
+    "max": np.maximum.accumulate, "min": np.minimum.accumulate,
+}  # fmt: skip
+
+
+def _cumulate(_: Context, op: Op, x: Array) -> Array:
+    axis, kind = _attr(op, "axis"), str(_attr(op, "kind"))
+    wide = _widened(x)
+    if _attr(op, "reverse"):
+        wide = np.flip(wide, axis)
+    if _attr(op, "exclusive") and x.shape[axis]:
+        first = np.full(
+            [1 if i == axis else d for i, d in enumerate(x.shape)], _identity(kind, x.dtype).astype(wide.dtype)
+        )
+        wide = np.concatenate([first, wide[_along(axis, slice(0, -1))]], axis)
+    out = ACCUMULATE[kind](wide, axis=axis, dtype=wide.dtype) if x.size else wide
+    return _narrowed(np.flip(out, axis) if _attr(op, "reverse") else out, x.dtype)
+
+
+def _along(axis: int, index: slice) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, index)
+
+
+COMBINE: dict[str, Any] = {"sum": np.add, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _reduce_window(context: Context, op: Op, x: Array) -> Array:
+    """One dim after the other: the windows of sum, max and min are boxes."""
+    kind = str(_attr(op, "kind"))
+    identity = _identity(kind, x.dtype)
+    out = _widened(x)
+    sizes = context.dims(_shape(op))
+    names = ("window", "strides", "low", "high", "dilation")
+    for axis, (k, s, lo, hi, dl) in enumerate(zip(*(_attr(op, n) for n in names), strict=True)):
+        if (k, s, lo, hi) == (1, 1, 0, 0):
+            continue
+        padded = _pad_axis(out, axis, lo, hi, identity.astype(out.dtype))
+        taps = [padded[_along(axis, slice(t * dl, t * dl + (sizes[axis] - 1) * s + 1, s))] for t in range(k)]
+        if sizes[axis] <= 0:
+            raise InputError(f"dim {axis}: a window of {k} does not fit")
+        out = taps[0].copy()
+        for tap in taps[1:]:
+            COMBINE[kind](out, tap, out=out)
+    return _narrowed(out, x.dtype)
+
+
+def _pad_axis(x: Array, axis: int, low: int, high: int, fill: Array) -> Array:
+    """Pad (or, when negative, crop) one dim."""
+    x = x[_along(axis, slice(max(-low, 0), max(x.shape[axis] - max(-high, 0), 0)))]
+    low, high = max(low, 0), max(high, 0)
+    if not low and not high:
+        return x
+    shape = list(x.shape)
+    shape[axis] += low + high
+    out = np.full(shape, fill, x.dtype)
+    out[_along(axis, slice(low, low + x.shape[axis]))] = x
+    return out
+
+
+# contractions
+
+
+def _contract(context: Context, op: Op, a: Array, b: Array) -> Array:
+    elem = _elem(op)
+    dtype = context.dtype(elem)
+    return contract_arrays(a.astype(dtype, copy=False), b.astype(dtype, copy=False), str(_attr(op, "spec")))
+
+
+def contract_arrays(a: Array, b: Array, spec: str) -> Array:
+    """The batched dot product of two arrays of one element, by one matmul."""
+    dtype = a.dtype
+    lhs, rhs, out = graph.parse_spec(spec)
+    a, b = _widened(a), _widened(b)
+    a, lhs = _sum_lonely(a, lhs, set(rhs) | set(out))
+    b, rhs = _sum_lonely(b, rhs, set(lhs) | set(out))
+    sizes = dict(zip(lhs + rhs, a.shape + b.shape, strict=True))
+    if any(sizes[c] != n for c, n in zip(lhs, a.shape, strict=True)):
+        raise InputError(f"dims differ: {a.shape} and {b.shape} for {spec}")
+    batch = [c for c in lhs if c in rhs and c in out]
+    inner = [c for c in lhs if c in rhs and c not in out]
+    rows = [c for c in lhs if c not in rhs]
+    cols = [c for c in rhs if c not in lhs]
+
+    def matrix(x: Array, labels: str, first: list[str], second: list[str]) -> Array:
+        order = [labels.index(c) for c in (*batch, *first, *second)]
+        shape = [math.prod(sizes[c] for c in group) for group in (batch, first, second)]
+        return x.transpose(order).reshape(shape)
+
+    product = _matmul(matrix(a, lhs, rows, inner), matrix(b, rhs, inner, cols))
+    labels = [*batch, *rows, *cols]
+    product = product.reshape([sizes[c] for c in labels])
+    return _narrowed(product.transpose([labels.index(c) for c in out]).copy(), dtype)
+
+
+def _sum_lonely(x: Array, labels: str, needed: set[str]) -> tuple[Array, str]:
+    axes = tuple(i for i, c in enumerate(labels) if c not in needed)
+    return (x.sum(axis=axes, dtype=x.dtype) if axes else x), "".join(c for c in labels if c in needed)
+
+
+def _matmul(a: Array, b: Array) -> Array:
+    """Batched matrix product; integers go through exact f64 products where they fit, which BLAS makes fast."""
+    if a.dtype.kind in "iu" and a.size and b.size:
+        bound = a.shape[-1] * float(np.max(np.abs(a.astype(np.float64)))) * float(np.max(np.abs(b.astype(np.float64))))
+        if bound < 2.0**53:
+            product = np.matmul(a.astype(np.float64), b.astype(np.float64))
+            return product.astype(np.int64).astype(a.dtype)
+    if a.dtype == np.bool_:
+        return np.matmul(a.astype(np.float32), b.astype(np.float32)) > 0
+    return np.matmul(a, b)
+
+
+def _conv(_: Context, op: Op, x: Array, w: Array) -> Array:
+    dtype = x.dtype
+    spatial = x.ndim - 2
+    groups, first = _attr(op, "groups", 1), _attr(op, "layout", "nchw") == "nchw"
+    if not first:
+        x = np.moveaxis(x, -1, 1)
+        w = np.moveaxis(w, (-1, -2), (0, 1))
+    x, w = _widened(x), _widened(w)
+    for i in range(spatial):
+        up = _attr(op, "input_dilation")[i]
+        size = x.shape[2 + i]
+        if up > 1 and size:
+            spread = np.zeros([*x.shape[: 2 + i], (size - 1) * up + 1, *x.shape[3 + i :]], x.dtype)
+            spread[_along(2 + i, slice(None, None, up))] = x
+            x = spread
+        x = _pad_axis(x, 2 + i, _attr(op, "low")[i], _attr(op, "high")[i], np.zeros((), x.dtype))
+    out = _correlate(np.ascontiguousarray(x), w, _attr(op, "strides"), _attr(op, "dilation"), groups)
+    return _narrowed(out if first else np.moveaxis(out, 1, -1).copy(), dtype)
+
+
+def _correlate(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> Array:
+    """[N, C, S...] with [O, C/groups, K...], already padded."""
+    n, channels, *size = x.shape
+    out_channels, per_group, *kernel = w.shape
+    if channels != per_group * groups:
+        raise InputError(f"input has {channels} channels, the weight expects {per_group} x {groups} groups")
+    reach = [dl * (k - 1) + 1 for k, dl in zip(kernel, dilation, strict=True)]
+    result = [(d - r) // s + 1 for d, r, s in zip(size, reach, strides, strict=True)]
+    if any(r <= 0 for r in result):
+        raise InputError(f"a window of {reach} does not fit an input of {size}")
+    if per_group == 1 and out_channels == groups:
+        return _depthwise(x, w, strides, dilation, result)
+    out = np.empty((n, out_channels, *result), x.dtype)
+    weights = w.reshape(groups, out_channels // groups, -1)
+    axes = tuple(range(1, x.ndim - 1))
+    for i in range(n):
+        windows = sliding_window_view(x[i], reach, axis=axes)
+        windows = windows[
+            (slice(None), *(slice(None, None, s) for s in strides), *(slice(None, None, dl) for dl in dilation))
+        ]
+        order = (0, *range(1 + len(kernel), 1 + 2 * len(kernel)), *range(1, 1 + len(kernel)))
+        columns = windows.transpose(order).reshape(groups, per_group * math.prod(kernel), -1)
+        out[i] = _matmul(weights, columns).reshape(out_channels, *result)
+    return out
+
+
+def _depthwise(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int, ...], result: list[int]) -> Array:
+    out = np.zeros((*x.shape[:2], *result), x.dtype)
+    taps = w.reshape(w.shape[0], *w.shape[2:])
+    for tap in np.ndindex(*taps.shape[1:]):
+        window = tuple(
+            slice(t * dl, t * dl + (r - 1) * s + 1, s)
+            for t, dl, r, s in zip(tap, dilation, result, strides, strict=True)
+        )
+        out += x[(slice(None), slice(None), *window)] * taps[(slice(None), *tap)].reshape(-1, *[1] * len(result))
+    return out
+
+
+# movement
+
+
+def _reshape(context: Context, op: Op, x: Array) -> Array:
+    return x.reshape(context.dims(_shape(op)))
+
+
+def _permute(_: Context, op: Op, x: Array) -> Array:
+    return x.transpose(_attr(op, "perm")).copy()
+
+
+def _broadcast(context: Context, op: Op, x: Array) -> Array:
+    return np.broadcast_to(x, context.dims(_shape(op)))
+
+
+def _slice(context: Context, op: Op, x: Array) -> Array:
+    index: list[slice] = []
+    sizes = context.dims(_attr(op, "sizes"))
+    for axis, (start, size, step) in enumerate(
+        zip(context.dims(_attr(op, "starts")), sizes, _attr(op, "steps"), strict=True)
+    ):
+        if size < 0 or (size and not 0 <= start <= start + (size - 1) * step < x.shape[axis]):
+            raise InputError(f"slice of {size} from {start} by {step} leaves a dim of {x.shape[axis]}")
+        index.append(slice(start, start + size * step, step) if size else slice(0, 0))
+    return x[tuple(index)]
+
+
+def _pad(context: Context, op: Op, x: Array) -> Array:
+    low, high = context.dims(_attr(op, "low")), context.dims(_attr(op, "high"))
+    mode: Any = _attr(op, "mode", "constant")
+    if any(p < 0 for p in (*low, *high)):
+        raise InputError(f"padding must not be negative, got {low} and {high}")
+    if mode == "constant":
+        fill = context.literal(_attr(op, "value", 0), _elem(op))
+        for axis in range(x.ndim):
+            x = _pad_axis(x, axis, low[axis], high[axis], fill)
+        return x
+    # by index, for numpy's own pad does not know narrow floats in every mode
+    for axis in range(x.ndim):
+        if low[axis] or high[axis]:
+            where = np.pad(np.arange(x.shape[axis]), (low[axis], high[axis]), mode=mode)
+            x = np.take(x, where, axis)
+    return x
+
+
+def _concat(_: Context, op: Op, *xs: Array) -> Array:
+    return np.concatenate(xs, _attr(op, "axis"))
+
+
+def _flip(_: Context, op: Op, x: Array) -> Array:
+    return np.flip(x, _attr(op, "axes"))
+
+
+# data-dependent indexing
+
+
+def _from_end(indices: Array, size: int) -> Array:
+    """Indices with negative ones counted from the end; anything else outside is an input error."""
+    index = indices.astype(np.int64)
+    if index.size and not (-size <= int(index.min()) and int(index.max()) < size):
+        bad = index[(index < -size) | (index >= size)].reshape(-1)[0]
+        raise InputError(f"index {bad} is outside a dim of {size}")
+    return np.where(index < 0, index + size, index)
+
+
+def _take(_: Context, op: Op, x: Array, indices: Array) -> Array:
+    return np.take(x, _from_end(indices, x.shape[_attr(op, "axis")]), _attr(op, "axis"))
+
+
+def _grid(indices: Array, axis: int, size: int) -> tuple[Array, ...]:
+    """One index array per dim, where `indices` gives the one along `axis` and position the others."""
+    grid = list(np.indices(indices.shape, sparse=True))
+    grid[axis] = _from_end(indices, size)
+    return tuple(grid)
+
+
+def _take_along(_: Context, op: Op, x: Array, indices: Array) -> Array:
+    axis = _attr(op, "axis")
+    return x[_grid(indices, axis, x.shape[axis])]
+
+
+def _nd_index(x: Array, indices: Array, batch_dims: int) -> tuple[Array, ...]:
+    batch = np.indices(indices.shape[:batch_dims], sparse=True)
+    lead = indices.ndim - 1
+    outer = [b.reshape(*b.shape, *[1] * (lead - batch_dims)) for b in batch]
+    return (*outer, *(_from_end(indices[..., i], x.shape[batch_dims + i]) for i in range(indices.shape[-1])))
+
+
+def _gather_nd(context: Context, op: Op, x: Array, indices: Array) -> Array:
+    index = _nd_index(x, indices, _attr(op, "batch_dims", 0))
+    return x[index] if index else np.broadcast_to(x, context.dims(_shape(op)))
+
+
+def _combine_at(x: Array, index: tuple[Array, ...], updates: Array, kind: str) -> Array:
+    """A copy of x, updates applied in row-major order; sums of narrow floats round once, at the end."""
+    if kind == "set":
+        out = x.copy()
+        out[index] = updates
+        return out
+    out = _widened(x).copy() if _widened(x) is x else _widened(x)
+    COMBINE[kind].at(out, index, updates.astype(out.dtype))
+    return _narrowed(out, x.dtype)
+
+
+def _scatter_along(_: Context, op: Op, x: Array, indices: Array, updates: Array) -> Array:
+    axis = _attr(op, "axis")
+    return _combine_at(x, _grid(indices, axis, x.shape[axis]), updates, str(_attr(op, "kind", "set")))
+
+
+def _scatter_nd(_: Context, op: Op, x: Array, indices: Array, updates: Array) -> Array:
+    kind = str(_attr(op, "kind", "set"))
+    if indices.shape[-1] == 0:  # every update is a whole x
+        out = x[None]
+        rows = updates.reshape(-1, *x.shape)
+        for row in rows:
+            out = _combine_at(out, (np.zeros(1, np.int64),), row[None], kind)
+        return out[0]
+    return _combine_at(x, _nd_index(x, indices, 0), updates, kind)
+
+
+def _topk(context: Context, op: Op, x: Array) -> tuple[Array, Array]:
+    axis, k, n = _attr(op, "axis"), context.dim(_attr(op, "k")), x.shape[_attr(op, "axis")]
+    if not 0 <= k <= n:
+        raise InputError(f"k must be in 0..{n}, got {k}")
+    wide = _widened(x)
+    if _attr(op, "largest", default=True):
+        # a descending stable sort is the reverse of the ascending one of the reverse
+        order = n - 1 - np.flip(np.argsort(np.flip(wide, axis), axis, kind="stable"), axis)
+    else:
+        order = np.argsort(wide, axis, kind="stable")
+    order = order[_along(axis, slice(0, k))].astype(np.int64)
+    return np.take_along_axis(x, order, axis), order
+
+
+Semantics = Callable[..., Any]
+
+SEMANTICS: dict[OpDef, Semantics] = {
+    **{kind: _elementwise(name) for name, kind in graph.ELEMENTWISE.items()},
+    graph.select: lambda _context, _op, c, a, b: np.where(c, a, b),
+    graph.cast: _cast,
+    graph.bitcast: _bitcast,
+    graph.constant: _constant,
+    graph.full: _full,
+    graph.iota: _iota,
+    graph.reduce: _reduce,
+    graph.arg_reduce: _arg_reduce,
+    graph.cumulate: _cumulate,
+    graph.reduce_window: _reduce_window,
+    graph.contract: _contract,
+    graph.conv: _conv,
+    graph.reshape: _reshape,
+    graph.permute: _permute,
+    graph.broadcast: _broadcast,
+    graph.slice_: _slice,
+    graph.pad: _pad,
+    graph.concat: _concat,
+    graph.flip: _flip,
+    graph.take: _take,
+    graph.take_along: _take_along,
+    graph.gather_nd: _gather_nd,
+    graph.scatter_along: _scatter_along,
+    graph.scatter_nd: _scatter_nd,
+    graph.topk: _topk,
+}
+"""What each op computes: (context, op, operand arrays) to an array or several. Regions and loops run their bodies."""

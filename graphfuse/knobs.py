@@ -1,0 +1,166 @@
+"""The `GRAPHFUSE_*` environment variables: typed, documented, scoped. Nothing else reads the environment.
+
+Each knob is a descriptor of `Knobs`; `settings.threads` is its value now: what `scope` says, else the
+environment, else the default. A variable that no knob has is an error, so a typo never goes unseen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar, overload
+
+from graphfuse.errors import UsageError
+
+T = TypeVar("T")
+PREFIX = "GRAPHFUSE_"
+
+_scoped: ContextVar[Mapping[str, Any]] = ContextVar("graphfuse_knobs", default=MappingProxyType({}))
+
+
+class Knob(Generic[T]):
+    """One variable: how to read its text, its value when unset, and what it does.
+
+    `changes_code` says that two values give two artifacts, so that it belongs in the cache key.
+    """
+
+    def __init__(self, read: Callable[[str], T], default: T, values: str, doc: str, changes_code: bool = False) -> None:
+        self.read, self.default, self.values, self.doc = read, default, values, doc
+        self.changes_code = changes_code
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @property
+    def variable(self) -> str:
+        """The environment variable's name."""
+        return PREFIX + self.name.upper()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Knob[T]: ...
+    @overload
+    def __get__(self, instance: Knobs, owner: type) -> T: ...
+    def __get__(self, instance: Knobs | None, owner: type) -> Knob[T] | T:
+        if instance is None:
+            return self
+        scoped = _scoped.get()
+        if self.name in scoped:
+            return scoped[self.name]
+        text = os.environ.get(self.variable)
+        return self.default if text is None else self.parse(text)
+
+    def parse(self, text: str) -> T:
+        """Read a value, or say what was expected."""
+        try:
+            return self.read(text.strip())
+        except ValueError:
+            raise UsageError(f"{self.variable}: expected {self.values}, got {text!r}") from None
+
+
+def _level(text: str) -> int:
+    level = int(text)
+    if not 0 <= level <= 4:
+        raise ValueError
+    return level
+
+
+def _threads(text: str) -> int | None:
+    if text in ("", "auto"):
+        return None
+    threads = int(text)
+    if not 1 <= threads <= 1024:
+        raise ValueError
+    return threads
+
+
+def _flag(text: str) -> bool:
+    words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+    if text.lower() not in words:
+        raise ValueError
+    return words[text.lower()]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(w.strip() for w in text.split(",") if w.strip())
+
+
+class Knobs:
+    """All of them. Ten, and that is about the limit: another needs a reason written down."""
+
+    debug = Knob(_level, 0, "0..4", "1 kernels and times, 2 + decisions, 3 + IR after each stage, 4 + after each pass")
+    dump = Knob(str, "", "a folder", "write each stage's text there, as numbered files")
+    print_after = Knob(_words, (), "pass names", "print the IR after these passes to stderr")
+    interpret = Knob(_flag, default=False, values="0 or 1", doc="run models in the numpy interpreter, not compiled")
+    verify = Knob(_flag, default=True, values="0 or 1", doc="verify the IR after each pass (0 turns it off)")
+    check = Knob(_flag, default=False, values="0 or 1", doc="compare the outputs of each run with the interpreter")
+    log = Knob(_words, (), "logger names", "log these packages, such as `fusion,+cpu`; `+` means debug messages too")
+    cache = Knob(str, "", "a folder, or 0", "where compiled models are kept (0: nowhere)")
+    target = Knob(str, "", "a target", "what to compile for by default, such as `cpu:x86-64-v3`", changes_code=True)
+    threads = Knob(_threads, None, "1..1024", "how many threads run a model (default: the cores this process may use)")
+
+
+settings = Knobs()
+
+
+def all_knobs() -> tuple[Knob[Any], ...]:
+    """Every knob, in the order of their declaration."""
+    found: list[Knob[Any]] = [k for k in vars(Knobs).values() if isinstance(k, Knob)]
+    return tuple(found)
+
+
+def check_environment(environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse a `GRAPHFUSE_*` variable that is no knob, or whose value no knob takes."""
+    known = {k.variable: k for k in all_knobs()}
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX):
+            continue
+        if variable not in known:
+            close = difflib.get_close_matches(variable, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f": expected one of {', '.join(known)}"
+            raise UsageError(f"unknown environment variable {variable}{hint}")
+        known[variable].parse(text)
+
+
+@contextlib.contextmanager
+def scope(**values: Any) -> Generator[None]:
+    """Give knobs other values inside a `with`, in this thread or task only."""
+    known = {k.name: k for k in all_knobs()}
+    for name in values:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            raise UsageError(f"unknown knob {name!r}{f'; did you mean {close[0]!r}?' if close else ''}")
+    token = _scoped.set({**_scoped.get(), **values})
+    try:
+        yield
+    finally:
+        _scoped.reset(token)
+
+
+def code_key() -> dict[str, str]:
+    """The values that change what the compiler emits, for the cache key."""
+    return {k.name: str(getattr(settings, k.name)) for k in all_knobs() if k.changes_code}
+
+
+def table() -> str:
+    """The knobs as a Markdown table: `docs/knobs.md` is this."""
+    rows = ["| variable | values | default | does |", "|---|---|---|---|"]
+    for k in all_knobs():
+        default = {True: "1", False: "0", None: "auto", (): "", "": ""}.get(k.default, k.default)
+        rows.append(f"| `{k.variable}` | {k.values} | {default} | {k.doc} |")
+    return "\n".join(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one compilation may choose. All of it enters the cache key.
+
+    `fuse=False` makes every op a region of its own, to show what fusion does.
+    """
+
+    fuse: bool = True

@@ -1,0 +1,1 @@
+"""What code generators share of llvmlite: IR as text, compilation, loading, the host."""

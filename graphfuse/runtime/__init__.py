@@ -1,0 +1,1 @@
+"""Loads artifacts and runs them: knows plans, buffers and native code, and never IR."""

@@ -1,0 +1,158 @@
+"""From the caller's inputs to arrays and symbol values, with an error that names the input when they do not fit.
+
+Owns what a call may pass. Knows the signature, and nothing of plans or memory.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from graphfuse.artifact import Array, Signature, TensorSpec, elem_dtype
+from graphfuse.errors import ArtifactError, InputError
+from graphfuse.symbolic import Dim, Expr, evaluate, substitute, sym, symbols
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """`symbol = (size of this axis - rest) / factor`, once the symbols before it are known."""
+
+    symbol: str
+    tensor: int
+    axis: int
+    factor: Dim
+    rest: Dim
+
+
+class Binder:
+    """Checks inputs against a signature and solves their shapes for its symbols."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self._dtypes = tuple(elem_dtype(s.elem) for s in signature.inputs)
+        self._names = frozenset(s.name for s in signature.inputs)
+        self._rules = tuple(_rules(signature))
+
+    def arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """The inputs as dense arrays in the signature's order; names and element types are checked."""
+        if len(inputs) != len(self._names) or any(n not in inputs for n in self._names):
+            raise InputError(self._wrong_names(inputs))
+        return [
+            _array(spec, dtype, inputs[spec.name])
+            for spec, dtype in zip(self.signature.inputs, self._dtypes, strict=True)
+        ]
+
+    def bind(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+        """Symbol values from the inputs' shapes, every dim and range checked."""
+        specs = self.signature.inputs
+        for spec, shape in zip(specs, shapes, strict=True):
+            if len(shape) != len(spec.shape):
+                raise InputError(
+                    f"input {spec.name!r}: expected rank {len(spec.shape)} {_shape(spec.shape)}, "
+                    f"found rank {len(shape)} {_shape(shape)}"
+                )
+        values = {name: lo for name, lo, hi in self.signature.dims if lo == hi}
+        for rule in self._rules:
+            size = shapes[rule.tensor][rule.axis]
+            factor, rest = evaluate(rule.factor, values), evaluate(rule.rest, values)
+            if factor == 0 or (size - rest) % factor:
+                spec = specs[rule.tensor]
+                raise InputError(
+                    f"input {spec.name!r}: dim {rule.axis}: expected {spec.shape[rule.axis]} "
+                    f"for an integer {rule.symbol}, found {size}"
+                )
+            values[rule.symbol] = (size - rest) // factor
+            self._check_range(rule, values[rule.symbol], size)
+        for spec, shape in zip(specs, shapes, strict=True):
+            for axis, (dim, size) in enumerate(zip(spec.shape, shape, strict=True)):
+                if (expected := evaluate(dim, values)) != size:
+                    text = f"{dim} = {expected}" if isinstance(dim, Expr) else str(dim)
+                    raise InputError(f"input {spec.name!r}: dim {axis}: expected {text}, found {size}")
+        return values
+
+    def _check_range(self, rule: _Rule, value: int, size: int) -> None:
+        lo, hi = self.signature.ranges[rule.symbol]
+        if not lo <= value <= hi:
+            spec = self.signature.inputs[rule.tensor]
+            dim = spec.shape[rule.axis]
+            found = str(value) if str(dim) == rule.symbol else f"{value} ({dim} = {size})"
+            raise InputError(
+                f"input {spec.name!r}: dim {rule.axis}: expected {rule.symbol} in {lo}..{hi}, found {found}"
+            )
+
+    def _wrong_names(self, inputs: Mapping[str, Any]) -> str:
+        missing = [s.name for s in self.signature.inputs if s.name not in inputs]
+        unknown = [str(n) for n in inputs if n not in self._names]
+        if unknown:
+            close = difflib.get_close_matches(unknown[0], missing or sorted(self._names), n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            wanted = ", ".join(repr(s.name) for s in self.signature.inputs) or "none"
+            return f"unknown input {unknown[0]!r}: expected {wanted}{hint}"
+        return f"missing input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}"
+
+
+def _rules(signature: Signature) -> list[_Rule]:
+    """How to find each symbol: from an axis that is that symbol, else from one linear in it."""
+    known = {name: lo for name, lo, hi in signature.dims if lo == hi}
+    wanted = {name for name, lo, hi in signature.dims if lo != hi}
+    axes = [
+        (i, axis, dim)
+        for i, spec in enumerate(signature.inputs)
+        for axis, dim in enumerate(spec.shape)
+        if isinstance(dim, Expr)
+    ]
+    axes.sort(key=lambda a: str(a[2]) not in wanted)  # plain symbols first
+    rules: list[_Rule] = []
+    while wanted:
+        found = next((r for a in axes if (r := _rule(*a, wanted)) is not None), None)
+        if found is None:
+            raise ArtifactError(f"signature: the shapes of the inputs do not determine {', '.join(sorted(wanted))}")
+        rules.append(found)
+        wanted.remove(found.symbol)
+    assert known.keys().isdisjoint(wanted)
+    return rules
+
+
+def _rule(tensor: int, axis: int, dim: Dim, wanted: set[str]) -> _Rule | None:
+    unknown = symbols(dim) & wanted
+    if len(unknown) != 1:
+        return None
+    (name,) = unknown
+    rest = substitute(dim, {name: 0})
+    factor = substitute(dim, {name: 1}) - rest
+    linear = factor != 0 and dim == factor * sym(name) + rest
+    return _Rule(name, tensor, axis, factor, rest) if linear else None
+
+
+def _array(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
+    array = cast("Array", value) if isinstance(value, np.ndarray) else _imported(spec, value)
+    if array.dtype != dtype:
+        raise InputError(f"input {spec.name!r}: expected {dtype}, found {array.dtype}")
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
+        # not ascontiguousarray, which makes a 0-d array 1-d
+        array = np.array(array, order="C", copy=True, subok=False)
+    return array
+
+
+def _imported(spec: TensorSpec, value: Any) -> Array:
+    """An array over the memory of a DLPack object on the CPU, without a copy."""
+    if isinstance(value, np.generic):
+        return np.asarray(cast("Any", value))
+    if not hasattr(value, "__dlpack__"):
+        raise InputError(f"input {spec.name!r}: expected an array (numpy or DLPack), found {type(value).__name__}")
+    device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else 1
+    if int(device) != 1:  # kDLCPU
+        raise InputError(f"input {spec.name!r}: expected an array on the cpu, found DLPack device {int(device)}")
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        raise InputError(f"input {spec.name!r}: cannot be read through DLPack: {str(e).lower()}") from None
+
+
+def _shape(shape: Sequence[Dim]) -> str:
+    return f"({', '.join(map(str, shape))})"

@@ -1,0 +1,338 @@
+"""A plan at given shapes: launch records and arguments as arrays that native code reads, and the arena's layout.
+
+Owns the step from symbolic plan to numbers. It neither holds memory nor runs anything.
+
+A decoder sees a new shape with every token, so binding must be quick: a `Template` lists each dim of
+the plan once, and a bind evaluates those few dims and gathers all arguments out of them with numpy.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphfuse.artifact import Executable, Loop, Pointer, Step
+from graphfuse.errors import ArtifactError
+from graphfuse.runtime.native import address_of
+from graphfuse.runtime.planner import ArenaPlan, Ints, lower_bound, plan_arena
+from graphfuse.symbolic import Call, Dim, Sym, evaluate
+
+MAX_LAUNCHES = 1 << 22
+"""More launches than any real model has in one call; a plan that asks for more is damaged."""
+MAX_BYTES = 1 << 46
+
+INLINE_NS = 20_000
+"""A launch with less work than this runs on the caller: waking threads would cost more."""
+CHUNK_NS = 5_000
+"""The least work worth handing to another thread."""
+CHUNKS_PER_THREAD = 6
+"""Enough that a late thread does not hold up the rest, few enough that claiming stays cheap."""
+
+
+def choose_chunks(grid: Ints, work: Ints, threads: int) -> Ints:
+    """How many programs a thread claims at once, for launches of `grid` programs of `work` ns each."""
+    if threads == 1:
+        return grid
+    work = np.maximum(work, 1)
+    fair = -(-grid // (threads * CHUNKS_PER_THREAD))
+    worth = -(-CHUNK_NS // work)
+    chunk = np.minimum(np.maximum(fair, worth), grid)
+    return np.where(grid < INLINE_NS // work, grid, chunk)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """A plan at one set of shapes.
+
+    `args` still lacks what differs from call to call: the addresses of inputs and outputs (`io_*`) and
+    of the arena (`arena_*`).
+
+    A record is `{ptr fn, ptr args, i64 grid, i64 chunk}`. `steps` has the leaf step of each record.
+    """
+
+    values: Mapping[str, int]
+    records: NDArray[np.int64]
+    records_address: int
+    args: NDArray[np.int64]
+    io_slots: Ints
+    io_index: Ints
+    io_offsets: Ints
+    arena_slots: Ints
+    arena_offsets: Ints
+    steps: Ints
+    arena: ArenaPlan
+    scratch_bytes: int
+    output_shapes: tuple[tuple[int, ...], ...]
+
+
+class _Segment:
+    """Consecutive steps without a loop, as index arrays into a list of dims."""
+
+    def __init__(self, steps: Sequence[tuple[int, Step]], kernels: Mapping[str, int]) -> None:
+        self.dims: dict[Dim, int] = {}
+        slots: list[tuple[int, int]] = []  # buffer or -1, dim
+        starts: list[int] = []
+        for _, step in steps:
+            starts.append(len(slots))
+            for arg in step.args:
+                if isinstance(arg, Pointer):
+                    slots.append((arg.buffer, self._dim(arg.offset)))
+                else:
+                    slots.append((-1, self._dim(arg.value)))
+        self.grid = _ints([self._dim(s.grid) for _, s in steps])
+        self.work = _ints([self._dim(s.work) for _, s in steps])
+        self.leaf = _ints([i for i, _ in steps])
+        self.kernel = _ints([kernels[s.kernel] for _, s in steps])
+        self.starts = _ints(starts)
+        self.slot_buffer = _ints([b for b, _ in slots])
+        self.slot_dim = _ints([d for _, d in slots])
+
+    def _dim(self, dim: Dim) -> int:
+        return self.dims.setdefault(dim, len(self.dims))
+
+    def table(self, values: Mapping[str, int], symbol: str, count: int) -> Ints:
+        """Each dim's value in each iteration: `count` rows. Without a symbol there is one row."""
+        out = np.empty((count, len(self.dims)), dtype=np.int64)
+        if not symbol:
+            out[0] = [evaluate(d, values) for d in self.dims]
+            return out
+        vectors = {**values, symbol: np.arange(count, dtype=np.int64)}
+        with np.errstate(all="raise"):
+            for dim, i in self.dims.items():
+                out[:, i] = _evaluate(dim, vectors)
+        return out
+
+
+def _ints(values: Sequence[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+def _evaluate(dim: Dim, values: Mapping[str, Any]) -> Any:
+    """`symbolic.evaluate` where symbols may be arrays."""
+    if isinstance(dim, int):
+        return dim
+    total: Any = 0
+    for monomial, c in dim.terms:
+        term: Any = c
+        for atom, power in monomial:
+            term = term * _atom(atom, values) ** power
+        total = total + term
+    return total
+
+
+def _atom(atom: Sym | Call, values: Mapping[str, Any]) -> Any:
+    if isinstance(atom, Sym):
+        return values[atom.name]
+    a, b = (_evaluate(d, values) for d in atom.args)
+    match atom.fn:
+        case "floordiv":
+            return np.floor_divide(a, b)
+        case "mod":
+            return np.mod(a, b)
+        case "min":
+            return np.minimum(a, b)
+        case _:
+            return np.maximum(a, b)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LoopTemplate:
+    symbol: str
+    count: Dim
+    items: tuple[_Segment | _LoopTemplate, ...]
+
+
+class Template:
+    """A plan prepared for binding. Made once per session."""
+
+    def __init__(self, executable: Executable) -> None:
+        self.executable = executable
+        plan = executable.plan
+        kernels = {k.name: i for i, k in enumerate(executable.kernels)}
+        self.leaves = tuple(step for _, step in plan.walk())
+        self._items = _items(plan.steps, kernels, iter(range(len(self.leaves))))
+        kinds = [b.kind for b in plan.buffers]
+        inputs = len(executable.signature.inputs)
+        # a slot that is no pointer has buffer -1: the last element of these
+        self._is_io = np.array([*(k in ("input", "output") for k in kinds), False], dtype=bool)
+        self._is_arena = np.array([*(k == "arena" for k in kinds), False], dtype=bool)
+        self._io_index = _ints([b.index + inputs * (b.kind == "output") for b in plan.buffers] + [0])
+        weights = executable.weights
+        self._base = _ints(
+            [address_of(weights[b.index].array) if b.kind == "weight" else 0 for b in plan.buffers] + [0]
+        )
+        arena = [b for b in plan.buffers if b.kind == "arena"]
+        self._first, self._last = _ints([b.first for b in arena]), _ints([b.last for b in arena])
+        self._is_static = all(isinstance(b.nbytes, int) for b in arena)
+        self._layouts: OrderedDict[bytes, ArenaPlan] = OrderedDict()
+
+    def sizes(self, values: Mapping[str, int]) -> Ints:
+        """The bytes of every buffer."""
+        sizes = [evaluate(b.nbytes, values) for b in self.executable.plan.buffers]
+        for i, nbytes in enumerate(sizes):
+            if not 0 <= nbytes <= MAX_BYTES:
+                raise ArtifactError(f"plan: buffer {i}: expected 0..{MAX_BYTES} bytes, found {nbytes}")
+        return _ints(sizes)
+
+    def arena(self, sizes: Ints) -> ArenaPlan:
+        """The arena's layout for buffers of these sizes.
+
+        Sizes that depend on shapes are rounded up by at most 1/32, so that a sequence that grows by
+        one token needs a new layout once in a while and not with every token.
+        """
+        exact = sizes[self._is_arena[:-1]]
+        wanted = exact if self._is_static else _rounded(exact)
+        key = wanted.tobytes()
+        if (layout := self._layouts.get(key)) is None:
+            layout = self._layouts[key] = plan_arena(wanted, self._first, self._last)
+            if len(self._layouts) > 64:
+                self._layouts.popitem(last=False)
+        if wanted is exact:
+            return layout
+        aligned = -(-exact // 64) * 64
+        return ArenaPlan(layout.offsets, layout.peak, lower_bound(aligned, self._first, self._last))
+
+    def bind(self, values: Mapping[str, int], kernels: Sequence[int], threads: int) -> Bound:
+        """Fix every number for these symbol values. `kernels` has the address of each kernel."""
+        try:
+            return self._bind(values, kernels, threads)
+        except (ArithmeticError, KeyError) as e:
+            raise ArtifactError(f"plan: cannot be evaluated: {e}") from None
+
+    def _bind(self, values: Mapping[str, int], kernels: Sequence[int], threads: int) -> Bound:
+        sizes = self.sizes(values)
+        layout = self.arena(sizes)
+        parts = [p for item in self._items for p in self._expand(item, values, sizes)]
+        slots = _joined([p.slots for p in parts])
+        buffer = _joined([p.buffer for p in parts])
+        grid, work = _joined([p.grid for p in parts]), _joined([p.work for p in parts])
+        start: list[Ints] = []
+        offset = 0
+        for p in parts:
+            start.append(p.start + offset)
+            offset += len(p.slots)
+        args = slots.copy()
+        args += self._base[buffer]
+        io, arena = np.flatnonzero(self._is_io[buffer]), np.flatnonzero(self._is_arena[buffer])
+        place = np.zeros(len(sizes), dtype=np.int64)
+        place[self._is_arena[:-1]] = layout.offsets
+        records = np.empty((len(grid), 4), dtype=np.int64)
+        records[:, 0] = _ints(kernels)[_joined([p.kernel for p in parts])]
+        records[:, 1] = address_of(args) + 8 * _joined(start)
+        records[:, 2] = grid
+        records[:, 3] = choose_chunks(grid, work, threads)
+        leaf = _joined([p.leaf for p in parts])
+        # a kernel may assume that it is given at least one program
+        used = grid > 0
+        executable = self.executable
+        records = np.ascontiguousarray(records[used])
+        return Bound(
+            values=dict(values),
+            records=records,
+            records_address=address_of(records),
+            args=args,
+            io_slots=io,
+            io_index=self._io_index[buffer[io]],
+            io_offsets=args[io],
+            arena_slots=arena,
+            arena_offsets=args[arena] + place[buffer[arena]],
+            steps=leaf[used],
+            arena=layout,
+            scratch_bytes=self.scratch_bytes(values),
+            output_shapes=tuple(tuple(evaluate(d, values) for d in s.shape) for s in executable.signature.outputs),
+        )
+
+    def scratch_bytes(self, values: Mapping[str, int]) -> int:
+        """What one thread needs besides the arena."""
+        nbytes = max((evaluate(k.scratch_bytes, values) for k in self.executable.kernels), default=0)
+        if not 0 <= nbytes <= MAX_BYTES:
+            raise ArtifactError(f"plan: expected 0..{MAX_BYTES} bytes of scratch, found {nbytes}")
+        return nbytes
+
+    def _expand(self, item: _Segment | _LoopTemplate, values: Mapping[str, int], sizes: Ints) -> Iterator[_Launches]:
+        if isinstance(item, _Segment):
+            yield self._launches(item, item.table(values, "", 1), sizes)
+            return
+        count = evaluate(item.count, values)
+        leaves = sum(len(i.leaf) for i in item.items if isinstance(i, _Segment)) or 1
+        if not 0 <= count * leaves <= MAX_LAUNCHES:
+            raise ArtifactError(f"plan: expected at most {MAX_LAUNCHES} launches, found {count * leaves}")
+        if len(item.items) == 1 and isinstance(item.items[0], _Segment):
+            segment = item.items[0]
+            yield self._launches(segment, segment.table(values, item.symbol, count), sizes)
+            return
+        for i in range(count):
+            for inner in item.items:
+                yield from self._expand(inner, {**values, item.symbol: i}, sizes)
+
+    def _launches(self, segment: _Segment, table: Ints, sizes: Ints) -> _Launches:
+        rows = len(table)
+        slots = table[:, segment.slot_dim]
+        is_pointer = segment.slot_buffer >= 0
+        room = sizes[segment.slot_buffer[is_pointer]]
+        offsets = slots[:, is_pointer]
+        if ((offsets < 0) | (offsets > room)).any():
+            row, column = np.argwhere((offsets < 0) | (offsets > room))[0]
+            raise ArtifactError(
+                f"plan: expected an offset in 0..{room[column]} into buffer "
+                f"{segment.slot_buffer[is_pointer][column]}, found {offsets[row, column]}"
+            )
+        grid, work = table[:, segment.grid].reshape(-1), table[:, segment.work].reshape(-1)
+        if ((grid < 0) | (work < 0)).any():
+            raise ArtifactError(f"plan: expected grids and work of at least 0, found {min(*grid, *work)}")
+        return _Launches(
+            slots=slots.reshape(-1),
+            buffer=np.tile(segment.slot_buffer, rows),
+            start=(segment.starts + len(segment.slot_dim) * np.arange(rows)[:, None]).reshape(-1),
+            kernel=np.tile(segment.kernel, rows),
+            leaf=np.tile(segment.leaf, rows),
+            grid=grid,
+            work=work,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Launches:
+    """The launches of a segment, in order; `start` is the first slot of each."""
+
+    slots: Ints
+    buffer: Ints
+    start: Ints
+    kernel: Ints
+    leaf: Ints
+    grid: Ints
+    work: Ints
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else _ints([])
+
+
+def _rounded(sizes: Ints) -> Ints:
+    """Up to six significant bits, from 4 KiB on."""
+    bits = np.frexp(np.maximum(sizes, 1).astype(np.float64))[1]
+    unit = np.left_shift(1, np.maximum(bits.astype(np.int64) - 6, 0))
+    return np.where(sizes < 4096, sizes, -(-sizes // unit) * unit)
+
+
+def _items(
+    steps: Sequence[Step | Loop], kernels: Mapping[str, int], numbers: Iterator[int]
+) -> tuple[_Segment | _LoopTemplate, ...]:
+    items: list[_Segment | _LoopTemplate] = []
+    run: list[tuple[int, Step]] = []
+    for step in steps:
+        if isinstance(step, Step):
+            run.append((next(numbers), step))
+            continue
+        if run:
+            items.append(_Segment(run, kernels))
+            run = []
+        items.append(_LoopTemplate(step.symbol, step.count, _items(step.steps, kernels, numbers)))
+    if run:
+        items.append(_Segment(run, kernels))
+    return tuple(items)

@@ -1,0 +1,213 @@
+"""Compiled models on disk by what they were made of. Safe under concurrent processes.
+
+Owns keys, files and locks. Does not know how a model is compiled.
+
+An entry is `KEY.gfx`, put in place by one rename, so a reader sees all of it or nothing. A lock per key
+keeps two processes from compiling the same model at once; there are 256 lock files, never deleted,
+because deleting a lock that somebody waits for would let two holders in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import re
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+from graphfuse.artifact import Executable
+from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError
+from graphfuse.knobs import settings
+from graphfuse.runtime import gfx
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 8 << 30
+"""`Cache.put` removes the entries least recently used beyond this."""
+
+# how any protobuf writer puts down StringStringEntryProto { key: "location" value: <path> }
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x1f])")
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a cache holds."""
+
+    folder: Path
+    entries: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A folder of compiled models."""
+
+    folder: Path
+
+    def get(self, key: str) -> Executable | None:
+        """The entry, mapped; None if there is none that can be read. A damaged one is removed."""
+        path = self._path(key)
+        if not path.exists():
+            return None
+        try:
+            executable = gfx.load(path)
+        except GraphfuseError as e:
+            log.warning("cache entry dropped: %s", e)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # `gc` removes the least recently used first
+        return executable
+
+    def put(self, key: str, executable: Executable) -> None:
+        """Write an entry, then make room if the cache has grown too large."""
+        gfx.save(executable, self._path(key))
+        self.gc(MAX_BYTES, keep=key)
+
+    @contextlib.contextmanager
+    def lock(self, key: str) -> Generator[None]:
+        """Hold the right to make this entry; another process waits."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = filelock.FileLock(self.folder / f"{key[:2]}.lock")
+            lock.acquire()
+        except (OSError, NotImplementedError) as e:
+            raise FileError(f"cannot lock the cache: {e}", Loc(str(self.folder))) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def entries(self) -> list[Path]:
+        """Every entry, the most recently used first."""
+        found: list[tuple[float, Path]] = []
+        for path in self.folder.glob("*.gfx"):
+            with contextlib.suppress(OSError):  # another process may be removing it
+                found.append((path.stat().st_mtime, path))
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def info(self) -> Info:
+        """How much there is."""
+        sizes = [_size(p) for p in self.entries()]
+        return Info(self.folder, len(sizes), sum(sizes))
+
+    def gc(self, max_bytes: int = MAX_BYTES, max_age_s: float | None = None, keep: str = "") -> list[Path]:
+        """Remove entries not used for `max_age_s`, and the least recently used beyond `max_bytes`.
+
+        A process that has a removed entry mapped goes on using it: the system keeps its bytes.
+        """
+        removed: list[Path] = []
+        total = 0
+        now = time.time()
+        for path in self.entries():
+            total += _size(path)
+            with contextlib.suppress(OSError):
+                old = max_age_s is not None and now - path.stat().st_mtime > max_age_s
+                if path.stem != keep and (total > max_bytes or old):
+                    total -= _size(path)
+                    path.unlink()
+                    removed.append(path)
+        for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
+            with contextlib.suppress(OSError):
+                if now - path.stat().st_mtime > 3600:
+                    path.unlink()
+        return removed
+
+    def verify(self) -> list[tuple[Path, str]]:
+        """Check every digest of every entry; those that fail, with the reason."""
+        failed: list[tuple[Path, str]] = []
+        for path in self.entries():
+            try:
+                gfx.verify(path)
+            except GraphfuseError as e:
+                failed.append((path, e.message))
+        return failed
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.gfx"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def default_cache() -> Cache | None:
+    """The user's cache, that of `GRAPHFUSE_CACHE`, or None when that is 0."""
+    text = settings.cache
+    if text == "0":
+        return None
+    return Cache(Path(text) if text else Path(platformdirs.user_cache_dir("graphfuse")) / "compiled")
+
+
+def cache_key(parts: Mapping[str, str]) -> str:
+    """The digest of everything a compiled model depends on: `parts`, and what compiles it."""
+    digest = hashlib.sha256()
+    for name, text in sorted({**parts, **_toolchain()}.items()):
+        for field in (name, text):
+            data = field.encode()
+            digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _toolchain() -> dict[str, str]:
+    """The versions that shape code, and the sources of graphfuse themselves, edited or not."""
+    versions = {name: _version(name) for name in ("llvmlite", "onnx", "numpy", "networkx")}
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return {**versions, "graphfuse": digest.hexdigest(), "format": str(gfx.VERSION)}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def model_digest(model: Path | bytes) -> str:
+    """SHA-256 of a model and of every file its tensors say they lie in."""
+    if isinstance(model, bytes):
+        return hashlib.sha256(model).hexdigest()
+    digest = hashlib.sha256()
+    try:
+        data = model.read_bytes()
+        if not data:
+            raise ParseError("not an ONNX model: the file is empty", Loc(str(model)))
+        digest.update(data)
+        for name in external_files(data):
+            digest.update(name.encode(errors="surrogateescape") + b"\0")
+            # missing, or no file's name: the frontend says so better
+            with contextlib.suppress(OSError), (model.parent / name).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    except OSError as e:
+        raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(str(model))) from None
+    return digest.hexdigest()
+
+
+def external_files(data: bytes) -> list[str]:
+    """The external data files a serialised model names, without parsing it (that would take onnx).
+
+    May name a file too many, when other bytes look like such an entry: then the key depends on more
+    than it must, which is safe.
+    """
+    names: set[bytes] = set()
+    for m in _LOCATION.finditer(data):
+        length = m[1][0] if len(m[1]) == 1 else (m[1][0] & 0x7F) | m[1][1] << 7
+        names.add(data[m.end() : m.end() + length])
+    return sorted(n.decode(errors="surrogateescape") for n in names if b"\0" not in n)

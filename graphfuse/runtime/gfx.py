@@ -1,0 +1,468 @@
+"""The `.gfx` file: how an executable is laid out in bytes, and how it is read back safely.
+
+Owns the format only; what the parts mean is `graphfuse/artifact.py`.
+
+    prefix    magic (8 bytes), version (u32), header length (u32), file length (u64)
+    header    JSON: the sections, each with offset, length, length when unpacked, encoding, SHA-256
+    sections  each at a multiple of 64:
+                program   JSON: signature, plan, kernels, table of code, table of weights
+                code.N    a relocatable object
+                weights   a safetensors file of its own, each tensor at a multiple of 64 of this file
+                ir        zlib, JSON: stage to text
+                ledger    zlib, JSON
+    trailer   SHA-256 of prefix and header
+
+The trailer vouches for the header and the header for each section. `load` checks the digests of the
+program and of the code before either is used, and those of `ir` and `ledger` when they are first
+read. It does not hash the weights: at 1.4 GB/s a model of 440 MB would take longer than all of the
+rest of a reload. They are data, never addresses, and their extents are checked against the file; a
+full check is `verify` (`graphfuse verify OUT.gfx`). Weights are mapped, never copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import stat
+import struct
+import zlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, overload
+
+import numpy as np
+
+from graphfuse.artifact import (
+    Array,
+    Code,
+    Executable,
+    Json,
+    Node,
+    Weight,
+    check,
+    elem_dtype,
+    program_from_json,
+    program_to_json,
+)
+from graphfuse.errors import ArtifactError, FileError, Loc
+
+MAGIC = b"\x89GFX\r\n\x1a\n"
+"""As in PNG: a transfer that strips bit 7 or rewrites line ends shows at once."""
+VERSION = 1
+ALIGN = 64
+_PREFIX = struct.Struct("<8sIIQ")
+_TRAILER_BYTES = 32
+_MAX_HEADER = 1 << 20
+_MAX_UNPACKED = 1 << 30
+
+# sub-byte and rarer formats travel as bytes: safetensors has no one-byte-per-element name for them
+_SAFETENSORS = {
+    "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64",
+    "u8": "U8", "u16": "U16", "u32": "U32", "u64": "U64",
+    "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64",
+    "f8e4m3": "F8_E4M3", "f8e5m2": "F8_E5M2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    offset: int
+    length: int
+    unpacked: int
+    encoding: str
+    sha256: str
+
+
+# writing
+
+
+def save(executable: Executable, path: str | os.PathLike[str]) -> None:
+    """Write the file whole or not at all: a temporary file beside it takes its place at the end."""
+    check(executable)
+    path = Path(path)
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(21, "is a directory")
+        with _created(scratch) as file:
+            _write(executable, file)
+        scratch.replace(path)
+    except OSError as e:
+        raise FileError(f"cannot write: {_reason(e)}", Loc(str(path))) from None
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _created(path: Path) -> Generator[BinaryIO]:
+    # mode 0o666 and the process's umask, which a file from tempfile would not get
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    with os.fdopen(handle, "w+b") as file:
+        yield file
+
+
+def _reason(e: OSError) -> str:
+    return (e.strerror or str(e)).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A section to be written: its bytes in pieces, so that weights are never gathered in memory."""
+
+    name: str
+    unpacked: int
+    encoding: str
+    chunks: Sequence[bytes | Array]
+
+    @property
+    def length(self) -> int:
+        return sum(len(c) if isinstance(c, bytes) else c.nbytes for c in self.chunks)
+
+
+def _parts(executable: Executable) -> list[_Part]:
+    program = program_to_json(executable)
+    program["code"] = [
+        {"target": t, "arch": c.arch, "os": c.os, "features": list(c.features)} for t, c in executable.code.items()
+    ]
+    program["weights"], weights = _weight_table(executable.weights)
+    parts = [_json_part("program", program)]
+    for i, code in enumerate(executable.code.values()):
+        parts.append(_Part(f"code.{i}", len(code.object), "raw", [code.object]))
+    parts.append(weights)
+    parts.append(_json_part("ir", dict(executable.ir), pack=True))
+    parts.append(_json_part("ledger", list(executable.ledger), pack=True))
+    return parts
+
+
+def _json_part(name: str, value: Json, pack: bool = False) -> _Part:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    if not pack:
+        return _Part(name, len(text), "raw", [text])
+    return _Part(name, len(text), "zlib", [zlib.compress(text)])
+
+
+def _write(executable: Executable, file: BinaryIO) -> None:
+    parts = _parts(executable)
+    # offsets and digests have a fixed width, so the header is as long before they are known
+    header_bytes = len(_header(parts, [0] * len(parts), ["0" * 64] * len(parts)))
+    offsets: list[int] = []
+    digests: list[str] = []
+    end = _PREFIX.size + header_bytes
+    for part in parts:
+        offsets.append(_aligned(end))
+        file.seek(offsets[-1])
+        digest = hashlib.sha256()
+        for chunk in part.chunks:
+            view = _bytes_of(chunk)
+            digest.update(view)
+            file.write(view)
+        digests.append(digest.hexdigest())
+        end = offsets[-1] + part.length
+    head = _PREFIX.pack(MAGIC, VERSION, header_bytes, end + _TRAILER_BYTES)
+    head += _header(parts, offsets, digests)
+    assert len(head) == _PREFIX.size + header_bytes, "the header does not fit the room kept for it"
+    file.seek(end)
+    file.write(hashlib.sha256(head).digest())
+    file.seek(0)
+    file.write(head)
+
+
+def _header(parts: Sequence[_Part], offsets: Sequence[int], digests: Sequence[str]) -> bytes:
+    rows: list[Json] = [
+        [p.name, f"{offset:016x}", p.length, p.unpacked, p.encoding, sha]
+        for p, offset, sha in zip(parts, offsets, digests, strict=True)
+    ]
+    return json.dumps({"graphfuse": _version(), "sections": rows}, separators=(",", ":")).encode()
+
+
+def _version() -> str:
+    # 20 ms to import, which only writing has to pay
+    from importlib import metadata
+
+    try:
+        return metadata.version("graphfuse")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
+def _bytes_of(part: bytes | Array) -> memoryview:
+    if isinstance(part, bytes):
+        return memoryview(part)
+    return np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGN) * ALIGN
+
+
+def _weight_table(weights: Sequence[Weight]) -> tuple[list[Json], _Part]:
+    """The table of weights, and a safetensors file of them.
+
+    safetensors allows no holes between tensors, so the bytes that align the next one are a tensor too.
+    """
+    rows: list[dict[str, Json]] = []
+    offsets: list[int] = []
+    tensors: dict[str, Json] = {}
+    chunks: list[bytes | Array] = []
+    at = 0
+    for i, w in enumerate(weights):
+        if pad := -at % ALIGN:
+            tensors[f"__pad__.{i}"] = {"dtype": "U8", "shape": [pad], "data_offsets": [at, at + pad]}
+            chunks.append(bytes(pad))
+            at += pad
+        dtype, end = _SAFETENSORS.get(w.elem, "U8"), at + w.array.nbytes
+        tensors[w.name] = {"dtype": dtype, "shape": list(w.shape), "data_offsets": [at, end]}
+        rows.append({"name": w.name, "elem": w.elem, "shape": list(w.shape)})
+        offsets.append(at)
+        chunks.append(w.array)
+        at = end
+    text = json.dumps(tensors, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 8) % ALIGN)  # so that the data starts aligned
+    head = struct.pack("<Q", len(text)) + text
+    table: list[Json] = [{**row, "offset": len(head) + offset} for row, offset in zip(rows, offsets, strict=True)]
+    return table, _Part("weights", len(head) + at, "raw", [head, *chunks])
+
+
+# reading
+
+
+def load(path: str | os.PathLike[str]) -> Executable:
+    """Map a file and read it; nothing in it is used before it was found to be what it claims."""
+    with _located(path):
+        file = _File(_mapped(Path(path)))
+        root = Node(file.json("program"))
+        weights, code = _read_weights(root["weights"], file), _read_code(root["code"], file)
+        return program_from_json(root, weights, code, **_lazy(file))
+
+
+def verify(path: str | os.PathLike[str]) -> dict[str, int]:
+    """Check everything `load` checks and every digest, the weights' too; bytes by section."""
+    load(path)
+    with _located(path):
+        file = _File(_mapped(Path(path)))
+        for section in file.sections.values():
+            file.content(section.name)
+        _check_safetensors(Node(file.json("program"))["weights"], file)
+    return {s.name: s.length for s in file.sections.values()}
+
+
+def is_artifact(path: str | os.PathLike[str]) -> bool:
+    """Whether the file is, or was meant to be, a `.gfx`: by its first bytes or else by its name."""
+    try:
+        with Path(path).open("rb") as file:
+            if file.read(4) == MAGIC[:4]:
+                return True
+    except OSError as e:
+        raise FileError(f"cannot read: {_reason(e)}", Loc(str(path))) from None
+    return Path(path).suffix == ".gfx"
+
+
+@contextlib.contextmanager
+def _located(path: str | os.PathLike[str]) -> Generator[None]:
+    try:
+        yield
+    except ArtifactError as e:
+        raise e if e.loc else ArtifactError(e.message, Loc(str(path))) from None
+
+
+def _mapped(path: Path) -> Array:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(22, "not a regular file")
+        if status.st_size < _PREFIX.size + _TRAILER_BYTES:
+            raise ArtifactError(f"not a graphfuse artifact: {status.st_size} bytes", Loc(str(path)))
+        return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+    except OSError as e:
+        raise FileError(f"cannot read: {_reason(e)}", Loc(str(path))) from None
+
+
+class _File:
+    """The bytes of a file whose prefix, header and trailer have been found in order."""
+
+    def __init__(self, data: Array) -> None:
+        self._data = data
+        magic, version, header_bytes, file_bytes = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
+        if magic != MAGIC:
+            raise ArtifactError(f"not a graphfuse artifact: expected {MAGIC!r} at 0, found {magic!r}")
+        if version != VERSION:
+            raise ArtifactError(
+                f"artifact format: expected version {VERSION}, found {version}; compile the model again"
+            )
+        if file_bytes != len(data):
+            what = "truncated" if file_bytes > len(data) else "too long"
+            raise ArtifactError(f"{what}: expected {file_bytes} bytes, found {len(data)}")
+        end = _PREFIX.size + header_bytes
+        if header_bytes > _MAX_HEADER or end > len(data) - _TRAILER_BYTES:
+            raise ArtifactError(f"header: expected at most {_MAX_HEADER} bytes, found {header_bytes}")
+        head = data[:end].tobytes()
+        _check_digest("header", head, data[-_TRAILER_BYTES:].tobytes().hex())
+        self.sections = {s.name: s for s in self._read_sections(Node(_json("header", head[24:])), end)}
+
+    def _read_sections(self, root: Node, start: int) -> Iterator[_Section]:
+        for row in root["sections"].items():
+            name, offset, length, unpacked, encoding, sha = row.items(6, 6)
+            try:
+                at = int(offset.text(), 16)
+            except ValueError:
+                offset.fail("a hexadecimal offset")
+            section = _Section(
+                name.text(),
+                at,
+                length.integer(),
+                unpacked.integer(),
+                encoding.one_of(("raw", "zlib")),
+                sha.text(),
+            )
+            if not start <= at <= at + section.length <= len(self._data) - _TRAILER_BYTES or at % ALIGN:
+                row.fail(f"a section inside {start}..{len(self._data) - _TRAILER_BYTES}")
+            yield section
+
+    def section(self, name: str) -> _Section:
+        """Where a section is."""
+        if name not in self.sections:
+            raise ArtifactError(f"expected a section {name!r}, found {', '.join(self.sections)}")
+        return self.sections[name]
+
+    def view(self, name: str) -> Array:
+        """A section's bytes in place, not checked."""
+        section = self.section(name)
+        return self._data[section.offset : section.offset + section.length]
+
+    def content(self, name: str) -> bytes:
+        """A section's bytes, checked against its digest and unpacked."""
+        section = self.section(name)
+        view = self.view(name)
+        _check_digest(f"section {name!r}", view.data, section.sha256)
+        if section.encoding == "raw":
+            # the weights are only ever checked this way, not read: no copy of them
+            return b"" if name == "weights" else view.tobytes()
+        if section.unpacked > _MAX_UNPACKED:
+            raise ArtifactError(f"section {name!r}: expected at most {_MAX_UNPACKED} bytes when unpacked")
+        unpacker = zlib.decompressobj()
+        try:
+            content = unpacker.decompress(view.data, section.unpacked + 1)
+        except zlib.error as e:
+            raise ArtifactError(f"section {name!r}: {str(e).lower()}") from None
+        if len(content) != section.unpacked:
+            raise ArtifactError(f"section {name!r}: expected {section.unpacked} bytes when unpacked")
+        return content
+
+    def json(self, name: str) -> Any:
+        """A section's JSON."""
+        return _json(f"section {name!r}", self.content(name))
+
+
+def _json(what: str, text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise ArtifactError(f"{what}: malformed JSON: {e}") from None
+
+
+def _check_digest(what: str, data: bytes | memoryview, expected: str) -> None:
+    found = hashlib.sha256(data).hexdigest()
+    if found != expected:
+        raise ArtifactError(f"{what} is corrupted: expected SHA-256 {expected[:16]}..., found {found[:16]}...")
+
+
+def _read_weights(root: Node, file: _File) -> tuple[Weight, ...]:
+    view = file.view("weights")
+    weights: list[Weight] = []
+    for row in root.items():
+        elem = row["elem"].text()
+        try:
+            dtype = elem_dtype(elem)
+        except KeyError:
+            row["elem"].fail("an element type")
+        shape = tuple(d.integer() for d in row["shape"].items(0, 64))
+        offset = row["offset"].integer()
+        nbytes = dtype.itemsize
+        for d in shape:
+            nbytes *= d
+        if offset % ALIGN or offset + nbytes > len(view):
+            row.fail(f"a tensor at a multiple of {ALIGN} inside {len(view)} bytes of weights")
+        try:
+            array = view[offset : offset + nbytes].view(dtype).reshape(shape)
+        except ValueError:  # a 0 beside dims whose product no array can have
+            row["shape"].fail("a shape")
+        weights.append(Weight(row["name"].text(), elem, array))
+    if len({w.name for w in weights}) != len(weights):
+        root.fail("weights with different names")
+    return tuple(weights)
+
+
+def _read_code(root: Node, file: _File) -> dict[str, Code]:
+    code: dict[str, Code] = {}
+    for i, row in enumerate(root.items()):
+        features = tuple(f.text() for f in row["features"].items())
+        code[row["target"].text()] = Code(row["arch"].text(), row["os"].text(), features, file.content(f"code.{i}"))
+    return code
+
+
+def _check_safetensors(table: Node, file: _File) -> None:
+    """Whether the safetensors header, which `load` has no use for, agrees with the table."""
+    view = file.view("weights")
+    (length,) = struct.unpack("<Q", view[:8].tobytes()) if len(view) >= 8 else (0,)
+    if length > len(view) - 8:
+        raise ArtifactError(f"weights: expected a header inside {len(view)} bytes, found {length}")
+    head = Node(_json("weights", view[8 : 8 + length].tobytes()), "weights")
+    for row in table.items():
+        begin = head[row["name"].text()]["data_offsets"].items(2, 2)[0].integer()
+        if begin + 8 + length != row["offset"].integer():
+            row.fail(f"a tensor at {begin + 8 + length}")
+
+
+def _lazy(file: _File) -> dict[str, Any]:
+    for name in ("ir", "ledger"):
+        file.section(name)
+    return {"ir": LazyTexts(file), "ledger": LazyLedger(file)}
+
+
+class LazyTexts(Mapping[str, str]):
+    """The IR texts of a file, checked and unpacked when first asked for."""
+
+    def __init__(self, file: _File) -> None:
+        self._read: Callable[[], Any] = lambda: file.json("ir")
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        root = Node(self._read(), "ir")
+        return {name: root[name].text() for name in root.object()}
+
+    def __getitem__(self, stage: str) -> str:
+        return self._texts[stage]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+class LazyLedger(Sequence[Json]):
+    """The ledger of a file, checked and unpacked when first asked for."""
+
+    def __init__(self, file: _File) -> None:
+        self._read: Callable[[], Any] = lambda: file.json("ledger")
+
+    @cached_property
+    def _rows(self) -> list[Json]:
+        return [n.value for n in Node(self._read(), "ledger").items()]
+
+    @overload
+    def __getitem__(self, index: int) -> Json: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Json]: ...
+    def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)

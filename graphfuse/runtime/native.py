@@ -1,0 +1,93 @@
+"""Native code of an artifact in this process: picks the object for this CPU, links it, calls the executor.
+
+The only module of the runtime that reaches llvmlite, through `graphfuse.llvm`, and it generates no
+code: the object holds the kernels and the executor (`gf_*`, see `cpu/executor_ir.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from graphfuse.artifact import Code, Executable
+from graphfuse.errors import ArtifactError
+from graphfuse.llvm.host import host_target
+from graphfuse.llvm.loader import load_object
+from graphfuse.target import Target
+
+_P, _I = ctypes.c_void_p, ctypes.c_int64
+EXECUTOR: Final[dict[str, tuple[Any, ...]]] = {
+    "gf_pool_create": (_P, _I),
+    "gf_pool_destroy": (None, _P),
+    "gf_pool_scratch": (None, _P, _P, _I),
+    "gf_run": (_I, _P, _P, _I),
+    "gf_run_profiled": (_I, _P, _P, _I, _P),
+}
+"""The executor's functions: result type, then argument types. Calling one releases the GIL."""
+
+# object file format by platform: first bytes, and for ELF the machine at byte 18
+_MAGIC = {"linux": b"\x7fELF", "darwin": b"\xcf\xfa\xed\xfe", "win32": b""}
+_ELF_MACHINE = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
+
+
+class NativeCode:
+    """The linked object of an executable: the executor's functions and the kernels' addresses."""
+
+    def __init__(self, executable: Executable) -> None:
+        self.target = choose_target(executable, host_target())
+        kernels = [k.name for k in executable.kernels]
+        self._library = load_object(executable.code[self.target].object, [*EXECUTOR, *kernels])
+        self.kernels = {name: self._library.address(name) for name in kernels}
+
+        def function(name: str) -> Callable[..., Any]:
+            result, *arguments = EXECUTOR[name]
+            return ctypes.CFUNCTYPE(result, *arguments)(self._library.address(name))
+
+        self.pool_create = function("gf_pool_create")
+        self.pool_destroy = function("gf_pool_destroy")
+        self.pool_scratch = function("gf_pool_scratch")
+        self.run = function("gf_run")
+        self.run_profiled = function("gf_run_profiled")
+
+
+def choose_target(executable: Executable, host: Target) -> str:
+    """The text of the first target whose code runs on `host`, the executable's own before the others."""
+    names = [executable.target, *(t for t in executable.code if t != executable.target)]
+    reasons: list[str] = []
+    for name in names:
+        reason = why_not_here(executable.code[name], host)
+        if reason is None:
+            return name
+        reasons.append(f"code for {name}: {reason}")
+    raise ArtifactError(f"{'; '.join(reasons)}; rebuild it here with 'graphfuse compile --recompile'")
+
+
+def why_not_here(code: Code, host: Target) -> str | None:
+    """Why this code cannot run in this process; None if it can."""
+    if (code.arch, code.os) != (host.arch, sys.platform):
+        return f"expected a {host.arch} {sys.platform} object, found {code.arch} {code.os}"
+    if missing := sorted(set(code.features) - host.feature_set):
+        return f"it needs {', '.join(missing)}, which this cpu ({host.cpu}) lacks"
+    # the linker trusts its input, so a section that holds something else must not reach it
+    magic = _MAGIC.get(code.os, b"")
+    if code.object[: len(magic)] != magic or len(code.object) < 64:
+        return f"expected an object file, found {code.object[:4]!r}"
+    if code.os == "linux" and code.arch in _ELF_MACHINE:
+        machine = int.from_bytes(code.object[18:20], "little")
+        if machine != _ELF_MACHINE[code.arch]:
+            return f"expected machine {_ELF_MACHINE[code.arch]} in the object, found {machine}"
+    return None
+
+
+def describe(code: Mapping[str, Code]) -> str:
+    """What code there is, for people: `cpu:skylake (x86_64 linux)`."""
+    return ", ".join(f"{name} ({c.arch} {c.os})" for name, c in code.items())
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Where an array's data starts."""
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,115 @@
+"""What a compiled model is made of, as plain data: for `graphfuse inspect` and for anyone's own tools.
+
+Owns the facts and no presentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from graphfuse.artifact import Executable, Pointer, Step
+from graphfuse.errors import InputError, UsageError
+from graphfuse.runtime.session import available_cores, memory
+from graphfuse.symbolic import Dim, evaluate, symbols
+
+
+def choose_dims(executable: Executable, dims: Mapping[str, int] | None = None) -> dict[str, int]:
+    """A value for every symbol: the given ones, else 1 or the nearest the range allows."""
+    dims = dict(dims or {})
+    ranges = executable.signature.ranges
+    for name, value in dims.items():
+        if name not in ranges:
+            known = ", ".join(ranges) or "none"
+            raise UsageError(f"unknown dim {name!r}: expected one of {known}")
+        lo, hi = ranges[name]
+        if not lo <= value <= hi:
+            raise InputError(f"dim {name!r}: expected {lo}..{hi}, found {value}")
+    return {name: dims.get(name, min(max(lo, 1), hi)) for name, (lo, hi) in ranges.items()}
+
+
+def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Signature, kernels, steps, traffic and memory at the given symbol values (see `choose_dims`)."""
+    values = choose_dims(executable, dims)
+    kernels = {k.name: k for k in executable.kernels}
+    leaves = [leaf for _, leaf in executable.plan.walk()]
+    rows: list[dict[str, Any]] = []
+    for i, leaf in enumerate(leaves):
+        kernel = kernels[leaf.kernel]
+        numbers = {key: _value(getattr(kernel, key), values) for key in ("flops", "bytes_read", "bytes_written")}
+        rows.append(
+            {
+                "step": i,
+                "kernel": kernel.name,
+                "kind": kernel.kind,
+                "label": leaf.label or kernel.label,
+                "grid": str(leaf.grid),
+                **numbers,
+            }
+        )
+    return {
+        "target": executable.target,
+        "code": {
+            name: {"arch": c.arch, "os": c.os, "features": list(c.features), "bytes": len(c.object)}
+            for name, c in executable.code.items()
+        },
+        "inputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.inputs],
+        "outputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.outputs],
+        "dims": {name: [lo, hi] for name, lo, hi in executable.signature.dims},
+        "at": values,
+        "kernels": len(executable.kernels),
+        "steps": rows,
+        "kinds": _kinds(rows),
+        "totals": {key: sum(r[key] for r in rows) for key in ("flops", "bytes_read", "bytes_written")},
+        "memory": asdict(memory(executable, values, available_cores())),
+        "ledger": len(executable.ledger),
+        "stages": list(executable.ir),
+        "meta": dict(executable.meta),
+    }
+
+
+def _spec(name: str, elem: str, shape: tuple[Dim, ...]) -> dict[str, Any]:
+    return {"name": name, "elem": elem, "shape": [d if isinstance(d, int) else str(d) for d in shape]}
+
+
+def _value(dim: Dim, values: Mapping[str, int]) -> int:
+    return evaluate(dim, values) if symbols(dim) <= values.keys() else 0
+
+
+def _kinds(rows: list[dict[str, Any]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["kind"]] = counts.get(row["kind"], 0) + 1
+    return dict(sorted(counts.items(), key=lambda kv: -kv[1]))
+
+
+def edges(executable: Executable) -> list[tuple[int | str, int | str]]:
+    """Who reads what from whom: steps by number, inputs and outputs as `input NAME`, `output NAME`.
+
+    A step that reads a buffer depends on all that wrote parts of it since it was last rewritten.
+    """
+    buffers = executable.plan.buffers
+    params = {k.name: k.params for k in executable.kernels}
+    writers: dict[int, list[int]] = {}
+    found: dict[tuple[int | str, int | str], None] = {}
+    for i, (_, step) in enumerate(executable.plan.walk()):
+        for buffer, param in _pointers(step, params[step.kernel]):
+            if param != "w":
+                if buffers[buffer].kind == "input":
+                    found[f"input {executable.signature.inputs[buffers[buffer].index].name}", i] = None
+                found.update({(w, i): None for w in writers.get(buffer, ()) if w != i})
+        for buffer, param in _pointers(step, params[step.kernel]):
+            if param == "x":
+                writers[buffer] = [i]
+            elif param == "w" and i not in writers.setdefault(buffer, []):
+                writers[buffer].append(i)
+    for b, buffer in enumerate(buffers):
+        if buffer.kind == "output":
+            name = f"output {executable.signature.outputs[buffer.index].name}"
+            found.update({(w, name): None for w in writers.get(b, ())})
+    return list(found)
+
+
+def _pointers(step: Step, params: str) -> list[tuple[int, str]]:
+    return [(a.buffer, p) for a, p in zip(step.args, params, strict=True) if isinstance(a, Pointer)]

@@ -1,0 +1,292 @@
+"""Runs an executable: one call of native code per run, whatever the number of kernels.
+
+Owns the memory and the thread pool of a loaded model. Shapes become numbers in `bound.py`, inputs are
+checked in `binding.py`, native code is linked in `native.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphfuse.artifact import Array, Executable, Signature, elem_dtype
+from graphfuse.errors import InputError, UsageError
+from graphfuse.knobs import settings
+from graphfuse.runtime.binding import Binder
+from graphfuse.runtime.bound import Bound, Template
+from graphfuse.runtime.native import NativeCode, address_of
+from graphfuse.runtime.planner import ArenaPlan
+
+log = logging.getLogger(__name__)
+
+MAX_BOUND = 64
+"""How many sets of shapes a session remembers."""
+_ALIGN = 64
+_ALIGNED_FROM = 4096
+"""Smaller outputs are numpy's own: aligning takes longer than their stores could save."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """How long the launches of one step took in one run."""
+
+    kernel: str
+    label: str
+    launches: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The outputs of a run and the time of each step, in plan order."""
+
+    outputs: dict[str, Array]
+    steps: tuple[StepTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes a model takes at given shapes. `arena_bound` is the least any placement could need."""
+
+    arena: int
+    arena_bound: int
+    weights: int
+    scratch: int
+
+
+class Session:
+    """A loaded model. Safe to call from several threads: runs take turns, as each uses all threads."""
+
+    def __init__(self, executable: Executable, threads: int | None = None) -> None:
+        self.executable = executable
+        self.threads = _thread_count(threads)
+        self._binder = Binder(executable.signature)
+        self._native = NativeCode(executable)
+        self._template = Template(executable)
+        self._kernels = [self._native.kernels[k.name] for k in executable.kernels]
+        self._dtypes = tuple(elem_dtype(s.elem) for s in executable.signature.outputs)
+        self._names = tuple(s.name for s in executable.signature.outputs)
+        self._bound: OrderedDict[tuple[tuple[int, ...], ...], Bound] = OrderedDict()
+        self._lock = threading.Lock()
+        self._arena: Array = _aligned_bytes(0)
+        self._arena_of: Bound | None = None
+        self._scratch: Array = _aligned_bytes(0)
+        self._pool = _Pool(self._native, self.threads)
+        self._finalizer = weakref.finalize(self, self._pool.close)
+        _sessions.add(self)
+
+    @property
+    def signature(self) -> Signature:
+        """What the model takes and gives."""
+        return self.executable.signature
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the threads and free the memory; a later run starts them again."""
+        with self._lock:
+            self._pool.close()
+            self._bound.clear()
+            self._arena, self._arena_of, self._scratch = _aligned_bytes(0), None, _aligned_bytes(0)
+
+    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        """Outputs by name. Inputs are numpy arrays or DLPack objects, by name.
+
+        Outputs are in fresh memory, but for those that `out` has an array for: writable, of the output's shape and
+        dtype. Such an array is written in place (by a copy when it is not contiguous and 64-byte aligned).
+        """
+        arrays = self._binder.arrays(inputs)
+        with self._lock:
+            bound = self._bind(tuple(a.shape for a in arrays))
+            outputs = self._outputs(bound, out or {})
+            pool = self._prepare(bound, arrays, outputs)
+            self._native.run(pool, bound.records_address, len(bound.records))
+        results = dict(zip(self._names, outputs, strict=True))
+        for name, array in (out or {}).items():
+            if results[name] is not array:
+                array[...] = results[name]
+                results[name] = array
+        return results
+
+    def profile(self, inputs: Mapping[str, Any]) -> Profile:
+        """As `run`, with the time of each step."""
+        arrays = self._binder.arrays(inputs)
+        with self._lock:
+            bound = self._bind(tuple(a.shape for a in arrays))
+            outputs = self._outputs(bound, {})
+            pool = self._prepare(bound, arrays, outputs)
+            ns = np.zeros(max(len(bound.records), 1), dtype=np.int64)
+            self._native.run_profiled(pool, bound.records_address, len(bound.records), address_of(ns))
+        leaves = self._template.leaves
+        time = np.zeros(len(leaves), dtype=np.int64)
+        np.add.at(time, bound.steps, ns[: len(bound.steps)])
+        count = np.bincount(bound.steps, minlength=len(leaves))
+        steps = tuple(StepTime(s.kernel, s.label, int(n), int(t)) for s, n, t in zip(leaves, count, time, strict=True))
+        return Profile(dict(zip(self._names, outputs, strict=True)), steps)
+
+    def memory(self, shapes: Mapping[str, tuple[int, ...]]) -> Memory:
+        """What running at these input shapes takes."""
+        values = self._binder.bind([tuple(shapes[s.name]) for s in self.signature.inputs])
+        return memory(self.executable, values, self.threads)
+
+    def arena_plan(self, inputs: Mapping[str, Any]) -> ArenaPlan:
+        """Where the intermediate tensors of such a run lie."""
+        with self._lock:
+            return self._bind(tuple(a.shape for a in self._binder.arrays(inputs))).arena
+
+    def _bind(self, shapes: tuple[tuple[int, ...], ...]) -> Bound:
+        if (bound := self._bound.get(shapes)) is not None:
+            self._bound.move_to_end(shapes)
+            return bound
+        values = self._binder.bind(shapes)
+        bound = self._template.bind(values, self._kernels, self.threads)
+        self._bound[shapes] = bound
+        if len(self._bound) > MAX_BOUND:
+            self._bound.popitem(last=False)
+        log.debug("bound %s: %d launches, arena %d bytes", values, len(bound.records), bound.arena.peak)
+        return bound
+
+    def _outputs(self, bound: Bound, given: Mapping[str, Array]) -> list[Array]:
+        specs = list(zip(self._names, bound.output_shapes, self._dtypes, strict=True))
+        for name, array in given.items():
+            wanted = next(((s, d) for n, s, d in specs if n == name), None)
+            if wanted is None:
+                raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, self._names))}")
+            if (array.shape, array.dtype) != wanted or not array.flags.writeable:
+                raise InputError(
+                    f"output {name!r}: expected a writable {wanted[1]} array of shape {wanted[0]}, "
+                    f"found {array.dtype} of shape {array.shape}"
+                )
+        try:
+            return [
+                given[name] if name in given and _is_aligned(given[name]) else _aligned_empty(shape, dtype)
+                for name, shape, dtype in specs
+            ]
+        except (MemoryError, ValueError):
+            raise InputError(f"outputs {bound.output_shapes} do not fit into memory") from None
+
+    def _prepare(self, bound: Bound, arrays: list[Array], outputs: list[Array]) -> int:
+        """Write this call's addresses into the arguments; the pool to run them on."""
+        addresses = np.array([address_of(a) for a in (*arrays, *outputs)], dtype=np.int64)
+        args = bound.args
+        args[bound.io_slots] = addresses[bound.io_index] + bound.io_offsets
+        pool = self._pool.handle()
+        if self._arena_of is not bound:
+            # the arena and the scratch only grow, and another shape may have moved them since
+            self._arena = self._grown(self._arena, bound.arena.peak)
+            args[bound.arena_slots] = address_of(self._arena) + bound.arena_offsets
+            stride = -(-max(bound.scratch_bytes, _ALIGN) // 128) * 128
+            self._scratch = self._grown(self._scratch, stride * self.threads)
+            self._native.pool_scratch(pool, address_of(self._scratch), stride)
+            self._arena_of = bound
+        elif self._pool.is_new:
+            stride = -(-max(bound.scratch_bytes, _ALIGN) // 128) * 128
+            self._native.pool_scratch(pool, address_of(self._scratch), stride)
+        self._pool.is_new = False
+        return pool
+
+    def _grown(self, array: Array, nbytes: int) -> Array:
+        if array.nbytes >= nbytes:
+            return array
+        try:
+            return _aligned_bytes(nbytes)
+        except (MemoryError, ValueError):
+            raise InputError(f"these shapes need {nbytes} bytes of memory, which is not available") from None
+
+    def after_fork(self) -> None:
+        """In a forked child: the parent's threads are gone, and a lock one of them held stays locked."""
+        self._lock = threading.Lock()
+
+
+class _Pool:
+    """The native thread pool, made when first used and again in a forked child."""
+
+    def __init__(self, native: NativeCode, threads: int) -> None:
+        self._native, self._threads = native, threads
+        self._handle, self._pid = 0, 0
+        self.is_new = False
+
+    def handle(self) -> int:
+        """The pool of this process."""
+        if self._handle and self._pid == os.getpid():
+            return self._handle
+        self.close()
+        handle = self._native.pool_create(self._threads)
+        if not handle:
+            raise UsageError(f"cannot start {self._threads} threads")
+        self._handle, self._pid, self.is_new = handle, os.getpid(), True
+        return handle
+
+    def close(self) -> None:
+        """Join the threads; in a forked child, which has none of them, only free."""
+        handle, self._handle = self._handle, 0
+        if handle:
+            self._native.pool_destroy(handle)
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for session in list(_sessions):
+        session.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def memory(executable: Executable, values: Mapping[str, int], threads: int) -> Memory:
+    """What running at these symbol values takes. Needs no native code, so it works for any target."""
+    template = Template(executable)
+    plan = template.arena(template.sizes(values))
+    weights = sum(w.array.nbytes for w in executable.weights)
+    return Memory(plan.peak, plan.lower_bound, weights, template.scratch_bytes(values) * threads)
+
+
+def _thread_count(threads: int | None) -> int:
+    if threads is None:
+        threads = settings.threads
+    if threads is None:
+        return available_cores()
+    if not 1 <= threads <= 1024:
+        raise UsageError(f"threads: expected 1..1024, got {threads}")
+    return threads
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _aligned_bytes(nbytes: int) -> Array:
+    raw = np.empty(nbytes + _ALIGN, dtype=np.uint8)
+    start = -address_of(raw) % _ALIGN
+    return raw[start : start + nbytes]
+
+
+def _is_aligned(array: Array) -> bool:
+    return array.flags.c_contiguous and address_of(array) % _ALIGN == 0
+
+
+def _aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    nbytes = dtype.itemsize
+    for d in shape:
+        nbytes *= d
+    if nbytes < _ALIGNED_FROM:
+        return np.empty(shape, dtype)
+    return _aligned_bytes(nbytes).view(dtype).reshape(shape)

@@ -1,0 +1,108 @@
+"""What a kernel is compiled for: an architecture, a processor and its vector width. Knows nothing of LLVM."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from graphfuse.errors import TargetError
+
+_X86 = "x86_64"
+_ARM = "aarch64"
+_V2 = "+cx16,+popcnt,+sahf,+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2"
+_V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
+_V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+_ICELAKE = f"{_V4},+avx512ifma,+avx512vbmi,+avx512vbmi2,+avx512vnni,+avx512bitalg,+avx512vpopcntdq"
+_NEON = "+neon,+fp-armv8"
+
+CPUS: dict[str, tuple[str, str]] = {
+    "x86-64": (_X86, "+sse,+sse2"),
+    "x86-64-v2": (_X86, _V2),
+    "x86-64-v3": (_X86, _V3),
+    "x86-64-v4": (_X86, _V4),
+    "haswell": (_X86, _V3),
+    "skylake": (_X86, _V3),
+    "skylake-avx512": (_X86, _V4),
+    "cascadelake": (_X86, f"{_V4},+avx512vnni"),
+    "icelake-server": (_X86, _ICELAKE),
+    "sapphirerapids": (_X86, f"{_ICELAKE},+avx512bf16,+avx512fp16"),
+    "znver2": (_X86, _V3),
+    "znver3": (_X86, _V3),
+    "znver4": (_X86, f"{_ICELAKE},+avx512bf16"),
+    "znver5": (_X86, f"{_ICELAKE},+avx512bf16"),
+    "generic": (_ARM, _NEON),
+    "cortex-a72": (_ARM, _NEON),
+    "neoverse-n1": (_ARM, f"{_NEON},+fullfp16,+dotprod,+lse"),
+    "neoverse-v1": (_ARM, f"{_NEON},+fullfp16,+dotprod,+lse,+bf16"),
+    "neoverse-n2": (_ARM, f"{_NEON},+fullfp16,+dotprod,+lse,+bf16"),
+    "neoverse-v2": (_ARM, f"{_NEON},+fullfp16,+dotprod,+lse,+bf16"),
+    "apple-m1": (_ARM, f"{_NEON},+fullfp16,+dotprod,+lse"),
+}
+"""Named processors: architecture and the features that code for it may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One processor to compile for. `features` is LLVM's list (`+avx2,+fma`), of those code may use."""
+
+    kind: str
+    arch: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    triple: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.cpu}"
+
+    @staticmethod
+    def parse(text: str) -> Target:
+        """Read `cpu:<name>`; plain `cpu`, the host, is for `graphfuse.llvm.host.host_target`."""
+        kind, _, cpu = text.partition(":")
+        if kind != "cpu":
+            raise TargetError(f"unknown target {text!r}: expected cpu or cpu:<name>{_suggest(text)}")
+        if not cpu:
+            raise TargetError("target 'cpu' means the host: ask graphfuse.llvm.host.host_target()")
+        if cpu not in CPUS:
+            raise TargetError(f"unknown processor {cpu!r}{_suggest(cpu) or ': one of ' + ', '.join(CPUS)}")
+        arch, features = CPUS[cpu]
+        return cpu_target(arch, cpu, features)
+
+    @property
+    def feature_set(self) -> frozenset[str]:
+        """The names of the features that code may use."""
+        return frozenset(f[1:] for f in self.features.split(",") if f.startswith("+"))
+
+    @property
+    def registers(self) -> int:
+        """How many vector registers there are."""
+        return 32 if self.vector_bytes == 64 or self.arch == _ARM else 16
+
+    def has(self, feature: str) -> bool:
+        """Whether code may use `feature`."""
+        return feature in self.feature_set
+
+    def why_not_on(self, host: Target) -> str | None:
+        """Why code for this target does not run on `host`; None if it does."""
+        if self.kind != host.kind or self.arch != host.arch:
+            return f"it is for {self.kind} {self.arch}, the host is {host.kind} {host.arch}"
+        missing = sorted(self.feature_set - host.feature_set)
+        return f"the host lacks {', '.join(missing)}" if missing else None
+
+    def can_run_on(self, host: Target) -> bool:
+        """Whether code for this target runs on `host`."""
+        return self.why_not_on(host) is None
+
+
+def cpu_target(arch: str, cpu: str, features: str, triple: str = "") -> Target:
+    """A cpu target whose vector width follows from its features."""
+    names = {f[1:] for f in features.split(",") if f.startswith("+")}
+    width = 16
+    if arch == _X86:
+        width = 64 if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= names else 32 if "avx2" in names else 16
+    return Target("cpu", arch, cpu, features, width, triple or f"{arch}-unknown-linux-gnu")
+
+
+def _suggest(text: str) -> str:
+    close = difflib.get_close_matches(text, [*CPUS, *(f"cpu:{c}" for c in CPUS)], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

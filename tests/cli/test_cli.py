@@ -1,0 +1,379 @@
+"""The command line: what it prints, and for each kind of bad input one line and the documented exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.dom.minidom
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from graphfuse import cli
+from graphfuse.cli import main
+from graphfuse.cli.common import file_name, nbytes_text, parse_dims
+from graphfuse.cli.html import layered
+from graphfuse.cli.verify import compare, relative_error
+from graphfuse.errors import UsageError
+from graphfuse.runtime import gfx
+from tests.runtime.sample import executable, expected, inputs
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("GRAPHFUSE_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def artifact(tmp_path) -> Path:
+    path = tmp_path / "m.gfx"
+    gfx.save(executable(), path)
+    return path
+
+
+@pytest.fixture
+def model(tmp_path) -> Path:
+    """relu(x @ w + x), x: f32[batch, 8]."""
+    rng = np.random.default_rng(0)
+    w = onnx.numpy_helper.from_array(rng.standard_normal((8, 8)).astype(np.float32), "w")
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"], name="mm"),
+            helper.make_node("Add", ["m", "x"], ["a"], name="add"),
+            helper.make_node("Relu", ["a"], ["y"], name="relu"),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 8])],
+        [w],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "m.onnx"
+    onnx.save(proto, path)
+    return path
+
+
+def fails(capsys, *args: object) -> tuple[int, str]:
+    """The exit code and the one line on stderr."""
+    code = main([str(a) for a in args])
+    out, err = capsys.readouterr()
+    assert code != 0 and out == ""
+    assert err.count("\n") == 1 and "Traceback" not in err
+    return code, err.strip()
+
+
+def prints(capsys, *args: object) -> str:
+    code = main([str(a) for a in args])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return out
+
+
+# artifacts
+
+
+def test_inspect(capsys, artifact):
+    out = prints(capsys, "inspect", artifact, "--dim", "n=64")
+    assert "2 kernels in 4 launches" in out and "1.000 x its lower bound 1.3 kB" in out
+    assert "dim    n in 1..64, here 64" in out
+
+
+def test_inspect_json(capsys, artifact):
+    facts = json.loads(prints(capsys, "inspect", artifact, "--json"))
+    assert facts["kernels"] == 2 and facts["dims"] == {"n": [1, 64]} and [0, 1] in facts["edges"]
+
+
+def test_inspect_html_is_one_well_formed_page(capsys, artifact, tmp_path):
+    assert prints(capsys, "inspect", artifact, "--html", tmp_path / "m.html") == ""
+    text = (tmp_path / "m.html").read_text()
+    page = xml.dom.minidom.parseString(text.removeprefix("<!DOCTYPE html>\n"))
+    boxes = [g for g in page.getElementsByTagName("g") if g.getAttribute("class") == "box"]
+    edges = [p for p in page.getElementsByTagName("path") if p.getAttribute("class") == "edge"]
+    assert len(boxes) == 4 + 2 + 2 and len(edges) == 9
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "") and "<script" not in text
+
+
+def test_html_escapes_names(capsys, tmp_path):
+    source = executable()
+    steps = (replace(source.plan.steps[0], label="<b>&</b>"), *source.plan.steps[1:])
+    gfx.save(replace(source, plan=replace(source.plan, steps=steps)), tmp_path / "m.gfx")
+    prints(capsys, "inspect", tmp_path / "m.gfx", "--html", tmp_path / "m.html")
+    assert "<b>&</b>" not in (tmp_path / "m.html").read_text()
+
+
+def test_boxes_stand_below_what_they_read():
+    layout = layered(["in", 0, 1, 2, "out"], [("in", 0), (0, 1), (0, 2), (1, 2), (2, "out"), (2, 0)])
+    assert [len(level) for level in layout.levels] == [1, 1, 1, 1, 1]
+    assert layout.y["in"] < layout.y[0] < layout.y[1] < layout.y[2] < layout.y["out"]
+
+
+def test_run_saves_outputs(capsys, artifact, tmp_path):
+    feed = inputs(3)
+    for name, array in feed.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    given = [f"--input={name}={tmp_path / name}.npy" for name in feed]
+    out = json.loads(prints(capsys, "run", artifact, *given, "--output-dir", tmp_path / "out", "--json"))
+    assert [o["name"] for o in out["outputs"]] == ["y", "total"]
+    for name, array in expected(feed).items():
+        np.testing.assert_allclose(np.load(tmp_path / "out" / f"{name}.npy"), array, rtol=1e-5, atol=1e-5)
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_run_fills_in_what_is_missing(capsys, artifact, tmp_path):
+    np.save(tmp_path / "x.npy", inputs(7)["x"])
+    out = json.loads(prints(capsys, "run", artifact, f"--input=x={tmp_path / 'x.npy'}", "--random", "--json"))
+    assert out["outputs"][1]["shape"] == [14, 5]
+    assert "y" in prints(capsys, "run", artifact, "--random", "--seed", 3, "--dim", "n=2", "--threads", 1)
+
+
+def test_bench(capsys, artifact):
+    out = json.loads(prints(capsys, "bench", artifact, "--rounds", 3, "--json"))
+    assert out["times"]["graphfuse"]["rounds"] == 3 and out["speedup"] is None
+
+
+def test_verify_artifact(capsys, artifact):
+    assert "weights" in prints(capsys, "verify", artifact, "--no-regions")
+    data = bytearray(artifact.read_bytes())
+    at = data.index(np.arange(1, 6, dtype=np.float32).tobytes())
+    data[at] ^= 1
+    artifact.write_bytes(data)
+    code, line = fails(capsys, "verify", artifact)
+    assert code == 7 and "section 'weights' is corrupted" in line
+
+
+def test_cache_verbs(capsys, cache):
+    assert prints(capsys, "cache", "info") == f"{cache}: 0 models, 0 B\n"
+    cache.mkdir()
+    gfx.save(executable(), cache / "ab.gfx")
+    assert json.loads(prints(capsys, "cache", "info", "--json"))["entries"] == 1
+    assert prints(capsys, "cache", "verify") == "1 models are sound\n"
+    (cache / "ab.gfx").write_bytes((cache / "ab.gfx").read_bytes()[:-1])
+    assert main(["cache", "verify"]) == 7
+    assert "truncated" in capsys.readouterr().out
+    assert "0 models are sound" in prints(capsys, "cache", "verify", "--delete")
+    assert prints(capsys, "cache", "gc", "--max-size", "1G") == "removed 0 models\n"
+
+
+def test_tables(capsys):
+    assert "GRAPHFUSE_THREADS" in prints(capsys, "knobs")
+    assert prints(capsys, "knobs", "--markdown").count("| `GRAPHFUSE_") == 10
+    assert "| 7 | `ArtifactError` |" in prints(capsys, "errors", "--markdown")
+    assert "InputError" in prints(capsys, "errors")
+
+
+# bad input: one line, and the exit code that docs/errors.md states
+
+
+def npy(tmp_path, array) -> str:
+    np.save(tmp_path / "i.npy", array)
+    return f"{tmp_path / 'i.npy'}"
+
+
+GOOD_X = np.zeros((2, 5), np.float32)
+BAD_RUNS = [
+    (("run", "{gfx}"), 6, "error: missing inputs 'x', 'past'"),
+    (("run", "{gfx}", "--input", "x"), 2, "error: --input: expected NAME=FILE.npy, got 'x'"),
+    (("run", "{gfx}", "--input", "x=/nowhere.npy"), 9, "/nowhere.npy: error: cannot read: no such file or directory"),
+    (("run", "{gfx}", "--input", "x={gfx}"), 6, "{gfx}: error: not a .npy file: "),
+    (("run", "{gfx}", "--random", "--dim", "n=65"), 6, "error: dim 'n': expected 1..64, found 65"),
+    (("run", "{gfx}", "--random", "--dim", "m=1"), 2, "error: unknown dim 'm': expected one of n"),
+    (("run", "{gfx}", "--random", "--dim", "n"), 2, "error: --dim: expected NAME=N or NAME=LO..HI, got 'n'"),
+    (("run", "{gfx}", "--random", "--dim", "n=3..2"), 2, "error: --dim: expected LO <= HI, got 'n=3..2'"),
+    (("run", "{gfx}", "--random", "--threads", "0"), 2, "error: invalid value for '--threads'"),
+    (("run", "{gfx}", "--random", "--output-dir", "{gfx}"), 9, "{gfx}: error: cannot write: file exists"),
+    (("run", "/nowhere.gfx", "--random"), 9, "/nowhere.gfx: error: cannot read: no such file or directory"),
+    (("run", "/nowhere.onnx", "--random"), 9, "/nowhere.onnx: error: cannot read: no such file or directory"),
+    (("run",), 2, "error: missing argument 'MODEL'"),
+    (("frob",), 2, "error: no such command 'frob'"),
+    (("run", "{gfx}", "--frob"), 2, "error: no such option '--frob'"),
+    (("bench", "{gfx}", "--against", "onnxruntime"), 2, "error: --against: expected an ONNX model, "),
+    (("compile", "{gfx}"), 2, "error: nothing to do: expected -o OUT.gfx or --emit STAGE"),
+    (("compile", "{gfx}", "-o", "{dir}/o.gfx"), 2, "error: {gfx} is an artifact: expected an ONNX model"),
+    (("compile", "{gfx}", "--recompile", "--dim", "n=1", "-o", "x"), 2, "error: --recompile: the dims of an artifact"),
+    (("compile", "/nowhere.onnx", "-o", "{dir}/o.gfx"), 9, "/nowhere.onnx: error: no such file"),
+    (("compile", "{dir}", "-o", "{dir}/o.gfx"), 9, "{dir}: error: cannot read: is a directory"),
+    (("compile", "{onnx}", "-o", "{dir}/no/o.gfx"), 9, "{dir}/no/o.gfx: error: cannot write: no such file"),
+    (("compile", "{onnx}", "--target", "gpu", "-o", "{dir}/o.gfx"), 8, "error: unknown target 'gpu'"),
+    (("compile", "{onnx}", "--target", "cpu:znver9", "-o", "x"), 8, "error: unknown processor 'znver9'"),
+    (("compile", "{onnx}", "--emit", "ptx"), 2, "error: invalid value for '--emit'"),
+    (("compile", "{onnx}", "--dim", "foo=3", "-o", "{dir}/o.gfx"), 2, "foo"),
+    (("inspect", "{gfx}", "--html", "{dir}/no/x.html"), 9, "{dir}/no/x.html: error: cannot write: no such file"),
+    (("opt", "/nowhere.gf", "-p", "dead-code"), 9, "/nowhere.gf: error: cannot read: no such file or directory"),
+    (("opt", "{gfx}", "-p", "dead-code"), 3, "{gfx}: error: not text"),
+    (("cache", "gc", "--max-size", "lots"), 2, "error: --max-size: expected a number with k, M, G or T, got 'lots'"),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "message"), BAD_RUNS, ids=[" ".join(a)[:60] for a, _, _ in BAD_RUNS])
+def test_bad_command_lines(capsys, artifact, model, tmp_path, args, code, message):
+    names = {"gfx": artifact, "onnx": model, "dir": tmp_path}
+    found, line = fails(capsys, *(a.format(**names) for a in args))
+    assert found == code, line
+    assert message.format(**names) in line
+    left = {p.name for p in tmp_path.rglob("*") if p.suffix in (".gfx", ".html", ".tmp") and "cache" not in p.parts}
+    assert left == {"m.gfx"}
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (GOOD_X.astype(np.float64), "error: input 'x': expected float32, found float64"),
+        (GOOD_X[0], "error: input 'x': expected rank 2 (n, 5), found rank 1 (5)"),
+        (GOOD_X[:, :3], "error: input 'x': dim 1: expected 5, found 3"),
+        (np.zeros((65, 5), np.float32), "error: input 'x': dim 0: expected n in 1..64, found 65"),
+    ],
+)
+def test_bad_arrays(capsys, artifact, tmp_path, array, message):
+    assert fails(capsys, "run", artifact, "--random", f"--input=x={npy(tmp_path, array)}") == (6, message)
+
+
+def test_pickled_input_is_refused(capsys, artifact, tmp_path):
+    np.save(tmp_path / "evil.npy", np.array([{}], dtype=object), allow_pickle=True)
+    code, line = fails(capsys, "run", artifact, "--random", f"--input=x={tmp_path / 'evil.npy'}")
+    assert code == 6 and "not a .npy file: object arrays cannot be loaded" in line
+
+
+def test_unknown_environment(capsys, monkeypatch):
+    monkeypatch.setenv("GRAPHFUSE_THREAD", "2")
+    code, line = fails(capsys, "knobs")
+    assert (code, line.split(";")[0]) == (2, "error: unknown environment variable GRAPHFUSE_THREAD")
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "message"),
+    [
+        (b"", 3, "error: not an ONNX model: the file is empty"),
+        (b"\x89GFX garbage that is longer than the prefix of a file and its trailer together", 7, "not a graphfuse"),
+        (b"not a protobuf at all, just text", 3, "not an ONNX model"),
+    ],
+)
+def test_files_that_are_no_models(capsys, tmp_path, content, code, message):
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(content)
+    found, line = fails(capsys, "run", path, "--random")
+    assert found == code and message in line and str(path) in line
+
+
+def test_truncated_model(capsys, model):
+    model.write_bytes(model.read_bytes()[:-40])
+    code, line = fails(capsys, "compile", model, "-o", model.with_suffix(".gfx"))
+    assert code in (3, 4) and str(model) in line and not model.with_suffix(".gfx").exists()
+
+
+# errors that are not the user's
+
+
+def test_internal_error(capsys, artifact, monkeypatch):
+    def broken(*_):
+        raise KeyError("a bug\nof two lines")
+
+    monkeypatch.setattr(gfx, "load", broken)
+    code, line = fails(capsys, "inspect", artifact)
+    assert code == 70
+    assert line == "internal error: KeyError: 'a bug\\nof two lines'; rerun with --debug"
+    assert main(["inspect", str(artifact), "--debug"]) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupt(capsys, artifact, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gfx, "load", interrupted)
+    assert main(["inspect", str(artifact)]) == 130
+    assert capsys.readouterr() == ("", "\ninterrupted\n")  # click ends the line of the terminal's ^C
+
+
+def test_debug_shows_the_traceback(capsys):
+    assert main(["--debug", "run", "/nowhere.gfx"]) == 9
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys):
+    assert "Verbs:" in prints(capsys, "--help")
+    assert main([]) == 2
+    assert "Verbs:" in capsys.readouterr().err
+    for verb in cli.VERBS:
+        assert f"graphfuse {verb}" in prints(capsys, verb, "--help")
+
+
+def test_as_a_process(artifact):
+    """Through the interpreter: exit codes, a clean stdout, and a reader that goes away."""
+    command = [sys.executable, "-m", "graphfuse"]
+    done = subprocess.run([*command, "run", artifact], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (6, "", "error: missing inputs 'x', 'past'\n")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*command, "knobs"], stdout=write, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+# models, through the compiler
+
+
+def test_compile_run_verify(capsys, model, tmp_path, cache):
+    out = tmp_path / "o.gfx"
+    assert prints(capsys, "compile", model, "-o", out, "--dim", "batch=1..16") == ""
+    assert len(list(cache.glob("*.gfx"))) == 1
+    found = json.loads(prints(capsys, "run", out, "--random", "--dim", "batch=3", "--json"))
+    assert found["outputs"][0]["shape"] == [3, 8]
+    result = json.loads(prints(capsys, "verify", model, "--dim", "batch=5", "--json"))
+    assert all(r["ok"] for r in result["regions"]) and result["regions"]
+    pytest.importorskip("onnxruntime")
+    assert [r["ok"] for r in result["outputs"]] == [True]
+    bench = json.loads(prints(capsys, "bench", model, "--against", "onnxruntime", "--rounds", 2, "--json"))
+    assert bench["speedup"] > 0
+
+
+@pytest.mark.parametrize("stage", ["graph", "regions", "block", "llvm", "asm"])
+def test_emit(capsys, model, stage):
+    text = prints(capsys, "compile", model, "--emit", stage)
+    mark = {"graph": "graph.", "regions": "graph.region", "block": "block.", "llvm": "define ", "asm": ".text"}
+    assert mark[stage] in text
+
+
+def test_opt(capsys, tmp_path):
+    path = tmp_path / "f.gf"
+    path.write_text("func @f(%x: tensor<4xf32>) {\n  %d = graph.neg(%x) : tensor<4xf32>\n  return(%x)\n}\n")
+    assert "neg" in prints(capsys, "opt", path)
+    assert "neg" not in prints(capsys, "opt", path, "-p", "dead-code")
+    code, line = fails(capsys, "opt", path, "-p", "frob")
+    assert code == 2 and line.startswith("error: unknown pass 'frob': expected one of ")
+    path.write_text("func @f( {")
+    code, line = fails(capsys, "opt", path)
+    assert code == 3 and line.startswith(f"{path}:1:")
+
+
+# pieces
+
+
+def test_dims():
+    assert parse_dims(["a=3", "b=1..8"]) == {"a": 3, "b": (1, 8)}
+    with pytest.raises(UsageError):
+        parse_dims(["a=-1"])
+
+
+def test_small_texts():
+    assert [nbytes_text(n) for n in (0, 999, 1500, 2.5e6, 3e12)] == ["0 B", "999 B", "1.5 kB", "2.5 MB", "3000.0 GB"]
+    assert [file_name(n) for n in ("/a/b:0", "..", "logits")] == ["a_b_0", "output", "logits"]
+
+
+def test_comparison_is_strict():
+    x = np.linspace(-1, 1, 100, dtype=np.float32)
+    assert compare({"x": x}, {"x": x})[0]["ok"]
+    assert not compare({"x": x * np.float32(1.01)}, {"x": x})[0]["ok"]
+    assert not compare({"x": x[:50]}, {"x": x})[0]["ok"]
+    nan = x.copy()
+    nan[3] = np.nan
+    assert relative_error(nan, x) == relative_error(x, nan) == np.inf and relative_error(nan, nan) == 0
+    ints = np.arange(5)
+    assert compare({"i": ints}, {"i": ints})[0]["ok"] and not compare({"i": ints + 1}, {"i": ints})[0]["ok"]

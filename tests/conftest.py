@@ -1,0 +1,129 @@
+"""Collects every `*.gf` file under tests/: golden text of passes, round trips, and diagnostics.
+
+A file with `// RUN: pass, pass` (or `// RUN:` alone) is a text test. Its functions are parsed, verified and run
+through the pipeline; the printed result must equal what follows `// -----`, or the input itself where nothing does.
+Printed text must parse back to itself, and the interpreter must give the same numbers before and after.
+`pytest --update` rewrites the expected halves.
+
+A file without `RUN` is a diagnostics test: in each part between `// -----` lines, the first error must be the one
+that a `// error: message` comment announces, on that comment's line. `// error at 3:` names another line.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+
+import graphfuse.dialects
+from graphfuse.errors import GraphfuseError
+from graphfuse.ir.parser import parse_module
+from graphfuse.ir.passes import Pipeline, parse_pipeline
+from graphfuse.ir.printer import module_text
+from graphfuse.ir.rewrite import common_subexpressions, dead_code
+from graphfuse.ir.verifier import verify
+from tests.interp.inputs import assert_same_numbers
+
+assert graphfuse.dialects.__all__  # importing them is what registers the ops
+SEPARATOR = "// -----\n"
+
+
+def known_passes():
+    """The passes a text test can name: the ir-level ones, and fusion's when it is there."""
+    try:
+        fusion = importlib.import_module("graphfuse.fusion.passes").PASSES
+    except ModuleNotFoundError:
+        fusion = {}
+    return (dead_code, common_subexpressions, *fusion.values())
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update", action="store_true", help="rewrite the expected halves of .gf tests")
+
+
+def pytest_collect_file(parent, file_path):
+    return GFFile.from_parent(parent, path=file_path) if file_path.suffix == ".gf" else None
+
+
+class GFFile(pytest.File):
+    def collect(self):
+        text = self.path.read_text()
+        if run := re.search(r"^// RUN:(.*)$", text, re.MULTILINE):
+            yield PassItem.from_parent(self, name=run[1].strip() or "round-trip", pipeline=run[1].strip())
+            return
+        line = 1
+        for chunk in text.split(SEPARATOR):
+            yield DiagnosticItem.from_parent(self, name=f"line {line}", chunk=chunk)
+            line += chunk.count("\n") + 1
+
+
+class GFItem(pytest.Item):
+    def repr_failure(self, excinfo, style=None):
+        if isinstance(excinfo.value, MismatchError | GraphfuseError):
+            return f"{self.path}: {excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self):
+        return self.path, 0, f"{self.path.name}: {self.name}"
+
+
+class MismatchError(AssertionError):
+    """A text test whose output is not the expected one."""
+
+
+class PassItem(GFItem):
+    """Golden text, round trip, and the same numbers before and after."""
+
+    def __init__(self, *, pipeline, **kw):
+        super().__init__(**kw)
+        self.pipeline = Pipeline(parse_pipeline(pipeline, known_passes()))
+
+    def runtest(self):
+        head, separator, want = self.path.read_text().partition(SEPARATOR)
+        before = parse_module(head, self.path.name)
+        for func in before:
+            verify(func)
+        after = tuple(self.pipeline.run(func) for func in before)
+        got = module_text(after)
+        assert module_text(parse_module(got)) == got, f"printed text does not read back as itself:\n{got}"
+        for old, new in zip(before, after, strict=True):
+            assert_same_numbers(old, new)
+        self.compare(head, separator, want, got)
+
+    def compare(self, head, separator, want, got):
+        if not separator:
+            want = "".join(s for s in head.splitlines(keepends=True) if not s.lstrip().startswith("//"))
+        if got == want:
+            return
+        if not self.config.getoption("--update"):
+            raise MismatchError(f"rerun with --update if this is intended; got\n{got}\nexpected\n{want}")
+        comments = re.match(r"(//[^\n]*\n)*", head)[0]
+        self.path.write_text(f"{head}{separator}{got}" if separator else f"{comments}{got}")
+
+
+class DiagnosticItem(GFItem):
+    """The error is the announced one, on the announced line."""
+
+    def __init__(self, *, chunk, **kw):
+        super().__init__(**kw)
+        self.chunk = chunk.rstrip("\n")
+
+    def runtest(self):
+        want = [
+            (int(m[1] or i), m[2])
+            for i, s in enumerate(self.chunk.splitlines(), 1)
+            if (m := re.search(r"// error(?: at (\d+))?: (.*)", s))
+        ]
+        assert len(want) == 1, f"expected one announced error, got {want}"
+        try:
+            for func in parse_module(self.chunk, self.path.name):
+                verify(func)
+        except GraphfuseError as e:
+            got = (e.loc.line if e.loc else 0, e.message)
+            if got != want[0]:
+                raise MismatchError(
+                    f"expected line {want[0][0]}: {want[0][1]}\n     got line {got[0]}: {got[1]}"
+                ) from None
+        else:
+            raise MismatchError(f"no error, expected line {want[0][0]}: {want[0][1]}")

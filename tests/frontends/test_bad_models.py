@@ -1,0 +1,182 @@
+"""What is wrong with a model is said once, clearly, with the node where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from graphfuse.errors import FileError, GraphfuseError, ParseError, UnsupportedError, VerifyError
+from graphfuse.frontends.onnx import import_model
+from tests.frontends.support import floats, model_of
+
+F32 = np.float32
+
+
+def node(op: str, inputs: list[str], outputs: list[str], **attributes: object) -> onnx.NodeProto:
+    return helper.make_node(op, inputs, outputs, name=f"/{outputs[0] or 'none'}", **attributes)
+
+
+def fails(model: onnx.ModelProto | Path, kind: type[GraphfuseError], message: str) -> None:
+    with pytest.raises(kind) as e:
+        import_model(model)
+    assert str(e.value) == message
+
+
+X = {"x": (F32, [2, 3])}
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "no.onnx"
+    fails(path, FileError, f"error: cannot read {path}: No such file or directory")
+
+
+def test_directory(tmp_path: Path) -> None:
+    fails(tmp_path, FileError, f"error: cannot read {tmp_path}: Is a directory")
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "empty.onnx"
+    path.touch()
+    fails(path, ParseError, f"{path}: error: not an ONNX model: the file is empty")
+
+
+def test_other_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "text.onnx"
+    path.write_bytes(b"#!/bin/sh\necho hello\n")
+    with pytest.raises(ParseError, match="not an ONNX model: "):
+        import_model(path)
+
+
+def test_truncated(tmp_path: Path) -> None:
+    data = model_of([node("Relu", ["x"], ["y"])], X, ["y"], {"w": floats(100)}).SerializeToString()
+    path = tmp_path / "cut.onnx"
+    for length in range(1, len(data), 7):
+        path.write_bytes(data[:length])
+        with pytest.raises(GraphfuseError):
+            import_model(path)
+
+
+def test_no_graph() -> None:
+    fails(onnx.ModelProto(ir_version=8), ParseError, "<model>: error: not an ONNX model: it has no graph")
+
+
+def test_opset_from_the_future() -> None:
+    newest = onnx.defs.onnx_opset_version()
+    model = model_of([node("Relu", ["x"], ["y"])], X, ["y"], opset=99)
+    message = f"<model>: error: the model uses opset 99, the installed onnx knows up to {newest}"
+    fails(model, UnsupportedError, message)
+
+
+def test_cycle() -> None:
+    nodes = [node("Add", ["x", "b"], ["a"]), node("Neg", ["a"], ["b"]), node("Relu", ["b"], ["y"])]
+    fails(model_of(nodes, X, ["y"]), VerifyError, "<model>:/b: error: Neg: the graph has a cycle through this node")
+
+
+def test_undefined_name() -> None:
+    model = model_of([node("Relu", ["z"], ["y"])], X, ["y"])
+    fails(model, VerifyError, "<model>:/y: error: Relu: input 'z' is not defined")
+
+
+def test_undefined_output() -> None:
+    model = model_of([node("Relu", ["x"], ["y"])], X, ["z"])
+    fails(model, VerifyError, "<model>: error: output 'z' is not defined")
+
+
+def test_defined_twice() -> None:
+    model = model_of([node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"])], X, ["y"])
+    fails(model, VerifyError, "<model>:/y: error: Neg: output 'y' is defined twice")
+
+
+def test_all_unsupported_operators_are_listed() -> None:
+    nodes = [
+        helper.make_node("Frob", ["x"], ["a"], name="/frob", domain="own"),
+        helper.make_node("RandomNormalLike", ["a"], ["b"], name="/r0"),
+        helper.make_node("RandomNormalLike", ["b"], ["y"], name="/r1"),
+    ]
+    model = model_of(nodes, X, ["y"])
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    message = "<model>: error: 2 unsupported operators: ai.onnx::RandomNormalLike (2 nodes: /r0, /r1); own::Frob (1 node: /frob)"
+    fails(model, UnsupportedError, message)
+
+
+def test_type_mismatch_names_the_node() -> None:
+    model = model_of([node("Add", ["x", "w"], ["y"])], X, ["y"], {"w": np.ones(3, np.int64)})
+    message = "graph.add: operand types differ: tensor<2x3xf32> and tensor<2x3xi64>"
+    fails(model, VerifyError, f"<model>:/y: error: {message}")
+
+
+def test_shape_mismatch_names_the_node() -> None:
+    model = model_of([node("MatMul", ["x", "w"], ["y"])], X, ["y"], {"w": floats(4, 5)})
+    fails(model, VerifyError, "<model>:/y: error: graph.contract: dim 'k' differs: 3 and 4")
+
+
+def test_broadcast_mismatch() -> None:
+    model = model_of([node("Mul", ["x", "w"], ["y"])], X, ["y"], {"w": floats(4)})
+    fails(model, VerifyError, "<model>:/y: error: cannot broadcast dims 3 and 4")
+
+
+def test_declared_output_type() -> None:
+    model = model_of([node("Relu", ["x"], ["y"])], X, ["y"])
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    fails(model, VerifyError, "<model>: error: output 'y' is declared as i32, the graph computes tensor<2x3xf32>")
+
+
+def test_wrong_attribute() -> None:
+    model = model_of([node("Softmax", ["x"], ["y"], axis=7)], X, ["y"])
+    fails(model, VerifyError, "<model>:/y: error: Softmax: axis must be in -2..1, got 7")
+
+
+def test_strings() -> None:
+    model = model_of([node("Identity", ["x"], ["y"])], {}, ["y"])
+    model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.STRING, [1]))
+    fails(model, UnsupportedError, "<model>: error: tensors of type string are not supported")
+
+
+def test_initialiser_of_the_wrong_size() -> None:
+    model = model_of([node("Add", ["x", "w"], ["y"])], X, ["y"], {"w": floats(300)})
+    model.graph.initializer[0].dims[0] = 400
+    fails(model, VerifyError, "<model>:w: error: initialiser 'w' has 1200 bytes, its type needs 1600")
+
+
+def _external(folder: Path, location: str) -> Path:
+    model = model_of([node("Add", ["x", "w"], ["y"])], {"x": (F32, [300])}, ["y"])
+    t = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[300])
+    t.data_location = TensorProto.EXTERNAL
+    t.external_data.add(key="location", value=location)
+    path = folder / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_missing_external_data(tmp_path: Path) -> None:
+    path = _external(tmp_path, "w.bin")
+    message = f"{path}:w: error: tensor 'w': cannot read external data 'w.bin': No such file or directory"
+    fails(path, FileError, message)
+
+
+def test_short_external_data(tmp_path: Path) -> None:
+    path = _external(tmp_path, "w.bin")
+    (tmp_path / "w.bin").write_bytes(b"abc")
+    fails(path, FileError, f"{path}:w: error: tensor 'w': external data 'w.bin' has 3 bytes, 1200 from 0 are needed")
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "a/../../w.bin"])
+def test_external_data_stays_in_the_folder(tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "w.bin").write_bytes(floats(300).tobytes())
+    path = _external(folder, location)
+    fails(path, FileError, f"{path}:w: error: tensor 'w': external data {location!r} is outside the model's folder")
+
+
+def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "w.bin").write_bytes(floats(300).tobytes())
+    (folder / "w.bin").symlink_to(tmp_path / "w.bin")
+    path = _external(folder, "w.bin")
+    fails(path, FileError, f"{path}:w: error: tensor 'w': external data 'w.bin' is outside the model's folder")

@@ -1,0 +1,19 @@
+// RUN: merge-contractions
+// A member with an epilogue of its own keeps it: only epilogues that join may wait for a later kernel.
+func @f(%x: tensor<(n)x2xf32>) dims (n in 1..64) {
+  %u = graph.constant() {value = dense<2x2xf32, [1.0 2.0 3.0 4.0]>} : tensor<2x2xf32>
+  %v = graph.constant() {value = dense<2x2xf32, [3.0 4.0 5.0 6.0]>} : tensor<2x2xf32>
+  %a = graph.contract(%x, %u) {spec = "nk,ko->no"} : tensor<(n)x2xf32>
+  %b = graph.contract(%x, %v) {spec = "nk,ko->no"} : tensor<(n)x2xf32>
+  %p = graph.exp(%a) : tensor<(n)x2xf32>
+  return(%p, %b)
+}
+// -----
+func @f(%x: tensor<(n)x2xf32>) dims (n in 1..64) {
+  %u = graph.constant() {value = dense<2x2xf32, [1.0 2.0 3.0 4.0]>} : tensor<2x2xf32>
+  %v = graph.constant() {value = dense<2x2xf32, [3.0 4.0 5.0 6.0]>} : tensor<2x2xf32>
+  %a = graph.contract(%x, %u) {spec = "nk,ko->no"} : tensor<(n)x2xf32>
+  %b = graph.contract(%x, %v) {spec = "nk,ko->no"} : tensor<(n)x2xf32>
+  %p = graph.exp(%a) : tensor<(n)x2xf32>
+  return(%p, %b)
+}

@@ -1,0 +1,39 @@
+"""The whole pipeline on whole models: numbers, and how many permutes are left."""
+
+import collections
+
+import numpy as np
+import pytest
+
+import models
+from graphfuse.dialects import graph
+from graphfuse.frontends.onnx import import_model
+from graphfuse.fusion.passes import GRAPH_PIPELINE, PASSES
+from graphfuse.interp.graph import run
+from graphfuse.ir.passes import Pipeline
+
+PERMUTES = {
+    "resnet50": 1, "densenet": 1, "mobilenet_v3": 1, "efficientnet_b0": 1, "convnext_tiny": 1, "vit_tiny": 1,
+    "bert_base": 0, "gpt2": 0, "llama": 0, "llama_decode": 0, "t5_encoder": 0, "mamba": 1, "swin_tiny": 5,
+    "unet": 2, "bilstm": 2, "distilbert": 0, "whisper_decoder": 0, "whisper_encoder": 1, "clip": 1, "shufflenet": 6,
+}  # fmt: skip
+"""At most this many permutes: one for an image input, and those that move elements between windows."""
+
+
+@pytest.mark.parametrize("name", sorted(PERMUTES))
+def test_model(name):
+    model = models.get(name)
+    func = import_model(models.cached(name, small=True))
+    new = Pipeline(GRAPH_PIPELINE).run(func)
+    assert collections.Counter(op.kind for op in new.walk())[graph.permute] <= PERMUTES[name]
+    given = model.inputs(np.random.default_rng(0), small=True, **(model.TEST_DIMS[0] if model.TEST_DIMS else {}))
+    inputs = [given[v.hint] for v in func.params]
+    for want, got in zip(run(func, *inputs), run(new, *inputs), strict=True):
+        if want.dtype.kind == "f":
+            assert np.abs(want - got).max(initial=0) <= 1e-5 * np.abs(want).max(initial=1e-30)
+        else:
+            assert np.array_equal(want, got)
+
+
+def test_every_pass_of_the_pipeline_has_a_name():
+    assert set(GRAPH_PIPELINE) <= set(PASSES.values())

@@ -1,0 +1,20 @@
+// RUN:
+// Dots and reductions.
+func @combine(%p: ptr<f32>, %q: ptr<bf16>) {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %a = block.load_view(%p, %z) {shape = [4, 8], strides = [8, 1]} : tile<4x8xf32>
+  %b = block.load_view(%p, %z) {shape = [8, 3], strides = [3, 1]} : tile<8x3xf32>
+  %c = block.const() {elem = f32, shape = [4, 3], value = 1.0} : tile<4x3xf32>
+  %dot = block.dot(%a, %b, %c) : tile<4x3xf32>
+  %ha = block.load_view(%q, %z) {shape = [4, 8], strides = [8, 1]} : tile<4x8xbf16>
+  %hb = block.load_view(%q, %z) {shape = [8, 3], strides = [3, 1]} : tile<8x3xbf16>
+  %half = block.dot(%ha, %hb, %c) : tile<4x3xf32>
+  %sum = block.reduce(%a) {axis = 1, kind = "sum"} : tile<4xf32>
+  %prod = block.reduce(%sum) {axis = 0, kind = "prod"} : f32
+  %max = block.reduce(%a) {axis = 0, kind = "max"} : tile<8xf32>
+  %min = block.reduce(%max) {axis = 0, kind = "min"} : f32
+  %neg = block.lt(%sum, %sum) : tile<4xbool>
+  %any = block.reduce(%neg) {axis = 0, kind = "any"} : bool
+  %all = block.reduce(%neg) {axis = 0, kind = "all"} : bool
+  return(%dot, %half, %sum, %prod, %max, %min, %any, %all)
+}

@@ -1,0 +1,126 @@
+"""The cache: keys, atomicity, damage, concurrent processes, eviction."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from graphfuse.errors import FileError
+from graphfuse.knobs import scope
+from graphfuse.runtime import gfx
+from graphfuse.runtime.cache import Cache, cache_key, default_cache, external_files, model_digest
+from tests.runtime.sample import executable
+
+
+def test_put_get(tmp_path):
+    cache = Cache(tmp_path / "c")
+    with cache.lock("ab12"):
+        assert cache.get("ab12") is None
+        cache.put("ab12", executable())
+    found = cache.get("ab12")
+    assert found is not None and found.plan == executable().plan
+    assert cache.info().entries == 1 and cache.info().nbytes > 1000
+
+
+def test_damaged_entry_is_dropped(tmp_path, caplog):
+    cache = Cache(tmp_path)
+    cache.put("k", executable())
+    path = tmp_path / "k.gfx"
+    path.write_bytes(path.read_bytes()[:-7])
+    assert [reason.split(":")[0] for _, reason in cache.verify()] == ["truncated"]
+    assert cache.get("k") is None and not path.exists()
+    assert "cache entry dropped" in caplog.text
+
+
+def test_gc_removes_the_least_recently_used(tmp_path):
+    cache = Cache(tmp_path)
+    for age, key in enumerate(["new", "mid", "old"]):
+        cache.put(key, executable())
+        os.utime(tmp_path / f"{key}.gfx", (1e9 - age, 1e9 - age))
+    size = cache.info().nbytes // 3
+    assert [p.stem for p in cache.gc(2 * size)] == ["old"]
+    assert [p.stem for p in cache.gc(max_age_s=3600, keep="new")] == ["mid"]
+    left = tmp_path / ".x.gfx.123.tmp"
+    left.write_text("")
+    os.utime(left, (1e9, 1e9))
+    cache.gc()
+    assert not left.exists() and cache.info().entries == 1
+
+
+def test_unusable_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="cannot lock the cache: "), Cache(tmp_path / "file" / "c").lock("aa"):
+        raise AssertionError("locked")
+
+
+def test_default_cache_follows_the_knob(tmp_path):
+    with scope(cache="0"):
+        assert default_cache() is None
+    with scope(cache=str(tmp_path)):
+        assert default_cache() == Cache(tmp_path)
+    with scope(cache=""):
+        found = default_cache()
+        assert found is not None and found.folder.name == "compiled"
+
+
+def test_key_depends_on_everything():
+    base = {"model": "m", "dims": "d"}
+    keys = {cache_key(base), cache_key({**base, "dims": "e"}), cache_key({"model": "md", "dims": ""})}
+    assert len(keys) == 3 and cache_key(dict(reversed(base.items()))) == cache_key(base)
+
+
+def test_model_digest_follows_external_data(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    np = pytest.importorskip("numpy")
+    tensor = onnx.numpy_helper.from_array(np.arange(600, dtype=np.float32), "w")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["w"], ["y"])],
+        "g",
+        [],
+        [onnx.helper.make_tensor_value_info("y", 1, [600])],
+        [tensor],
+    )
+    path = tmp_path / "m.onnx"
+    name = "weights with a rather long name that takes a varint of two bytes to write " * 2 + ".bin"
+    onnx.save(onnx.helper.make_model(graph), path, save_as_external_data=True, location=name, size_threshold=0)
+    assert external_files(path.read_bytes()) == [name]
+    before = model_digest(path)
+    data = bytearray((tmp_path / name).read_bytes())
+    data[0] ^= 1
+    (tmp_path / name).write_bytes(data)
+    assert model_digest(path) != before
+    (tmp_path / name).unlink()
+    assert model_digest(path) != before  # the frontend reports what is missing
+
+
+def test_model_digest_of_nothing(tmp_path):
+    with pytest.raises(FileError, match="cannot read: no such file"):
+        model_digest(tmp_path / "none.onnx")
+
+
+def test_concurrent_processes_build_once(tmp_path):
+    """Four processes want one entry: each gets it, and one of them made it."""
+    script = f"""
+        import os, sys, time
+        from pathlib import Path
+        from graphfuse.runtime.cache import Cache
+        from tests.runtime.sample import executable
+        cache, made = Cache(Path({str(tmp_path)!r})), 0
+        with cache.lock("feed"):
+            if cache.get("feed") is None:
+                time.sleep(0.3)
+                cache.put("feed", executable())
+                made = 1
+        assert cache.get("feed").signature.inputs[0].name == "x"
+        print(made)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    made = [int(p.communicate(timeout=120)[0]) for p in processes]
+    assert sum(made) == 1 and all(p.returncode == 0 for p in processes)
+    assert gfx.verify(Path(tmp_path) / "feed.gfx")

@@ -1,0 +1,90 @@
+"""Imports point down: the table of docs/ARCHITECTURE.md as a program."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "graphfuse"
+LEVEL_0 = {"errors", "knobs", "target", "symbolic", "artifact"}
+IR = LEVEL_0 | {"ir"}
+DIALECTS = IR | {"dialects"}
+INTERP = DIALECTS | {"interp"}
+EVERYTHING = INTERP | {"frontends", "fusion", "blockgen", "llvm", "cpu", "gpu", "runtime", "api", "cli"}
+
+MAY_IMPORT = {
+    **dict.fromkeys(LEVEL_0, LEVEL_0),
+    "ir": IR,
+    "dialects": DIALECTS,
+    "interp": INTERP,
+    "frontends": INTERP | {"frontends"},
+    "fusion": INTERP | {"fusion"},
+    "blockgen": DIALECTS | {"blockgen"},
+    "llvm": LEVEL_0 | {"llvm"},
+    "cpu": DIALECTS | {"llvm", "cpu"},
+    "gpu": DIALECTS | {"llvm", "gpu"},
+    "runtime": LEVEL_0 | {"llvm", "runtime"},
+    "compiler": EVERYTHING,
+    "checking": EVERYTHING,
+    "api": EVERYTHING,
+    "cli": EVERYTHING,
+    "__main__": {"cli"},
+    "__init__": EVERYTHING,
+}
+"""Package (or top-level module) to the packages it may import."""
+
+ONLY_IN = {
+    "networkx": ("fusion",),
+    "onnx": ("frontends/onnx",),
+    "onnx_ir": ("frontends/onnx",),
+    "torch": ("frontends/fx",),
+    "llvmlite": ("llvm", "cpu", "gpu", "runtime"),
+}
+"""Third parties and where they may be imported; runtime links the stored object code."""
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
+def test_imports_point_down(file):
+    where = file.relative_to(ROOT).as_posix()
+    layer = where.split("/")[0].removesuffix(".py")
+    assert layer in MAY_IMPORT, f"{layer} is not in the table"
+    for line, name in imports(file):
+        package, _, rest = name.partition(".")
+        if package in ONLY_IN:
+            assert where.startswith(ONLY_IN[package]), f"{where}:{line}: {package} belongs in {ONLY_IN[package]}"
+        elif package == "graphfuse":
+            target = rest.split(".")[0]
+            assert target in MAY_IMPORT[layer], f"{where}:{line}: {layer} may not import {name}"
+
+
+def imports(file):
+    """(line, dotted name) of every import, those inside functions too, with `from a import b` as `a.b`."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                packages = {"graphfuse"}
+                yield from ((node.lineno, f"{module}.{n.name}" if module in packages else module) for n in names)
+            case ast.Import(names=names):
+                yield from ((node.lineno, n.name) for n in names)
+
+
+def test_import_is_light():
+    """`import graphfuse` loads no framework, no code generator, no graph library."""
+    code = (
+        "import graphfuse, sys; print(*sorted({'torch', 'onnx', 'onnx_ir', 'llvmlite', 'networkx'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
+    assert out.stdout.split() == []
+
+
+def test_level_0_loads_no_numpy():
+    """Symbolic dims and errors are plain Python."""
+    code = "import graphfuse.symbolic, graphfuse.errors, sys; print('numpy' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
+    assert out.stdout.strip() == "False"
