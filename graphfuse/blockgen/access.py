@@ -23,6 +23,10 @@ class Accesses:
     offsets: list[Dim] = field(default_factory=list[Dim])
     opaque: set[str] = field(default_factory=set[str])
 
+    def uses(self, name: str) -> bool:
+        """Whether what is read depends on this variable."""
+        return name in self.opaque or any(name in symbols(offset) for offset in self.offsets)
+
 
 class AccessAnalysis:
     """Walks a region's body at symbolic indices; `leaves` are the values that live in memory."""

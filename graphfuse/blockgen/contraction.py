@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.blockgen.access import AccessAnalysis, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import Accesses, AccessAnalysis, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -35,7 +35,7 @@ from graphfuse.blockgen.products import (
 from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value
-from graphfuse.symbolic import Dim, ceildiv, minimum, product, symbols
+from graphfuse.symbolic import Dim, ceildiv, minimum, product
 
 
 def emit(kernel: Kernel) -> Func:
@@ -58,27 +58,32 @@ class ContractionKernel:
         names = dim_names(kernel.space, self.domain)
         k_names = dim_names(kernel.space, work.depth, "k")
         out, depth = as_index(names), as_index(k_names)
+        lhs = self._reads(work.lhs, work.lhs_at(out, depth))
+        rhs = self._reads(work.rhs, work.rhs_at(out, depth))
         analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset([work.result]))
         found = analysis.found
-        analysis.visit(work.lhs, work.lhs_at(out, depth))
-        lhs_offsets = len(found.offsets)
-        analysis.visit(work.rhs, work.rhs_at(out, depth))
-        rhs_offsets = len(found.offsets)
         for value in kernel.outputs:
             where = reshape_index(out, self.domain, shape_of(value), kernel.space)
             analysis.touch(linear(where, strides_of(shape_of(value))))
             analysis.visit(value, where)
+        for operand in (lhs, rhs):
+            found.offsets += operand.offsets
+            found.opaque |= operand.opaque
         self.dims = merge(self.domain, names, found)
         self.k_dims = merge(work.depth, k_names, found)
-        lhs, rhs = found.offsets[:lhs_offsets], found.offsets[lhs_offsets:rhs_offsets]
-        uses = lambda offsets, dim: any(names[dim.last] in symbols(o) for o in offsets)  # noqa: E731
-        self.in_lhs = [uses(lhs, d) for d in self.dims]
-        self.in_rhs = [uses(rhs, d) for d in self.dims]
+        self.in_lhs = [lhs.uses(names[d.last]) for d in self.dims]
+        self.in_rhs = [rhs.uses(names[d.last]) for d in self.dims]
         if self.dims and self.in_lhs[-1] and not self.in_rhs[-1]:
             self.work = work.swapped()
             self.in_lhs, self.in_rhs = self.in_rhs, self.in_lhs
         self.elementwise = bool(self.dims) and self.in_lhs[-1] and self.in_rhs[-1]
         self._tile()
+
+    def _reads(self, value: Value, index: Index) -> Accesses:
+        """What one operand reads, by itself: both may be the same value."""
+        analysis = AccessAnalysis(self.kernel.space, set(self.kernel.ev.leaves))
+        analysis.visit(value, index)
+        return analysis.found
 
     def _tile(self) -> None:
         kernel = self.kernel

@@ -114,7 +114,8 @@ def lower_dot(kernel: Kernel, op: Op) -> None:
     sums = [cast(kernel, v, acc.elem, elem) for v in acc.vectors]
     per_vector = -(-elem.bytes * kernel.lanes // kernel.target.vector_bytes)
     held = len(sums) * per_vector
-    if depth == 1 or (held * 2 <= kernel.target.registers and held * depth <= UNROLLED_UPDATES):
+    is_small = held * 2 <= kernel.target.registers and held * depth <= UNROLLED_UPDATES
+    if depth == 1 or is_small or _fills_k(a, 1) or _fills_k(b, 0):
         sums = _unrolled(kernel, a, b, sums, acc, depth, elem)
     else:
         sums = _blocked(kernel, op, a, b, sums, acc, elem, per_vector)
@@ -125,6 +126,11 @@ def _depth(op: Op) -> int:
     type_ = op.operands[0].type
     assert isinstance(type_, Tile), "checked by the type rule"
     return type_.shape[1]
+
+
+def _fills_k(x: _Operand, dim: int) -> bool:
+    """Whether steps of k past a limit still add something: the loop over k could not stop early."""
+    return x.view is not None and dim in x.view.limits and x.other != 0
 
 
 def _operand(kernel: Kernel, value: Value) -> _Operand:

@@ -113,12 +113,15 @@ def _contracts_keys(output: Op, operand: int, scores: Op) -> bool:
     mine, other, out = labels[operand], labels[1 - operand], labels[2]
     summed = {c for c in mine + other if c not in out}
     depth = [c for c in other if c not in mine]
-    rows = graph.parse_spec(str(scores.attrs["spec"]))
-    query = [c for c in mine[:-1] if c in out]
+    lhs, rhs, rows = graph.parse_spec(str(scores.attrs["spec"]))
+    queries, keys = (lhs, rhs) if rows[-1] in rhs else (rhs, lhs)
+    query = [i for i, c in enumerate(rows[:-1]) if c in queries and c not in keys]
     return (
         summed == {mine[-1]}
         and mine[-1] in other
         and depth == [out[-1]]  # one value-depth dim, innermost in the result: the lanes
-        and len(query) == len(mine) - 1
-        and len({rows[2][-1]} & set(rows[0])) + len({rows[2][-1]} & set(rows[1])) == 1
+        and set(mine[:-1]) <= set(out)
+        and rows[-1] not in queries
+        and len(query) > 0  # many queries share their keys and values: the rows of a tile
+        and mine[query[-1]] not in other
     )

@@ -523,6 +523,13 @@ func @k(%a: ptr<{elem}>, %b: ptr<{elem}>, %c: ptr<{elem}>, %o: ptr<{elem}>, %q: 
         check(text, [*args, np.zeros(40, numpy_dtype(scalar(bits)))])
 
 
+def test_dot_of_filled_operands() -> None:
+    """Steps of k past a limit whose fill is not zero count."""
+    text = dot_text("f32 f32 f32", 14, 32, 4, limited=True).replace("limited =", "other = 1, limited =")
+    args = [np.ones(14 * 8, np.float32), np.full(8 * 32, 2, np.float32), np.zeros(14 * 32, np.float32)]
+    check(text, args, {"K": 8, "lm": 12, "lk": 5, "ln": 29})
+
+
 @pytest.mark.parametrize("name", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "neoverse-n1", "generic"])
 def test_every_target_compiles(name: str) -> None:
     target = Target.parse(f"cpu:{name}")

@@ -5,7 +5,7 @@ Owns the block under construction and the ranges of symbols. Knows nothing about
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,14 +64,14 @@ class Emitter:
 
     def op(self, kind: OpDef, /, *operands: Value, bodies: tuple[Block, ...] = (), **attrs: Attr) -> Op:
         """Append an op as it is."""
-        return self.block.op(kind, *operands, bodies=bodies, **attrs)
+        return self.block.op(kind, *operands, bodies=bodies, **attrs)  # type: ignore[arg-type]  # none is called hint
 
     def __call__(self, kind: OpDef, /, *operands: Value, **attrs: Attr) -> Value:
         """Append an op with one result as it is, and return that result."""
-        return self.block.op(kind, *operands, **attrs).result
+        return self.op(kind, *operands, **attrs).result  # type: ignore[arg-type]  # none is called bodies
 
     @contextmanager
-    def body(self) -> Iterator[Builder]:
+    def body(self) -> Generator[Builder, None, None]:
         """Collect ops in a nested block instead."""
         outer = self.block
         self.block = Builder(outer.loc)

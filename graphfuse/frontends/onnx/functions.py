@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
@@ -42,10 +43,11 @@ def _is_supported(domain: str, op: str, opset: int) -> bool:
     if schema.has_function:
         return all(_is_supported(n.domain, n.op_type, opset) for n in schema.function_body.node)
     # the body depends on types that are not known yet
-    return schema.has_context_dependent_function and op != "SequenceMap" and op != "Bernoulli"
+    return bool(schema.has_context_dependent_function) and op not in ("SequenceMap", "Bernoulli")
 
 
-def _schema(domain: str, op: str, opset: int) -> onnx.defs.OpSchema | None:
+def _schema(domain: str, op: str, opset: int) -> Any:
+    """The OpSchema (onnx's stubs leave out most of it), or None."""
     try:
         return onnx.defs.get_schema(op, opset, domain)
     except onnx.defs.SchemaError:

@@ -106,13 +106,12 @@ def _binary(name: str, typed: Callable[..., Any], dims: Callable[..., Any], rati
         if not c.symbolic:
             with np.errstate(all="ignore"):
                 return host(functools.reduce(typed, c.arrays), elem)
-        if elem.is_float:
-            if ratios is None:
-                return None
-            return host(functools.reduce(lambda a, b: elementwise(ratios, _ratios(a), _ratios(b)), c.arrays), elem)
-        return host(
-            functools.reduce(lambda a, b: elementwise(functools.partial(dims, ranges=c.ranges), a, b), c.arrays), elem
-        )
+        if not elem.is_float:
+            exact = functools.partial(dims, ranges=c.ranges)
+            return host(functools.reduce(functools.partial(elementwise, exact), c.arrays), elem)
+        if ratios is None:
+            return None
+        return host(functools.reduce(functools.partial(elementwise, ratios), map(_ratios, c.arrays)), elem)
 
 
 def _ratios(a: Array) -> Array:
@@ -120,7 +119,21 @@ def _ratios(a: Array) -> Array:
 
 
 def _plain(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    return lambda a, b, **_: fn(a, b)
+    """`fn` with the ranges that other functions of dims take."""
+
+    def ignoring_ranges(a: Any, b: Any, ranges: Ranges) -> Any:
+        del ranges
+        return fn(a, b)
+
+    return ignoring_ranges
+
+
+def _maximum(a: Array, b: Array) -> Array:
+    return np.maximum(a, b)
+
+
+def _minimum(a: Array, b: Array) -> Array:
+    return np.minimum(a, b)
 
 
 def _typed_div(a: Array, b: Array) -> Array:
@@ -150,8 +163,8 @@ _binary("Sum", operator.add, _plain(operator.add), operator.add)
 _binary("Sub", operator.sub, _plain(operator.sub), operator.sub)
 _binary("Mul", operator.mul, _plain(operator.mul), operator.mul)
 _binary("Div", _typed_div, _dim_div, operator.truediv)
-_binary("Max", np.maximum, greater, None)
-_binary("Min", np.minimum, lesser, None)
+_binary("Max", _maximum, greater, None)
+_binary("Min", _minimum, lesser, None)
 
 
 @_host("Mod")
@@ -190,17 +203,29 @@ def _unary(name: str, typed: Callable[[Array], Any], symbolic: Callable[..., Any
         return host(elementwise(functools.partial(symbolic, ranges=c.ranges), a), c.elem)
 
 
+def _ranged(fn: Callable[[Any], Any]) -> Callable[..., Any]:
+    def ignoring_ranges(a: Any, ranges: Ranges) -> Any:
+        del ranges
+        return fn(a)
+
+    return ignoring_ranges
+
+
+def _same(a: Any) -> Any:
+    return a
+
+
 def _abs(a: Dim | Ratio, ranges: Ranges) -> Dim | Ratio:
     if not is_nonnegative(a.num if isinstance(a, Ratio) else a, ranges):
         raise UndecidedError
     return a
 
 
-_unary("Neg", operator.neg, lambda a, **_: -a)
+_unary("Neg", operator.neg, _ranged(operator.neg))
 _unary("Abs", np.abs, _abs)
-_unary("Identity", lambda a: a, lambda a, **_: a)
-_unary("Floor", np.floor, lambda a, **_: Ratio(a.floor(), 1))
-_unary("Ceil", np.ceil, lambda a, **_: Ratio(a.ceil(), 1))
+_unary("Identity", _same, _ranged(_same))
+_unary("Floor", np.floor, _ranged(lambda a: Ratio(a.floor(), 1)))
+_unary("Ceil", np.ceil, _ranged(lambda a: Ratio(a.ceil(), 1)))
 _unary("Sqrt", np.sqrt, None)
 _unary("Round", np.round, None)
 _unary("Reciprocal", lambda a: 1 / a, None)
@@ -242,7 +267,11 @@ def _where(c: Call) -> Host | None:
         return None
     if not c.symbolic:
         return host(np.where(p, a, b), c.node.type(1).elem)
-    return host(elementwise(lambda q, x, y: x if q else y, p, a, b), c.node.type(1).elem)
+    return host(elementwise(_choose, p, a, b), c.node.type(1).elem)
+
+
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    return a if condition else b
 
 
 @_host("Cast")
@@ -257,10 +286,14 @@ def _cast(c: Call) -> Host | None:
         with np.errstate(all="ignore"):
             return Host(a.astype(numpy_dtype(to)), to)
     if to == BOOL:
-        return host(elementwise(lambda v: not equal(_dim(v, c.ranges), 0, c.ranges), a).astype(bool), BOOL)
+        return host(elementwise(functools.partial(_is_nonzero, ranges=c.ranges), a).astype(bool), BOOL)
     if source.is_float and to.is_integer:
-        return host(elementwise(lambda v: _dim(v, c.ranges), a), to)
+        return host(elementwise(functools.partial(_dim, ranges=c.ranges), a), to)
     return Host(_ratios(a) if to.is_float else a, to)
+
+
+def _is_nonzero(v: Any, ranges: Ranges) -> bool:
+    return not equal(_dim(v, ranges), 0, ranges)
 
 
 def _dim(v: Any, ranges: Ranges) -> Dim:
@@ -366,8 +399,10 @@ def _split(c: Call) -> list[Host] | None:
         n = len(c.node.outputs)
         chunk = -(-a.shape[axis] // n)
         sizes = [max(0, min(chunk, a.shape[axis] - i * chunk)) for i in range(n)]
-    ends = np.cumsum(sizes)
-    return [host(np.take(a, np.arange(end - s, end), axis=axis), c.elem) for s, end in zip(sizes, ends, strict=True)]
+    if sum(sizes) != a.shape[axis]:
+        return None
+    pieces: list[Array] = np.split(a, np.cumsum(sizes)[:-1], axis=axis)
+    return [host(piece, c.elem) for piece in pieces]
 
 
 @_host("Range")
@@ -395,7 +430,7 @@ def _reduce(c: Call) -> Host | None:
         fn = np.multiply if c.node.op == "ReduceProd" else np.add
         if a.dtype == object and c.elem.is_float:
             return None
-        out = fn.reduce(a, axis=axes, keepdims=keep, **({} if a.dtype == object else {"dtype": a.dtype}))
+        out: Any = fn.reduce(a, axis=axes, keepdims=keep, dtype=a.dtype)  # numpy would widen small integers
         return host(np.asarray(out, dtype=a.dtype), c.elem)
     if a.dtype == object or a.size == 0:
         return None
@@ -407,7 +442,7 @@ def _reduce(c: Call) -> Host | None:
 def _nonzero(c: Call) -> Host | None:
     (a,) = c.arrays
     if a.dtype == object:
-        a = elementwise(lambda v: not equal(_dim(v, c.ranges), 0, c.ranges), a).astype(bool)
+        a = elementwise(functools.partial(_is_nonzero, ranges=c.ranges), a).astype(bool)
     return host(np.array(np.nonzero(np.atleast_1d(a)), dtype=np.int64), I64)
 
 

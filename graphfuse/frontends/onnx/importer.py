@@ -16,19 +16,22 @@ import onnx
 
 from graphfuse.dialects import control
 from graphfuse.errors import GraphfuseError, Loc, ParseError, UnsupportedError, UsageError, VerifyError
-from graphfuse.frontends.onnx import ops as _ops  # noqa: F401  # registers the handlers
+from graphfuse.frontends.onnx import ops
 from graphfuse.frontends.onnx.emit import Emitter
 from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_read, node_loc, subgraphs, tensor_array
 from graphfuse.frontends.onnx.node import HANDLERS, Node, attributes_of, elem_from_onnx
-from graphfuse.frontends.onnx.ops import control as _control
+from graphfuse.frontends.onnx.ops.control import CONTROL
+from graphfuse.frontends.onnx.scope import Scope
 from graphfuse.frontends.onnx.values import Array, Host, Tracked
 from graphfuse.ir.core import Attr, Func, Params
 from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import FUNCTIONS, Dim, parse_dim, substitute, sym, symbols
+
+assert ops.__all__  # importing them is what registers the handlers
 
 DEFAULT_RANGE = (1, 1 << 20)
 
@@ -90,22 +93,6 @@ def _reachable(graph: onnx.GraphProto, file: str, constants: set[str]) -> Iterat
             continue  # only one branch will be looked at
         for g in subgraphs(n):
             yield from _reachable(g, file, constants)
-
-
-class Scope:
-    """What the names of one graph stand for; looks outwards for names it does not have."""
-
-    def __init__(self, outer: Scope | None = None) -> None:
-        self.outer = outer
-        self.names: dict[str, Tracked] = {}
-
-    def __getitem__(self, name: str) -> Tracked:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.outer
-        raise KeyError(name)
 
 
 class _Importer:
@@ -270,8 +257,8 @@ class _Importer:
         if not domain:
             if (known := evaluate(node, self.e.ranges)) is not None:
                 return tuple(known)
-            if node.op in _control.CONTROL:
-                return _control.CONTROL[node.op](self, node, scope)
+            if node.op in CONTROL:
+                return CONTROL[node.op](self, node, scope)
         if (handler := HANDLERS.get((domain, node.op))) is not None:
             out = handler(self.e, node)
             return out if isinstance(out, tuple) else (out,)

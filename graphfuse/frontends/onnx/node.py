@@ -20,7 +20,7 @@ from graphfuse.ir.core import Value
 from graphfuse.ir.types import Scalar, Tensor, scalar
 from graphfuse.symbolic import Dim
 
-_ELEMS = {
+_ELEMS: dict[int, str] = {
     TensorProto.FLOAT: "f32", TensorProto.DOUBLE: "f64", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16",
     TensorProto.INT8: "i8", TensorProto.INT16: "i16", TensorProto.INT32: "i32", TensorProto.INT64: "i64",
     TensorProto.UINT8: "u8", TensorProto.UINT16: "u16", TensorProto.UINT32: "u32", TensorProto.UINT64: "u64",
@@ -36,7 +36,7 @@ def elem_from_onnx(data_type: int, loc: Loc | None = None) -> Scalar:
     """The scalar of a TensorProto.DataType."""
     if data_type not in _ELEMS:
         known = data_type in TensorProto.DataType.values()
-        name = TensorProto.DataType.Name(data_type).lower() if known else f"number {data_type}"
+        name = str(TensorProto.DataType.Name(data_type)).lower() if known else f"number {data_type}"
         raise UnsupportedError(f"tensors of type {name} are not supported", loc)
     return scalar(_ELEMS[data_type])
 
@@ -114,6 +114,10 @@ class Node:
         if array is None:
             raise self.unsupported(f"{what} must be known at compile time, it depends on data")
         return tuple(as_objects(array).reshape(-1))
+
+    def numbers(self, i: int, what: str) -> tuple[Any, ...]:
+        """The elements of input `i`, floats or ratios known at compile time."""
+        return tuple(self.dims(i, what))
 
     def ints(self, i: int, what: str) -> tuple[int, ...]:
         """The elements of input `i`, a vector or scalar of numbers known at compile time."""

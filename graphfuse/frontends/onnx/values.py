@@ -117,7 +117,7 @@ Tracked: TypeAlias = Value | Host
 
 def host(array: Any, elem: Scalar) -> Host:
     """Wrap elements as a `Host`, back in numpy's own dtype when no symbol is left."""
-    a: Array = np.asarray(array) if isinstance(array, np.ndarray) else np.array(array, dtype=object)
+    a: Array = array if hasattr(array, "dtype") else np.array(array, dtype=object)
     if a.dtype != object:
         return Host(a if scalar_of(a.dtype) == elem else a.astype(numpy_dtype(elem)), elem)
     plain = [_plain(v) for v in a.reshape(-1)]
@@ -135,9 +135,9 @@ def _wrap(values: list[Any]) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Ratio) and isinstance(value.num, int):
-        return value.num / value.den
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, Ratio):
+        return value.num / value.den if isinstance(value.num, int) else value
+    return value.item() if hasattr(value, "dtype") else value
 
 
 def as_objects(array: Array) -> Array:

@@ -14,16 +14,11 @@ import onnx
 from graphfuse.dialects import control, graph
 from graphfuse.frontends.onnx.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node
+from graphfuse.frontends.onnx.scope import Scope
 from graphfuse.frontends.onnx.values import Host, Tracked, host
 from graphfuse.ir.core import Params, Value
 from graphfuse.ir.types import BOOL, I64, Tensor
 from graphfuse.symbolic import Dim, Expr, sym
-
-
-class Names(Protocol):
-    """A scope of the importer."""
-
-    names: dict[str, Tracked]
 
 
 class Walker(Protocol):
@@ -31,19 +26,19 @@ class Walker(Protocol):
 
     e: Emitter
 
-    def graph(self, graph: onnx.GraphProto, scope: Names) -> tuple[Tracked, ...]:
+    def graph(self, graph: onnx.GraphProto, scope: Scope) -> tuple[Tracked, ...]:
         """Import a nested graph in a scope."""
         ...
 
-    def nested(self, outer: Names) -> Names:
+    def nested(self, outer: Scope) -> Scope:
         """A scope inside another one."""
         ...
 
 
-Control: TypeAlias = "Callable[[Walker, Node, Names], tuple[Tracked | None, ...]]"
+Control: TypeAlias = "Callable[[Walker, Node, Scope], tuple[Tracked | None, ...]]"
 
 
-def _if(w: Walker, node: Node, scope: Names) -> tuple[Tracked | None, ...]:
+def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     """One branch when the condition is known; both, and a choice per output, when it is not."""
     branches = (node.attributes["then_branch"], node.attributes["else_branch"])
     known = node.known(0)
@@ -66,7 +61,7 @@ MAX_UNROLLED = 64
 _TRUE = Host(np.ones((), dtype=np.bool_), BOOL)
 
 
-def _loop(w: Walker, node: Node, scope: Names) -> tuple[Tracked | None, ...]:
+def _loop(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     """A loop with a known trip count: unrolled when it is short and its condition known, else a `graph.loop`."""
     body: onnx.GraphProto = node.attributes["body"]
     count = node.known(0)
@@ -81,7 +76,7 @@ def _loop(w: Walker, node: Node, scope: Names) -> tuple[Tracked | None, ...]:
     return _rolled(w, node, scope, body, trips if isinstance(trips, Expr) else int(trips))
 
 
-def _unrolled(w: Walker, node: Node, scope: Names, body: onnx.GraphProto, trips: int) -> tuple[Tracked | None, ...]:
+def _unrolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips: int) -> tuple[Tracked | None, ...]:
     carried = [node.input(i) for i in range(2, len(node.inputs))]
     scans: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     condition: Tracked = node.input(1) if node.has(1) else _TRUE
@@ -102,7 +97,7 @@ def _unrolled(w: Walker, node: Node, scope: Names, body: onnx.GraphProto, trips:
     return (*carried, *(w.e.concat(s, 0) for s in scans))
 
 
-def _rolled(w: Walker, node: Node, scope: Names, body: onnx.GraphProto, trips: Dim) -> tuple[Tracked | None, ...]:
+def _rolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips: Dim) -> tuple[Tracked | None, ...]:
     e = w.e
     starts = [node.value(e, i) for i in range(2, len(node.inputs))]
 
@@ -134,7 +129,7 @@ def loop_of(
     return e.op(graph.loop, *starts, count=count, symbol=symbol, bodies=(block.block(params),)).results
 
 
-def _scan(w: Walker, node: Node, scope: Names) -> tuple[Tracked | None, ...]:
+def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     """A loop over slices of its inputs."""
     e, body = w.e, node.attributes["body"]
     scanned = node.attr_int("num_scan_inputs")

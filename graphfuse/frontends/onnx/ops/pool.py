@@ -11,6 +11,7 @@ from graphfuse.frontends.onnx.emit import Emitter, Shape, elem_of, shape_of, ten
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.conv import Window, window_of, with_static_padding
 from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
+from graphfuse.frontends.onnx.values import Array
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, Scalar
@@ -82,7 +83,8 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
     if not tensor(x).is_static or not elem_of(x).is_float:
         raise node.unsupported("indices of a maximum need a static float input")
     sizes = [int(d) for d in shape[2:] if isinstance(d, int)]
-    outs, rows = [], []
+    outs: list[int] = []
+    rows: list[Array] = []
     for d, k, s, dl, lo, hi in zip(
         sizes, window.size, window.strides, window.dilation, window.low, window.high, strict=True
     ):
@@ -90,13 +92,13 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
         assert isinstance(hi, int), "static dims have static padding"
         n = (d + lo + hi - ((k - 1) * dl + 1)) // s + 1
         outs.append(n)
-        rows.append(np.arange(n)[:, None] * s + np.arange(k) * dl - lo)
+        rows.append(np.add.outer(np.arange(n) * s - lo, np.arange(k) * dl))
     # index[o0, o1, .., k0, k1, ..] into the flattened spatial dims; padding is a position that cannot win
     n = len(sizes)
-    index = np.zeros((*outs, *window.size), dtype=np.int64)
-    valid = np.ones(index.shape, dtype=bool)
+    index: Array = np.zeros((*outs, *window.size), dtype=np.int64)
+    valid: Array = np.ones(index.shape, dtype=bool)
     column_major = node.attr_int("storage_order", 0)
-    stored = np.zeros_like(index)
+    stored: Array = np.zeros_like(index)
     for i, (row, d) in enumerate(zip(rows, sizes, strict=True)):
         at = row.reshape([row.shape[0] if j == i else row.shape[1] if j == n + i else 1 for j in range(2 * n)])
         index = index * d + np.clip(at, 0, d - 1)

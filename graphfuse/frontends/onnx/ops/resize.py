@@ -73,7 +73,7 @@ def _axes(node: Node, x: Value) -> list[Axis]:
     given = node.axes(node.attr_ints("axes", range(rank)), rank)
     roi = [float(v) for v in node.constant(1, "the region")] if node.has(1) else []
     roi = roi if len(roi) == 2 * len(given) else [0.0] * len(given) + [1.0] * len(given)
-    scales = list(node.dims(2, "the scales")) if node.has(2) else []
+    scales = list(node.numbers(2, "the scales")) if node.has(2) else []
     sizes = list(node.dims(3, "the sizes")) if node.has(3) else []
     if len(scales or sizes) != len(given):
         raise node.error(f"expected {len(given)} scales or sizes, got {len(scales or sizes)}")
@@ -104,11 +104,11 @@ def _from_sizes(node: Node, sizes: list[Dim], shape: list[Dim]) -> tuple[list[Di
     policy = node.attr_str("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return sizes, [None] * len(sizes)
-    if not all(isinstance(d, int) for d in (*sizes, *shape)):
+    known = [(s, d) for s, d in zip(sizes, shape, strict=True) if isinstance(s, int) and isinstance(d, int)]
+    if len(known) < len(sizes):
         raise node.unsupported(f"keep_aspect_ratio_policy {policy} needs static dims")
-    ratios = [int(s) / int(d) for s, d in zip(sizes, shape, strict=True)]  # type: ignore[arg-type]
-    scale = min(ratios) if policy == "not_larger" else max(ratios)
-    return [math.floor(scale * int(d) + 0.5) for d in shape], [scale] * len(sizes)  # type: ignore[arg-type]
+    scale = (min if policy == "not_larger" else max)(s / d for s, d in known)
+    return [math.floor(scale * d + 0.5) for _, d in known], [scale] * len(sizes)
 
 
 # coordinates: where output position i lies in the input

@@ -46,7 +46,7 @@ def constant_of_shape(e: Emitter, node: Node) -> Tracked:
         value = _tensor_attr(node, "value").reshape(-1)[0].item()
     count = product(shape)
     if isinstance(count, int) and count <= TRACKED_ELEMENTS and not elem.is_float:
-        return host(np.full(shape, value, dtype=object), elem)
+        return host(np.full([d for d in shape if isinstance(d, int)], value, dtype=object), elem)
     return e.full(shape, elem, value)
 
 
@@ -88,10 +88,8 @@ def range_(e: Emitter, node: Node) -> Value:
 def _range_bound(node: Node, i: int, what: str) -> Dim | float:
     """A start, limit or delta: a dim if it is an integer, else a number."""
     (bound,) = node.dims(i, what)
-    if isinstance(bound, (Expr, int)):
-        return bound
     exact = to_ratio(bound)
-    return exact.num if exact.den == 1 else float(bound)
+    return exact.num if exact.den == 1 or isinstance(exact.num, Expr) else exact.num / exact.den
 
 
 @onnx_op("EyeLike")
