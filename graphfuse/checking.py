@@ -91,7 +91,7 @@ class _Checker:
             maximum, rms = _errors(got, want)
             self.found.append(
                 RegionCheck(
-                    str(op.attrs["kernel"]), str(op.attrs["kind"]), str(op.loc or ""), i, maximum, rms, _errors(ref, want)[0]
+                    str(op.attrs["kernel"]), str(op.attrs["kind"]), op.loc.short if op.loc else "", i, maximum, rms, _errors(ref, want)[0]
                 )
             )
 

@@ -153,7 +153,7 @@ def _meta(name: str, func: Func, done: Stages, scratch: Dim) -> KernelMeta:
     params = "r" * pointers[0] + "w" * pointers[1] + "i" * scalars
     flops = func.attrs.get("flops", 0)
     return KernelMeta(
-        name, params, str(region.attrs["kind"]), str(region.loc or ""), scratch, flops, reads, writes  # type: ignore[arg-type]
+        name, params, str(region.attrs["kind"]), region.loc.short if region.loc else "", scratch, flops, reads, writes  # type: ignore[arg-type]
     )  # fmt: skip
 
 

@@ -19,6 +19,11 @@ class Loc:
             return f"{self.file}:{self.node}"
         return f"{self.file}:{self.line}:{self.col}" if self.line else self.file
 
+    @property
+    def short(self) -> str:
+        """The node's name where there is one, else the whole location."""
+        return self.node or str(self)
+
 
 class GraphfuseError(Exception):
     """Bad input. `str(e)` is `where: error: message`; `exit_code` is what the command line returns."""

@@ -71,7 +71,7 @@ class _AttentionKernel:
         self.lanes = machine.lanes(accumulator(self.elem))
         self.width = 2 * self.lanes
         depth = product(self.roles.scores.depth)
-        self.tile = matmul_tile(machine, accumulator(self.elem), self.rows, 2, depth)
+        self.tile = matmul_tile(machine, accumulator(self.elem), self.rows, 2, depth, kernel.space.ranges)
         self.padded = ceildiv(self.keys, self.width) * self.width
 
     def _find_roles(self) -> _Roles:

@@ -101,10 +101,10 @@ class ContractionKernel:
             vectors //= 2
         self.contiguous = self._affine(vectors * lanes)
         if self.elementwise:
-            tile = matmul_tile(kernel.machine, elem, row_extent, 2 * vectors, depth)
+            tile = matmul_tile(kernel.machine, elem, row_extent, 2 * vectors, depth, kernel.space.ranges)
             self.tile = MatmulTile(min(tile.rows, 4), vectors, 1)
         else:
-            self.tile = matmul_tile(kernel.machine, elem, row_extent, vectors, depth)
+            self.tile = matmul_tile(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges)
         self.columns, self.rows = columns, row_extent
         self.width = vectors * lanes
         self.outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]

@@ -8,7 +8,7 @@ from graphfuse.blockgen.kernel import Machine
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import Scalar
-from graphfuse.symbolic import Dim, floordiv
+from graphfuse.symbolic import Dim, Ranges, bounds, floordiv
 
 TRANSCENDENTAL = frozenset(
     f"graph.{n}" for n in (
@@ -89,13 +89,25 @@ def panel_vectors(machine: Machine, elem: Scalar, rows: Dim, columns: Dim) -> in
     return min(most, max(1, -(-columns // lanes))) if isinstance(columns, int) else most
 
 
-def matmul_tile(machine: Machine, elem: Scalar, rows: Dim, vectors: int, depth: Dim) -> MatmulTile:
-    """The tile height that wastes least: accumulators plus one B row and one broadcast fit the registers."""
+DYNAMIC_ROWS = 8
+"""Tile height when nothing is known of the number of rows."""
+
+
+def matmul_tile(
+    machine: Machine, elem: Scalar, rows: Dim, vectors: int, depth: Dim, ranges: Ranges | None = None
+) -> MatmulTile:
+    """The tile height that wastes least: accumulators plus one B row and one broadcast fit the registers.
+
+    Symbolic rows are judged at the symbols' lower bounds: `49*batch` is usually a few times 49.
+    """
     budget = machine.registers - vectors - 1
     most = max(1, min(14, budget // vectors))
     k_step = next((k for k in (4, 2) if isinstance(depth, int) and depth % k == 0), 1)
     if not isinstance(rows, int):
-        return MatmulTile(min(8, most), vectors, k_step)
+        least = bounds(rows, ranges or {})[0]
+        if least < DYNAMIC_ROWS:
+            return MatmulTile(min(DYNAMIC_ROWS, most), vectors, k_step)
+        rows = least
     return MatmulTile(_least_waste(rows, most), vectors, k_step)
 
 

@@ -153,7 +153,7 @@ class _Partitioner:
             values = [s for v in op.operands for s, _ in self.flow.sources(v) if s.op in group.ops]
             types = [v.type for v in dict.fromkeys(values) if isinstance(v.type, Tensor)]
             saved = " + ".join(f"{2 * t.nbytes}" for t in types) or "0"
-        self.ledger.append(Decision(f"{group.kind} {group.index}", str(op.loc or op.kind), reason is None, reason or "", saved))
+        self.ledger.append(Decision(f"{group.kind} {group.index}", op.loc.short if op.loc else str(op.kind), reason is None, reason or "", saved))
 
 
 SPECIAL = {

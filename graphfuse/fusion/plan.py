@@ -94,7 +94,7 @@ class _Planner:
                 self.where[r] = Pointer(self.buffer("arena", _nbytes(r)))
         pointers = [self.touch(self.where[v]) for v in (*op.operands, *op.results)]
         scalars = [Scalar(sym(name)) for name in call.symbols]
-        return Step(kernel, (*pointers, *scalars), call.grid, call.work, str(op.loc or ""))
+        return Step(kernel, (*pointers, *scalars), call.grid, call.work, op.loc.short if op.loc else "")
 
     def loop(self, op: Op, out: list[Step | Loop], top: bool) -> None:
         """Copy the initial values in, run the body on alternating halves, leave the results where they are."""

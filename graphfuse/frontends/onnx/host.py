@@ -162,7 +162,7 @@ _binary("Add", operator.add, _plain(operator.add), operator.add)
 _binary("Sum", operator.add, _plain(operator.add), operator.add)
 _binary("Sub", operator.sub, _plain(operator.sub), operator.sub)
 _binary("Mul", operator.mul, _plain(operator.mul), operator.mul)
-_binary("Div", _typed_div, _dim_div, operator.truediv)
+_binary("Div", _typed_div, _dim_div, Ratio.__truediv__)
 _binary("Max", _maximum, greater, None)
 _binary("Min", _minimum, lesser, None)
 

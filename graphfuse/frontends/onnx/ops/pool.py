@@ -92,7 +92,9 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
         assert isinstance(hi, int), "static dims have static padding"
         n = (d + lo + hi - ((k - 1) * dl + 1)) // s + 1
         outs.append(n)
-        rows.append(np.add.outer(np.arange(n) * s - lo, np.arange(k) * dl))
+        steps: Array = np.arange(n)
+        taps: Array = np.arange(k)
+        rows.append(steps[:, None] * s + taps * dl - lo)
     # index[o0, o1, .., k0, k1, ..] into the flattened spatial dims; padding is a position that cannot win
     n = len(sizes)
     index: Array = np.zeros((*outs, *window.size), dtype=np.int64)
@@ -105,12 +107,12 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
         valid = valid & (at >= 0) & (at < d)
         stride = int(np.prod(sizes[:i])) if column_major else int(np.prod(sizes[i + 1 :]))
         stored = stored + np.clip(at, 0, d - 1) * stride
-    cells, taps = int(np.prod(outs)), int(np.prod(window.size))
+    cells, count = int(np.prod(outs)), int(np.prod(window.size))
     flat = e.reshape(x, (shape[0], shape[1], int(np.prod(sizes))))
-    taken = e(graph.take, flat, e.constant(index.reshape(cells, taps)), axis=2)
-    taken = e.select(e.constant(valid.reshape(cells, taps)), taken, float("-inf"))
+    taken = e(graph.take, flat, e.constant(index.reshape(cells, count)), axis=2)
+    taken = e.select(e.constant(valid.reshape(cells, count)), taken, float("-inf"))
     best = e(graph.arg_reduce, taken, axis=3, kind="max", keepdims=True)
-    positions = e.broadcast(e.constant(stored.reshape(cells, taps)), shape_of(taken))
+    positions = e.broadcast(e.constant(stored.reshape(cells, count)), shape_of(taken))
     found = e.squeeze(e(graph.take_along, positions, best, axis=3), 3)
     planes = e.iota((shape[0], shape[1], cells), 0)
     planes = e.map(graph.mul, planes, e.full((), elem_of(planes), shape[1]))
