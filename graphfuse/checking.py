@@ -78,7 +78,7 @@ class _Checker:
                 self.symbols[str(op.attrs["symbol"])] = 0
                 self.block(op.body, inner)
                 self.symbols = outer
-                results = interp.evaluate_op(op, operands, self.symbols, env)
+                results = interp.evaluate_op(op, operands, self.symbols, enclosing=env)
             else:
                 results = interp.evaluate_op(op, operands, self.symbols)
             env.update(zip(op.results, results, strict=True))

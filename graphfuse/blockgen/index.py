@@ -35,6 +35,7 @@ class IndexSpace:
     def __init__(self, ranges: Mapping[str, tuple[int, int]]) -> None:
         self.ranges = dict(ranges)
         self.var_bounds: dict[str, tuple[Dim, Dim]] = {}
+        self._rank: dict[str, int] = {}
         self._count = 0
         self._simplified: dict[Dim, Dim] = {}
 
@@ -43,6 +44,7 @@ class IndexSpace:
         while (name := f"{hint}{self._count}") in self.var_bounds or name in self.ranges:
             self._count += 1
         self.var_bounds[name] = (lo, hi)
+        self._rank[name] = len(self._rank)
         return sym(name)
 
     def nonnegative(self, dim: Dim) -> bool:
@@ -68,9 +70,8 @@ class IndexSpace:
 
     def _eliminate(self, dim: Expr) -> Dim | None:
         """Replace one variable that occurs linearly by the bound that makes `dim` smallest."""
-        for name in symbols(dim):
-            if name not in self.var_bounds:
-                continue
+        # latest first: bounds name earlier variables only, and proofs must not depend on the order of a set
+        for name in sorted(symbols(dim) & self.var_bounds.keys(), key=self._rank.__getitem__, reverse=True):
             if (c := coefficient(dim, name)) is None:
                 continue
             lo, hi = self.var_bounds[name]

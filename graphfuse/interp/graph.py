@@ -69,11 +69,16 @@ def run(func: Func, *inputs: Array, wide: bool = False, symbols: Mapping[str, in
 
 
 def evaluate_op(
-    op: Op, operands: Sequence[Array], symbols: Mapping[str, int] | None = None, *, wide: bool = False
+    op: Op,
+    operands: Sequence[Array],
+    symbols: Mapping[str, int] | None = None,
+    *,
+    wide: bool = False,
+    enclosing: Mapping[Value, Array] | None = None,
 ) -> tuple[Array, ...]:
-    """The results of one op (with its bodies, if they read nothing of an enclosing scope)."""
+    """The results of one op; `enclosing` are the values its bodies may read besides their parameters."""
     with np.errstate(all="ignore"):
-        return _op(op, [np.asarray(x) for x in operands], {}, Context(symbols or {}, wide))
+        return _op(op, [np.asarray(x) for x in operands], dict(enclosing or {}), Context(symbols or {}, wide))
 
 
 # binding inputs

@@ -83,20 +83,15 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
     if not tensor(x).is_static or not elem_of(x).is_float:
         raise node.unsupported("indices of a maximum need a static float input")
     sizes = [int(d) for d in shape[2:] if isinstance(d, int)]
-    outs: list[int] = []
     rows: list[Array] = []
     for d, k, s, dl, lo, hi in zip(
         sizes, window.size, window.strides, window.dilation, window.low, window.high, strict=True
     ):
         assert isinstance(lo, int), "static dims have static padding"
         assert isinstance(hi, int), "static dims have static padding"
-        n = (d + lo + hi - ((k - 1) * dl + 1)) // s + 1
-        outs.append(n)
-        steps: Array = np.arange(n)
-        taps: Array = np.arange(k)
-        rows.append(steps[:, None] * s + taps * dl - lo)
+        rows.append(_window_rows((d + lo + hi - ((k - 1) * dl + 1)) // s + 1, k, s, dl, lo))
     # index[o0, o1, .., k0, k1, ..] into the flattened spatial dims; padding is a position that cannot win
-    n = len(sizes)
+    n, outs = len(sizes), [row.shape[0] for row in rows]
     index: Array = np.zeros((*outs, *window.size), dtype=np.int64)
     valid: Array = np.ones(index.shape, dtype=bool)
     column_major = node.attr_int("storage_order", 0)
@@ -119,6 +114,11 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
     planes = e.map(graph.add, planes, e.iota((shape[0], shape[1], cells), 1))
     found = e.map(graph.add, found, e.map(graph.mul, planes, e.full((), elem_of(planes), int(np.prod(sizes)))))
     return e.reshape(found, (shape[0], shape[1], *outs))
+
+
+def _window_rows(count: int, size: int, stride: int, dilation: int, low: int) -> Array:
+    """The positions that each of `count` windows covers along one dim, as [count, size]."""
+    return np.arange(count)[:, None] * stride + np.arange(size) * dilation - low
 
 
 @onnx_op("AveragePool")
@@ -160,7 +160,7 @@ def _axis_count(e: Emitter, d: Dim, window: Window, i: int, added: int, include:
         assert isinstance(high_edge, int)
         length = d + low_edge + high_edge
         n = (length + low_out + high_out - ((size - 1) * dilation + 1)) // stride + 1
-        at = np.arange(n)[:, None] * stride + np.arange(size) * dilation - low_out
+        at = _window_rows(n, size, stride, dilation, low_out)
         counts = ((at >= 0) & (at < length)).sum(axis=1)
         if (counts == counts[:1]).all() and n:
             return int(counts[0])

@@ -1,0 +1,39 @@
+"""Whole small functions, compiled: every region gives the float64 interpreter's numbers on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from graphfuse.checking import verify_regions
+from graphfuse.llvm.host import host_target
+from graphfuse.target import Target
+from tests.blockgen.cases import ALL
+from tests.blockgen.support import Case
+
+HOST = host_target()
+AVX2 = Target.parse("cpu:x86-64-v3")
+FUNCTIONS = {name: case for name, case in ALL.items() if not case.whole}
+TARGETS = [HOST, AVX2] if AVX2.can_run_on(HOST) else [HOST]
+
+
+def runs() -> list[object]:
+    """By default the last size of each case on the host, and every third case as AVX2 code."""
+    out: list[object] = []
+    for i, (name, case) in enumerate(FUNCTIONS.items()):
+        for target in TARGETS:
+            for size in range(len(case.sizes)):
+                chosen = size == len(case.sizes) - 1 and (target is HOST or i % 3 == 0)
+                label = f"{name}-{size}-{target.cpu}"
+                out.append(pytest.param(case, case.sizes[size], target, id=label, marks=() if chosen else pytest.mark.full))
+    return out
+
+
+@pytest.mark.parametrize(("case", "values", "target"), runs())
+def test_native_equals_the_interpreter(case: Case, values: Mapping[str, int], target: Target) -> None:
+    checks = verify_regions(case.func, target, case.arrays(values))
+    assert checks
+    for check in checks:
+        assert not check.is_suspect, check
+        assert check.maximum <= max(1e-5, 16 * check.reference), check
