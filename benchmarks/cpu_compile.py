@@ -86,7 +86,9 @@ def main() -> None:
         for name in args.models.split(","):
             path, artifact, feed = models.cached(name), f"{folder}/{name}.gfx", f"{folder}/{name}.npz"
             np.savez(feed, **models.get(name).inputs(np.random.default_rng(0)))
-            cold = [python(COMPILE, name, str(path), artifact, GRAPHFUSE_CACHE="0")["seconds"] for _ in range(args.rounds)]
+            cold = [
+                python(COMPILE, name, str(path), artifact, GRAPHFUSE_CACHE="0")["seconds"] for _ in range(args.rounds)
+            ]
             loads = [python(LOAD, artifact, feed) for _ in range(args.rounds)]
             assert not any(load["heavy"] for load in loads), "loading imported a compiler's libraries"
             entry = {
@@ -96,7 +98,9 @@ def main() -> None:
                 "second_answer_s": statistics.median(load["second"] for load in loads),
             }
             rows.append(entry)
-            print(f"{name:16s} {entry['cold_compile_s']:15.2f} {entry['first_answer_s']:25.3f} {entry['second_answer_s']:18.3f}")
+            print(
+                f"{name:16s} {entry['cold_compile_s']:15.2f} {entry['first_answer_s']:25.3f} {entry['second_answer_s']:18.3f}"
+            )
     if args.against == "inductor":
         with tempfile.TemporaryDirectory() as cache:
             peer = python(INDUCTOR, TORCHINDUCTOR_CACHE_DIR=cache)["seconds"]

@@ -128,7 +128,9 @@ def main() -> None:
             moved = 2 * x.nbytes / 1e9
             mine, peer = moved / statistics.median(ours), moved / statistics.median(theirs)
             print(f"{name:20s} {threads:7d} {mine:6.1f} {peer:7.1f} {mine / peer:6.2f}")
-            found.append({"case": name, "threads": threads, "gb_per_s": mine, "memcpy_gb_per_s": peer, "ratio": mine / peer})
+            found.append(
+                {"case": name, "threads": threads, "gb_per_s": mine, "memcpy_gb_per_s": peer, "ratio": mine / peer}
+            )
     if args.json:
         record.write(args.json, found)
 

@@ -151,9 +151,7 @@ def measure(name: str, threads: int, rounds: int, against: str, seed: int) -> Ro
     return Row(name, threads, our_timing, their_timing, compile_seconds, deviation)
 
 
-def interleave(
-    ours: Run, theirs: Run, feeds: Feeds, rounds: int
-) -> tuple[list[float], list[float]]:
+def interleave(ours: Run, theirs: Run, feeds: Feeds, rounds: int) -> tuple[list[float], list[float]]:
     """Seconds per call of each side; a round of a fast model averages several calls."""
     for _ in range(2):
         ours(feeds)

@@ -1,11 +1,11 @@
 """From graph IR to an executable, one stage per line.
 
-    GRAPH_PIPELINE     canonical forms, folding, layout           fusion/passes.py
-    pack_weights       constant operands in the panels kernels read   blockgen/pack_weights.py
-    outline            regions, as text                           fusion/outline.py
-    lower_region       region to block function                   blockgen/lower.py
-    lower              block functions to one LLVM object         cpu/lower.py
-    plan               buffers and launches                       fusion/plan.py
+GRAPH_PIPELINE     canonical forms, folding, layout           fusion/passes.py
+pack_weights       constant operands in the panels kernels read   blockgen/pack_weights.py
+outline            regions, as text                           fusion/outline.py
+lower_region       region to block function                   blockgen/lower.py
+lower              block functions to one LLVM object         cpu/lower.py
+plan               buffers and launches                       fusion/plan.py
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         signature=_signature(func),
         plan=planned.plan,
         kernels=tuple(metas),
-        weights=tuple(Weight(f"w{i}", d.elem.name, np.ascontiguousarray(d.array)) for i, d in enumerate(planned.weights)),
+        weights=tuple(
+            Weight(f"w{i}", d.elem.name, np.ascontiguousarray(d.array)) for i, d in enumerate(planned.weights)
+        ),
         target=str(target),
         code={str(target): Code.of(target, code)},
         ir=_texts(done),
@@ -163,9 +165,7 @@ def _signature(func: Func) -> Signature:
             TensorSpec(n, v.type.elem.name, v.type.shape) for v, n in zip(values, names, strict=True)  # type: ignore[attr-defined,call-overload]
         )  # fmt: skip
 
-    return Signature(
-        specs(func.params, func.attrs["inputs"]), specs(func.outputs, func.attrs["outputs"]), func.dims
-    )
+    return Signature(specs(func.params, func.attrs["inputs"]), specs(func.outputs, func.attrs["outputs"]), func.dims)
 
 
 def _texts(done: Stages) -> dict[str, str]:
@@ -177,7 +177,13 @@ def _texts(done: Stages) -> dict[str, str]:
 
 
 def _decision(d: Decision) -> dict[str, object]:
-    return {"producer": d.producer, "consumer": d.consumer, "fused": d.fused, "reason": d.reason, "saved": d.saved_bytes}  # type: ignore[return-value]
+    return {
+        "producer": d.producer,
+        "consumer": d.consumer,
+        "fused": d.fused,
+        "reason": d.reason,
+        "saved": d.saved_bytes,
+    }  # type: ignore[return-value]
 
 
 def _show(index: int, name: str, func: Func) -> None:

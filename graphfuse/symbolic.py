@@ -122,9 +122,7 @@ def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
     return (((), int(dim)),) if dim else ()
 
 
-def _merge(
-    a: tuple[tuple[Monomial, int], ...], b: tuple[tuple[Monomial, int], ...], sign: int
-) -> dict[Monomial, int]:
+def _merge(a: tuple[tuple[Monomial, int], ...], b: tuple[tuple[Monomial, int], ...], sign: int) -> dict[Monomial, int]:
     out = dict(a)
     for m, c in b:
         out[m] = out.get(m, 0) + sign * c
@@ -381,7 +379,7 @@ def _atom_bounds(atom: Atom, ranges: Ranges) -> tuple[int, int]:
             ends = [x // y for x in (a_lo, a_hi) for y in (b_lo, max(b_hi, b_lo))]
             return min(ends), max(ends)
         case "mod":
-            if 0 <= a_lo and a_hi < b_lo:
+            if a_lo >= 0 and a_hi < b_lo:
                 return a_lo, a_hi
             return 0, max(0, min(b_hi - 1, a_hi if a_lo >= 0 else INF))
         case "min":

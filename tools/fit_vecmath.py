@@ -35,23 +35,17 @@ def _remez(points: list[mpf], target: list[mpf], weight: list[mpf], degree: int)
     """Return the weighted minimax coefficients on a set of points, lowest order first."""
     count = degree + 2
     n = len(points)
-    chosen = sorted(
-        {round((n - 1) * (1 - np.cos(np.pi * i / (count - 1))) / 2) for i in range(count)}
-    )
+    chosen = sorted({round((n - 1) * (1 - np.cos(np.pi * i / (count - 1))) / 2) for i in range(count)})
     coefficients: list[mpf] = []
     for _ in range(30):
         rows = [
-            [weight[i] * points[i] ** k for k in range(degree + 1)] + [mpf((-1) ** j)]
-            for j, i in enumerate(chosen)
+            [weight[i] * points[i] ** k for k in range(degree + 1)] + [mpf((-1) ** j)] for j, i in enumerate(chosen)
         ]
         wanted = [weight[i] * target[i] for i in chosen]
         solution = mp.lu_solve(mp.matrix(rows), mp.matrix(wanted))
         coefficients = [solution[k] for k in range(degree + 1)]
         level = abs(solution[degree + 1])
-        errors = [
-            w * (mp.polyval(coefficients[::-1], p) - t)
-            for p, t, w in zip(points, target, weight, strict=True)
-        ]
+        errors = [w * (mp.polyval(coefficients[::-1], p) - t) for p, t, w in zip(points, target, weight, strict=True)]
         extrema: list[int] = []
         for i, error in enumerate(errors):
             if extrema and (error > 0) == (errors[extrema[-1]] > 0):
@@ -98,10 +92,7 @@ def _lawson(points: np.ndarray, exact: list[mpf], weight: np.ndarray) -> list[fl
 def fit(job: Fit, elem: str) -> tuple[list[float], float]:
     """Return rounded coefficients, lowest order first, and the largest weighted error."""
     n = 300
-    xs = [
-        job.low + (job.high - job.low) * (1 - mp.cos(mp.pi * (i + mpf(1) / 2) / n)) / 2
-        for i in range(n)
-    ]
+    xs = [job.low + (job.high - job.low) * (1 - mp.cos(mp.pi * (i + mpf(1) / 2) / n)) / 2 for i in range(n)]
     points = [job.variable(x) for x in xs]
     target = [job.target(x) for x in xs]
     weight = [abs(job.weight(x)) for x in xs]
@@ -110,8 +101,7 @@ def fit(job: Fit, elem: str) -> tuple[list[float], float]:
     if elem == "f32":
         done = _lawson(np.array(points, float), exact, np.array(weight, float))
     errors = [
-        w * (mp.polyval([mpf(c) for c in done[::-1]], p) - t)
-        for p, t, w in zip(points, target, weight, strict=True)
+        w * (mp.polyval([mpf(c) for c in done[::-1]], p) - t) for p, t, w in zip(points, target, weight, strict=True)
     ]
     return done, float(max(map(abs, errors)))
 

@@ -1,6 +1,6 @@
 """Renders docs/life-of-a-kernel.md: one small model at every stage, in the compiler's own text, so that it cannot rot.
 
-    python tools/render_docs.py > docs/life-of-a-kernel.md
+python tools/render_docs.py > docs/life-of-a-kernel.md
 """
 
 from __future__ import annotations

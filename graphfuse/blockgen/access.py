@@ -119,9 +119,7 @@ class Merged:
     extent: Dim
 
 
-def merge(
-    shape: Sequence[Dim], names: Sequence[str], found: Accesses, barriers: Sequence[int] = ()
-) -> list[Merged]:
+def merge(shape: Sequence[Dim], names: Sequence[str], found: Accesses, barriers: Sequence[int] = ()) -> list[Merged]:
     """Join adjacent dims when every offset's strides allow it. Dims of size 1 vanish.
 
     `names[i]` is the variable that ran over dim i; no merge crosses from `b - 1` to `b` for b in `barriers`.

@@ -208,7 +208,11 @@ class _AttentionKernel:
             (x,) = op.operands
             keep = None
             if op.attrs["kind"] == "sum" and x not in ev.leaves:
-                keep = Leaf(p.pointer, p.strides, p.shape, p.offset) if element_of(x) == element_of(self.roles.output.lhs) else None
+                keep = (
+                    Leaf(p.pointer, p.strides, p.shape, p.offset)
+                    if element_of(x) == element_of(self.roles.output.lhs)
+                    else None
+                )
             self._reduce_row(op, row, keep)
             if keep is not None:
                 ev.leaves[x] = keep

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.blockgen.access import Accesses, AccessAnalysis, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -151,10 +151,18 @@ class ContractionKernel:
             self._panel(panel_block, tuple(at), row_at, row_block)
         else:
             first = panel_block * per_program
-            count = panels if panel_blocks == 1 else ev.bind("np", 1, per_program, ev.index(minimum(panels - first, per_program)))
+            count = (
+                panels
+                if panel_blocks == 1
+                else ev.bind("np", 1, per_program, ev.index(minimum(panels - first, per_program)))
+            )
             ev.loop("q", count, lambda q, _: self._panel(first + q, tuple(at), row_at, row_block))
         rows_done = self.rows if row_block is None else row_block
-        flops = rows_done * min(per_program, panels) * self.width * depth if isinstance(panels, int) else rows_done * self.width * depth
+        flops = (
+            rows_done * min(per_program, panels) * self.width * depth
+            if isinstance(panels, int)
+            else rows_done * self.width * depth
+        )
         lanes = kernel.machine.lanes(element_of(self.work.result))
         attrs = {"flops": 2 * positions(self.domain) * depth}
         return kernel.finish(grid, 20 + (flops // (lanes * 3)), attrs)

@@ -149,7 +149,10 @@ class Evaluator:
         return self.builder.op(control.for_, lower, upper, *carried, bodies=(inner,)).results
 
     def branch(
-        self, condition: Value, then: Callable[[], Sequence[Value]], other: Callable[[tuple[Type, ...]], Sequence[Value]]
+        self,
+        condition: Value,
+        then: Callable[[], Sequence[Value]],
+        other: Callable[[tuple[Type, ...]], Sequence[Value]],
     ) -> tuple[Value, ...]:
         """`if condition`: `then()` and `other(types)` emit the branches; `other` is told what to yield."""
         with self._scope():
@@ -505,9 +508,7 @@ def _reduce_window(ev: Evaluator, op: Op, index: Index) -> Value:
     spaces = list(zip(shape_of(x), low, dims_of(op.attrs["high"]), strict=True))
 
     def term(at: tuple[Dim, ...]) -> Value:
-        inside = tuple(
-            i * s + k * d - lo for i, s, k, d, lo in zip(index, strides, at, dilation, low, strict=True)
-        )
+        inside = tuple(i * s + k * d - lo for i, s, k, d, lo in zip(index, strides, at, dilation, low, strict=True))
         where = tuple((0, i, d) for i, (d, lo, hi) in zip(inside, spaces, strict=True) if lo != 0 or hi != 0)
         return ev._guarded(Source(x, inside, where), elem, neutral(kind, elem), None)
 
@@ -650,9 +651,8 @@ def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:
         i = i if shape is None else ev.shaped(i, shape)
         return [ev.emit(block.select, better, here, best), ev.emit(block.select, better, i, where)]
 
-    first = at(0)
-    zero = ev.const(0, I64, shape)
-    return ev.loop("r", shape_of(x)[axis], step, [first, zero], start=1)[1]
+    worst = ev.const(neutral(str(kind), elem), elem, shape)
+    return ev.loop("r", shape_of(x)[axis], step, [worst, ev.const(0, I64, shape)])[1]
 
 
 def _cumulate(ev: Evaluator, op: Op, index: Index) -> Value:

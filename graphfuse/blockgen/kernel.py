@@ -42,7 +42,10 @@ class Kernel:
         self.body: Block = region.body
         self.outputs: tuple[Value, ...] = self.body.terminator.operands
         tensors = [*self.body.params.types, *(v.type for v in self.outputs)]
-        hints = [*(f"in{i}" for i in range(len(self.body.params.types))), *(f"out{i}" for i in range(len(self.outputs)))]
+        hints = [
+            *(f"in{i}" for i in range(len(self.body.params.types))),
+            *(f"out{i}" for i in range(len(self.outputs))),
+        ]
         types = tuple(Ptr(t.elem) for t in tensors if isinstance(t, Tensor))
         self.params = Params((*types, *(I64 for _ in self.symbols)), (*hints, *self.symbols))
         values = self.params.values

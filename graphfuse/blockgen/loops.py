@@ -45,7 +45,9 @@ def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = ()
     return ev.loop("t", piece.count, tile, init)
 
 
-def nest(ev: Evaluator, shape: Sequence[Dim], body: Callable[[Index, Carried], Sequence[Value]], init: Carried = ()) -> Carried:
+def nest(
+    ev: Evaluator, shape: Sequence[Dim], body: Callable[[Index, Carried], Sequence[Value]], init: Carried = ()
+) -> Carried:
     """Nested loops over a shape, carrying values through."""
 
     def level(left: Sequence[Dim], at: Index, carried: Carried) -> Carried:
@@ -97,9 +99,7 @@ def for_row_tiles(
     ev.branch(ev.emit(block.ge, ev.index(rows), ev.const(height, I64)), tiles, short)
 
 
-def reduce_row(
-    ev: Evaluator, tiles: RowTiles, kind: str, elem: Scalar, at: Callable[[Index], Value]
-) -> Value:
+def reduce_row(ev: Evaluator, tiles: RowTiles, kind: str, elem: Scalar, at: Callable[[Index], Value]) -> Value:
     """Fold `at(index)` over a whole row to a scalar: a tile of partial results per piece, then across its lanes."""
     acc_elem = accumulator(elem) if kind in ("sum", "prod") else elem
     combine = block.ELEMENTWISE[COMBINE[kind]]
@@ -120,5 +120,6 @@ def reduce_row(
     for (tile,) in tiles(accumulate, start):
         part = ev.emit(block.reduce, tile, axis=0, kind=kind)
         total = part if total is None else ev.emit(combine, total, part)
-    assert total is not None
+    if total is None:  # a row of nothing
+        total = ev.const(neutral(kind, acc_elem), acc_elem)
     return total if acc_elem == elem else ev.emit(block.cast, total, to=elem)

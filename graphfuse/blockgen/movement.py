@@ -16,7 +16,10 @@ from graphfuse.symbolic import Dim, maximum, minimum, mod
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Operand `value` at `index`, valid where every `lo <= x < hi` of `where` holds (a bound that holds always is absent)."""
+    """Operand `value` at `index`, valid where every `lo <= x < hi` of `where` holds.
+
+    Bounds that are sure to hold are there too: they hold for variables within their dims, not for merged ones.
+    """
 
     value: Value
     index: Index
@@ -59,7 +62,12 @@ def sources(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...] | Non
             (x,) = op.operands
             axes = dims_of(op.attrs["axes"])
             return (
-                Source(x, tuple(d - 1 - i if a in axes else i for a, (i, d) in enumerate(zip(index, shape_of(x), strict=True)))),
+                Source(
+                    x,
+                    tuple(
+                        d - 1 - i if a in axes else i for a, (i, d) in enumerate(zip(index, shape_of(x), strict=True))
+                    ),
+                ),
             )
         case graph.pad:
             return (_pad(op, index, space),)
@@ -79,8 +87,7 @@ def _pad(op: Op, index: Index, space: IndexSpace) -> Source:
         if d == out:
             pass
         elif mode == "constant":
-            if not (space.nonnegative(at) and space.below(at, d)):
-                where.append((0, at, d))
+            where.append((0, at, d))
         elif mode == "edge":
             at = maximum(0, minimum(at, d - 1))
         elif mode == "wrap":
@@ -103,7 +110,7 @@ def _concat(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...]:
         at = index[axis] - start
         inner = (*index[:axis], at, *index[axis + 1 :])
         if space.nonnegative(at) and space.below(at, size):
-            return (Source(x, inner),)
+            return (Source(x, inner, ((0, at, size),)),)
         if not (space.below(at, 0) or space.nonnegative(at - size)):
             out.append(Source(x, inner, ((0, at, size),)))
         start = start + size

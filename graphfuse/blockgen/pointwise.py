@@ -1,7 +1,7 @@
 """Emits pointwise regions: every output element on its own, lanes along the innermost merged dim.
 
-    program_id -> position in the outer dims (and a chunk of the innermost one)
-    for tile in chunk: evaluate each output at (outer..., tile + lane), store
+program_id -> position in the outer dims (and a chunk of the innermost one)
+for tile in chunk: evaluate each output at (outer..., tile + lane), store
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def _merged_dims(kernel: Kernel, domain: Sequence[Dim]) -> list[Merged]:
     return merge(domain, names, analysis.found)
 
 
-def _tiles(
-    kernel: Kernel, dims: Sequence[Merged], at: Index, start: Dim, piece: Piece, domain: Sequence[Dim]
-) -> None:
+def _tiles(kernel: Kernel, dims: Sequence[Merged], at: Index, start: Dim, piece: Piece, domain: Sequence[Dim]) -> None:
     """The tiles of one piece of the innermost dim."""
 
     def store(position: Dim, _: Carried) -> list[Value]:

@@ -166,4 +166,3 @@ def store_results(kernel: Kernel, work: Product, index: Index, rows: Lane, lanes
 def column_limit(columns: Dim, width: int, start: Dim) -> Dim | None:
     """How many lanes of a tile of `width` from `start` exist; None when tiles always fit."""
     return None if isinstance(columns, int) and columns % width == 0 else columns - start
-

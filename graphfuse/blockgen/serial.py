@@ -202,6 +202,7 @@ def emit_topk(kernel: Kernel) -> Func:
     at = dict(zip(outer, digits(kernel, pid, [shape[i] for i in outer]), strict=True))
     count = shape_of(op.results[0])[axis]
     stored = {v: leaf for v, leaf in zip(kernel.outputs, kernel.stores, strict=True)}
+    nothing = ev.const(0.0 if element_of(x).is_float else 0, element_of(x))
     fn = block.ELEMENTWISE
 
     def read(i: Dim) -> Value:
@@ -231,12 +232,12 @@ def emit_topk(kernel: Kernel) -> Func:
             take = ev.emit(fn["and"], candidate, better)
             return [ev.emit(block.select, take, here, best[0]), ev.emit(block.select, take, number, best[1])]
 
-        found = ev.loop("r", shape[axis], look, [read(0), none])
+        found = ev.loop("r", shape[axis], look, [nothing, none])
         where = tuple(rank if d == axis else at[d] for d in range(len(shape)))
         for value, code in zip(op.results, found, strict=True):
             if value in stored:
                 ev.store(stored[value], where, code)
         return list(found)
 
-    ev.loop("s", count, choose, [read(0), ev.const(-1, I64)])
+    ev.loop("s", count, choose, [nothing, ev.const(-1, I64)])
     return kernel.finish(grid, shape[axis] * count * 2)

@@ -31,8 +31,10 @@ class Piece:
 def pieces(extent: Dim, width: int, vector: int) -> list[Piece]:
     """Cover `0..extent` by tiles of `width` lanes, then by single vectors, the last one masked.
 
-    A static extent below one vector is one tile of exactly that many lanes.
+    A static extent below one vector is one tile of exactly that many lanes; there is no tile of none.
     """
+    if extent == 0:
+        return []
     if isinstance(extent, int):
         if extent <= vector:
             return [Piece(0, 1, extent)]

@@ -118,7 +118,9 @@ def declare(
                 raise VerifyError(f"operand types differ: {' and '.join(map(str, types))}")
         elem = elem_of(types[0])
         if not accepts(fn.takes, elem):
-            raise VerifyError(f"operand must have {'an' if fn.takes == 'integer' else 'a'} {fn.takes} element, got {types[0]}")
+            raise VerifyError(
+                f"operand must have {'an' if fn.takes == 'integer' else 'a'} {fn.takes} element, got {types[0]}"
+            )
         return with_elem(types[0], BOOL) if fn.to_bool else types[0]
 
     out: dict[str, OpDef] = {}

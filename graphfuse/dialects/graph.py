@@ -44,15 +44,11 @@ def _positive(name: str, values: tuple[int, ...]) -> None:
         raise VerifyError(f"{name} must be positive, got {values}")
 
 
-ELEMENTWISE = declare(
-    "graph", lambda t: _tensor(t).elem, lambda t, elem: Tensor(_tensor(t).shape, elem)
-)
+ELEMENTWISE = declare("graph", lambda t: _tensor(t).elem, lambda t, elem: Tensor(_tensor(t).shape, elem))
 """Every shared elementwise function on tensors, by bare name: `ELEMENTWISE["exp"]` is `graph.exp`."""
 
 add, sub, mul, div = (ELEMENTWISE[n] for n in ("add", "sub", "mul", "div"))
-floordiv_, truncdiv, floormod, truncmod = (
-    ELEMENTWISE[n] for n in ("floordiv", "truncdiv", "floormod", "truncmod")
-)
+floordiv_, truncdiv, floormod, truncmod = (ELEMENTWISE[n] for n in ("floordiv", "truncdiv", "floormod", "truncmod"))
 pow_, max_, min_, atan2 = (ELEMENTWISE[n] for n in ("pow", "max", "min", "atan2"))
 and_, or_, xor, not_ = (ELEMENTWISE[n] for n in ("and", "or", "xor", "not"))
 eq, ne, lt, le, gt, ge = (ELEMENTWISE[n] for n in ("eq", "ne", "lt", "le", "gt", "ge"))
@@ -169,7 +165,13 @@ def reduce_window(
     Positions in the padding (`low` before, `high` after) are ignored.
     """
     t = _tensor(x)
-    for name, values in (("window", window), ("strides", strides), ("low", low), ("high", high), ("dilation", dilation)):
+    for name, values in (
+        ("window", window),
+        ("strides", strides),
+        ("low", low),
+        ("high", high),
+        ("dilation", dilation),
+    ):
         _per_dim(name, values, t.rank)
         if name not in ("low", "high"):
             _positive(name, values)
@@ -219,7 +221,7 @@ def parse_spec(spec: str) -> tuple[str, str, str]:
     """`bmk,bkn->bmn` to its three label strings."""
     operands, arrow, out = spec.partition("->")
     lhs, comma, rhs = operands.partition(",")
-    if not arrow or not comma or not (lhs + rhs + out).isalpha() and lhs + rhs + out:
+    if not arrow or not comma or (not (lhs + rhs + out).isalpha() and lhs + rhs + out):
         raise VerifyError(f"spec must look like 'bmk,bkn->bmn', got {spec!r}")
     return lhs, rhs, out
 

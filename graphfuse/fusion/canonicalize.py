@@ -267,7 +267,8 @@ def never_negative(v: Value, depth: int = 8) -> bool:
         return tensor_of(v).elem.is_float
     if op.kind is graph.max_:
         return any(never_negative(u, depth - 1) and not is_op(u, graph.full) for u in op.operands) or any(
-            splat_of(u) is not None and splat_of(u) > 0 for u in op.operands  # type: ignore[operator]
+            splat_of(u) is not None and splat_of(u) > 0
+            for u in op.operands  # type: ignore[operator]
         )
     if op.kind in (graph.add, graph.mul, graph.div, graph.min_, graph.sqrt, graph.cast, graph.reduce) or op.has(
         Trait.MOVEMENT

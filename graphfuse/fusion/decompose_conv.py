@@ -294,5 +294,3 @@ def conv_parts(op: Op) -> Op:
 def decompose_conv(func: Func) -> Func:
     """Make padding, phases and contractions of convolutions explicit."""
     return dead_code(sweep(func, RULES)[0])
-
-

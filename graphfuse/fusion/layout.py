@@ -358,5 +358,3 @@ def layout(func: Func) -> Func:
     """Make convolutions nhwc and cancel the permutes around them."""
     uses = use_counts(func)
     return dead_code(rebuild(func, lambda op: sink_permute(op, uses), uses=uses))
-
-

@@ -49,7 +49,7 @@ def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Reg
     split = len(domain) - len(dims_of(op.attrs["axes"]))
     if region.kind == "reduction" and split != region.split:
         return f"rows begin at dim {split}, the region's at {region.split}"
-    if any(o.kind in _NEEDS_BOUNDS or o.kind is graph.reduce and region.kind == "pointwise" for o in region.ops):
+    if any(o.kind in _NEEDS_BOUNDS or (o.kind is graph.reduce and region.kind == "pointwise") for o in region.ops):
         return "each pass over the row would repeat a gather"
     return _why_not_aligned(flow, op, region)
 

@@ -162,5 +162,3 @@ def merge_contractions(func: Func) -> Func:
         return part.op
 
     return dead_code(rebuild(func, visit_pair=visit)) if groups else func
-
-

@@ -154,7 +154,11 @@ class _Outliner:
 
     def _is_view(self, value: Value) -> bool:
         op = value.op
-        return op is not None and op.kind is graph.reshape and (op.operands[0] in self.now or self._is_view(op.operands[0]))
+        return (
+            op is not None
+            and op.kind is graph.reshape
+            and (op.operands[0] in self.now or self._is_view(op.operands[0]))
+        )
 
     def _copy(self, value: Value) -> Value:
         (new,) = self._emit_region("pointwise", (), (value,))

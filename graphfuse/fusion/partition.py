@@ -89,7 +89,9 @@ class _Partitioner:
     def _place(self, op: Op) -> None:
         if op in self.attention:
             scores, between = self.attention[op]
-            members = [o for o in self.flow.block.ops if o is scores or (o in between and not self.flow.is_transparent(o))]
+            members = [
+                o for o in self.flow.block.ops if o is scores or (o in between and not self.flow.is_transparent(o))
+            ]
             self._start("attention", [*members, op], _shape(op.result))
         elif op.has(Trait.ELEMENTWISE):
             if not self._join(op, _shape(op.result)):
@@ -153,7 +155,15 @@ class _Partitioner:
             values = [s for v in op.operands for s, _ in self.flow.sources(v) if s.op in group.ops]
             types = [v.type for v in dict.fromkeys(values) if isinstance(v.type, Tensor)]
             saved = " + ".join(f"{2 * t.nbytes}" for t in types) or "0"
-        self.ledger.append(Decision(f"{group.kind} {group.index}", op.loc.short if op.loc else str(op.kind), reason is None, reason or "", saved))
+        self.ledger.append(
+            Decision(
+                f"{group.kind} {group.index}",
+                op.loc.short if op.loc else str(op.kind),
+                reason is None,
+                reason or "",
+                saved,
+            )
+        )
 
 
 SPECIAL = {

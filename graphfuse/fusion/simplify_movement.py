@@ -572,5 +572,3 @@ def simplify_movement(func: Func) -> Func:
         return None
 
     return dead_code(rebuild(func, visit, uses=uses))
-
-

@@ -43,9 +43,7 @@ def parse(source: str, file: str = "<string>", constants: Mapping[str, Dense] | 
     return funcs[0]
 
 
-def parse_module(
-    source: str, file: str = "<string>", constants: Mapping[str, Dense] | None = None
-) -> tuple[Func, ...]:
+def parse_module(source: str, file: str = "<string>", constants: Mapping[str, Dense] | None = None) -> tuple[Func, ...]:
     """Parse all functions of a file."""
     parser = _Parser(source, _lex(source, file), constants or {})
     funcs: list[Func] = []

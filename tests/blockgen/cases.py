@@ -307,7 +307,7 @@ def attention(
     return case("attention", name, takes + params, f"""
         s = contract(q, k) {{spec = "bqhd,bkhd->bhqk"}}; f = full() {{shape = [{shape}], elem = {elem}, value = 0.25}}
         s1 = mul(s, f)
-        {body.replace("SHAPE", shape) or f"s2 = add(s1, f)"}
+        {body.replace("SHAPE", shape) or "s2 = add(s1, f)"}
         {steps}
         o = contract(y, v) {{spec = "bhqk,bkhd->bqhd"}}; {end}
         """, dims, sizes, special=special)  # fmt: skip
