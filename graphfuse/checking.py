@@ -12,7 +12,7 @@ import numpy as np
 from graphfuse import compiler
 from graphfuse.dialects import graph
 from graphfuse.interp import graph as interp
-from graphfuse.ir.core import Block, Func, Op, Value
+from graphfuse.ir.core import Block, Func, Op, Value, attr_dim
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import I64, Tensor
 from graphfuse.knobs import Options
@@ -74,7 +74,7 @@ class _Checker:
             if op.kind is graph.region:
                 self._region(op, operands)
             if op.kind is graph.loop:
-                if evaluate(op.attrs["count"], self.symbols) > 0:  # type: ignore[arg-type]  # a dim
+                if evaluate(attr_dim(op, "count"), self.symbols) > 0:
                     self._first_turn(op, operands, env)
                 results = interp.evaluate_op(op, operands, self.symbols, enclosing=env)
             else:
@@ -110,7 +110,7 @@ class _Checker:
         slots = [a.ctypes.data for a in arrays]
         slots += [self.symbols[v.hint] for v in func.params if v.type == I64]
         args = np.array(slots, np.int64)
-        grid = evaluate(func.attrs["grid"], self.symbols)  # type: ignore[arg-type]  # a dim
+        grid = evaluate(attr_dim(func, "grid"), self.symbols)
         room = np.zeros(evaluate(self.scratch[name], self.symbols) + 128, np.uint8)
         aligned = room.ctypes.data + (-room.ctypes.data) % 64
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

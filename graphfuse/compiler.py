@@ -15,10 +15,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
-from graphfuse.artifact import Code, Executable, KernelMeta, Signature, TensorSpec, Weight
+from graphfuse.artifact import Code, Executable, Json, KernelMeta, Signature, TensorSpec, Weight
 from graphfuse.blockgen.kernel import Machine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.pack_weights import pack_weights
@@ -29,7 +30,7 @@ from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import GRAPH_PIPELINE
 from graphfuse.fusion.plan import KernelCall, plan
-from graphfuse.ir.core import Func, Op
+from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
 from graphfuse.ir.printer import module_text, to_text
 from graphfuse.ir.rewrite import dead_code
@@ -142,8 +143,7 @@ def _all_ranges(func: Func) -> dict[str, tuple[int, int]]:
 def _call(name: str, func: Func, done: Stages) -> KernelCall:
     pointers = sum(isinstance(v.type, Ptr) for v in func.params)
     symbols = tuple(v.hint for v in func.params[pointers:])
-    grid, work = func.attrs["grid"], func.attrs["work"]
-    return KernelCall(symbols, grid, work)  # type: ignore[arg-type]  # dims
+    return KernelCall(symbols, attr_dim(func, "grid"), attr_dim(func, "work"))
 
 
 def _meta(name: str, func: Func, done: Stages, scratch: Dim) -> KernelMeta:
@@ -153,19 +153,18 @@ def _meta(name: str, func: Func, done: Stages, scratch: Dim) -> KernelMeta:
     pointers = len(region.operands), len(region.types)
     scalars = len(func.params) - sum(pointers)
     params = "r" * pointers[0] + "w" * pointers[1] + "i" * scalars
-    flops = func.attrs.get("flops", 0)
-    return KernelMeta(
-        name, params, str(region.attrs["kind"]), region.loc.short if region.loc else "", scratch, flops, reads, writes  # type: ignore[arg-type]
-    )  # fmt: skip
+    flops = attr_dim(func, "flops") if "flops" in func.attrs else 0
+    label = region.loc.short if region.loc else ""
+    return KernelMeta(name, params, str(region.attrs["kind"]), label, scratch, flops, reads, writes)
 
 
 def _signature(func: Func) -> Signature:
-    def specs(values: Sequence[object], names: object) -> tuple[TensorSpec, ...]:
-        return tuple(
-            TensorSpec(n, v.type.elem.name, v.type.shape) for v, n in zip(values, names, strict=True)  # type: ignore[attr-defined,call-overload]
-        )  # fmt: skip
+    def specs(values: Sequence[Value], names: Sequence[str]) -> tuple[TensorSpec, ...]:
+        types = [tensor_of(v) for v in values]
+        return tuple(TensorSpec(n, t.elem.name, t.shape) for t, n in zip(types, names, strict=True))
 
-    return Signature(specs(func.params, func.attrs["inputs"]), specs(func.outputs, func.attrs["outputs"]), func.dims)
+    inputs, outputs = attr_strs(func, "inputs"), attr_strs(func, "outputs")
+    return Signature(specs(func.params, inputs), specs(func.outputs, outputs), func.dims)
 
 
 def _texts(done: Stages) -> dict[str, str]:
@@ -176,14 +175,14 @@ def _texts(done: Stages) -> dict[str, str]:
     }
 
 
-def _decision(d: Decision) -> dict[str, object]:
+def _decision(d: Decision) -> Json:
     return {
         "producer": d.producer,
         "consumer": d.consumer,
         "fused": d.fused,
         "reason": d.reason,
         "saved": d.saved_bytes,
-    }  # type: ignore[return-value]
+    }
 
 
 def _show(index: int, name: str, func: Func) -> None:
@@ -192,11 +191,14 @@ def _show(index: int, name: str, func: Func) -> None:
         sys.stderr.write(f"// after {index:02} {name}\n{to_text(func)}\n")
 
 
+T = TypeVar("T")
+
+
 class _Clock:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
-    def __call__(self, name: str, work: Callable[[], object]) -> object:  # type: ignore[misc]
+    def __call__(self, name: str, work: Callable[[], T]) -> T:
         start = time.perf_counter()
         out = work()
         self.seconds[name] = time.perf_counter() - start

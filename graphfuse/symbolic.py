@@ -270,6 +270,12 @@ def product(dims: Iterable[Dim]) -> Dim:
 # evaluation and substitution
 
 
+def static(dim: Dim) -> int:
+    """A dim that is known to be a number."""
+    assert isinstance(dim, int), f"{dim} is not static"
+    return dim
+
+
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     """The number `dim` is when every symbol has its value; KeyError names a symbol without one."""
     if isinstance(dim, int):

@@ -189,7 +189,7 @@ class _AttentionKernel:
         rows = Lane(str(i), height)
         lanes = Lane(str(n), self.width, column_limit(self.keys, self.width, q * self.width))
         index = self._index(row + i, q * self.width + n)
-        source = None if packed is None else (lambda k: (packed, (q, k, n)))
+        source = None if packed is None else _packed_at(packed, q, n)
         acc = accumulate(self.kernel, work, index, rows, lanes, self._depth(), source)
         if block.elem_of(acc.type) != self.elem:
             acc = ev.emit(block.cast, acc, to=self.elem)
@@ -223,7 +223,7 @@ class _AttentionKernel:
                 ev.store(p, index, ev.value(target, index))
                 return []
 
-            for _ in self._row_tiles(row)(tile, lambda piece: ()):
+            for _ in self._row_tiles(row)(tile, lambda _: ()):
                 pass
         ev.leaves.clear()
         ev.leaves.update(leaves)
@@ -275,3 +275,8 @@ class _AttentionKernel:
         step = next((k for k in (4, 2) if isinstance(self.keys, int) and self.keys % k == 0), 1)
         acc = accumulate(kernel, work, index, rows, lanes, Depth((self.keys,), lambda at: at, step))
         store_results(kernel, work, index, rows, lanes, acc)
+
+
+def _packed_at(panels: Leaf, panel: Dim, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
+    """Where packed panels hold rhs at flat depth k."""
+    return lambda k: (panels, (panel, k, lane))

@@ -74,10 +74,10 @@ class ContractionKernel:
         self.in_lhs = [lhs.uses(names[d.last]) for d in self.dims]
         self.in_rhs = [rhs.uses(names[d.last]) for d in self.dims]
         if self.dims and self.in_lhs[-1] and not self.in_rhs[-1]:
-            self.work = work.swapped()
+            self.work, lhs = work.swapped(), rhs
             self.in_lhs, self.in_rhs = self.in_rhs, self.in_lhs
         self.elementwise = bool(self.dims) and self.in_lhs[-1] and self.in_rhs[-1]
-        self._tile()
+        self._tile(lhs, names)
 
     def _reads(self, value: Value, index: Index) -> Accesses:
         """What one operand reads, by itself: both may be the same value."""
@@ -85,7 +85,7 @@ class ContractionKernel:
         analysis.visit(value, index)
         return analysis.found
 
-    def _tile(self) -> None:
+    def _tile(self, lhs: Accesses, names: Sequence[str]) -> None:
         kernel = self.kernel
         elem = accumulator(element_of(self.work.result))
         rows = [i for i in range(len(self.dims) - 1) if self.in_lhs[i] and not self.in_rhs[i]]
@@ -104,7 +104,10 @@ class ContractionKernel:
             tile = matmul_tile(kernel.machine, elem, row_extent, 2 * vectors, depth, kernel.space.ranges)
             self.tile = MatmulTile(min(tile.rows, 4), vectors, 1)
         else:
-            self.tile = matmul_tile(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges)
+            row = names[self.dims[self.row_dim].last] if self.row_dim is not None else ""
+            strides = [coefficient(o, row) for o in lhs.offsets]
+            stride = next((s for s in strides if s), 0)
+            self.tile = matmul_tile(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
         self.columns, self.rows = columns, row_extent
         self.width = vectors * lanes
         self.outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
@@ -176,14 +179,13 @@ class ContractionKernel:
         known_rows = self.rows if isinstance(self.rows, int) else 1 << 30
         if not self.contiguous:
             return 1, None
-        fits = isinstance(panels, int) and panels * panel_bytes <= machine.l2_bytes // 2
         rows_flops = known_depth * self.width
         # about 20 microseconds of work, in whole tiles
         tile_ns = max(1.0, self.tile.rows * rows_flops / (machine.lanes(element_of(self.work.result)) * 3))
-        if fits:
-            tiles = max(1, round(20_000 / (tile_ns * panels)))  # type: ignore[operator]  # static: fits
+        if isinstance(panels, int) and panels * panel_bytes <= machine.l2_bytes // 2:
+            tiles = max(1, round(20_000 / (tile_ns * panels)))
             block_rows = tiles * self.tile.rows
-            return panels, (None if known_rows <= block_rows else block_rows)  # type: ignore[return-value]
+            return panels, (None if known_rows <= block_rows else block_rows)
         # one panel: as many rows as keep lhs in half the second-level cache
         cached = max(1, machine.l2_bytes // 2 // (known_depth * bytes_per * self.tile.rows)) * self.tile.rows
         cached = max(cached, self.tile.rows * 4)
@@ -232,7 +234,7 @@ class ContractionKernel:
         if self.elementwise:
             acc = self._accumulate_elementwise(index, rows, lanes)
         else:
-            source = None if packed is None else (lambda k: (packed, (k, n)))
+            source = None if packed is None else _packed_at(packed, n)
             acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source)
         store_results(kernel, self.work, index, rows, lanes, acc)
 
@@ -279,6 +281,11 @@ class ContractionKernel:
         lane = Lane(str(n), self.width, column_limit(self.columns, self.width, column))
         pack_panel(self.kernel, work, self._position(at, 0, column + n), lane, depth, lambda k: (leaf, (k, n)))
         return leaf
+
+
+def _packed_at(panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
+    """Where a packed panel holds rhs at flat depth k."""
+    return lambda k: (panel, (k, lane))
 
 
 UNROLLED_WINDOW = 7

@@ -10,16 +10,28 @@ and lanes run and which values are computed ahead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
 from graphfuse.blockgen.movement import Source, shape_of, sources
 from graphfuse.dialects import block, control, graph
-from graphfuse.ir.core import Attr, Builder, Op, Params, Trait, Value, dims_of
-from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Ptr, Scalar, Tensor, Tile, Type
-from graphfuse.symbolic import Dim, Expr, exact_div, substitute, symbols
+from graphfuse.ir.core import (
+    Attr,
+    Builder,
+    Op,
+    Params,
+    Trait,
+    Value,
+    attr_int,
+    attr_ints,
+    attr_number,
+    dims_of,
+    tensor_of,
+)
+from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Ptr, Scalar, Tile, Type
+from graphfuse.symbolic import Dim, Expr, exact_div, static, substitute, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +105,7 @@ class Evaluator:
         return self.builder.append(kind(*operands, **attrs)).result
 
     @contextmanager
-    def _scope(self) -> Iterator[None]:
+    def _scope(self) -> Generator[None, None, None]:
         outer = self.builder
         self.builder = Builder(outer.loc)
         self._memo.append({})
@@ -104,7 +116,7 @@ class Evaluator:
             self.builder = outer
 
     @contextmanager
-    def lanes_as(self, *lanes: Lane) -> Iterator[None]:
+    def lanes_as(self, *lanes: Lane) -> Generator[None, None, None]:
         """Evaluate with these lanes; values memoised for other lanes are not seen inside."""
         outer, self.lanes = self.lanes, lanes
         self._memo.append({})
@@ -227,7 +239,7 @@ class Evaluator:
 
     def varying_shape(self, dims: Sequence[Dim]) -> tuple[int, ...] | None:
         """The tile shape of a value that depends on these dims; None for a scalar."""
-        names = frozenset().union(*(symbols(d) for d in dims)) if dims else frozenset[str]()
+        names = frozenset[str]().union(*(symbols(d) for d in dims))
         tiles = [self._env[n].type for n in names if n in self._env and isinstance(self._env[n].type, Tile)]
         shape = [lane.extent if lane.name in names else 1 for lane in self.lanes]
         for t in tiles:
@@ -238,7 +250,7 @@ class Evaluator:
     # memory
 
     def load(self, leaf: Leaf, index: Index) -> Value:
-        """The element(s) of `leaf` at `index`, as one strided view if the offset is affine in the lanes, else gathered."""
+        """The element(s) of `leaf` at `index`: one strided view if the offset is affine in the lanes, else gathered."""
         offset = self.space.simplify(linear(index, leaf.strides) + leaf.offset)
         strides = self._lane_strides(offset)
         if strides is None or (self._mask is not None and any(s != 0 for s in strides)):
@@ -302,8 +314,8 @@ class Evaluator:
             if lane.limit is None or shape is None or shape[i] == 1:
                 continue
             here = self._variable(lane.name)
-            limit = self.shaped(self.index(lane.limit), here.type.shape)  # type: ignore[union-attr]
-            test = self.emit(block.lt, here, limit)
+            assert isinstance(here.type, Tile)
+            test = self.emit(block.lt, here, self.shaped(self.index(lane.limit), here.type.shape))
             out = test if out is None else self.emit(block.and_, *self.unified([out, test]))
         return out
 
@@ -330,12 +342,15 @@ class Evaluator:
             i for i, lane in enumerate(self.lanes)
             if lane.limit is not None and not self._stays_inside(leaf, index, lane)
         )  # fmt: skip
-        attrs: dict[str, Attr] = {"limited": limited} if limited else {}
+        attrs: dict[str, Attr] = {"strides": strides}
+        if limited:
+            attrs["limited"] = limited
         limits = [self.index(self._limit(i)) for i in limited]
         start = substitute(offset, {lane.name: 0 for lane in self.lanes})
         if leaf.stream_elems and all(_divides(leaf.stream_elems, d) for d in (start, *strides[:-1])):
             attrs["stream"] = True
-        self.builder.op(block.store_view, leaf.pointer, base, value, *limits, strides=strides, **attrs)
+        operands = [leaf.pointer, base, value, *limits]
+        self.builder.append(block.store_view.build(operands, attrs, loc=self.builder.loc))
 
     # values
 
@@ -370,19 +385,19 @@ class Evaluator:
         if op.kind is graph.select:
             return self.emit(block.select, *args)
         if op.kind in (graph.cast, graph.bitcast):
-            return self.emit(block.cast if op.kind is graph.cast else block.bitcast, *args, **op.attrs)
+            kind = block.cast if op.kind is graph.cast else block.bitcast
+            return self.builder.append(kind.build(args, op.attrs)).result
         return self.emit(block.ELEMENTWISE[op.kind.name.removeprefix("graph.")], *args)
 
     def _moved(self, op: Op, found: tuple[Source, ...]) -> Value:
-        elem = op.types[0].elem  # type: ignore[union-attr]  # movement ops yield tensors
-        fill = op.attrs.get("value", 0)
-        assert isinstance(fill, bool | int | float)
+        elem = tensor_of(op.result).elem
+        fill = attr_number(op, "value")
         code: Value | None = None
         for source in reversed(found):
-            code = self._guarded(source, elem, fill, code)
+            code = self.guarded(source, elem, fill, code)
         return self.const(fill, elem) if code is None else code
 
-    def _guarded(self, source: Source, elem: Scalar, fill: bool | float, other: Value | None) -> Value:
+    def guarded(self, source: Source, elem: Scalar, fill: bool | float, other: Value | None) -> Value:
         """`source` where its conditions hold; elsewhere `other`, or the fill value."""
         if not source.where:
             return self.value(source.value, source.index)
@@ -471,18 +486,17 @@ def _full(ev: Evaluator, op: Op, index: Index) -> Value:
 
 
 def _iota(ev: Evaluator, op: Op, index: Index) -> Value:
-    axis, elem = op.attrs["axis"], op.attrs["elem"]
-    assert isinstance(axis, int) and isinstance(elem, Scalar)
-    code = ev.index(index[axis])
+    elem = op.attrs["elem"]
+    assert isinstance(elem, Scalar)
+    code = ev.index(index[attr_int(op, "axis")])
     return code if elem == I64 else ev.emit(block.cast, code, to=elem)
 
 
 def _reduce(ev: Evaluator, op: Op, index: Index) -> Value:
     (x,) = op.operands
-    axes, kind = dims_of(op.attrs["axes"]), op.attrs["kind"]
+    axes, kind = attr_ints(op, "axes"), str(op.attrs["kind"])
     keep = bool(op.attrs.get("keepdims", False))
     shape = shape_of(x)
-    assert isinstance(kind, str) and isinstance(x.type, Tensor)
 
     def term(at: tuple[Dim, ...]) -> Value:
         inner, outer = iter(at), iter(index)
@@ -496,21 +510,19 @@ def _reduce(ev: Evaluator, op: Op, index: Index) -> Value:
                 full.append(next(outer))
         return ev.value(x, tuple(full))
 
-    return ev.reduction(kind, x.type.elem, [shape[i] for i in range(len(shape)) if i in axes], term, index)
+    return ev.reduction(kind, tensor_of(x).elem, [shape[i] for i in range(len(shape)) if i in axes], term, index)
 
 
 def _reduce_window(ev: Evaluator, op: Op, index: Index) -> Value:
     (x,) = op.operands
-    kind = op.attrs["kind"]
+    kind, elem = str(op.attrs["kind"]), tensor_of(x).elem
     window, strides, dilation, low = (dims_of(op.attrs[n]) for n in ("window", "strides", "dilation", "low"))
-    assert isinstance(kind, str) and isinstance(x.type, Tensor)
-    elem = x.type.elem
     spaces = list(zip(shape_of(x), low, dims_of(op.attrs["high"]), strict=True))
 
     def term(at: tuple[Dim, ...]) -> Value:
         inside = tuple(i * s + k * d - lo for i, s, k, d, lo in zip(index, strides, at, dilation, low, strict=True))
         where = tuple((0, i, d) for i, (d, lo, hi) in zip(inside, spaces, strict=True) if lo != 0 or hi != 0)
-        return ev._guarded(Source(x, inside, where), elem, neutral(kind, elem), None)
+        return ev.guarded(Source(x, inside, where), elem, neutral(kind, elem), None)
 
     return ev.reduction(kind, elem, window, term, index, unroll=4)
 
@@ -522,7 +534,7 @@ def _contract(ev: Evaluator, op: Op, index: Index) -> Value:
     lhs, rhs, out = graph.parse_spec(spec)
     sizes = dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True))
     summed = [c for c in sizes if c not in out]
-    elem = op.types[0].elem  # type: ignore[union-attr]
+    elem = tensor_of(op.result).elem
 
     def term(at: tuple[Dim, ...]) -> Value:
         where = dict(zip(out, index, strict=True)) | dict(zip(summed, at, strict=True))
@@ -552,7 +564,7 @@ def _conv(ev: Evaluator, op: Op, index: Index) -> Value:
     n, o = index[0], index[1] if first else index[-1]
     spatial = index[2:] if first else index[1:-1]
     group = ev.space.simplify(o // (out // groups)) if groups > 1 else 0
-    elem = op.types[0].elem  # type: ignore[union-attr]
+    elem = tensor_of(op.result).elem
 
     def term(at: tuple[Dim, ...]) -> Value:
         *window, c = at
@@ -569,7 +581,7 @@ def _conv(ev: Evaluator, op: Op, index: Index) -> Value:
         channel = group * per_group + c
         xi = (n, channel, *inside) if first else (n, *inside, channel)
         wi = (o, c, *window) if first else (*window, c, o)
-        factors = [ev._guarded(Source(x, xi, tuple(where)), elem, 0, None), ev.value(w, wi)]
+        factors = [ev.guarded(Source(x, xi, tuple(where)), elem, 0, None), ev.value(w, wi)]
         return _product(ev, factors, accumulator(elem))
 
     got = ev.reduction("sum", accumulator(elem), [*kernel, per_group], term, index)
@@ -596,17 +608,14 @@ def _looked_up(ev: Evaluator, indices: Value, at: Index, size: Dim) -> Dim:
 
 def _take(ev: Evaluator, op: Op, index: Index) -> Value:
     x, indices = op.operands
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int) and isinstance(indices.type, Tensor)
-    rank = indices.type.rank
+    axis, rank = attr_int(op, "axis"), tensor_of(indices).rank
     at = _looked_up(ev, indices, index[axis : axis + rank], shape_of(x)[axis])
     return ev.value(x, (*index[:axis], at, *index[axis + rank :]))
 
 
 def _take_along(ev: Evaluator, op: Op, index: Index) -> Value:
     x, indices = op.operands
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
+    axis = attr_int(op, "axis")
     at = _looked_up(ev, indices, index, shape_of(x)[axis])
     return ev.value(x, (*index[:axis], at, *index[axis + 1 :]))
 
@@ -614,10 +623,9 @@ def _take_along(ev: Evaluator, op: Op, index: Index) -> Value:
 def _gather_nd(ev: Evaluator, op: Op, index: Index) -> Value:
     x, indices = op.operands
     batch = op.attrs.get("batch_dims", 0)
-    assert isinstance(batch, int) and isinstance(indices.type, Tensor)
-    depth = indices.type.shape[-1]
-    assert isinstance(depth, int)
-    lead = indices.type.rank - 1
+    assert isinstance(batch, int)
+    depth = static(shape_of(indices)[-1])
+    lead = tensor_of(indices).rank - 1
     sizes = shape_of(x)[batch : batch + depth]
     found = [_looked_up(ev, indices, (*index[:lead], k), sizes[k]) for k in range(depth)]
     return ev.value(x, (*index[:batch], *found, *index[lead:]))
@@ -625,10 +633,8 @@ def _gather_nd(ev: Evaluator, op: Op, index: Index) -> Value:
 
 def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:
     (x,) = op.operands
-    axis, kind = op.attrs["axis"], op.attrs["kind"]
+    axis, kind, elem = attr_int(op, "axis"), str(op.attrs["kind"]), tensor_of(x).elem
     keep, last = bool(op.attrs.get("keepdims", False)), bool(op.attrs.get("last", False))
-    assert isinstance(axis, int) and isinstance(x.type, Tensor)
-    elem = x.type.elem
     rest = (*index[:axis], *index[axis + (1 if keep else 0) :])
     shape = ev.varying_shape(rest)
 
@@ -640,7 +646,7 @@ def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:
         best, where = carried
         here = at(var)
         compare = {("max", False): "gt", ("max", True): "ge", ("min", False): "lt", ("min", True): "le"}
-        better = ev.emit(block.ELEMENTWISE[compare[str(kind), last]], here, best)
+        better = ev.emit(block.ELEMENTWISE[compare[kind, last]], here, best)
         if elem.is_float:  # the first (or last) NaN is the extreme
             nan = ev.emit(block.ELEMENTWISE["isnan"], here)
             if not last:
@@ -651,20 +657,18 @@ def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:
         i = i if shape is None else ev.shaped(i, shape)
         return [ev.emit(block.select, better, here, best), ev.emit(block.select, better, i, where)]
 
-    worst = ev.const(neutral(str(kind), elem), elem, shape)
+    worst = ev.const(neutral(kind, elem), elem, shape)
     return ev.loop("r", shape_of(x)[axis], step, [worst, ev.const(0, I64, shape)])[1]
 
 
 def _cumulate(ev: Evaluator, op: Op, index: Index) -> Value:
     """Each element by its own loop: right for any index; the scan schedule is what makes it linear."""
     (x,) = op.operands
-    axis, kind = op.attrs["axis"], op.attrs["kind"]
-    assert isinstance(axis, int) and isinstance(kind, str) and isinstance(x.type, Tensor)
+    axis, kind, elem = attr_int(op, "axis"), str(op.attrs["kind"]), tensor_of(x).elem
     size = shape_of(x)[axis]
     i = index[axis]
     exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
     lo, hi = (i + (1 if exclusive else 0), size) if reverse else (0, i + (0 if exclusive else 1))
-    elem = x.type.elem
     shape = ev.varying_shape(index)
 
     def step(var: Dim, carried: tuple[Value, ...]) -> list[Value]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, Value, dims_of
+from graphfuse.ir.core import Op, Value, attr_ints, dims_of
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, maximum, minimum, mod
 
@@ -40,14 +40,12 @@ def sources(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...] | Non
     match op.kind:
         case graph.reshape:
             (x,) = op.operands
-            shape = op.types[0].shape  # type: ignore[union-attr]  # reshape yields a tensor
-            return (Source(x, reshape_index(index, shape, shape_of(x), space)),)
+            return (Source(x, reshape_index(index, shape_of(op.result), shape_of(x), space)),)
         case graph.permute:
             (x,) = op.operands
-            perm = op.attrs["perm"]
             out: list[Dim] = [0] * len(index)
-            for i, p in enumerate(perm):  # type: ignore[arg-type]  # a tuple of ints
-                out[p] = index[i]  # type: ignore[index]
+            for i, p in enumerate(attr_ints(op, "perm")):
+                out[p] = index[i]
             return (Source(x, tuple(out)),)
         case graph.broadcast:
             (x,) = op.operands

@@ -9,16 +9,20 @@ are unchanged. Padding lanes are zero and never stored.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphfuse.blockgen.evaluate import accumulator
 from graphfuse.blockgen.kernel import Machine
 from graphfuse.blockgen.tiling import panel_vectors
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
-from graphfuse.ir.types import Tensor
+from graphfuse.symbolic import Dim
+
+Array = np.ndarray[Any, Any]
 
 
 def pack_weights(func: Func, machine: Machine) -> Func:
@@ -30,9 +34,9 @@ def pack_weights(func: Func, machine: Machine) -> Func:
             return _pack_contract(op, machine, packed)
         if op.kind is graph.conv and op.attrs.get("groups", 1) == 1 and op.attrs.get("layout") == "nhwc":
             x, w = op.operands
-            rows = op.types[0].shape[-2]  # type: ignore[union-attr]  # a tensor
-            new = _packed(w, len(_shape(w)) - 1, rows, machine, packed)
-            return None if new is None else graph.conv(x, new, loc=op.loc, **op.attrs)
+            rows = tensor_of(op.result).shape[-2]
+            new = _packed(w, tensor_of(w).rank - 1, rows, machine, packed)
+            return None if new is None else remade(op, x, new)
         return None
 
     return dead_code(rebuild(func, visit))
@@ -48,29 +52,29 @@ def _pack_contract(op: Op, machine: Machine, packed: dict[tuple[int, int, int], 
     if out[-1] in lhs and out[-1] in rhs:
         return None
     others = [c for c in out[:-1] if c not in labels]
-    rows = op.types[0].shape[out.index(others[-1])] if others else 1  # type: ignore[union-attr]  # a tensor
-    for c in others:  # rows merge over several dims: only a single row in all counts as one
-        if op.types[0].shape[out.index(c)] != 1:  # type: ignore[union-attr]
-            rows = op.types[0].shape[out.index(c)] if rows == 1 else rows  # type: ignore[union-attr]
+    extents = [tensor_of(op.result).shape[out.index(c)] for c in others]
+    rows: Dim = extents[-1] if extents else 1
+    for d in extents:  # rows merge over several dims: only a single row in all counts as one
+        if d != 1:
+            rows = d if rows == 1 else rows
     new = _packed(weight, labels.index(out[-1]), rows, machine, packed)
     if new is None:
         return None
-    operands = (a, new) if on_right else (new, b)
-    return graph.contract(*operands, loc=op.loc, **op.attrs)
+    return remade(op, a, new) if on_right else remade(op, new, b)
 
 
 def _packed(
-    weight: Value, axis: int, rows: object, machine: Machine, packed: dict[tuple[int, int, int], Dense]
+    weight: Value, axis: int, rows: Dim, machine: Machine, packed: dict[tuple[int, int, int], Dense]
 ) -> Value | None:
     """`weight` rebuilt from its panels along `axis`, or None when it is no constant worth packing."""
     op = weight.op
     if op is None or op.kind is not graph.constant:
         return None
     dense = op.attrs["value"]
-    assert isinstance(dense, Dense) and isinstance(weight.type, Tensor)
+    assert isinstance(dense, Dense)
     columns = dense.shape[axis]
-    elem = accumulator(weight.type.elem)
-    width = panel_vectors(machine, elem, rows, columns) * machine.lanes(elem)  # type: ignore[arg-type]  # a dim
+    elem = accumulator(tensor_of(weight).elem)
+    width = panel_vectors(machine, elem, rows, columns) * machine.lanes(elem)
     if dense.array.size <= width or (axis == len(dense.shape) - 1 and columns == width):
         return None
     panels = -(-columns // width)
@@ -90,15 +94,10 @@ def _packed(
     return graph.slice_(merged, starts=zeros, sizes=dense.shape, steps=(1,) * rank).result
 
 
-def _panels(array: np.ndarray, axis: int, panels: int, width: int) -> np.ndarray:  # type: ignore[type-arg]
+def _panels(array: Array, axis: int, panels: int, width: int) -> Array:
     moved = np.moveaxis(array, axis, -1)
     missing = panels * width - moved.shape[-1]
     if missing:
         moved = np.concatenate([moved, np.zeros((*moved.shape[:-1], missing), array.dtype)], axis=-1)
     split = moved.reshape(*moved.shape[:-1], panels, width)
     return np.ascontiguousarray(np.moveaxis(split, -2, 0))
-
-
-def _shape(value: Value) -> tuple[object, ...]:
-    assert isinstance(value.type, Tensor)
-    return value.type.shape

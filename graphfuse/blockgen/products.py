@@ -89,6 +89,7 @@ class Depth:
 
     @property
     def total(self) -> Dim:
+        """How many steps of k there are."""
         return product(self.extents)
 
     def flat(self, at: Index) -> Dim:
@@ -134,7 +135,7 @@ def accumulate(
 def pack_panel(
     kernel: Kernel, work: Product, index: Index, lane: Lane, depth: Depth, to: Callable[[Dim], tuple[Leaf, Index]]
 ) -> None:
-    """Copy the panel of rhs at `index` (lanes along its last dim) to program-local memory, k by k; missing lanes as 0."""
+    """Copy the panel of rhs at `index` (lanes along its last dim) to program-local memory; missing lanes as 0."""
     ev = kernel.ev
 
     def row(at: Index, _: Carried) -> Carried:

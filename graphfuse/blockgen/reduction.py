@@ -81,7 +81,7 @@ class RowKernel:
                 where = self.output_index(value, self._index(self._zeros()))
                 ev.store(leaf, where, ev.value(value, where))
         if whole:
-            for _ in self._tiles(lambda index, carried: self._store(index, whole), lambda piece: ()):
+            for _ in self._tiles(lambda index, _: self._store(index, whole), lambda _: ()):
                 pass
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         per_row = positions([d.extent for d in self.row])

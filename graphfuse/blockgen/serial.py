@@ -201,7 +201,7 @@ def emit_topk(kernel: Kernel) -> Func:
     pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
     at = dict(zip(outer, digits(kernel, pid, [shape[i] for i in outer]), strict=True))
     count = shape_of(op.results[0])[axis]
-    stored = {v: leaf for v, leaf in zip(kernel.outputs, kernel.stores, strict=True)}
+    stored = dict(zip(kernel.outputs, kernel.stores, strict=True))
     nothing = ev.const(0.0 if element_of(x).is_float else 0, element_of(x))
     fn = block.ELEMENTWISE
 

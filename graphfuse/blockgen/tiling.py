@@ -20,7 +20,7 @@ TRANSCENDENTAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of tiles along one dim: `count` tiles of `width` lanes from `start`; the last is cut at `limit` if given."""
+    """A run of tiles along one dim: `count` tiles of `width` lanes from `start`; the last is cut at `limit`, if any."""
 
     start: Dim
     count: Dim
@@ -91,19 +91,32 @@ def panel_vectors(machine: Machine, elem: Scalar, rows: Dim, columns: Dim) -> in
     return min(most, max(1, -(-columns // lanes))) if isinstance(columns, int) else most
 
 
+ALIAS_BYTES = 4096
+"""Addresses this far apart fall into one set of a first-level cache of 64 sets with 64-byte lines."""
+CACHE_WAYS = 8
+"""Lines one such set holds, on the smallest common first-level cache."""
 DYNAMIC_ROWS = 8
 """Tile height when nothing is known of the number of rows."""
 
 
 def matmul_tile(
-    machine: Machine, elem: Scalar, rows: Dim, vectors: int, depth: Dim, ranges: Ranges | None = None
+    machine: Machine,
+    elem: Scalar,
+    rows: Dim,
+    vectors: int,
+    depth: Dim,
+    ranges: Ranges | None = None,
+    row_stride: Dim = 0,
 ) -> MatmulTile:
     """The tile height that wastes least: accumulators plus one B row and one broadcast fit the registers.
 
-    Symbolic rows are judged at the symbols' lower bounds: `49*batch` is usually a few times 49.
+    Symbolic rows are judged at the symbols' lower bounds: `49*batch` is usually a few times 49. Rows of A that lie a
+    multiple of `ALIAS_BYTES` apart (`row_stride`, in elements) share one cache set, so no more of them than it has ways.
     """
     budget = machine.registers - vectors - 1
     most = max(1, min(14, budget // vectors))
+    if isinstance(row_stride, int) and row_stride and row_stride * elem.bytes % ALIAS_BYTES == 0:
+        most = min(most, CACHE_WAYS)
     k_step = next((k for k in (4, 2) if isinstance(depth, int) and depth % k == 0), 1)
     if not isinstance(rows, int):
         least = bounds(rows, ranges or {})[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.dataflow import Dataflow
-from graphfuse.ir.core import Op, Trait, Value, dims_of
+from graphfuse.ir.core import Op, Trait, Value, dims_of, tensor_of
 from graphfuse.ir.types import Tensor
 
 
@@ -62,7 +62,7 @@ def _between(flow: Dataflow, value: Value, output: Op, order: dict[Op, int]) -> 
         if op is None or op in found:
             continue
         if op.kind is graph.contract:
-            if contraction not in (None, op) or op.types != (Tensor(shape, op.types[0].elem),):  # type: ignore[union-attr]
+            if contraction not in (None, op) or tensor_of(op.result).shape != shape:
                 return None
             contraction = op
             found.add(op)

@@ -18,19 +18,9 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import (
-    aligned,
-    array_of,
-    fold_elementwise,
-    full,
-    number,
-    remade,
-    splat_of,
-    tensor_of,
-    uniform,
-)
+from graphfuse.fusion.fold_constants import aligned, array_of, fold_elementwise, full, number, splat_of, uniform
 from graphfuse.fusion.simplify_movement import MOVEMENT_RULES, contract_of_permute, is_op
-from graphfuse.ir.core import Func, Op, OpDef, Trait, Value
+from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_ints, attr_number, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
 from graphfuse.ir.types import BOOL, Scalar
@@ -195,8 +185,8 @@ def mean_is_a_quotient(op: Op) -> Replacement | None:
         return None
     shape = tensor_of(total.op.operands[0]).shape
     n = 1
-    for a in total.op.attrs["axes"]:  # type: ignore[union-attr]  # ints
-        d = shape[a]  # type: ignore[index]
+    for a in attr_ints(total.op, "axes"):
+        d = shape[a]
         if not isinstance(d, int):
             return None
         n *= d
@@ -267,15 +257,14 @@ def never_negative(v: Value, depth: int = 8) -> bool:
         return tensor_of(v).elem.is_float
     if op.kind is graph.max_:
         return any(never_negative(u, depth - 1) and not is_op(u, graph.full) for u in op.operands) or any(
-            splat_of(u) is not None and splat_of(u) > 0
-            for u in op.operands  # type: ignore[operator]
+            (least := splat_of(u)) is not None and least > 0 for u in op.operands
         )
     if op.kind in (graph.add, graph.mul, graph.div, graph.min_, graph.sqrt, graph.cast, graph.reduce) or op.has(
         Trait.MOVEMENT
     ):
         if op.kind is graph.cast and not (_elem(op).is_float and tensor_of(v).elem.is_float):
             return False
-        if op.kind is graph.pad and not _is(float(op.attrs.get("value", 0)), 0.0):  # type: ignore[arg-type]
+        if op.kind is graph.pad and not _is(float(attr_number(op, "value")), 0.0):
             return False
         return bool(operands) and all(never_negative(u, depth - 1) for u in op.operands)
     return False

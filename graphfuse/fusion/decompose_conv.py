@@ -28,9 +28,9 @@ import math
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import constant, remade, tensor_of
-from graphfuse.fusion.simplify_movement import attr_ints, permuted, reshaped, sliced
-from graphfuse.ir.core import Func, Op, Value
+from graphfuse.fusion.fold_constants import constant
+from graphfuse.fusion.simplify_movement import permuted, reshaped, sliced
+from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.rewrite import Rule, dead_code, rule, sweep
 from graphfuse.ir.types import Scalar

@@ -16,17 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import (
-    Array,
-    aligned,
-    array_of,
-    constant,
-    elementwise,
-    materialised,
-    remade,
-    tensor_of,
-)
-from graphfuse.ir.core import Func, Op, OpDef, Value
+from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, elementwise, materialised
+from graphfuse.ir.core import Func, Op, OpDef, Value, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
 
 Uses = dict[Value, int]

@@ -24,11 +24,11 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.graph import evaluate_op
-from graphfuse.ir.core import Attr, Func, Op, Trait, Value
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import Scalar, Tensor
-from graphfuse.symbolic import Dim, Expr
+from graphfuse.symbolic import Dim, static
 
 Array = np.ndarray[Any, Any]
 Number = bool | int | float
@@ -38,12 +38,6 @@ LIMIT_BYTES = 1 << 20
 LIMIT_GROWTH = 4
 
 _SYMBOLIC = frozenset({graph.constant, graph.full, graph.iota, graph.broadcast})
-
-
-def tensor_of(v: Value) -> Tensor:
-    """The type of a value of the graph dialect."""
-    assert isinstance(v.type, Tensor)
-    return v.type
 
 
 def array_of(v: Value) -> Array | None:
@@ -60,7 +54,7 @@ def splat_of(v: Value) -> Number | None:
     if v.op is None or v.op.kind is not graph.full:
         return None
     value = v.op.attrs["value"]
-    return None if isinstance(value, Expr) else value  # type: ignore[return-value]  # the type rule says so
+    return value if isinstance(value, Number) else None
 
 
 def constant(array: Array, like: Op | None = None) -> Value:
@@ -71,12 +65,6 @@ def constant(array: Array, like: Op | None = None) -> Value:
 def full(shape: tuple[Dim, ...], elem: Scalar, value: Number) -> Value:
     """A new tensor of one number."""
     return graph.full(shape=shape, elem=elem, value=number(value, elem)).result
-
-
-def remade(op: Op, *operands: Value | Op, **changes: Attr) -> Op:
-    """`op` on other operands, with some of its attributes changed."""
-    attrs: Any = {**op.attrs, **changes}
-    return op.kind(*operands, loc=op.loc, **attrs)
 
 
 def number(value: Any, elem: Scalar) -> Number:
@@ -164,12 +152,12 @@ def _fold_any(op: Op) -> Replacement | None:
     types = [t for t in op.types if isinstance(t, Tensor)]
     if not all(t.is_static for t in types):
         return None
-    if not _within_limit(sum(int(t.nbytes) for t in types), arrays):  # type: ignore[arg-type]  # static
+    if not _within_limit(sum(static(t.nbytes) for t in types), arrays):
         return None
     if op.kind is graph.permute:
-        return constant(arrays[0].transpose(op.attrs["perm"]), op)  # type: ignore[arg-type]  # a view: weights are large
-    shapes = [tensor_of(v).shape for v in op.operands]
-    results = evaluate(op, [np.broadcast_to(a, s) for a, s in zip(arrays, shapes, strict=True)])  # type: ignore[arg-type]
+        return constant(arrays[0].transpose(attr_ints(op, "perm")), op)  # a view: weights are large
+    shapes = [[static(d) for d in tensor_of(v).shape] for v in op.operands]
+    results = evaluate(op, [np.broadcast_to(a, s) for a, s in zip(arrays, shapes, strict=True)])
     return tuple(materialised(r, t) for r, t in zip(results, types, strict=True))
 
 

@@ -25,13 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import array_of, constant, remade, tensor_of
+from graphfuse.fusion.fold_constants import array_of, constant
 from graphfuse.fusion.simplify_movement import (
     Perm,
     Shape,
     absorbs_permute,
-    attr_dims,
-    attr_ints,
     inverse,
     is_identity,
     is_op,
@@ -41,9 +39,9 @@ from graphfuse.fusion.simplify_movement import (
     permuted_operands,
     reshaped,
 )
-from graphfuse.ir.core import Func, Op, OpDef, Params, Trait, Value
+from graphfuse.ir.core import Func, Op, OpDef, Params, Trait, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
-from graphfuse.symbolic import evaluate, product, symbols
+from graphfuse.symbolic import evaluate, product, static, symbols
 
 TYPICAL_DIM = 32
 """What a symbolic dim counts as when the cost of a permute is estimated."""
@@ -309,7 +307,7 @@ def unflatten_into_weights(op: Op) -> Replacement | None:
     if is_op(new_x, graph.permute):
         return None  # other dims moved as well: nothing is gained
     at = rhs.index(label)
-    split = tuple(int(source[i]) for i in group.source)  # type: ignore[arg-type]  # static, see above
+    split = tuple(static(source[i]) for i in group.source)
     k = len(split)
     axes = (*range(at), *(at + group.source.index(i) for i in inside), *range(at + k, array.ndim + k - 1))
     rows = array.reshape(*array.shape[:at], *split, *array.shape[at + 1 :]).transpose(axes).reshape(array.shape)

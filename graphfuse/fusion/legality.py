@@ -30,7 +30,7 @@ def why_not_join(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Region
     """The first reason why `op`, which works over `domain`, may not join `region`."""
     if len(region.ops) >= MAX_OPS:
         return f"the region has {MAX_OPS} ops already"
-    if region.kind in ("scan", "scatter", "topk", "loop"):
+    if region.kind in ("scan", "scatter", "topk", "loop", "stack"):
         return f"a {region.kind} region takes no epilogue"
     if op.kind is graph.reduce:
         return _why_not_reduce(flow, op, domain, region)
@@ -39,6 +39,43 @@ def why_not_join(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Region
     if product(domain) != product(region.domain):
         return f"shapes differ: {_text(domain)} against {_text(region.domain)}"
     return _why_not_aligned(flow, op, region)
+
+
+def why_not_merge(flow: Dataflow, group: Region, consumer: Region) -> str | None:
+    """The first reason why a pointwise group may not become part of its only consumer."""
+    if consumer.kind not in ("pointwise", "contraction"):
+        return f"a {consumer.kind} region computes its operands once per pass"
+    if len(group.ops) + len(consumer.ops) > MAX_OPS:
+        return f"together they have more than {MAX_OPS} ops"
+    if consumer.kind == "pointwise" and _reads_once(flow, group, consumer):
+        return None
+    if any(op.kind in _NEEDS_BOUNDS for op in (*group.ops, *consumer.ops)):
+        return "the consumer reads it at other places"
+    if group.domain != consumer.domain:
+        return f"shapes differ: {_text(group.domain)} against {_text(consumer.domain)}"
+    for op in consumer.ops:
+        if (reason := _why_not_aligned(flow, op, group)) is not None:
+            return reason
+        if op.kind in (graph.contract, graph.conv, graph.reduce) and any(
+            source.op in group.ops for v in op.operands for source, _ in flow.sources(v)
+        ):
+            return f"{op.kind} reads it more than once"
+    return None
+
+
+def _reads_once(flow: Dataflow, group: Region, consumer: Region) -> bool:
+    """Whether each element of the group is asked for at most once: by a concat or pad, seen through reshapes and slices."""
+    seen: set[Value] = set()
+    for op in consumer.ops:
+        for v in op.operands:
+            for source, path in flow.sources(v):
+                if source.op not in group.ops:
+                    continue
+                plain = all(o.kind in (graph.reshape, graph.slice_) for o in path)
+                if op.kind not in (graph.concat, graph.pad) or not plain or source in seen:
+                    return False
+                seen.add(source)
+    return bool(seen)
 
 
 def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Region) -> str | None:

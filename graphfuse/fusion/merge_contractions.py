@@ -23,10 +23,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, remade, tensor_of
+from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant
 from graphfuse.fusion.simplify_movement import sliced
-from graphfuse.ir.core import Block, Func, Op, Trait, Value
+from graphfuse.ir.core import Block, Func, Op, Trait, Value, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
+from graphfuse.symbolic import static
 
 MAX_COLUMNS = 1 << 16
 """Columns of merged weights; beyond this each contraction is large enough by itself."""
@@ -87,7 +88,7 @@ def _rest_of_shape(op: Op) -> tuple[object, ...]:
 
 
 def _group(members: list[Op], readers: Readers, uses: dict[Value, int]) -> Group | None:
-    columns = sum(int(tensor_of(m.result).shape[-1]) for m in members)  # type: ignore[arg-type]  # a constant's dim
+    columns = sum(static(tensor_of(m.result).shape[-1]) for m in members)  # a constant's dim
     if columns > MAX_COLUMNS:
         return None
     biased = [_bias(m, readers, uses) for m in members]
@@ -111,8 +112,8 @@ def _bias(op: Op, readers: Readers, uses: dict[Value, int]) -> tuple[Op, Array] 
     row = aligned(reader.operands[1])
     if row is None or any(d != 1 for d in row.shape[:-1]):
         return None
-    n = tensor_of(op.result).shape[-1]
-    return reader, np.broadcast_to(row.reshape(-1), (n,))  # type: ignore[arg-type]  # static
+    n = static(tensor_of(op.result).shape[-1])
+    return reader, np.broadcast_to(row.reshape(-1), (n,))
 
 
 def _epilogue(v: Value, readers: Readers) -> set[Op]:
@@ -156,7 +157,7 @@ def merge_contractions(func: Func) -> Func:
             return None
         group, i = role[old]
         assert group.merged is not None
-        widths = [int(tensor_of(m.result).shape[-1]) for m in group.members]  # type: ignore[arg-type]  # static
+        widths = [static(tensor_of(m.result).shape[-1]) for m in group.members]
         part = sliced(group.merged, tensor_of(group.merged).rank - 1, sum(widths[:i]), widths[i])
         assert part.op is not None
         return part.op

@@ -1,6 +1,7 @@
 """Writes a partition down: each group becomes a `graph.region` op whose body is what one kernel computes.
 
-Afterwards a block holds constants, regions, loops, and reshapes of region results (views of memory). Regions with
+Afterwards a block holds constants, regions, loops, reshapes of region results (views of memory), and concats whose
+operands lie end to end. Regions with
 equal bodies get one kernel name. What a block returns is always written by a region of its own: a returned
 parameter, constant, view by permutation or second copy becomes a copying region.
 """
@@ -66,6 +67,8 @@ class _Outliner:
         self.now.update(zip(block.params.values, self.params.values, strict=True))
         self.own: set[Value] = set()
         """Values written by a region of this block: the ones a terminator may name, each once."""
+        self.stacked: set[Value] = set()
+        """Values whose memory is part of a stack, and so cannot be an output or part of another."""
 
     def run(self) -> Block:
         self.ledger += self.part.ledger
@@ -75,6 +78,8 @@ class _Outliner:
         for group in self.part.groups:
             if group.kind == "loop":
                 self._loop(group.ops[0])
+            elif group.kind == "stack":
+                self._stack(group.ops[0])
             else:
                 self._region(group)
         terminator = self.block.terminator
@@ -168,9 +173,20 @@ class _Outliner:
     def _returned(self, value: Value, before: Sequence[Value]) -> Value:
         new = self._in_memory(value)
         roots = {_root(v) for v in before}
-        if new in self.own and _root(new) not in roots:
+        if new in self.own and _root(new) not in roots | self.stacked:
             return new
         return self._copy(value)
+
+    def _stack(self, op: Op) -> None:
+        """A concat that is memory laid end to end: each operand is written in place by a region of its own."""
+        parts: list[Value] = []
+        for v in op.operands:
+            new = self._in_memory(v)
+            taken = {_root(p) for p in parts} | self.stacked
+            parts.append(new if new in self.own and _root(new) not in taken else self._copy(v))
+        self.stacked.update(_root(p) for p in parts)
+        self.now[op.result] = self.builder.append(replace(op, operands=tuple(parts))).result
+        self.own.add(self.now[op.result])
 
     def _loop(self, op: Op) -> None:
         carried = [self._carried(v) for v in op.operands]
@@ -187,7 +203,7 @@ class _Outliner:
 
 
 def _root(value: Value) -> Value:
-    """The memory a chain of reshapes views."""
+    """The value whose memory a chain of reshapes names."""
     while value.op is not None and value.op.kind is graph.reshape:
         value = value.op.operands[0]
     return value

@@ -15,7 +15,7 @@ import networkx as nx
 from graphfuse.dialects import graph
 from graphfuse.fusion.attention import find_attention
 from graphfuse.fusion.dataflow import Dataflow, operands_inside
-from graphfuse.fusion.legality import why_not_join
+from graphfuse.fusion.legality import MAX_OPS, why_not_join, why_not_merge
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim
@@ -81,7 +81,10 @@ class _Partitioner:
                 continue
             if not self.flow.is_transparent(op):
                 self._place(op)
-        order = nx.lexicographical_topological_sort(self.view, key=lambda g: g.index)
+        if self.fuse:
+            self._merge_producers()
+            self._merge_siblings()
+        order = nx.lexicographical_topological_sort(self.view, key=_index)
         return Partition(self.flow, list(order), self.of, self.ledger)
 
     # placing ops
@@ -103,6 +106,8 @@ class _Partitioner:
                 self._start("reduction", [op], domain, split)
         elif op.kind is graph.contract or is_plain_convolution(op):
             self._start("contraction", [op], _shape(op.result))
+        elif is_stacking(op) and self.fuse:
+            self._start("stack", [op], _shape(op.result))
         else:
             self._start(SPECIAL.get(op.kind, "pointwise"), [op], _shape(op.results[0]))
 
@@ -149,6 +154,45 @@ class _Partitioner:
                 return f"another operand depends on the region through {other.kind} {other.index}"
         return None
 
+    # merging whole groups
+
+    def _merge_producers(self) -> None:
+        """Move a pointwise group into its only consumer when both cover the same domain."""
+        for group in list(nx.topological_sort(self.view)):
+            consumers = list(self.view.successors(group))
+            if len(consumers) != 1 or not is_simple(group):
+                continue
+            (consumer,) = consumers
+            reason = why_not_merge(self.flow, group, consumer)
+            self._record(group.ops[-1], consumer, reason)
+            if reason is None:
+                self._merge(group, consumer)
+
+    def _merge_siblings(self) -> None:
+        """Join pointwise groups over one domain that read exactly the same tensors, so that each is read once."""
+        by_inputs: dict[object, Group] = {}
+        for group in list(nx.topological_sort(self.view)):
+            if not is_simple(group):
+                continue
+            inputs = frozenset(s for op in group.ops for v in op.operands for s, _ in self.flow.sources(v) if s.op not in group.ops)
+            key = (group.domain, inputs)
+            first = by_inputs.setdefault(key, group)
+            if first is group or not inputs:
+                continue
+            small = len(first.ops) + len(group.ops) <= MAX_OPS
+            if small and not nx.has_path(self.view, first, group) and not nx.has_path(self.view, group, first):
+                self._merge(group, first)
+
+    def _merge(self, group: Group, into: Group) -> None:
+        """All ops of `group` join `into`; the groups' graph must stay acyclic, which the caller has made sure of."""
+        into.ops = [op for op in self.flow.block.ops if op in {*group.ops, *into.ops}]
+        for op in group.ops:
+            self.of[op] = into
+        edges = [(p, into) for p in self.view.predecessors(group)] + [(into, c) for c in self.view.successors(group)]
+        self.view.remove_node(group)
+        self.view.add_edges_from((a, b) for a, b in edges if a is not b)
+        self.groups.remove(group)
+
     def _record(self, op: Op, group: Group, reason: str | None) -> None:
         saved = "0"
         if reason is None:
@@ -174,6 +218,26 @@ SPECIAL = {
     graph.topk: "topk",
 }
 """Ops with a kind of region of their own."""
+
+
+def _index(group: Group) -> int:
+    return group.index
+
+
+def is_simple(group: Group) -> bool:
+    """Whether a group is elementwise work and joining of tensors only."""
+    return group.kind == "pointwise" and all(
+        op.has(Trait.ELEMENTWISE) or op.kind in (graph.concat, graph.pad) for op in group.ops
+    )
+
+
+def is_stacking(op: Op) -> bool:
+    """Whether a concat lays its operands end to end in memory: every dim before its axis is 1."""
+    if op.kind is not graph.concat:
+        return False
+    axis = op.attrs["axis"]
+    assert isinstance(axis, int)
+    return all(d == 1 for d in _shape(op.result)[:axis])
 
 
 def is_row_reduction(op: Op) -> bool:

@@ -11,6 +11,7 @@ from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
+from graphfuse.fusion.winograd import winograd
 from graphfuse.ir.passes import Pass, pass_name
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 
@@ -27,6 +28,7 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
     fold_constants,  # again: the layout passes built weights of constants
     canonicalize,  # again: permutes and reshapes that layout left side by side
     simplify_movement,  # after layout, which sinks permutes past contractions to where they may cancel
+    winograd,  # after padding is explicit; what it adds is movement, sums and one contraction
     merge_contractions,  # last: 1x1 convolutions and relabelled specs have become alike
     common_subexpressions,  # again: equal slices, pads and permutes that the passes made
 )
@@ -36,7 +38,7 @@ PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
-        merge_contractions, recognise_flattening, recognise_functions, simplify_movement,
+        merge_contractions, winograd, recognise_flattening, recognise_functions, simplify_movement,
     )
 }  # fmt: skip
 """Every graph pass by the name it has in text."""

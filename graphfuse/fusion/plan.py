@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from graphfuse.artifact import Buffer, Loop, Plan, Pointer, Scalar, Step
+from graphfuse.artifact import Buffer, BufferKind, Loop, Plan, Pointer, Scalar, Step
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Block, Func, Op, Value
+from graphfuse.ir.core import Block, Func, Op, Value, attr_dim
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, mod, sym
@@ -51,8 +51,8 @@ class _Planner:
     now: int = 0
     _weight_buffers: dict[int, int] = field(default_factory=dict[int, int])
 
-    def buffer(self, kind: str, nbytes: Dim, index: int = 0) -> int:
-        self.buffers.append(Buffer(kind, nbytes, index, self.now, self.now))  # type: ignore[arg-type]  # a literal
+    def buffer(self, kind: BufferKind, nbytes: Dim, index: int = 0) -> int:
+        self.buffers.append(Buffer(kind, nbytes, index, self.now, self.now))
         return len(self.buffers) - 1
 
     def touch(self, pointer: Pointer) -> Pointer:
@@ -70,11 +70,27 @@ class _Planner:
             self.weights.append(dense)
         self.where[op.result] = Pointer(self._weight_buffers[id(dense)])
 
+    def stacks(self, block: Block) -> None:
+        """Give the parts of every stack their places in it, the outermost stack first."""
+        for op in reversed(block.ops[:-1]):
+            if op.kind is graph.concat:
+                root = op.result
+                if root not in self.where:
+                    self.where[root] = Pointer(self.buffer("arena", _nbytes(root)))
+                home = self.where[root]
+                offset: Dim = home.offset
+                for part in op.operands:
+                    self.where[_root(part)] = Pointer(home.buffer, offset)
+                    offset = offset + _nbytes(part)
+
     def steps(self, block: Block, top: bool) -> list[Step | Loop]:
         out: list[Step | Loop] = []
+        self.stacks(block)
         for op in block.ops[:-1]:
             if op.kind is graph.constant:
                 self.constant(op)
+            elif op.kind is graph.concat:
+                continue  # its parts were written in place
             elif op.kind is graph.reshape:
                 self.where[op.result] = self.where[op.operands[0]]
             elif op.kind is graph.region:
@@ -98,7 +114,7 @@ class _Planner:
 
     def loop(self, op: Op, out: list[Step | Loop], top: bool) -> None:
         """Copy the initial values in, run the body on alternating halves, leave the results where they are."""
-        symbol, count = str(op.attrs["symbol"]), op.attrs["count"]
+        symbol, count = str(op.attrs["symbol"]), attr_dim(op, "count")
         t = sym(symbol)
         body = op.body
         yielded = body.terminator.operands
@@ -120,11 +136,11 @@ class _Planner:
         steps = self.steps(body, top=False)
         for home in homes:
             self.touch(Pointer(home))
-        out.append(Loop(symbol, count, tuple(steps)))  # type: ignore[arg-type]  # a dim
+        out.append(Loop(symbol, count, tuple(steps)))
         self.now += top
         for home, value, result in zip(homes, yielded, op.results, strict=False):
             size = _nbytes(value)
-            final = Pointer(home, mod(count, 2) * size)  # type: ignore[arg-type]  # a dim
+            final = Pointer(home, mod(count, 2) * size)
             if result in self.where:  # the caller wants it elsewhere
                 out.append(self._copy_pointers(final, self.where[result], size))
                 self.now += top

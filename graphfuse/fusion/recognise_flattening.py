@@ -24,9 +24,9 @@ merge again in canonicalize. Cost: one sweep.
 from __future__ import annotations
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import array_of, remade, tensor_of
-from graphfuse.fusion.simplify_movement import Shape, attr_ints, is_op, matched_groups, reshaped
-from graphfuse.ir.core import Func, Op, Trait, Value
+from graphfuse.fusion.fold_constants import array_of
+from graphfuse.fusion.simplify_movement import Shape, is_op, matched_groups, reshaped
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, rebuild
 from graphfuse.symbolic import Dim, exact_div
 

@@ -21,10 +21,10 @@ import itertools
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import aligned, array_of, constant, full, number, remade, splat_of, tensor_of
-from graphfuse.ir.core import Func, Op, OpDef, Trait, Value
+from graphfuse.fusion.fold_constants import aligned, array_of, constant, full, number, splat_of
+from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_dims, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, Rule, dead_code, rebuild, rule, use_counts
-from graphfuse.symbolic import Dim, exact_div
+from graphfuse.symbolic import Dim, exact_div, static
 
 Perm = tuple[int, ...]
 Shape = tuple[Dim, ...]
@@ -33,16 +33,6 @@ Shape = tuple[Dim, ...]
 def is_op(v: Value, kind: OpDef) -> bool:
     """Whether an op of that kind produces `v`."""
     return v.op is not None and v.op.kind is kind
-
-
-def attr_ints(op: Op, name: str) -> tuple[int, ...]:
-    """An attribute that is a tuple of ints."""
-    return op.attrs[name]  # type: ignore[return-value]  # the type rule checked it
-
-
-def attr_dims(op: Op, name: str) -> Shape:
-    """An attribute that is a tuple of dims."""
-    return op.attrs[name]  # type: ignore[return-value]  # the type rule checked it
 
 
 def inverse(perm: Perm) -> Perm:
@@ -85,7 +75,7 @@ def permuted(x: Value, perm: Perm) -> Value:
         if op.kind is graph.full:
             return remade(op, shape=shape).result
         if op.kind is graph.iota:
-            return graph.iota(shape=shape, elem=t.elem, axis=perm.index(op.attrs["axis"])).result  # type: ignore[arg-type]
+            return graph.iota(shape=shape, elem=t.elem, axis=perm.index(attr_int(op, "axis"))).result
         if op.kind is graph.reshape and (lifted := _permuted_reshape(op, perm)) is not None:
             return lifted
     if moves_only_ones(t.shape, perm):
@@ -123,7 +113,7 @@ def reshaped(x: Value, shape: Shape) -> Value:
         if op.kind is graph.reshape:
             return reshaped(op.operands[0], shape)
         if (array := array_of(x)) is not None and all(isinstance(d, int) for d in shape):
-            return constant(array.reshape(shape), op)  # type: ignore[arg-type]  # static
+            return constant(array.reshape([static(d) for d in shape]), op)
         if op.kind is graph.full:
             return remade(op, shape=shape).result
         if op.kind is graph.permute and moves_only_ones(tensor_of(op.operands[0]).shape, attr_ints(op, "perm")):
@@ -253,9 +243,9 @@ def merge_broadcast(op: Op) -> Replacement | None:
 def broadcast_of_reshape(op: Op) -> Replacement | None:
     """broadcast(reshape x) = broadcast x, where the reshape only adds leading ones."""
     (x,) = op.operands
-    if not is_op(x, graph.reshape):
+    if x.op is None or x.op.kind is not graph.reshape:
         return None
-    (inner,) = x.op.operands  # type: ignore[union-attr]  # is_op says so
+    (inner,) = x.op.operands
     t, have = tensor_of(inner), tensor_of(x)
     if t.rank >= have.rank or have.shape != (1,) * (have.rank - t.rank) + t.shape:
         return None
@@ -283,7 +273,7 @@ def slice_of_all(op: Op) -> Replacement | None:
     (x,) = op.operands
     if tensor_of(x).shape != op.attrs["sizes"] or any(s != 1 for s in attr_ints(op, "steps")):
         return None
-    return x if all(s == 0 for s in attr_ints(op, "starts")) else None
+    return x if all(s == 0 for s in attr_dims(op, "starts")) else None
 
 
 @rule(graph.slice_)
@@ -294,7 +284,7 @@ def slice_of_slice(op: Op) -> Replacement | None:
         return None
     inner = x.op
     assert inner is not None
-    outer_starts, inner_starts = attr_ints(op, "starts"), attr_ints(inner, "starts")
+    outer_starts, inner_starts = attr_dims(op, "starts"), attr_dims(inner, "starts")
     outer_steps, inner_steps = attr_ints(op, "steps"), attr_ints(inner, "steps")
     return graph.slice_(
         inner.operands[0],
@@ -314,8 +304,7 @@ def slice_of_concat(op: Op) -> Replacement | None:
     assert parts is not None
     axis = parts.attrs["axis"]
     assert isinstance(axis, int)
-    starts, steps = attr_ints(op, "starts"), attr_ints(op, "steps")
-    sizes: tuple[Dim, ...] = op.attrs["sizes"]  # type: ignore[assignment]  # the type rule checked it
+    starts, sizes, steps = attr_dims(op, "starts"), attr_dims(op, "sizes"), attr_ints(op, "steps")
     offset: Dim = 0
     for v in parts.operands:
         d = tensor_of(v).shape[axis]
@@ -347,7 +336,7 @@ def slice_of_broadcast(op: Op) -> Replacement | None:
     t, out = tensor_of(inner), tensor_of(op.result)
     skip = out.rank - t.rank
     keep = [d != 1 or out.shape[skip + i] == 1 for i, d in enumerate(t.shape)]
-    starts, steps, sizes = attr_ints(op, "starts")[skip:], attr_ints(op, "steps")[skip:], out.shape[skip:]
+    starts, steps, sizes = attr_dims(op, "starts")[skip:], attr_ints(op, "steps")[skip:], out.shape[skip:]
     part = graph.slice_(
         inner,
         starts=tuple(s if k else 0 for s, k in zip(starts, keep, strict=True)),
@@ -361,7 +350,7 @@ def slice_of_broadcast(op: Op) -> Replacement | None:
 def pad_of_nothing(op: Op) -> Replacement | None:
     """Padding by zero everywhere is the operand; a full padded with its own value is a full."""
     (x,) = op.operands
-    if all(p == 0 for p in (*attr_ints(op, "low"), *attr_ints(op, "high"))):
+    if all(p == 0 for p in (*attr_dims(op, "low"), *attr_dims(op, "high"))):
         return x
     t = tensor_of(x)
     value = splat_of(x)
@@ -384,7 +373,7 @@ def pad_of_pad(op: Op) -> Replacement | None:
     if modes != ("constant", "constant") or values[0] != values[1]:
         return None
     low, high = (
-        tuple(a + b for a, b in zip(attr_ints(op, n), attr_ints(inner, n), strict=True)) for n in ("low", "high")
+        tuple(a + b for a, b in zip(attr_dims(op, n), attr_dims(inner, n), strict=True)) for n in ("low", "high")
     )
     return remade(op, inner.operands[0], low=low, high=high)
 
@@ -403,13 +392,12 @@ def concat_of_one(op: Op) -> Replacement | None:
 @rule(graph.concat)
 def concat_of_concat(op: Op) -> Replacement | None:
     """Nested concats along one axis are one."""
-    axis = op.attrs["axis"]
-    if not any(is_op(v, graph.concat) and v.op.attrs["axis"] == axis for v in op.operands):  # type: ignore[union-attr]
+    axis = attr_int(op, "axis")
+    inner = [v.op if is_op(v, graph.concat) else None for v in op.operands]
+    parts = [p.operands if p is not None and p.attrs["axis"] == axis else None for p in inner]
+    if all(p is None for p in parts):
         return None
-    flat: list[Value] = []
-    for v in op.operands:
-        nested = v.op is not None and v.op.kind is graph.concat and v.op.attrs["axis"] == axis
-        flat += v.op.operands if nested else [v]  # type: ignore[union-attr]
+    flat = [u for v, p in zip(op.operands, parts, strict=True) for u in ((v,) if p is None else p)]
     return graph.concat(*flat, axis=axis)
 
 
@@ -436,8 +424,8 @@ def _joined(a: Value, b: Value, axis: int) -> Value | None:
     assert q is not None
     if p.operands != q.operands or p.attrs["steps"] != q.attrs["steps"] or attr_ints(p, "steps")[axis] != 1:
         return None
-    starts, sizes = attr_ints(p, "starts"), attr_ints(p, "sizes")
-    other_starts, other_sizes = attr_ints(q, "starts"), attr_ints(q, "sizes")
+    starts, sizes = attr_dims(p, "starts"), attr_dims(p, "sizes")
+    other_starts, other_sizes = attr_dims(q, "starts"), attr_dims(q, "sizes")
     if other_starts[axis] != starts[axis] + sizes[axis]:
         return None
     if any(starts[i] != other_starts[i] for i in range(len(starts)) if i != axis):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from graphfuse.errors import Loc, VerifyError
 from graphfuse.ir.dense import Dense
@@ -63,6 +63,18 @@ class OpDef:
         **attrs: Attr,
     ) -> Op:
         """Build an op, inferring its result types; an op as operand stands for its only result."""
+        return self.build(operands, attrs, hint=hint, loc=loc, bodies=bodies)
+
+    def build(
+        self,
+        operands: Sequence[Value | Op],
+        attrs: Mapping[str, Attr],
+        *,
+        hint: str = "",
+        loc: Loc | None = None,
+        bodies: tuple[Block, ...] = (),
+    ) -> Op:
+        """Build an op from a mapping of attributes."""
         values = tuple(v.result if isinstance(v, Op) else v for v in operands)
         try:
             types = self.result_types(values, attrs, bodies)
@@ -99,7 +111,7 @@ def _check_attrs(signature: inspect.Signature, attrs: Mapping[str, Attr]) -> Non
             raise VerifyError(f"attribute {name!r} must be {parameter.annotation}, got {value!r}")
 
 
-def _fits(want: str, value: object) -> bool:
+def _fits(want: str, value: Attr) -> bool:
     """Whether an attribute is of the type its parameter is annotated with (bool is not an int here)."""
     if want.startswith("tuple["):
         item = want.removeprefix("tuple[").removesuffix(", ...]")
@@ -137,6 +149,7 @@ class Params:
 
     @property
     def values(self) -> tuple[Value, ...]:
+        """The parameters."""
         return tuple(Value(self, i) for i in range(len(self.types)))
 
 
@@ -157,6 +170,7 @@ class Op:
 
     @property
     def results(self) -> tuple[Value, ...]:
+        """What it computes, one value per type."""
         return tuple(Value(self, i) for i in range(len(self.types)))
 
     @property
@@ -198,10 +212,12 @@ class Value:
 
     @property
     def type(self) -> Type:
+        """What its owner says it is."""
         return self.owner.types[self.index]
 
     @property
     def hint(self) -> str:
+        """The name it would like to have in text, or ""."""
         return self.owner.hints[self.index] if self.owner.hints else ""
 
     @property
@@ -219,6 +235,7 @@ class Block:
 
     @property
     def terminator(self) -> Op:
+        """The last op, whose operands are what the block yields."""
         return self.ops[-1]
 
 
@@ -244,10 +261,12 @@ class Func:
 
     @property
     def params(self) -> tuple[Value, ...]:
+        """The arguments."""
         return self.body.params.values
 
     @property
     def outputs(self) -> tuple[Value, ...]:
+        """What it returns."""
         return self.body.terminator.operands
 
     def walk(self) -> Iterator[Op]:
@@ -296,5 +315,71 @@ class Builder:
 
 def dims_of(attr: Attr) -> tuple[Dim, ...]:
     """An attribute that is a tuple of dims."""
-    assert isinstance(attr, tuple)
-    return attr  # type: ignore[return-value]  # the type rule checked its elements
+    assert _are_dims(attr)
+    return attr
+
+
+def remade(op: Op, *operands: Value | Op, **changes: Attr) -> Op:
+    """`op` on other operands, with some of its attributes changed."""
+    return op.kind.build(operands, {**op.attrs, **changes}, loc=op.loc)
+
+
+# typed views of attributes, whose types the type rule has checked
+
+
+def attr_int(op: Op, name: str) -> int:
+    """An attribute that is an int."""
+    value = op.attrs[name]
+    assert isinstance(value, int)
+    return value
+
+
+def attr_number(op: Op, name: str, default: float = 0) -> bool | int | float:
+    """An attribute that is a number, or the default it has when it is left out."""
+    value = op.attrs.get(name, default)
+    assert isinstance(value, bool | int | float)
+    return value
+
+
+def attr_dim(of: Op | Func, name: str) -> Dim:
+    """An attribute that is a dim."""
+    value = of.attrs[name]
+    assert isinstance(value, int | Expr)
+    return value
+
+
+def attr_ints(op: Op, name: str) -> tuple[int, ...]:
+    """An attribute that is a tuple of ints."""
+    value = op.attrs[name]
+    assert _are_ints(value)
+    return value
+
+
+def attr_dims(op: Op, name: str) -> tuple[Dim, ...]:
+    """An attribute that is a tuple of dims."""
+    return dims_of(op.attrs[name])
+
+
+def attr_strs(of: Op | Func, name: str) -> tuple[str, ...]:
+    """An attribute that is a tuple of texts."""
+    value = of.attrs[name]
+    assert _are_strs(value)
+    return value
+
+
+def tensor_of(value: Value) -> Tensor:
+    """The type of a value that is a tensor."""
+    assert isinstance(value.type, Tensor)
+    return value.type
+
+
+def _are_ints(value: Attr) -> TypeGuard[tuple[int, ...]]:
+    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+
+
+def _are_dims(value: Attr) -> TypeGuard[tuple[Dim, ...]]:
+    return isinstance(value, tuple) and all(isinstance(v, int | Expr) for v in value)
+
+
+def _are_strs(value: Attr) -> TypeGuard[tuple[str, ...]]:
+    return isinstance(value, tuple) and all(isinstance(v, str) for v in value)

@@ -47,10 +47,12 @@ class Dense:
 
     @property
     def elem(self) -> Scalar:
+        """The type of its elements."""
         return _SCALAR[self.array.dtype]
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Its dims."""
         return self.array.shape
 
     @property
@@ -58,7 +60,7 @@ class Dense:
         """SHA-256 of the bytes in row-major order; computed once, when first asked for."""
         if not self._digest:
             data = np.ascontiguousarray(self.array).reshape(-1).view(np.uint8)
-            self._digest = hashlib.sha256(memoryview(data)).hexdigest()
+            self._digest = hashlib.sha256(data.data).hexdigest()
         return self._digest
 
     def __eq__(self, other: object) -> bool:
@@ -77,7 +79,8 @@ class Dense:
         head = f"{shape_text(self.shape)}{self.elem}"
         if self.array.size > INLINE_ELEMENTS:
             return f"dense<{head}, sha256:{self.digest}>"
-        values = " ".join(_number(v) for v in self.array.reshape(-1))
+        words = [str(v) for v in self.array.reshape(-1)]
+        values = " ".join(w.lower() for w in words) if self.elem.name == "bool" else " ".join(words)
         return f"dense<{head}, [{values}]>"
 
     __repr__ = __str__
@@ -101,9 +104,3 @@ def parse_values(text: str, shape: tuple[int, ...], elem: Scalar) -> Dense:
             raise OverflowError(f"a value is out of range for {elem}")
     wide = np.uint64 if elem.name == "u64" else np.int64
     return Dense(np.array(values, wide).astype(dtype).reshape(shape))
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, np.bool_):
-        return str(bool(value)).lower()
-    return str(value)

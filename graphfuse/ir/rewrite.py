@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphfuse.ir.core import Attr, Block, Func, Op, OpDef, Params, Trait, Value, walk
@@ -32,6 +32,7 @@ class Rule:
 
     @property
     def name(self) -> str:
+        """The name of the function."""
         return self.apply.__name__
 
 
@@ -131,8 +132,7 @@ def common_subexpressions(func: Func) -> Func:
     return rebuild(func, visit, enter=enter, leave=leave)
 
 
-def _frozen(attrs: object) -> object:
-    assert isinstance(attrs, dict)
+def _frozen(attrs: Mapping[str, Attr]) -> object:
     # 0.0 and -0.0, 1 and True compare equal in Python but are different constants
     return tuple(sorted((k, _exact(v)) for k, v in attrs.items()))
 
@@ -198,71 +198,85 @@ def rebuild(
     new values, never too low; a value without an entry was made by `visit` and is read once.
     `visit_pair` is a `visit` that sees (the old op, the op with its operands rebuilt).
     """
-    now: dict[Value, Value] = {}
-    placed: set[Op] = set()
+    run = _Rebuild(visit_pair or (lambda _, new: visit(new)), keep, enter, leave, uses)
+    body = run.block(func.body, isolated=True)
+    return func if body is func.body else replace(func, body=body)
 
-    def block(old: Block, *, isolated: bool) -> Block:
-        enter(isolated)
-        now.update((v, v) for v in old.params.values)
+
+@dataclass
+class _Rebuild:
+    """One call of `rebuild`: which value now stands for each old one, and which ops are placed."""
+
+    visit: Callable[[Op, Op], Replacement | None]
+    keep: Callable[[Op], bool]
+    enter: Callable[[bool], None]
+    leave: Callable[[], None]
+    uses: dict[Value, int] | None
+    now: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    placed: set[Op] = field(default_factory=set[Op])
+
+    def block(self, old: Block, *, isolated: bool) -> Block:
+        self.enter(isolated)
+        self.now.update((v, v) for v in old.params.values)
         ops: list[Op] = []
         for op in old.ops:
-            if keep(op):
-                copy(op, ops)
-        leave()
+            if self.keep(op):
+                self.copy(op, ops)
+        self.leave()
         same = len(ops) == len(old.ops) and all(a is b for a, b in zip(ops, old.ops, strict=True))
         return old if same else Block(old.params, tuple(ops))
 
-    def copy(old: Op, out: list[Op]) -> None:
-        bodies = tuple(block(b, isolated=old.has(Trait.ISOLATED)) for b in old.bodies)
-        operands = tuple([now[v] for v in old.operands])
+    def copy(self, old: Op, out: list[Op]) -> None:
+        """Append `old` on rebuilt operands, or what `visit` puts in its place."""
+        bodies = tuple(self.block(b, isolated=old.has(Trait.ISOLATED)) for b in old.bodies)
+        operands = tuple([self.now[v] for v in old.operands])
         new = old
         if any(a != b for a, b in zip(operands, old.operands, strict=True)) or any(
             a is not b for a, b in zip(bodies, old.bodies, strict=True)
         ):
             new = Op(old.kind, operands, old.attrs, old.types, bodies, old.hints, old.loc)
-        got = visit_pair(old, new) if visit_pair else visit(new)
+        got = self.visit(old, new)
         if got is None:
-            out.append(new)
-            placed.add(new)
-            for body in new.bodies:
-                placed.update(walk(body))
-            for i in range(len(old.types)):
-                before = Value(old, i)
-                now[before] = before if new is old else Value(new, i)
-                if uses is not None and new is not old:
-                    uses[now[before]] = uses.get(before, 0)
-            return
+            self._append(new, out)
+            for before, after in zip(old.results, new.results, strict=True):
+                self.now[before] = after
+                if self.uses is not None and new is not old:
+                    self.uses[after] = self.uses.get(before, 0)
+        else:
+            self._replace(old, got, out)
+
+    def _append(self, op: Op, out: list[Op]) -> None:
+        out.append(op)
+        self.placed.add(op)
+        for body in op.bodies:
+            self.placed.update(walk(body))
+
+    def _replace(self, old: Op, got: Replacement, out: list[Op]) -> None:
         if isinstance(got, Op) and not got.hints and old.hints and len(got.types) == len(old.types):
             got = replace(got, hints=old.hints)
         results = got.results if isinstance(got, Op) else got if isinstance(got, tuple) else (got,)
         roots = [got] if isinstance(got, Op) else [v.owner for v in results if isinstance(v.owner, Op)]
         renamed: dict[Op, Op] = {}
         for root in roots:
-            place(root, old, out, renamed)
-        for before, after in zip(old.results, results, strict=True):
-            now[before] = after = _renamed(after, renamed)
-            if uses is not None and after != before:
-                uses[after] = uses.get(after, 0) + uses.get(before, 0)
+            self._place(root, old, out, renamed)
+        for before, value in zip(old.results, results, strict=True):
+            self.now[before] = after = _renamed(value, renamed)
+            if self.uses is not None and after != before:
+                self.uses[after] = self.uses.get(after, 0) + self.uses.get(before, 0)
 
-    def place(op: Op, origin: Op, out: list[Op], renamed: dict[Op, Op]) -> None:
+    def _place(self, op: Op, origin: Op, out: list[Op], renamed: dict[Op, Op]) -> None:
         """Append `op` and whatever it needs that is not placed yet, giving each a location."""
-        if op in placed or op in renamed:
+        if op in self.placed or op in renamed:
             return
         for v in op.operands:
             if isinstance(v.owner, Op):
-                place(v.owner, origin, out, renamed)
+                self._place(v.owner, origin, out, renamed)
         operands = tuple(_renamed(v, renamed) for v in op.operands)
         if operands != op.operands or (op.loc is None and origin.loc is not None):
             new = replace(op, operands=operands, loc=op.loc or origin.loc)
             renamed[op] = new
             op = new
-        placed.add(op)
-        for body in op.bodies:
-            placed.update(walk(body))
-        out.append(op)
-
-    body = block(func.body, isolated=True)
-    return func if body is func.body else replace(func, body=body)
+        self._append(op, out)
 
 
 def _renamed(value: Value, renamed: dict[Op, Op]) -> Value:

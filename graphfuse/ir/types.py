@@ -39,6 +39,7 @@ class Scalar:
 
     @property
     def is_float(self) -> bool:
+        """Floating point, of any width."""
         return self.name.startswith(("f", "bf"))
 
     @property
@@ -48,6 +49,7 @@ class Scalar:
 
     @property
     def is_signed(self) -> bool:
+        """Signed integer."""
         return self.name.startswith("i")
 
 
@@ -73,10 +75,12 @@ class Tensor:
 
     @property
     def rank(self) -> int:
+        """How many dims it has."""
         return len(self.shape)
 
     @property
     def is_static(self) -> bool:
+        """Whether every dim is a number."""
         return all(isinstance(d, int) for d in self.shape)
 
     @property
@@ -102,6 +106,7 @@ class Tile:
 
     @property
     def elements(self) -> int:
+        """How many elements it has."""
         return math.prod(self.shape)
 
 

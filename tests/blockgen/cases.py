@@ -453,12 +453,43 @@ WINDOW = (
     window("half_pool", "x: 40xf16", "sum", "window = [9], strides = [1], low = [4], high = [4], dilation = [1]"),
 )  # fmt: skip
 
+SMALL = "n in 0..9"
+NOTHING = ({"n": 0}, {"n": 3})
+ZERO = (
+    case("pointwise", "rows", "x: 0x5xf32", "y = exp(x); return(y)"),
+    case("pointwise", "columns", "x: 5x0xf32", "y = exp(x); return(y)"),
+    case("pointwise", "reshaped", "x: 5x0xf32", "y = reshape(x) {shape = [0, 7]}; z = exp(y); return(z)"),
+    case("pointwise", "flipped", "x: 5x0xf32", "y = flip(x) {axes = [1]}; return(y)"),
+    case("reduction", "max", "x: 5x0xf32", 'y = reduce(x) {axes = [1], kind = "max"}; return(y)'),
+    case("reduction", "no_rows", "x: 0x5xf32", 'y = reduce(x) {axes = [1], kind = "sum"}; return(y)'),
+    case("pointwise", "column_product", "x: 0x5xf32", 'y = reduce(x) {axes = [0], kind = "prod"}; return(y)'),
+    case("reduction", "centred", "x: 5x0xf32", """
+        m = reduce(x) {axes = [1], kind = "max", keepdims = true}; b = broadcast(m) {shape = [5, 0]}; s = sub(x, b)
+        t = reduce(s) {axes = [1], kind = "sum"}; return(s, t)"""),
+    contract("no_output_rows", "mk,kn->mn", "x: 0x5xf32, w: 5x7xf32"),
+    contract("no_output_columns", "mk,kn->mn", "x: 4x5xf32, w: 5x0xf32"),
+    contract("no_depth", "mk,kn->mn", "x: 4x0xf32, w: 0x7xf32"),
+    contract("symbolic_depth", "mk,kn->mn", "x: 4x(n)xf32, w: (n)x7xf32", dims=SMALL, sizes=NOTHING),
+    case("scan", "scan", "x: 4x0xf32", 'y = cumulate(x) {axis = 1, kind = "sum"}; return(y)'),
+    case("scatter", "no_updates", "x: 4xf32, i: 0x1xi64, u: 0xf32", "y = scatter_nd(x, i, u); return(y)"),
+    case("topk", "topk_of_none", "x: 4x(n)xf32", "y, z = topk(x) {k = (n), axis = 1}; return(y, z)", SMALL, NOTHING),
+    case("topk", "best_none", "x: 4x5xf32", "y, z = topk(x) {k = 0, axis = 1}; return(y, z)"),
+    case("pointwise", "arg_of_none", "x: 4x(n)xf32", 'y = arg_reduce(x) {axis = 1, kind = "max"}; return(y)', SMALL, NOTHING),
+    case("pointwise", "arg_of_static_none", "x: 4x0xf32", 'y = arg_reduce(x) {axis = 1, kind = "min"}; return(y)'),
+    case("pointwise", "concat", "x: 4x0xf32, z: 4x3xf32", "y = concat(x, z) {axis = 1}; return(y)"),
+    case("pointwise", "pad", "x: 4x0xf32", "y = pad(x) {low = [0, 1], high = [0, 2], value = 2.0}; return(y)"),
+    case("pointwise", "take", "x: (n)x4xf32, i: 0xi64", "y = take(x, i) {axis = 0}; return(y)", SMALL, NOTHING),
+    case("pointwise", "split_and_merged", "x: (n)x(m)x4xf32", """
+        p = permute(x) {perm = [1, 0, 2]}; y = reshape(p) {shape = [(m), (4*n)]}; z = exp(y); return(z)
+        """, "n in 0..9, m in 0..9", [{"n": 0, "m": 3}, {"n": 3, "m": 0}, {"n": 0, "m": 0}, {"n": 2, "m": 3}]),
+)  # fmt: skip
+
 ALL: dict[str, Case] = {
     f"{group}-{c.name}": c
     for group, cases in (
         ("pointwise", POINTWISE), ("movement", MOVEMENT), ("reduction", REDUCTION), ("contraction", CONTRACTION),
         ("convolution", CONVOLUTION), ("attention", ATTENTION), ("scan", SCAN), ("scatter", SCATTER), ("topk", TOPK),
-        ("gather", GATHER), ("window", WINDOW),
+        ("gather", GATHER), ("window", WINDOW), ("zero", ZERO),
     )
     for c in cases
 }  # fmt: skip

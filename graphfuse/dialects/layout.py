@@ -1,0 +1,828 @@
+"""Layouts: which register of which thread holds which element, as linear maps over the bits of indices.
+
+A `LinearLayout` maps the bits of named inputs (register, lane, warp, block; for memory: offset) to the bits of a
+tile's coordinates, and `L(x ^ y) = L(x) ^ L(y)`. So it is the images of single bits, its bases, and composition,
+division, conversion and bank conflicts are linear algebra over GF(2) instead of a special case per family. The
+families (`Blocked`, `Mma`, ...) are short descriptions, printed in the IR, that become a map once the shape is known.
+Why: docs/adr/0007-layouts-are-linear-maps.md. Sizes are powers of two. This module knows no op and no target.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from graphfuse.errors import ParseError, VerifyError
+
+REGISTER, LANE, WARP, BLOCK, OFFSET = "register", "lane", "warp", "block", "offset"
+_HARDWARE = (REGISTER, LANE, WARP, BLOCK, OFFSET)
+
+# vectors over GF(2) are ints, matrices are lists of columns
+
+
+def xor_columns(columns: Iterable[int], x: int) -> int:
+    """The product of a matrix and a vector: the sum of the columns that the bits of `x` select."""
+    total = 0
+    for i, column in enumerate(columns):
+        if x >> i & 1:
+            total ^= column
+    return total
+
+
+class Echelon:
+    """Columns reduced so that each pivot bit leads one vector; remembers which columns made each vector.
+
+    A column that depends on earlier ones adds no pivot, so solutions prefer early columns.
+    """
+
+    def __init__(self, columns: Sequence[int] = ()) -> None:
+        self._pivots: dict[int, tuple[int, int]] = {}
+        self._count = 0
+        for column in columns:
+            self.add(column)
+
+    def add(self, column: int) -> bool:
+        """Append a column; False when it depends on those before it."""
+        rest, used = self._reduce(column)
+        used ^= 1 << self._count
+        self._count += 1
+        if rest:
+            self._pivots[rest.bit_length()] = (rest, used)
+        return bool(rest)
+
+    def _reduce(self, y: int) -> tuple[int, int]:
+        used = 0
+        # pivots are visited from the top: a lower one never disturbs a higher bit
+        while y and (pivot := self._pivots.get(y.bit_length())):
+            y, used = y ^ pivot[0], used ^ pivot[1]
+        return y, used
+
+    def solve(self, y: int) -> int | None:
+        """The set of columns (a bit mask) that add up to `y`, or None when `y` is outside their span."""
+        rest, used = self._reduce(y)
+        return None if rest else used
+
+    def __contains__(self, y: int) -> bool:
+        return self.solve(y) is not None
+
+    @property
+    def rank(self) -> int:
+        """How many columns are independent."""
+        return len(self._pivots)
+
+    @property
+    def basis(self) -> tuple[int, ...]:
+        """A basis of the span, leading bits ascending."""
+        return tuple(vector for _, (vector, _) in sorted(self._pivots.items()))
+
+
+def null_space(columns: Sequence[int]) -> tuple[int, ...]:
+    """A basis of the x for which the columns selected by x add up to zero."""
+    echelon = Echelon()
+    out: list[int] = []
+    for i, column in enumerate(columns):
+        known = echelon.solve(column)
+        if known is not None:
+            out.append(known | 1 << i)
+        echelon.add(column)
+    return tuple(out)
+
+
+def intersection(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """A basis of span(a) ∩ span(b); vectors that both lists name come first, in a's order."""
+    named = [v for v in a if v and v in set(b)]
+    found = Echelon(named)
+    out = list(dict.fromkeys(named))
+    for x in null_space([*a, *b]):
+        common = xor_columns(a, x & (1 << len(a)) - 1)
+        if common not in found:
+            found.add(common)
+            out.append(common)
+    return tuple(out)
+
+
+def log2(n: int, what: str = "a size") -> int:
+    """The exponent of a power of two."""
+    if n < 1 or n & n - 1:
+        raise VerifyError(f"layout: {what} must be a power of two, got {n}")
+    return n.bit_length() - 1
+
+
+def dim_name(i: int) -> str:
+    """What output dim `i` of a tile is called."""
+    return f"dim{i}"
+
+
+def _input_order(name: str) -> tuple[int, int, list[int]]:
+    if name in _HARDWARE:
+        return _HARDWARE.index(name), 0, []
+    # inverses have tile dims as inputs: the last dim is the least significant, as in a flat index
+    return len(_HARDWARE), -len(name), [-ord(c) for c in name]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearLayout:
+    """A linear map from the bits of named inputs to the bits of named outputs.
+
+    `ins` gives, per input, the image of each of its bits, low bit first. Images are packed: the last output is
+    in the low bits, so for a tile an image is the row-major number of an element. Inputs without bits are left
+    out and inputs are in a fixed order, which makes equality of maps equality of objects.
+    """
+
+    ins: tuple[tuple[str, tuple[int, ...]], ...]
+    outs: tuple[tuple[str, int], ...]
+
+    def __post_init__(self) -> None:
+        kept = ((name, tuple(bases)) for name, bases in self.ins if bases)
+        object.__setattr__(self, "ins", tuple(sorted(kept, key=lambda item: _input_order(item[0]))))
+        assert len(dict(self.ins)) == len(self.ins), "an input is given twice"
+        assert all(0 <= b < 1 << self.out_bits for _, bases in self.ins for b in bases), "a base leaves the outputs"
+
+    # construction
+
+    @staticmethod
+    def of(ins: Mapping[str, Sequence[int]], outs: Mapping[str, int]) -> LinearLayout:
+        """From packed bases, and the number of bits of each output."""
+        return LinearLayout(tuple((k, tuple(v)) for k, v in ins.items()), tuple(outs.items()))
+
+    @staticmethod
+    def from_vectors(ins: Mapping[str, Sequence[Sequence[int]]], shape: Sequence[int]) -> LinearLayout:
+        """From bases written as coordinates, into a tile of `shape`."""
+        outs = tile_outs(shape)
+        packed: dict[str, list[int]] = {}
+        for name, vectors in ins.items():
+            for vector in vectors:
+                if len(vector) != len(shape) or any(not 0 <= v < n for v, n in zip(vector, shape, strict=True)):
+                    raise VerifyError(f"layout: {name} base {list(vector)} is outside the shape {list(shape)}")
+            packed[name] = [_pack(dict(zip(outs, v, strict=True)), outs) for v in vectors]
+        return LinearLayout.of(packed, outs)
+
+    @staticmethod
+    def identity(size: int, source: str, target: str) -> LinearLayout:
+        """Input i is output i, for i below `size`."""
+        bits = log2(size)
+        return LinearLayout.of({source: [1 << i for i in range(bits)]}, {target: bits})
+
+    @staticmethod
+    def zeros(size: int, source: str, outs: Mapping[str, int] | None = None) -> LinearLayout:
+        """Every input maps to 0: `size` copies."""
+        return LinearLayout.of({source: [0] * log2(size)}, outs or {})
+
+    # shape
+
+    @property
+    def in_names(self) -> tuple[str, ...]:
+        """The inputs that have bits."""
+        return tuple(name for name, _ in self.ins)
+
+    @property
+    def out_names(self) -> tuple[str, ...]:
+        """The outputs, the most significant first."""
+        return tuple(name for name, _ in self.outs)
+
+    @property
+    def out_bits(self) -> int:
+        """Bits of all outputs together."""
+        return sum(bits for _, bits in self.outs)
+
+    @property
+    def in_bits(self) -> int:
+        """Bits of all inputs together."""
+        return sum(len(bases) for _, bases in self.ins)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each output."""
+        return tuple(1 << bits for _, bits in self.outs)
+
+    def bases(self, name: str) -> tuple[int, ...]:
+        """The packed images of the bits of an input; none if there is no such input."""
+        return dict(self.ins).get(name, ())
+
+    def size(self, name: str) -> int:
+        """How many values an input takes."""
+        return 1 << len(self.bases(name))
+
+    def vectors(self, name: str) -> tuple[tuple[int, ...], ...]:
+        """The images of the bits of an input as coordinates."""
+        return tuple(self.coordinates(b) for b in self.bases(name))
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The matrix: images of all input bits, in input order."""
+        return tuple(b for _, bases in self.ins for b in bases)
+
+    # evaluation
+
+    def flat(self, **inputs: int) -> int:
+        """The packed output; inputs left out are 0."""
+        total = 0
+        for name, bases in self.ins:
+            total ^= xor_columns(bases, inputs.get(name, 0))
+        return total
+
+    def flat_array(self, **inputs: Any) -> Any:
+        """`flat` for integer arrays of any library that broadcast together."""
+        total: Any = 0
+        for name, bases in self.ins:
+            x = inputs.get(name, 0)
+            for i, base in enumerate(bases):
+                total = total ^ (x >> i & 1) * base
+        return total
+
+    def coordinates(self, flat: int) -> tuple[int, ...]:
+        """A packed output as one number per output."""
+        return tuple(_unpack(flat, self.outs).values())
+
+    def apply(self, **inputs: int) -> tuple[int, ...]:
+        """The coordinates of the element that hardware index holds."""
+        return self.coordinates(self.flat(**inputs))
+
+    # linear algebra
+
+    @property
+    def rank(self) -> int:
+        """The number of independent bases."""
+        return Echelon(self.columns).rank
+
+    @property
+    def is_surjective(self) -> bool:
+        """Every element is held somewhere."""
+        return self.rank == self.out_bits
+
+    @property
+    def is_injective(self) -> bool:
+        """No element is held twice."""
+        return self.rank == self.in_bits
+
+    @property
+    def is_bijective(self) -> bool:
+        """Every element is held exactly once."""
+        return self.rank == self.in_bits == self.out_bits
+
+    def kernel(self) -> tuple[int, ...]:
+        """A basis of the packed inputs that map to 0: moving by one of them stays on the same element."""
+        return null_space(self.columns)
+
+    def image(self) -> tuple[int, ...]:
+        """A basis of the packed outputs that are reached."""
+        return Echelon(self.columns).basis
+
+    def free_masks(self) -> dict[str, int]:
+        """Per input, the bits that only make copies.
+
+        The hardware indices whose free bits are all 0 hold each element exactly once: stores are predicated on that.
+        """
+        echelon = Echelon()
+        return {name: sum(1 << i for i, base in enumerate(bases) if not echelon.add(base)) for name, bases in self.ins}
+
+    def __mul__(self, high: LinearLayout) -> LinearLayout:
+        """Side by side: `high` acts on the bits above self's, in every input and output that they share."""
+        low_bits, high_bits = dict(self.outs), dict(high.outs)
+        outs = {k: low_bits.get(k, 0) + high_bits.get(k, 0) for k in [*low_bits, *high_bits]}
+        ins = {name: [_pack(_unpack(b, self.outs), outs) for b in bases] for name, bases in self.ins}
+        for name, bases in high.ins:
+            moved = ({k: v << low_bits.get(k, 0) for k, v in _unpack(b, high.outs).items()} for b in bases)
+            ins[name] = ins.get(name, []) + [_pack(m, outs) for m in moved]
+        return LinearLayout.of(ins, outs)
+
+    def divide(self, low: LinearLayout) -> LinearLayout | None:
+        """The left quotient: Q with `low * Q == self`, or None when there is none."""
+        low_bits = dict(low.outs)
+        outs = {k: bits - low_bits.get(k, 0) for k, bits in self.outs}
+        if any(bits < 0 for bits in outs.values()) or not low_bits.keys() <= outs.keys():
+            return None
+        if any(len(low.bases(name)) > len(self.bases(name)) for name in low.in_names):
+            return None
+        ins: dict[str, list[int]] = {}
+        for name, bases in self.ins:
+            known = low.bases(name)
+            for got, want in zip(bases, known, strict=False):
+                if {k: v for k, v in _unpack(got, self.outs).items() if v} != {
+                    k: v for k, v in _unpack(want, low.outs).items() if v
+                }:
+                    return None
+            ins[name] = []
+            for b in bases[len(known) :]:
+                fields = _unpack(b, self.outs)
+                if any(v & (1 << low_bits.get(k, 0)) - 1 for k, v in fields.items()):
+                    return None
+                ins[name].append(_pack({k: v >> low_bits.get(k, 0) for k, v in fields.items()}, outs))
+        return LinearLayout.of(ins, outs)
+
+    def compose(self, outer: LinearLayout) -> LinearLayout:
+        """`outer` after self; self's outputs are outer's inputs."""
+        for name, bits in self.outs:
+            assert bits <= len(outer.bases(name)), f"{name} has {bits} bits, {len(outer.bases(name))} are taken"
+        mapped = {name: [outer.flat(**_unpack(b, self.outs)) for b in bases] for name, bases in self.ins}
+        return LinearLayout.of(mapped, dict(outer.outs))
+
+    def pseudo_invert(self) -> LinearLayout:
+        """A right inverse of a surjective map: of the inputs that hold an element, the one whose free bits are 0."""
+        echelon = Echelon(self.columns)
+        outs = {name: len(bases) for name, bases in reversed(self.ins)}
+        ins: dict[str, list[int]] = {}
+        position = 0
+        for name, bits in reversed(self.outs):
+            solved = [echelon.solve(1 << position + i) for i in range(bits)]
+            assert None not in solved, f"{self} is not surjective"
+            ins[name] = [s for s in solved if s is not None]
+            position += bits
+        return LinearLayout.of(ins, outs)
+
+    def invert(self) -> LinearLayout:
+        """The inverse of a bijection."""
+        assert self.is_bijective, f"{self} is not a bijection"
+        return self.pseudo_invert()
+
+    def through(self, source: LinearLayout) -> LinearLayout:
+        """Where each of self's elements is found in `source`: C with `source(C(x)) == self(x)`.
+
+        A bit with the same image in both stays itself, and a thread bit along which `source` only has copies is
+        kept: without that, elements held by all threads would all be fetched from thread 0.
+        """
+        if self.outs != source.outs:
+            raise VerifyError(f"layout: shapes differ: {list(self.shape)} and {list(source.shape)}")
+        outs = {name: len(bases) for name, bases in reversed(source.ins)}
+        echelon = Echelon(source.columns)
+        ins: dict[str, list[int]] = {}
+        for name, bases in self.ins:
+            theirs = source.bases(name)
+            ins[name] = []
+            for i, base in enumerate(bases):
+                own = _pack({name: 1 << i}, outs) if i < len(theirs) else 0
+                if own and theirs[i] == base:
+                    ins[name].append(own)
+                    continue
+                if (found := echelon.solve(base)) is None:
+                    raise VerifyError(f"layout: the source does not hold element {self.coordinates(base)}")
+                ins[name].append(found ^ own if own and theirs[i] == 0 and name != REGISTER else found)
+        return LinearLayout.of(ins, outs)
+
+    # views of the tile: no data moves
+
+    def reshape(self, shape: Sequence[int]) -> LinearLayout:
+        """The same elements in row-major order under another shape."""
+        outs = tile_outs(shape)
+        assert sum(outs.values()) == self.out_bits, f"{self.shape} and {tuple(shape)} differ in size"
+        return LinearLayout(self.ins, tuple(outs.items()))
+
+    def transpose(self, perm: Sequence[int]) -> LinearLayout:
+        """Result dim i is dim `perm[i]`."""
+        names = self.out_names
+        return self._rearranged([names[p] for p in perm])
+
+    def expand(self, axis: int) -> LinearLayout:
+        """A new dim of size 1 before dim `axis`."""
+        shape = self.shape
+        return self.reshape((*shape[:axis], 1, *shape[axis:]))
+
+    def squeeze(self, axis: int) -> LinearLayout:
+        """Drop a dim of size 1."""
+        assert self.shape[axis] == 1, f"dim {axis} has size {self.shape[axis]}"
+        return self.reduce(axis)
+
+    def reduce(self, axis: int) -> LinearLayout:
+        """Forget dim `axis`: what differed along it alone becomes copies (of a value reduced, or yet to broadcast)."""
+        return self._rearranged([n for i, n in enumerate(self.out_names) if i != axis])
+
+    def slice(self, axis: int) -> LinearLayout:
+        """Forget dim `axis`, without the registers that thereby hold copies; lanes and warps keep theirs."""
+        return self.reduce(axis).distinct_registers()
+
+    def _rearranged(self, names: Sequence[str]) -> LinearLayout:
+        bits = dict(self.outs)
+        fields = {dim_name(i): name for i, name in enumerate(names)}
+        outs = {new: bits[old] for new, old in fields.items()}
+
+        def repack(base: int) -> int:
+            old = _unpack(base, self.outs)
+            return _pack({new: old[name] for new, name in fields.items()}, outs)
+
+        return LinearLayout.of({n: [repack(b) for b in bases] for n, bases in self.ins}, outs)
+
+    def distinct_registers(self) -> LinearLayout:
+        """Without the register bits that only make copies within a thread."""
+        mask = self.free_masks().get(REGISTER, 0)
+        return self.select(REGISTER, [i for i in range(len(self.bases(REGISTER))) if not mask >> i & 1])
+
+    def select(self, name: str, bits: Sequence[int]) -> LinearLayout:
+        """The layout with only these bits of an input, in this order."""
+        ins = {n: [bases[i] for i in bits] if n == name else bases for n, bases in self.ins}
+        return LinearLayout.of(ins, dict(self.outs))
+
+    def fit(self, shape: Sequence[int], order: Sequence[int]) -> LinearLayout:
+        """Cover exactly `shape`: more registers along dims that are too short, in `order`; copies where too long."""
+        bits = {name: min(b, log2(n, "a dim")) for (name, b), n in zip(self.outs, shape, strict=True)}
+
+        def cut(base: int) -> int:
+            return _pack({k: v & (1 << bits[k]) - 1 for k, v in _unpack(base, self.outs).items()}, bits)
+
+        out = LinearLayout.of({n: [cut(b) for b in bases] for n, bases in self.ins}, bits)
+        for d in order:
+            out = out * LinearLayout.identity(shape[d] >> bits[dim_name(d)], REGISTER, dim_name(d))
+        return out
+
+    def __str__(self) -> str:
+        parts = [f"{name} = {_text([list(v) for v in self.vectors(name)])}" for name in self.in_names]
+        return f"linear {{{', '.join(parts)}}}"
+
+
+def tile_outs(shape: Sequence[int]) -> dict[str, int]:
+    """The outputs of a tile: dim0, dim1, ... with their bits."""
+    return {dim_name(i): log2(n, "a dim") for i, n in enumerate(shape)}
+
+
+def _pack(fields: Mapping[str, int], outs: Mapping[str, int]) -> int:
+    total = 0
+    for name, bits in outs.items():
+        total = total << bits | fields.get(name, 0)
+    return total
+
+
+def _unpack(flat: int, outs: Sequence[tuple[str, int]]) -> dict[str, int]:
+    fields: dict[str, int] = {}
+    for name, bits in reversed(outs):
+        fields[name] = flat & (1 << bits) - 1
+        flat >>= bits
+    return {name: fields[name] for name, _ in outs}
+
+
+# the families: what the IR prints
+
+Ints: TypeAlias = tuple[int, ...]
+
+
+class _Family:
+    """A description of a layout that prints the way it parses."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return layout_text(self)  # type: ignore[arg-type]  # every subclass is in the union
+
+
+def _of_name(sizes: Ints, source: str, order: Sequence[int]) -> LinearLayout:
+    out = LinearLayout.of({}, dict.fromkeys(map(dim_name, range(len(sizes))), 0))
+    for d in order:
+        out = out * LinearLayout.identity(sizes[d], source, dim_name(d))
+    return out
+
+
+def _check_order(family: str, order: Ints, *others: Ints) -> None:
+    if sorted(order) != list(range(len(order))) or any(len(o) != len(order) for o in others):
+        raise VerifyError(f"{family}: order must be a permutation of the dims, one entry of each list per dim")
+
+
+def _check_rank(layout: Layout, shape: Sequence[int], rank: int) -> None:
+    if len(shape) != rank:
+        raise VerifyError(f"{layout}: expected a tile of rank {rank}, got {list(shape)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked(_Family):
+    """Each thread holds a small box, each warp a box of threads, the block a box of warps; `order[0]` is fastest."""
+
+    per_thread: Ints
+    threads: Ints
+    warps: Ints
+    order: Ints
+
+    def __post_init__(self) -> None:
+        _check_order("blocked", self.order, self.per_thread, self.threads, self.warps)
+        for size in (*self.per_thread, *self.threads, *self.warps):
+            log2(size)
+
+    def linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The map for a tile of `shape`."""
+        _check_rank(self, shape, len(self.order))
+        out = _of_name(self.per_thread, REGISTER, self.order)
+        out = out * _of_name(self.threads, LANE, self.order) * _of_name(self.warps, WARP, self.order)
+        return out.fit(shape, self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(_Family):
+    """What remains of `parent` when dim `dim` of its tile is reduced away, or is yet to be broadcast to `size`."""
+
+    dim: int
+    parent: Layout
+    size: int
+
+    def linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The map for a tile of `shape`, which lacks the parent's dim."""
+        return self.parent.linear((*shape[: self.dim], self.size, *shape[self.dim :])).slice(self.dim)
+
+
+def _fragment(columns_per_register: int, rows: int) -> LinearLayout:
+    """The 8-row pattern of every tensor-core fragment: four lanes along a row, eight lanes down, then `rows / 8`."""
+    d0, d1 = dim_name(0), dim_name(1)
+    out = LinearLayout.of({}, {d0: 0, d1: 0})
+    out = out * LinearLayout.identity(columns_per_register, REGISTER, d1) * LinearLayout.identity(4, LANE, d1)
+    return out * LinearLayout.identity(8, LANE, d0) * LinearLayout.identity(rows // 8, REGISTER, d0)
+
+
+def _warps(warps: Ints) -> LinearLayout:
+    return _of_name(warps, WARP, (0, 1))
+
+
+def _check_at_least(layout: Layout, shape: Sequence[int], least: Ints) -> None:
+    _check_rank(layout, shape, 2)
+    if any(n < m for n, m in zip(shape, least, strict=True)):
+        raise VerifyError(f"{layout}: expected a tile of at least {list(least)}, got {list(shape)}")
+
+
+def _check_warps(family: str, warps: Ints) -> None:
+    if len(warps) != 2:
+        raise VerifyError(f"{family}: warps must have two entries, got {list(warps)}")
+    for n in warps:
+        log2(n, "a number of warps")
+
+
+@dataclass(frozen=True, slots=True)
+class Mma(_Family):
+    """The accumulator of `mma.sync` m16n8 (PTX ISA, "Matrix fragments for mma.m16n8k16": C and D), repeated."""
+
+    warps: Ints
+
+    def __post_init__(self) -> None:
+        _check_warps("mma", self.warps)
+
+    def linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The map for a tile of `shape`: warps down the rows first, then along columns, then more registers."""
+        _check_at_least(self, shape, (16, 8))
+        return (_fragment(2, 16) * _warps(self.warps)).fit(shape, (1, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Operand(_Family):
+    """Operand A (`index` 0, [M, K]) or B (1, [K, N]) of `mma.sync` m16n8, with k16, k8 or k32 for 16, 32 or 8 bits.
+
+    A is also the register operand of `wgmma` (PTX ISA, "Register fragments for wgmma.mma_async"). Warps that share
+    rows of A, or columns of B, hold copies.
+    """
+
+    bits: int
+    index: int
+    warps: Ints
+
+    def __post_init__(self) -> None:
+        _check_warps("operand", self.warps)
+        if self.bits not in (8, 16, 32) or self.index not in (0, 1):
+            raise VerifyError(f"operand: bits must be 8, 16 or 32 and index 0 or 1, got {self.bits} and {self.index}")
+
+    def linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The map for a tile of `shape`: after one instruction's registers more along K, then along M or N."""
+        k = 256 // self.bits
+        width = 32 // self.bits  # elements in one 32-bit register, consecutive in K
+        d0, d1 = dim_name(0), dim_name(1)
+        if self.index == 0:
+            _check_at_least(self, shape, (16, k))
+            out = _fragment(width, 16) * LinearLayout.identity(2, REGISTER, d1)
+            out = out * LinearLayout.identity(self.warps[0], WARP, d0) * LinearLayout.zeros(self.warps[1], WARP)
+            return out.fit(shape, (1, 0))
+        _check_at_least(self, shape, (k, 8))
+        out = _fragment(width, 8).transpose((1, 0)) * LinearLayout.identity(2, REGISTER, d0)
+        out = out * LinearLayout.zeros(self.warps[0], WARP) * LinearLayout.identity(self.warps[1], WARP, d1)
+        return out.fit(shape, (0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Wgmma(_Family):
+    """The accumulator of `wgmma` m64nN (PTX ISA, "Register fragments for wgmma.mma_async": D), repeated.
+
+    The four warps of a warpgroup are 16 rows each; further warpgroups go down the rows, then along columns.
+    """
+
+    n: int
+    warps: Ints
+
+    def __post_init__(self) -> None:
+        _check_warps("wgmma", self.warps)
+        if self.warps[0] % 4 or not 8 <= self.n <= 256:
+            raise VerifyError(f"wgmma: expected 4k warps along M and n in 8..256, got {self.warps}, {self.n}")
+        log2(self.n, "n")
+
+    def linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The map for a tile of `shape`."""
+        _check_at_least(self, shape, (64, self.n))
+        tile = _fragment(2, 16) * LinearLayout.identity(self.n // 8, REGISTER, dim_name(1))
+        return (tile * _warps(self.warps)).fit(shape, (1, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(_Family):
+    """Memory: `order[0]` contiguous, and groups of `vec` elements along it XORed with the row number.
+
+    Row r (along `order[1]`) moves by `vec * (r / per_phase % max_phase)`. No swizzle is `max_phase = 1`.
+    """
+
+    order: Ints
+    vec: int = 1
+    per_phase: int = 1
+    max_phase: int = 1
+
+    def __post_init__(self) -> None:
+        _check_order("shared", self.order)
+        for n in (self.vec, self.per_phase, self.max_phase):
+            log2(n, "vec, per_phase and max_phase")
+
+    def linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The map from element offsets to a tile of `shape`."""
+        _check_rank(self, shape, len(self.order))
+        plain = _of_name(tuple(shape), OFFSET, self.order)
+        if len(self.order) < 2 or self.max_phase == 1:
+            return plain
+        fast, rows = dim_name(self.order[0]), dim_name(self.order[1])
+        columns = shape[self.order[0]]
+
+        def swizzled(base: int) -> int:
+            fields = _unpack(base, plain.outs)
+            phase = fields[rows] // self.per_phase % self.max_phase
+            fields[fast] ^= self.vec * phase % columns
+            return _pack(fields, dict(plain.outs))
+
+        return LinearLayout.of({OFFSET: [swizzled(b) for b in plain.bases(OFFSET)]}, dict(plain.outs))
+
+
+@dataclass(frozen=True, slots=True)
+class Tma(_Family):
+    """Memory as TMA writes and `wgmma` reads it: 16-byte chunks of rows of `swizzle` bytes (32, 64, 128), XORed.
+
+    Address bits 4-6 ^= bits 7-9 for 128 (4-5 ^= 7-8 for 64, 4 ^= 7 for 32). A tile wider than `swizzle` bytes is
+    several such panels one after another. `order[0]` is the contiguous dim.
+    """
+
+    elem_bytes: int
+    order: Ints
+    swizzle: int
+
+    def __post_init__(self) -> None:
+        _check_order("tma", self.order)
+        if self.elem_bytes not in (1, 2, 4, 8) or self.swizzle not in (32, 64, 128) or len(self.order) != 2:
+            raise VerifyError(f"tma: swizzle must be 32, 64 or 128 bytes on a rank-2 tile, got {self.swizzle}")
+
+    def linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The map from element offsets to a tile of `shape`."""
+        fast = self.order[0]
+        width = self.swizzle // self.elem_bytes
+        _check_rank(self, shape, 2)
+        if shape[fast] < width:
+            raise VerifyError(f"{self}: dim {fast} must be at least {width}, got {list(shape)}")
+        panel = [*shape]
+        panel[fast] = width
+        # phases repeat every 1024 bytes whatever the row length: 128 bytes hold 1, 2 or 4 rows
+        phases = Shared(self.order, 16 // self.elem_bytes, 128 // self.swizzle, self.swizzle // 16)
+        return phases.linear(panel) * LinearLayout.identity(shape[fast] // width, OFFSET, dim_name(fast))
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(_Family):
+    """Any map, by its bases as coordinates."""
+
+    register: tuple[Ints, ...] = ()
+    lane: tuple[Ints, ...] = ()
+    warp: tuple[Ints, ...] = ()
+    block: tuple[Ints, ...] = ()
+
+    @staticmethod
+    def from_layout(layout: LinearLayout) -> Linear:
+        """The text form of a map of hardware bits."""
+        assert set(layout.in_names) <= set(_HARDWARE[:4]), f"{layout.in_names}"
+        return Linear(*(layout.vectors(name) for name in _HARDWARE[:4]))
+
+    def linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The map; it must hold every element of a tile of `shape`."""
+        ins = {REGISTER: self.register, LANE: self.lane, WARP: self.warp, BLOCK: self.block}
+        out = LinearLayout.from_vectors(ins, shape)
+        if not out.is_surjective:
+            raise VerifyError(f"{self}: does not hold every element of {list(shape)}")
+        return out
+
+
+Layout: TypeAlias = Blocked | Slice | Mma | Operand | Wgmma | Shared | Tma | Linear
+FAMILIES: dict[str, type[Layout]] = {
+    family.__name__.lower(): family for family in (Blocked, Slice, Mma, Operand, Wgmma, Shared, Tma, Linear)
+}
+"""Every family by the name it has in text; its fields are what the text gives."""
+
+# text
+
+
+def layout_text(layout: Layout) -> str:
+    """`mma {warps = [2, 2]}`: the family and its fields, sorted; fields at their defaults are left out."""
+    fields = sorted(
+        (f.name, getattr(layout, f.name)) for f in dataclasses.fields(layout) if getattr(layout, f.name) != f.default
+    )
+    return f"{type(layout).__name__.lower()} {{{', '.join(f'{k} = {_text(v)}' for k, v in fields)}}}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_text, value))}]"  # pyright: ignore[reportUnknownArgumentType]
+    return str(value)
+
+
+def table_text(layouts: Mapping[str, Layout]) -> str:
+    """One `layout #name = ...` line per layout."""
+    return "".join(f"layout #{name} = {layout}\n" for name, layout in layouts.items())
+
+
+def parse_table(text: str) -> dict[str, Layout]:
+    """Read what `table_text` prints."""
+    out: dict[str, Layout] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        if (m := re.fullmatch(r"\s*layout\s+#(\w+)\s*=\s*(.*)", line)) is None:
+            raise ParseError(f"line {number}: expected 'layout #name = ...', got {line.strip()!r}")
+        if m[1] in out:
+            raise ParseError(f"line {number}: layout #{m[1]} is defined twice")
+        out[m[1]] = parse_layout(m[2])
+    return out
+
+
+def parse_layout(text: str) -> Layout:
+    """Read what `str(layout)` prints."""
+    tokens = re.findall(r"[A-Za-z_]\w*|-?\d{1,9}|\S", text)
+    reader = _Reader([*tokens, ""], text)
+    layout = reader.layout(0)
+    reader.expect("")
+    return layout
+
+
+_MAX_DEPTH = 20
+Parsed: TypeAlias = "int | Layout | tuple[Parsed, ...]"
+
+
+class _Reader:
+    def __init__(self, tokens: list[str], text: str) -> None:
+        self._tokens = tokens
+        self._text = text
+        self._at = 0
+
+    def _take(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def expect(self, want: str) -> None:
+        """The next token is `want`."""
+        if (got := self._tokens[self._at]) != want:
+            raise ParseError(f"layout {self._text!r}: expected {want or 'its end'!r}, got {got!r}")
+        self._at += 1
+
+    def layout(self, depth: int) -> Layout:
+        """`family {field = value, ...}`."""
+        if (name := self._take()) not in FAMILIES:
+            raise ParseError(f"layout {self._text!r}: unknown family {name!r}: expected one of {', '.join(FAMILIES)}")
+        family = FAMILIES[name]
+        known = {f.name: f for f in dataclasses.fields(family)}
+        fields: dict[str, Parsed] = {}
+        self.expect("{")
+        while self._tokens[self._at] != "}":
+            key = self._take()
+            if key not in known or key in fields:
+                raise ParseError(f"layout {self._text!r}: {name} has no such field, or twice: {key!r}")
+            self.expect("=")
+            fields[key] = self._value(depth + 1)
+            if not _fits(str(known[key].type), fields[key]):
+                raise ParseError(f"layout {self._text!r}: {name}: bad value of {key!r}")
+            if self._tokens[self._at] != "}":
+                self.expect(",")
+        self.expect("}")
+        missing = [k for k, f in known.items() if k not in fields and f.default is dataclasses.MISSING]
+        if missing:
+            raise ParseError(f"layout {self._text!r}: {name} needs {', '.join(missing)}")
+        return family(**fields)  # pyright: ignore[reportArgumentType]  # checked against the fields above
+
+    def _value(self, depth: int) -> Parsed:
+        token = self._tokens[self._at]
+        if depth > _MAX_DEPTH:
+            raise ParseError(f"layout: nested deeper than {_MAX_DEPTH}")
+        if token == "[":
+            self._at += 1
+            items: list[Parsed] = []
+            while self._tokens[self._at] != "]":
+                items.append(self._value(depth + 1))
+                if self._tokens[self._at] != "]":
+                    self.expect(",")
+            self._at += 1
+            return tuple(items)
+        if re.fullmatch(r"-?\d+", token):
+            return int(self._take())
+        return self.layout(depth)
+
+
+def _fits(want: str, value: Parsed) -> bool:
+    match want:
+        case "int":
+            return isinstance(value, int)
+        case "Ints":
+            return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+        case "tuple[Ints, ...]":
+            return isinstance(value, tuple) and all(_fits("Ints", v) for v in value)
+        case _:
+            return not isinstance(value, int | tuple)

@@ -1,0 +1,470 @@
+"""Layout conversions: how a tile gets from the threads that hold it to the threads that want it.
+
+`plan` compares two layouts by linear algebra (where does each wanted element lie?) and picks the cheapest route:
+
+1. nothing moves, or registers are renamed: free;
+2. data stays in its warp: shuffles, as exchanges of a register bit with a lane bit, or as a general gather;
+3. otherwise shared memory, in a layout chosen so that neither the store nor the load has bank conflicts.
+
+A plan is data. The code generator emits its steps, `simulate` runs them on arrays. It allocates nothing: where the
+scratch lies, and barriers against earlier users of it, belong to `analysis/shared_memory.py` and `hazards.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from graphfuse.dialects.layout import (
+    BLOCK,
+    LANE,
+    OFFSET,
+    REGISTER,
+    WARP,
+    Echelon,
+    LinearLayout,
+    intersection,
+    log2,
+)
+from graphfuse.errors import UnsupportedError
+from graphfuse.gpu.analysis.memory_access import BANK_BYTES, BANKS, MAX_VECTOR_BYTES, SharedAccess, bank_conflicts
+
+Array = np.ndarray[Any, Any]
+Route = Literal["none", "registers", "shuffle", "shared"]
+Scope = Literal["warp", "block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Result register i is register `sources[i]`; a register may be dropped or used twice. No instruction."""
+
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Swap a register bit with a lane bit.
+
+    Per pair of registers (v0, v1) that differ in that bit, and with b that bit of the lane:
+    `got = shfl.bfly(b ? v0 : v1, 1 << lane_bit); v0 = b ? got : v0; v1 = b ? v1 : got`.
+    """
+
+    register_bit: int
+    lane_bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Result (register, lane, warp) is what `(register, lane)` of `source` says, in the same warp.
+
+    With the map written as source register `A r ^ B (lane, warp)` and source lane `C r ^ D (lane, warp)`: for each
+    result register r and each of the `selections` values v that B takes, `shfl.idx` of register `A r ^ v`, then
+    selects on bits of lane and warp. Where the source lane is the own one the shuffle is left out.
+    """
+
+    source: LinearLayout
+
+    @property
+    def selections(self) -> int:
+        """How many source registers a result register may come from, depending on the thread."""
+        bits = _field_bits(self.source, REGISTER)
+        thread = [*self.source.bases(LANE), *self.source.bases(WARP)]
+        return 1 << Echelon([b & (1 << bits) - 1 for b in thread]).rank
+
+    @property
+    def crosses_lanes(self) -> bool:
+        """Whether any lane reads another one."""
+        bits = _field_bits(self.source, REGISTER)
+        own = [1 << i for i in range(len(self.source.bases(LANE)))]
+        return [b >> bits for b in self.source.bases(LANE)] != own or any(
+            b >> bits for b in (*self.source.bases(REGISTER), *self.source.bases(WARP))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write all registers to scratch; only threads whose bits in these masks are 0 do, the others hold copies."""
+
+    access: SharedAccess
+    free_lanes: int
+    free_warps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Wait for the other threads of the warp, or of the block."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Read all registers from scratch."""
+
+    access: SharedAccess
+
+
+Step: TypeAlias = Rename | Exchange | Gather | Store | Barrier | Load
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A way from `source` to `target`, in steps on the values that each thread holds."""
+
+    source: LinearLayout
+    target: LinearLayout
+    elem_bits: int
+    route: Route
+    steps: tuple[Step, ...]
+    shuffles: int
+    """Shuffle instructions per warp."""
+    rounds: int
+    """Shuffle steps that wait for one another."""
+    shared: LinearLayout | None
+    """How the tile lies in scratch, when it goes through shared memory."""
+    cycles: float
+    """Estimated cycles of one block on an idle SM."""
+
+    @property
+    def shared_bytes(self) -> int:
+        """Scratch needed."""
+        return (self.elem_bits << self.shared.out_bits) // 8 if self.shared else 0
+
+
+# cycles of the pipe that shuffles and shared memory share, for one warp instruction
+_SHUFFLE = 1.0
+_SELECT = 0.25
+# latencies, paid once per dependent step
+_SHUFFLE_LATENCY = 24.0
+_SHARED_LATENCY = 30.0
+_BARRIER_LATENCY: dict[Scope, float] = {"warp": 4.0, "block": 30.0}
+
+
+def plan(source: LinearLayout, target: LinearLayout, elem_bits: int, route: Route | None = None) -> Conversion:
+    """The cheapest conversion; `route` asks for a particular one, which must be possible."""
+    log2(elem_bits, "the width of an element")
+    if source.size(BLOCK) > 1 or target.size(BLOCK) > 1:
+        raise UnsupportedError("layout conversion: tiles spread over the blocks of a cluster are not converted")
+    src, dst = source.distinct_registers(), target.distinct_registers()
+    where = dst.through(src)
+    candidates = [_through_shared(source, target, src, dst, where, elem_bits)]
+    if _stays_in_warp(where):
+        candidates = [*_in_registers(source, target, src, dst, where, elem_bits), *candidates]
+    if route is not None:
+        candidates = [c for c in candidates if c.route == route]
+        assert candidates, f"route {route!r} is not possible from {source} to {target}"
+    return min(candidates, key=lambda c: c.cycles)
+
+
+def _field_bits(where: LinearLayout, name: str) -> int:
+    return dict(where.outs).get(name, 0)
+
+
+def _stays_in_warp(where: LinearLayout) -> bool:
+    low = _field_bits(where, REGISTER) + _field_bits(where, LANE)
+    for name, bases in where.ins:
+        for i, base in enumerate(bases):
+            if base >> low != (1 << i if name == WARP and i < _field_bits(where, WARP) else 0):
+                return False
+    return True
+
+
+# registers and shuffles
+
+
+def _in_registers(
+    source: LinearLayout, target: LinearLayout, src: LinearLayout, dst: LinearLayout, where: LinearLayout, bits: int
+) -> list[Conversion]:
+    """Plans that keep data in its warp, at least one."""
+    low = _field_bits(where, REGISTER) + _field_bits(where, LANE)
+    outs = {LANE: _field_bits(where, LANE), REGISTER: _field_bits(where, REGISTER)}
+    inside = LinearLayout.of({n: [b & (1 << low) - 1 for b in bases] for n, bases in where.ins}, outs)
+    first, last = _drop_copies(source, src), _make_copies(target, dst)
+    gather = Gather(inside)
+    warps = max(source.size(WARP), target.size(WARP))
+    words = _words(bits, _passive_registers(inside))
+
+    def conversion(steps: Sequence[Step], shuffles: float, selects: float, rounds: int) -> Conversion:
+        kept = _merge_renames([first, *steps, last], source.size(REGISTER))
+        route: Route = "shuffle" if any(not isinstance(s, Rename) for s in kept) else "registers" if kept else "none"
+        cycles = warps * words * (shuffles * _SHUFFLE + selects * _SELECT) + rounds * _SHUFFLE_LATENCY
+        return Conversion(source, target, bits, route, kept, int(words * shuffles + 0.999), rounds, None, cycles)
+
+    registers = dst.size(REGISTER)
+    if not gather.crosses_lanes and gather.selections == 1:
+        return [conversion([Rename(tuple(inside.flat(register=r) for r in range(registers)))], 0, 0, 0)]
+    shuffles = registers * gather.selections * gather.crosses_lanes
+    out = [conversion([gather], shuffles, registers * (gather.selections - 1), int(gather.crosses_lanes))]
+    if (exchanges := _exchanges(inside)) is not None:
+        pairs = sum(isinstance(s, Exchange) for s in exchanges)
+        moves = sum(isinstance(s, Gather) for s in exchanges)
+        shuffles = registers * (pairs / 2 + moves)
+        out.append(conversion(exchanges, shuffles, 1.5 * registers * pairs, pairs + moves))
+    return out
+
+
+def _words(bits: int, passive: int) -> float:
+    """32-bit shuffles per element: several small elements travel together when none of them parts from the others."""
+    return bits / 32 if bits >= 32 else 1 / min(32 // bits, 1 << passive)
+
+
+def _passive_registers(inside: LinearLayout) -> int:
+    """Register bits that only get another name."""
+    low = _field_bits(inside, REGISTER)
+    return sum(
+        base < 1 << low and base & base - 1 == 0 and sum(bool(c & base) for c in inside.columns) == 1
+        for base in inside.bases(REGISTER)
+    )
+
+
+def _drop_copies(full: LinearLayout, distinct: LinearLayout) -> Rename:
+    """Keep one register of each that hold the same."""
+    mask = full.free_masks().get(REGISTER, 0)
+    kept = [i for i in range(len(full.bases(REGISTER))) if not mask >> i & 1]
+    spread = [sum((r >> i & 1) << bit for i, bit in enumerate(kept)) for r in range(distinct.size(REGISTER))]
+    return Rename(tuple(spread))
+
+
+def _make_copies(full: LinearLayout, distinct: LinearLayout) -> Rename:
+    """The inverse of dropping copies."""
+    holder = {distinct.flat(register=r): r for r in range(distinct.size(REGISTER))}
+    return Rename(tuple(holder[full.flat(register=r)] for r in range(full.size(REGISTER))))
+
+
+def _merge_renames(steps: Sequence[Step], registers: int) -> tuple[Step, ...]:
+    """Join neighbouring renames and leave out those that change nothing."""
+    out: list[Step] = []
+    for step in steps:
+        if isinstance(step, Rename) and out and isinstance(before := out[-1], Rename):
+            out[-1] = Rename(tuple(before.sources[i] for i in step.sources))
+        else:
+            out.append(step)
+    kept: list[Step] = []
+    for step in out:
+        if isinstance(step, Rename):
+            if step.sources == tuple(range(registers)):
+                continue
+            registers = len(step.sources)
+        elif isinstance(step, Gather):
+            registers = step.source.size(REGISTER)
+        kept.append(step)
+    return tuple(kept)
+
+
+_Bit: TypeAlias = tuple[str, int]
+
+
+def _exchanges(inside: LinearLayout) -> list[Step] | None:
+    """Exchanges, one lane permutation and a renaming, when bits of (register, lane) are permuted; else None."""
+    if inside.size(WARP) > 1 and any(inside.bases(WARP)):
+        return None
+    registers, lanes = _field_bits(inside, REGISTER), _field_bits(inside, LANE)
+    names: list[_Bit] = [(REGISTER, i) for i in range(registers)] + [(LANE, i) for i in range(lanes)]
+    wanted = {(name, i): base for name, bases in inside.ins if name != WARP for i, base in enumerate(bases)}
+    if sorted(wanted.values()) != [1 << i for i in range(len(names))] or set(wanted) != set(names):
+        return None
+    goes: dict[_Bit, _Bit] = {names[base.bit_length() - 1]: bit for bit, base in wanted.items()}
+    leaving = [b for b in names if b[0] == REGISTER and goes[b][0] == LANE]
+    vacated = [b for b in names if b[0] == LANE and goes[b][0] == REGISTER]
+    steps: list[Step] = []
+    for register in sorted(leaving, key=lambda b: goes[b] not in vacated):
+        # the lane bit that is already the destination saves the lane permutation
+        lane = goes[register] if goes[register] in vacated else vacated[0]
+        vacated.remove(lane)
+        steps.append(Exchange(register[1], lane[1]))
+        goes[register], goes[lane] = goes[lane], goes[register]
+    final = {goes[b]: b for b in names}
+    if any(final[LANE, i] != (LANE, i) for i in range(lanes)):
+        ins = {
+            REGISTER: [1 << i for i in range(registers)],
+            LANE: [1 << registers + final[LANE, i][1] for i in range(lanes)],
+        }
+        steps.append(Gather(LinearLayout.of(ins, {LANE: lanes, REGISTER: registers})))
+    order = [final[REGISTER, i][1] for i in range(registers)]
+    steps.append(Rename(tuple(sum((r >> i & 1) << b for i, b in enumerate(order)) for r in range(1 << registers))))
+    return steps
+
+
+# shared memory
+
+
+def _through_shared(
+    source: LinearLayout, target: LinearLayout, src: LinearLayout, dst: LinearLayout, where: LinearLayout, bits: int
+) -> Conversion:
+    elem_bytes = max(1, bits // 8)
+    shared = swizzle(src, dst, elem_bytes * 8)
+    store, load = bank_conflicts(shared, src, elem_bytes), bank_conflicts(shared, dst, elem_bytes)
+    free = src.free_masks()
+    scope: Scope = "warp" if _stays_in_warp(where) and not free.get(WARP) else "block"
+    steps = [
+        _drop_copies(source, src),
+        Store(store, free.get(LANE, 0), free.get(WARP, 0)),
+        Barrier(scope),
+        Load(load),
+        _make_copies(target, dst),
+    ]
+    waves = source.size(WARP) * store.total_wavefronts + target.size(WARP) * load.total_wavefronts
+    cycles = waves + 2 * _SHARED_LATENCY + _BARRIER_LATENCY[scope]
+    first = _merge_renames(steps[:1], source.size(REGISTER))
+    last = _merge_renames(steps[4:], dst.size(REGISTER))
+    kept = (*first, *steps[1:4], *last)
+    return Conversion(source, target, elem_bytes * 8, "shared", kept, 0, 0, shared, cycles)
+
+
+def swizzle(source: LinearLayout, target: LinearLayout, elem_bits: int) -> LinearLayout:
+    """A memory layout (offset to element) through which both layouts go with wide vectors and few bank conflicts.
+
+    Offsets are `segment | bank | vector` (GPU.md section 1.5; arXiv 2505.23819 section 5):
+
+    1. vector: what both sides hold in one thread, up to 16 bytes; padded to a bank from registers or warps of one.
+    2. Lanes served together (all, half or a quarter of the warp) must meet each bank once. With A and B the spans of
+       vector and such lanes of the two sides, that holds exactly when `segment`, the bits above the 128 bytes of a
+       row of banks, meets A and B in 0 only. So take a complement of A + B first, then sums a ^ b of a vector of A
+       that is not in B with one of B that is not in A, and only then vectors of one side, which conflict on it.
+    3. bank: whatever completes the basis.
+    """
+    total = source.out_bits
+    vector = _vector(source, target, elem_bits)
+    vector_bits = elem_bits << len(vector)
+    together = 5 - max(0, log2(max(1, vector_bits // (8 * BANK_BYTES))))
+    tiles = [Echelon([*vector, *layout.bases(LANE)[:together]]).basis for layout in (source, target)]
+    both = intersection(*tiles)
+    only = [_extension(both, tile) for tile in tiles]
+    everything = [1 << i for i in range(total)]
+    pairs = [a ^ b for a, b in zip(*only, strict=False)]
+    longer = max(only, key=len)[len(pairs) :]
+    outside = _extension([*both, *only[0], *only[1]], everything)
+    banks = min(max(0, log2(8 * BANKS * BANK_BYTES // min(vector_bits, 8 * BANKS * BANK_BYTES))), total - len(vector))
+    segments = total - len(vector) - banks
+    # the last two only when conflicts cannot be avoided
+    segment = _extension(vector, [*outside, *pairs, *longer, *everything])[:segments]
+    bank = _extension([*vector, *segment], everything)
+    return LinearLayout.of({OFFSET: [*vector, *bank, *segment]}, dict(source.outs))
+
+
+def _vector(source: LinearLayout, target: LinearLayout, elem_bits: int) -> list[int]:
+    most = max(0, log2(8 * MAX_VECTOR_BYTES // min(elem_bits, 8 * MAX_VECTOR_BYTES)))
+    vector = _extension([], intersection(source.bases(REGISTER), target.bases(REGISTER)))[:most]
+    s, d = source, target
+    padding = (
+        intersection(s.bases(REGISTER), d.bases(WARP)),
+        intersection(d.bases(REGISTER), s.bases(WARP)),
+        intersection(s.bases(WARP), d.bases(WARP)),
+        s.bases(WARP),
+        d.bases(WARP),
+    )
+    for base in (b for bases in padding for b in bases):
+        if elem_bits << len(vector) < 8 * BANK_BYTES and base not in Echelon(vector):
+            vector.append(base)
+    return vector
+
+
+def _extension(known: Sequence[int], more: Sequence[int]) -> list[int]:
+    """Those of `more` that enlarge the span, in order."""
+    echelon = Echelon(known)
+    return [v for v in more if echelon.add(v)]
+
+
+def matrix_quotient(
+    access: LinearLayout, shared: LinearLayout, elem_bits: int, *, transposed: bool = False
+) -> LinearLayout | None:
+    """How `ldmatrix` or `stmatrix` moves `access` from or to `shared`, or None when it cannot.
+
+    The instruction moves 8 rows of 16 bytes; lane l holds 32 bits of row l / 4 (PTX ISA, "ldmatrix"). The quotient
+    maps the remaining registers (each one matrix of a `.x2` or `.x4`), lane bits (row of a matrix) and warps to
+    16-byte units. `transposed`, 16-bit elements only, gives lane l a column.
+    """
+    offsets = access.distinct_registers().through(shared)
+    if transposed:
+        if elem_bits != 16:
+            return None
+        offsets = offsets.select(LANE, [2, 3, 4, 0, 1])
+        tile = LinearLayout.identity(8, LANE, OFFSET)
+    else:
+        if elem_bits > 32:
+            return None
+        tile = LinearLayout.identity(32 // elem_bits, REGISTER, OFFSET) * LinearLayout.identity(4, LANE, OFFSET)
+    # registers in the order in which a matrix holds them come first
+    order = sorted(range(len(offsets.bases(REGISTER))), key=lambda i: offsets.bases(REGISTER)[i])
+    return offsets.select(REGISTER, order).divide(tile)
+
+
+# execution on arrays
+
+
+def simulate(conversion: Conversion, values: Array) -> Array:
+    """Run a plan on an array [warp, lane, register]; reading scratch that nobody wrote is an error."""
+    source, target = conversion.source, conversion.target
+    assert values.shape == _hardware_shape(source), f"{values.shape} is not {_hardware_shape(source)}"
+    memory = np.zeros(1 << target.out_bits, values.dtype)
+    written = np.zeros(memory.shape, np.bool_)
+    visible = written.copy()
+    for step in conversion.steps:
+        match step:
+            case Rename(sources):
+                values = values[:, :, list(sources)]
+            case Exchange(register, lane):
+                values = _exchange(values, register, lane)
+            case Gather(where):
+                values = _gather(values, where)
+            case Store(access, free_lanes, free_warps):
+                _store(memory, written, values, access, free_lanes, free_warps)
+            case Barrier():
+                visible = written.copy()
+            case Load(access):
+                at = _offsets(access, *_hardware_shape(target)[:2])
+                assert visible[at].all(), "scratch is read before it is written"
+                values = memory[at]
+    if values.shape[0] < target.size(WARP):  # a tile that one warp holds for all
+        values = np.broadcast_to(values, _hardware_shape(target))
+    return values
+
+
+def _hardware_shape(layout: LinearLayout) -> tuple[int, int, int]:
+    return layout.size(WARP), layout.size(LANE), layout.size(REGISTER)
+
+
+def _exchange(values: Array, register_bit: int, lane_bit: int) -> Array:
+    lanes, registers = np.arange(values.shape[1]), np.arange(values.shape[2])
+    high = (lanes >> lane_bit & 1).astype(bool)
+    out = values.copy()
+    for r in registers[registers >> register_bit & 1 == 0]:
+        v0, v1 = values[:, :, r], values[:, :, r | 1 << register_bit]
+        got = np.where(high, v0, v1)[:, lanes ^ 1 << lane_bit]
+        out[:, :, r], out[:, :, r | 1 << register_bit] = np.where(high, got, v0), np.where(high, v1, got)
+    return out
+
+
+def _gather(values: Array, where: LinearLayout) -> Array:
+    warps = np.arange(max(values.shape[0], where.size(WARP)))[:, None, None]
+    lanes = np.arange(where.size(LANE))[None, :, None]
+    registers = np.arange(where.size(REGISTER))[None, None, :]
+    at = where.flat_array(warp=warps, lane=lanes, register=registers) + 0 * (warps + lanes + registers)
+    bits = _field_bits(where, REGISTER)
+    return values[warps % values.shape[0], at >> bits, at & (1 << bits) - 1]
+
+
+def _offsets(access: SharedAccess, warps: int, lanes: int) -> Array:
+    w, lane = np.arange(warps)[:, None, None], np.arange(lanes)[None, :, None]
+    r = np.arange(access.offsets.size(REGISTER))[None, None, :]
+    for group in access.groups:
+        start = access.offsets.flat_array(warp=w, lane=lane, register=group[0])
+        assert np.all(start % len(group) == 0), "a vector is not aligned"
+        for i, register in enumerate(group):
+            got = access.offsets.flat_array(warp=w, lane=lane, register=register)
+            assert np.array_equal(got, start + i), "a vector is not contiguous"
+    return access.offsets.flat_array(warp=w, lane=lane, register=r) + 0 * (w + lane + r)
+
+
+def _store(
+    memory: Array, written: Array, values: Array, access: SharedAccess, free_lanes: int, free_warps: int
+) -> None:
+    warps, lanes, _ = values.shape
+    stores = (np.arange(warps)[:, None] & free_warps == 0) & (np.arange(lanes)[None, :] & free_lanes == 0)
+    at = _offsets(access, warps, lanes)[stores]
+    assert np.unique(at).size == at.size and not written[at].any(), "an element is stored twice"
+    memory[at] = values[stores]
+    written[at] = True

@@ -1,0 +1,123 @@
+"""Global, constant and parameter memory of one launch: one array of bytes with a gap after each buffer."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphfuse.gpu.emulator.types import UNSIGNED, Array
+
+BASE = 0x7F00_0000_0000
+GAP = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A buffer in the heap, `[start, end)` counted from the heap's start."""
+
+    name: str
+    start: int
+    end: int
+    writable: bool
+    initialised: bool
+    source: Array | None
+
+
+class Heap:
+    """Buffers are added, then `seal` lays them out; after the launch `write_back` copies results to their arrays."""
+
+    def __init__(self) -> None:
+        self.regions: list[Region] = []
+        self.end = GAP
+        self.data: Array = np.zeros(0, np.uint8)
+        self.views: dict[int, Array] = {}
+        self.written: Array | None = None
+        self._starts: list[int] = []
+        self._by_source: dict[tuple[int, int], int] = {}
+
+    def add(
+        self, name: str, nbytes: int, source: Array | None = None, *, writable: bool = True, initialised: bool = True
+    ) -> int:
+        """Reserve memory, filled from `source`; its address. The same memory twice is one buffer."""
+        key = (source.__array_interface__["data"][0], nbytes) if source is not None and nbytes else None
+        if key and key in self._by_source:
+            return self._by_source[key]
+        start = self.end
+        self.regions.append(Region(name, start, start + nbytes, writable, initialised, source))
+        self.end = -(-(start + nbytes + GAP) // 1024) * 1024
+        if key:
+            self._by_source[key] = BASE + start
+        return BASE + start
+
+    def seal(self) -> None:
+        """Allocate, and copy every source in."""
+        self.data = np.zeros(self.end, np.uint8)
+        self.views = {n: self.data.view(UNSIGNED[8 * n]) for n in (1, 2, 4, 8)}
+        self._starts = [r.start for r in self.regions]
+        if not all(r.initialised for r in self.regions):
+            self.written = np.ones(self.end, np.bool_)
+        for region in self.regions:
+            if region.source is not None:
+                self.data[region.start : region.end] = _bytes_of(region.source)
+            if self.written is not None and not region.initialised:
+                self.written[region.start : region.end] = False
+
+    def fill(self, address: int, content: bytes) -> None:
+        """Set bytes before the launch."""
+        start = address - BASE
+        self.data[start : start + len(content)] = np.frombuffer(content, np.uint8)
+
+    def write_back(self) -> None:
+        """Copy what the kernel wrote to the arrays it came from."""
+        for region in self.regions:
+            if region.source is not None and region.writable:
+                _bytes_of(region.source)[...] = self.data[region.start : region.end]
+
+    def region_at(self, offset: int) -> Region | None:
+        """The buffer that holds this offset."""
+        i = bisect.bisect_right(self._starts, offset) - 1
+        return self.regions[i] if i >= 0 and offset < self.regions[i].end else None
+
+    def find_bad(self, offsets: Array, nbytes: int, *, write: bool) -> tuple[int, str] | None:
+        """The first of these accesses that is out of bounds or writes what is read-only, and why."""
+        low, high = int(offsets.min()), int(offsets.max()) + nbytes
+        region = self.region_at(low)
+        if region and high <= region.end and not (write and not region.writable):
+            return None
+        for i, offset in enumerate(offsets.tolist()):
+            region = self.region_at(offset)
+            if region is None or offset + nbytes > region.end:
+                return i, f"out of bounds: {self.describe(offset)}"
+            if write and not region.writable:
+                return i, f"write to read-only memory ({region.name})"
+        return None
+
+    def find_unwritten(self, offsets: Array, nbytes: int) -> int | None:
+        """The first access that reads a byte nobody wrote."""
+        if self.written is None:
+            return None
+        ok = self.written[offsets[:, None] + np.arange(nbytes)].all(1)
+        return None if ok.all() else int(np.argmin(ok))
+
+    def mark_written(self, offsets: Array, nbytes: int) -> None:
+        """These bytes hold values now."""
+        if self.written is not None:
+            self.written[offsets[:, None] + np.arange(nbytes)] = True
+
+    def describe(self, offset: int) -> str:
+        """Where an address is, for messages: `12 bytes past the end of c (4096 bytes)`."""
+        i = bisect.bisect_right(self._starts, offset) - 1
+        near = [r for r in self.regions[max(i, 0) : i + 2] if abs(offset - r.end) < 1 << 30]
+        if not near:
+            return f"address {offset + BASE:#x} is near no buffer"
+        region = min(near, key=lambda r: min(abs(offset - r.start), abs(offset - r.end)))
+        size = region.end - region.start
+        if offset < region.start:
+            return f"{region.start - offset} bytes before {region.name} ({size} bytes)"
+        return f"byte {offset - region.start} of {region.name} ({size} bytes)"
+
+
+def _bytes_of(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)

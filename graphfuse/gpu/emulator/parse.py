@@ -1,0 +1,418 @@
+"""PTX text to a `Module`: kernels, variables, instructions with their operands. Knows no instruction's meaning.
+
+Names in a `{ ... }` scope (inline assembly as LLVM prints it) are made unique by a suffix, labels too.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from graphfuse.errors import Loc
+from graphfuse.gpu.emulator.errors import EmulatorError
+from graphfuse.gpu.emulator.types import TYPES, PtxType
+
+OperandKind = Literal["reg", "special", "int", "float", "bits32", "bits64", "vec", "mem", "sym", "pair", "sink"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand. `number` is an integer's value, a bit pattern, or the offset added to a symbol or address."""
+
+    kind: OperandKind
+    name: str = ""
+    number: int = 0
+    real: float = 0.0
+    items: tuple[Operand, ...] = ()
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: `@[!]guard name.mods operands;` at a place in the text."""
+
+    name: str
+    mods: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: str
+    guard_negated: bool
+    line: int
+    column: int
+    text: str
+
+    @property
+    def opcode(self) -> str:
+        """The name with all its modifiers."""
+        return ".".join((self.name, *self.mods))
+
+    @property
+    def types(self) -> tuple[PtxType, ...]:
+        """The modifiers that are types, in order."""
+        return tuple(TYPES[m] for m in self.mods if m in TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a state space; `bytes` is 0 for `extern .shared name[]`, the dynamic shared memory."""
+
+    name: str
+    space: str
+    align: int
+    bytes: int
+    initial: bytes | None = None
+
+
+@dataclass(slots=True)
+class Kernel:
+    """An `.entry`: parameters in order, registers and variables by name, code, and where labels point into it."""
+
+    name: str
+    params: list[Variable] = field(default_factory=list[Variable])
+    registers: dict[str, PtxType] = field(default_factory=dict[str, PtxType])
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    code: list[Instruction] = field(default_factory=list[Instruction])
+    labels: dict[str, int] = field(default_factory=dict[str, int])
+    branch_targets: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    limits: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+
+@dataclass(slots=True)
+class Module:
+    """A parsed PTX file."""
+
+    name: str
+    version: str = ""
+    target: str = ""
+    kernels: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+
+
+def parse(text: str, name: str = "<ptx>") -> Module:
+    """Read a PTX file."""
+    return _Parser(text, name).module()
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_TO_LINE_END = re.compile(r"\.(version|target|address_size|loc|file)\b([^\n]*)")
+_LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)\s*")
+_WORD = re.compile(r"[A-Za-z_$%][\w$]*(\.[A-Za-z]\w*)?")
+_HEAD = re.compile(r"(?:@(!?)\s*([\w$%]+)\s+)?([A-Za-z_]\w*(?:\.[\w:]+)*)\s*(.*)", re.S)
+_REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.S)
+_VARIABLE = re.compile(
+    r"(?:\.(?:extern|visible|weak|common|managed)\s+)*\.(param|shared|global|const|local)\s+(?:\.align\s+(\d+)\s+)?"
+    r"(?:\.(v2|v4)\s+)?\.(\w+)\s+(?:\.ptr\s*(?:\.(?:global|shared|const|local)\s*)?(?:\.align\s+\d+\s*)?)?"
+    r"([\w$]+)\s*((?:\[\s*\d*\s*\])*)\s*(?:=\s*(.*))?",
+    re.S,
+)
+_SPECIAL = frozenset(
+    "tid ntid ctaid nctaid clusterid nclusterid cluster_ctaid cluster_nctaid laneid warpid nwarpid smid nsmid gridid "
+    "cluster_ctarank cluster_nctarank lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt clock clock_hi "
+    "clock64 globaltimer globaltimer_lo globaltimer_hi dynamic_smem_size total_smem_size aggr_smem_size "
+    "is_explicit_cluster pm0".split()
+)
+
+
+class _Parser:
+    def __init__(self, text: str, name: str) -> None:
+        blank = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+        self.text, self.name, self.position = blank, name, 0
+        self.registers: dict[str, PtxType] = {}
+        self.line_starts = [0, *(i + 1 for i, c in enumerate(blank) if c == "\n")]
+
+    def error(self, message: str, position: int | None = None) -> EmulatorError:
+        line, column = self.place(self.position if position is None else position)
+        return EmulatorError(message, Loc(self.name, line, column))
+
+    def place(self, position: int) -> tuple[int, int]:
+        line = bisect.bisect_right(self.line_starts, position)
+        return line, position - self.line_starts[line - 1] + 1
+
+    def skip_space(self) -> bool:
+        """To the next character that is none; False at the end."""
+        while self.position < len(self.text) and self.text[self.position].isspace():
+            self.position += 1
+        return self.position < len(self.text)
+
+    # the module
+
+    def module(self) -> Module:
+        module = Module(self.name)
+        while self.skip_space():
+            if match := _TO_LINE_END.match(self.text, self.position):
+                if match[1] == "version":
+                    module.version = match[2].strip()
+                elif match[1] == "target":
+                    module.target = match[2].split(",")[0].strip()
+                self.position = match.end()
+            elif self.text.startswith(".section", self.position):
+                self.skip_braces()
+            else:
+                self.declaration(module)
+        return module
+
+    def declaration(self, module: Module) -> None:
+        start = self.position
+        head = re.compile(r"[^;({=]*").match(self.text, start)
+        assert head
+        words = head.group().split()
+        if ".entry" in words:
+            kernel = self.kernel()
+            module.kernels[kernel.name] = kernel
+        elif ".func" in words:
+            self.function()
+        else:
+            variable = self.variable(self.statement(), start)
+            module.variables[variable.name] = variable
+
+    def function(self) -> None:
+        """A `.func` may be declared, not defined: kernels here are whole."""
+        end = re.compile(r"[;{]").search(self.text, self.position)
+        if not end or end.group() == "{":
+            raise self.error("a .func with a body: expected every function to be inlined")
+        self.position = end.end()
+
+    def skip_braces(self) -> None:
+        self.position = self.text.index("{", self.position)
+        depth = 0
+        for match in re.compile(r"[{}]").finditer(self.text, self.position):
+            depth += 1 if match.group() == "{" else -1
+            if depth == 0:
+                self.position = match.end()
+                return
+        raise self.error("unbalanced braces")
+
+    def statement(self) -> str:
+        """Up to the next `;`, which is skipped."""
+        end = self.text.find(";", self.position)
+        if end < 0:
+            raise self.error("the text ends inside a statement: expected ';'")
+        found = self.text[self.position : end].strip()
+        self.position = end + 1
+        return found
+
+    def variable(self, text: str, position: int) -> Variable:
+        match = _VARIABLE.fullmatch(text)
+        if not match or match[4] not in TYPES:
+            raise self.error(f"unknown directive {text.split('(')[0][:60].strip()!r}", position)
+        space, align, vector, kind, name, extents, initial = match.groups()
+        elem = TYPES[kind].bytes * int(vector[1] if vector else 1)
+        count = 1
+        for extent in re.findall(r"\[\s*(\d*)\s*\]", extents):
+            count *= int(extent or 0)
+        size = elem * count
+        values = self.initialiser(initial, TYPES[kind], size, position) if initial else None
+        return Variable(name, space, int(align or elem), size, values)
+
+    def initialiser(self, text: str, kind: PtxType, size: int, position: int) -> bytes:
+        raw = b""
+        for item in text.replace("{", " ").replace("}", " ").split(","):
+            value = self.operand(item.strip(), {}, position)
+            match value.kind:
+                case "int":
+                    raw += (value.number & ((1 << kind.bits) - 1)).to_bytes(kind.bytes, "little")
+                case "bits32" | "bits64":
+                    raw += value.number.to_bytes(kind.bytes, "little")
+                case "float":
+                    raw += struct.pack("<f" if kind.bits == 32 else "<d", value.real)
+                case _:
+                    raise self.error(f"initialiser {item.strip()!r}: expected a number", position)
+        return raw.ljust(size, b"\0")
+
+    # kernels
+
+    def kernel(self) -> Kernel:
+        match = re.compile(r"[^{;(]*?\.entry\s+([\w$]+)\s*(\(([^)]*)\))?([^{;]*)").match(self.text, self.position)
+        if not match:
+            raise self.error("malformed .entry")
+        kernel = Kernel(match[1])
+        self.registers = kernel.registers
+        for param in filter(None, (p.strip() for p in (match[3] or "").split(","))):
+            kernel.params.append(self.variable(param, self.position))
+        for limit, numbers in re.findall(r"\.(\w+)((?:\s+\d+\s*,?)*)", match[4]):
+            kernel.limits[limit] = tuple(int(n) for n in re.findall(r"\d+", numbers))
+        self.position = match.end()
+        if not self.text.startswith("{", self.position):
+            raise self.error(f"kernel {kernel.name!r} has no body")
+        self.position += 1
+        self.body(kernel)
+        self.check_labels(kernel)
+        return kernel
+
+    def body(self, kernel: Kernel) -> None:
+        scopes: list[dict[str, str]] = [{}]
+        count = 0
+        while True:
+            if not self.skip_space():
+                raise self.error(f"kernel {kernel.name!r}: the text ends before its '}}'")
+            start = self.position
+            char = self.text[start]
+            if char == "{":
+                count += 1
+                self.position += 1
+                scopes.append(self.scope(f"#{count}", scopes[-1]))
+            elif char == "}":
+                self.position += 1
+                scopes.pop()
+                if not scopes:
+                    return
+            elif match := _TO_LINE_END.match(self.text, start):
+                self.position = match.end()
+            elif match := _LABEL.match(self.text, start):
+                self.position = match.end()
+                self.label(kernel, scopes[-1].get(match[1], match[1]), scopes[-1])
+            elif char == ".":
+                self.directive(kernel, self.statement(), scopes[-1], start)
+            elif char == ";":
+                self.position += 1
+            else:
+                kernel.code.append(self.instruction(self.statement(), scopes[-1], start))
+
+    def scope(self, suffix: str, outer: dict[str, str]) -> dict[str, str]:
+        """What a `{` that was just read declares: its labels and registers, by their unique names."""
+        names = dict(outer)
+        depth, end = 1, self.position
+        while depth and end < len(self.text):
+            depth += {"{": 1, "}": -1}.get(self.text[end], 0)
+            end += 1
+        inside = self.text[self.position : end - 1]
+        for match in re.finditer(r"(?:^|[;{}\n])\s*([A-Za-z_$%][\w$]*)\s*:(?!:)", inside):
+            names[match[1]] = match[1] + suffix
+        for match in re.finditer(r"\.reg\s+\.\w+\s+([^;]*);", inside):
+            for name in match[1].split(","):
+                base, _, count = name.strip().partition("<")
+                for i in range(int(count.rstrip("> ") or 0)) if count else [None]:
+                    full = base if i is None else f"{base}{i}"
+                    names[full] = full + suffix
+        return names
+
+    def label(self, kernel: Kernel, name: str, scope: dict[str, str]) -> None:
+        self.skip_space()
+        if self.text.startswith(".branchtargets", self.position):
+            targets = self.statement().removeprefix(".branchtargets")
+            kernel.branch_targets[name] = tuple(scope.get(t.strip(), t.strip()) for t in targets.split(","))
+            return
+        if name in kernel.labels:
+            raise self.error(f"label {name.split('#')[0]!r} is defined twice")
+        kernel.labels[name] = len(kernel.code)
+
+    def directive(self, kernel: Kernel, text: str, scope: dict[str, str], position: int) -> None:
+        if text.startswith(".pragma"):
+            return
+        if match := _REGISTERS.fullmatch(text):
+            kind = TYPES.get(match[1])
+            if kind is None:
+                raise self.error(f"unknown register type '.{match[1]}'", position)
+            for name in match[2].split(","):
+                base, _, count = name.strip().partition("<")
+                for full in [f"{base}{i}" for i in range(int(count.rstrip("> ")))] if count else [base]:
+                    kernel.registers[scope.get(full, full)] = kind
+            return
+        variable = self.variable(text, position)
+        kernel.variables[variable.name] = variable
+
+    def instruction(self, text: str, scope: dict[str, str], position: int) -> Instruction:
+        match = _HEAD.fullmatch(text)
+        line, column = self.place(position)
+        if not match:
+            raise self.error(f"not an instruction: {text[:60]!r}", position)
+        negated, guard, opcode, rest = match.groups()
+        parts = opcode.split(".")
+        return Instruction(
+            parts[0],
+            tuple(parts[1:]),
+            tuple(self.operand(o, scope, position) for o in split(rest)),
+            scope.get(guard, guard) if guard else "",
+            negated == "!",
+            line,
+            column,
+            " ".join(text.split()),
+        )
+
+    def check_labels(self, kernel: Kernel) -> None:
+        for instruction in kernel.code:
+            for operand in instruction.operands if instruction.name in ("bra", "brx") else ():
+                if operand.kind == "sym" and operand.name not in (kernel.labels | kernel.branch_targets):
+                    loc = Loc(self.name, instruction.line, instruction.column)
+                    raise EmulatorError(f"{instruction.opcode}: unknown label {operand.name!r}", loc)
+
+    # operands
+
+    def operand(self, text: str, scope: dict[str, str], position: int) -> Operand:
+        if text == "_":
+            return Operand("sink")
+        if text.startswith("{"):
+            inner = text[1:-1].strip()
+            return Operand("vec", items=tuple(self.operand(t, scope, position) for t in split(inner)))
+        if text.startswith("["):
+            return self.memory_operand(text, scope, position)
+        if "|" in text:
+            return Operand("pair", items=tuple(self.operand(t.strip(), scope, position) for t in text.split("|")))
+        if text.startswith("!"):
+            inner = self.operand(text[1:].strip(), scope, position)
+            return Operand(inner.kind, inner.name, negated=True)
+        if (number := _number(text)) is not None:
+            return number
+        return self.name_operand(text, scope, position)
+
+    def name_operand(self, text: str, scope: dict[str, str], position: int) -> Operand:
+        if match := re.fullmatch(r"([\w$%]+)\s*([+-])\s*(\d+)", text):
+            return Operand("sym", match[1], int(match[3]) * (1 if match[2] == "+" else -1))
+        if not _WORD.fullmatch(text):
+            raise self.error(f"operand {text!r}: expected a register, a number, an address or a name", position)
+        if text.startswith("%") and text[1:].split(".")[0] in _SPECIAL:
+            return Operand("special", text)
+        if text == "WARP_SZ":
+            return Operand("int", number=32)
+        name = scope.get(text, text)
+        if name in self.registers:
+            return Operand("reg", name)
+        if text.startswith("%"):
+            raise self.error(f"unknown register {text!r}", position)
+        return Operand("sym", name)
+
+    def memory_operand(self, text: str, scope: dict[str, str], position: int) -> Operand:
+        """`[base + offset]`, or `[base, {coordinates}]`; a literal address has base kind `int`."""
+        parts = split(text.strip()[1:-1].strip())
+        match = re.fullmatch(r"([^+]+?)\s*(?:\+\s*(-?\w+)|(-\s*\d+))?", parts[0], re.S)
+        if not match:
+            raise self.error(f"address {text!r}: expected [base], [base+offset]", position)
+        base = self.operand(match[1].strip(), scope, position)
+        offset = int((match[2] or match[3] or "0").replace(" ", ""), 0)
+        return Operand("mem", number=offset, items=(base, *(self.operand(p, scope, position) for p in parts[1:])))
+
+
+def split(text: str) -> list[str]:
+    """Operands: commas outside brackets and braces."""
+    return list(_split(text)) if text.strip() else []
+
+
+def _split(text: str) -> Iterator[str]:
+    depth = start = 0
+    for i, char in enumerate(text):
+        if char in "[{(":
+            depth += 1
+        elif char in "]})":
+            depth -= 1
+        elif char == "," and depth == 0:
+            yield text[start:i].strip()
+            start = i + 1
+    yield text[start:].strip()
+
+
+def _number(text: str) -> Operand | None:
+    if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
+        return Operand("bits32", number=int(text[2:], 16))
+    if re.fullmatch(r"0[dD][0-9a-fA-F]{16}", text):
+        return Operand("bits64", number=int(text[2:], 16))
+    if match := re.fullmatch(r"(-?)\s*(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?", text):
+        digits = match[2]
+        octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+        value = int(digits, 8) if octal else int(digits, 0)
+        return Operand("int", number=-value if match[1] else value)
+    if re.fullmatch(r"-?\d+\.\d*([eE][+-]?\d+)?", text):
+        return Operand("float", real=float(text))
+    return None
