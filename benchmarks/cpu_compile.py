@@ -99,7 +99,8 @@ def main() -> None:
             }
             rows.append(entry)
             print(
-                f"{name:16s} {entry['cold_compile_s']:15.2f} {entry['first_answer_s']:25.3f} {entry['second_answer_s']:18.3f}"
+                f"{name:16s} {entry['cold_compile_s']:15.2f} {entry['first_answer_s']:25.3f} "
+                f"{entry['second_answer_s']:18.3f}"
             )
     if args.against == "inductor":
         with tempfile.TemporaryDirectory() as cache:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import functools
 import statistics
 import sys
 import time
@@ -118,8 +119,7 @@ def main() -> None:
         copy = copier(threads, x, target)
         for name, nodes in CASES.items():
             compiled = graphfuse.compile(model(nodes(), rows), threads=threads)
-            session = compiled.session
-            call = lambda: session.run({"x": x}, out={"y": target})  # noqa: E731
+            call = functools.partial(compiled.session.run, {"x": x}, out={"y": target})
             call(), copy()
             ours, theirs = [], []
             for _ in range(args.rounds):

@@ -114,7 +114,7 @@ def fma_chains() -> tuple[Library, Callable[[], object], int]:
     return library, lambda: fn(n), 2 * lanes * chains * n
 
 
-def microkernel(text: str) -> tuple[Library, ctypes._FuncPointer, str, float]:  # type: ignore[name-defined]
+def microkernel(text: str) -> tuple[Library, Callable[..., None], str, float]:
     """The loaded kernel, its assembly, and the milliseconds it took to make."""
     start = time.perf_counter()
     lowered = lower([parse(text)], host_target())

@@ -180,8 +180,7 @@ def graph_func(executable: Executable) -> Func:
 
     It is the partitioned graph with the regions dissolved: the one whose constants the artifact holds.
     """
-    from graphfuse.dialects import graph as _graph  # noqa: F401  # registers the ops the text names
-    from graphfuse.fusion.inline import inline_regions
+    from graphfuse.fusion.inline import inline_regions  # the dialects it imports register the ops the text names
     from graphfuse.ir.dense import Dense
     from graphfuse.ir.parser import parse
     from graphfuse.ir.verifier import verify
@@ -403,10 +402,10 @@ def configure_logging() -> None:
     if not settings.log and not settings.debug:
         return
     root = logging.getLogger("graphfuse")
-    if not any(getattr(h, "graphfuse", False) for h in root.handlers):
+    if not any(h.name == "graphfuse" for h in root.handlers):
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-        handler.graphfuse = True  # type: ignore[attr-defined]  # marks it, so that it is added once
+        handler.name = "graphfuse"  # so that it is added once
         root.addHandler(handler)
     if settings.debug >= 2:
         root.setLevel(logging.DEBUG if settings.debug >= 4 else logging.INFO)

@@ -224,7 +224,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
 
 
 def mod(a: Dim, b: Dim) -> Dim:
-    """The remainder of floor division: `0 <= mod(a, b) < b` for positive `b`."""
+    """The remainder of floor division: in `0..b - 1` for positive `b`."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
     if exact_div(a, b) is not None:

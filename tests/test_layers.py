@@ -14,7 +14,8 @@ LEVEL_0 = {"errors", "knobs", "target", "symbolic", "artifact"}
 IR = LEVEL_0 | {"ir"}
 DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
-EVERYTHING = INTERP | {"frontends", "fusion", "blockgen", "llvm", "cpu", "gpu", "runtime", "api", "cli", "compiler", "checking"}
+BACKENDS = {"llvm", "cpu", "gpu"}
+EVERYTHING = INTERP | BACKENDS | {"frontends", "fusion", "blockgen", "runtime", "api", "cli", "compiler", "checking"}
 
 MAY_IMPORT = {
     **dict.fromkeys(LEVEL_0, LEVEL_0),

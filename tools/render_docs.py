@@ -24,7 +24,8 @@ from graphfuse.target import Target
 INTRODUCTION = """# Life of a kernel
 
 A linear layer with bias and ReLU, from ONNX to machine code. Every listing below is printed by the compiler
-(`python tools/render_docs.py`); `graphfuse compile MODEL.onnx --emit graph|regions|block|llvm|asm` prints the same for any model.
+(`python tools/render_docs.py`); `graphfuse compile MODEL.onnx --emit graph|regions|block|llvm|asm` prints the same \
+for any model.
 """
 
 
@@ -66,13 +67,15 @@ def main() -> None:
     section("Graph IR", "What the ONNX frontend makes: broadcasts are explicit, shapes symbolic.", to_text(done.graph))
     section(
         "Regions",
-        "After canonicalisation, weight packing and partitioning. The weight is stored in panels of the width the kernel reads;\n"
+        "After canonicalisation, weight packing and partitioning. "
+        "The weight is stored in panels of the width the kernel reads;\n"
         "the movement ops that undo the packing are inside the region, where index arithmetic cancels them.",
         to_text(done.regions),
     )
     section(
         "Block IR",
-        "One program computes a block of rows. The innermost loop is the microkernel: a register tile, one `dot` per step of k.",
+        "One program computes a block of rows. "
+        "The innermost loop is the microkernel: a register tile, one `dot` per step of k.",
         to_text(kernel),
     )
     hot = [line for line in asm.splitlines() if "vfmadd" in line][:8]

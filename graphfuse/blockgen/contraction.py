@@ -15,7 +15,7 @@ values. When both operands vary along the lanes (depthwise) the product is eleme
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator

@@ -111,7 +111,7 @@ def matmul_tile(
     """The tile height that wastes least: accumulators plus one B row and one broadcast fit the registers.
 
     Symbolic rows are judged at the symbols' lower bounds: `49*batch` is usually a few times 49. Rows of A that lie a
-    multiple of `ALIAS_BYTES` apart (`row_stride`, in elements) share one cache set, so no more of them than it has ways.
+    multiple of `ALIAS_BYTES` apart (`row_stride`, in elements) share one cache set: no more of them than it has ways.
     """
     budget = machine.registers - vectors - 1
     most = max(1, min(14, budget // vectors))

@@ -97,9 +97,10 @@ class _Arithmetic:
 
     def _fit(self, a: Reg, b: Reg) -> tuple[Reg, Reg]:
         width = max(width_of(a.type), width_of(b.type))
-        return tuple(  # type: ignore[return-value]  # two in, two out
-            r if width_of(r.type) == width else self._kernel.splat(r, width) for r in (a, b)
-        )
+        return self._widened(a, width), self._widened(b, width)
+
+    def _widened(self, r: Reg, width: int) -> Reg:
+        return r if width_of(r.type) == width else self._kernel.splat(r, width)
 
 
 def emit_dim(kernel: Kernel, dim: Dim) -> Reg:

@@ -447,12 +447,12 @@ def _lane_mask(kernel: Kernel, mask: Reg | None, span: Span) -> Reg | None:
 @lowers(block.load)
 def lower_load(kernel: Kernel, op: Op) -> None:
     """A gather, or one element."""
+    pointer_type = op.operands[0].type
+    assert isinstance(pointer_type, Ptr), "checked by the type rule"
     pointer, offsets = kernel.pointer(op.operands[0]), kernel.tile(op.operands[1])
     mask = kernel.tile(op.operands[2]) if len(op.operands) > 2 else None
     other = op.attrs.get("other", 0)
     assert isinstance(other, bool | int | float), "checked by the type rule"
-    pointer_type = op.operands[0].type
-    assert isinstance(pointer_type, Ptr), "checked by the type rule"
     elem = pointer_type.elem
     out: list[Reg] = []
     for i, by in enumerate(offsets.vectors):

@@ -52,7 +52,7 @@ FORMATS: Final = {
 
 
 def format_of(value: Value) -> Format:
-    """Return the format of a value\'s element."""
+    """Return the format of a value's element."""
     return FORMATS[value.elem]
 
 

@@ -348,7 +348,7 @@ F64_PARTS: Final[Table] = {
 }
 
 TWO_OVER_PI: Final = int(
-    # floor(2 / pi * 2^1200)
+    # the first 1200 bits of 2 / pi
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561"
     "b7246e3a424dd2e006492eea09d1921cfe1deb1cb129a73ee88235f52ebb4484"
     "e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980f"

@@ -193,7 +193,7 @@ def _asin_parts(c: Code, a: Value) -> tuple[Value, Value]:
 
 
 def asin(c: Code, x: Value) -> Value:
-    """Asin: a + a^3 p(a^2) up to 1/2, else pi/2 - 2 asin(sqrt((1 - a) / 2))."""
+    """The arcsine is a + a^3 p(a^2) up to 1/2, else pi/2 less twice that of sqrt((1 - a) / 2)."""
     half_pi, half_pi_low = format_of(x).parts["pi_half"][:2]
     small, p = _asin_parts(c, x.abs())
     return c.select(small, p, c.fma(p, -2.0, half_pi_low) + half_pi).with_sign_of(x)

@@ -37,7 +37,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("floordiv", 2, "number", "floor(a / b); x / 0 is 0 for integers."),
     Function("truncdiv", 2, "integer", "a / b rounded toward zero (C); x / 0 is 0."),
     Function("floormod", 2, "number", "a - floor(a / b) * b: the divisor's sign (Python); x mod 0 is 0 for integers."),
-    Function("truncmod", 2, "number", "the remainder with the dividend's sign (C's % and fmod); x mod 0 is 0 for integers."),
+    Function("truncmod", 2, "number", "the remainder with the dividend's sign (C); x mod 0 is 0 for integers."),
     Function("pow", 2, "number", "a to the power b, as C99 pow; integer powers wrap, negative exponents truncate."),
     Function("max", 2, "number", "the larger; NaN if either is NaN.", commutative=True),
     Function("min", 2, "number", "the smaller; NaN if either is NaN.", commutative=True),

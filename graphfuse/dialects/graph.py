@@ -116,7 +116,10 @@ def iota(*, shape: tuple[Dim, ...], elem: Scalar, axis: int) -> Type:
 
 @opdef("graph.reduce", Trait.PURE)
 def reduce(x: Type, *, axes: tuple[int, ...], kind: str, keepdims: bool = False) -> Type:
-    """Combine along `axes`. `max` and `min` propagate NaN; `any` and `all` take bool. An empty `max` is the least value."""
+    """Combine along `axes`. `max` and `min` propagate NaN; `any` and `all` take bool.
+
+    An empty `max` is the least value.
+    """
     t = _tensor(x)
     check_reduce_kind(kind, t.elem)
     for a in axes:
@@ -387,7 +390,10 @@ def take(x: Type, indices: Type, *, axis: int) -> Type:
 
 @opdef("graph.take_along", Trait.PURE)
 def take_along(x: Type, indices: Type, *, axis: int) -> Type:
-    """Result [.., i, ..] = x[.., indices[.., i, ..], ..]: one index per element (same rank; other dims of indices <= x's)."""
+    """Result [.., i, ..] = x[.., indices[.., i, ..], ..]: one index per element.
+
+    Ranks are equal; dims of `indices` other than `axis` are at most those of x.
+    """
     t, i = _tensor(x), _indices(indices)
     _axis(axis, t.rank)
     if t.rank != i.rank:
@@ -398,7 +404,8 @@ def take_along(x: Type, indices: Type, *, axis: int) -> Type:
 
 def _indices_fit(t: Tensor, i: Tensor, axis: int) -> None:
     for d, (have, want) in enumerate(zip(t.shape, i.shape, strict=True)):
-        if d != axis and isinstance(have - want, int) and have - want < 0:  # type: ignore[operator]  # just checked
+        room = have - want
+        if d != axis and isinstance(room, int) and room < 0:
             raise VerifyError(f"dim {d} of the indices is {want}, of the operand only {have}")
 
 

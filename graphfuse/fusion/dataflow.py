@@ -38,7 +38,10 @@ class Dataflow:
         return op.kind in _VIEWS or op.result in self.generated if len(op.types) == 1 else False
 
     def sources(self, value: Value) -> list[tuple[Value, tuple[Op, ...]]]:
-        """The values in memory (or computed by work) that `value` reads, each with the transparent ops passed, last first."""
+        """The values in memory (or computed by work) that `value` reads, each with the transparent ops passed.
+
+        The ops stand in order from `value` inward.
+        """
         out: list[tuple[Value, tuple[Op, ...]]] = []
 
         def visit(v: Value, path: tuple[Op, ...]) -> None:

@@ -41,18 +41,21 @@ def why_not_join(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Region
     return _why_not_aligned(flow, op, region)
 
 
-def why_not_merge(flow: Dataflow, group: Region, consumer: Region) -> str | None:
-    """The first reason why a pointwise group may not become part of its only consumer."""
+def why_not_merge(flow: Dataflow, group: Region, consumer: Region, alone: bool) -> str | None:
+    """The first reason why a pointwise group may not become part of a consumer over the same domain.
+
+    `alone` says that the group has no other consumer.
+    """
     if consumer.kind not in ("pointwise", "contraction"):
         return f"a {consumer.kind} region computes its operands once per pass"
-    if len(group.ops) + len(consumer.ops) > MAX_OPS:
-        return f"together they have more than {MAX_OPS} ops"
-    if consumer.kind == "pointwise" and _reads_once(flow, group, consumer):
-        return None
-    if any(op.kind in _NEEDS_BOUNDS for op in (*group.ops, *consumer.ops)):
-        return "the consumer reads it at other places"
+    if consumer.kind == "contraction" and not alone:
+        return "a contraction would have to write it as well"
     if group.domain != consumer.domain:
         return f"shapes differ: {_text(group.domain)} against {_text(consumer.domain)}"
+    if any(op.kind in _NEEDS_BOUNDS for op in (*group.ops, *consumer.ops)):
+        return "the consumer reads it at other places"
+    if len(group.ops) + len(consumer.ops) > MAX_OPS:
+        return f"together they have more than {MAX_OPS} ops"
     for op in consumer.ops:
         if (reason := _why_not_aligned(flow, op, group)) is not None:
             return reason
@@ -63,8 +66,17 @@ def why_not_merge(flow: Dataflow, group: Region, consumer: Region) -> str | None
     return None
 
 
+def why_not_absorb(flow: Dataflow, group: Region, consumer: Region, alone: bool) -> str | None:
+    """The first reason why a group may not be computed inside the one consumer that joins or pads its results."""
+    if consumer.kind != "pointwise" or not alone:
+        return "it is not the only consumer"
+    if len(group.ops) + len(consumer.ops) > MAX_OPS:
+        return f"together they have more than {MAX_OPS} ops"
+    return None if _reads_once(flow, group, consumer) else "its elements are read more than once"
+
+
 def _reads_once(flow: Dataflow, group: Region, consumer: Region) -> bool:
-    """Whether each element of the group is asked for at most once: by a concat or pad, seen through reshapes and slices."""
+    """Whether each element of the group is asked for at most once: by concats or pads, through reshapes and slices."""
     seen: set[Value] = set()
     for op in consumer.ops:
         for v in op.operands:

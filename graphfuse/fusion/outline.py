@@ -147,7 +147,8 @@ class _Outliner:
         if value in self.now:
             return self.now[value]
         op = value.op
-        assert op is not None and self.flow.is_transparent(op), f"{value} was not computed"
+        assert op is not None, f"{value} was not computed"
+        assert self.flow.is_transparent(op), f"{value} was not computed"
         if op.kind is graph.reshape and (op.operands[0] in self.now or self._is_view(op.operands[0])):
             base = self._in_memory(op.operands[0])
             new = self.builder.append(replace(op, operands=(base,))).result

@@ -7,7 +7,7 @@ schedule: `legality.py` has the predicates, each giving a reason or None. The le
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import networkx as nx
@@ -15,7 +15,7 @@ import networkx as nx
 from graphfuse.dialects import graph
 from graphfuse.fusion.attention import find_attention
 from graphfuse.fusion.dataflow import Dataflow, operands_inside
-from graphfuse.fusion.legality import MAX_OPS, why_not_join, why_not_merge
+from graphfuse.fusion.legality import MAX_OPS, why_not_absorb, why_not_join, why_not_merge
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim
@@ -82,8 +82,11 @@ class _Partitioner:
             if not self.flow.is_transparent(op):
                 self._place(op)
         if self.fuse:
-            self._merge_producers()
-            self._merge_siblings()
+            # each makes room for the other: siblings share consumers once merged, and consumers become siblings
+            while self._merge_siblings() or self._merge_edges(why_not_merge):
+                pass
+            # only then: groups of another domain, which nothing else of theirs could follow
+            self._merge_edges(why_not_absorb)
         order = nx.lexicographical_topological_sort(self.view, key=_index)
         return Partition(self.flow, list(order), self.of, self.ledger)
 
@@ -156,32 +159,43 @@ class _Partitioner:
 
     # merging whole groups
 
-    def _merge_producers(self) -> None:
-        """Move a pointwise group into its only consumer when both cover the same domain."""
+    def _merge_edges(self, why_not: Callable[[Dataflow, Group, Group, bool], str | None]) -> bool:
+        """Move pointwise groups into a consumer unless there is a reason not to; whether any moved."""
+        before = len(self.groups)
         for group in list(nx.topological_sort(self.view)):
-            consumers = list(self.view.successors(group))
-            if len(consumers) != 1 or not is_simple(group):
-                continue
-            (consumer,) = consumers
-            reason = why_not_merge(self.flow, group, consumer)
-            self._record(group.ops[-1], consumer, reason)
-            if reason is None:
-                self._merge(group, consumer)
+            consumers = list(self.view.successors(group)) if is_simple(group) else []
+            for consumer in consumers:
+                reason = why_not(self.flow, group, consumer, len(consumers) == 1) or self._detour(group, consumer)
+                if reason is None:
+                    self._record(group.ops[-1], consumer, reason)
+                    self._merge(group, consumer)
+                    break
+        return len(self.groups) < before
 
-    def _merge_siblings(self) -> None:
-        """Join pointwise groups over one domain that read exactly the same tensors, so that each is read once."""
+    def _detour(self, group: Group, consumer: Group) -> str | None:
+        for other in self.view.successors(group):
+            if other is not consumer and nx.has_path(self.view, other, consumer):
+                return f"{other.kind} {other.index} lies between"
+        return None
+
+    def _merge_siblings(self) -> bool:
+        """Join pointwise groups over one domain that read from exactly the same places; whether any were joined."""
+        before = len(self.groups)
         by_inputs: dict[object, Group] = {}
         for group in list(nx.topological_sort(self.view)):
-            if not is_simple(group):
+            if not is_simple(group) or not (origins := self._origins(group)):
                 continue
-            inputs = frozenset(s for op in group.ops for v in op.operands for s, _ in self.flow.sources(v) if s.op not in group.ops)
-            key = (group.domain, inputs)
-            first = by_inputs.setdefault(key, group)
-            if first is group or not inputs:
+            first = by_inputs.setdefault((group.domain, origins), group)
+            if first is group or len(first.ops) + len(group.ops) > MAX_OPS:
                 continue
-            small = len(first.ops) + len(group.ops) <= MAX_OPS
-            if small and not nx.has_path(self.view, first, group) and not nx.has_path(self.view, group, first):
+            if not nx.has_path(self.view, first, group) and not nx.has_path(self.view, group, first):
                 self._merge(group, first)
+        return len(self.groups) < before
+
+    def _origins(self, group: Group) -> frozenset[Group | Value]:
+        """The groups, or values that no group computes, that a group reads."""
+        sources = (s for op in group.ops for v in op.operands for s, _ in self.flow.sources(v))
+        return frozenset(self.of[s.op] if s.op in self.of else s for s in sources if s.op not in group.ops)
 
     def _merge(self, group: Group, into: Group) -> None:
         """All ops of `group` join `into`; the groups' graph must stay acyclic, which the caller has made sure of."""

@@ -13,7 +13,7 @@ Convolutional Neural Networks", 2015.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def _rewrite(op: Op, ranges: Ranges) -> Replacement | None:
 
 
 def _fits(op: Op, ranges: Ranges) -> bool:
-    x, w = op.operands
+    w = op.operands[1]
     t = op.types[0]
     assert isinstance(t, Tensor)
     if t.elem != F32 or op.attrs.get("layout") != "nhwc" or op.attrs.get("groups", 1) != 1 or t.rank != 4:
@@ -81,11 +81,14 @@ def _padded(x: Value, height: Dim, width: Dim) -> Value:
     if not any(m != 0 for m in more):
         return x
     inner = x.op
-    if inner is not None and inner.kind is graph.pad and inner.attrs.get("mode", "constant") == "constant":
-        if inner.attrs.get("value", 0) == 0:
-            high = tuple(h + m for h, m in zip(dims_of(inner.attrs["high"]), more, strict=True))
-            return graph.pad(inner.operands[0], low=inner.attrs["low"], high=high, value=0.0, mode="constant").result
+    if inner is not None and inner.kind is graph.pad and _pads_with_zeros(inner):
+        high = tuple(h + m for h, m in zip(dims_of(inner.attrs["high"]), more, strict=True))
+        return graph.pad(inner.operands[0], low=inner.attrs["low"], high=high, value=0.0, mode="constant").result
     return graph.pad(x, low=(0, 0, 0, 0), high=more, value=0.0, mode="constant").result
+
+
+def _pads_with_zeros(pad: Op) -> bool:
+    return pad.attrs.get("mode", "constant") == "constant" and pad.attrs.get("value", 0) == 0
 
 
 def _input_tile(x: Value, rows: Dim, columns: Dim, a: int, b: int) -> Value:
@@ -118,13 +121,13 @@ def _output_phase(products: Value, r: int, s: int) -> Value:
     return _sum({i: c for i, c in enumerate(_OUTPUT[r]) if c}, row)
 
 
-def _sum(terms: Mapping[int, int], value: object) -> Value:
+def _sum(terms: Mapping[int, int], value: Callable[[int], Value]) -> Value:
     """The sum of `value(i)` with signs; at least one sign is positive."""
     order = sorted(terms, key=lambda i: -terms[i])
-    total = value(order[0])  # type: ignore[operator]  # a function of an index
+    total = value(order[0])
     for i in order[1:]:
         kind = graph.add if terms[i] > 0 else graph.sub
-        total = kind(total, value(i)).result  # type: ignore[operator]
+        total = kind(total, value(i)).result
     return total
 
 

@@ -10,6 +10,9 @@ A plan is data. The code generator emits its steps, `simulate` runs them on arra
 scratch lies, and barriers against earlier users of it, belong to `analysis/shared_memory.py` and `hazards.py`.
 """
 
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# numpy's stubs leave most results partly unknown
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -29,7 +32,7 @@ from graphfuse.dialects.layout import (
     intersection,
     log2,
 )
-from graphfuse.errors import UnsupportedError
+from graphfuse.errors import UnsupportedError, VerifyError
 from graphfuse.gpu.analysis.memory_access import BANK_BYTES, BANKS, MAX_VECTOR_BYTES, SharedAccess, bank_conflicts
 
 Array = np.ndarray[Any, Any]
@@ -148,6 +151,8 @@ def plan(source: LinearLayout, target: LinearLayout, elem_bits: int, route: Rout
     log2(elem_bits, "the width of an element")
     if source.size(BLOCK) > 1 or target.size(BLOCK) > 1:
         raise UnsupportedError("layout conversion: tiles spread over the blocks of a cluster are not converted")
+    if any(source.size(name) != target.size(name) for name in (LANE, WARP)):
+        raise VerifyError("layout conversion: the layouts are for different numbers of threads")
     src, dst = source.distinct_registers(), target.distinct_registers()
     where = dst.through(src)
     candidates = [_through_shared(source, target, src, dst, where, elem_bits)]
@@ -184,7 +189,7 @@ def _in_registers(
     inside = LinearLayout.of({n: [b & (1 << low) - 1 for b in bases] for n, bases in where.ins}, outs)
     first, last = _drop_copies(source, src), _make_copies(target, dst)
     gather = Gather(inside)
-    warps = max(source.size(WARP), target.size(WARP))
+    warps = source.size(WARP)
     words = _words(bits, _passive_registers(inside))
 
     def conversion(steps: Sequence[Step], shuffles: float, selects: float, rounds: int) -> Conversion:
@@ -306,7 +311,7 @@ def _through_shared(
         Load(load),
         _make_copies(target, dst),
     ]
-    waves = source.size(WARP) * store.total_wavefronts + target.size(WARP) * load.total_wavefronts
+    waves = source.size(WARP) * (store.total_wavefronts + load.total_wavefronts)
     cycles = waves + 2 * _SHARED_LATENCY + _BARRIER_LATENCY[scope]
     first = _merge_renames(steps[:1], source.size(REGISTER))
     last = _merge_renames(steps[4:], dst.size(REGISTER))
@@ -418,8 +423,6 @@ def simulate(conversion: Conversion, values: Array) -> Array:
                 at = _offsets(access, *_hardware_shape(target)[:2])
                 assert visible[at].all(), "scratch is read before it is written"
                 values = memory[at]
-    if values.shape[0] < target.size(WARP):  # a tile that one warp holds for all
-        values = np.broadcast_to(values, _hardware_shape(target))
     return values
 
 
@@ -439,12 +442,12 @@ def _exchange(values: Array, register_bit: int, lane_bit: int) -> Array:
 
 
 def _gather(values: Array, where: LinearLayout) -> Array:
-    warps = np.arange(max(values.shape[0], where.size(WARP)))[:, None, None]
-    lanes = np.arange(where.size(LANE))[None, :, None]
+    warps = np.arange(values.shape[0])[:, None, None]
+    lanes = np.arange(values.shape[1])[None, :, None]
     registers = np.arange(where.size(REGISTER))[None, None, :]
     at = where.flat_array(warp=warps, lane=lanes, register=registers) + 0 * (warps + lanes + registers)
     bits = _field_bits(where, REGISTER)
-    return values[warps % values.shape[0], at >> bits, at & (1 << bits) - 1]
+    return values[warps, at >> bits, at & (1 << bits) - 1]
 
 
 def _offsets(access: SharedAccess, warps: int, lanes: int) -> Array:
@@ -465,6 +468,6 @@ def _store(
     warps, lanes, _ = values.shape
     stores = (np.arange(warps)[:, None] & free_warps == 0) & (np.arange(lanes)[None, :] & free_lanes == 0)
     at = _offsets(access, warps, lanes)[stores]
-    assert np.unique(at).size == at.size and not written[at].any(), "an element is stored twice"
+    assert np.unique(at).size == at.size, "an element is stored twice"
     memory[at] = values[stores]
     written[at] = True

@@ -282,9 +282,10 @@ class _Parser:
             return Ptr(elem)
         if head == "tensor":
             return Tensor(shape, elem)
-        if not all(isinstance(d, int) for d in shape):
+        static = tuple(d for d in shape if isinstance(d, int))
+        if len(static) < len(shape):
             raise ParseError(f"a tile has a static shape, got {token.text}", token.loc)
-        return Tile(shape, elem)  # type: ignore[arg-type]  # just checked
+        return Tile(static, elem)
 
     def _dense(self, token: _Token) -> Dense:
         head, _, data = token.text[6:-1].partition(", ")

@@ -18,7 +18,7 @@ NM = "n in 0..512, m in 0..512"
 
 
 def case(kinds: str, name: str, params: str, body: str, dims: str = "", sizes: Sizes = ({},), **options: Any) -> Case:
-    """One case; `kinds` are the regions expected, in order."""
+    """One case; `kinds` are regions that must come of it."""
     return Case(name, tuple(kinds.split()), graph_func(params, body, dims), tuple(sizes), **options)
 
 

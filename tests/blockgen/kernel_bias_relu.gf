@@ -1,4 +1,5 @@
 // RUN:
+// A dim that is not whole vectors: one program per row, 16 lanes, then a masked tail.
 func @bias_relu(%in0: ptr<f32>, %in1: ptr<f32>, %out0: ptr<f32>, %batch: i64) {grid = (batch), work = 5} dims (batch in 1..8) {
   %v0 = block.program_id() : i64
   %v1 = block.index(%v0) {expr = (20*pid1), names = ["pid1"]} : i64

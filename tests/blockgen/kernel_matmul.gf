@@ -1,4 +1,5 @@
 // RUN:
+// The whole product in one register tile; the bias is added before the only store.
 func @matmul(%in0: ptr<f32>, %in1: ptr<f32>, %in2: ptr<f32>, %out0: ptr<f32>) {flops = 1152, grid = 1, work = 52} {
   %v0 = block.const() {elem = f32, shape = [6, 16], value = 0.0} : tile<6x16xf32>
   %v1 = block.const() {elem = i64, value = 0} : i64

@@ -1,4 +1,5 @@
 // RUN:
+// Two passes that fold tiles to scalars, with the exponentials kept; one that stores.
 func @softmax(%in0: ptr<f32>, %out0: ptr<f32>, %batch: i64) {grid = (batch), work = 37} dims (batch in 1..8) {
   %v0 = block.program_id() : i64
   %v1 = block.const() {elem = f32, shape = [32], value = -inf} : tile<32xf32>

@@ -76,7 +76,7 @@ def in_one_region(func: Func, kind: str) -> Func:
 
 @dataclass(frozen=True)
 class Case:
-    """A function, the kinds of region it must fall into, and the symbol values to run it with."""
+    """A function, the kinds of region that must be among its regions, and the symbol values to run it with."""
 
     name: str
     kinds: tuple[str, ...]

@@ -168,10 +168,7 @@ def pow_samples(elem: str, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def worst(fn: str, elem: str, count: int) -> tuple[float, tuple[float, ...]]:
     """Largest error in ulp, and the arguments it was seen at."""
-    if arity(fn) == 2:
-        arguments = pow_samples(elem, count)
-    else:
-        arguments = (samples(elem, count),)
+    arguments = pow_samples(elem, count) if arity(fn) == 2 else (samples(elem, count),)
     got = evaluate(fn, elem, *arguments)
     error = ulp_error(got, reference(fn, elem, *arguments), elem)
     at = int(np.argmax(error))

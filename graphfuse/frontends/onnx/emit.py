@@ -64,11 +64,11 @@ class Emitter:
 
     def op(self, kind: OpDef, /, *operands: Value, bodies: tuple[Block, ...] = (), **attrs: Attr) -> Op:
         """Append an op as it is."""
-        return self.block.op(kind, *operands, bodies=bodies, **attrs)  # type: ignore[arg-type]  # none is called hint
+        return self.block.append(kind.build(operands, attrs, bodies=bodies, loc=self.block.loc))
 
     def __call__(self, kind: OpDef, /, *operands: Value, **attrs: Attr) -> Value:
         """Append an op with one result as it is, and return that result."""
-        return self.op(kind, *operands, **attrs).result  # type: ignore[arg-type]  # none is called bodies
+        return self.block.append(kind.build(operands, attrs, loc=self.block.loc)).result
 
     @contextmanager
     def body(self) -> Generator[Builder, None, None]:

@@ -75,13 +75,13 @@ def ratio(num: Dim, den: int) -> Ratio:
     return Ratio(num, den)
 
 
-def to_ratio(value: object) -> Ratio:
+def to_ratio(value: Any) -> Ratio:
     """A number or dim as a ratio; raises UndecidedError for what is not finite or has a huge denominator."""
     if isinstance(value, Ratio):
         return value
     if isinstance(value, Expr):
         return Ratio(value, 1)
-    number = float(value)  # type: ignore[arg-type]  # array elements are numbers otherwise
+    number = float(value)  # array elements are numbers otherwise
     if not np.isfinite(number):
         raise UndecidedError
     exact = Fraction(number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphfuse.dialects.layout import BLOCK, LANE, OFFSET, REGISTER, WARP, Echelon, LinearLayout
+from graphfuse.dialects.layout import BLOCK, LANE, REGISTER, WARP, Echelon, LinearLayout
 
 BANKS = 32
 BANK_BYTES = 4
@@ -54,7 +54,7 @@ def bank_conflicts(shared: LinearLayout, access: LinearLayout, elem_bytes: int) 
     One instruction stands for all: another register or warp XORs all offsets with a constant, which permutes the
     banks, and so does another half or quarter of the warp.
     """
-    assert shared.is_bijective and shared.in_names in ((OFFSET,), ()), f"{shared} is not a memory layout"
+    assert shared.is_bijective, f"{shared} is not a memory layout"
     offsets = access.distinct_registers().through(shared)
     bits = _vector_bits(offsets, elem_bytes)
     groups: dict[int, list[tuple[int, int]]] = {}

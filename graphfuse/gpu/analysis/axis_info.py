@@ -1,0 +1,196 @@
+"""Axis info: how far integer values run by one, what they are divisible by, how far they stay equal.
+
+Per value and dim three facts, in the sense of `AxisInfo`; they decide vector width, layouts of memory accesses, and
+whether a mask is one bit for a whole vector. The law is that they never lie for any values of the symbols that
+`assume` allows. Facts are about integers modulo 2^bits, so divisibility is a power of two, which wrapping keeps.
+
+`axis_info` gives the facts of all values of a block function, `access_info` those of a memory op's addresses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphfuse.dialects import block, control
+from graphfuse.ir.core import Block, Func, Op, OpDef, Value
+from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile, Type
+from graphfuse.symbolic import Atom, Dim, Ranges, Sym, bounds
+
+
+
+Facts = Mapping[Value, AxisInfo]
+
+
+def axis_info(func: Func, assume: Mapping[str, int] | None = None) -> dict[Value, AxisInfo]:
+    """Facts of every scalar, tile and pointer.
+
+    `assume` gives what parameters are divisible by, by name: symbols as numbers, pointers as addresses in bytes. The
+    function's attribute `assume = [["n", 16], ...]` says the same in text. Without either, a pointer is aligned to
+    its element.
+    """
+    declared: Any = func.attrs.get("assume", ())
+    known = {**dict(declared), **(assume or {})}
+    analysis = _Analysis(func.ranges, {name: power_of_two(d) for name, d in known.items()})
+    for param in func.params:
+        analysis.facts[param] = analysis.param(param)
+    analysis.block(func.body)
+    return analysis.facts
+
+
+class _Analysis:
+    def __init__(self, ranges: Ranges, assume: Mapping[str, int]) -> None:
+        self.facts: dict[Value, AxisInfo] = {}
+        self.ranges = ranges
+        self.assume = assume
+
+    def param(self, value: Value) -> AxisInfo:
+        if isinstance(value.type, Ptr):
+            return AxisInfo.uniform(max(self.assume.get(value.hint, 1), value.type.elem.bytes))
+        return self.symbol(value.hint) if value.type == I64 else AxisInfo.unknown(shape_of(value.type))
+
+    def symbol(self, name: str) -> AxisInfo:
+        lo, hi = self.ranges.get(name, (0, 1))
+        if name in self.ranges and lo == hi:
+            return AxisInfo.constant(lo)
+        return AxisInfo.uniform(self.assume.get(name, 1))
+
+    def block(self, code: Block) -> tuple[AxisInfo, ...]:
+        """Facts of the values handed to the terminator."""
+        for op in code.ops[:-1]:
+            for value, info in zip(op.results, self.op(op), strict=True):
+                self.facts[value] = info
+        return tuple(self.facts[v] for v in code.terminator.operands)
+
+    def op(self, op: Op) -> Sequence[AxisInfo]:
+        if op.kind is control.for_:
+            return self.loop(op)
+        if op.kind is control.if_:
+            yielded = [self.block(body) for body in op.bodies]
+            return [meet(a, b) for a, b in zip(*yielded, strict=True)] if len(yielded) == 2 else ()
+        operands = [self.facts[v] for v in op.operands]
+        if not op.types:
+            return ()
+        if op.kind is block.index:
+            return [self.index(op, operands)]
+        rule = RULES.get(op.kind)
+        info = rule(op, operands) if rule else AxisInfo.unknown(shape_of(op.types[0]))
+        return [sharpen(info, shape_of(op.types[0]))]
+
+    def loop(self, op: Op) -> Sequence[AxisInfo]:
+        """Carried values begin as their initial facts and only lose some, until an iteration loses none."""
+        lower, _, *carried = (self.facts[v] for v in op.operands)
+        step: Any = op.attrs.get("step", 1)
+        induction, *params = op.body.params.values
+        self.facts[induction] = AxisInfo.uniform(math.gcd(lower.divisibility[0], power_of_two(step)))
+        while True:
+            for param, info in zip(params, carried, strict=True):
+                self.facts[param] = info
+            met = [meet(a, b) for a, b in zip(carried, self.block(op.body), strict=True)]
+            if met == carried:
+                return carried
+            carried = met
+
+    # index expressions
+
+    def index(self, op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
+        shape = shape_of(op.types[0])
+        names: Any = op.attrs.get("names", ())
+        bound = {
+            name: info if isinstance(v.type, Tile) else info.spread(shape)
+            for name, v, info in zip(names, op.operands, operands, strict=True)
+        }
+        expr: Any = op.attrs["expr"]
+        return sharpen(self.dim(expr, bound, shape), shape)
+
+    def dim(self, dim: Dim, bound: Mapping[str, AxisInfo], shape: Sequence[int]) -> AxisInfo:
+        """Facts of an expression over operands and symbols."""
+        if isinstance(dim, int):
+            return AxisInfo.constant(wrap(dim), shape)
+        total = AxisInfo.constant(0, shape)
+        for monomial, c in dim.terms:
+            term = AxisInfo.constant(wrap(c), shape)
+            for atom, power in monomial:
+                factor = self.atom(atom, bound, shape)
+                for _ in range(power):
+                    term = sharpen(mul(term, factor), shape)
+            total = sharpen(add(total, term), shape)
+        return total
+
+    def atom(self, atom: Atom, bound: Mapping[str, AxisInfo], shape: Sequence[int]) -> AxisInfo:
+        if isinstance(atom, Sym):
+            return bound[atom.name] if atom.name in bound else self.symbol(atom.name).spread(shape)
+        a, b = (self.dim(d, bound, shape) for d in atom.args)
+        if atom.fn in ("min", "max"):
+            return either(a, b)
+        # an operand hides the symbol whose name it has, and nothing is known of its range
+        visible = {n: r for n, r in self.ranges.items() if n not in bound}
+        hidden = dict.fromkeys(bound, (-(1 << 62), 1 << 62))
+        positive = bounds(atom.args[1], {**visible, **hidden})[0] > 0
+        info = floordiv(a, b, positive=positive) if atom.fn == "floordiv" else mod(a, b, positive=positive)
+        return sharpen(info, shape)
+
+
+# memory ops
+
+
+@dataclass(frozen=True, slots=True)
+class AccessInfo:
+    """What is known of a memory op's addresses and mask, per dim of its tile.
+
+    `contiguity`: elements in a row in memory. `alignment`: of the address in bytes where such a run begins.
+    `mask`: elements in aligned runs that are read, or not, together; the whole dim when there is no mask.
+    """
+
+    contiguity: tuple[int, ...]
+    alignment: tuple[int, ...]
+    mask: tuple[int, ...]
+
+    def vector(self, dim: int, elem_bytes: int) -> int:
+        """Elements along `dim` that one 16-byte aligned-or-smaller instruction can move, as a power of two."""
+        most = min(power_of_two(self.contiguity[dim]), power_of_two(self.mask[dim]), max(1, 16 // elem_bytes))
+        return min(most, max(1, power_of_two(self.alignment[dim]) // elem_bytes))
+
+
+def access_info(op: Op, facts: Facts, ranges: Ranges, assume: Mapping[str, int] | None = None) -> AccessInfo:
+    """Facts of the addresses of `block.load`, `store`, `load_view` or `store_view`."""
+    pointer = op.operands[0].type
+    assert isinstance(pointer, Ptr), f"{op.kind} is no memory op"
+    base = facts[op.operands[0]].divisibility[0]
+    if op.kind in (block.load, block.store):
+        shape = shape_of(op.operands[1].type)
+        offsets = facts[op.operands[1]]
+        masks = [facts[v] for v in op.operands[2:] if block.elem_of(v.type) == BOOL][-1:]
+        if op.kind is block.store and len(op.operands) < 4:
+            masks = []  # the third operand is the value
+        mask = masks[0].constancy if masks else tuple(shape) or (1,)
+    else:
+        shape, offsets, mask = _view(op, facts, ranges, assume or {})
+    alignment = tuple(math.gcd(base, d * pointer.elem.bytes) for d in offsets.divisibility)
+    return AccessInfo(offsets.contiguity, alignment, mask)
+
+
+def _view(
+    op: Op, facts: Facts, ranges: Ranges, assume: Mapping[str, int]
+) -> tuple[tuple[int, ...], AxisInfo, tuple[int, ...]]:
+    """Shape, offsets and mask of a strided view."""
+    shape = shape_of(op.types[0] if op.kind is block.load_view else op.operands[2].type)
+    limits = op.operands[2 if op.kind is block.load_view else 3 :]
+    strides: Any = op.attrs["strides"]
+    limited: Any = op.attrs.get("limited", ())
+    assume = {name: power_of_two(d) for name, d in assume.items()}
+    symbols = _Analysis(ranges, assume)
+    total = facts[op.operands[1]].spread(shape)
+    for d, (n, stride) in enumerate(zip(shape, strides, strict=True)):
+        at = AxisInfo(
+            tuple(n if i == d else 1 for i in range(len(shape))),
+            tuple(MAX_DIVISIBILITY if i == d else 1 for i in range(len(shape))),
+            tuple(1 if i == d else m for i, m in enumerate(shape)),
+        )
+        total = sharpen(add(total, sharpen(mul(at, symbols.dim(stride, {}, shape)), shape)), shape)
+    mask: list[int] = [*shape]
+    for d, limit in zip(limited, limits, strict=True):
+        mask[d] = math.gcd(shape[d], facts[limit].divisibility[0])
+    return shape, total, tuple(mask) or (1,)

@@ -1,0 +1,229 @@
+"""Operands to functions: how an instruction's closure reads, writes and addresses. One decoder for each launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from graphfuse.errors import Loc
+from graphfuse.gpu.emulator.errors import EmulatorError
+from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Step
+from graphfuse.gpu.emulator.heap import BASE
+from graphfuse.gpu.emulator.machine import LOCAL_BASE, SHARED_BASE, Machine
+from graphfuse.gpu.emulator.parse import Instruction, Operand
+from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, DType, PtxType
+
+Source = Callable[[Gang], Array]
+Sink = Callable[[Gang, Array], None]
+SHARED_WINDOW = 1 << 40
+"""Generic addresses of shared memory start here, and of local memory at LOCAL_WINDOW."""
+LOCAL_WINDOW = 1 << 41
+
+
+class Decoder:
+    """Gives instruction builders access to registers and memory of `machine`."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def error(self, i: Instruction, message: str) -> EmulatorError:
+        """What to raise while decoding."""
+        return EmulatorError(f"{i.opcode}: {message}", Loc(self.machine.module.name, i.line, i.column))
+
+    def only(self, i: Instruction, known: Iterable[str]) -> None:
+        """Every modifier that is no type must be known."""
+        allowed = set(known)
+        for mod in i.mods:
+            if mod not in allowed and mod not in TYPES:
+                raise self.error(i, f"unknown modifier '.{mod}'")
+
+    def type(self, i: Instruction, index: int = -1) -> PtxType:
+        """The instruction's type, or one of them."""
+        types = i.types
+        if not types:
+            raise self.error(i, "expected a type")
+        return types[index]
+
+    def operands(self, i: Instruction, *counts: int) -> tuple[Operand, ...]:
+        """The operands, of which there must be so many."""
+        if len(i.operands) not in counts:
+            raise self.error(i, f"{len(i.operands)} operands: expected {' or '.join(map(str, counts))}")
+        return i.operands
+
+    def constant(self, i: Instruction, operand: Operand) -> int:
+        """An operand that must be an integer literal."""
+        if operand.kind != "int":
+            raise self.error(i, "expected an integer literal")
+        return operand.number
+
+    # registers
+
+    def source(self, i: Instruction, operand: Operand, of: PtxType | str) -> Source:
+        """Reads an operand as [warps, lanes] numbers of a type; literals as [1, 1]."""
+        kind = TYPES[of] if isinstance(of, str) else of
+        if operand.kind == "reg":
+            return self._register(self.machine.registers[operand.name], kind, negated=operand.negated)
+        if operand.kind == "special":
+            return self._special(i, operand.name, kind)
+        value = self.literal(i, operand, kind)
+        return lambda g: value
+
+    def literal(self, i: Instruction, operand: Operand, kind: PtxType) -> Array:
+        """A literal, or the address of a variable, as a [1, 1] array."""
+        bits = kind.bits if kind.kind != "pred" else 8
+        unsigned = UNSIGNED.get(bits, UNSIGNED[64])
+        match operand.kind:
+            case "int":
+                if kind.kind == "pred":
+                    return np.array([[operand.number != 0]])
+                if kind.is_float and kind.bits >= 32:
+                    return np.array([[operand.number]], kind.dtype)
+                number = operand.number & ((1 << bits) - 1)
+            case "bits32" | "bits64":
+                exact = np.array([[operand.number]], UNSIGNED[32 if operand.kind == "bits32" else 64])
+                if exact.dtype == unsigned:
+                    return exact.view(kind.dtype)
+                if not kind.is_float:
+                    raise self.error(i, f"a {exact.dtype.itemsize * 8}-bit literal for '.{kind.name}'")
+                return exact.view(f"f{exact.dtype.itemsize}").astype(kind.dtype)
+            case "float":
+                as_float = {32: np.float32, 64: np.float64}.get(kind.bits, np.float32)
+                value = np.array([[operand.real]], as_float)
+                return value.view(kind.dtype) if value.dtype.itemsize == kind.dtype.itemsize else value.astype(kind.dtype)
+            case "sym":
+                number = self.symbol(i, operand)
+                if kind.bits == 32 and isinstance(number, np.ndarray):
+                    return number
+                number = int(number) & ((1 << bits) - 1)
+            case _:
+                raise self.error(i, f"an operand is a {operand.kind}: expected a register or a number")
+        return np.array([[number]], unsigned).view(kind.dtype)
+
+    def symbol(self, i: Instruction, operand: Operand) -> int:
+        """The address of a variable in its own state space."""
+        machine, name = self.machine, operand.name
+        if name in machine.param_offsets:
+            return machine.param_address + machine.param_offsets[name] + operand.number
+        if name not in machine.symbols:
+            raise self.error(i, f"unknown name {name!r}")
+        space, offset = machine.symbols[name]
+        base = {"shared": SHARED_BASE, "local": LOCAL_BASE}.get(space, BASE)
+        return base + offset + operand.number
+
+    def _register(self, register: Array, kind: PtxType, *, negated: bool) -> Source:
+        dtype = kind.dtype
+        if register.dtype == np.bool_ or dtype == np.bool_:
+            return (lambda g: ~register[g.rows]) if negated else (lambda g: register[g.rows])
+        if register.dtype.itemsize == dtype.itemsize:
+            if register.dtype == dtype:
+                return lambda g: register[g.rows]
+            return lambda g: register[g.rows].view(dtype)
+        unsigned = UNSIGNED[8 * dtype.itemsize]
+        return lambda g: register[g.rows].astype(unsigned).view(dtype)
+
+    def _special(self, i: Instruction, name: str, kind: PtxType) -> Source:
+        machine = self.machine
+        if name.startswith(("%clock", "%globaltimer")):
+            return lambda g: np.full((1, 1), sum(machine.hits) * 4, np.uint64).astype(kind.dtype)
+        if name not in machine.special:
+            raise self.error(i, f"unknown special register {name!r}")
+        return self._register(machine.special[name], kind, negated=False)
+
+    def sink(self, i: Instruction, operand: Operand) -> Sink:
+        """Writes a register's active lanes; narrower signed numbers are extended."""
+        if operand.kind == "sink":
+            return _nowhere
+        if operand.kind != "reg":
+            raise self.error(i, f"the destination is a {operand.kind}: expected a register")
+        register = self.machine.registers[operand.name]
+        have = register.dtype
+
+        def put(g: Gang, value: Array) -> None:
+            if value.dtype != have:
+                value = _to_bits(value, have)
+            if g.full:
+                register[g.rows] = value
+            elif isinstance(g.rows, slice):
+                np.copyto(register[g.rows], value, where=g.mask)
+            else:
+                merged = register[g.rows]
+                np.copyto(merged, value, where=g.mask)
+                register[g.rows] = merged
+
+        return put
+
+    def vector(self, operand: Operand) -> tuple[Operand, ...]:
+        """The parts of `{a, b}`, or the one operand."""
+        return operand.items if operand.kind == "vec" else (operand,)
+
+    # addresses
+
+    def address(self, i: Instruction, operand: Operand) -> Source:
+        """Reads an address as [warps, lanes] int64; 32-bit registers wrap at 32 bits."""
+        if operand.kind != "mem":
+            raise self.error(i, f"an operand is a {operand.kind}: expected an address in brackets")
+        base, offset = operand.items[0], operand.number
+        if base.kind == "reg":
+            register = self.machine.registers[base.name]
+            if register.dtype.itemsize == 4:
+                add = np.uint32(offset & 0xFFFFFFFF)
+                return lambda g: (register[g.rows] + add).astype(np.int64)
+            return lambda g: register[g.rows].view(np.int64) + offset
+        start = self.symbol(i, base) if base.kind == "sym" else base.number
+        cluster = self.machine.layout.ctas_per_cluster > 1
+        if base.kind == "sym" and cluster and self.machine.symbols.get(base.name, ("", 0))[0] == "shared":
+            rank = self.machine.special["%cluster_ctarank"]
+            return lambda g: (rank[g.rows].astype(np.int64) << 24) + (start + offset)
+        return lambda g: np.full(g.mask.shape, start + offset, np.int64)
+
+    # guards
+
+    def guard(self, i: Instruction) -> Source | None:
+        """The lanes for which the guard holds, among all; None without a guard."""
+        if not i.guard:
+            return None
+        if i.guard not in self.machine.registers:
+            raise self.error(i, f"unknown guard predicate {i.guard!r}")
+        return self._register(self.machine.registers[i.guard], TYPES["pred"], negated=i.guard_negated)
+
+    def guarded(self, i: Instruction, step: Step) -> Step:
+        """Run `step` for the lanes whose guard holds."""
+        guard = self.guard(i)
+        if guard is None:
+            return step
+
+        def run(g: Gang) -> int | None:
+            mask = guard(g) & g.mask
+            if not mask.any():
+                return None
+            saved = g.state()
+            g.restrict(mask)
+            result = step(g)
+            if result != STOP:
+                g.restore(saved)
+            return result
+
+        return run
+
+
+def _nowhere(g: Gang, value: Array) -> None:
+    """The sink `_`."""
+
+
+def _to_bits(value: Array, have: DType) -> Array:
+    size = value.dtype.itemsize
+    if value.dtype == np.bool_ or have == np.bool_:
+        return value.astype(have)
+    if size == have.itemsize:
+        return np.ascontiguousarray(value).view(have)
+    if value.dtype.kind == "i":
+        return value.astype(f"i{have.itemsize}").view(have)
+    if value.dtype.kind != "u":
+        value = np.ascontiguousarray(value).view(UNSIGNED[8 * size])
+    return value.astype(have)
+
+
+def full(g: Gang, value: Array) -> Array:
+    """Broadcast a literal to all lanes."""
+    return value if value.shape == g.mask.shape else np.broadcast_to(value, (len(g), LANES))

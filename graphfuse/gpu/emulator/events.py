@@ -1,0 +1,52 @@
+"""Asynchronous operations that complete on their own: as late as can be, or a random while after their start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+NEVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`fire` completes the operation; due at a scheduler round, or when nothing else can run."""
+
+    due: int
+    slot: int
+    what: str
+    fire: Callable[[], None]
+
+
+class Events:
+    """What is in flight."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.pending, self.next_due, self.round = rng, list[Event](), NEVER, 0
+
+    def start(self, slot: int, what: str, fire: Callable[[], None]) -> None:
+        """Begin an operation; half of them complete only when every warp waits."""
+        late = self.rng.random() < 0.5
+        due = NEVER if late else self.round + int(self.rng.integers(1, 200))
+        self.pending.append(Event(due, slot, what, fire))
+        self.next_due = min(self.next_due, due)
+
+    def tick(self) -> None:
+        """A scheduler round went by."""
+        self.round += 1
+        if self.round < self.next_due:
+            return
+        due = [e for e in self.pending if e.due <= self.round]
+        self.pending = [e for e in self.pending if e.due > self.round]
+        self.next_due = min((e.due for e in self.pending), default=NEVER)
+        for i in self.rng.permutation(len(due)):
+            due[i].fire()
+
+    def fire_one(self) -> bool:
+        """Complete one at random; False if there is none."""
+        if not self.pending:
+            return False
+        self.pending.pop(int(self.rng.integers(len(self.pending)))).fire()
+        return True

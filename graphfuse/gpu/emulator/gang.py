@@ -1,0 +1,109 @@
+"""What runs: lanes of a warp at one place (`Split`), where they come together (`Join`), warps in step (`Gang`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphfuse.gpu.emulator.types import Array
+
+LANES = 32
+FULL: Array = np.ones(LANES, np.bool_)
+
+
+@dataclass(eq=False, slots=True)
+class Join:
+    """Where the sides of a divergent branch meet: it goes on when all lanes in `expected` have `arrived`."""
+
+    pc: int
+    expected: Array
+    arrived: Array
+    parent: Join | None
+
+
+@dataclass(eq=False, slots=True)
+class Split:
+    """Some lanes of one warp that execute together. `waits_for` says what a blocked one waits for."""
+
+    warp: int
+    pc: int
+    mask: Array
+    join: Join | None
+    waits_for: str = ""
+
+
+class Gang:
+    """Splits of different warps at the same instruction, executed as one array [warps, lanes]."""
+
+    __slots__ = ("_lanes", "_warps", "full", "mask", "pc", "rows", "splits", "warps")
+
+    def __init__(self, splits: list[Split], pc: int) -> None:
+        splits.sort(key=_warp_of)
+        self.splits, self.pc = splits, pc
+        self.warps: Array = np.array([s.warp for s in splits])
+        n, first = len(splits), splits[0].warp
+        contiguous = splits[-1].warp - first == n - 1
+        self.rows: Array | slice = slice(first, first + n) if contiguous else self.warps
+        self.mask: Array = np.stack([s.mask for s in splits])
+        self.full = bool(self.mask.all())
+        self._warps: Array | None = None
+        self._lanes: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    def restrict(self, mask: Array) -> None:
+        """Go on with these lanes only."""
+        self.mask = mask
+        self.full = bool(mask.all())
+        self._warps = self._lanes = None
+
+    def state(self) -> tuple[Array, bool, Array | None, Array | None]:
+        """What `restore` puts back."""
+        return self.mask, self.full, self._warps, self._lanes
+
+    def restore(self, state: tuple[Array, bool, Array | None, Array | None]) -> None:
+        """Undo `restrict`."""
+        self.mask, self.full, self._warps, self._lanes = state
+
+    @property
+    def lane_warps(self) -> Array:
+        """The warp of each active lane, as one flat array."""
+        if self._warps is None:
+            row, lane = np.nonzero(self.mask)
+            self._warps, self._lanes = self.warps[row], lane
+        return self._warps
+
+    @property
+    def lanes(self) -> Array:
+        """The number of each active lane, as one flat array."""
+        if self._lanes is None:
+            _ = self.lane_warps
+        assert self._lanes is not None
+        return self._lanes
+
+    def flat(self, x: Array) -> Array:
+        """A [warps, lanes] array's values of the active lanes."""
+        if x.shape != self.mask.shape:
+            x = np.broadcast_to(x, self.mask.shape)
+        return x.reshape(-1) if self.full else x[self.mask]
+
+    def spread(self, values: Array) -> Array:
+        """The inverse of `flat`; inactive lanes get zero."""
+        if self.full:
+            return values.reshape(self.mask.shape)
+        out = np.zeros(self.mask.shape, values.dtype)
+        out[self.mask] = values
+        return out
+
+
+def _warp_of(split: Split) -> int:
+    return split.warp
+
+
+Step = Callable[[Gang], int | None]
+"""Executes one instruction: None goes on, a number jumps there, STOP means that the splits know where they go."""
+
+STOP = -1

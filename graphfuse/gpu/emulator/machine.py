@@ -1,0 +1,392 @@
+"""Executes one kernel launch: CTAs in batches, warps that are at the same instruction as one array.
+
+Warps are scheduled in a seeded random order and switch at memory and barrier instructions. Lanes that diverge come
+together at the branch's immediate post-dominator; until then each side makes progress on its own.
+What instructions do is in `instructions`; this file knows only where control goes and who is resident.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from graphfuse.errors import Loc
+from graphfuse.gpu.emulator import flow
+from graphfuse.gpu.emulator.barriers import Barrier, MBarrier
+from graphfuse.gpu.emulator.errors import EmulatorError
+from graphfuse.gpu.emulator.events import Events
+from graphfuse.gpu.emulator.gang import FULL, LANES, STOP, Gang, Join, Split, Step
+from graphfuse.gpu.emulator.hazards import Hazards
+from graphfuse.gpu.emulator.heap import Heap
+from graphfuse.gpu.emulator.layout import Layout, Triple
+from graphfuse.gpu.emulator.parse import Kernel, Module
+from graphfuse.gpu.emulator.report import Report, Traffic
+from graphfuse.gpu.emulator.tensormap import TensorMap
+from graphfuse.gpu.emulator.types import Array, register_dtype
+
+SHARED_BASE = 1024
+"""Shared addresses start here, as on sm_90, whose first KiB is the system's."""
+LOCAL_BASE = 64
+SWITCHING = frozenset({"ld", "st", "atom", "red", "ldmatrix", "stmatrix", "fence", "membar"})
+"""Where a gang may be set aside for another."""
+
+
+class Machine:
+    """The state of a launch: memories, registers, barriers, who runs where."""
+
+    def __init__(
+        self,
+        module: Module,
+        kernel: Kernel,
+        layout: Layout,
+        heap: Heap,
+        *,
+        seed: int,
+        checks: bool,
+        max_rounds: int,
+    ) -> None:
+        self.module, self.kernel, self.layout, self.heap, self.checks = module, kernel, layout, heap, checks
+        self.max_rounds = max_rounds
+        self.rng = np.random.default_rng(seed)
+        self.tensor_maps: dict[int, TensorMap] = {}
+        self.param_address = 0
+        self.param_offsets: dict[str, int] = {}
+        self.symbols: dict[str, tuple[str, int]] = {}
+        warps = layout.resident_warps
+        self.registers: dict[str, Array] = {
+            name: np.zeros((warps, LANES), register_dtype(kind)) for name, kind in kernel.registers.items()
+        }
+        self.special: dict[str, Array] = {}
+        self.shared: Array = np.zeros(layout.resident_ctas * layout.shared_stride, np.uint8)
+        self.local: Array = np.zeros((warps * LANES, layout.local_bytes), np.uint8)
+        self.local_written: Array = np.zeros((warps * LANES, layout.local_bytes), np.bool_)
+        self.steps: list[Step] = []
+        code = kernel.code
+        self.hits = [0] * len(code)
+        self.active = [0] * len(code)
+        self.traffic: dict[int, Traffic] = {}
+        self.warned: dict[tuple[int, str], str] = {}
+        self.report = Report(kernel.name)
+        self.reconvergence = flow.reconvergence(kernel)
+        self.is_join = [False] * (len(code) + 1)
+        for pc in self.reconvergence.values():
+            if pc >= 0:
+                self.is_join[pc] = True
+        self.switches = [i.name in SWITCHING for i in code]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last batch of CTAs."""
+        layout = self.layout
+        for register in self.registers.values():
+            register.fill(False if register.dtype == np.bool_ else np.iinfo(register.dtype).max)
+        self.local_written.fill(False)
+        self.ready: dict[int, list[Split]] = {}
+        self.live_lanes: Array = np.zeros((layout.resident_warps, LANES), np.bool_)
+        self.blocked: set[Split] = set()
+        self.barriers: dict[tuple[int, int], Barrier] = {}
+        self.cluster_barriers: dict[int, Barrier] = {}
+        self.mbarriers: dict[tuple[int, int], MBarrier] = {}
+        self.operations: list[str] = ["nothing"]
+        self.events = Events(self.rng)
+        self.hazards: Hazards | None = None
+        if self.checks:
+            self.shared[...] = self.rng.integers(0, 256, dtype=np.uint8)
+            self.hazards = Hazards(
+                len(self.shared) // layout.unit, layout.resident_warps, layout.warps_per_cluster, layout.readers, self
+            )
+
+    # running
+
+    def run(self) -> None:
+        """Execute the whole grid."""
+        start = time.perf_counter()
+        with np.errstate(all="ignore"):
+            for first in range(0, self.layout.clusters, self.layout.resident_clusters):
+                self.run_batch(first)
+        self.finish_report()
+        self.report.seconds = time.perf_counter() - start
+
+    def run_batch(self, first_cluster: int) -> None:
+        """Execute clusters from this one on, as many as are resident."""
+        layout = self.layout
+        self.reset()
+        count = min(layout.resident_clusters, layout.clusters - first_cluster)
+        self.ctas = [layout.cta_of(first_cluster, slot) for slot in range(count * layout.ctas_per_cluster)]
+        layout.set_special(self.special, self.ctas)
+        for warp in range(len(self.ctas) * layout.warps_per_cta):
+            mask = layout.mask_of_warp(warp)
+            self.live_lanes[warp] = mask
+            self.push(Split(warp, 0, mask, None))
+        self.report.warps += len(self.ctas) * layout.warps_per_cta
+        self.schedule()
+
+    def schedule(self) -> None:
+        """Run gangs until no lane is left."""
+        rounds = 0
+        while True:
+            self.events.tick()
+            rounds += 1
+            if self.ready:
+                self.run_gang(self.pick())
+            elif not self.blocked:
+                break
+            elif not self.events.fire_one():
+                self.deadlock()
+            if rounds > self.max_rounds:
+                self.livelock()
+        while self.events.fire_one():
+            pass
+
+    def pick(self) -> Gang:
+        """The next gang: mostly of those furthest behind, so that warps meet again; sometimes any, sometimes a part."""
+        pcs = self.ready.keys()
+        pc = min(pcs) if len(pcs) == 1 or self.rng.random() < 0.7 else list(pcs)[int(self.rng.integers(len(pcs)))]
+        splits = self.ready.pop(pc)
+        if len(splits) > 1:
+            seen: set[int] = set()
+            chosen: list[Split] = []
+            rest: list[Split] = []
+            some = self.rng.random() < 0.1
+            keep = self.rng.random(len(splits)) < 0.5 if some else None
+            for i, split in enumerate(splits):
+                if split.warp in seen or (keep is not None and not keep[i] and (chosen or i + 1 < len(splits))):
+                    rest.append(split)
+                else:
+                    seen.add(split.warp)
+                    chosen.append(split)
+            if rest:
+                self.ready[pc] = rest
+            splits = chosen
+        return Gang(splits, pc)
+
+    def run_gang(self, gang: Gang) -> None:
+        """Execute from the gang's instruction until it must be taken apart."""
+        steps, hits, count = self.steps, self.hits, len(gang)
+        pc, budget = gang.pc, int(self.rng.integers(1, 16))
+        end = len(steps)
+        while True:
+            if self.is_join[pc] and any(s.join is not None and s.join.pc == pc for s in gang.splits):
+                self.arrive(gang.splits, pc)
+                return
+            if pc >= end:
+                self.exit_lanes(gang, gang.mask)
+                return
+            hits[pc] += count
+            gang.pc = pc
+            jump = steps[pc](gang)
+            if jump is None:
+                pc += 1
+            elif jump == STOP:
+                return
+            else:
+                pc = jump
+                budget -= 1
+            if self.switches[pc - 1]:
+                budget -= 1
+            if budget <= 0 and (len(self.ready) > 0 or self.events.pending or jump is not None):
+                self.push_all(gang.splits, pc)
+                return
+
+    def push(self, split: Split) -> None:
+        """This split can run."""
+        self.ready.setdefault(split.pc, []).append(split)
+
+    def push_all(self, splits: list[Split], pc: int) -> None:
+        """These go on there."""
+        for split in splits:
+            split.pc = pc
+        self.ready.setdefault(pc, []).extend(splits)
+
+    def block(self, split: Split, why: str) -> None:
+        """This split waits; whoever ends the wait calls `wake`."""
+        split.waits_for = why
+        self.blocked.add(split)
+
+    def wake(self, split: Split, pc: int) -> None:
+        """End a wait."""
+        self.blocked.discard(split)
+        split.waits_for = ""
+        split.pc = pc
+        self.push(split)
+
+    # control flow
+
+    def arrive(self, splits: list[Split], pc: int) -> None:
+        """Those whose sides meet here wait for the rest; the others go on."""
+        for split in splits:
+            join = split.join
+            if join is None or join.pc != pc:
+                split.pc = pc
+                self.push(split)
+                continue
+            join.arrived |= split.mask
+            self.complete(join, split.warp)
+
+    def complete(self, join: Join | None, warp: int) -> None:
+        """Go on behind a join if all of its lanes are there."""
+        while join is not None and (join.arrived == join.expected).all():
+            if not join.expected.any():
+                return
+            parent, pc, mask = join.parent, join.pc, join.arrived
+            join.expected = np.zeros(LANES, np.bool_)
+            join.arrived = np.zeros(LANES, np.bool_)
+            if parent is None or parent.pc != pc:
+                self.push(Split(warp, pc, mask, parent))
+                return
+            parent.arrived |= mask
+            join = parent
+
+    def jump(self, gang: Gang, where: Array, choices: list[int]) -> int | None:
+        """Lanes go to `where[warp, lane]`, one of `choices`."""
+        sides = [(target, (where == target) & gang.mask) for target in choices]
+        present = [(target, mask) for target, mask in sides if mask.any()]
+        if len(present) == 1:
+            target = present[0][0]
+            return target if target != gang.pc + 1 else None
+        per_warp = np.stack([mask.any(1) for _, mask in present])
+        for i, split in enumerate(gang.splits):
+            taken = np.flatnonzero(per_warp[:, i])
+            if len(taken) == 1:
+                split.pc = present[taken[0]][0]
+                self.push(split)
+            else:
+                self.diverge(split, gang.pc, [(present[t][0], present[t][1][i]) for t in taken])
+        return STOP
+
+    def diverge(self, split: Split, pc: int, sides: list[tuple[int, Array]]) -> None:
+        """Lanes of one warp part."""
+        meet, join = self.reconvergence[pc], split.join
+        if meet >= 0 and (join is None or join.pc != meet):
+            join = Join(meet, split.mask.copy(), np.zeros(LANES, np.bool_), join)
+        for target, mask in sides:
+            self.push(Split(split.warp, target, mask, join))
+
+    def exit_lanes(self, gang: Gang, leaving: Array) -> int | None:
+        """Lanes end; the rest goes on."""
+        for i, split in enumerate(gang.splits):
+            lanes = leaving[i]
+            rest = split.mask & ~lanes
+            self.live_lanes[split.warp] &= ~lanes
+            join = split.join
+            if rest.any():
+                split.mask = FULL if rest.all() else rest
+                split.pc = gang.pc + 1
+                self.push(split)
+            chain: list[Join] = []
+            while join is not None:
+                join.expected &= ~lanes
+                chain.append(join)
+                join = join.parent
+            for join in chain:
+                self.complete(join, split.warp)
+            if not self.live_lanes[split.warp].any():
+                self.warp_ends(split.warp)
+        return STOP
+
+    def warp_ends(self, warp: int) -> None:
+        """A warp's last lane is gone: barriers expect fewer, and what the CTA left in flight is an error."""
+        from graphfuse.gpu.emulator.instructions import asynchronous, control
+
+        slot = self.layout.slot_of(warp)
+        asynchronous.leave(self, warp)
+        control.recount(self, slot)
+        if self.checks and not self.live_lanes[self.layout.warps_of(slot)].any():
+            for event in self.events.pending:
+                if event.slot == slot:
+                    message = f"the CTA ends with {event.what} still in flight to its shared memory"
+                    raise self.error(message, self.pc_of_operation(event.what), warp)
+
+    # words
+
+    def error(self, message: str, pc: int, warp: int | None = None, lane: int | None = None) -> EmulatorError:
+        """What to raise: the instruction, what is wrong, who."""
+        instruction = self.kernel.code[pc]
+        who = f": {self.who(warp, lane)}" if warp is not None else ""
+        loc = Loc(self.module.name, instruction.line, instruction.column)
+        return EmulatorError(f"{instruction.opcode}: {message}{who}", loc)
+
+    def warn(self, message: str, pc: int, warp: int) -> None:
+        """Once per instruction and kind."""
+        line = self.kernel.code[pc].line
+        self.warned.setdefault((pc, message.split(":")[0]), f"line {line}: {message}: {self.who(warp, None)}")
+
+    def who(self, warp: int, lane: int | None) -> str:
+        """`CTA (0, 0, 0) warp 1 lane 3`."""
+        cta = self.ctas[self.layout.slot_of(warp)]
+        number = warp % self.layout.warps_per_cta
+        return f"CTA {cta} warp {number}" + (f" lane {lane}" if lane is not None else "")
+
+    def unit(self, unit: int) -> str:
+        """A shared-memory address."""
+        slot, offset = divmod(unit * self.layout.unit, self.layout.shared_stride)
+        rank = slot % self.layout.ctas_per_cluster
+        owner = f" of CTA rank {rank}" if self.layout.ctas_per_cluster > 1 else ""
+        return f"shared byte {offset + SHARED_BASE:#x}{self.symbol_at(offset)}{owner}"
+
+    def symbol_at(self, offset: int) -> str:
+        """` (red + 12)` for an offset into shared memory."""
+        below = [(at, name) for name, (space, at) in self.symbols.items() if space == "shared" and at <= offset]
+        if not below:
+            return ""
+        at, name = max(below)
+        return f" ({name} + {offset - at})"
+
+    def agent(self, agent: int) -> str:
+        """Who acts."""
+        layout = self.layout
+        if agent < layout.warps_per_cluster:
+            rank, warp = divmod(agent, layout.warps_per_cta)
+            return f"warp {warp}" + (f" of CTA rank {rank}" if layout.ctas_per_cluster > 1 else "")
+        if agent < layout.warps_per_cluster + layout.groups_per_cluster:
+            return f"a wgmma of warpgroup {agent - layout.warps_per_cluster} not waited for"
+        if agent < layout.readers:
+            return f"a bulk store of warp {agent - layout.warps_per_cluster - layout.groups_per_cluster} not waited for"
+        found = next((b for b in self.mbarriers.values() if b.agent == agent), None)
+        return f"a bulk copy on the mbarrier at {found.address:#x}" if found else "a bulk copy"
+
+    def operation(self, operation: int) -> str:
+        """An asynchronous operation."""
+        return self.operations[operation]
+
+    def instruction(self, pc: int) -> str:
+        """Where, for messages."""
+        return f"line {self.kernel.code[pc].line}"
+
+    def new_operation(self, pc: int) -> int:
+        """A number for an asynchronous operation that starts."""
+        code = self.kernel.code[pc]
+        self.operations.append(f"{code.opcode} (line {code.line})")
+        return len(self.operations) - 1
+
+    def pc_of_operation(self, what: str) -> int:
+        """The instruction that a description names."""
+        line = int(what.rsplit("line ", 1)[1].rstrip(")"))
+        return next(pc for pc, i in enumerate(self.kernel.code) if i.line == line)
+
+    def deadlock(self) -> None:
+        """Every warp waits for what nobody will do."""
+        waits = sorted(self.blocked, key=lambda s: (s.warp, s.pc))
+        lines = [f"{self.who(s.warp, None)} at line {self.kernel.code[s.pc].line}: {s.waits_for}" for s in waits[:8]]
+        more = f" and {len(waits) - 8} more" if len(waits) > 8 else ""
+        raise self.error("deadlock: " + "; ".join(lines) + more, waits[0].pc)
+
+    def livelock(self) -> None:
+        """Warps run but the kernel does not end."""
+        split = next(s for splits in self.ready.values() for s in splits)
+        message = f"no end after {self.max_rounds} scheduler rounds: raise max_rounds if this is no endless loop"
+        raise self.error(message, split.pc, split.warp)
+
+    def finish_report(self) -> None:
+        """Counts by opcode."""
+        report = self.report
+        for pc, hits in enumerate(self.hits):
+            if hits:
+                opcode = self.kernel.code[pc].opcode
+                report.instructions[opcode] = report.instructions.get(opcode, 0) + hits
+        report.traffic = [self.traffic[pc] for pc in sorted(self.traffic)]
+        report.warnings = list(self.warned.values())
+
+
+__all__ = ["LOCAL_BASE", "SHARED_BASE", "Machine", "Triple"]
