@@ -72,6 +72,9 @@ def why_not_absorb(flow: Dataflow, group: Region, consumer: Region, alone: bool)
         return "it is not the only consumer"
     if len(group.ops) + len(consumer.ops) > MAX_OPS:
         return f"together they have more than {MAX_OPS} ops"
+    inside = {*group.ops, *consumer.ops}
+    if any(reader not in inside for op in group.ops for r in op.results for reader in flow.readers(r)):
+        return "it has results of its own, over another domain"
     return None if _reads_once(flow, group, consumer) else "its elements are read more than once"
 
 

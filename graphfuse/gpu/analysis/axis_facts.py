@@ -62,6 +62,7 @@ def power_of_two(n: int) -> int:
 
 
 def wrap(n: int) -> int:
+    """The 64-bit signed number that n wraps to."""
     return (n + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -80,6 +81,7 @@ def sharpen(info: AxisInfo, shape: Sequence[int]) -> AxisInfo:
 
 
 def zip_gcd(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """Greatest common divisors, dim by dim."""
     return tuple(map(math.gcd, a, b))
 
 
@@ -96,6 +98,7 @@ def meet(a: AxisInfo, b: AxisInfo) -> AxisInfo:
 
 
 def constancy_only(*infos: AxisInfo) -> AxisInfo:
+    """A function of these values, of which nothing else is known."""
     ones = (1,) * len(infos[0].constancy)
     constancy = infos[0].constancy
     for info in infos[1:]:
@@ -113,6 +116,7 @@ def known(info: AxisInfo, value: int) -> AxisInfo:
 
 
 def add(a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """a + b."""
     if a.value is not None and b.value is not None:
         return known(a, a.value + b.value)
     contiguity = tuple(map(max, zip_gcd(a.contiguity, b.constancy), zip_gcd(a.constancy, b.contiguity)))
@@ -120,6 +124,7 @@ def add(a: AxisInfo, b: AxisInfo) -> AxisInfo:
 
 
 def sub(a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """a - b."""
     if a.value is not None and b.value is not None:
         return known(a, a.value - b.value)
     contiguity = zip_gcd(a.contiguity, b.constancy)
@@ -127,6 +132,7 @@ def sub(a: AxisInfo, b: AxisInfo) -> AxisInfo:
 
 
 def mul(a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """a * b."""
     for x, y in ((a, b), (b, a)):
         if x.value == 1:
             return y
@@ -148,6 +154,7 @@ def aligned_runs(a: AxisInfo, b: AxisInfo) -> tuple[int, ...]:
 
 
 def floordiv(a: AxisInfo, b: AxisInfo, *, positive: bool) -> AxisInfo:
+    """floor(a / b); `positive` says that b is."""
     out = constancy_only(a, b)
     if not positive:
         return out
@@ -163,6 +170,7 @@ def floordiv(a: AxisInfo, b: AxisInfo, *, positive: bool) -> AxisInfo:
 
 
 def mod(a: AxisInfo, b: AxisInfo, *, positive: bool) -> AxisInfo:
+    """a - floor(a / b) * b; `positive` says that b is."""
     constancy = zip_gcd(a.constancy, b.constancy)
     if not positive:
         return constancy_only(a, b)
@@ -176,5 +184,3 @@ def either(a: AxisInfo, b: AxisInfo) -> AxisInfo:
     """Minimum and maximum: one of the two, element by element."""
     ones = (1,) * len(a.contiguity)
     return AxisInfo(ones, runs(ones, a, b), zip_gcd(a.constancy, b.constancy))
-
-

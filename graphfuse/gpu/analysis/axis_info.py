@@ -10,16 +10,27 @@ whether a mask is one bit for a whole vector. The law is that they never lie for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Block, Func, Op, OpDef, Value
-from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile, Type
+from graphfuse.gpu.analysis.axis_facts import (
+    AxisInfo,
+    add,
+    either,
+    floordiv,
+    meet,
+    mod,
+    mul,
+    power_of_two,
+    sharpen,
+    wrap,
+)
+from graphfuse.gpu.analysis.axis_rules import RULES, shape_of
+from graphfuse.ir.core import Block, Func, Op, Value
+from graphfuse.ir.types import BOOL, I64, Ptr, Tile
 from graphfuse.symbolic import Atom, Dim, Ranges, Sym, bounds
-
-
 
 Facts = Mapping[Value, AxisInfo]
 
@@ -179,7 +190,7 @@ def _view(
     shape = shape_of(op.types[0] if op.kind is block.load_view else op.operands[2].type)
     limits = op.operands[2 if op.kind is block.load_view else 3 :]
     strides: Any = op.attrs["strides"]
-    limited: Any = op.attrs.get("limited", ())
+    limited: tuple[int, ...] = op.attrs.get("limited", ())  # type: ignore[assignment]  # the type rule checked it
     assume = {name: power_of_two(d) for name, d in assume.items()}
     symbols = _Analysis(ranges, assume)
     total = facts[op.operands[1]].spread(shape)

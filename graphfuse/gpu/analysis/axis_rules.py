@@ -33,6 +33,7 @@ ALLOC_ALIGNMENT = 64
 
 
 def shape_of(t: Type) -> tuple[int, ...]:
+    """A tile's shape; () for scalars and pointers."""
     return t.shape if isinstance(t, Tile) else ()
 
 
@@ -57,6 +58,7 @@ def _by_wide_integers(rule: Callable[[AxisInfo, AxisInfo], AxisInfo]) -> Rule:
 
 
 def result_elem(op: Op) -> Scalar:
+    """The element of an op's only result."""
     return block.elem_of(op.types[0])
 
 
@@ -269,5 +271,3 @@ RULES: dict[OpDef, Rule] = {
     block.alloc: lambda _op, _operands: AxisInfo.uniform(ALLOC_ALIGNMENT),
 }
 """Facts of a result from those of the operands; ops without a rule have none."""
-
-

@@ -14,7 +14,7 @@ async, complete some time after they were issued, and need three things:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -27,7 +27,8 @@ class Access:
     """Warps read or write bytes `begin..end` of shared memory.
 
     `private`: each thread touches only bytes of its own, the same ones in every private access of that `name`.
-    An async access has a `token` that a `Wait` names.
+    An async access has a `token` that a `Wait` names; `by_issuer` when only the issuing warps can wait for it
+    (wgmma and bulk groups), rather than anyone (an mbarrier).
     """
 
     name: str
@@ -38,6 +39,7 @@ class Access:
     proxy: Proxy = "generic"
     token: str = ""
     private: bool = False
+    by_issuer: bool = False
 
     def __post_init__(self) -> None:
         assert (self.proxy == "async") == bool(self.token), f"{self.name}: an async access, and no other, has a token"
@@ -107,7 +109,6 @@ def _lacks(events: Sequence[Event], i: int, j: int) -> Hazard | None:
     if first.proxy == "async":
         return _after_async(events, i, j, first, second)
     scope = _scope(first.warps, second.warps)
-    # one thread both wrote and issues: program order serves, but for the proxies
     barriers = _barriers(events, i, j, scope)
     if second.proxy == "async" and first.writes:
         fences = [k for k in range(i + 1, j) if isinstance(events[k], Fence)]
@@ -118,16 +119,19 @@ def _lacks(events: Sequence[Event], i: int, j: int) -> Hazard | None:
 
 
 def _after_async(events: Sequence[Event], i: int, j: int, first: Access, second: Access) -> Hazard | None:
-    """After an async access: somebody waits for it, and a barrier spreads the news unless the waiter goes on."""
-    if second.proxy == "async" and second.token == first.token and not first.writes:
-        return None  # reads of one group, then writes of it, cannot meet: the group is what is waited for
-    waits = [(k, e) for k, e in enumerate(events[i + 1 : j], i + 1) if isinstance(e, Wait) and e.token == first.token]
+    """After an async access: somebody waits for it, and a barrier spreads the news to those who did not."""
+    waits = [
+        (k, e)
+        for k, e in enumerate(events[i + 1 : j], i + 1)
+        if isinstance(e, Wait) and e.token == first.token and (not first.by_issuer or first.warps <= e.warps)
+    ]
+    scope = _scope(first.warps, second.warps) if first.by_issuer else "block"
     if not waits:
-        return Hazard(i, j, "completion", "block")
+        return Hazard(i, j, "completion", scope)
     for k, wait in waits:
-        if second.warps <= wait.warps or _barriers(events, k, j, "block"):
+        if (second.warps <= wait.warps and not first.by_issuer) or _barriers(events, k, j, scope):
             return None
-    return Hazard(i, j, "barrier", "block")
+    return Hazard(i, j, "barrier", scope)
 
 
 def _barriers(events: Sequence[Event], i: int, j: int, scope: Scope) -> list[int]:
@@ -142,52 +146,58 @@ def _barriers(events: Sequence[Event], i: int, j: int, scope: Scope) -> list[int
 def insert(events: Sequence[Event]) -> tuple[Event, ...]:
     """Add the fewest block barriers that order every pair, then the fewest warp barriers, with waits and fences.
 
-    1. A completion that is lacking becomes a wait by the warps of the second access, right before it.
+    1. A completion that is lacking becomes a wait right before the second access.
     2. Each remaining pair needs a barrier somewhere between its two accesses. Barriers are put as late as possible,
        before the earliest second access that still lacks one: the classic stabbing of intervals, which is optimal.
     3. Fences go right before the barrier that orders the pair.
     """
+    return _complete(events, lambda body: body)
+
+
+def insert_in_loop(body: Sequence[Event]) -> tuple[Event, ...]:
+    """The same for the body of a loop: an iteration is ordered after the one before it, too.
+
+    What is added within an iteration often serves between two as well, so nothing is added that the rest makes
+    superfluous.
+    """
+    return _complete(_complete(body, lambda out: out), lambda out: [*out, *out], body)
+
+
+def _complete(
+    events: Sequence[Event], unrolled: Callable[[Sequence[Event]], Sequence[Event]], given: Sequence[Event] = ()
+) -> tuple[Event, ...]:
     out = list(events)
-    for cause in ("completion", "block", "warp"):
-        while (hazard := _first(missing(out), cause)) is not None:
-            out = _repair(out, hazard)
+    for kind in ("completion", "block", "warp"):
+        while (hazard := _first(missing(unrolled(out)), kind)) is not None:
+            n = len(out)
+            for at, event in _repair(unrolled(out), hazard):
+                out.insert(at % n, event)
+    for event in [e for e in out if not any(e is g for g in given or events)]:
+        rest = [e for e in out if e is not event]
+        if not missing(unrolled(rest)):
+            out = rest
     return tuple(out)
 
 
 def _first(hazards: Iterable[Hazard], kind: str) -> Hazard | None:
-    """The earliest second access that lacks a completion, or a barrier of that scope."""
-    wanted = [
-        h for h in hazards if (h.cause == kind if kind == "completion" else h.cause != "completion" and h.scope == kind)
-    ]
-    return min(wanted, key=lambda h: (h.second, h.first), default=None)
+    """Of the hazards that lack a completion, or a barrier of that scope, the one with the earliest second access."""
+    wanted = (h for h in hazards if kind == ("completion" if h.cause == "completion" else h.scope))
+    return min((h for h in wanted), key=lambda h: (h.second, h.first), default=None)
 
 
-def _repair(events: list[Event], hazard: Hazard) -> list[Event]:
-    first, second = events[hazard.first], events[hazard.second]
+def _repair(events: Sequence[Event], hazard: Hazard) -> list[tuple[int, Event]]:
+    """What to insert, and before which event; one after the other."""
+    first = events[hazard.first]
+    at = hazard.second
+    second = events[at]
     assert isinstance(first, Access)
     assert isinstance(second, Access)
-    at = hazard.second
-    if hazard.cause == "completion":
-        return [*events[:at], Wait(first.token, second.warps), *events[at:]]
-    if hazard.cause == "fence":
-        # a barrier that is there already orders the pair once a fence precedes it
-        barriers = _barriers(events, hazard.first, at, hazard.scope)
-        if barriers:
-            return [*events[: barriers[-1]], Fence(), *events[barriers[-1] :]]
-        return [*events[:at], Fence(), Barrier(hazard.scope), *events[at:]]
-    return [*events[:at], Barrier(hazard.scope), *events[at:]]
-
-
-def insert_in_loop(body: Sequence[Event]) -> tuple[Event, ...]:
-    """Waits for a loop body, so that its iterations too are ordered: two copies in a row have no hazard left.
-
-    A wait placed at the end of the body is one at its start, one iteration later.
-    """
-    out = insert(body)
-    while hazards := missing([*out, *out]):
-        n = len(out)
-        hazard = min(hazards, key=lambda h: (h.second, h.first))
-        assert hazard.first < n <= hazard.second, f"{hazard} is within one iteration"
-        grown = _repair([*out, *out], hazard)
-        out = tuple(grown[n:]) if hazard.second >= n and tuple(grown[:n]) == out else tuple(grown[: len(grown) - n])
-    return out
+    match hazard.cause:
+        case "completion":
+            return [(at, Wait(first.token, first.warps if first.by_issuer else second.warps))]
+        case "fence":
+            # a barrier that is there already orders the pair once a fence precedes it
+            barriers = _barriers(events, hazard.first, at, hazard.scope)
+            return [(barriers[-1], Fence())] if barriers else [(at, Barrier(hazard.scope)), (at, Fence())]
+        case "barrier":
+            return [(at, Barrier(hazard.scope))]
