@@ -56,6 +56,9 @@ class AccessAnalysis:
             for v in op.operands:
                 self.visit(v, index)
         elif (found := sources(op, index, self.space)) is not None:
+            if op.kind is graph.pad:  # what clamps or folds an index may vanish within bounds, but must not be merged
+                grown = zip(index, shape_of(op.operands[0]), shape_of(op.result), strict=True)
+                self._opaque(*(i for i, before, after in grown if before != after))
             for source in found:
                 for bound in source.where:
                     self._opaque(*bound)

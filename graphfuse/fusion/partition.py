@@ -195,7 +195,10 @@ class _Partitioner:
     def _origins(self, group: Group) -> frozenset[Group | Value]:
         """The groups, or values that no group computes, that a group reads."""
         sources = (s for op in group.ops for v in op.operands for s, _ in self.flow.sources(v))
-        return frozenset(self.of[s.op] if s.op in self.of else s for s in sources if s.op not in group.ops)
+        return frozenset(self._origin(s) for s in sources if s.op not in group.ops)
+
+    def _origin(self, value: Value) -> Group | Value:
+        return value if value.op is None else self.of.get(value.op, value)
 
     def _merge(self, group: Group, into: Group) -> None:
         """All ops of `group` join `into`; the groups' graph must stay acyclic, which the caller has made sure of."""

@@ -126,6 +126,12 @@ MOVEMENT = (
         t = take(x, i) {axis = 1}; p = permute(t) {perm = [1, 0, 2]}
         q = pad(p) {low = [1, 0, 1], high = [0, 0, 2], value = -1.5}
         c = concat(q, q) {axis = 2}; z = reshape(c) {shape = [8, 4, 4]}; return(z)"""),
+    *(fused("pointwise", f"middle_of_pad_{mode}", "x: 4x6xf32", f"""
+        p = pad(x) {{low = [0, 1], high = [0, 1], mode = "{mode}"}}
+        s = slice(p) {{starts = [0, 1], sizes = [4, 6], steps = [1, 1]}}; y = neg(s); return(y)""")
+      for mode in ("constant", "edge", "wrap", "reflect")),
+    fused("pointwise", "second_of_concat", "x: 4x6xf32, z: 4x5xf32", """
+        c = concat(x, z) {axis = 1}; s = slice(c) {starts = [0, 6], sizes = [4, 5], steps = [1, 1]}; y = neg(s); return(y)"""),
     fused("pointwise", "pad_of_pad", "x: 3x4xf32", """
         p = pad(x) {low = [1, 1], high = [0, 2], value = 3.0}; f = flip(p) {axes = [1]}
         q = pad(f) {low = [0, 2], high = [2, 0], value = -3.0}; return(q)"""),

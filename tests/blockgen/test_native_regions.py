@@ -19,7 +19,7 @@ TARGETS = [HOST, AVX2] if AVX2.can_run_on(HOST) else [HOST]
 
 
 def runs() -> list[object]:
-    """By default the last size of each case on the host, and every third case as AVX2 code."""
+    """By default the last size of each case on the host, and every sixth case as AVX2 code."""
     out: list[object] = []
     for i, (name, case) in enumerate(FUNCTIONS.items()):
         for target in TARGETS:

@@ -16,6 +16,7 @@ from typing import Any
 
 from graphfuse.dialects import block, control
 from graphfuse.gpu.analysis.axis_facts import (
+    MAX_DIVISIBILITY,
     AxisInfo,
     add,
     either,
@@ -165,8 +166,8 @@ class AccessInfo:
         return min(most, max(1, power_of_two(self.alignment[dim]) // elem_bytes))
 
 
-def access_info(op: Op, facts: Facts, ranges: Ranges, assume: Mapping[str, int] | None = None) -> AccessInfo:
-    """Facts of the addresses of `block.load`, `store`, `load_view` or `store_view`."""
+def access_info(func: Func, op: Op, facts: Facts) -> AccessInfo:
+    """Facts of the addresses of a `block.load`, `store`, `load_view` or `store_view` of `func`."""
     pointer = op.operands[0].type
     assert isinstance(pointer, Ptr), f"{op.kind} is no memory op"
     base = facts[op.operands[0]].divisibility[0]
@@ -178,21 +179,18 @@ def access_info(op: Op, facts: Facts, ranges: Ranges, assume: Mapping[str, int] 
             masks = []  # the third operand is the value
         mask = masks[0].constancy if masks else tuple(shape) or (1,)
     else:
-        shape, offsets, mask = _view(op, facts, ranges, assume or {})
+        shape, offsets, mask = _view(func, op, facts)
     alignment = tuple(math.gcd(base, d * pointer.elem.bytes) for d in offsets.divisibility)
     return AccessInfo(offsets.contiguity, alignment, mask)
 
 
-def _view(
-    op: Op, facts: Facts, ranges: Ranges, assume: Mapping[str, int]
-) -> tuple[tuple[int, ...], AxisInfo, tuple[int, ...]]:
+def _view(func: Func, op: Op, facts: Facts) -> tuple[tuple[int, ...], AxisInfo, tuple[int, ...]]:
     """Shape, offsets and mask of a strided view."""
     shape = shape_of(op.types[0] if op.kind is block.load_view else op.operands[2].type)
     limits = op.operands[2 if op.kind is block.load_view else 3 :]
     strides: Any = op.attrs["strides"]
     limited: tuple[int, ...] = op.attrs.get("limited", ())  # type: ignore[assignment]  # the type rule checked it
-    assume = {name: power_of_two(d) for name, d in assume.items()}
-    symbols = _Analysis(ranges, assume)
+    symbols = _Analysis(func.ranges, {p.hint: facts[p].divisibility[0] for p in func.params})
     total = facts[op.operands[1]].spread(shape)
     for d, (n, stride) in enumerate(zip(shape, strides, strict=True)):
         at = AxisInfo(

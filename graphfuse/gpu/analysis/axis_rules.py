@@ -142,7 +142,9 @@ def _arange(op: Op, _operands: Sequence[AxisInfo]) -> AxisInfo:
     size = shape_of(op.types[0])[0]
     if not result_elem(op).is_integer:
         return AxisInfo.unknown((size,))
-    return AxisInfo((_below_sign(size, result_elem(op)),), (power_of_two(start),), (1,))
+    whole = AxisInfo((size,), (power_of_two(start),), (1,))
+    contiguity = (_below_sign(size, result_elem(op)),)
+    return AxisInfo(contiguity, runs(contiguity, whole), (1,))
 
 
 def _splat(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from graphfuse.dialects.layout import (
     LANE,
-    OFFSET,
     REGISTER,
     WARP,
     Blocked,
@@ -117,5 +116,3 @@ def shape_for(draw, layout):
         case _:
             return draw(st.sampled_from([(64, 32), (128, 64), (32, 128)]))
 
-
-assert OFFSET

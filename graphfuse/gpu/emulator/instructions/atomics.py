@@ -1,0 +1,107 @@
+"""atom and red (PTX ISA 9.7.13): lanes in a random order at each address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphfuse.gpu.emulator import access, floats
+from graphfuse.gpu.emulator.decode import Decoder, full
+from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.instructions.memory import check_modifiers, space_of
+from graphfuse.gpu.emulator.machine import Machine
+from graphfuse.gpu.emulator.parse import Instruction
+from graphfuse.gpu.emulator.types import TYPES, Array, PtxType
+
+Update = Callable[[Array, Array, Array], Array]
+OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
+
+
+def _number_update(name: str, kind: PtxType) -> Update:
+    if kind.is_float and name == "add" and kind.bits < 32:
+        return lambda old, b, c: floats.narrow(old.astype(np.float64) + b.astype(np.float64), kind.name)
+    updates: dict[str, Update] = {
+        "add": lambda old, b, c: old + b,
+        "min": lambda old, b, c: np.fmin(old, b) if kind.is_float else np.minimum(old, b),
+        "max": lambda old, b, c: np.fmax(old, b) if kind.is_float else np.maximum(old, b),
+        "and": lambda old, b, c: old & b,
+        "or": lambda old, b, c: old | b,
+        "xor": lambda old, b, c: old ^ b,
+        "exch": lambda old, b, c: b,
+        "cas": lambda old, b, c: np.where(old == b, c, old),
+        "inc": lambda old, b, c: np.where(old >= b, b.dtype.type(0), old + b.dtype.type(1)),
+        "dec": lambda old, b, c: np.where((old == 0) | (old > b), b, old - b.dtype.type(1)),
+    }
+    return updates[name]
+
+
+def atomic(d: Decoder, i: Instruction) -> Step:
+    """atom returns what was there; red does not. Vectors are updated element by element."""
+    check_modifiers(d, i, (*OPERATIONS, "noftz", "cta", "async"))
+    if "async" in i.mods:
+        raise d.error(i, "red.async is not emulated")
+    name = next((m for m in i.mods if m in OPERATIONS), None)
+    if name is None:
+        raise d.error(i, "expected an operation")
+    kind = d.type(i)
+    returns = i.name == "atom"
+    ops = i.operands[1:] if returns else i.operands
+    if len(ops) < (3 if name == "cas" else 2):
+        raise d.error(i, "too few operands")
+    puts = [d.sink(i, o) for o in d.vector(i.operands[0])] if returns else []
+    address, space, machine = d.address(i, ops[0]), space_of(i), d.machine
+    values = [d.source(i, o, f"b{kind.bits}") for o in d.vector(ops[1])]
+    swaps = [d.source(i, o, f"b{kind.bits}") for o in d.vector(ops[2])] if name == "cas" else []
+    update = _number_update(name, TYPES[kind.element] if kind.element else kind)
+
+    def step(g: Gang) -> None:
+        bits = _active(g, values, kind)
+        swap = _active(g, swaps, kind) if swaps else bits
+        old = _perform(machine, g, space, address(g), bits, swap, kind, update)
+        for k, put in enumerate(puts):
+            put(g, g.spread(np.ascontiguousarray(old[:, k])))
+
+    return d.guarded(i, step)
+
+
+def _active(g: Gang, reads: list[Callable[[Gang], Array]], kind: PtxType) -> Array:
+    return np.stack([g.flat(full(g, r(g))) for r in reads], axis=1)
+
+
+def _perform(
+    machine: Machine, g: Gang, space: str, address: Array, b: Array, c: Array, kind: PtxType, update: Update
+) -> Array:
+    if space == "generic":
+        space, address = access.space_of(machine, g, address)
+    width, count = b.dtype.itemsize, b.shape[1]
+    access.load(machine, g, space, address, width, count, strong=True)
+    if space == "shared":
+        at = access.shared_offsets(machine, g, address, width * count)
+        access.write_shared(machine, g, at, width * count, strong=True)
+        memory = machine.shared.view(b.dtype)
+    else:
+        at = access.heap_offsets(machine, g, g.flat(address), width * count, write=True)
+        memory = machine.heap.views[width]
+    index = (at // width)[:, None] + np.arange(count)
+    number = TYPES[kind.element].dtype if kind.element else kind.dtype
+    old = np.empty_like(b)
+    order = machine.rng.permutation(len(at))
+    for lanes in _rounds(at, order):
+        now = memory[index[lanes]]
+        old[lanes] = now
+        new = update(*(np.ascontiguousarray(x)[..., None].view(number) for x in (now, b[lanes], c[lanes])))
+        memory[index[lanes]] = np.ascontiguousarray(new.astype(number, copy=False)).view(b.dtype)[..., 0]
+    return old
+
+
+def _rounds(at: Array, order: Array) -> list[Array]:
+    """Lanes in groups that touch each address once."""
+    by_address = order[np.argsort(at[order], kind="stable")]
+    sorted_at = at[by_address]
+    starts = np.flatnonzero(np.r_[True, sorted_at[1:] != sorted_at[:-1]])
+    rank = np.arange(len(at)) - np.repeat(starts, np.diff(np.r_[starts, len(at)]))
+    return [by_address[rank == r] for r in range(int(rank.max()) + 1)]
+
+
+TABLE = {"atom": atomic, "red": atomic}

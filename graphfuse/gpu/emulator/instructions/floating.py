@@ -1,0 +1,236 @@
+"""Floating-point arithmetic (PTX ISA 9.7.3 to 9.7.5): f16, bf16, f32, f64, packed pairs.
+
+The `.approx` functions are computed in float64 and rounded to nearest once, so they are more accurate than the
+machine's: tests against hardware need the tolerance that the ISA states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphfuse.gpu.emulator import floats
+from graphfuse.gpu.emulator.decode import Decoder, Source
+from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.parse import Instruction, Operand
+from graphfuse.gpu.emulator.types import TYPES, Array, PtxType
+
+Function = Callable[..., Array]
+ROUNDING = ("rn", "rz", "rm", "rp")
+
+
+def element(kind: PtxType) -> str:
+    """The number type that arithmetic happens in."""
+    return kind.element or kind.name
+
+
+def source(d: Decoder, i: Instruction, operand: Operand, kind: PtxType) -> Source:
+    """Reads numbers; of packed types with one more axis."""
+    read = d.source(i, operand, kind)
+    if not kind.element:
+        return read
+    part = TYPES[kind.element].dtype
+    return lambda g: np.ascontiguousarray(read(g))[..., None].view(part)
+
+
+def packed(kind: PtxType, x: Array) -> Array:
+    """Numbers as the register has them."""
+    if not kind.element:
+        return x
+    return np.ascontiguousarray(x).view(kind.dtype)[..., 0]
+
+
+def _finish(d: Decoder, i: Instruction) -> Function:
+    """What happens to a result: flushing, saturation to [0, 1], relu."""
+    kind = element(d.type(i))
+    stages: list[Function] = []
+    if "ftz" in i.mods and kind == "f32":
+        stages.append(floats.flush)
+    if "sat" in i.mods:
+        stages.append(lambda x: np.where(np.isnan(x), x.dtype.type(0), np.clip(x, x.dtype.type(0), x.dtype.type(1))))
+    if "relu" in i.mods:
+        stages.append(lambda x: np.where(x < 0, x.dtype.type(0), x))
+    if not stages:
+        return lambda x: x
+    if len(stages) == 1:
+        return stages[0]
+
+    def finish(x: Array) -> Array:
+        for stage in stages:
+            x = stage(x)
+        return x
+
+    return finish
+
+
+def _mode(i: Instruction) -> str:
+    return next((m for m in i.mods if m in ROUNDING), "rn")
+
+
+def _apply(d: Decoder, i: Instruction, function: Function, inputs: int) -> Step:
+    kind = d.type(i)
+    ops = d.operands(i, inputs + 1)
+    sources = [source(d, i, op, kind) for op in ops[1:]]
+    if "ftz" in i.mods and element(kind) == "f32":
+        sources = [_flushed(s) for s in sources]
+    put, finish = d.sink(i, ops[0]), _finish(d, i)
+    machine = d.machine
+    flops = {"fma": 2, "mad": 2}.get(i.name, 1) * (2 if kind.element else 1)
+    name = element(kind)
+
+    def step(g: Gang) -> None:
+        put(g, packed(kind, finish(function(*(s(g) for s in sources)))))
+        count = machine.report.flops
+        count[name] = count.get(name, 0.0) + flops * (g.mask.size if g.full else int(g.mask.sum()))
+
+    return step
+
+
+def _flushed(read: Source) -> Source:
+    return lambda g: floats.flush(read(g))
+
+
+def add_sub_mul(d: Decoder, i: Instruction) -> Step:
+    """add, sub, mul."""
+    d.only(i, (*ROUNDING, "ftz", "sat", "noftz"))
+    kind, mode = element(d.type(i)), _mode(i)
+    native: Function = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[i.name]
+    if kind in ("f32", "f64") and mode == "rn":
+        return _apply(d, i, native, 2)
+    if kind == "f64":
+        raise d.error(i, "only .rn is emulated for f64")
+
+    def exact(a: Array, b: Array) -> Array:
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        wide = x * y if i.name == "mul" else floats.add_odd(*np.broadcast_arrays(x, y if i.name == "add" else -y))
+        return floats.narrow(wide, kind, mode)
+
+    return _apply(d, i, exact, 2)
+
+
+def fma(d: Decoder, i: Instruction) -> Step:
+    """fma, and mad of floats, which is the same."""
+    d.only(i, (*ROUNDING, "ftz", "sat", "relu", "noftz"))
+    kind, mode = element(d.type(i)), _mode(i)
+    if kind == "f64":
+        if mode != "rn":
+            raise d.error(i, "only .rn is emulated for f64")
+        return _apply(d, i, floats.fma_f64, 3)
+    if kind == "f32" and mode == "rn":
+        return _apply(d, i, floats.fma_f32, 3)
+
+    def exact(a: Array, b: Array, c: Array) -> Array:
+        x, y, z = np.broadcast_arrays(*(v.astype(np.float64) for v in (a, b, c)))
+        return floats.narrow(floats.fma_odd(x, y, z), kind, mode)
+
+    return _apply(d, i, exact, 3)
+
+
+def _from_f64(d: Decoder, i: Instruction, function: Function, inputs: int) -> Step:
+    """A function computed in float64 and rounded once: exact for div, rcp and sqrt of f32 and narrower."""
+    kind, mode = element(d.type(i)), _mode(i)
+    if kind == "f64" and mode != "rn":
+        raise d.error(i, "only .rn is emulated for f64")
+    return _apply(d, i, lambda *xs: floats.narrow(function(*(x.astype(np.float64) for x in xs)), kind, mode), inputs)
+
+
+def divide(d: Decoder, i: Instruction) -> Step:
+    """div: `.rn` and the rest exact, `.approx` and `.full` as if `.rn`."""
+    d.only(i, (*ROUNDING, "approx", "full", "ftz"))
+    return _from_f64(d, i, np.divide, 2)
+
+
+_FUNCTIONS: dict[str, Function] = {
+    "rcp": lambda x: 1.0 / x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "ex2": np.exp2,
+    "lg2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+}
+
+
+def function(d: Decoder, i: Instruction) -> Step:
+    """rcp, sqrt, rsqrt, ex2, lg2, sin, cos, tanh."""
+    d.only(i, (*ROUNDING, "approx", "ftz"))
+    return _from_f64(d, i, _FUNCTIONS[i.name], 1)
+
+
+def min_max(d: Decoder, i: Instruction) -> Step:
+    """min, max: the number of a number and NaN, unless `.NaN`; -0 is below +0."""
+    d.only(i, ("ftz", "NaN"))
+    smallest, propagate = i.name == "min", "NaN" in i.mods
+
+    def choose(a: Array, b: Array) -> Array:
+        less = a < b
+        pick = np.where(less if smallest else b < a, a, b)
+        equal = a == b
+        if equal.any():
+            pick = np.where(equal & (np.signbit(a) == smallest), a, pick)
+        nan_a, nan_b = np.isnan(a), np.isnan(b)
+        if nan_a.any() or nan_b.any():
+            pick = np.where(nan_a, a if propagate else b, np.where(nan_b, b if propagate else a, pick))
+        return pick
+
+    if len(i.operands) == 4:
+        return _apply(d, i, lambda a, b, c: choose(choose(a, b), c), 3)
+    return _apply(d, i, choose, 2)
+
+
+def sign(d: Decoder, i: Instruction) -> Step:
+    """abs, neg: only the sign bit changes, of NaN too."""
+    d.only(i, ("ftz", "noftz"))
+    kind = d.type(i)
+    top = 1 << (TYPES[element(kind)].bits - 1)
+
+    def change(x: Array) -> Array:
+        bits = x.view(f"u{x.dtype.itemsize}")
+        high = bits.dtype.type(top)
+        return ((bits & ~high) if i.name == "abs" else (bits ^ high)).view(x.dtype)
+
+    return _apply(d, i, change, 1)
+
+
+def copysign(d: Decoder, i: Instruction) -> Step:
+    """copysign: the sign of a on the magnitude of b."""
+    d.only(i, ())
+    return _apply(d, i, lambda a, b: np.copysign(b, a), 2)
+
+
+def testp(d: Decoder, i: Instruction) -> Step:
+    """testp: what class a number is of."""
+    tests: dict[str, Function] = {
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda x: ~np.isnan(x),
+        "notanumber": np.isnan,
+        "normal": lambda x: np.isfinite(x) & (np.abs(x) >= np.finfo(x.dtype).tiny),
+        "subnormal": lambda x: (np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0),
+    }
+    d.only(i, tests)
+    ops = d.operands(i, 2)
+    read, put = d.source(i, ops[1], d.type(i)), d.sink(i, ops[0])
+    test = next((tests[m] for m in i.mods if m in tests), None)
+    if test is None:
+        raise d.error(i, "expected a class of numbers")
+    return lambda g: put(g, test(read(g)))
+
+
+TABLE = {
+    "add": add_sub_mul,
+    "sub": add_sub_mul,
+    "mul": add_sub_mul,
+    "fma": fma,
+    "mad": fma,
+    "div": divide,
+    **dict.fromkeys(_FUNCTIONS, function),
+    "min": min_max,
+    "max": min_max,
+    "abs": sign,
+    "neg": sign,
+    "copysign": copysign,
+    "testp": testp,
+}

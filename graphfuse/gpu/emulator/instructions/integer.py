@@ -1,0 +1,436 @@
+"""Integer arithmetic, logic, shifts, bit fields, comparisons and selection (PTX ISA 9.7.1, 9.7.2, 9.7.6 to 9.7.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphfuse.gpu.emulator.decode import Decoder
+from graphfuse.gpu.emulator.floats import flush
+from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.parse import Instruction
+from graphfuse.gpu.emulator.types import TYPES, Array
+
+Function = Callable[..., Array]
+
+
+def elementwise(d: Decoder, i: Instruction, function: Function, inputs: int, types: tuple[str, ...] = ()) -> Step:
+    """`function` of the sources, all of the instruction's type unless `types` says otherwise."""
+    kind = d.type(i)
+    ops = d.operands(i, inputs + 1)
+    names = types or (kind.name,) * inputs
+    sources = [d.source(i, op, name) for op, name in zip(ops[1:], names, strict=True)]
+    put = d.sink(i, ops[0])
+    if inputs == 1:
+        a = sources[0]
+        return lambda g: put(g, function(a(g)))
+    if inputs == 2:
+        a, b = sources
+        return lambda g: put(g, function(a(g), b(g)))
+    a, b, c = sources[:3]
+    if inputs == 3:
+        return lambda g: put(g, function(a(g), b(g), c(g)))
+    return lambda g: put(g, function(*(s(g) for s in sources)))
+
+
+def signed(i: Instruction) -> bool:
+    """Whether the instruction's numbers are signed."""
+    return i.types[-1].kind == "s"
+
+
+# arithmetic
+
+
+def add_sub(d: Decoder, i: Instruction) -> Step:
+    """add, sub."""
+    d.only(i, ("sat",) if d.type(i).name == "s32" else ())
+    function: Function = np.add if i.name == "add" else np.subtract
+    if "sat" in i.mods:
+        limits = np.iinfo(np.int32)
+        return elementwise(
+            d,
+            i,
+            lambda a, b: np.clip(function(a.astype(np.int64), b.astype(np.int64)), limits.min, limits.max).astype(np.int32),
+            2,
+        )
+    return elementwise(d, i, function, 2)
+
+
+def mul_mad(d: Decoder, i: Instruction) -> Step:
+    """mul, mad: `.lo`, `.hi`, `.wide`."""
+    d.only(i, ("lo", "hi", "wide"))
+    kind = d.type(i)
+    ops = d.operands(i, 4 if i.name == "mad" else 3)
+    a, b, put = d.source(i, ops[1], kind), d.source(i, ops[2], kind), d.sink(i, ops[0])
+    multiply: Function = np.multiply
+    result = kind
+    if "wide" in i.mods:
+        result = TYPES[f"{kind.kind}{2 * kind.bits}"]
+        wide = result.dtype
+        multiply = lambda x, y: np.multiply(x.astype(wide), y.astype(wide))  # noqa: E731
+    elif "hi" in i.mods:
+        multiply = _high64 if kind.bits == 64 else _high
+    if i.name == "mul":
+        return lambda g: put(g, multiply(a(g), b(g)))
+    c = d.source(i, ops[3], result)
+    return lambda g: put(g, multiply(a(g), b(g)) + c(g))
+
+
+def _high(a: Array, b: Array) -> Array:
+    bits = 8 * a.dtype.itemsize
+    wide = np.dtype(f"{a.dtype.kind}{2 * a.dtype.itemsize}")
+    return (np.multiply(a.astype(wide), b.astype(wide)) >> bits).astype(a.dtype)
+
+
+def _high64(a: Array, b: Array) -> Array:
+    """The upper half of a 128-bit product, by 32-bit limbs; signed by correcting the unsigned one."""
+    x, y = a.astype(np.uint64), b.astype(np.uint64)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
+    middle = x1 * y0 + ((x0 * y0) >> half)
+    cross = x0 * y1 + (middle & low)
+    high = x1 * y1 + (middle >> half) + (cross >> half)
+    if a.dtype.kind == "i":
+        zero = np.uint64(0)
+        high = high - np.where(a < 0, y, zero) - np.where(b < 0, x, zero)
+    return high.view(a.dtype)
+
+
+def div_rem(d: Decoder, i: Instruction) -> Step:
+    """div, rem: truncating; by zero all ones, as unspecified as the ISA has it."""
+    d.only(i, ())
+
+    def quotient(a: Array, b: Array) -> Array:
+        zero = b == 0
+        safe = np.where(zero, b.dtype.type(1), b)
+        q = np.floor_divide(a, safe)
+        r = a - q * safe
+        if a.dtype.kind == "i":
+            fix = (r != 0) & ((a < 0) != (safe < 0))
+            q, r = q + fix, np.where(fix, r - safe, r)
+        ones = np.array(-1).astype(a.dtype)
+        return np.where(zero, ones, q if i.name == "div" else r).astype(a.dtype)
+
+    return elementwise(d, i, quotient, 2)
+
+
+def min_max(d: Decoder, i: Instruction) -> Step:
+    """min, max of integers."""
+    d.only(i, ())
+    return elementwise(d, i, np.minimum if i.name == "min" else np.maximum, 2)
+
+
+def unary(d: Decoder, i: Instruction) -> Step:
+    """abs, neg, not, cnot of integers and predicates."""
+    d.only(i, ())
+    functions: dict[str, Function] = {
+        "abs": np.abs,
+        "neg": np.negative,
+        "not": np.invert,
+        "cnot": lambda a: (a == 0).astype(a.dtype),
+    }
+    return elementwise(d, i, functions[i.name], 1)
+
+
+def logic(d: Decoder, i: Instruction) -> Step:
+    """and, or, xor."""
+    d.only(i, ())
+    functions: dict[str, Function] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+    return elementwise(d, i, functions[i.name], 2)
+
+
+def sad(d: Decoder, i: Instruction) -> Step:
+    """sad: c + |a - b|."""
+    d.only(i, ())
+    return elementwise(d, i, lambda a, b, c: c + np.where(a < b, b - a, a - b), 3)
+
+
+def dp4a(d: Decoder, i: Instruction) -> Step:
+    """dp4a: four 8-bit products added to a 32-bit sum."""
+    d.only(i, ())
+    kinds = [np.int8 if t.kind == "s" else np.uint8 for t in i.types]
+
+    def dot(a: Array, b: Array, c: Array) -> Array:
+        x = np.ascontiguousarray(a)[..., None].view(kinds[0]).astype(np.int64)
+        y = np.ascontiguousarray(b)[..., None].view(kinds[1]).astype(np.int64)
+        return (c.astype(np.int64) + (x * y).sum(-1)).astype(np.uint32)
+
+    return elementwise(d, i, dot, 3, ("u32", "u32", "s32"))
+
+
+# shifts and bit fields
+
+
+def shift(d: Decoder, i: Instruction) -> Step:
+    """shl, shr: amounts beyond the width shift everything out."""
+    d.only(i, ())
+    kind = d.type(i)
+    bits = kind.bits
+
+    def left(a: Array, n: Array) -> Array:
+        return np.where(n < bits, a << np.minimum(n, bits - 1).astype(a.dtype), a.dtype.type(0))
+
+    def right(a: Array, n: Array) -> Array:
+        moved = a >> np.minimum(n, bits - 1).astype(a.dtype)
+        return moved if kind.kind == "s" else np.where(n < bits, moved, a.dtype.type(0))
+
+    return elementwise(d, i, left if i.name == "shl" else right, 2, (kind.name, "u32"))
+
+
+def funnel(d: Decoder, i: Instruction) -> Step:
+    """shf: 32 bits out of the 64 of b:a."""
+    d.only(i, ("l", "r", "wrap", "clamp"))
+    to_left, wrap = "l" in i.mods, "wrap" in i.mods
+
+    def shifted(a: Array, b: Array, n: Array) -> Array:
+        n = n & 31 if wrap else np.minimum(n, 32)
+        both = (b.astype(np.uint64) << np.uint64(32)) | a
+        amount = n.astype(np.uint64)
+        return ((both >> (np.uint64(32) - amount)) if to_left else (both >> amount)).astype(np.uint32)
+
+    return elementwise(d, i, shifted, 3)
+
+
+def bit_extract(d: Decoder, i: Instruction) -> Step:
+    """bfe: signed fields take their sign from their last bit, at most the operand's."""
+    d.only(i, ())
+    kind = d.type(i)
+    bits = kind.bits
+
+    def unsigned_field(a: Array, start: Array, length: Array) -> Array:
+        s, n = start & 255, length & 255
+        field = np.where(s < 64, a.astype(np.uint64) >> np.minimum(s, 63).astype(np.uint64), np.uint64(0))
+        mask = np.where(n < 64, (np.uint64(1) << np.minimum(n, 63).astype(np.uint64)) - np.uint64(1), ~np.uint64(0))
+        return (field & mask).astype(kind.dtype)
+
+    def signed_field(a: Array, start: Array, length: Array) -> Array:
+        s, n = np.minimum(start & 255, bits - 1).astype(np.int64), (length & 255).astype(np.int64)
+        spare = 64 - np.minimum(n, bits - s)
+        field = ((a.astype(np.int64) >> s) << np.minimum(spare, 63)) >> np.minimum(spare, 63)
+        return np.where(n == 0, 0, field).astype(kind.dtype)
+
+    return elementwise(d, i, signed_field if kind.kind == "s" else unsigned_field, 3, (kind.name, "u32", "u32"))
+
+
+def bit_insert(d: Decoder, i: Instruction) -> Step:
+    """bfi: the low bits of a put into b."""
+    d.only(i, ())
+    kind = d.type(i)
+
+    def insert(a: Array, b: Array, start: Array, length: Array) -> Array:
+        s = np.minimum(start & 255, kind.bits).astype(np.uint64)
+        n = np.minimum(length & 255, kind.bits).astype(np.uint64)
+        ones = np.where(n < 64, (np.uint64(1) << (n & np.uint64(63))) - np.uint64(1), ~np.uint64(0))
+        mask = np.where(s < 64, ones << (s & np.uint64(63)), np.uint64(0))
+        moved = np.where(s < 64, a.astype(np.uint64) << (s & np.uint64(63)), np.uint64(0))
+        return ((b.astype(np.uint64) & ~mask) | (moved & mask)).astype(kind.dtype)
+
+    return elementwise(d, i, insert, 4, (kind.name, kind.name, "u32", "u32"))
+
+
+def permute(d: Decoder, i: Instruction) -> Step:
+    """prmt.b32, default mode: each nibble of c picks a byte of b:a, its top bit replicates that byte's sign."""
+    d.only(i, ())
+
+    def picked(a: Array, b: Array, c: Array) -> Array:
+        both = (b.astype(np.uint64) << np.uint64(32)) | a
+        result = np.zeros(np.broadcast_shapes(both.shape, c.shape), np.uint32)
+        for k in range(4):
+            selector = (c >> np.uint32(4 * k)) & np.uint32(15)
+            byte = (both >> ((selector & np.uint32(7)).astype(np.uint64) * np.uint64(8))).astype(np.uint32) & np.uint32(255)
+            sign = np.where(byte & np.uint32(128), np.uint32(255), np.uint32(0))
+            result |= np.where(selector & np.uint32(8), sign, byte) << np.uint32(8 * k)
+        return result
+
+    return elementwise(d, i, picked, 3)
+
+
+def lop3(d: Decoder, i: Instruction) -> Step:
+    """lop3.b32: any function of three bits, given by its table."""
+    d.only(i, ())
+    ops = d.operands(i, 5)
+    a, b, c = (d.source(i, op, "b32") for op in ops[1:4])
+    table, put = d.constant(i, ops[4]), d.sink(i, ops[0])
+
+    def step(g: Gang) -> None:
+        x, y, z = a(g), b(g), c(g)
+        result = np.zeros(np.broadcast_shapes(x.shape, y.shape, z.shape), np.uint32)
+        for k in range(8):
+            if table >> k & 1:
+                result |= (x if k & 4 else ~x) & (y if k & 2 else ~y) & (z if k & 1 else ~z)
+        put(g, result)
+
+    return step
+
+
+def counts(d: Decoder, i: Instruction) -> Step:
+    """popc, clz, bfind; the result has 32 bits."""
+    d.only(i, ("shiftamt",))
+    kind = d.type(i)
+    bits = kind.bits
+
+    def leading_zeros(a: Array) -> Array:
+        smeared = a.copy()
+        for k in (1, 2, 4, 8, 16, 32)[: bits.bit_length() - 1]:
+            smeared |= smeared >> a.dtype.type(k)
+        return np.uint32(bits) - np.bitwise_count(smeared).astype(np.uint32)
+
+    def find(a: Array) -> Array:
+        x = a
+        if a.dtype.kind == "i":
+            x = np.where(a < 0, ~a, a).view(f"u{a.dtype.itemsize}")
+        zeros = leading_zeros(np.ascontiguousarray(x))
+        position = zeros if "shiftamt" in i.mods else np.uint32(bits - 1) - zeros
+        return np.where(zeros == bits, np.uint32(0xFFFFFFFF), position)
+
+    functions: dict[str, Function] = {
+        "popc": lambda a: np.bitwise_count(a).astype(np.uint32),
+        "clz": leading_zeros,
+        "bfind": find,
+    }
+    return elementwise(d, i, functions[i.name], 1)
+
+
+def reverse(d: Decoder, i: Instruction) -> Step:
+    """brev: bits in the opposite order."""
+    d.only(i, ())
+
+    def reversed_bits(a: Array) -> Array:
+        octets = np.ascontiguousarray(a)[..., None].view(np.uint8)
+        bits = np.unpackbits(octets, axis=-1, bitorder="little")[..., ::-1]
+        return np.packbits(bits, axis=-1, bitorder="little").view(a.dtype)[..., 0]
+
+    return elementwise(d, i, reversed_bits, 1)
+
+
+# comparison and selection
+
+_ORDERED: dict[str, Function] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+_UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+_COMPARISONS = (*_ORDERED, *_UNSIGNED_ORDER, *(f"{c}u" for c in _ORDERED), "num", "nan")
+
+
+def _comparison(d: Decoder, i: Instruction) -> Function:
+    kind = d.type(i)
+    name = next((m for m in i.mods if m in _COMPARISONS), None)
+    if name is None:
+        raise d.error(i, "expected a comparison")
+    name = _UNSIGNED_ORDER.get(name, name)
+    ftz = (lambda x: flush(x)) if "ftz" in i.mods and kind.name == "f32" else (lambda x: x)
+    if not kind.is_float:
+        plain = _ORDERED[name]
+        return plain
+    if name == "num":
+        return lambda a, b: ~(np.isnan(a) | np.isnan(b))
+    if name == "nan":
+        return lambda a, b: np.isnan(a) | np.isnan(b)
+    if name.endswith("u"):
+        compare = _ORDERED[name[:-1]]
+        return lambda a, b: compare(ftz(a), ftz(b)) | np.isnan(a) | np.isnan(b)
+    compare = _ORDERED[name]
+    if name == "ne":
+        return lambda a, b: compare(ftz(a), ftz(b)) & ~(np.isnan(a) | np.isnan(b))
+    return lambda a, b: compare(ftz(a), ftz(b))
+
+
+_COMBINE: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+
+
+def setp(d: Decoder, i: Instruction) -> Step:
+    """setp: `p|q = (a cmp b) op c`, q the same of the opposite."""
+    d.only(i, (*_COMPARISONS, *_COMBINE, "ftz"))
+    kind = d.type(i)
+    if kind.element:
+        raise d.error(i, "comparison of packed numbers is not emulated")
+    ops = d.operands(i, 3, 4)
+    compare = _comparison(d, i)
+    a, b = d.source(i, ops[1], kind), d.source(i, ops[2], kind)
+    outputs = ops[0].items if ops[0].kind == "pair" else (ops[0],)
+    puts = [d.sink(i, o) for o in outputs]
+    combine = next((_COMBINE[m] for m in i.mods if m in _COMBINE), None)
+    c = d.source(i, ops[3], "pred") if len(ops) == 4 else None
+
+    def step(g: Gang) -> None:
+        holds = compare(a(g), b(g))
+        for put, value in zip(puts, (holds, ~holds), strict=False):
+            put(g, combine(value, c(g)) if combine and c else value)
+
+    return step
+
+
+def set_(d: Decoder, i: Instruction) -> Step:
+    """set: all ones (or 1.0) where the comparison holds."""
+    d.only(i, (*_COMPARISONS, *_COMBINE, "ftz"))
+    ops = d.operands(i, 3, 4)
+    compare = _comparison(d, i)
+    result, kind = i.types
+    a, b, put = d.source(i, ops[1], kind), d.source(i, ops[2], kind), d.sink(i, ops[0])
+    combine = next((_COMBINE[m] for m in i.mods if m in _COMBINE), None)
+    c = d.source(i, ops[3], "pred") if len(ops) == 4 else None
+    true = np.array(1 if result.is_float else -1).astype(result.dtype)
+
+    def step(g: Gang) -> None:
+        holds = compare(a(g), b(g))
+        if combine and c:
+            holds = combine(holds, c(g))
+        put(g, np.where(holds, true, result.dtype.type(0)))
+
+    return step
+
+
+def selp(d: Decoder, i: Instruction) -> Step:
+    """selp: a where c holds, else b."""
+    d.only(i, ())
+    kind = d.type(i).name
+    return elementwise(d, i, lambda a, b, c: np.where(c, a, b), 3, (kind, kind, "pred"))
+
+
+def slct(d: Decoder, i: Instruction) -> Step:
+    """slct: a where c >= 0, else b."""
+    d.only(i, ("ftz",))
+    kind, by = i.types
+    return elementwise(d, i, lambda a, b, c: np.where(c >= 0, a, b), 3, (kind.name, kind.name, by.name))
+
+
+TABLE = {
+    "div": div_rem,
+    "rem": div_rem,
+    "add": add_sub,
+    "sub": add_sub,
+    "mul": mul_mad,
+    "mad": mul_mad,
+    "min": min_max,
+    "max": min_max,
+    "abs": unary,
+    "neg": unary,
+    "not": unary,
+    "cnot": unary,
+    "and": logic,
+    "or": logic,
+    "xor": logic,
+    "sad": sad,
+    "dp4a": dp4a,
+    "shl": shift,
+    "shr": shift,
+    "shf": funnel,
+    "bfe": bit_extract,
+    "bfi": bit_insert,
+    "prmt": permute,
+    "lop3": lop3,
+    "popc": counts,
+    "clz": counts,
+    "bfind": counts,
+    "brev": reverse,
+    "setp": setp,
+    "set": set_,
+    "selp": selp,
+    "slct": slct,
+}

@@ -1,0 +1,123 @@
+"""ld, st and hints about caches (PTX ISA 9.7.9). Caches are not modelled."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from graphfuse.gpu.emulator import access
+from graphfuse.gpu.emulator.decode import Decoder, full
+from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.heap import BASE
+from graphfuse.gpu.emulator.parse import Instruction, Operand
+from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array
+
+SPACES = ("global", "shared", "local", "const", "param")
+SCOPES = ("cta", "cluster", "gpu", "sys")
+STRONG = ("relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
+_CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "weak", "unified")
+
+
+def space_of(i: Instruction) -> str:
+    """The state space that an instruction names; constants and parameters are in the heap with global memory."""
+    names = [m.split("::")[0] for m in i.mods]
+    space = next((s for s in SPACES if s in names), "generic")
+    return "global" if space in ("const", "param") else space
+
+
+def check_modifiers(d: Decoder, i: Instruction, more: tuple[str, ...] = ()) -> None:
+    """Spaces, scopes, semantics, cache hints and vectors, and nothing else."""
+    known = {*SPACES, "shared::cta", "shared::cluster", "param::entry", *SCOPES, *STRONG, *_CACHE, "v2", "v4", "v8", *more}
+    d.only(i, known | {m for m in i.mods if re.fullmatch(r"L[12]::\w+", m)})
+
+
+def ld(d: Decoder, i: Instruction) -> Step:
+    """ld: scalars and vectors; narrow numbers extend to the register."""
+    check_modifiers(d, i)
+    ops = d.operands(i, 2, 3)
+    kind = d.type(i)
+    parts = d.vector(ops[0])
+    puts = [d.sink(i, p) for p in parts]
+    if "param" in i.mods or "param::entry" in i.mods:
+        return _load_param(d, i, ops[1], parts)
+    address, space, machine = d.address(i, ops[1]), space_of(i), d.machine
+    strong = any(m in STRONG for m in i.mods)
+    if kind.bits == 128:
+        raise d.error(i, "128-bit registers are not emulated: load .v2.b64")
+
+    def step(g: Gang) -> None:
+        loaded = access.load(machine, g, space, address(g), kind.bytes, len(puts), strong=strong)
+        for k, put in enumerate(puts):
+            value = np.ascontiguousarray(loaded[:, k])
+            put(g, g.spread(value if value.dtype == kind.dtype else value.view(kind.dtype)))
+
+    return step
+
+
+def _load_param(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Operand, ...]) -> Step:
+    kind, machine, base = d.type(i), d.machine, operand.items[0]
+    if base.kind != "sym":
+        raise d.error(i, "expected a parameter's name")
+    start = d.symbol(i, base) + operand.number - BASE
+    puts = [d.sink(i, p) for p in parts]
+
+    def step(g: Gang) -> None:
+        raw = machine.heap.data[start : start + kind.bytes * len(puts)].view(kind.dtype)
+        for k, put in enumerate(puts):
+            put(g, raw[k : k + 1].reshape(1, 1))
+
+    return step
+
+
+def st(d: Decoder, i: Instruction) -> Step:
+    """st: scalars and vectors."""
+    check_modifiers(d, i)
+    ops = d.operands(i, 2, 3)
+    kind = d.type(i)
+    if kind.bits == 128:
+        raise d.error(i, "128-bit registers are not emulated: store .v2.b64")
+    width = UNSIGNED[kind.bits]
+    reads = [d.source(i, p, f"b{kind.bits}") for p in d.vector(ops[1])]
+    address, space, machine = d.address(i, ops[0]), space_of(i), d.machine
+    strong = any(m in STRONG for m in i.mods)
+
+    def step(g: Gang) -> None:
+        values = np.empty((int(g.mask.sum()), len(reads)), width)
+        for k, read in enumerate(reads):
+            values[:, k] = g.flat(full(g, read(g)))
+        access.store(machine, g, space, address(g), values, strong=strong)
+
+    return step
+
+
+def hint(d: Decoder, i: Instruction) -> Step:
+    """prefetch and the like: nothing to see."""
+    return lambda g: None
+
+
+def createpolicy(d: Decoder, i: Instruction) -> Step:
+    """createpolicy: some 64-bit number, which cache hints take."""
+    put = d.sink(i, i.operands[0])
+    policy: Array = np.array([[0x12F0000000000000]], np.uint64)
+    return lambda g: put(g, policy)
+
+
+def narrowest(kernel_code: list[Instruction]) -> int:
+    """Bytes of the kernel's narrowest access that may be to shared memory, at most 4: the unit of hazards."""
+    widths = [4]
+    for i in kernel_code:
+        if i.name in ("ld", "st", "atom", "red") and space_of(i) in ("shared", "generic"):
+            widths += [t.bytes for t in i.types if t.name in TYPES and t.bits >= 8]
+    return min(widths)
+
+
+TABLE = {
+    "ld": ld,
+    "st": st,
+    "prefetch": hint,
+    "prefetchu": hint,
+    "applypriority": hint,
+    "discard": hint,
+    "createpolicy": createpolicy,
+}

@@ -1,0 +1,113 @@
+"""What outlining makes of edge cases, as text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.outline import outline
+from graphfuse.interp import graph as interp
+from graphfuse.ir.core import Func
+from graphfuse.ir.parser import parse
+from graphfuse.ir.printer import to_text
+from graphfuse.ir.verifier import verify
+
+
+def outlined(text: str) -> Func:
+    func, _ = outline(parse(text))
+    verify(func)
+    return func
+
+
+def kinds(func: Func) -> list[str]:
+    return [str(op.attrs["kind"]) for op in func.body.ops if op.kind is graph.region]
+
+
+def test_a_region_reads_through_views_and_keeps_generators_inside() -> None:
+    func = outlined("""func @main(%x: tensor<4x6xf32>) {
+  %p = graph.permute(%x) {perm = [1, 0]} : tensor<6x4xf32>
+  %c = graph.full() {elem = f32, shape = [6, 4], value = 2.0} : tensor<6x4xf32>
+  %y = graph.mul(%p, %c) : tensor<6x4xf32>
+  return(%y)
+}
+""")
+    assert to_text(func) == """func @main(%x: tensor<4x6xf32>) {
+  %y_1 = graph.region(%x) {kernel = "pointwise_0", kind = "pointwise"} do (%v0: tensor<4x6xf32>) {
+    %v1 = graph.permute(%v0) {perm = [1, 0]} : tensor<6x4xf32>
+    %v2 = graph.full() {elem = f32, shape = [6, 4], value = 2.0} : tensor<6x4xf32>
+    %v3 = graph.mul(%v1, %v2) : tensor<6x4xf32>
+    yield(%v3)
+  } : tensor<6x4xf32>
+  return(%y_1)
+}
+""".replace("%y_1", "%y")
+
+
+def test_a_function_that_computes_nothing_copies() -> None:
+    func = outlined("func @main(%x: tensor<4xf32>) {\n  return(%x, %x)\n}\n")
+    assert kinds(func) == ["pointwise", "pointwise"]
+    x = np.arange(4, dtype=np.float32)
+    assert all(np.array_equal(y, x) for y in interp.run(func, x))
+
+
+def test_a_returned_view_is_a_copy_and_a_returned_reshape_is_not() -> None:
+    text = """func @main(%x: tensor<4x6xf32>) {{
+  %e = graph.exp(%x) : tensor<4x6xf32>
+  %v = graph.{view} : tensor<{shape}xf32>
+  return(%v)
+}}
+"""
+    assert len(kinds(outlined(text.format(view="reshape(%e) {shape = [24]}", shape="24")))) == 1
+    assert len(kinds(outlined(text.format(view="permute(%e) {perm = [1, 0]}", shape="6x4")))) == 2
+
+
+def test_dead_work_is_no_kernel() -> None:
+    func = outlined("""func @main(%x: tensor<4xf32>) {
+  %e = graph.exp(%x) : tensor<4xf32>
+  %c = graph.cumulate(%e) {axis = 0, kind = "sum"} : tensor<4xf32>
+  %n = graph.neg(%x) : tensor<4xf32>
+  return(%n)
+}
+""")
+    assert kinds(func) == ["pointwise"]
+
+
+def test_a_region_yields_what_later_regions_read() -> None:
+    func = outlined("""func @main(%x: tensor<4xf32>) {
+  %e = graph.exp(%x) : tensor<4xf32>
+  %n = graph.neg(%e) : tensor<4xf32>
+  %c = graph.cumulate(%e) {axis = 0, kind = "sum"} : tensor<4xf32>
+  return(%n, %c)
+}
+""")
+    first = next(op for op in func.body.ops if op.kind is graph.region)
+    assert len(first.types) == 2
+
+
+def test_kernels_of_equal_regions_are_one_and_names_count_up() -> None:
+    func = outlined("""func @main(%x: tensor<4xf32>, %y: tensor<5xf32>) {
+  %a = graph.cumulate(%x) {axis = 0, kind = "sum"} : tensor<4xf32>
+  %b = graph.cumulate(%a) {axis = 0, kind = "sum"} : tensor<4xf32>
+  %c = graph.cumulate(%y) {axis = 0, kind = "sum"} : tensor<5xf32>
+  return(%b, %c)
+}
+""")
+    names = [str(op.attrs["kernel"]) for op in func.body.ops if op.kind is graph.region]
+    assert sorted(names) == ["scan_0", "scan_0", "scan_1"]
+
+
+@pytest.mark.parametrize("carried", ["%x", "%k", "%p"])
+def test_a_loop_yields_memory_that_its_body_wrote(carried: str) -> None:
+    """A parameter, a value from outside, a view: each is copied by a region in the body."""
+    func = outlined(f"""func @main(%a: tensor<3x3xf32>, %b: tensor<3x3xf32>) {{
+  %k = graph.exp(%b) : tensor<3x3xf32>
+  %r = graph.loop(%a) {{count = 2, symbol = "t"}} do (%x: tensor<3x3xf32>) {{
+    %p = graph.permute(%x) {{perm = [1, 0]}} : tensor<3x3xf32>
+    yield({carried})
+  }} : tensor<3x3xf32>
+  return(%r)
+}}
+""")
+    (loop,) = (op for op in func.body.ops if op.kind is graph.loop)
+    assert [op.kind for op in loop.body.ops[:-1]] == [graph.region]

@@ -1,0 +1,166 @@
+"""Which ops share a kernel, and what the ledger says of those that do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphfuse.fusion.partition import Partition, partition
+from graphfuse.ir.parser import parse
+
+ROWS = "tensor<(n)x8xf32>"
+
+
+def parted(params: str, body: str, dims: str = "dims (n in 1..64)") -> Partition:
+    """The partition of a function given by its ops' lines."""
+    lines = "\n".join(f"  {s.strip()}" for s in body.strip().splitlines())
+    return partition(parse(f"func @main({params}) {dims} {{\n{lines}\n}}\n").body)
+
+
+def shapes(part: Partition) -> list[str]:
+    """Each group as `kind: op op ...`."""
+    return [f"{g.kind}: {' '.join(op.kind.name.removeprefix('graph.') for op in g.ops)}" for g in part.groups]
+
+
+def reasons(part: Partition) -> list[str]:
+    return [d.reason for d in part.ledger if not d.fused]
+
+
+def test_a_softmax_is_one_reduction() -> None:
+    part = parted(f"%x: {ROWS}", f"""
+        %m = graph.reduce(%x) {{axes = [1], keepdims = true, kind = "max"}} : tensor<(n)x1xf32>
+        %b = graph.broadcast(%m) {{shape = [(n), 8]}} : {ROWS}
+        %s = graph.sub(%x, %b) : {ROWS}
+        %e = graph.exp(%s) : {ROWS}
+        %t = graph.reduce(%e) {{axes = [1], keepdims = true, kind = "sum"}} : tensor<(n)x1xf32>
+        %c = graph.broadcast(%t) {{shape = [(n), 8]}} : {ROWS}
+        %y = graph.div(%e, %c) : {ROWS}
+        return(%y)""")
+    assert shapes(part) == ["reduction: reduce sub exp reduce div"]
+    assert not reasons(part)
+
+
+def test_an_epilogue_joins_its_product() -> None:
+    part = parted(f"%x: {ROWS}, %w: tensor<8x8xf32>, %r: {ROWS}", f"""
+        %m = graph.contract(%x, %w) {{spec = "mk,kn->mn"}} : {ROWS}
+        %a = graph.add(%m, %r) : {ROWS}
+        %y = graph.tanh(%a) : {ROWS}
+        return(%y)""")
+    assert shapes(part) == ["contraction: contract add tanh"]
+    assert [d.saved_bytes for d in part.ledger if d.fused] == ["64*n", "64*n"]
+
+
+def test_a_product_does_not_recompute_its_operand() -> None:
+    part = parted(f"%x: {ROWS}, %w: tensor<8x8xf32>", f"""
+        %e = graph.exp(%x) : {ROWS}
+        %m = graph.contract(%e, %w) {{spec = "mk,kn->mn"}} : {ROWS}
+        return(%m)""")
+    assert shapes(part) == ["pointwise: exp", "contraction: contract"]
+
+
+@pytest.mark.parametrize(("middle", "shape", "reason"), [
+    ("permute(%e) {perm = [1, 0]}", "tensor<8x8xf32>", "graph.permute lies between"),
+    ("flip(%e) {axes = [0]}", "tensor<8x8xf32>", "graph.flip lies between"),
+    ("slice(%e) {sizes = [4, 8], starts = [0, 0], steps = [1, 1]}", "tensor<4x8xf32>", "shapes differ: [4, 8] against [8, 8]"),
+])  # fmt: skip
+def test_what_moves_elements_cuts(middle: str, shape: str, reason: str) -> None:
+    part = parted("%x: tensor<8x8xf32>", f"""
+        %c = graph.cumulate(%x) {{axis = 1, kind = "sum"}} : tensor<8x8xf32>
+        %m = graph.contract(%c, %x) {{spec = "mk,kn->mn"}} : tensor<8x8xf32>
+        %e = graph.exp(%m) : tensor<8x8xf32>
+        %v = graph.{middle} : {shape}
+        %y = graph.neg(%v) : {shape}
+        return(%y)""", "")
+    assert reason in reasons(part)
+
+
+def test_a_reshape_does_not_cut() -> None:
+    part = parted(f"%x: {ROWS}", f"""
+        %e = graph.exp(%x) : {ROWS}
+        %r = graph.reshape(%e) {{shape = [(8*n)]}} : tensor<(8*n)xf32>
+        %y = graph.neg(%r) : tensor<(8*n)xf32>
+        return(%y)""")
+    assert shapes(part) == ["pointwise: exp neg"]
+
+
+def test_a_row_value_returns_along_its_row_only() -> None:
+    body = """
+        %s = graph.reduce(%x) {{axes = [1], kind = "sum"}} : tensor<8xf32>
+        %r = graph.reshape(%s) {{shape = {shape}}} : tensor<{dims}xf32>
+        %b = graph.broadcast(%r) {{shape = [8, 8]}} : tensor<8x8xf32>
+        %y = graph.sub(%x, %b) : tensor<8x8xf32>
+        return(%y)"""
+    along = parted("%x: tensor<8x8xf32>", body.format(shape="[8, 1]", dims="8x1"), "")
+    across = parted("%x: tensor<8x8xf32>", body.format(shape="[1, 8]", dims="1x8"), "")
+    assert shapes(along) == ["reduction: reduce sub"]
+    assert shapes(across) == ["reduction: reduce", "pointwise: sub"]
+    assert reasons(across) == ["a row value is broadcast along other dims than the row"]
+
+
+def test_other_rows_cut() -> None:
+    part = parted("%x: tensor<4x8x8xf32>", """
+        %m = graph.reduce(%x) {axes = [2], keepdims = true, kind = "max"} : tensor<4x8x1xf32>
+        %b = graph.broadcast(%m) {shape = [4, 8, 8]} : tensor<4x8x8xf32>
+        %s = graph.sub(%x, %b) : tensor<4x8x8xf32>
+        %t = graph.reduce(%s) {axes = [1, 2], kind = "sum"} : tensor<4xf32>
+        return(%t)""", "")
+    assert shapes(part) == ["reduction: reduce sub", "reduction: reduce"]
+    assert "rows begin at dim 1, the region's at 2" in reasons(part)
+
+
+def test_work_whose_elements_depend_on_each_other_takes_no_epilogue() -> None:
+    part = parted("%x: tensor<8xf32>", """
+        %c = graph.cumulate(%x) {axis = 0, kind = "sum"} : tensor<8xf32>
+        %y = graph.neg(%c) : tensor<8xf32>
+        return(%y)""", "")
+    assert "a scan region takes no epilogue" in reasons(part)
+
+
+def test_a_way_out_and_back_is_not_closed() -> None:
+    """Joining would make the region wait for the scan, and the scan for the region."""
+    part = parted("%x: tensor<8x8xf32>", """
+        %m = graph.contract(%x, %x) {spec = "mk,kn->mn"} : tensor<8x8xf32>
+        %c = graph.cumulate(%m) {axis = 0, kind = "sum"} : tensor<8x8xf32>
+        %y = graph.mul(%c, %m) : tensor<8x8xf32>
+        return(%y)""", "")
+    assert "contraction: contract" in shapes(part)
+    assert any(r.startswith("another operand depends on the region through scan") for r in reasons(part))
+
+
+ATTENTION = """
+    %s = graph.contract(%q, %k) {spec = "bqd,bkd->bqk"} : tensor<2x8x8xf32>
+    %m = graph.reduce(%s) {axes = [2], keepdims = true, kind = "max"} : tensor<2x8x1xf32>
+    %b = graph.broadcast(%m) {shape = [2, 8, 8]} : tensor<2x8x8xf32>
+    %c = graph.sub(%s, %b) : tensor<2x8x8xf32>
+    %e = graph.exp(%c) : tensor<2x8x8xf32>
+    %t = graph.reduce(%e) {axes = [2], keepdims = true, kind = "sum"} : tensor<2x8x1xf32>
+    %u = graph.broadcast(%t) {shape = [2, 8, 8]} : tensor<2x8x8xf32>
+    %p = graph.div(%e, %u) : tensor<2x8x8xf32>
+    %o = graph.contract(%p, %v) {spec = "bqk,bkd->bqd"} : tensor<2x8x4xf32>
+    return(%o)"""
+QKV = "%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>"
+
+
+def test_attention_is_one_region() -> None:
+    assert shapes(parted(QKV, ATTENTION, "")) == ["attention: contract reduce sub exp reduce div contract"]
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("return(%o)", "return(%o, %p)"),  # the probabilities are read elsewhere
+    ("bqk,bkd->bqd", "bkq,bkd->bqd"),  # the second product sums the queries
+    ('kind = "sum"', 'kind = "prod"'),  # no softmax
+    ("%o = graph.contract(%p, %v)", "%o = graph.contract(%s, %v)"),  # the scores themselves
+    ("bqd,bkd->bqk", "bqd,bqd->bqk"),  # not a product of queries and keys
+])  # fmt: skip
+def test_what_is_not_attention(old: str, new: str) -> None:
+    body = ATTENTION.replace(old, new)
+    if new == "bqd,bqd->bqk":
+        body = ATTENTION.replace(old, "bqd,bkd->bkq")  # keys and queries exchanged: rows run over keys
+        body = body.replace("bqk,bkd->bqd", "bqk,bqd->bkd")
+    assert not any(s.startswith("attention") for s in shapes(parted(QKV, body, "")))
+
+
+def test_attention_per_head_without_queries_is_three_regions() -> None:
+    """One query per head has nothing to share a tile of keys with."""
+    body = ATTENTION.replace("bqd,bkd->bqk", "bqd,bqkd->bqk").replace("bqk,bkd->bqd", "bqk,bqkd->bqd")
+    params = "%q: tensor<2x8x4xf32>, %k: tensor<2x8x8x4xf32>, %v: tensor<2x8x8x4xf32>"
+    assert [s.split(":")[0] for s in shapes(parted(params, body, ""))] == ["contraction", "reduction", "contraction"]
