@@ -131,7 +131,8 @@ MOVEMENT = (
         s = slice(p) {{starts = [0, 1], sizes = [4, 6], steps = [1, 1]}}; y = neg(s); return(y)""")
       for mode in ("constant", "edge", "wrap", "reflect")),
     fused("pointwise", "second_of_concat", "x: 4x6xf32, z: 4x5xf32", """
-        c = concat(x, z) {axis = 1}; s = slice(c) {starts = [0, 6], sizes = [4, 5], steps = [1, 1]}; y = neg(s); return(y)"""),
+        c = concat(x, z) {axis = 1}; s = slice(c) {starts = [0, 6], sizes = [4, 5], steps = [1, 1]}; y = neg(s)
+        return(y)"""),
     fused("pointwise", "pad_of_pad", "x: 3x4xf32", """
         p = pad(x) {low = [1, 1], high = [0, 2], value = 3.0}; f = flip(p) {axes = [1]}
         q = pad(f) {low = [0, 2], high = [2, 0], value = -3.0}; return(q)"""),
@@ -169,7 +170,8 @@ REDUCTION = (
     case("reduction reduction pointwise", "softmax_of_one", "x: 4x1xf32", softmax(1, "4, 1")),
     case("reduction", "softmax_with_infinities", "x: 6x19xf32", softmax(1, "6, 19"), special=True),
     case("reduction", "layer_norm", "x: (n)x21xf32, g: 21xf32", LAYER_NORM + "; return(y)", N, over("n")),
-    case("reduction", "layer_norm_keeps_mean", "x: (n)x21xf32, g: 21xf32", LAYER_NORM + "; return(y, m, r)", N, over("n")),
+    case("reduction", "layer_norm_keeps_mean", "x: (n)x21xf32, g: 21xf32", LAYER_NORM + "; return(y, m, r)", N,
+        over("n")),
     case("reduction", "two_dims", "x: (n)x3x7xf32", 's = reduce(x) {axes = [1, 2], kind = "sum"}; return(s)', N,
          over("n", values=(0, 1, 4))),
     case("reduction", "two_dims_of_a_view", "x: 5x3x(n)xf32",
@@ -185,27 +187,36 @@ REDUCTION = (
         a = reduce(x) {axes = [1], kind = "max"}; b = reduce(x) {axes = [1], kind = "min"}
         p = reduce(x) {axes = [1], kind = "prod"}; c = sub(a, b); return(c, p)"""),
     fused("reduction", "max_of_nan", "x: 9x13xf32",
-         'a = reduce(x) {axes = [1], kind = "max"}; b = reduce(x) {axes = [1], kind = "min"}; return(a, b)', special=True),
-    fused("reduction", "any_and_all", "x: 9x13xbool",
-         'a = reduce(x) {axes = [1], kind = "any"}; b = reduce(x) {axes = [1], kind = "all"}; return(a, b)'),
+         'a = reduce(x) {axes = [1], kind = "max"}; b = reduce(x) {axes = [1], kind = "min"}; return(a, b)',
+             special=True),
+    fused("reduction", "any_and_all", "x: 28x13xbool",
+          'a = reduce(x) {axes = [1], kind = "any"}; b = reduce(x) {axes = [1], kind = "all"}; return(a, b)',
+          inputs={"x": np.concatenate([np.eye(14, 13), 1 - np.eye(14, 13)]) > 0}),
     case("reduction", "rows_as_output_shape", "x: 2x3x11xf32", """
         s = reduce(x) {axes = [2], kind = "sum"}; r = reshape(s) {shape = [6]}; n = neg(r); return(n)"""),
     case("reduction", "groups", "x: 2x12x5xf32", """
         r = reshape(x) {shape = [2, 3, 20]}; s = reduce(r) {axes = [2], kind = "sum", keepdims = true}
-        b = broadcast(s) {shape = [2, 3, 20]}; d = sub(r, b); y = reshape(d) {shape = [2, 12, 5]}; z = exp(y); return(z)"""),
+        b = broadcast(s) {shape = [2, 3, 20]}; d = sub(r, b); y = reshape(d) {shape = [2, 12, 5]}; z = exp(y)
+        return(z)"""),
 )  # fmt: skip
 
 
 def matmul(m: str, n: str, k: str, dims: str = "", sizes: Sizes = ({},), elem: str = "f32") -> Case:
     """A product with a bias and a residual."""
-    return case("contraction", f"matmul_{m}_{n}_{k}_{elem}", f"x: {m}x{k}x{elem}, w: {k}x{n}x{elem}, b: {n}x{elem}, r: {m}x{n}x{elem}", f"""
-        y = contract(x, w) {{spec = "mk,kn->mn"}}; c = broadcast(b) {{shape = [{m}, {n}]}}; s = add(y, c); z = add(s, r); return(z)
+    return case("contraction", f"matmul_{m}_{n}_{k}_{elem}",
+        f"x: {m}x{k}x{elem}, w: {k}x{n}x{elem}, b: {n}x{elem}, r: {m}x{n}x{elem}", f"""
+        y = contract(x, w) {{spec = "mk,kn->mn"}}; c = broadcast(b) {{shape = [{m}, {n}]}}; s = add(y, c)
+        z = add(s, r); return(z)
         """, dims, sizes)  # fmt: skip
 
 
-def contract(name: str, spec: str, params: str, more: str = "", dims: str = "", sizes: Sizes = ({},), **options: Any) -> Case:
+def contract(
+    name: str, spec: str, params: str, more: str = "", dims: str = "", sizes: Sizes = ({},), **options: Any
+) -> Case:
     """A bare product of `x` and `w`."""
-    return case("contraction", name, params, f'y = contract(x, w) {{spec = "{spec}"{more}}}; return(y)', dims, sizes, **options)
+    return case(
+        "contraction", name, params, f'y = contract(x, w) {{spec = "{spec}"{more}}}; return(y)', dims, sizes, **options
+    )
 
 
 CONTRACTION = (
@@ -258,7 +269,8 @@ CONTRACTION = (
 
 
 def conv(
-    name: str, size: Sequence[int | str], channels: int, out: int, kernel: Sequence[int], strides: Sequence[int] | int = 1,
+    name: str, size: Sequence[int | str], channels: int, out: int, kernel: Sequence[int],
+        strides: Sequence[int] | int = 1,
     groups: int = 1, dilation: int = 1, elem: str = "f32", dims: str = "", sizes: Sizes = ({},), batch: str = "2",
 ) -> Case:  # fmt: skip
     """A channels-last convolution without padding, with bias and relu."""
@@ -295,8 +307,10 @@ CONVOLUTION = (
     conv("three_dims", (4, 5, 6), 3, 5, (2, 3, 2), (1, 2, 1)),
     conv("one_pixel", (3, 3), 4, 33, (3, 3)),
     conv("symbolic_batch", (6, 6), 4, 9, (3, 3), dims=N, sizes=over("n", values=(0, 1, 3)), batch="(n)"),
-    conv("symbolic_size", ("(n)", "(m)"), 4, 9, (3, 3), 2, dims="n in 3..64, m in 3..64", sizes=over("n", "m", values=(3, 8)), batch="1"),
-    conv("symbolic_depthwise", ("(n)", 5), 20, 20, (3, 3), groups=20, dims="n in 3..64", sizes=over("n", values=(3, 8)), batch="1"),
+    conv("symbolic_size", ("(n)", "(m)"), 4, 9, (3, 3), 2, dims="n in 3..64, m in 3..64", sizes=over("n", "m",
+        values=(3, 8)), batch="1"),
+    conv("symbolic_depthwise", ("(n)", 5), 20, 20, (3, 3), groups=20, dims="n in 3..64", sizes=over("n", values=(3,
+        8)), batch="1"),
     conv("half", (6, 7), 8, 12, (3, 3), elem="f16"),
     conv("depthwise_half", (6, 7), 12, 12, (3, 3), groups=12, elem="bf16"),
 )  # fmt: skip
@@ -308,7 +322,8 @@ def attention(
 ) -> Case:  # fmt: skip
     """softmax(body(scale * q @ k')) @ v; `body` turns `s1` into `s2`."""
     shape = f"{b}, {heads}, {q}, {k}"
-    takes = f"q: {b}x{q}x{heads}x{depth}x{elem}, k: {b}x{k}x{heads}x{depth}x{elem}, v: {b}x{k}x{heads}x{values or depth}x{elem}"
+    takes = f"q: {b}x{q}x{heads}x{depth}x{elem}, k: {b}x{k}x{heads}x{depth}x{elem}"
+    takes += f", v: {b}x{k}x{heads}x{values or depth}x{elem}"
     steps = softmax(3, shape).replace("return(y)", "").replace("(x", "(s2")
     return case("attention", name, takes + params, f"""
         s = contract(q, k) {{spec = "bqhd,bkhd->bhqk"}}; f = full() {{shape = [{shape}], elem = {elem}, value = 0.25}}
@@ -332,8 +347,10 @@ ATTENTION = (
     attention("mask", "2", "20", "37", 3, 24, MASK, ", mask: 2x1x1x37xf32"),
     attention("full_mask", "(b)", "(q)", "(k)", 2, 8, MASK, ", mask: (b)x1x(q)x(k)xf32", BQK,
               [{"b": 2, "q": 20, "k": 37}, {"b": 1, "q": 3, "k": 5}, {"b": 1, "q": 1, "k": 1}]),
-    attention("causal", "1", "(q)", "(q)", 2, 8, CAUSAL.replace("(OFFSET)", "0"), "", "q in 1..512", over("q", values=(1, 9, 33))),
-    attention("decode", "(b)", "1", "(k)", 3, 24, MASK, ", mask: (b)x1x1x(k)xf32", BQK, [{"b": 2, "k": 37}, {"b": 1, "k": 1}]),
+    attention("causal", "1", "(q)", "(q)", 2, 8, CAUSAL.replace("(OFFSET)", "0"), "", "q in 1..512", over("q",
+        values=(1, 9, 33))),
+    attention("decode", "(b)", "1", "(k)", 3, 24, MASK, ", mask: (b)x1x1x(k)xf32", BQK, [{"b": 2, "k": 37}, {"b": 1,
+        "k": 1}]),
     attention("with_past", "1", "(q)", "(q + p)", 2, 8, CAUSAL.replace("OFFSET", "p"), "", "q in 1..64, p in 0..64",
               [{"q": 1, "p": 7}, {"q": 4, "p": 0}, {"q": 9, "p": 9}]),
     attention("many_queries", "1", "150", "9", 1, 4),
@@ -379,14 +396,17 @@ ATTENTION = (
     case("attention", "guarded_rows", "q: 1x7x8xf32, k: 1x13x8xf32, v: 1x13x9xf32, mask: 1x7x13xbool", """
         s = contract(q, k) {spec = "bqd,bkd->bqk"}; z = full() {shape = [1, 7, 13], elem = f32, value = -inf}
         x = select(mask, s, z); m = reduce(x) {axes = [2], kind = "max", keepdims = true}
-        w = full() {shape = [1, 7, 1], elem = f32, value = -1000.0}; mm = max(m, w); mb = broadcast(mm) {shape = [1, 7, 13]}
+        w = full() {shape = [1, 7, 1], elem = f32, value = -1000.0}; mm = max(m, w)
+        mb = broadcast(mm) {shape = [1, 7, 13]}
         c = sub(x, mb); e = exp(c); t = reduce(e) {axes = [2], kind = "sum", keepdims = true}
-        u = full() {shape = [1, 7, 1], elem = f32, value = 0.000001}; tt = max(t, u); tb = broadcast(tt) {shape = [1, 7, 13]}
+        u = full() {shape = [1, 7, 1], elem = f32, value = 0.000001}; tt = max(t, u)
+        tb = broadcast(tt) {shape = [1, 7, 13]}
         y = div(e, tb); o = contract(y, v) {spec = "bqk,bkd->bqd"}; return(o)"""),
 )  # fmt: skip
 
 SCAN = (
-    *(case("scan", f"{kind}_{axis}", "x: 5x(n)x7xf32", f'y = cumulate(x) {{axis = {axis}, kind = "{kind}"}}; return(y)', N,
+    *(case("scan", f"{kind}_{axis}", "x: 5x(n)x7xf32",
+        f'y = cumulate(x) {{axis = {axis}, kind = "{kind}"}}; return(y)', N,
            over("n", values=(0, 1, 9)))
       for kind, axis in (("sum", 0), ("max", 1), ("prod", 2), ("min", 2))),
     *(case("scan", f"{how}_{axis}", "x: 5x19xf32",
@@ -395,7 +415,8 @@ SCAN = (
     case("scan", "half", "x: 4x40xf16", 'y = cumulate(x) {axis = 1, kind = "sum"}; return(y)'),
     case("scan", "vector", "x: (n)xi32", 'y = cumulate(x) {axis = 0, kind = "sum", exclusive = true}; return(y)', N,
          over("n", values=(0, 1, 9))),
-    case("scan", "of_a_view", "x: 7x5xf32", 'p = permute(x) {perm = [1, 0]}; y = cumulate(p) {axis = 1, kind = "max"}; return(y)'),
+    case("scan", "of_a_view", "x: 7x5xf32",
+        'p = permute(x) {perm = [1, 0]}; y = cumulate(p) {axis = 1, kind = "max"}; return(y)'),
     fused("pointwise", "inside", "x: 5x19xf32", """
         y = cumulate(x) {axis = 1, kind = "sum"}; z = cumulate(x) {axis = 0, kind = "max", exclusive = true}
         w = cumulate(x) {axis = 1, kind = "prod", reverse = true}; s = add(y, z); t = add(s, w); return(t)"""),
@@ -411,10 +432,12 @@ SCATTER = (
     *(case("scatter", f"nd_{kind}", "x: 5x4x37xf32, i: 6x2xi64, u: 6x37xf32",
            f'y = scatter_nd(x, i, u) {{kind = "{kind}"}}; return(y)', indices=4)
       for kind in ("set", "add", "max")),
-    case("scatter", "nd_elements", "x: 5x4xf32, i: 2x3x2xi64, u: 2x3xf32", "y = scatter_nd(x, i, u); return(y)", indices=4),
+    case("scatter", "nd_elements", "x: 5x4xf32, i: 2x3x2xi64, u: 2x3xf32", "y = scatter_nd(x, i, u); return(y)",
+        indices=4),
     case("scatter", "nd_whole", "x: 5x4xf32, i: 2x0xi64, u: 2x5x4xf32", "y = scatter_nd(x, i, u); return(y)"),
     case("scatter", "into_generated", "i: 6x1xi64, u: 6xf32", """
-        z = full() {shape = [9], elem = f32, value = 1.0}; y = scatter_nd(z, i, u) {kind = "add"}; return(y)""", indices=9),
+        z = full() {shape = [9], elem = f32, value = 1.0}; y = scatter_nd(z, i, u) {kind = "add"}
+        return(y)""", indices=9),
 )  # fmt: skip
 
 TOPK = (
@@ -423,40 +446,50 @@ TOPK = (
       for largest in ("true", "false") for axis in (0, 1, 2)),
     case("topk", "ties", "x: 3x8xi32", "v, w = topk(x) {k = 8, axis = 1}; return(v, w)",
          inputs={"x": np.array([[1, 3, 3, 0, 3, 2, 1, 1], [0] * 8, [-7, 6, 5, 4, 3, 2, 1, 0]], np.int32)}),
-    case("topk", "symbolic", "x: (n)x(m)xf32", "v, w = topk(x) {k = (m), axis = 1}; return(v, w)", "n in 0..64, m in 1..64",
+    case("topk", "symbolic", "x: (n)x(m)xf32", "v, w = topk(x) {k = (m), axis = 1}; return(v, w)",
+        "n in 0..64, m in 1..64",
          [{"n": 3, "m": 5}, {"n": 0, "m": 2}]),
     case("topk", "indices_only", "x: 6x7xf32", "v, w = topk(x) {k = 1, axis = 1}; return(w)"),
 )  # fmt: skip
 
 GATHER = (
-    *(case("pointwise", f"take_{axis}", "x: 4x3x19xf32, i: 2x3xi64", f"y = take(x, i) {{axis = {axis}}}; z = neg(y); return(z)", indices=3)
+    *(case("pointwise", f"take_{axis}", "x: 4x3x19xf32, i: 2x3xi64",
+        f"y = take(x, i) {{axis = {axis}}}; z = neg(y); return(z)", indices=3)
       for axis in (0, 1, 2)),
     case("pointwise", "embedding", "x: 11x20xf32, i: (n)x(m)xi64", "y = take(x, i) {axis = 0}; return(y)", NM,
          [{"n": 1, "m": 1}, {"n": 2, "m": 5}, {"n": 0, "m": 1}], indices=11),
     case("pointwise", "take_scalar", "x: 4x19xf32, i: i32", "y = take(x, i) {axis = 0}; return(y)", indices=4),
-    case("pointwise", "take_along_0", "x: 4x19xf32, i: 7x19xi64", "y = take_along(x, i) {axis = 0}; return(y)", indices=4),
-    case("pointwise", "take_along_1", "x: 4x19xf32, i: 3x21xi32", "y = take_along(x, i) {axis = 1}; return(y)", indices=19),
+    case("pointwise", "take_along_0", "x: 4x19xf32, i: 7x19xi64", "y = take_along(x, i) {axis = 0}; return(y)",
+        indices=4),
+    case("pointwise", "take_along_1", "x: 4x19xf32, i: 3x21xi32", "y = take_along(x, i) {axis = 1}; return(y)",
+        indices=19),
     case("pointwise", "gather_nd", "x: 4x5x19xf32, i: 3x2xi64", "y = gather_nd(x, i); return(y)", indices=4),
     case("pointwise", "gather_nd_elements", "x: 4x5x6xf32, i: 3x7x3xi64", "y = gather_nd(x, i); return(y)", indices=4),
-    case("pointwise", "gather_nd_batched", "x: 3x5x6xf32, i: 3x7x1xi64", "y = gather_nd(x, i) {batch_dims = 1}; return(y)", indices=5),
+    case("pointwise", "gather_nd_batched", "x: 3x5x6xf32, i: 3x7x1xi64",
+        "y = gather_nd(x, i) {batch_dims = 1}; return(y)", indices=5),
     case("pointwise pointwise", "computed_indices", "x: 3x9xf32, i: 4xi64",
          "j = neg(i); t = take(x, j) {axis = 0}; return(t)", indices=1),
 )  # fmt: skip
 
 
-def window(name: str, params: str, kind: str, sizes_of: str, dims: str = "", sizes: Sizes = ({},), **options: Any) -> Case:
-    """One pooling."""
-    return case("pointwise", name, params, f'y = reduce_window(x) {{kind = "{kind}", {sizes_of}}}; return(y)', dims, sizes, **options)
+def window(
+    name: str, params: str, kind: str, moves: str, pads: str, dims: str = "", sizes: Sizes = ({},), **options: Any
+) -> Case:
+    """One pooling; `moves` are window, strides and dilation, `pads` low and high."""
+    attrs = [f"{key} = [{v}]" for key, v in zip(("window", "strides", "dilation"), moves.split("; "), strict=True)]
+    attrs += [f"{key} = [{v}]" for key, v in zip(("low", "high"), pads.split("; "), strict=True)]
+    body = f'y = reduce_window(x) {{kind = "{kind}", {", ".join(attrs)}}}; return(y)'
+    return case("pointwise", name, params, body, dims, sizes, **options)
 
 
 WINDOW = (
-    window("max_pool", "x: 1x9x9x5xf32", "max", "window = [1, 3, 3, 1], strides = [1, 2, 2, 1], low = [0, 1, 1, 0], high = [0, 1, 1, 0], dilation = [1, 1, 1, 1]"),
-    window("max_pool_negative", "x: 1x9x9x5xi32", "max", "window = [1, 2, 2, 1], strides = [1, 1, 1, 1], low = [0, 1, 0, 0], high = [0, 1, 1, 0], dilation = [1, 2, 1, 1]"),
-    window("sum_pool", "x: 1x3x7x19xf32", "sum", "window = [1, 1, 2, 5], strides = [1, 1, 2, 3], low = [0, 0, 0, 2], high = [0, 0, 0, 1], dilation = [1, 1, 1, 1]"),
-    window("min_pool", "x: 17xf32", "min", "window = [3], strides = [1], low = [1], high = [1], dilation = [1]", special=True),
-    window("symbolic_pool", "x: (n)x8x(m)xf32", "sum", "window = [1, 2, 3], strides = [1, 2, 1], low = [0, 0, 1], high = [0, 0, 1], dilation = [1, 1, 1]",
+    window("max_pool", "x: 1x9x9x5xf32", "max", "1, 3, 3, 1; 1, 2, 2, 1; 1, 1, 1, 1", "0, 1, 1, 0; 0, 1, 1, 0"),
+    window("integer_pool", "x: 1x9x9x5xi32", "max", "1, 2, 2, 1; 1, 1, 1, 1; 1, 2, 1, 1", "0, 1, 0, 0; 0, 1, 1, 0"),
+    window("sum_pool", "x: 1x3x7x19xf32", "sum", "1, 1, 2, 5; 1, 1, 2, 3; 1, 1, 1, 1", "0, 0, 0, 2; 0, 0, 0, 1"),
+    window("min_pool", "x: 17xf32", "min", "3; 1; 1", "1; 1", special=True),
+    window("symbolic_pool", "x: (n)x8x(m)xf32", "sum", "1, 2, 3; 1, 2, 1; 1, 1, 1", "0, 0, 1; 0, 0, 1",
            "n in 0..64, m in 1..64", [{"n": 2, "m": 1}, {"n": 1, "m": 19}]),
-    window("half_pool", "x: 40xf16", "sum", "window = [9], strides = [1], low = [4], high = [4], dilation = [1]"),
+    window("half_pool", "x: 40xf16", "sum", "9; 1; 1", "4; 4"),
 )  # fmt: skip
 
 SMALL = "n in 0..9"
@@ -480,7 +513,8 @@ ZERO = (
     case("scatter", "no_updates", "x: 4xf32, i: 0x1xi64, u: 0xf32", "y = scatter_nd(x, i, u); return(y)"),
     case("topk", "topk_of_none", "x: 4x(n)xf32", "y, z = topk(x) {k = (n), axis = 1}; return(y, z)", SMALL, NOTHING),
     case("topk", "best_none", "x: 4x5xf32", "y, z = topk(x) {k = 0, axis = 1}; return(y, z)"),
-    case("pointwise", "arg_of_none", "x: 4x(n)xf32", 'y = arg_reduce(x) {axis = 1, kind = "max"}; return(y)', SMALL, NOTHING),
+    case("pointwise", "arg_of_none", "x: 4x(n)xf32", 'y = arg_reduce(x) {axis = 1, kind = "max"}; return(y)', SMALL,
+        NOTHING),
     case("pointwise", "arg_of_static_none", "x: 4x0xf32", 'y = arg_reduce(x) {axis = 1, kind = "min"}; return(y)'),
     case("pointwise", "concat", "x: 4x0xf32, z: 4x3xf32", "y = concat(x, z) {axis = 1}; return(y)"),
     case("pointwise", "pad", "x: 4x0xf32", "y = pad(x) {low = [0, 1], high = [0, 2], value = 2.0}; return(y)"),

@@ -61,9 +61,7 @@ def _append(builder: Builder, names: dict[str, Value], line: str) -> None:
     attrs = parse(f"func @a() {m['attrs'] or ''} {{ return() }}").attrs
     kind = REGISTRY.get(f"graph.{m['kind']}") or REGISTRY[m["kind"]]
     op = builder.append(kind(*operands, **attrs))
-    for name, value in zip((m["names"] or "").split(", "), op.results, strict=False):
-        names[name] = value
-    builder.ops[-1] = op
+    names.update(zip((m["names"] or "").split(", "), op.results, strict=False))
 
 
 def in_one_region(func: Func, kind: str) -> Func:
@@ -171,7 +169,7 @@ def widened(array: Array) -> Array:
 
 
 def assert_close(got: Array, want: Array, exact: Array, what: str = "") -> None:
-    """Equal, or where rounding happened at all, no further from f64 than the interpreter's order of operations explains."""
+    """Equal; where anything was rounded, no further from f64 than the interpreter's own errors explain."""
     assert (got.shape, got.dtype) == (want.shape, want.dtype), what
     limit = tolerance(want, exact)
     g, w = (a.astype(np.float64) if limit else a for a in (got, want))

@@ -16,7 +16,9 @@ from tests.blockgen.cases import ELEMS
 from tests.blockgen.support import MACHINES, Case, check_blocks, graph_func, lowered, tolerance, widened
 
 NUMBERS = """
-    s = add(x, y); d = sub(s, z); p = mul(d, x); a = max(p, y); b = min(a, z); c = lt(b, x); q = select(c, b, y); n = neg(q)
+    s = add(x, y); d = sub(s, z)
+    p = mul(d, x); a = max(p, y); b = min(a, z); c = lt(b, x); q = select(c, b, y)
+    n = neg(q)
     i = iota() {shape = [5, 19], elem = ELEM, axis = 1}; j = add(n, i); k = cast(j) {to = f32}
     most = reduce(x) {axes = [1], kind = "max"}; least = reduce(y) {axes = [1], kind = "min"}
     total = reduce(z) {axes = [1], kind = "sum"}; all = reduce(u) {axes = [0, 1], kind = "prod"}
@@ -24,14 +26,16 @@ NUMBERS = """
     w = cumulate(x) {axis = 0, kind = "sum"}; v = cumulate(x) {axis = 1, kind = "max", reverse = true}
     o = scatter_along(x, ia, r) {axis = 0, kind = "max"}; t, ti = topk(y) {k = 3, axis = 1}
     g = take(x, ib) {axis = 0}; e = pad(x) {low = [1, 0], high = [0, 2], value = 3}; f = concat(x, y) {axis = 1}
-    l = reduce_window(x) {kind = "max", window = [1, 3], strides = [1, 2], low = [0, 1], high = [0, 1], dilation = [1, 1]}
+    l = reduce_window(y) {kind = "max", window = [1, 3], strides = [1, 2], PADDED, dilation = [1, 1]}
     ar = arg_reduce(x) {axis = 1, kind = "min"}
     return(n, j, k, most, least, total, all, m, h, w, v, o, t, ti, g, e, f, l, ar)
 """
 BOOLS = """
     a = and(x, y); o = xor(a, z); n = not(o); q = select(n, x, y); k = cast(q) {to = f32}
-    any = reduce(x) {axes = [1], kind = "any"}; all = reduce(y) {axes = [1], kind = "all"}; some = reduce(z) {axes = [0], kind = "any"}
-    s = scatter_along(x, ia, r) {axis = 0}; g = take(x, ib) {axis = 0}; p = pad(x) {low = [1, 0], high = [0, 2], value = true}
+    any = reduce(x) {axes = [1], kind = "any"}; all = reduce(y) {axes = [1], kind = "all"}
+    some = reduce(z) {axes = [0], kind = "any"}
+    s = scatter_along(x, ia, r) {axis = 0}; g = take(x, ib) {axis = 0}
+    p = pad(x) {low = [1, 0], high = [0, 2], value = true}
     f = concat(x, y) {axis = 1}; i = cast(x) {to = i8}; b = cast(i) {to = bool}
     return(q, k, any, all, some, s, g, p, f, i, b)
 """
@@ -40,7 +44,10 @@ BOOLS = """
 def function_of(elem: str) -> Func:
     """All kinds of regions over one element."""
     params = f"x: 5x19x{elem}, y: 5x19x{elem}, z: 5x19x{elem}, u: 3x2x{elem}, r: 2x19x{elem}, ia: 2x19xi64, ib: 7xi64"
-    return graph_func(params, (BOOLS if elem == "bool" else NUMBERS).replace("ELEM", elem))
+    return graph_func(
+        params,
+        (BOOLS if elem == "bool" else NUMBERS).replace("ELEM", elem).replace("PADDED", "low = [0, 1], high = [0, 1]"),
+    )
 
 
 @pytest.mark.parametrize(("machine", "elem"), [

@@ -25,7 +25,8 @@ EXAMPLES = {
         tb = broadcast(t) {shape = [(batch), 40]}; y = div(e, tb); return(y)
         """, "batch in 1..8"), ({"batch": 3},)),
     "kernel_matmul": Case("matmul", ("contraction",), graph_func("x: 6x8xf32, w: 8x12xf32, b: 12xf32", """
-        y = contract(x, w) {spec = "mk,kn->mn"}; c = broadcast(b) {shape = [6, 12]}; s = add(y, c); return(s)"""), ({},)),
+        y = contract(x, w) {spec = "mk,kn->mn"}; c = broadcast(b) {shape = [6, 12]}; s = add(y, c)
+        return(s)"""), ({},)),
 }  # fmt: skip
 
 

@@ -15,7 +15,20 @@ from graphfuse.blockgen import index as index_module
 from graphfuse.blockgen.access import AccessAnalysis, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.index import IndexSpace, linear, reshape_index, strides_of, unravel
 from graphfuse.blockgen.tiling import Piece, pieces
-from graphfuse.symbolic import Dim, Expr, ceildiv, evaluate, floordiv, maximum, minimum, mod, product, substitute, sym, symbols
+from graphfuse.symbolic import (
+    Dim,
+    Expr,
+    ceildiv,
+    evaluate,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    product,
+    substitute,
+    sym,
+    symbols,
+)
 
 FEW = settings(max_examples=60, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 MANY = settings(FEW, max_examples=250)
@@ -179,7 +192,9 @@ def reshape_is_numpys(first: Sequence[Dim], second: Sequence[Dim], values: Mappi
 
 @MANY
 @given(two_shapes(), st.fixed_dictionaries({"n": st.integers(1, 4), "m": st.integers(1, 4)}))
-def test_reshape_index_is_numpys_reshape(shapes: tuple[tuple[Dim, ...], tuple[Dim, ...]], values: dict[str, int]) -> None:
+def test_reshape_index_is_numpys_reshape(
+    shapes: tuple[tuple[Dim, ...], tuple[Dim, ...]], values: dict[str, int]
+) -> None:
     reshape_is_numpys(*shapes, values)
 
 
@@ -273,9 +288,7 @@ def merged_offsets_are_equal(shape: tuple[Dim, ...], arrays: list[list[Dim]], di
     values = {"n": 3, "m": 2}
     numbers = [evaluate(d, values) for d in shape]
     for at in np.ndindex(*numbers):
-        position = [
-            int(np.ravel_multi_index(at[d.first : d.last + 1], numbers[d.first : d.last + 1])) for d in dims
-        ]
+        position = [int(np.ravel_multi_index(at[d.first : d.last + 1], numbers[d.first : d.last + 1])) for d in dims]
         moved = merged_index(len(shape), dims, position)
         for offset in offsets:
             want, got = (
@@ -347,7 +360,6 @@ def test_the_laws_find_a_lost_tail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_laws_find_a_careless_merge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without opaque dims, a floordiv of one dim would see the merged position."""
-
 
     def careless(self: AccessAnalysis, offset: Dim) -> None:
         if "floordiv" not in str(offset):

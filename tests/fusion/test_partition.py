@@ -26,7 +26,9 @@ def reasons(part: Partition) -> list[str]:
 
 
 def test_a_softmax_is_one_reduction() -> None:
-    part = parted(f"%x: {ROWS}", f"""
+    part = parted(
+        f"%x: {ROWS}",
+        f"""
         %m = graph.reduce(%x) {{axes = [1], keepdims = true, kind = "max"}} : tensor<(n)x1xf32>
         %b = graph.broadcast(%m) {{shape = [(n), 8]}} : {ROWS}
         %s = graph.sub(%x, %b) : {ROWS}
@@ -34,51 +36,68 @@ def test_a_softmax_is_one_reduction() -> None:
         %t = graph.reduce(%e) {{axes = [1], keepdims = true, kind = "sum"}} : tensor<(n)x1xf32>
         %c = graph.broadcast(%t) {{shape = [(n), 8]}} : {ROWS}
         %y = graph.div(%e, %c) : {ROWS}
-        return(%y)""")
+        return(%y)""",
+    )
     assert shapes(part) == ["reduction: reduce sub exp reduce div"]
     assert not reasons(part)
 
 
 def test_an_epilogue_joins_its_product() -> None:
-    part = parted(f"%x: {ROWS}, %w: tensor<8x8xf32>, %r: {ROWS}", f"""
+    part = parted(
+        f"%x: {ROWS}, %w: tensor<8x8xf32>, %r: {ROWS}",
+        f"""
         %m = graph.contract(%x, %w) {{spec = "mk,kn->mn"}} : {ROWS}
         %a = graph.add(%m, %r) : {ROWS}
         %y = graph.tanh(%a) : {ROWS}
-        return(%y)""")
+        return(%y)""",
+    )
     assert shapes(part) == ["contraction: contract add tanh"]
     assert [d.saved_bytes for d in part.ledger if d.fused] == ["64*n", "64*n"]
 
 
 def test_a_product_does_not_recompute_its_operand() -> None:
-    part = parted(f"%x: {ROWS}, %w: tensor<8x8xf32>", f"""
+    part = parted(
+        f"%x: {ROWS}, %w: tensor<8x8xf32>",
+        f"""
         %e = graph.exp(%x) : {ROWS}
         %m = graph.contract(%e, %w) {{spec = "mk,kn->mn"}} : {ROWS}
-        return(%m)""")
+        return(%m)""",
+    )
     assert shapes(part) == ["pointwise: exp", "contraction: contract"]
 
 
 @pytest.mark.parametrize(("middle", "shape", "reason"), [
     ("permute(%e) {perm = [1, 0]}", "tensor<8x8xf32>", "graph.permute lies between"),
     ("flip(%e) {axes = [0]}", "tensor<8x8xf32>", "graph.flip lies between"),
-    ("slice(%e) {sizes = [4, 8], starts = [0, 0], steps = [1, 1]}", "tensor<4x8xf32>", "shapes differ: [4, 8] against [8, 8]"),
+    (
+        "slice(%e) {sizes = [4, 8], starts = [0, 0], steps = [1, 1]}", "tensor<4x8xf32>",
+        "shapes differ: [4, 8] against [8, 8]",
+    ),
 ])  # fmt: skip
 def test_what_moves_elements_cuts(middle: str, shape: str, reason: str) -> None:
-    part = parted("%x: tensor<8x8xf32>", f"""
+    part = parted(
+        "%x: tensor<8x8xf32>",
+        f"""
         %c = graph.cumulate(%x) {{axis = 1, kind = "sum"}} : tensor<8x8xf32>
         %m = graph.contract(%c, %x) {{spec = "mk,kn->mn"}} : tensor<8x8xf32>
         %e = graph.exp(%m) : tensor<8x8xf32>
         %v = graph.{middle} : {shape}
         %y = graph.neg(%v) : {shape}
-        return(%y)""", "")
+        return(%y)""",
+        "",
+    )
     assert reason in reasons(part)
 
 
 def test_a_reshape_does_not_cut() -> None:
-    part = parted(f"%x: {ROWS}", f"""
+    part = parted(
+        f"%x: {ROWS}",
+        f"""
         %e = graph.exp(%x) : {ROWS}
         %r = graph.reshape(%e) {{shape = [(8*n)]}} : tensor<(8*n)xf32>
         %y = graph.neg(%r) : tensor<(8*n)xf32>
-        return(%y)""")
+        return(%y)""",
+    )
     assert shapes(part) == ["pointwise: exp neg"]
 
 
@@ -97,31 +116,43 @@ def test_a_row_value_returns_along_its_row_only() -> None:
 
 
 def test_other_rows_cut() -> None:
-    part = parted("%x: tensor<4x8x8xf32>", """
+    part = parted(
+        "%x: tensor<4x8x8xf32>",
+        """
         %m = graph.reduce(%x) {axes = [2], keepdims = true, kind = "max"} : tensor<4x8x1xf32>
         %b = graph.broadcast(%m) {shape = [4, 8, 8]} : tensor<4x8x8xf32>
         %s = graph.sub(%x, %b) : tensor<4x8x8xf32>
         %t = graph.reduce(%s) {axes = [1, 2], kind = "sum"} : tensor<4xf32>
-        return(%t)""", "")
+        return(%t)""",
+        "",
+    )
     assert shapes(part) == ["reduction: reduce sub", "reduction: reduce"]
     assert "rows begin at dim 1, the region's at 2" in reasons(part)
 
 
 def test_work_whose_elements_depend_on_each_other_takes_no_epilogue() -> None:
-    part = parted("%x: tensor<8xf32>", """
+    part = parted(
+        "%x: tensor<8xf32>",
+        """
         %c = graph.cumulate(%x) {axis = 0, kind = "sum"} : tensor<8xf32>
         %y = graph.neg(%c) : tensor<8xf32>
-        return(%y)""", "")
+        return(%y)""",
+        "",
+    )
     assert "a scan region takes no epilogue" in reasons(part)
 
 
 def test_a_way_out_and_back_is_not_closed() -> None:
     """Joining would make the region wait for the scan, and the scan for the region."""
-    part = parted("%x: tensor<8x8xf32>", """
+    part = parted(
+        "%x: tensor<8x8xf32>",
+        """
         %m = graph.contract(%x, %x) {spec = "mk,kn->mn"} : tensor<8x8xf32>
         %c = graph.cumulate(%m) {axis = 0, kind = "sum"} : tensor<8x8xf32>
         %y = graph.mul(%c, %m) : tensor<8x8xf32>
-        return(%y)""", "")
+        return(%y)""",
+        "",
+    )
     assert "contraction: contract" in shapes(part)
     assert any(r.startswith("another operand depends on the region through scan") for r in reasons(part))
 

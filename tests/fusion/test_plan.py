@@ -1,4 +1,4 @@
-"""Plans: outputs written in place, reshapes for free, loops on two halves of a buffer, lifetimes that cover all uses."""
+"""Plans: outputs written in place, reshapes for free, loops on two halves of a buffer, lifetimes that hold."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def lifetimes_cover_all_uses(found: Plan) -> None:
     for i, step in enumerate(found.steps):
         for p in pointers(step):
             buffer = found.buffers[p.buffer]
-            assert buffer.kind != "arena" or buffer.first <= i <= buffer.last, f"buffer {p.buffer} at step {i}: {buffer}"
+            alive = buffer.kind != "arena" or buffer.first <= i <= buffer.last
+            assert alive, f"buffer {p.buffer} at step {i}: {buffer}"
 
 
 def kernels(steps: Sequence[Step | Loop]) -> list[str]:

@@ -143,7 +143,8 @@ def _slice(g: Graph, v: str, s: Shape) -> None:
     shape = (*s[:-1], str(size))
     start = g.one_of(0, int(s[-1]) - size)
     rank = len(s)
-    g.emit("slice", shape, v, attrs=f"sizes = {listed(shape)}, starts = {[0] * (rank - 1) + [start]}, steps = {[1] * rank}")
+    starts, steps = [0] * (rank - 1) + [start], [1] * rank
+    g.emit("slice", shape, v, attrs=f"sizes = {listed(shape)}, starts = {starts}, steps = {steps}")
 
 
 def _flip(g: Graph, v: str, s: Shape) -> None:

@@ -11,7 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphfuse import compiler
-from graphfuse.blockgen import evaluate as evaluate_module
+from graphfuse.blockgen import loops
+from graphfuse.blockgen.evaluate import Evaluator, neutral
+from graphfuse.dialects import block
+from graphfuse.fusion import plan
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func
@@ -46,7 +49,7 @@ def inputs_of(func: Func, values: Mapping[str, int], seed: int = 0) -> list[Arra
 
 
 def native_equals_interpreter(text: str, sizes: Sequence[Mapping[str, int]], threads: int = 1) -> None:
-    """Compile once, run at all sizes; the error is at most 64 times that of the interpreter's own order of operations."""
+    """Compile once, run at all sizes: errors are at most 64 times those of the interpreter's own order."""
     func = named(parse(text))
     with Session(compiler.build(func, host_target(), Options()), threads) as session:
         for values in sizes:
@@ -90,7 +93,9 @@ def test_many_random_programs(text: str, threads: int) -> None:
 
 
 LOOPS = {
-    "lstm": """func @main(%x: tensor<(n)x2x6xf32>, %h: tensor<2x4xf32>, %c: tensor<2x4xf32>, %w: tensor<6x16xf32>, %r: tensor<4x16xf32>) dims (n in 0..64) {
+    "lstm": """func @main(
+  %x: tensor<(n)x2x6xf32>, %h: tensor<2x4xf32>, %c: tensor<2x4xf32>, %w: tensor<6x16xf32>, %r: tensor<4x16xf32>
+) dims (n in 0..64) {
   %hn, %cn, %all = graph.loop(%h, %c) {count = (n), symbol = "t"} do (%h0: tensor<2x4xf32>, %c0: tensor<2x4xf32>) {
     %s = graph.slice(%x) {sizes = [1, 2, 6], starts = [(t), 0, 0], steps = [1, 1, 1]} : tensor<1x2x6xf32>
     %x0 = graph.reshape(%s) {shape = [2, 6]} : tensor<2x6xf32>
@@ -116,8 +121,12 @@ LOOPS = {
   return(%hn, %cn, %all, %e)
 }
 """,
-    "carried values that change places": """func @main(%a: tensor<3x5xf32>, %b: tensor<3x5xf32>, %k: tensor<(n)xf32>) dims (n in 0..64) {
-  %p, %q, %d, %s = graph.loop(%a, %b, %a) {count = (n), symbol = "t"} do (%x: tensor<3x5xf32>, %y: tensor<3x5xf32>, %z: tensor<3x5xf32>) {
+    "carried values that change places": """func @main(
+  %a: tensor<3x5xf32>, %b: tensor<3x5xf32>, %k: tensor<(n)xf32>
+) dims (n in 0..64) {
+  %p, %q, %d, %s = graph.loop(%a, %b, %a) {count = (n), symbol = "t"} do (
+    %x: tensor<3x5xf32>, %y: tensor<3x5xf32>, %z: tensor<3x5xf32>
+  ) {
     %u = graph.add(%x, %y) : tensor<3x5xf32>
     yield(%y, %x, %z, %u)
   } : tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<(n)x3x5xf32>
@@ -176,35 +185,32 @@ def bites(text: str, *sizes: int) -> None:
 
 def test_the_law_finds_a_wrong_neutral_element(monkeypatch: pytest.MonkeyPatch) -> None:
     native_equals_interpreter(MINIMUM, [{"n": 3}])
-    real = evaluate_module.neutral
-    monkeypatch.setattr("graphfuse.blockgen.loops.neutral", lambda kind, elem: 0.0 if kind == "min" else real(kind, elem))
+    monkeypatch.setattr(loops, "neutral", lambda kind, elem: 0.0 if kind == "min" else neutral(kind, elem))
     bites(MINIMUM, 3)
 
 
 def test_the_law_finds_a_missing_lane_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lanes past the end hold exp(0), which is less than any exp(|a|)."""
-    monkeypatch.setattr(evaluate_module.Evaluator, "live_lanes", lambda self: None)
+    monkeypatch.setattr(Evaluator, "live_lanes", lambda self: None)
     bites(MINIMUM, 3)
 
 
 def test_the_law_finds_a_last_tile_moved_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that do not fill a tile are covered by moving the last tile back; one row off leaves the last one unwritten."""
+    """Rows that do not fill a tile: the last tile moves back, and one row further leaves the last one unwritten."""
     native_equals_interpreter(TALL, [{"n": 17}])
-    real = evaluate_module.Evaluator.bind
+    real = Evaluator.bind
 
     def off_by_one(self: Any, hint: str, lo: Any, hi: Any, code: Any) -> Any:
         if hint == "m":
-            one = self.const(1, code.type)
-            code = self.emit(evaluate_module.block.max_, self.emit(evaluate_module.block.sub, code, one), self.const(0, code.type))
+            one, zero = self.const(1, code.type), self.const(0, code.type)
+            code = self.emit(block.max_, self.emit(block.sub, code, one), zero)
         return real(self, hint, lo, hi, code)
 
-    monkeypatch.setattr(evaluate_module.Evaluator, "bind", off_by_one)
+    monkeypatch.setattr(Evaluator, "bind", off_by_one)
     bites(TALL, 17)
 
 
 def test_the_law_finds_halves_that_do_not_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Carried values read and written in one place: the exchange of two values loses one."""
-    from graphfuse.fusion import plan
-
     monkeypatch.setattr(plan, "mod", lambda t, n: 0)
     bites(LOOPS["carried values that change places"], 3)

@@ -8,13 +8,13 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
-
 from hypothesis import strategies as st
 
 from graphfuse.blockgen.kernel import Machine
 from graphfuse.dialects import control, graph
 from graphfuse.errors import GraphfuseError
-from graphfuse.fusion import legality, partition as partition_module
+from graphfuse.fusion import legality
+from graphfuse.fusion import partition as partition_module
 from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Group, Partition, partition
 from graphfuse.interp import graph as interp
@@ -28,7 +28,6 @@ from tests.blockgen.support import AVX2, AVX512, NEON, check_blocks
 from tests.interp.inputs import assert_same_numbers, observations, random_array
 from tests.properties.fusion_programs import fusion_programs
 from tests.properties.settings import PROGRAMS
-
 
 IN_MEMORY = (graph.constant, graph.region, graph.loop, graph.reshape, graph.concat)
 """What may stand outside regions: constants, loops, and ops that only name memory (a concat is laid end to end)."""
@@ -135,13 +134,13 @@ def kernels_are_shared(outlined: Func) -> None:
 
 
 def every_cut_has_a_reason(func: Func, part: Partition) -> None:
-    """The ledger says why for each refusal; no elementwise op starts a region unexplained where it could have joined."""
+    """The ledger says why for each refusal, and why an op that could have joined begins a region of its own."""
     assert all(bool(d.reason) != d.fused for d in part.ledger)
     refused = {d.consumer for d in part.ledger if not d.fused}
     for group in part.groups:
         first = group.ops[0]
-        joins = first.has(Trait.ELEMENTWISE) or (first.kind is graph.reduce and partition_module.is_row_reduction(first))
-        if joins and any(True for _ in _read_groups(first, part)):
+        reduces = first.kind is graph.reduce and partition_module.is_row_reduction(first)
+        if (reduces or first.has(Trait.ELEMENTWISE)) and any(True for _ in _read_groups(first, part)):
             assert str(first.loc or first.kind) in refused, f"{first.kind} begins a region without a reason"
 
 
@@ -277,16 +276,16 @@ def test_the_laws_find_an_ignored_cycle(monkeypatch: pytest.MonkeyPatch) -> None
     text = TRAPS["a way out and back"].replace("%q = graph.mul(%p, %e)", "%q = graph.mul(%e, %p)")
     func = parse(text)
     monkeypatch.setattr(partition_module.nx, "lexicographical_topological_sort", lambda view, key: list(view.nodes))
-    monkeypatch.setattr(partition_module, "why_not_join", lambda flow, op, domain, group: None if group.index == 0 else "no")
+    first_only = lambda flow, op, domain, group: None if group.index == 0 else "no"  # noqa: E731
+    monkeypatch.setattr(partition_module, "why_not_join", first_only)
     with pytest.raises((AssertionError, GraphfuseError, nx.NetworkXException)):
         groups_run_in_order(partition(func.body))
 
 
 def test_the_laws_find_a_lost_op(monkeypatch: pytest.MonkeyPatch) -> None:
     real = partition_module._Partitioner._place
-    monkeypatch.setattr(
-        partition_module._Partitioner, "_place", lambda self, op: None if op.kind.name == "graph.exp" else real(self, op)
-    )
+    lossy = lambda self, op: None if op.kind is graph.ELEMENTWISE["exp"] else real(self, op)  # noqa: E731
+    monkeypatch.setattr(partition_module._Partitioner, "_place", lossy)
     with pytest.raises(AssertionError):
         groups_are_a_cover(parse(TRAPS["a permute between"]))
 

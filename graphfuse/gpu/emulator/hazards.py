@@ -179,12 +179,12 @@ class Hazards:
     def begin_async_write(self, units: Array, operation: int) -> None:
         """These units have no value until the operation completes."""
         self.pending[units] = operation
-        self.pending_count += 1
+        self.pending_count += units.size
 
     def end_bulk_write(self, units: Array, agent: int, time: int, pc: int) -> None:
         """A bulk copy completed on an mbarrier: its bytes are that agent's, of this phase."""
         self.pending[units] = 0
-        self.pending_count -= 1
+        self.pending_count -= units.size
         self.written[units] = True
         self.writer[units], self.write_time[units], self.write_pc[units] = agent, time, pc
         self.write_lane[units] = ANY_LANE
@@ -194,7 +194,7 @@ class Hazards:
     def end_copy(self, units: Array, warp: int, lanes: Array, pc: int) -> None:
         """A cp.async completed at its wait: as if these lanes had stored the bytes now."""
         self.pending[units] = 0
-        self.pending_count -= 1
+        self.pending_count -= units.size
         agent = self.agent_of_warp[warp]
         self.written[units] = True
         self.writer[units], self.write_time[units], self.write_pc[units] = agent, self.clocks[warp, agent], pc

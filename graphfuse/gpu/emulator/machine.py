@@ -49,7 +49,7 @@ class Machine:
         self.module, self.kernel, self.layout, self.heap, self.checks = module, kernel, layout, heap, checks
         self.max_rounds = max_rounds
         self.rng = np.random.default_rng(seed)
-        self.tensor_maps: dict[int, TensorMap] = {}
+        self.tensor_maps: dict[int, tuple[TensorMap, int]] = {}
         self.param_address = 0
         self.param_offsets: dict[str, int] = {}
         self.symbols: dict[str, tuple[str, int]] = {}
@@ -58,6 +58,8 @@ class Machine:
             name: np.zeros((warps, LANES), register_dtype(kind)) for name, kind in kernel.registers.items()
         }
         self.special: dict[str, Array] = {}
+        self.wgmma_registers: frozenset[str] = frozenset()
+        self.operand_positions: dict[tuple[object, ...], Array] = {}
         self.shared: Array = np.zeros(layout.resident_ctas * layout.shared_stride, np.uint8)
         self.local: Array = np.zeros((warps * LANES, layout.local_bytes), np.uint8)
         self.local_written: Array = np.zeros((warps * LANES, layout.local_bytes), np.bool_)
@@ -87,8 +89,9 @@ class Machine:
         self.blocked: set[Split] = set()
         self.barriers: dict[tuple[int, int], Barrier] = {}
         self.cluster_barriers: dict[int, Barrier] = {}
-        self.mbarriers: dict[tuple[int, int], MBarrier] = {}
+        self.mbarriers: dict[int, MBarrier] = {}
         self.operations: list[str] = ["nothing"]
+        self.in_flight: dict[str, object] = {}
         self.events = Events(self.rng)
         self.hazards: Hazards | None = None
         if self.checks:

@@ -19,6 +19,9 @@ from graphfuse.ir.types import BOOL, I8, I32, I64, U8, U32, Scalar, Tile
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import floordiv, maximum, minimum, mod, sym
 
+BINARY = ["add", "sub", "mul", "min", "max", "floordiv", "floormod", "truncdiv", "truncmod", "shl", "shr", "and", "or",
+          "xor", "lt", "le", "gt", "ge", "eq"]  # fmt: skip
+MUL, FLOORDIV = block.ELEMENTWISE["mul"], block.ELEMENTWISE["floordiv"]
 LAWS = settings(max_examples=150, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 
 
@@ -82,49 +85,42 @@ class Program:
         )
 
     def step(self):
-        match self.draw(st.integers(0, 11)):
-            case 0:
-                start = self.draw(st.sampled_from([0, 0, 1, 4, 16, 96]))
-                size = self.draw(st.sampled_from([4, 8, 12, 16, 256]))
-                elem = self.draw(st.sampled_from([I64, I64, I32, U32, I8, U8]))
-                self.add(block.arange, start=start, end=start + size, elem=elem)
-            case 1:
-                x = self.pick(lambda v: isinstance(v.type, Scalar))
-                shape = self.draw(st.sampled_from([(8,), (16,), (4, 8), (8, 1)]))
-                self.add(block.splat, x, shape=shape)
-            case 2:
-                self.reshape()
-            case 3:
-                if x := self.pick(lambda v: isinstance(v.type, Tile) and 1 in v.type.shape):
-                    self.add(block.broadcast, x, shape=tuple(4 if n == 1 else n for n in x.type.shape))
-            case 4:
-                if x := self.pick(lambda v: isinstance(v.type, Tile) and len(v.type.shape) == 2):
-                    self.add(block.trans, x, perm=(1, 0))
-            case 5:
-                self.index()
-            case 6:
-                if x := self.pick(integer):
-                    self.add(block.cast, x, to=self.draw(st.sampled_from([I64, I32, U32, I8, U8])))
-            case 7:
-                c = self.pick(lambda v: block.elem_of(v.type) == BOOL)
-                if c and (a := self.pick(lambda v: integer(v) and block.with_elem(v.type, BOOL) == c.type)):
-                    b = self.pick(lambda v: v.type == a.type)
-                    self.add(block.select, c, a, b)
-            case 8 | 9 | 10:
-                self.binary()
-            case 11:
-                x = self.pick(lambda v: v.type == I64)
-                with_bound = {"a": x, "b": self.pick(lambda v: v.type == I64)}
-                self.add(block.index, *with_bound.values(), expr=sym("a") * 16 + sym("b"), names=("a", "b"))
+        steps = [self.arange, self.splat, self.reshape, self.broadcast, self.trans, self.index, self.cast, self.select]
+        self.draw(st.sampled_from([*steps, self.binary, self.binary, self.binary]))()
+
+    def arange(self):
+        start = self.draw(st.sampled_from([0, 0, 1, 4, 16, 96]))
+        size = self.draw(st.sampled_from([4, 8, 12, 16, 256]))
+        elem = self.draw(st.sampled_from([I64, I64, I32, U32, I8, U8]))
+        self.add(block.arange, start=start, end=start + size, elem=elem)
+
+    def splat(self):
+        x = self.pick(lambda v: isinstance(v.type, Scalar))
+        self.add(block.splat, x, shape=self.draw(st.sampled_from([(8,), (16,), (4, 8), (8, 1)])))
+
+    def broadcast(self):
+        if x := self.pick(lambda v: isinstance(v.type, Tile) and 1 in v.type.shape):
+            self.add(block.broadcast, x, shape=tuple(4 if n == 1 else n for n in x.type.shape))
+
+    def trans(self):
+        if x := self.pick(lambda v: isinstance(v.type, Tile) and len(v.type.shape) == 2):
+            self.add(block.trans, x, perm=(1, 0))
+
+    def cast(self):
+        if x := self.pick(integer):
+            self.add(block.cast, x, to=self.draw(st.sampled_from([I64, I32, U32, I8, U8])))
+
+    def select(self):
+        c = self.pick(lambda v: block.elem_of(v.type) == BOOL)
+        if c and (a := self.pick(lambda v: integer(v) and block.with_elem(v.type, BOOL) == c.type)):
+            self.add(block.select, c, a, self.pick(lambda v: v.type == a.type))
 
     def binary(self):
         a = self.pick(integer)
         b = self.constant(a.type) if self.draw(st.booleans()) else self.pick(lambda v: v.type == a.type)
-        names = ["add", "add", "sub", "mul", "min", "max", "floordiv", "floormod", "truncdiv", "truncmod", "shl", "shr",
-                 "and", "or", "xor", "lt", "le", "gt", "ge", "eq"]  # fmt: skip
         if self.draw(st.booleans()):
             a, b = b, a
-        self.add(block.ELEMENTWISE[self.draw(st.sampled_from(names))], a, b)
+        self.add(block.ELEMENTWISE[self.draw(st.sampled_from(BINARY))], a, b)
 
     def reshape(self):
         if not (x := self.pick(lambda v: isinstance(v.type, Tile))):
@@ -143,8 +139,8 @@ class Program:
         a, b, n = sym("a"), sym("b"), sym("n")
         exprs = [
             a + b, 4 * a + b, n * a + b, 16 * n * a + 8 * b + 4, floordiv(a, 8), mod(a + 4 * b, 12), floordiv(a, n) + b,
-            mod(a, 16 * n), minimum(a, 8 * n), maximum(a, b) * 4, a - b, a * a, 3 * a - 2 * b + 1, floordiv(a, sym("q")),
-            n, 8 * n + sym("q"), mod(a, b * b + 1),
+            mod(a, 16 * n), minimum(a, 8 * n), maximum(a, b) * 4, a - b, a * a, 3 * a - 2 * b + 1,
+            floordiv(a, sym("q")), n, 8 * n + sym("q"), mod(a, b * b + 1),
         ]  # fmt: skip
         expr = self.draw(st.sampled_from(exprs))
         self.add(block.index, first, second, expr=expr, names=("a", "b"))
@@ -192,6 +188,23 @@ def test_never_lies_about_loops(data):
     loop = b.op(control.for_, lower, upper, x, lower, step=step, bodies=(inner.b.block(carried),))
     b.op(control.return_, *loop.results)
     check(Func("f", b.block(params)), {"n": data.draw(st.integers(1, 9)) * 4, "q": 5}, {"n": 4})
+
+
+@pytest.mark.parametrize("elem", [I64, I32, I8, U8])
+def test_every_pair(elem):
+    """Each operation on each pair of telling operands: runs, multiples, constants of both signs, equal runs."""
+    b = Builder()
+    signed = elem.is_signed
+    tiles = [b(block.arange, start=s, end=s + 16, elem=elem) for s in ((0, 4, 3, -8) if signed else (0, 4, 3))]
+    values = (0, 1, 3, 4, 7, 8, 12, -8, -1) if signed else (0, 1, 3, 4, 7, 8, 12)
+    constants = [b(block.const, value=c, elem=elem, shape=(16,)) for c in values]
+    tiles += [b(MUL, tiles[0], constants[3]), b(FLOORDIV, tiles[1], constants[3])]
+    out = [b(block.ELEMENTWISE[name], x, y) for name in BINARY for x in tiles for y in (*tiles, *constants)]
+    out += [b(block.ELEMENTWISE[name], y, x) for name in BINARY for x in tiles for y in constants]
+    masks = [b(block.lt, tiles[0], c) for c in constants[:6]] + [b(block.le, tiles[0], constants[5])]
+    out += [b(block.select, m, x, y) for m in masks for x in tiles for y in tiles]
+    b.op(control.return_, *out)
+    check(Func("f", b.block(Params(()))), {}, {})
 
 
 def facts_of(text, assume=None):
@@ -327,3 +340,22 @@ def test_narrow_integers_wrap():
     facts = check(parse(text), {}, {})
     assert [i.contiguity for i in facts.values()] == [(128,), (1,), (1,), (128,)]
 
+
+def test_flattening_keeps_only_whole_rows_together():
+    """Equal runs along rows do not join when columns differ."""
+    text = """func @f() {
+  %i = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %r = block.reshape(%i) {shape = [16, 1]} : tile<16x1xi64>
+  %b = block.broadcast(%r) {shape = [16, 4]} : tile<16x4xi64>
+  %t = block.trans(%b) {perm = [1, 0]} : tile<4x16xi64>
+  %both = block.index(%b) {expr = (floordiv(i, 4)), names = ["i"]} : tile<16x4xi64>
+  %flat = block.reshape(%both) {shape = [64]} : tile<64xi64>
+  %mixed = block.reshape(%t) {shape = [64]} : tile<64xi64>
+  %again = block.reshape(%both) {shape = [2, 8, 4]} : tile<2x8x4xi64>
+  return(%both, %flat, %mixed, %again)
+}
+"""
+    both, flat, mixed, again = list(check(parse(text), {}, {}).values())[-4:]
+    assert both.constancy == (4, 4)
+    assert (flat.constancy, mixed.constancy, mixed.contiguity) == ((16,), (1,), (16,))
+    assert again.constancy == (1, 4, 4)

@@ -16,11 +16,11 @@ ONE = frozenset({0})
 
 
 def store(name="s", begin=0, end=1024, warps=ALL, **more):
-    return Access(name, begin, end, True, warps, **more)
+    return Access(name, begin, end, writes=True, warps=warps, **more)
 
 
 def load(name="s", begin=0, end=1024, warps=ALL, **more):
-    return Access(name, begin, end, False, warps, **more)
+    return Access(name, begin, end, writes=False, warps=warps, **more)
 
 
 @st.composite
@@ -134,6 +134,13 @@ def test_another_token_does_not_count():
     assert [h.cause for h in missing([copy, Wait("other", ALL), load()])] == ["completion"]
     assert [h.cause for h in missing([copy, Wait("in", ONE), load()])] == ["barrier"]
     assert missing([copy, Wait("in", ONE), Barrier("block"), load()]) == ()
+
+
+def test_only_the_issuer_can_wait_for_its_group():
+    copy = load(warps=ONE, proxy="async", token="out", by_issuer=True)
+    assert [h.cause for h in missing([copy, Wait("out", frozenset({1})), Barrier("block"), store()])] == ["completion"]
+    assert missing([copy, Wait("out", ONE), Barrier("block"), store()]) == ()
+    assert [h.cause for h in missing([copy, Wait("out", ALL), store()])] == ["barrier"]
 
 
 PIPELINE = (

@@ -115,4 +115,3 @@ def shape_for(draw, layout):
             return tuple(shape)
         case _:
             return draw(st.sampled_from([(64, 32), (128, 64), (32, 128)]))
-

@@ -37,6 +37,7 @@ def every(layout):
 @given(st.lists(st.integers(0, 63), max_size=7), st.lists(st.integers(0, 63), max_size=6), st.integers(0, 63))
 def test_elimination(a, b, y):
     """Solutions solve, null vectors vanish, and intersections are what both spans contain."""
+
     def span(columns):
         return {xor_columns(columns, x) for x in range(1 << len(columns))}
 

@@ -27,7 +27,18 @@ from graphfuse.dialects.layout import (
 )
 from graphfuse.errors import UnsupportedError, VerifyError
 from graphfuse.gpu.analysis.memory_access import bank_conflicts, coalescing, vector_width
-from graphfuse.gpu.convert import Barrier, Exchange, Gather, Load, Rename, Store, matrix_quotient, plan, simulate, swizzle
+from graphfuse.gpu.convert import (
+    Barrier,
+    Exchange,
+    Gather,
+    Load,
+    Rename,
+    Store,
+    matrix_quotient,
+    plan,
+    simulate,
+    swizzle,
+)
 from tests.gpu.layouts.strategies import LAWS, any_map, distributed
 
 SHAPE = (128, 64)

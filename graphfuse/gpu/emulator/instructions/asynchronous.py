@@ -88,6 +88,8 @@ def pending(machine: Machine) -> Pending:
 
 def cp(d: Decoder, i: Instruction) -> Step:
     """cp.async, by what follows."""
+    if i.mods[0] == "reduce":
+        return tma.bulk(d, i)
     if i.mods[0] != "async":
         raise d.error(i, "unknown instruction")
     if "bulk" in i.mods:
@@ -147,7 +149,6 @@ def _issue(machine: Machine, g: Gang, target: Array, source: Array, take: Array,
         except Hazard as hazard:
             raise access.located(machine, by, hazard) from None
         machine.hazards.begin_async_write(units, machine.new_operation(g.pc))
-        machine.hazards.pending_count += len(np.unique(g.lane_warps)) - 1
     entry = access.traffic(machine, g.pc, "global")
     entry.requests += int(g.mask.any(1).sum())
     entry.bytes += int(take.sum())

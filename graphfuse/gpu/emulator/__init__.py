@@ -1,0 +1,8 @@
+"""Executes PTX on any machine, with numpy: how GPU code is tested where there is no GPU. See docs/emulator.md."""
+
+from graphfuse.gpu.emulator.emulator import Emulator
+from graphfuse.gpu.emulator.errors import EmulatorError
+from graphfuse.gpu.emulator.report import Report, Traffic
+from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
+
+__all__ = ["Buffer", "Emulator", "EmulatorError", "Report", "TensorMap", "Traffic"]

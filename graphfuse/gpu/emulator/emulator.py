@@ -1,0 +1,195 @@
+"""The emulator's front: parse a module once, launch its kernels with numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphfuse.errors import Loc
+from graphfuse.gpu.emulator import instructions
+from graphfuse.gpu.emulator.decode import Decoder
+from graphfuse.gpu.emulator.errors import EmulatorError
+from graphfuse.gpu.emulator.heap import BASE, Heap
+from graphfuse.gpu.emulator.instructions import memory, wgmma
+from graphfuse.gpu.emulator.layout import Layout, Triple
+from graphfuse.gpu.emulator.machine import Machine
+from graphfuse.gpu.emulator.parse import Kernel, Variable, parse
+from graphfuse.gpu.emulator.report import Report
+from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
+from graphfuse.gpu.emulator.types import Array
+
+Argument = Array | Buffer | TensorMap | int | float | bool | np.generic
+
+
+class Emulator:
+    """A PTX module. `launch` runs a kernel for a whole grid and checks what it does.
+
+    `seed` orders warps, lanes of atomics, and what completes when. Without `checks` only results are computed,
+    faster. `max_rounds` bounds the scheduler's rounds in one batch of CTAs, to end endless loops.
+    """
+
+    def __init__(
+        self, ptx: str, *, seed: int = 0, checks: bool = True, name: str = "<ptx>", max_rounds: int = 5_000_000
+    ) -> None:
+        self.module = parse(ptx, name)
+        self.seed, self.checks, self.max_rounds = seed, checks, max_rounds
+
+    def launch(
+        self,
+        kernel: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[Any],
+        *,
+        shared_bytes: int = 0,
+        cluster: Sequence[int] = (),
+    ) -> Report:
+        """Run a kernel; arrays are changed in place. Raises EmulatorError for the first thing that is wrong."""
+        found = self.module.kernels.get(kernel)
+        if found is None:
+            raise EmulatorError(f"no kernel {kernel!r}: have {', '.join(self.module.kernels) or 'none'}")
+        if not cluster and "reqnctapercluster" in found.limits:
+            cluster = found.limits["reqnctapercluster"]
+        machine = self._machine(found, _triple(grid), _triple(block), _triple(cluster or (1,)), shared_bytes, args)
+        try:
+            machine.run()
+        finally:
+            machine.heap.write_back()
+        return machine.report
+
+    def _machine(
+        self, kernel: Kernel, grid: Triple, block: Triple, cluster: Triple, shared_bytes: int, args: Sequence[Any]
+    ) -> Machine:
+        self._check_launch(kernel, grid, block, cluster)
+        variables = {**self.module.variables, **kernel.variables}
+        symbols: dict[str, tuple[str, int]] = {}
+        static = _place(symbols, variables, "shared")
+        local = _place(symbols, variables, "local")
+        layout = Layout(
+            grid,
+            block,
+            cluster,
+            static + shared_bytes,
+            shared_bytes,
+            max(local, 16),
+            memory.narrowest(kernel.code),
+            sum(max(t.bytes, 2) for t in kernel.registers.values()),
+            has_wgmma=any(i.name == "wgmma" for i in kernel.code),
+            has_bulk_stores=any("bulk_group" in i.mods for i in kernel.code),
+        )
+        if layout.threads > 1024:
+            raise EmulatorError(f"{layout.threads} threads in a CTA: at most 1024", Loc(self.module.name))
+        heap = Heap()
+        param_bytes, offsets = _param_layout(kernel)
+        param_address = heap.add("parameters", max(param_bytes, 8), writable=False)
+        content = bytearray(max(param_bytes, 8))
+        maps: dict[int, tuple[TensorMap, int]] = {}
+        self._bind(kernel, args, heap, offsets, content, maps, param_address)
+        for variable in variables.values():
+            if variable.space in ("global", "const"):
+                address = heap.add(variable.name, variable.bytes, writable=variable.space == "global")
+                symbols[variable.name] = (variable.space, address - BASE)
+        heap.seal()
+        heap.fill(param_address, bytes(content))
+        for variable in variables.values():
+            if variable.initial is not None and variable.name in symbols:
+                heap.fill(BASE + symbols[variable.name][1], variable.initial)
+        machine = Machine(
+            self.module, kernel, layout, heap, seed=self.seed, checks=self.checks, max_rounds=self.max_rounds
+        )
+        machine.param_address, machine.param_offsets = param_address, offsets
+        machine.symbols, machine.tensor_maps = symbols, maps
+        layout.set_special(machine.special, [(0, 0, 0)])
+        machine.wgmma_registers = wgmma.tracked(kernel)
+        decoder = Decoder(machine)
+        machine.steps = [instructions.build(decoder, i) for i in kernel.code]
+        return machine
+
+    def _check_launch(self, kernel: Kernel, grid: Triple, block: Triple, cluster: Triple) -> None:
+        where = Loc(self.module.name)
+        threads = int(np.prod(block))
+        required, most = kernel.limits.get("reqntid"), kernel.limits.get("maxntid")
+        if required and _triple(required) != block:
+            raise EmulatorError(f"kernel {kernel.name!r}: block {block}: .reqntid says {_triple(required)}", where)
+        if most and threads > int(np.prod(most)):
+            raise EmulatorError(f"kernel {kernel.name!r}: {threads} threads: .maxntid says {int(np.prod(most))}", where)
+        if any(g % c for g, c in zip(grid, cluster, strict=True)):
+            raise EmulatorError(f"kernel {kernel.name!r}: grid {grid} is no multiple of cluster {cluster}", where)
+        if 0 in grid or 0 in block:
+            raise EmulatorError(f"kernel {kernel.name!r}: grid {grid}, block {block}: expected positive sizes", where)
+
+    def _bind(
+        self,
+        kernel: Kernel,
+        args: Sequence[Any],
+        heap: Heap,
+        offsets: dict[str, int],
+        content: bytearray,
+        maps: dict[int, tuple[TensorMap, int]],
+        param_address: int,
+    ) -> None:
+        if len(args) != len(kernel.params):
+            raise EmulatorError(
+                f"kernel {kernel.name!r}: {len(args)} arguments: expected {len(kernel.params)}", Loc(self.module.name)
+            )
+        for param, arg in zip(kernel.params, args, strict=True):
+            at = offsets[param.name]
+            if isinstance(arg, TensorMap):
+                self._expect_bytes(kernel, param, 128, "a tensor map")
+                array, name = arg.array, arg.name or param.name
+                base = heap.add(name, array.nbytes, array, initialised=arg.initialised)
+                maps[param_address + at] = (arg, base - BASE)
+                continue
+            if isinstance(arg, np.ndarray):
+                arg = Buffer(arg)
+            if isinstance(arg, Buffer):
+                self._expect_bytes(kernel, param, 8, "a buffer")
+                if not arg.array.flags.c_contiguous:
+                    raise EmulatorError(f"argument {param.name!r} is not contiguous", Loc(self.module.name))
+                address = heap.add(arg.name or param.name, arg.array.nbytes, arg.array, initialised=arg.initialised)
+                content[at : at + 8] = address.to_bytes(8, "little")
+            else:
+                content[at : at + param.bytes] = self._scalar(kernel, param, arg)
+
+    def _expect_bytes(self, kernel: Kernel, param: Variable, nbytes: int, what: str) -> None:
+        if param.bytes != nbytes:
+            message = f"kernel {kernel.name!r}: {what} for {param.name!r}, which has {param.bytes} bytes"
+            raise EmulatorError(message, Loc(self.module.name))
+
+    def _scalar(self, kernel: Kernel, param: Variable, arg: Any) -> bytes:
+        if isinstance(arg, np.generic):
+            raw = arg.tobytes()
+            self._expect_bytes(kernel, param, len(raw), f"a {arg.dtype} number")
+            return raw
+        if isinstance(arg, bool | int):
+            return (int(arg) & ((1 << 8 * param.bytes) - 1)).to_bytes(param.bytes, "little")
+        if isinstance(arg, float):
+            return np.array(arg, {2: np.float16, 4: np.float32, 8: np.float64}[param.bytes]).tobytes()
+        message = f"kernel {kernel.name!r}: argument {param.name!r} is a {type(arg).__name__}"
+        raise EmulatorError(f"{message}: expected an array, a Buffer, a TensorMap or a number", Loc(self.module.name))
+
+
+def _triple(sizes: Sequence[int]) -> Triple:
+    x, y, z = (*(int(s) for s in sizes), 1, 1)[:3]
+    return x, y, z
+
+
+def _param_layout(kernel: Kernel) -> tuple[int, dict[str, int]]:
+    at, offsets = 0, dict[str, int]()
+    for param in kernel.params:
+        at = -(-at // param.align) * param.align
+        offsets[param.name] = at
+        at += param.bytes
+    return at, offsets
+
+
+def _place(symbols: dict[str, tuple[str, int]], variables: dict[str, Variable], space: str) -> int:
+    """Lay variables of a space out; the dynamic shared memory, whose size is 0, comes last."""
+    at = 0
+    for variable in sorted((v for v in variables.values() if v.space == space), key=lambda v: v.bytes == 0):
+        at = -(-at // variable.align) * variable.align
+        symbols[variable.name] = (space, at)
+        at += variable.bytes
+    return at

@@ -1,0 +1,61 @@
+"""Instructions by family: each file has a table from opcode to the function that builds a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphfuse.gpu.emulator.decode import Decoder
+from graphfuse.gpu.emulator.gang import Step
+from graphfuse.gpu.emulator.instructions import (
+    asynchronous,
+    atomics,
+    barrier,
+    cluster,
+    control,
+    convert,
+    floating,
+    integer,
+    memory,
+    mma,
+    shuffle,
+    tma,
+    wgmma,
+)
+from graphfuse.gpu.emulator.parse import Instruction
+
+Builder = Callable[[Decoder, Instruction], Step]
+
+TABLE: dict[str, Builder] = {
+    **integer.TABLE,
+    **convert.TABLE,
+    **memory.TABLE,
+    **control.TABLE,
+    **shuffle.TABLE,
+    **atomics.TABLE,
+    **barrier.TABLE,
+    **asynchronous.TABLE,
+    **mma.TABLE,
+    **wgmma.TABLE,
+    **cluster.TABLE,
+    **{name: build for name, build in floating.TABLE.items() if name not in integer.TABLE},
+}
+
+
+def build(d: Decoder, i: Instruction) -> Step:
+    """The step that executes an instruction, guard included."""
+    builder = TABLE.get(i.name)
+    types = i.types
+    if i.name in floating.TABLE and types and (types[-1].is_float or types[-1].element in ("f16", "bf16", "f32")):
+        builder = floating.TABLE[i.name]
+    if i.name == "st" and "async" in i.mods:
+        builder = tma.st_async
+    if builder is None:
+        raise d.error(i, "unknown instruction")
+    step = builder(d, i)
+    if i.name not in control.OWN_GUARD and i.name not in _GUARDED:
+        step = d.guarded(i, step)
+    return wgmma.watched(d, i, step)
+
+
+_GUARDED = frozenset({"mbarrier", *shuffle.TABLE, *atomics.TABLE, "fence", "membar", "ldmatrix", "stmatrix"})
+"""Builders that apply the guard themselves."""

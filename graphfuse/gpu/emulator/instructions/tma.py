@@ -1,0 +1,451 @@
+"""Bulk copies (PTX ISA 9.7.9.25.4, .5): linear and tensor, loads on an mbarrier, stores and reductions in groups.
+
+Loads complete on their own, late or at random; their bytes have no value until then. Stores read their source when
+they are waited for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from graphfuse.gpu.emulator import access
+from graphfuse.gpu.emulator.barriers import MBarrier
+from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
+from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.hazards import ANY_LANE, Access, Hazard
+from graphfuse.gpu.emulator.heap import BASE
+from graphfuse.gpu.emulator.instructions import barrier as mbarriers
+from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine
+from graphfuse.gpu.emulator.parse import Instruction, Operand
+from graphfuse.gpu.emulator.tensormap import TensorMap, swizzled
+from graphfuse.gpu.emulator.types import UNSIGNED, Array, DType
+
+_REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+_MODS = frozenset(
+    "async bulk reduce tensor 1d 2d 3d 4d 5d shared::cluster shared::cta global tile mbarrier::complete_tx::bytes "
+    "bulk_group multicast::cluster L2::cache_hint noftz".split()
+)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Move:
+    """One lane's copy: element positions in the heap (and which exist) and, in order, in shared memory."""
+
+    heap: Array
+    exists: Array
+    shared: Array
+    elem: int
+    nbytes: int
+    fill: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Store:
+    """A bulk store in flight: `number` is its time as a reader of shared memory."""
+
+    number: int
+    pc: int
+    what: str
+    perform: Callable[[], None]
+
+
+@dataclass(eq=False, slots=True)
+class Stores:
+    """Bulk stores of all warps: per warp and lane the open group and the committed ones."""
+
+    open: dict[tuple[int, int], list[Store]] = field(default_factory=dict[tuple[int, int], list[Store]])
+    groups: dict[tuple[int, int], list[list[Store]]] = field(default_factory=dict[tuple[int, int], list[list[Store]]])
+    number: dict[int, int] = field(default_factory=dict[int, int])
+
+
+def stores(machine: Machine) -> Stores:
+    """The machine's bulk stores in flight."""
+    found = machine.in_flight.get("bulk")
+    if not isinstance(found, Stores):
+        found = machine.in_flight["bulk"] = Stores()
+    return found
+
+
+def bulk(d: Decoder, i: Instruction) -> Step:
+    """cp.async.bulk and cp.reduce.async.bulk, by what follows."""
+    if "commit_group" in i.mods:
+        return commit(d, i)
+    if "wait_group" in i.mods:
+        return wait(d, i)
+    if "prefetch" in i.mods:
+        return lambda g: None
+    reduction = next((m for m in i.mods if m in _REDUCTIONS), None) if "reduce" in i.mods else None
+    d.only(i, {*_MODS, *([reduction] if reduction else [])})
+    if "mbarrier::complete_tx::bytes" in i.mods:
+        return load(d, i)
+    if "bulk_group" not in i.mods:
+        raise d.error(i, "expected .bulk_group or .mbarrier::complete_tx::bytes")
+    return store(d, i, reduction)
+
+
+# what moves
+
+
+Moves = Callable[[Gang], list[Move]]
+
+
+def _tensor_moves(d: Decoder, i: Instruction, mapped: Operand, shared: Operand) -> Moves:
+    machine = d.machine
+    rank = int(next(m for m in i.mods if re.fullmatch(r"[1-5]d", m))[0])
+    if len(mapped.items) != 2 or len(mapped.items[1].items) != rank:
+        raise d.error(i, f"expected [map, {{{rank} coordinates}}]")
+    descriptor = d.address(i, Operand("mem", items=mapped.items[:1], number=mapped.number))
+    coordinates = [d.source(i, c, "s32") for c in mapped.items[1].items]
+    place = d.address(i, shared)
+
+    def moves(g: Gang) -> list[Move]:
+        at = _shared_positions(machine, g, place(g), 128)
+        where = np.stack([g.flat(full(g, c(g))) for c in coordinates], axis=1)
+        result: list[Move] = []
+        for lane, address in enumerate(g.flat(descriptor(g)).tolist()):
+            tensor, base = _tensor_map(machine, g, address, lane)
+            if len(tensor.dims) != rank:
+                message = f"the tensor map has {len(tensor.dims)} dims: expected {rank}"
+                raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+            result.append(_box(machine, g, tensor, base, where[lane].tolist(), int(at[lane]), lane))
+        return result
+
+    return moves
+
+
+def _tensor_map(machine: Machine, g: Gang, address: int, lane: int) -> tuple[TensorMap, int]:
+    if address not in machine.tensor_maps:
+        message = f"no tensor map at address {address:#x}: expected a kernel argument that is one"
+        raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+    return machine.tensor_maps[address]
+
+
+def _box(machine: Machine, g: Gang, tensor: TensorMap, base: int, start: list[int], at: int, lane: int) -> Move:
+    """The elements of a box, innermost dimension fastest."""
+    elem, rank = tensor.elem_bytes, len(tensor.dims)
+    strides = (elem, *tensor.strides)
+    position = np.zeros((1,) * rank, np.int64)
+    exists = np.ones((1,) * rank, np.bool_)
+    for axis in range(rank):
+        shape = [1] * rank
+        shape[rank - 1 - axis] = tensor.box[axis]
+        coordinate = (start[axis] + np.arange(tensor.box[axis]) * tensor.element_strides[axis]).reshape(shape)
+        position = position + coordinate * strides[axis]
+        exists = exists & (coordinate >= 0) & (coordinate < tensor.dims[axis])
+    full_shape = tuple(reversed(tensor.box))
+    heap = np.where(exists, position + base, 0).reshape(-1)
+    exists = np.broadcast_to(exists, full_shape).reshape(-1)
+    slot, offset = divmod(at, machine.layout.shared_stride)
+    address = swizzled(offset + SHARED_BASE + np.arange(len(heap)) * elem, tensor.swizzle) - SHARED_BASE
+    if int(address.max()) + elem > machine.layout.shared_bytes:
+        message = f"out of bounds: the box of {tensor.box_bytes} bytes at shared address {offset + SHARED_BASE:#x}"
+        raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+    nan = int(np.array(np.nan).astype(tensor.array.dtype).view(UNSIGNED[8 * elem])) if tensor.fill_nan else 0
+    return Move(heap, exists, slot * machine.layout.shared_stride + address, elem, tensor.box_bytes, nan)
+
+
+def _linear_moves(d: Decoder, i: Instruction, heap: Operand, shared: Operand, size: Operand, *, write: bool) -> Moves:
+    machine = d.machine
+    far, near, count = d.address(i, heap), d.address(i, shared), d.source(i, size, "u32")
+
+    def moves(g: Gang) -> list[Move]:
+        sizes = g.flat(full(g, count(g))).astype(np.int64)
+        addresses = g.flat(far(g))
+        at = _shared_positions(machine, g, near(g), 16)
+        result: list[Move] = []
+        for lane, (address, nbytes) in enumerate(zip(addresses.tolist(), sizes.tolist(), strict=True)):
+            who = int(g.lane_warps[lane]), int(g.lanes[lane])
+            if nbytes % 16 or address % 16:
+                message = f"{nbytes} bytes at {address:#x}: expected multiples of 16"
+                raise machine.error(message, g.pc, *who)
+            access.heap_offsets(machine, g, np.array([address]), nbytes, write=write)
+            _in_shared(machine, g, int(at[lane]), nbytes, who)
+            part = np.arange(0, nbytes, 4)
+            result.append(Move(address - BASE + part, np.ones(len(part), np.bool_), int(at[lane]) + part, 4, nbytes))
+        return result
+
+    return moves
+
+
+def _shared_positions(machine: Machine, g: Gang, address: Array, align: int) -> Array:
+    if (g.flat(address) >= SHARED_WINDOW).any():
+        _, address = access.space_of(machine, g, address)
+    if (bad := g.flat(address) % align != 0).any():
+        row = int(np.argmax(bad))
+        message = f"misaligned shared address {int(g.flat(address)[row]):#x}: expected a multiple of {align}"
+        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+    return access.shared_offsets(machine, g, address, 16)
+
+
+def _in_shared(machine: Machine, g: Gang, at: int, nbytes: int, who: tuple[int, int]) -> None:
+    offset = at % machine.layout.shared_stride
+    if offset + nbytes > machine.layout.shared_bytes:
+        message = f"out of bounds: {nbytes} bytes at shared address {offset + SHARED_BASE:#x}"
+        raise machine.error(message, g.pc, *who)
+
+
+def _units(machine: Machine, move: Move, shift: int = 0) -> Array:
+    return np.unique((move.shared + shift) // machine.layout.unit)[None] if move.elem < machine.layout.unit else (
+        access.units_of(machine, move.shared + shift, move.elem).reshape(1, -1)
+    )
+
+
+# loads
+
+
+def load(d: Decoder, i: Instruction) -> Step:
+    """To shared memory, of this CTA or of several, completing on an mbarrier at the same offset in each."""
+    ops = i.operands
+    tensor, multicast = "tensor" in i.mods, "multicast::cluster" in i.mods
+    hints = (1 if "L2::cache_hint" in i.mods else 0) + (1 if multicast else 0)
+    expected = (3 if tensor else 4) + hints
+    d.operands(i, expected)
+    if "shared::cta" in i.mods and "shared::cluster" in i.mods:
+        return _between_ctas(d, i)
+    moves = _tensor_moves(d, i, ops[1], ops[0]) if tensor else _linear_moves(d, i, ops[1], ops[0], ops[2], write=False)
+    barrier = d.address(i, ops[2 if tensor else 3])
+    mask: Source | None = d.source(i, ops[3 if tensor else 4], "b16") if multicast else None
+    machine = d.machine
+
+    def step(g: Gang) -> None:
+        where = mbarriers.positions(machine, g, barrier(g))
+        masks = g.flat(full(g, mask(g))).tolist() if mask else [None] * len(where)
+        for lane, move in enumerate(moves(g)):
+            for slot_shift in _targets(machine, g, masks[lane], lane):
+                _start_load(machine, g, move, int(where[lane]) + slot_shift, slot_shift, lane)
+        machine.report.bulk_bytes += int(sum(m.exists.sum() * m.elem for m in moves(g)))
+
+    return d.guarded(i, step)
+
+
+def _targets(machine: Machine, g: Gang, mask: int | None, lane: int) -> list[int]:
+    """How far from this CTA's shared memory each target's lies."""
+    if mask is None:
+        return [0]
+    size, stride = machine.layout.ctas_per_cluster, machine.layout.shared_stride
+    if mask == 0 or mask >> size:
+        message = f"multicast mask {mask:#x} in a cluster of {size}"
+        raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+    own = machine.layout.slot_of(int(g.lane_warps[lane])) % size
+    return [(rank - own) * stride for rank in range(size) if mask >> rank & 1]
+
+
+def _start_load(machine: Machine, g: Gang, move: Move, where: int, shift: int, lane: int) -> None:
+    barrier = mbarriers.at_position(machine, g, where, lane)
+    warp, pc = int(g.lane_warps[lane]), g.pc
+    if machine.checks and not barrier.fenced:
+        message = f"the mbarrier at {barrier.address:#x} was initialised with no fence.mbarrier_init or fence.proxy.async since"
+        raise machine.error(message, pc, warp, int(g.lanes[lane]))
+    operation = machine.new_operation(pc)
+    units: Array | None = None
+    if machine.hazards:
+        units = _units(machine, move, shift)
+        by = Access(np.array([warp]), np.array([ANY_LANE]), pc)
+        try:
+            machine.hazards.may_write(by, units, "bulk write")
+        except Hazard as hazard:
+            raise access.located(machine, by, hazard) from None
+        machine.hazards.begin_async_write(units, operation)
+
+    def fire() -> None:
+        values = machine.heap.views[move.elem][move.heap // move.elem]
+        filler = values.dtype.type(move.fill)
+        machine.shared.view(UNSIGNED[8 * move.elem])[(move.shared + shift) // move.elem] = np.where(move.exists, values, filler)
+        complete(machine, barrier, move.nbytes, units, pc)
+
+    machine.events.start(barrier.slot, machine.operations[operation], fire)
+
+
+def complete(machine: Machine, barrier: MBarrier, nbytes: int, units: Array | None, pc: int) -> None:
+    """Bytes have arrived: they belong to the phase that the mbarrier is in."""
+    if machine.hazards and units is not None:
+        machine.hazards.end_bulk_write(units, barrier.agent, barrier.phase + 1, pc)
+        row = np.zeros(barrier.agent + 1, np.int32)
+        row[barrier.agent] = barrier.phase + 1
+        barrier.carry(row)
+    barrier.bytes -= nbytes
+    mbarriers.flip(machine, barrier)
+
+
+def _between_ctas(d: Decoder, i: Instruction) -> Step:
+    """From this CTA's shared memory to another's."""
+    ops = d.operands(i, 4)
+    target, source, size, barrier = d.address(i, ops[0]), d.address(i, ops[1]), d.source(i, ops[2], "u32"), d.address(i, ops[3])
+    machine = d.machine
+
+    def step(g: Gang) -> None:
+        to = _shared_positions(machine, g, target(g), 16)
+        of = _shared_positions(machine, g, source(g), 16)
+        where = mbarriers.positions(machine, g, barrier(g))
+        for lane, nbytes in enumerate(g.flat(full(g, size(g))).tolist()):
+            who = int(g.lane_warps[lane]), int(g.lanes[lane])
+            _in_shared(machine, g, int(to[lane]), nbytes, who)
+            _in_shared(machine, g, int(of[lane]), nbytes, who)
+            part = np.arange(0, nbytes, 4)
+            if machine.hazards:
+                by = Access(np.array([who[0]]), np.array([who[1]]), g.pc)
+                try:
+                    machine.hazards.read(by, access.units_of(machine, of[lane] + part[:1], nbytes), asynchronous=True)
+                except Hazard as hazard:
+                    raise access.located(machine, by, hazard) from None
+            data = machine.shared[of[lane] : of[lane] + nbytes].copy()
+            _copy_to(machine, g, data, int(to[lane]), int(where[lane]), lane)
+
+    return d.guarded(i, step)
+
+
+def _copy_to(machine: Machine, g: Gang, data: Array, to: int, where: int, lane: int) -> None:
+    """Bytes travel to shared memory, maybe of another CTA, and complete on an mbarrier there."""
+    barrier = mbarriers.at_position(machine, g, where, lane)
+    pc, warp = g.pc, int(g.lane_warps[lane])
+    operation = machine.new_operation(pc)
+    units: Array | None = None
+    if machine.hazards:
+        units = access.units_of(machine, np.array([to]), len(data))
+        by = Access(np.array([warp]), np.array([ANY_LANE]), pc)
+        try:
+            machine.hazards.may_write(by, units, "remote write")
+        except Hazard as hazard:
+            raise access.located(machine, by, hazard) from None
+        machine.hazards.begin_async_write(units, operation)
+
+    def fire() -> None:
+        machine.shared[to : to + len(data)] = data
+        complete(machine, barrier, len(data), units, pc)
+
+    machine.events.start(barrier.slot, machine.operations[operation], fire)
+
+
+def st_async(d: Decoder, i: Instruction) -> Step:
+    """st.async: registers to shared memory of the cluster, completing on an mbarrier."""
+    d.only(i, ("async", "weak", "shared::cluster", "mbarrier::complete_tx::bytes", "v2", "v4"))
+    ops = d.operands(i, 3)
+    kind = d.type(i)
+    target, barrier, machine = d.address(i, ops[0]), d.address(i, ops[2]), d.machine
+    reads = [d.source(i, o, f"b{kind.bits}") for o in d.vector(ops[1])]
+
+    def step(g: Gang) -> None:
+        values = np.stack([g.flat(full(g, r(g))) for r in reads], axis=1)
+        to = access.shared_offsets(machine, g, target(g), kind.bytes * len(reads))
+        where = mbarriers.positions(machine, g, barrier(g))
+        for lane in range(len(to)):
+            _copy_to(machine, g, values[lane].view(np.uint8), int(to[lane]), int(where[lane]), lane)
+
+    return d.guarded(i, step)
+
+
+# stores
+
+
+def store(d: Decoder, i: Instruction, reduction: str | None) -> Step:
+    """From shared memory to global, in the lane's open group."""
+    ops = i.operands
+    tensor = "tensor" in i.mods
+    d.operands(i, (2 if tensor else 3) + (1 if "L2::cache_hint" in i.mods else 0))
+    moves = _tensor_moves(d, i, ops[0], ops[1]) if tensor else _linear_moves(d, i, ops[0], ops[1], ops[2], write=True)
+    kind = None if tensor or not reduction else d.type(i).dtype
+    mapped = d.address(i, Operand("mem", items=ops[0].items[:1], number=ops[0].number)) if tensor else None
+    machine = d.machine
+
+    def step(g: Gang) -> None:
+        maps = g.flat(mapped(g)).tolist() if mapped else [0] * len(g.lanes)
+        for lane, move in enumerate(moves(g)):
+            dtype = machine.tensor_maps[maps[lane]][0].array.dtype if reduction and tensor else kind
+            _start_store(machine, g, move, lane, reduction, dtype)
+            machine.report.bulk_bytes += int(move.exists.sum()) * move.elem
+
+    return d.guarded(i, step)
+
+
+def _start_store(machine: Machine, g: Gang, move: Move, lane: int, reduction: str | None, dtype: DType | None) -> None:
+    queue, warp, pc = stores(machine), int(g.lane_warps[lane]), g.pc
+    number = queue.number[warp] = queue.number.get(warp, 0) + 1
+    if machine.hazards:
+        layout = machine.layout
+        agent = layout.warps_per_cluster + layout.groups_per_cluster + int(machine.hazards.agent_of_warp[warp])
+        by = Access(np.array([warp]), np.array([int(g.lanes[lane])]), pc)
+        try:
+            machine.hazards.read(by, _units(machine, move), agent=agent, time=number, asynchronous=True)
+        except Hazard as hazard:
+            raise access.located(machine, by, hazard) from None
+
+    def perform() -> None:
+        view = UNSIGNED[8 * move.elem]
+        values = machine.shared.view(view)[move.shared // move.elem][move.exists]
+        index = (move.heap // move.elem)[move.exists]
+        memory = machine.heap.views[move.elem]
+        if reduction and dtype is not None:
+            old = memory[index].view(dtype)
+            values = _REDUCTIONS[reduction](old, values.view(dtype)).astype(dtype).view(view)
+        memory[index] = values
+        machine.heap.mark_written(move.heap[move.exists], move.elem)
+
+    what = machine.operations[machine.new_operation(pc)]
+    queue.open.setdefault((warp, int(g.lanes[lane])), []).append(Store(number, pc, what, perform))
+
+
+def commit(d: Decoder, i: Instruction) -> Step:
+    """cp.async.bulk.commit_group."""
+    machine = d.machine
+
+    def step(g: Gang) -> None:
+        queue = stores(machine)
+        for key in zip(g.lane_warps.tolist(), g.lanes.tolist(), strict=True):
+            queue.groups.setdefault(key, []).append(queue.open.pop(key, []))
+
+    return d.guarded(i, step)
+
+
+def wait(d: Decoder, i: Instruction) -> Step:
+    """cp.async.bulk.wait_group, with `.read` or without: all but the last n groups have read their source."""
+    keep, machine = d.constant(i, d.operands(i, 1)[0]), d.machine
+
+    def step(g: Gang) -> None:
+        queue = stores(machine)
+        if not queue.groups:
+            return
+        for key in zip(g.lane_warps.tolist(), g.lanes.tolist(), strict=True):
+            groups = queue.groups.get(key)
+            if not groups:
+                continue
+            done = groups[: len(groups) - keep] if keep < len(groups) else []
+            queue.groups[key] = groups[len(done) :]
+            finish(machine, key[0], list(itertools.chain(*done)))
+
+    return d.guarded(i, step)
+
+
+def finish(machine: Machine, warp: int, done: list[Store]) -> None:
+    """Perform stores, in a random order; the warp knows that they have read."""
+    for k in machine.rng.permutation(len(done)):
+        done[k].perform()
+    if machine.hazards and done:
+        layout, clocks = machine.layout, machine.hazards.clocks
+        agent = layout.warps_per_cluster + layout.groups_per_cluster + int(machine.hazards.agent_of_warp[warp])
+        clocks[warp, agent] = max(clocks[warp, agent], max(s.number for s in done))
+
+
+def leave(machine: Machine, warp: int) -> None:
+    """A warp ends: stores that nobody waited for may read what is no longer there."""
+    queue = stores(machine)
+    left: list[Store] = []
+    for key in [k for k in (*queue.groups, *queue.open) if k[0] == warp]:
+        left += [*itertools.chain(*queue.groups.pop(key, [])), *queue.open.pop(key, [])]
+    if left and machine.checks:
+        message = f"the warp ends while {left[0].what} still reads shared memory: expected cp.async.bulk.wait_group"
+        raise machine.error(message, left[0].pc, warp)
+    finish(machine, warp, left)
+
+
