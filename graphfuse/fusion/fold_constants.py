@@ -154,7 +154,7 @@ def _fold_any(op: Op) -> Replacement | None:
         return None
     if not _within_limit(sum(static(t.nbytes) for t in types), arrays):
         return None
-    if op.kind is graph.permute:
+    if op.kind is graph.permute and arrays[0].shape == tensor_of(op.operands[0]).shape:
         return constant(arrays[0].transpose(attr_ints(op, "perm")), op)  # a view: weights are large
     shapes = [[static(d) for d in tensor_of(v).shape] for v in op.operands]
     results = evaluate(op, [np.broadcast_to(a, s) for a, s in zip(arrays, shapes, strict=True)])

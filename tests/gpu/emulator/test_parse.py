@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+
+from graphfuse.gpu.emulator import EmulatorError
+from graphfuse.gpu.emulator.parse import parse
+
+from tests.gpu.emulator.ptx import HEAD, entry, launch
+
+
+def test_module():
+    module = parse(
+        HEAD
+        + """
+.const .align 4 .f32 half = 0f3F000000;
+.global .align 4 .u32 table[3] = {1, 0x10, 3};
+.extern .shared .align 1024 .b8 smem[];
+.visible .entry k(
+    .param .align 64 .b8 map[128], // a comment; with { braces }
+    .param .u64 .ptr .global .align 16 out,
+    .param .u32 n
+)
+.reqntid 128, 1, 1
+.minnctapersm 1
+{
+    .reg .b32 %r<3>;
+    .shared .align 16 .b8 scratch[64];
+    .loc 1 5 3
+    .pragma "nounroll";
+$L1:
+    @!%p1 bra $L1;
+    {
+        .reg .pred p;
+        .reg .b32 x<2>;
+        again: setp.ne.b32 p, %r1, 0;
+        mov.b32 x1, %r1;
+        @p bra again;
+    }
+    {
+        .reg .pred p;
+        again: @p bra again;
+    }
+    ret;
+}
+""".replace("%p1", "%r1"),
+        "m.ptx",
+    )
+    kernel = module.kernels["k"]
+    assert (module.version, module.target) == ("8.6", "sm_90a")
+    assert module.variables["half"].initial == np.float32(0.5).tobytes()
+    assert module.variables["table"].initial == np.array([1, 16, 3], np.uint32).tobytes()
+    assert module.variables["smem"].bytes == 0
+    assert [(p.name, p.bytes, p.align) for p in kernel.params] == [("map", 128, 64), ("out", 8, 8), ("n", 4, 4)]
+    assert kernel.limits == {"reqntid": (128, 1, 1), "minnctapersm": (1,)}
+    assert kernel.variables["scratch"].bytes == 64
+    assert kernel.labels["$L1"] == 0
+    assert {"again#1", "again#2"} <= set(kernel.labels)
+    assert kernel.registers["x1#1"].bits == 32
+    assert kernel.code[0].guard_negated
+    assert [i.guard for i in kernel.code if i.name == "bra"] == ["%r1", "p#1", "p#2"]
+    assert kernel.code[1].line == 25
+
+
+def test_operands():
+    ptx = entry("\tld.global.v2.b32 {%r1, %r2}, [%p0+-8];\n\tshfl.sync.idx.b32 %r1|%q1, %r2, 0b11, 017, -1;", ["p0"])
+    load, shuffle = parse(ptx).kernels["k"].code[-3:-1]
+    assert [o.name for o in load.operands[0].items] == ["%r1", "%r2"]
+    assert (load.operands[1].items[0].name, load.operands[1].number) == ("%p0", -8)
+    assert [o.kind for o in shuffle.operands] == ["pair", "reg", "int", "int", "int"]
+    assert [o.number for o in shuffle.operands[2:]] == [3, 15, -1]
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "message"),
+    [
+        ("\tadd.s32 %r1, %nosuch, 1;", "19", "unknown register '%nosuch'"),
+        ("\tadd.s32 %r1, %r2 %r3;", "19", "operand '%r2 %r3': expected a register, a number, an address or a name"),
+        ("\tbra $nowhere;", "19", "bra: unknown label '$nowhere'"),
+        ("$L:\n$L:\n\tadd.s32 %r1, %r2, 1;", "20", "label '$L' is defined twice"),
+        ("\t.reg .b33 %x;", "19", "unknown register type '.b33'"),
+        ("\t.nonsense 1;", "19", "unknown directive '.nonsense 1'"),
+        ("\t?;", "19", "not an instruction: '?'"),
+    ],
+)
+def test_text_errors(body, line, message):
+    with pytest.raises(EmulatorError) as e:
+        parse(entry(body), "t.ptx")
+    assert e.value.message == message
+    assert str(e.value.loc).split(":")[:2] == ["t.ptx", line]
+
+
+def test_module_errors():
+    with pytest.raises(EmulatorError, match=r"the text ends inside a statement: expected ';'"):
+        parse(HEAD + ".global .u32 x")
+    with pytest.raises(EmulatorError, match=r"a \.func with a body: expected every function to be inlined"):
+        parse(HEAD + ".func f() { ret; }")
+    with pytest.raises(EmulatorError, match=r"kernel 'k': the text ends before its '}'"):
+        parse(HEAD + ".visible .entry k() { ret;")
+    assert parse(HEAD + ".extern .func (.param .b32 r) vprintf (.param .b64 a);").kernels == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("\tfrobnicate.b32 %r1, %r2;", "frobnicate.b32: unknown instruction"),
+        ("\tadd.odd.s32 %r1, %r2, 1;", "add.odd.s32: unknown modifier '.odd'"),
+        ("\tadd.s32 %r1, %r2;", "add.s32: 2 operands: expected 3"),
+        ("\tadd.s32 %r1, nothing, 1;", "add.s32: unknown name 'nothing'"),
+        ("\tmma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1,%d2}, {%d3}, {%d4}, {%d5,%d6};", "only m16n8k* is emulated"),
+        ("\tcall.uni vprintf, (%d1);", "call.uni: unknown instruction"),
+        ("\ttcgen05.fence::before_thread_sync;", "unknown instruction"),
+    ],
+)
+def test_what_is_unknown_is_said(body, message):
+    if "call" in body:
+        body = "\tcall.uni vprintf;"
+    with pytest.raises(EmulatorError) as e:
+        launch(entry(body), [])
+    assert message in e.value.message
+    assert str(e.value.loc) == "t.ptx:19:2"
