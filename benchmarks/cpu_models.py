@@ -10,13 +10,10 @@ compared with ONNX Runtime's.
 from __future__ import annotations
 
 import argparse
-import datetime
-import importlib.metadata
 import json
 import math
 import os
 import platform
-import shlex
 import statistics
 import sys
 import time
@@ -31,6 +28,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import models
+from benchmarks import record
 from models import _health
 
 Feeds = dict[str, np.ndarray]
@@ -50,7 +48,7 @@ DIMS: dict[str, dict[str, int]] = {
     "llama_decode": {"batch": 1, "past": 128},
 }
 TOLERANCE = 1e-4
-_PACKAGES = ("graphfuse", "onnxruntime", "torch", "onnx", "llvmlite", "numpy")
+SETTLE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,8 @@ def interleave(ours: Run, theirs: Run, feeds: Feeds, rounds: int) -> tuple[list[
     sides = ((ours, samples[0]), (theirs, samples[1]))
     for i in range(rounds):
         for run, kept in sides if i % 2 == 0 else reversed(sides):
-            run(feeds)  # let the caches and the other side's idle threads settle
+            time.sleep(SETTLE_SECONDS)  # the other side's threads spin on for a while, on the cores this side needs
+            run(feeds)  # its own caches, its own threads awake
             kept.append(_seconds(run, feeds, calls))
     return samples
 
@@ -171,33 +170,6 @@ def _seconds(run: Run, feeds: Feeds, calls: int) -> float:
     for _ in range(calls):
         run(feeds)
     return (time.perf_counter() - started) / calls
-
-
-def environment(command: list[str]) -> dict[str, object]:
-    """Where, when and with what the figures were taken."""
-    versions: dict[str, str] = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {
-        "device": cpu_name(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
-        "versions": versions,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(command),
-    }
-
-
-def cpu_name() -> str:
-    """The processor's model name, as the kernel gives it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
 
 
 def summary(rows: list[Row]) -> dict[str, float]:
@@ -245,7 +217,7 @@ def main() -> int:
         print(f"threads {threads}: geomean {figures['geomean']:.2f}, min {figures['min']:.2f}")
     if args.json:
         document = {
-            **environment(sys.argv),
+            **record.environment(),
             "against": args.against,
             "rounds": args.rounds,
             "summary": summaries,

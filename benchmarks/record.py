@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import json
+import os
 import platform
 import shlex
 import sys
@@ -25,9 +26,10 @@ def environment() -> dict[str, Any]:
             continue
     return {
         "device": cpu_name(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "versions": versions,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": "python " + shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": f"python -m benchmarks.{shlex.join([Path(sys.argv[0]).stem, *sys.argv[1:]])}",
     }
 
 

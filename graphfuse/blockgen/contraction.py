@@ -168,7 +168,8 @@ class ContractionKernel:
         )
         lanes = kernel.machine.lanes(element_of(self.work.result))
         attrs = {"flops": 2 * positions(self.domain) * depth}
-        return kernel.finish(grid, 20 + (flops // (lanes * 3)), attrs)
+        per_ns = lanes if self.elementwise else lanes * 3  # a depthwise product loads as much as it multiplies
+        return kernel.finish(grid, 20 + flops // per_ns, attrs)
 
     def _blocks(self, panels: Dim, depth: Dim) -> tuple[int, int | None]:
         """(panels per program, rows per program; None for all rows)."""

@@ -26,9 +26,9 @@ MAX_LAUNCHES = 1 << 22
 """More launches than any real model has in one call; a plan that asks for more is damaged."""
 MAX_BYTES = 1 << 46
 
-INLINE_NS = 20_000
+INLINE_NS = 10_000
 """A launch with less work than this runs on the caller: waking threads would cost more."""
-CHUNK_NS = 5_000
+CHUNK_NS = 4_000
 """The least work worth handing to another thread."""
 CHUNKS_PER_THREAD = 6
 """Enough that a late thread does not hold up the rest, few enough that claiming stays cheap."""
@@ -39,7 +39,7 @@ def choose_chunks(grid: Ints, work: Ints, threads: int) -> Ints:
     if threads == 1:
         return grid
     work = np.maximum(work, 1)
-    fair = -(-grid // (threads * CHUNKS_PER_THREAD))
+    fair = np.maximum(grid // (threads * CHUNKS_PER_THREAD), 1)
     worth = -(-CHUNK_NS // work)
     chunk = np.minimum(np.maximum(fair, worth), grid)
     return np.where(grid < INLINE_NS // work, grid, chunk)

@@ -263,7 +263,7 @@ class _Parser:
                 self.position = match.end()
             elif match := _LABEL.match(self.text, start):
                 self.position = match.end()
-                self.label(kernel, scopes[-1].get(match[1], match[1]), scopes[-1])
+                self.label(kernel, scopes[-1].get(match[1], match[1]), scopes[-1], start)
             elif char == ".":
                 self.directive(kernel, self.statement(), scopes[-1], start)
             elif char == ";":
@@ -289,14 +289,14 @@ class _Parser:
                     names[full] = full + suffix
         return names
 
-    def label(self, kernel: Kernel, name: str, scope: dict[str, str]) -> None:
+    def label(self, kernel: Kernel, name: str, scope: dict[str, str], position: int) -> None:
         self.skip_space()
         if self.text.startswith(".branchtargets", self.position):
             targets = self.statement().removeprefix(".branchtargets")
             kernel.branch_targets[name] = tuple(scope.get(t.strip(), t.strip()) for t in targets.split(","))
             return
         if name in kernel.labels:
-            raise self.error(f"label {name.split('#')[0]!r} is defined twice")
+            raise self.error(f"label {name.split('#')[0]!r} is defined twice", position)
         kernel.labels[name] = len(kernel.code)
 
     def directive(self, kernel: Kernel, text: str, scope: dict[str, str], position: int) -> None:
