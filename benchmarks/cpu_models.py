@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import statistics
 import sys
 import time
@@ -110,25 +108,41 @@ def onnxruntime_runner(path: Path, threads: int) -> Run:
     return run
 
 
-def inductor_runner(path: Path, name: str, threads: int) -> Run:
-    """The same graph as a torch module through torch.compile, at fixed shapes, weights frozen."""
+def inductor_runner(path: Path, name: str, threads: int, feeds: Feeds) -> Run:
+    """The same graph as a torch module through torch.compile, at fixed shapes.
+
+    Weights are frozen (folded and packed, as the other sides do). Where Inductor fails on a graph, it is tried without
+    freezing, then without its pattern matcher; which one ran is printed.
+    """
     import torch
+    from torch._dynamo.exc import BackendCompilerFailed
     from torch._inductor import config
 
     from models import _as_torch
 
     torch.set_num_threads(threads)
-    config.freezing = True  # fold and pack the weights, as the other sides do
-    torch.compiler.reset()
-    compiled = torch.compile(_as_torch.torch_module(path, DIMS[name]).eval(), dynamic=False)
     outputs = [info.name for info in onnx.load(path, load_external_data=False).graph.output]
 
-    def run(feeds: Feeds) -> Mapping[str, np.ndarray]:
-        with torch.inference_mode():
-            results = compiled(*(torch.from_numpy(value) for value in feeds.values()))
-        return {key: value.numpy() for key, value in zip(outputs, results, strict=True)}
+    def compiled(*, freezing: bool, patterns: bool) -> Run:
+        config.freezing, config.pattern_matcher = freezing, patterns
+        torch.compiler.reset()
+        module = torch.compile(_as_torch.torch_module(path, DIMS[name]).eval(), dynamic=False)
 
-    return run
+        def run(feeds: Feeds) -> Mapping[str, np.ndarray]:
+            with torch.inference_mode():
+                results = module(*(torch.from_numpy(value) for value in feeds.values()))
+            return {key: value.numpy() for key, value in zip(outputs, results, strict=True)}
+
+        run(feeds)
+        return run
+
+    for freezing, patterns in ((True, True), (False, True), (True, False)):
+        try:
+            return compiled(freezing=freezing, patterns=patterns)
+        except BackendCompilerFailed as e:
+            reason = str(e).splitlines()[1][:100]
+            print(f"{name}: Inductor fails with {freezing=} {patterns=} ({reason})", file=sys.stderr)
+    raise SystemExit(f"{name}: Inductor does not compile it")
 
 
 def measure(name: str, threads: int, rounds: int, against: str, seed: int) -> Row:
@@ -139,7 +153,7 @@ def measure(name: str, threads: int, rounds: int, against: str, seed: int) -> Ro
     ours = graphfuse_runner(path, name, threads)
     compile_seconds = time.perf_counter() - started
     reference = onnxruntime_runner(path, threads)
-    theirs = reference if against == "onnxruntime" else inductor_runner(path, name, threads)
+    theirs = reference if against == "onnxruntime" else inductor_runner(path, name, threads, feeds)
     expected = reference(feeds)
     deviation = max(_health.distance(expected, side(feeds)) for side in {ours, theirs})
     if against != "onnxruntime":

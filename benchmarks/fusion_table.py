@@ -9,7 +9,6 @@ broadcasts and fills are free on both sides). After: the launches of the plan. A
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def main() -> None:
     names = [n for n in args.models.split(",") if n] or [n for n in models.names() if not models.requires(n)]
     if args.markdown:
         print("# Kernels and bytes moved, before and after fusion\n")
-        print(f"Rendered by `python {os.path.relpath(__file__)} --markdown`. {__doc__.split(chr(10) * 2)[2]}")
+        print(f"Rendered by `python -m benchmarks.fusion_table --markdown`.\n\n {__doc__.split(chr(10) * 2)[2]}")
     print("| model | ops | launches | distinct kernels | MB moved, op by op | MB moved, fused | ratio |")
     print("|---|---|---|---|---|---|---|")
     for name in names:

@@ -117,6 +117,17 @@ class _Node:
         """Every operand."""
         return [self.x(slot) for slot in range(len(self._proto.input))]
 
+    def operand(self, slot: int) -> fx.Node | float | None:
+        """An operand as torch programs write it: a scalar constant behind the first as a number."""
+        value = self.constant(slot) if slot > 0 and self.has(slot) else None
+        if value is not None and value.ndim == 0 and value.dtype.kind == "f":
+            return float(value)
+        return self.x(slot)
+
+    def operands(self) -> list[fx.Node | float | None]:
+        """Every operand, as `operand` gives it."""
+        return [self.operand(slot) for slot in range(len(self._proto.input))]
+
     def n_outputs(self) -> int:
         """The number of outputs."""
         return len(self._proto.output)
@@ -128,7 +139,7 @@ class _Node:
 
 def _plain(op_type: str, target: Callable[..., object]) -> None:
     """Register an operator whose operands go to one torch function in order."""
-    _TRANSLATIONS[op_type] = lambda n: n.call(target, *n.all())
+    _TRANSLATIONS[op_type] = lambda n: n.call(target, *n.operands())
 
 
 def _translate(op_type: str) -> Callable[[_Translate], _Translate]:

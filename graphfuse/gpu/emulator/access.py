@@ -71,11 +71,13 @@ def store(machine: Machine, g: Gang, space: str, address: Array, values: Array, 
         case _:
             _store_local(machine, g, flat, values)
             return
-    index = (at // width)[:, None] + np.arange(count)
+    index = (at // width)[:, None] + np.arange(count, dtype=np.int64)
     memory[index] = values
     if machine.checks and space == "shared" and not strong and (clash := memory[index] != values).any():
         row = int(np.argmax(clash.any(1)))
-        message = f"race: lanes of one warp write different values to {machine.unit(int(at[row]) // machine.layout.unit)}"
+        message = (
+            f"race: lanes of one warp write different values to {machine.unit(int(at[row]) // machine.layout.unit)}"
+        )
         raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
 
 

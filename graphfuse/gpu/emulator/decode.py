@@ -67,7 +67,11 @@ class Decoder:
         if operand.kind == "special":
             return self._special(i, operand.name, kind)
         value = self.literal(i, operand, kind)
-        return lambda g: value
+
+        def constant(g: Gang) -> Array:
+            return value
+
+        return constant
 
     def literal(self, i: Instruction, operand: Operand, kind: PtxType) -> Array:
         """A literal, or the address of a variable, as a [1, 1] array."""
@@ -90,7 +94,9 @@ class Decoder:
             case "float":
                 as_float = {32: np.float32, 64: np.float64}.get(kind.bits, np.float32)
                 value = np.array([[operand.real]], as_float)
-                return value.view(kind.dtype) if value.dtype.itemsize == kind.dtype.itemsize else value.astype(kind.dtype)
+                return (
+                    value.view(kind.dtype) if value.dtype.itemsize == kind.dtype.itemsize else value.astype(kind.dtype)
+                )
             case "sym":
                 number = self.symbol(i, operand)
                 if kind.bits == 32 and isinstance(number, np.ndarray):
@@ -125,7 +131,11 @@ class Decoder:
     def _special(self, i: Instruction, name: str, kind: PtxType) -> Source:
         machine = self.machine
         if name.startswith(("%clock", "%globaltimer")):
-            return lambda g: np.full((1, 1), sum(machine.hits) * 4, np.uint64).astype(kind.dtype)
+
+            def clock(g: Gang) -> Array:
+                return np.full((1, 1), sum(machine.hits) * 4, np.uint64).astype(kind.dtype)
+
+            return clock
         if name not in machine.special:
             raise self.error(i, f"unknown special register {name!r}")
         return self._register(machine.special[name], kind, negated=False)

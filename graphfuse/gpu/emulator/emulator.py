@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from graphfuse.gpu.emulator.parse import Kernel, Variable, parse
 from graphfuse.gpu.emulator.report import Report
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
 from graphfuse.gpu.emulator.types import Array
-
-Argument = Array | Buffer | TensorMap | int | float | bool | np.generic
 
 
 class Emulator:
@@ -142,13 +140,13 @@ class Emulator:
                 base = heap.add(name, array.nbytes, array, initialised=arg.initialised)
                 maps[param_address + at] = (arg, base - BASE)
                 continue
-            if isinstance(arg, np.ndarray):
-                arg = Buffer(arg)
-            if isinstance(arg, Buffer):
+            if isinstance(arg, np.ndarray | Buffer):
+                buffer = arg if isinstance(arg, Buffer) else Buffer(cast("Array", arg))
                 self._expect_bytes(kernel, param, 8, "a buffer")
-                if not arg.array.flags.c_contiguous:
+                if not buffer.array.flags.c_contiguous:
                     raise EmulatorError(f"argument {param.name!r} is not contiguous", Loc(self.module.name))
-                address = heap.add(arg.name or param.name, arg.array.nbytes, arg.array, initialised=arg.initialised)
+                name, nbytes = buffer.name or param.name, buffer.array.nbytes
+                address = heap.add(name, nbytes, buffer.array, initialised=buffer.initialised)
                 content[at : at + 8] = address.to_bytes(8, "little")
             else:
                 content[at : at + param.bytes] = self._scalar(kernel, param, arg)

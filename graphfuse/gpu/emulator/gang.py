@@ -31,7 +31,7 @@ class Split:
     pc: int
     mask: Array
     join: Join | None
-    waits_for: str = ""
+    waits_for: Callable[[], str] | None = None
 
 
 class Gang:
@@ -107,3 +107,7 @@ Step = Callable[[Gang], int | None]
 """Executes one instruction: None goes on, a number jumps there, STOP means that the splits know where they go."""
 
 STOP = -1
+
+
+def no_step(g: Gang) -> None:
+    """What has no effect on values."""

@@ -128,11 +128,11 @@ class Hazards:
             row, unit = _first(~self.written[units], units)
             raise Hazard(f"read of uninitialised shared memory at {self.describe.unit(unit)}", row)
         self._ordered_writes(by, units, "read")
-        if asynchronous and self.any_unfenced and (bad := self.unfenced[units] != 0).any():
+        if asynchronous and self.any_unfenced and (bad := np.asarray(self.unfenced[units] != 0)).any():
             row, unit = _first(bad, units)
             raise Hazard(
                 f"the async proxy reads {self.describe.unit(unit)}, written by the generic proxy "
-                f"({self.describe.instruction(int(self.write_pc[unit]))}) with no fence.proxy.async since",
+                f"({self._written_at(unit)}) with no fence.proxy.async since",
                 row,
             )
         if by.strong:
@@ -168,7 +168,7 @@ class Hazards:
         known = self.clocks[by.warps, : self.readers]
         late = self.reads[units] > known[:, None, :]
         if late.any():
-            row, unit = _first(late.any(2), units)
+            row, unit = _first(np.asarray(late.any(2)), units)
             agent = int(np.argmax(late[row][units[row] == unit][0]))
             raise Hazard(
                 f"race: {what} of {self.describe.unit(unit)} is not ordered after its read by "
@@ -216,6 +216,9 @@ class Hazards:
 
     # rules
 
+    def _written_at(self, unit: int) -> str:
+        return self.describe.instruction(int(self.write_pc[unit]))
+
     def _not_pending(self, units: Array, what: str) -> None:
         if self.pending_count and (bad := self.pending[units] != 0).any():
             row, unit = _first(bad, units)
@@ -231,7 +234,7 @@ class Hazards:
             row, unit = _first(late, units)
             raise Hazard(
                 f"race: {what} of {self.describe.unit(unit)} is not ordered after its write by "
-                f"{self.describe.agent(int(self.writer[unit]))} ({self.describe.instruction(int(self.write_pc[unit]))})",
+                f"{self.describe.agent(int(self.writer[unit]))} ({self._written_at(unit)})",
                 row,
             )
         lane = self.write_lane[units]
@@ -240,8 +243,8 @@ class Hazards:
         if what == "read" and not by.strong and unsynced.any():
             row, unit = _first(unsynced, units)
             raise Hazard(
-                f"race: read of {self.describe.unit(unit)}, which lane {int(self.write_lane[unit])} of the same warp wrote "
-                f"({self.describe.instruction(int(self.write_pc[unit]))}), with no bar.warp.sync between",
+                f"race: read of {self.describe.unit(unit)}, which lane {int(self.write_lane[unit])} of the same warp "
+                f"wrote ({self._written_at(unit)}), with no bar.warp.sync between",
                 row,
             )
 

@@ -8,6 +8,7 @@ What instructions do is in `instructions`; this file knows only where control go
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -82,8 +83,8 @@ class Machine:
         """Forget the last batch of CTAs."""
         layout = self.layout
         for register in self.registers.values():
-            register.fill(False if register.dtype == np.bool_ else np.iinfo(register.dtype).max)
-        self.local_written.fill(False)
+            register.fill(0 if register.dtype == np.bool_ else np.iinfo(register.dtype).max)
+        self.local_written[...] = False
         self.ready: dict[int, list[Split]] = {}
         self.live_lanes: Array = np.zeros((layout.resident_warps, LANES), np.bool_)
         self.blocked: set[Split] = set()
@@ -202,7 +203,7 @@ class Machine:
             split.pc = pc
         self.ready.setdefault(pc, []).extend(splits)
 
-    def block(self, split: Split, why: str) -> None:
+    def block(self, split: Split, why: Callable[[], str]) -> None:
         """This split waits; whoever ends the wait calls `wake`."""
         split.waits_for = why
         self.blocked.add(split)
@@ -210,7 +211,7 @@ class Machine:
     def wake(self, split: Split, pc: int) -> None:
         """End a wait."""
         self.blocked.discard(split)
-        split.waits_for = ""
+        split.waits_for = None
         split.pc = pc
         self.push(split)
 
@@ -313,7 +314,9 @@ class Machine:
     def warn(self, message: str, pc: int, warp: int) -> None:
         """Once per instruction and kind."""
         line = self.kernel.code[pc].line
-        self.warned.setdefault((pc, message.split(":")[0]), f"line {line}: {message}: {self.who(warp, None)}")
+        self.warned.setdefault(
+            (pc, message.split(":", maxsplit=1)[0]), f"line {line}: {message}: {self.who(warp, None)}"
+        )
 
     def who(self, warp: int, lane: int | None) -> str:
         """`CTA (0, 0, 0) warp 1 lane 3`."""
@@ -371,7 +374,11 @@ class Machine:
     def deadlock(self) -> None:
         """Every warp waits for what nobody will do."""
         waits = sorted(self.blocked, key=lambda s: (s.warp, s.pc))
-        lines = [f"{self.who(s.warp, None)} at line {self.kernel.code[s.pc].line}: {s.waits_for}" for s in waits[:8]]
+        lines = [
+            f"{self.who(s.warp, None)} at line {self.kernel.code[s.pc].line}: {s.waits_for()}"
+            for s in waits[:8]
+            if s.waits_for
+        ]
         more = f" and {len(waits) - 8} more" if len(waits) > 8 else ""
         raise self.error("deadlock: " + "; ".join(lines) + more, waits[0].pc)
 

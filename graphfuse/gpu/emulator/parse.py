@@ -108,11 +108,9 @@ _VARIABLE = re.compile(
     r"([\w$]+)\s*((?:\[\s*\d*\s*\])*)\s*(?:=\s*(.*))?",
     re.S,
 )
-_SPECIAL = frozenset(
-    "tid ntid ctaid nctaid clusterid nclusterid cluster_ctaid cluster_nctaid laneid warpid nwarpid smid nsmid gridid "
-    "cluster_ctarank cluster_nctarank lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt clock clock_hi "
-    "clock64 globaltimer globaltimer_lo globaltimer_hi dynamic_smem_size total_smem_size aggr_smem_size "
-    "is_explicit_cluster pm0".split()
+_SPECIAL = re.compile(
+    r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid|laneid|n?warpid|n?smid|gridid|cluster_n?ctarank|lanemask_(eq|le|lt|ge|gt)"
+    r"|clock(64|_hi)?|globaltimer(_lo|_hi)?|(dynamic|total|aggr)_smem_size|is_explicit_cluster)(\.[xyz])?"
 )
 
 
@@ -197,7 +195,7 @@ class _Parser:
     def variable(self, text: str, position: int) -> Variable:
         match = _VARIABLE.fullmatch(text)
         if not match or match[4] not in TYPES:
-            raise self.error(f"unknown directive {text.split('(')[0][:60].strip()!r}", position)
+            raise self.error(f"unknown directive {text.split('(', maxsplit=1)[0][:60].strip()!r}", position)
         space, align, vector, kind, name, extents, initial = match.groups()
         elem = TYPES[kind].bytes * int(vector[1] if vector else 1)
         count = 1
@@ -296,7 +294,7 @@ class _Parser:
             kernel.branch_targets[name] = tuple(scope.get(t.strip(), t.strip()) for t in targets.split(","))
             return
         if name in kernel.labels:
-            raise self.error(f"label {name.split('#')[0]!r} is defined twice", position)
+            raise self.error(f"label {name.split('#', maxsplit=1)[0]!r} is defined twice", position)
         kernel.labels[name] = len(kernel.code)
 
     def directive(self, kernel: Kernel, text: str, scope: dict[str, str], position: int) -> None:
@@ -363,7 +361,7 @@ class _Parser:
             return Operand("sym", match[1], int(match[3]) * (1 if match[2] == "+" else -1))
         if not _WORD.fullmatch(text):
             raise self.error(f"operand {text!r}: expected a register, a number, an address or a name", position)
-        if text.startswith("%") and text[1:].split(".")[0] in _SPECIAL:
+        if _SPECIAL.fullmatch(text):
             return Operand("special", text)
         if text == "WARP_SZ":
             return Operand("int", number=32)

@@ -64,8 +64,10 @@ class TensorMap:
         inner = self.box[0] * elem
         if inner % 16:
             raise EmulatorError(f"tensor map: the inner box has {inner} bytes: expected a multiple of 16")
-        if self.swizzle and inner > self.swizzle:
-            raise EmulatorError(f"tensor map: the inner box has {inner} bytes: a {self.swizzle}B swizzle spans less")
+        if self.swizzle and inner != self.swizzle:  # the driver allows less; where rows then go is not documented
+            raise EmulatorError(
+                f"tensor map: the inner box has {inner} bytes: expected the {self.swizzle} of its swizzle"
+            )
         for stride in self.strides:
             if stride % 16:
                 raise EmulatorError(f"tensor map: stride {stride}: expected a multiple of 16 bytes")

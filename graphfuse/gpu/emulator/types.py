@@ -5,6 +5,7 @@ A register holds bits: an unsigned array of its width. An instruction's type say
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
+Unary = Callable[[Array], Array]
+Binary = Callable[[Array, Array], Array]
+Ternary = Callable[[Array, Array, Array], Array]
 
 
 @dataclass(frozen=True, slots=True)

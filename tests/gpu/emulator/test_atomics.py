@@ -34,13 +34,22 @@ def test_red(op, kind, space):
         ld.shared.b{8 * size} {tmp}, [s]; @%q1 st.global.b{8 * size} [%p1], {tmp};
         """
     launch(entry(body, ["p0", "p1"], "\t.shared .align 8 .b8 s[8];\n"), [a, start], block=96)
-    function = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+    function = {
+        "add": np.add,
+        "min": np.minimum,
+        "max": np.maximum,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+    }
     assert start[0] == function[op].reduce(np.append(a, a[0]), dtype=dtype)
 
 
 def test_atom_returns_what_was_there():
     out, counter = np.zeros(96, np.uint32), np.zeros(1, np.uint32)
-    body = "\tatom.acq_rel.gpu.global.add.u32 %r1, [%p1], 2;\n\tmad.wide.u32 %d1, %t, 4, %p0;\n\tst.global.u32 [%d1], %r1;"
+    body = (
+        "\tatom.acq_rel.gpu.global.add.u32 %r1, [%p1], 2;\n\tmad.wide.u32 %d1, %t, 4, %p0;\n\tst.global.u32 [%d1], %r1;"
+    )
     launch(entry(body, ["p0", "p1"]), [out, counter], block=96)
     assert sorted(out.tolist()) == list(range(0, 192, 2))
     assert out.tolist() != sorted(out.tolist())
@@ -121,7 +130,8 @@ def test_atom_vector_and_f64():
 def test_shared_histogram_is_no_race():
     a, out = RNG.integers(0, 8, 128, np.uint32), np.zeros(8, np.uint32)
     body = """
-    mov.b32 %r5, s; setp.lt.u32 %q1, %t, 8; shl.b32 %r1, %t, 2; add.s32 %r1, %r1, %r5; @%q1 st.shared.u32 [%r1], 0; bar.sync 0;
+    mov.b32 %r5, s; setp.lt.u32 %q1, %t, 8; shl.b32 %r1, %t, 2; add.s32 %r1, %r1, %r5;
+    @%q1 st.shared.u32 [%r1], 0; bar.sync 0;
     mad.wide.u32 %d1, %t, 4, %p0; ld.global.u32 %r2, [%d1]; shl.b32 %r2, %r2, 2; add.s32 %r2, %r2, %r5;
     atom.shared.add.u32 %r3, [%r2], 1; bar.sync 0;
     @%q1 ld.shared.u32 %r4, [%r1]; mad.wide.u32 %d2, %t, 4, %p1; @%q1 st.global.u32 [%d2], %r4;

@@ -6,7 +6,6 @@ import pytest
 from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.emulator.flow import reconvergence
 from graphfuse.gpu.emulator.parse import parse
-
 from tests.gpu.emulator.ptx import entry, launch, line_of
 
 STORE = "\tmad.lo.u32 %r100, %c, 64, %t;\n\tmad.wide.u32 %d1, %r100, 4, %p0;\n\tst.global.u32 [%d1], %r1;"
@@ -144,7 +143,9 @@ EXCHANGE = """
 """
 
 
-@pytest.mark.parametrize("form", ["bar.sync 0", "bar.sync 3, 64", "barrier.cta.sync.aligned 1", "barrier.sync.aligned 2, 64"])
+@pytest.mark.parametrize(
+    "form", ["bar.sync 0", "bar.sync 3, 64", "barrier.cta.sync.aligned 1", "barrier.sync.aligned 2, 64"]
+)
 def test_barriers_order_shared_memory(form):
     for seed in range(3):
         out = run(EXCHANGE.replace("bar.sync 0", form), decls=SHARED, grid=3, seed=seed)
@@ -160,17 +161,16 @@ def test_missing_barrier_is_a_race():
         assert e.value.loc
         messages.add((e.value.message, e.value.loc.line))
     store, load = line_of(ptx, "st.shared"), line_of(ptx, "ld.shared")
-    assert (
-        f"ld.shared.u32: race: read of shared byte 0x480 (s + 128) is not ordered after its write by warp 1 (line {store}): "
-        "CTA (0, 0, 0) warp 0 lane 0",
-        load,
-    ) in messages
+    want = "ld.shared.u32: race: read of shared byte 0x480 (s + 128) is not ordered after its write by warp 1 "
+    assert (f"{want}(line {store}): CTA (0, 0, 0) warp 0 lane 0", load) in messages
 
 
 def test_missing_barrier_before_reuse_is_a_race():
     body = EXCHANGE + "\tst.shared.u32 [%r2], %r1;\n"
     ptx = entry(body, [], SHARED)
-    with pytest.raises(EmulatorError, match=r"race: write of shared byte 0x\w+ \(s \+ \d+\) is not ordered after its read by warp \d") as e:
+    with pytest.raises(
+        EmulatorError, match=r"race: write of shared byte 0x\w+ \(s \+ \d+\) is not ordered after its read by warp \d"
+    ) as e:
         launch(ptx, [], block=64)
     assert e.value.loc
     assert e.value.loc.line == line_of(ptx, "st.shared", 1)
@@ -274,7 +274,10 @@ def test_deadlock():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("setp.lt.u32 %q1, %t, 5;\n\t@%q1 bra A;\n\tbar.sync 0;\nA:", "in divergent code: lane 0, 1, 2, 3 of the warp is elsewhere"),
+        (
+            "setp.lt.u32 %q1, %t, 5;\n\t@%q1 bra A;\n\tbar.sync 0;\nA:",
+            "in divergent code: lane 0, 1, 2, 3 of the warp is elsewhere",
+        ),
         ("bar.sync 16;", "barrier 16: expected 0 to 15"),
         ("bar.sync 1, 33;", "barrier of 33 threads: expected a multiple of 32 up to 96"),
         ("bar.sync 1, 128;", "barrier of 128 threads: expected a multiple of 32 up to 96"),
@@ -292,7 +295,9 @@ def test_barrier_errors(body, message):
 
 def test_endless_loop():
     ptx = entry("\tmov.u32 %r1, 0;\nL:\n\tadd.u32 %r1, %r1, 1;\n\tbra L;", [])
-    with pytest.raises(EmulatorError, match="no end after 500 scheduler rounds: raise max_rounds if this is no endless loop"):
+    with pytest.raises(
+        EmulatorError, match="no end after 500 scheduler rounds: raise max_rounds if this is no endless loop"
+    ):
         launch(ptx, [], max_rounds=500)
 
 
@@ -322,5 +327,8 @@ END:
 
 
 def test_no_effect():
-    body = "\tnanosleep.u32 100;\n\tgriddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;\n\tmembar.gl;\n\tfence.sc.sys;\n\tsetmaxnreg.dec.sync.aligned.u32 40;\n\tmov.u64 %d5, %clock64;\n\tmov.u32 %r1, 5;"
+    body = """
+    nanosleep.u32 100; griddepcontrol.wait; griddepcontrol.launch_dependents; membar.gl; fence.sc.sys;
+    setmaxnreg.dec.sync.aligned.u32 40; mov.u64 %d5, %clock64; mov.u32 %r1, 5;
+    """
     assert (run(body) == 5).all()

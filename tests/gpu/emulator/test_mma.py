@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from graphfuse.gpu.emulator import EmulatorError
-
 from tests.gpu.emulator.ptx import entry, launch
 
 RNG = np.random.default_rng(6)
@@ -68,8 +67,12 @@ def test_mma(shape, to, of_a, of_b):
     c_type = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "s32": np.dtype("i4")}[to]
     c = RNG.integers(-9, 9, (16, 8)).astype(c_type)
     elements_a, elements_b = 16 * k // 32, 8 * k // 32
-    regs_a = np.array([[a[a_element(t, i, k, bits)] for i in range(elements_a)] for t in range(32)], a.dtype).view(np.uint32)
-    regs_b = np.array([[b[b_element(t, i, k, bits)] for i in range(elements_b)] for t in range(32)], b.dtype).view(np.uint32)
+    regs_a = np.array([[a[a_element(t, i, k, bits)] for i in range(elements_a)] for t in range(32)], a.dtype).view(
+        np.uint32
+    )
+    regs_b = np.array([[b[b_element(t, i, k, bits)] for i in range(elements_b)] for t in range(32)], b.dtype).view(
+        np.uint32
+    )
     regs_c = np.array([[c[c_element(t, i)] for i in range(4)] for t in range(32)], c_type).view(np.uint32)
     na, nb, nc = regs_a.shape[1], regs_b.shape[1], regs_c.shape[1]
     out = np.zeros((32, nc), np.uint32)
@@ -82,7 +85,10 @@ def test_mma(shape, to, of_a, of_b):
         lines.append(f"mad.wide.u32 %d1, %t, {4 * n}, %p{p};")
         lines += [f"ld.global.b32 {r}, [%d1+{4 * i}];" for i, r in enumerate(regs(start, n))]
     vector = lambda start, n: "{" + ", ".join(regs(start, n)) + "}"  # noqa: E731
-    lines.append(f"mma.sync.aligned.{shape}.row.col.{to}.{of_a}.{of_b}.{to} {vector(40, nc)}, {vector(10, na)}, {vector(20, nb)}, {vector(30, nc)};")
+    lines.append(
+        f"mma.sync.aligned.{shape}.row.col.{to}.{of_a}.{of_b}.{to} "
+        f"{vector(40, nc)}, {vector(10, na)}, {vector(20, nb)}, {vector(30, nc)};"
+    )
     lines.append(f"mad.wide.u32 %d1, %t, {4 * nc}, %p3;")
     lines += [f"st.global.b32 [%d1+{4 * i}], {r};" for i, r in enumerate(regs(40, nc))]
     report = launch(entry("\n".join(lines), ["p0", "p1", "p2", "p3"]), [regs_a, regs_b, regs_c, out])
@@ -97,21 +103,29 @@ def test_mma(shape, to, of_a, of_b):
 
 def test_tf32_drops_the_low_bits():
     one = np.float32(1.0).view(np.uint32) | np.uint32(0x1FFF)
-    body = """
-    mov.b32 %r1, """ + str(one) + """; mov.b32 %r2, 0f3F800000; mov.f32 %f1, 0f00000000;
-    mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r1,%r1,%r1}, {%r2,%r2}, {%f1,%f1,%f1,%f1};
+    body = (
+        """
+    mov.b32 %r1, """
+        + str(one)
+        + """; mov.b32 %r2, 0f3F800000; mov.f32 %f1, 0f00000000;
+    mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
+        {%f1,%f2,%f3,%f4}, {%r1,%r1,%r1,%r1}, {%r2,%r2}, {%f1,%f1,%f1,%f1};
     mad.wide.u32 %d1, %t, 4, %p0; st.global.f32 [%d1], %f2;
     """
+    )
     out = np.zeros(32, np.float32)
     launch(entry(body, ["p0"]), [out])
     assert (out == 8.0).all()
 
 
 def test_integer_saturation():
-    text = "mma.sync.aligned.m16n8k32.row.col{}.s32.s8.s8.s32 {{%r1,%r2,%r3,%r4}}, {{%r5,%r5,%r5,%r5}}, {{%r5,%r5}}, {{%r6,%r6,%r6,%r6}};"
+    text = """mov.b32 %r5, 0x7f7f7f7f; mov.b32 %r6, 0x7ffffffe;
+    mma.sync.aligned.m16n8k32.row.col{}.s32.s8.s8.s32
+        {{%r1,%r2,%r3,%r4}}, {{%r5,%r5,%r5,%r5}}, {{%r5,%r5}}, {{%r6,%r6,%r6,%r6}};
+    mad.wide.u32 %d1, %t, 4, %p0; st.global.b32 [%d1], %r1;"""
     for saturates, want in ((".satfinite", (1 << 31) - 1), ("", 32 * 127 * 127 - 5 - (1 << 31) + 4)):
         out = np.zeros(32, np.int32)
-        body = f"mov.b32 %r5, 0x7f7f7f7f; mov.b32 %r6, 0x7ffffffe;\n{text.format(saturates)}\nmad.wide.u32 %d1, %t, 4, %p0; st.global.b32 [%d1], %r1;"
+        body = text.format(saturates)
         launch(entry(body, ["p0"]), [out])
         assert (out == (want if saturates else np.int64(0x7FFFFFFE + 32 * 127 * 127).astype(np.int32))).all()
 
@@ -179,8 +193,14 @@ def test_movmatrix():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r1,%r2}, {%f1,%f2,%f3,%f4};", "4, 2, 2, 4 registers: expected 4, 4, 2, 4"),
-        ("mma.sync.aligned.m16n8k64.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r1,%r2}, {%f1,%f2,%f3,%f4};", "not a shape of these types"),
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r1,%r2}, {%f1,%f2};",
+            "4, 2, 2, 2 registers: expected 4, 4, 2, 4",
+        ),
+        (
+            "mma.sync.aligned.m16n8k64.row.col.f32.f16.f16.f32 {%f1,%f2}, {%r1,%r2}, {%r1,%r2}, {%f1,%f2};",
+            "not a shape of these types",
+        ),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2}, [%r3];", "2 registers: expected 4"),
         ("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r3], {%r1};", "1 registers: expected 2"),
         ("ldmatrix.sync.aligned.m8n16.x1.shared.b8x16 {%r1}, [%r3];", "unknown modifier '.m8n16'"),

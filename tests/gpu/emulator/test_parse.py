@@ -3,7 +3,6 @@ import pytest
 
 from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.emulator.parse import parse
-
 from tests.gpu.emulator.ptx import HEAD, entry, launch, line_of
 
 
@@ -106,7 +105,10 @@ def test_module_errors():
         ("\tadd.odd.s32 %r1, %r2, 1;", "add.odd.s32: unknown modifier '.odd'"),
         ("\tadd.s32 %r1, %r2;", "add.s32: 2 operands: expected 3"),
         ("\tadd.s32 %r1, nothing, 1;", "add.s32: unknown name 'nothing'"),
-        ("\tmma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1,%d2}, {%d3}, {%d4}, {%d5,%d6};", "only m16n8k* is emulated"),
+        (
+            "\tmma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1,%d2}, {%d3}, {%d4}, {%d5,%d6};",
+            "only m16n8k* is emulated",
+        ),
         ("\tcall.uni vprintf;", "call.uni: unknown instruction"),
         ("\ttcgen05.fence::before_thread_sync;", "unknown instruction"),
     ],

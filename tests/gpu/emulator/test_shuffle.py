@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from graphfuse.gpu.emulator import EmulatorError
-
 from tests.gpu.emulator.ptx import apply, entry, launch
 
 RNG = np.random.default_rng(4)
@@ -55,9 +54,11 @@ def test_shfl_lane_by_register():
 
 def test_shfl_from_who_does_not_take_part():
     body = "\tsetp.lt.u32 %q1, %t, 16;\n\t@%q1 bra A;\n\tret;\nA:\n\tshfl.sync.idx.b32 %r1, %t, 20, 31, 0xffff;"
-    with pytest.raises(EmulatorError, match=r"reads the register of lane 20, which does not take part: CTA \(0, 0, 0\) warp 0 lane 0"):
+    with pytest.raises(
+        EmulatorError, match=r"reads the register of lane 20, which does not take part: CTA \(0, 0, 0\) warp 0 lane 0"
+    ):
         launch(entry(body), [])
-    body = "\tsetp.lt.u32 %q1, %t, 16;\n\t@%q1 bra A;\n\tmov.b32 %r1, 0;\n\tbra B;\nA:\n\tshfl.sync.idx.b32 %r1, %t, 0, 31, -1;\nB:"
+    body = "setp.lt.u32 %q1, %t, 16; @%q1 bra A; mov.b32 %r1, 0; bra B;\nA: shfl.sync.idx.b32 %r1, %t, 0, 31, -1;\nB:"
     with pytest.raises(EmulatorError, match=r"shfl.sync.idx.b32: the member mask names lane 16, which is elsewhere"):
         launch(entry(body), [])
     with pytest.raises(EmulatorError, match="the member mask does not name the lane that executes"):

@@ -105,7 +105,18 @@ def cp(d: Decoder, i: Instruction) -> Step:
 
 def copy(d: Decoder, i: Instruction) -> Step:
     """cp.async.ca, .cg: 4, 8 or 16 bytes; fewer are taken with a source size, the rest is zero."""
-    known = ("async", "ca", "cg", "shared", "shared::cta", "global", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B")
+    known = (
+        "async",
+        "ca",
+        "cg",
+        "shared",
+        "shared::cta",
+        "global",
+        "L2::cache_hint",
+        "L2::64B",
+        "L2::128B",
+        "L2::256B",
+    )
     d.only(i, known)
     ops = d.operands(i, 3, 4, 5)
     nbytes = d.constant(i, ops[2])

@@ -12,28 +12,40 @@ from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.instructions.memory import check_modifiers, space_of
 from graphfuse.gpu.emulator.machine import Machine
 from graphfuse.gpu.emulator.parse import Instruction
-from graphfuse.gpu.emulator.types import TYPES, Array, PtxType
+from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Ternary
 
-Update = Callable[[Array, Array, Array], Array]
+Update = Ternary
 OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 
 
 def _number_update(name: str, kind: PtxType) -> Update:
-    if kind.is_float and name == "add" and kind.bits < 32:
-        return lambda old, b, c: floats.narrow(old.astype(np.float64) + b.astype(np.float64), kind.name)
-    updates: dict[str, Update] = {
-        "add": lambda old, b, c: old + b,
-        "min": lambda old, b, c: np.fmin(old, b) if kind.is_float else np.minimum(old, b),
-        "max": lambda old, b, c: np.fmax(old, b) if kind.is_float else np.maximum(old, b),
-        "and": lambda old, b, c: old & b,
-        "or": lambda old, b, c: old | b,
-        "xor": lambda old, b, c: old ^ b,
-        "exch": lambda old, b, c: b,
-        "cas": lambda old, b, c: np.where(old == b, c, old),
-        "inc": lambda old, b, c: np.where(old >= b, b.dtype.type(0), old + b.dtype.type(1)),
-        "dec": lambda old, b, c: np.where((old == 0) | (old > b), b, old - b.dtype.type(1)),
-    }
-    return updates[name]
+    """What an address holds after an operation, from what it held and the operands b and, for cas, c."""
+
+    def update(old: Array, b: Array, c: Array) -> Array:
+        match name:
+            case "add" if kind.is_float and kind.bits < 32:
+                return floats.narrow(old.astype(np.float64) + b.astype(np.float64), kind.name)
+            case "add":
+                return old + b
+            case "min":
+                return np.fmin(old, b)
+            case "max":
+                return np.fmax(old, b)
+            case "exch":
+                return b
+            case "cas":
+                return np.where(old == b, c, old)
+            case "inc":
+                return np.where(old >= b, np.zeros_like(b), old + np.ones_like(b))
+            case "dec":
+                return np.where((old == 0) | (old > b), b, old - np.ones_like(b))
+            case _:
+                return _LOGIC[name](old, b)
+
+    return update
+
+
+_LOGIC: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
 def atomic(d: Decoder, i: Instruction) -> Step:
@@ -83,7 +95,7 @@ def _perform(
     else:
         at = access.heap_offsets(machine, g, g.flat(address), width * count, write=True)
         memory = machine.heap.views[width]
-    index = (at // width)[:, None] + np.arange(count)
+    index = (at // width)[:, None] + np.arange(count, dtype=np.int64)
     number = TYPES[kind.element].dtype if kind.element else kind.dtype
     old = np.empty_like(b)
     order = machine.rng.permutation(len(at))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
-from graphfuse.gpu.emulator.gang import STOP, Gang, Split, Step
+from graphfuse.gpu.emulator.gang import STOP, Gang, Step
 from graphfuse.gpu.emulator.hazards import Access, Hazard
 from graphfuse.gpu.emulator.machine import Machine
 from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
 
-SPURIOUS = 0.15
+SPURIOUS = 0.5
 """How often try_wait times out although its phase goes on, as it may."""
 MAX_COUNT = (1 << 20) - 1
 _MODS = (
@@ -237,7 +237,7 @@ def wait(d: Decoder, i: Instruction) -> Step:
             put(g, g.spread(ended))
             g.restore(saved)
             return None
-        _sleep(machine, g, saved, blocked)
+        _sleep(machine, g, blocked)
         if g.mask.any():
             put(g, _spread_into(g, saved[0], ended))
         return STOP
@@ -251,12 +251,10 @@ def wait(d: Decoder, i: Instruction) -> Step:
 
 
 def _ended(barrier: MBarrier, values: Array, *, parity: bool) -> Array:
-    if parity:
-        return (barrier.phase & 1) != (values & 1)
-    return np.asarray(barrier.phase > values)
+    return np.asarray((values & 1) != (barrier.phase & 1) if parity else values < barrier.phase)
 
 
-def _sleep(machine: Machine, g: Gang, saved: tuple[Array, bool, Array | None, Array | None], blocked: dict[int, MBarrier]) -> None:
+def _sleep(machine: Machine, g: Gang, blocked: dict[int, MBarrier]) -> None:
     """Splits of these warps wait, to execute the instruction again; the rest goes on."""
     goes_on = np.ones(len(g), np.bool_)
     for row, split in enumerate(g.splits):
@@ -268,15 +266,14 @@ def _sleep(machine: Machine, g: Gang, saved: tuple[Array, bool, Array | None, Ar
         goes_on[row] = False
         split.pc = g.pc
         barrier.waiting.append(split)
-        machine.block(split, waiting_for(machine, barrier, split))
+        machine.block(split, waiting_for(machine, barrier))
     g.restrict(g.mask & goes_on[:, None])
-    _ = saved
 
 
-def waiting_for(machine: Machine, barrier: MBarrier, split: Split) -> str:
+def waiting_for(machine: Machine, barrier: MBarrier) -> Callable[[], str]:
     """For messages: which mbarrier, and what it lacks."""
     where = machine.unit((barrier.slot * machine.layout.shared_stride + barrier.address - 1024) // machine.layout.unit)
-    return f"the mbarrier at {where}, {barrier.state()}"
+    return lambda: f"the mbarrier at {where}, {barrier.state()}"
 
 
 def pending_count(d: Decoder, i: Instruction) -> Step:

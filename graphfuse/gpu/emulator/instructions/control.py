@@ -9,7 +9,7 @@ import numpy as np
 from graphfuse.gpu.emulator import flow
 from graphfuse.gpu.emulator.barriers import Barrier, maximum
 from graphfuse.gpu.emulator.decode import Decoder, Source, full
-from graphfuse.gpu.emulator.gang import STOP, Gang, Split, Step
+from graphfuse.gpu.emulator.gang import STOP, Gang, Split, Step, no_step
 from graphfuse.gpu.emulator.machine import Machine
 from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
@@ -21,7 +21,11 @@ def bra(d: Decoder, i: Instruction) -> Step:
     (target,) = flow.targets(d.machine.kernel, i)
     guard, machine = d.guard(i), d.machine
     if guard is None:
-        return lambda g: target
+
+        def always(g: Gang) -> int:
+            return target
+
+        return always
 
     def step(g: Gang) -> int | None:
         taken = guard(g)
@@ -154,8 +158,7 @@ def _barrier_step(
             if waits:
                 barrier.waiting.append(split)
                 split.pc = g.pc
-                state = f"barrier {int(numbers[row, lane])}, {barrier.arrived} of {barrier.threads or 'all'} threads came"
-                machine.block(split, state)
+                machine.block(split, _state(barrier, int(numbers[row, lane])))
             else:
                 split.pc = g.pc + 1
                 machine.push(split)
@@ -163,6 +166,10 @@ def _barrier_step(
         return STOP
 
     return step
+
+
+def _state(barrier: Barrier, number: int) -> Callable[[], str]:
+    return lambda: f"barrier {number}, {barrier.arrived} of {barrier.threads or 'all'} threads came"
 
 
 def _enter(machine: Machine, g: Gang, split: Split, number: int, threads: int) -> Barrier:
@@ -272,7 +279,7 @@ def cluster_barrier(d: Decoder, i: Instruction) -> Step:
             elif split.warp in barrier.warps:
                 split.pc = g.pc
                 barrier.waiting.append(split)
-                machine.block(split, f"the cluster's barrier, {len(barrier.warps)} warps came")
+                machine.block(split, _cluster_state(barrier))
             else:
                 if machine.hazards:
                     machine.hazards.learn(split.warp, barrier.known)
@@ -281,6 +288,10 @@ def cluster_barrier(d: Decoder, i: Instruction) -> Step:
         return STOP
 
     return step
+
+
+def _cluster_state(barrier: Barrier) -> Callable[[], str]:
+    return lambda: f"the cluster's barrier, {len(barrier.warps)} warps came"
 
 
 def _arrive_cluster(machine: Machine, g: Gang, split: Split, barrier: Barrier, *, carries: bool) -> None:
@@ -322,7 +333,7 @@ def fence(d: Decoder, i: Instruction) -> Step:
 
         return d.guarded(i, init)
     if "proxy" not in i.mods or not any(m.startswith("async") for m in i.mods):
-        return lambda g: None
+        return no_step
 
     def proxy(g: Gang) -> None:
         layout = machine.layout
@@ -355,13 +366,13 @@ def setmaxnreg(d: Decoder, i: Instruction) -> Step:
 
 def nothing(d: Decoder, i: Instruction) -> Step:
     """nanosleep, pmevent, griddepcontrol: no effect on values here."""
-    return lambda g: None
+    return no_step
 
 
 def griddepcontrol(d: Decoder, i: Instruction) -> Step:
     """griddepcontrol: launches do not overlap here."""
     d.only(i, ("wait", "launch_dependents"))
-    return lambda g: None
+    return no_step
 
 
 OWN_GUARD = frozenset({"bra", "brx", "ret", "exit", "trap", "bar", "barrier"})

@@ -130,7 +130,9 @@ def _float_to_float(i: Instruction, to: PtxType, of: PtxType) -> Function:
             wide = x.astype(np.float64)
             result = floats.narrow(np.where(wide < 0, 0.0, wide) if relu else wide, to.name, mode, saturate=saturate)
         if unit:
-            result = np.where(np.isnan(result), result.dtype.type(0), np.clip(result, to.dtype.type(0), to.dtype.type(1)))
+            result = np.where(
+                np.isnan(result), result.dtype.type(0), np.clip(result, to.dtype.type(0), to.dtype.type(1))
+            )
         return floats.flush(result) if ftz and to.name == "f32" else result
 
     return convert

@@ -14,7 +14,7 @@ from graphfuse.gpu.emulator import floats
 from graphfuse.gpu.emulator.decode import Decoder, Source
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.parse import Instruction, Operand
-from graphfuse.gpu.emulator.types import TYPES, Array, PtxType
+from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Unary
 
 Function = Callable[..., Array]
 ROUNDING = ("rn", "rz", "rm", "rp")
@@ -41,24 +41,18 @@ def packed(kind: PtxType, x: Array) -> Array:
     return np.ascontiguousarray(x).view(kind.dtype)[..., 0]
 
 
-def _finish(d: Decoder, i: Instruction) -> Function:
+def _finish(d: Decoder, i: Instruction) -> Unary:
     """What happens to a result: flushing, saturation to [0, 1], relu."""
-    kind = element(d.type(i))
-    stages: list[Function] = []
-    if "ftz" in i.mods and kind == "f32":
-        stages.append(floats.flush)
-    if "sat" in i.mods:
-        stages.append(lambda x: np.where(np.isnan(x), x.dtype.type(0), np.clip(x, x.dtype.type(0), x.dtype.type(1))))
-    if "relu" in i.mods:
-        stages.append(lambda x: np.where(x < 0, x.dtype.type(0), x))
-    if not stages:
-        return lambda x: x
-    if len(stages) == 1:
-        return stages[0]
+    ftz = "ftz" in i.mods and element(d.type(i)) == "f32"
+    saturate, relu = "sat" in i.mods, "relu" in i.mods
 
     def finish(x: Array) -> Array:
-        for stage in stages:
-            x = stage(x)
+        if ftz:
+            x = floats.flush(x)
+        if saturate:
+            x = np.where(np.isnan(x), x.dtype.type(0), np.clip(x, x.dtype.type(0), x.dtype.type(1)))
+        if relu:
+            x = np.where(x < 0, x.dtype.type(0), x)
         return x
 
     return finish
@@ -95,7 +89,7 @@ def add_sub_mul(d: Decoder, i: Instruction) -> Step:
     """add, sub, mul."""
     d.only(i, (*ROUNDING, "ftz", "sat", "noftz"))
     kind, mode = element(d.type(i)), _mode(i)
-    native: Function = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[i.name]
+    native: Binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[i.name]
     if kind in ("f32", "f64") and mode == "rn":
         return _apply(d, i, native, 2)
     if kind == "f64":
@@ -132,7 +126,11 @@ def _from_f64(d: Decoder, i: Instruction, function: Function, inputs: int) -> St
     kind, mode = element(d.type(i)), _mode(i)
     if kind == "f64" and mode != "rn":
         raise d.error(i, "only .rn is emulated for f64")
-    return _apply(d, i, lambda *xs: floats.narrow(function(*(x.astype(np.float64) for x in xs)), kind, mode), inputs)
+
+    def rounded(*numbers: Array) -> Array:
+        return floats.narrow(function(*(x.astype(np.float64) for x in numbers)), kind, mode)
+
+    return _apply(d, i, rounded, inputs)
 
 
 def divide(d: Decoder, i: Instruction) -> Step:
@@ -141,7 +139,7 @@ def divide(d: Decoder, i: Instruction) -> Step:
     return _from_f64(d, i, np.divide, 2)
 
 
-_FUNCTIONS: dict[str, Function] = {
+_FUNCTIONS: dict[str, Unary] = {
     "rcp": lambda x: 1.0 / x,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
@@ -175,9 +173,10 @@ def min_max(d: Decoder, i: Instruction) -> Step:
             pick = np.where(nan_a, a if propagate else b, np.where(nan_b, b if propagate else a, pick))
         return pick
 
-    if len(i.operands) == 4:
-        return _apply(d, i, lambda a, b, c: choose(choose(a, b), c), 3)
-    return _apply(d, i, choose, 2)
+    def choose3(a: Array, b: Array, c: Array) -> Array:
+        return choose(choose(a, b), c)
+
+    return _apply(d, i, choose3, 3) if len(i.operands) == 4 else _apply(d, i, choose, 2)
 
 
 def sign(d: Decoder, i: Instruction) -> Step:
@@ -197,12 +196,16 @@ def sign(d: Decoder, i: Instruction) -> Step:
 def copysign(d: Decoder, i: Instruction) -> Step:
     """copysign: the sign of a on the magnitude of b."""
     d.only(i, ())
-    return _apply(d, i, lambda a, b: np.copysign(b, a), 2)
+
+    def signed(a: Array, b: Array) -> Array:
+        return np.copysign(b, a)
+
+    return _apply(d, i, signed, 2)
 
 
 def testp(d: Decoder, i: Instruction) -> Step:
     """testp: what class a number is of."""
-    tests: dict[str, Function] = {
+    tests: dict[str, Unary] = {
         "finite": np.isfinite,
         "infinite": np.isinf,
         "number": lambda x: ~np.isnan(x),

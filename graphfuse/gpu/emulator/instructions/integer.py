@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from graphfuse.gpu.emulator.decode import Decoder
+from graphfuse.gpu.emulator.decode import Decoder, Source
 from graphfuse.gpu.emulator.floats import flush
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.parse import Instruction
-from graphfuse.gpu.emulator.types import TYPES, Array
-
-Function = Callable[..., Array]
+from graphfuse.gpu.emulator.types import TYPES, Array, Binary, Ternary, Unary
 
 
-def elementwise(d: Decoder, i: Instruction, function: Function, inputs: int, types: tuple[str, ...] = ()) -> Step:
-    """`function` of the sources, all of the instruction's type unless `types` says otherwise."""
-    kind = d.type(i)
+def _sources(d: Decoder, i: Instruction, inputs: int, types: tuple[str, ...]) -> list[Source]:
+    """Reads the sources, all of the instruction's type unless `types` says otherwise."""
     ops = d.operands(i, inputs + 1)
-    names = types or (kind.name,) * inputs
-    sources = [d.source(i, op, name) for op, name in zip(ops[1:], names, strict=True)]
-    put = d.sink(i, ops[0])
-    if inputs == 1:
-        a = sources[0]
-        return lambda g: put(g, function(a(g)))
-    if inputs == 2:
-        a, b = sources
-        return lambda g: put(g, function(a(g), b(g)))
-    a, b, c = sources[:3]
-    if inputs == 3:
-        return lambda g: put(g, function(a(g), b(g), c(g)))
-    return lambda g: put(g, function(*(s(g) for s in sources)))
+    names = types or (d.type(i).name,) * inputs
+    return [d.source(i, op, name) for op, name in zip(ops[1:], names, strict=True)]
 
 
-def signed(i: Instruction) -> bool:
-    """Whether the instruction's numbers are signed."""
-    return i.types[-1].kind == "s"
+def one(d: Decoder, i: Instruction, function: Unary) -> Step:
+    """A function of one number."""
+    (a,), put = _sources(d, i, 1, ()), d.sink(i, i.operands[0])
+    return lambda g: put(g, function(a(g)))
+
+
+def two(d: Decoder, i: Instruction, function: Binary, types: tuple[str, ...] = ()) -> Step:
+    """A function of two numbers."""
+    (a, b), put = _sources(d, i, 2, types), d.sink(i, i.operands[0])
+    return lambda g: put(g, function(a(g), b(g)))
+
+
+def three(d: Decoder, i: Instruction, function: Ternary, types: tuple[str, ...] = ()) -> Step:
+    """A function of three numbers."""
+    (a, b, c), put = _sources(d, i, 3, types), d.sink(i, i.operands[0])
+    return lambda g: put(g, function(a(g), b(g), c(g)))
 
 
 # arithmetic
@@ -45,16 +42,16 @@ def signed(i: Instruction) -> bool:
 def add_sub(d: Decoder, i: Instruction) -> Step:
     """add, sub."""
     d.only(i, ("sat",) if d.type(i).name == "s32" else ())
-    function: Function = np.add if i.name == "add" else np.subtract
+    function: Binary = np.add if i.name == "add" else np.subtract
     if "sat" in i.mods:
         limits = np.iinfo(np.int32)
-        return elementwise(
-            d,
-            i,
-            lambda a, b: np.clip(function(a.astype(np.int64), b.astype(np.int64)), limits.min, limits.max).astype(np.int32),
-            2,
-        )
-    return elementwise(d, i, function, 2)
+
+        def saturated(a: Array, b: Array) -> Array:
+            exact = function(a.astype(np.int64), b.astype(np.int64))
+            return np.clip(exact, limits.min, limits.max).astype(np.int32)
+
+        return two(d, i, saturated)
+    return two(d, i, function)
 
 
 def mul_mad(d: Decoder, i: Instruction) -> Step:
@@ -63,12 +60,16 @@ def mul_mad(d: Decoder, i: Instruction) -> Step:
     kind = d.type(i)
     ops = d.operands(i, 4 if i.name == "mad" else 3)
     a, b, put = d.source(i, ops[1], kind), d.source(i, ops[2], kind), d.sink(i, ops[0])
-    multiply: Function = np.multiply
+    multiply: Binary = np.multiply
     result = kind
     if "wide" in i.mods:
         result = TYPES[f"{kind.kind}{2 * kind.bits}"]
         wide = result.dtype
-        multiply = lambda x, y: np.multiply(x.astype(wide), y.astype(wide))  # noqa: E731
+
+        def multiply_wide(x: Array, y: Array) -> Array:
+            return np.multiply(x.astype(wide), y.astype(wide))
+
+        multiply = multiply_wide
     elif "hi" in i.mods:
         multiply = _high64 if kind.bits == 64 else _high
     if i.name == "mul":
@@ -112,38 +113,38 @@ def div_rem(d: Decoder, i: Instruction) -> Step:
         ones = np.array(-1).astype(a.dtype)
         return np.where(zero, ones, q if i.name == "div" else r).astype(a.dtype)
 
-    return elementwise(d, i, quotient, 2)
+    return two(d, i, quotient)
 
 
 def min_max(d: Decoder, i: Instruction) -> Step:
     """min, max of integers."""
     d.only(i, ())
-    return elementwise(d, i, np.minimum if i.name == "min" else np.maximum, 2)
+    return two(d, i, np.minimum if i.name == "min" else np.maximum)
 
 
 def unary(d: Decoder, i: Instruction) -> Step:
     """abs, neg, not, cnot of integers and predicates."""
     d.only(i, ())
-    functions: dict[str, Function] = {
+    functions: dict[str, Unary] = {
         "abs": np.abs,
         "neg": np.negative,
         "not": np.invert,
         "cnot": lambda a: (a == 0).astype(a.dtype),
     }
-    return elementwise(d, i, functions[i.name], 1)
+    return one(d, i, functions[i.name])
 
 
 def logic(d: Decoder, i: Instruction) -> Step:
     """and, or, xor."""
     d.only(i, ())
-    functions: dict[str, Function] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-    return elementwise(d, i, functions[i.name], 2)
+    functions: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+    return two(d, i, functions[i.name])
 
 
 def sad(d: Decoder, i: Instruction) -> Step:
     """sad: c + |a - b|."""
     d.only(i, ())
-    return elementwise(d, i, lambda a, b, c: c + np.where(a < b, b - a, a - b), 3)
+    return three(d, i, lambda a, b, c: c + np.where(a < b, b - a, a - b))
 
 
 def dp4a(d: Decoder, i: Instruction) -> Step:
@@ -156,7 +157,7 @@ def dp4a(d: Decoder, i: Instruction) -> Step:
         y = np.ascontiguousarray(b)[..., None].view(kinds[1]).astype(np.int64)
         return (c.astype(np.int64) + (x * y).sum(-1)).astype(np.uint32)
 
-    return elementwise(d, i, dot, 3, ("u32", "u32", "s32"))
+    return three(d, i, dot, ("u32", "u32", "s32"))
 
 
 # shifts and bit fields
@@ -175,7 +176,7 @@ def shift(d: Decoder, i: Instruction) -> Step:
         moved = a >> np.minimum(n, bits - 1).astype(a.dtype)
         return moved if kind.kind == "s" else np.where(n < bits, moved, a.dtype.type(0))
 
-    return elementwise(d, i, left if i.name == "shl" else right, 2, (kind.name, "u32"))
+    return two(d, i, left if i.name == "shl" else right, (kind.name, "u32"))
 
 
 def funnel(d: Decoder, i: Instruction) -> Step:
@@ -189,7 +190,7 @@ def funnel(d: Decoder, i: Instruction) -> Step:
         amount = n.astype(np.uint64)
         return ((both >> (np.uint64(32) - amount)) if to_left else (both >> amount)).astype(np.uint32)
 
-    return elementwise(d, i, shifted, 3)
+    return three(d, i, shifted)
 
 
 def bit_extract(d: Decoder, i: Instruction) -> Step:
@@ -210,7 +211,7 @@ def bit_extract(d: Decoder, i: Instruction) -> Step:
         field = ((a.astype(np.int64) >> s) << np.minimum(spare, 63)) >> np.minimum(spare, 63)
         return np.where(n == 0, 0, field).astype(kind.dtype)
 
-    return elementwise(d, i, signed_field if kind.kind == "s" else unsigned_field, 3, (kind.name, "u32", "u32"))
+    return three(d, i, signed_field if kind.kind == "s" else unsigned_field, (kind.name, "u32", "u32"))
 
 
 def bit_insert(d: Decoder, i: Instruction) -> Step:
@@ -226,7 +227,9 @@ def bit_insert(d: Decoder, i: Instruction) -> Step:
         moved = np.where(s < 64, a.astype(np.uint64) << (s & np.uint64(63)), np.uint64(0))
         return ((b.astype(np.uint64) & ~mask) | (moved & mask)).astype(kind.dtype)
 
-    return elementwise(d, i, insert, 4, (kind.name, kind.name, "u32", "u32"))
+    (a, b, start, length) = _sources(d, i, 4, (kind.name, kind.name, "u32", "u32"))
+    put = d.sink(i, i.operands[0])
+    return lambda g: put(g, insert(a(g), b(g), start(g), length(g)))
 
 
 def permute(d: Decoder, i: Instruction) -> Step:
@@ -238,12 +241,14 @@ def permute(d: Decoder, i: Instruction) -> Step:
         result = np.zeros(np.broadcast_shapes(both.shape, c.shape), np.uint32)
         for k in range(4):
             selector = (c >> np.uint32(4 * k)) & np.uint32(15)
-            byte = (both >> ((selector & np.uint32(7)).astype(np.uint64) * np.uint64(8))).astype(np.uint32) & np.uint32(255)
+            byte = (both >> ((selector & np.uint32(7)).astype(np.uint64) * np.uint64(8))).astype(np.uint32) & np.uint32(
+                255
+            )
             sign = np.where(byte & np.uint32(128), np.uint32(255), np.uint32(0))
             result |= np.where(selector & np.uint32(8), sign, byte) << np.uint32(8 * k)
         return result
 
-    return elementwise(d, i, picked, 3)
+    return three(d, i, picked)
 
 
 def lop3(d: Decoder, i: Instruction) -> Step:
@@ -284,12 +289,12 @@ def counts(d: Decoder, i: Instruction) -> Step:
         position = zeros if "shiftamt" in i.mods else np.uint32(bits - 1) - zeros
         return np.where(zeros == bits, np.uint32(0xFFFFFFFF), position)
 
-    functions: dict[str, Function] = {
+    functions: dict[str, Unary] = {
         "popc": lambda a: np.bitwise_count(a).astype(np.uint32),
         "clz": leading_zeros,
         "bfind": find,
     }
-    return elementwise(d, i, functions[i.name], 1)
+    return one(d, i, functions[i.name])
 
 
 def reverse(d: Decoder, i: Instruction) -> Step:
@@ -301,12 +306,12 @@ def reverse(d: Decoder, i: Instruction) -> Step:
         bits = np.unpackbits(octets, axis=-1, bitorder="little")[..., ::-1]
         return np.packbits(bits, axis=-1, bitorder="little").view(a.dtype)[..., 0]
 
-    return elementwise(d, i, reversed_bits, 1)
+    return one(d, i, reversed_bits)
 
 
 # comparison and selection
 
-_ORDERED: dict[str, Function] = {
+_ORDERED: dict[str, Binary] = {
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -318,30 +323,31 @@ _UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _COMPARISONS = (*_ORDERED, *_UNSIGNED_ORDER, *(f"{c}u" for c in _ORDERED), "num", "nan")
 
 
-def _comparison(d: Decoder, i: Instruction) -> Function:
+def _comparison(d: Decoder, i: Instruction) -> Binary:
     kind = d.type(i)
     name = next((m for m in i.mods if m in _COMPARISONS), None)
     if name is None:
         raise d.error(i, "expected a comparison")
     name = _UNSIGNED_ORDER.get(name, name)
-    ftz = (lambda x: flush(x)) if "ftz" in i.mods and kind.name == "f32" else (lambda x: x)
     if not kind.is_float:
-        plain = _ORDERED[name]
-        return plain
+        return _ORDERED[name]
     if name == "num":
         return lambda a, b: ~(np.isnan(a) | np.isnan(b))
     if name == "nan":
         return lambda a, b: np.isnan(a) | np.isnan(b)
-    if name.endswith("u"):
-        compare = _ORDERED[name[:-1]]
-        return lambda a, b: compare(ftz(a), ftz(b)) | np.isnan(a) | np.isnan(b)
-    compare = _ORDERED[name]
-    if name == "ne":
-        return lambda a, b: compare(ftz(a), ftz(b)) & ~(np.isnan(a) | np.isnan(b))
-    return lambda a, b: compare(ftz(a), ftz(b))
+    compare, unordered = _ORDERED[name[:2]], name.endswith("u")
+    ftz = "ftz" in i.mods and kind.name == "f32"
+
+    def compared(a: Array, b: Array) -> Array:
+        holds = compare(flush(a), flush(b)) if ftz else compare(a, b)
+        if unordered:
+            return holds | np.isnan(a) | np.isnan(b)
+        return holds & ~(np.isnan(a) | np.isnan(b)) if name == "ne" else holds
+
+    return compared
 
 
-_COMBINE: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+_COMBINE: dict[str, Binary] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
 def setp(d: Decoder, i: Instruction) -> Step:
@@ -390,14 +396,14 @@ def selp(d: Decoder, i: Instruction) -> Step:
     """selp: a where c holds, else b."""
     d.only(i, ())
     kind = d.type(i).name
-    return elementwise(d, i, lambda a, b, c: np.where(c, a, b), 3, (kind, kind, "pred"))
+    return three(d, i, lambda a, b, c: np.where(c, a, b), (kind, kind, "pred"))
 
 
 def slct(d: Decoder, i: Instruction) -> Step:
     """slct: a where c >= 0, else b."""
     d.only(i, ("ftz",))
     kind, by = i.types
-    return elementwise(d, i, lambda a, b, c: np.where(c >= 0, a, b), 3, (kind.name, kind.name, by.name))
+    return three(d, i, lambda a, b, c: np.where(c >= 0, a, b), (kind.name, kind.name, by.name))
 
 
 TABLE = {

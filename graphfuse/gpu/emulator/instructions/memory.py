@@ -8,7 +8,7 @@ import numpy as np
 
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.decode import Decoder, full
-from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.gang import Gang, Step, no_step
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.parse import Instruction, Operand
 from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array
@@ -28,7 +28,19 @@ def space_of(i: Instruction) -> str:
 
 def check_modifiers(d: Decoder, i: Instruction, more: tuple[str, ...] = ()) -> None:
     """Spaces, scopes, semantics, cache hints and vectors, and nothing else."""
-    known = {*SPACES, "shared::cta", "shared::cluster", "param::entry", *SCOPES, *STRONG, *_CACHE, "v2", "v4", "v8", *more}
+    known = {
+        *SPACES,
+        "shared::cta",
+        "shared::cluster",
+        "param::entry",
+        *SCOPES,
+        *STRONG,
+        *_CACHE,
+        "v2",
+        "v4",
+        "v8",
+        *more,
+    }
     d.only(i, known | {m for m in i.mods if re.fullmatch(r"L[12]::\w+", m)})
 
 
@@ -93,14 +105,18 @@ def st(d: Decoder, i: Instruction) -> Step:
 
 def hint(d: Decoder, i: Instruction) -> Step:
     """prefetch and the like: nothing to see."""
-    return lambda g: None
+    return no_step
 
 
 def createpolicy(d: Decoder, i: Instruction) -> Step:
     """createpolicy: some 64-bit number, which cache hints take."""
     put = d.sink(i, i.operands[0])
     policy: Array = np.array([[0x12F0000000000000]], np.uint64)
-    return lambda g: put(g, policy)
+
+    def step(g: Gang) -> None:
+        put(g, policy)
+
+    return step
 
 
 def narrowest(kernel_code: list[Instruction]) -> int:

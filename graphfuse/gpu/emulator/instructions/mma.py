@@ -72,7 +72,7 @@ def matrix(registers: Array, fragment: Fragment, kind: PtxType) -> Array:
 
 def mma(d: Decoder, i: Instruction) -> Step:
     """mma.sync.aligned.m16n8kK.row.col."""
-    shape = next((re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m) for m in i.mods if m.startswith("m1") or m.startswith("m8")), None)
+    shape = next((re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m) for m in i.mods if m.startswith(("m1", "m8"))), None)
     if not shape or shape[1] != "16" or shape[2] != "8":
         raise d.error(i, "only m16n8k* is emulated")
     d.only(i, ("sync", "aligned", "row", "col", "satfinite", shape[0]))
@@ -83,9 +83,10 @@ def mma(d: Decoder, i: Instruction) -> Step:
     ops = d.operands(i, 4)
     a, b, c = ([d.source(i, o, "b32") for o in d.vector(op)] for op in ops[1:])
     puts = [d.sink(i, o) for o in d.vector(ops[0])]
-    expected = (k * of_a.bits // 64, k * of_a.bits // 128, to.bits // 8, of_c.bits // 8)
-    if (len(a), len(b), len(puts), len(c)) != expected:
-        raise d.error(i, f"{len(puts)}, {len(a)}, {len(b)}, {len(c)} registers: expected {expected[2]}, {expected[0]}, {expected[1]}, {expected[3]}")
+    expected = (to.bits // 8, k * of_a.bits // 64, k * of_a.bits // 128, of_c.bits // 8)
+    found = (len(puts), len(a), len(b), len(c))
+    if found != expected:
+        raise d.error(i, f"{', '.join(map(str, found))} registers: expected {', '.join(map(str, expected))}")
     shape_a, shape_b, shape_c = fragment_a(k, of_a.bits, len(a)), fragment_b(k, of_b.bits, len(b)), fragment_c(8)
     machine, saturate = d.machine, "satfinite" in i.mods
 
@@ -161,7 +162,10 @@ def _count_of(d: Decoder, i: Instruction) -> int:
 
 
 def ldmatrix(d: Decoder, i: Instruction) -> Step:
-    """ldmatrix: lane 8q + r gives the address of row r of matrix q; lane l gets elements 2(l % 4) and the next of row l / 4."""
+    """ldmatrix: lane 8q + r gives the address of row r of matrix q.
+
+    Lane l gets elements 2(l % 4) and the next of row l / 4.
+    """
     count = _count_of(d, i)
     ops = d.operands(i, 2)
     puts, address, machine = [d.sink(i, o) for o in d.vector(ops[0])], d.address(i, ops[1]), d.machine
@@ -204,7 +208,7 @@ def _rows(machine: Machine, g: Gang, address: Array, count: int, values: Array |
     for row in range(len(g)):
         converged(machine, g, row, g.mask[row])
     saved = g.state()
-    g.restrict(np.broadcast_to(_LANE < 8 * count, g.mask.shape).copy())
+    g.restrict(np.broadcast_to(8 * count > _LANE, g.mask.shape).copy())
     # shared addresses may come generic; both look alike below the windows
     if values is None:
         values = access.load(machine, g, "shared", address, 8, 2, strong=False)

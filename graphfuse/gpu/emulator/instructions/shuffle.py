@@ -79,10 +79,10 @@ def vote(d: Decoder, i: Instruction) -> Step:
         part = g.mask & (_member_bits(g, named))
         value = full(g, read(g))
         if "ballot" in i.mods:
-            put(g, _bits(value & part))
+            put(g, _bits(np.asarray(value & part)))
             return
-        some = (value & part).any(1, keepdims=True)
-        every = (value | ~part).all(1, keepdims=True)
+        some = np.asarray((value & part).any(1, keepdims=True))
+        every = np.asarray((value | ~part).all(1, keepdims=True))
         put(g, every if "all" in i.mods else some if "any" in i.mods else every | ~some)
 
     return d.guarded(i, step)
@@ -92,7 +92,7 @@ def _member_bits(g: Gang, named: Array) -> Array:
     """The lanes that the first active lane's mask names: all must agree."""
     first = np.argmax(g.mask, axis=1)[:, None]
     mask = np.take_along_axis(named, first, 1)
-    return (mask >> np.arange(LANES, dtype=np.uint32)) & 1 != 0
+    return np.asarray((mask >> np.arange(LANES, dtype=np.uint32)) & 1, np.bool_)
 
 
 def match(d: Decoder, i: Instruction) -> Step:

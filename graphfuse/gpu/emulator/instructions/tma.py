@@ -16,7 +16,7 @@ import numpy as np
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
-from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.gang import Gang, Step, no_step
 from graphfuse.gpu.emulator.hazards import ANY_LANE, Access, Hazard
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
@@ -34,8 +34,8 @@ _REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "xor": np.bitwise_xor,
 }
 _MODS = frozenset(
-    "async bulk reduce tensor 1d 2d 3d 4d 5d shared::cluster shared::cta global tile mbarrier::complete_tx::bytes "
-    "bulk_group multicast::cluster L2::cache_hint noftz".split()
+    {"async", "bulk", "reduce", "tensor", "1d", "2d", "3d", "4d", "5d", "global", "tile", "bulk_group", "noftz"}
+    | {"shared::cluster", "shared::cta", "mbarrier::complete_tx::bytes", "multicast::cluster", "L2::cache_hint"}
 )
 
 
@@ -85,7 +85,7 @@ def bulk(d: Decoder, i: Instruction) -> Step:
     if "wait_group" in i.mods:
         return wait(d, i)
     if "prefetch" in i.mods:
-        return lambda g: None
+        return no_step
     reduction = next((m for m in i.mods if m in _REDUCTIONS), None) if "reduce" in i.mods else None
     d.only(i, {*_MODS, *([reduction] if reduction else [])})
     if "mbarrier::complete_tx::bytes" in i.mods:
@@ -172,7 +172,7 @@ def _linear_moves(d: Decoder, i: Instruction, heap: Operand, shared: Operand, si
                 raise machine.error(message, g.pc, *who)
             access.heap_offsets(machine, g, np.array([address]), nbytes, write=write)
             _in_shared(machine, g, int(at[lane]), nbytes, who)
-            part = np.arange(0, nbytes, 4)
+            part = words(nbytes)
             result.append(Move(address - BASE + part, np.ones(len(part), np.bool_), int(at[lane]) + part, 4, nbytes))
         return result
 
@@ -189,6 +189,11 @@ def _shared_positions(machine: Machine, g: Gang, address: Array, align: int) -> 
     return access.shared_offsets(machine, g, address, 16)
 
 
+def words(nbytes: int) -> Array:
+    """Offsets of 4-byte words."""
+    return np.arange(0, nbytes, 4, dtype=np.int64)
+
+
 def _in_shared(machine: Machine, g: Gang, at: int, nbytes: int, who: tuple[int, int]) -> None:
     offset = at % machine.layout.shared_stride
     if offset + nbytes > machine.layout.shared_bytes:
@@ -197,8 +202,10 @@ def _in_shared(machine: Machine, g: Gang, at: int, nbytes: int, who: tuple[int, 
 
 
 def _units(machine: Machine, move: Move, shift: int = 0) -> Array:
-    return np.unique((move.shared + shift) // machine.layout.unit)[None] if move.elem < machine.layout.unit else (
-        access.units_of(machine, move.shared + shift, move.elem).reshape(1, -1)
+    return (
+        np.unique((move.shared + shift) // machine.layout.unit)[None]
+        if move.elem < machine.layout.unit
+        else (access.units_of(machine, move.shared + shift, move.elem).reshape(1, -1))
     )
 
 
@@ -246,7 +253,8 @@ def _start_load(machine: Machine, g: Gang, move: Move, where: int, shift: int, l
     barrier = mbarriers.at_position(machine, g, where, lane)
     warp, pc = int(g.lane_warps[lane]), g.pc
     if machine.checks and not barrier.fenced:
-        message = f"the mbarrier at {barrier.address:#x} was initialised with no fence.mbarrier_init or fence.proxy.async since"
+        which = f"the mbarrier at {barrier.address:#x}"
+        message = f"{which} was initialised with no fence.mbarrier_init or fence.proxy.async since"
         raise machine.error(message, pc, warp, int(g.lanes[lane]))
     operation = machine.new_operation(pc)
     units: Array | None = None
@@ -262,7 +270,9 @@ def _start_load(machine: Machine, g: Gang, move: Move, where: int, shift: int, l
     def fire() -> None:
         values = machine.heap.views[move.elem][move.heap // move.elem]
         filler = values.dtype.type(move.fill)
-        machine.shared.view(UNSIGNED[8 * move.elem])[(move.shared + shift) // move.elem] = np.where(move.exists, values, filler)
+        machine.shared.view(UNSIGNED[8 * move.elem])[(move.shared + shift) // move.elem] = np.where(
+            move.exists, values, filler
+        )
         complete(machine, barrier, move.nbytes, units, pc)
 
     machine.events.start(barrier.slot, machine.operations[operation], fire)
@@ -282,7 +292,12 @@ def complete(machine: Machine, barrier: MBarrier, nbytes: int, units: Array | No
 def _between_ctas(d: Decoder, i: Instruction) -> Step:
     """From this CTA's shared memory to another's."""
     ops = d.operands(i, 4)
-    target, source, size, barrier = d.address(i, ops[0]), d.address(i, ops[1]), d.source(i, ops[2], "u32"), d.address(i, ops[3])
+    target, source, size, barrier = (
+        d.address(i, ops[0]),
+        d.address(i, ops[1]),
+        d.source(i, ops[2], "u32"),
+        d.address(i, ops[3]),
+    )
     machine = d.machine
 
     def step(g: Gang) -> None:
@@ -293,7 +308,7 @@ def _between_ctas(d: Decoder, i: Instruction) -> Step:
             who = int(g.lane_warps[lane]), int(g.lanes[lane])
             _in_shared(machine, g, int(to[lane]), nbytes, who)
             _in_shared(machine, g, int(of[lane]), nbytes, who)
-            part = np.arange(0, nbytes, 4)
+            part = words(nbytes)
             if machine.hazards:
                 by = Access(np.array([who[0]]), np.array([who[1]]), g.pc)
                 try:
@@ -434,7 +449,7 @@ def finish(machine: Machine, warp: int, done: list[Store]) -> None:
     if machine.hazards and done:
         layout, clocks = machine.layout, machine.hazards.clocks
         agent = layout.warps_per_cluster + layout.groups_per_cluster + int(machine.hazards.agent_of_warp[warp])
-        clocks[warp, agent] = max(clocks[warp, agent], max(s.number for s in done))
+        clocks[warp, agent] = max([clocks[warp, agent], *(s.number for s in done)])
 
 
 def leave(machine: Machine, warp: int) -> None:
@@ -447,5 +462,3 @@ def leave(machine: Machine, warp: int) -> None:
         message = f"the warp ends while {left[0].what} still reads shared memory: expected cp.async.bulk.wait_group"
         raise machine.error(message, left[0].pc, warp)
     finish(machine, warp, left)
-
-

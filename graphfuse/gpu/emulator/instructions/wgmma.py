@@ -8,14 +8,14 @@ Registers written since the last wgmma.fence may not be operands.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.decode import Decoder, Source, full
-from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Step
+from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Split, Step
 from graphfuse.gpu.emulator.hazards import Access, Hazard
 from graphfuse.gpu.emulator.instructions import mma
 from graphfuse.gpu.emulator.instructions.control import converged
@@ -56,6 +56,8 @@ class Product:
     left: Array | None = None
     right: Array | None = None
     value: Array | None = None
+    issuers: set[int] = field(default_factory=set[int])
+    waiting: list[Split] = field(default_factory=list[Split])
 
 
 @dataclass(eq=False, slots=True)
@@ -78,7 +80,9 @@ class State:
     products: dict[tuple[int, int], Product] = field(default_factory=dict[tuple[int, int], Product])
     open: dict[int, list[Promise]] = field(default_factory=dict[int, list[Promise]])
     groups: dict[int, list[list[Promise]]] = field(default_factory=dict[int, list[list[Promise]]])
-    promised: dict[int, dict[str, tuple[Promise, int]]] = field(default_factory=dict[int, dict[str, tuple[Promise, int]]])
+    promised: dict[int, dict[str, tuple[Promise, int]]] = field(
+        default_factory=dict[int, dict[str, tuple[Promise, int]]]
+    )
     used: dict[int, dict[str, Promise]] = field(default_factory=dict[int, dict[str, Promise]])
     touched: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
     fenced: set[int] = field(default_factory=set[int])
@@ -133,20 +137,45 @@ def commit(d: Decoder, i: Instruction) -> Step:
 
 
 def wait(d: Decoder, i: Instruction) -> Step:
-    """wgmma.wait_group: all but the last n groups have happened."""
+    """wgmma.wait_group: all but the last n groups have happened, once every warp of the warpgroup has issued them."""
     keep, machine = d.constant(i, d.operands(i, 1)[0]), d.machine
 
-    def step(g: Gang) -> None:
+    def step(g: Gang) -> int | None:
         _all_lanes(machine, g)
         now = state(machine)
-        for warp in g.warps.tolist():
-            groups = now.groups.get(warp, [])
+        ready: list[Split] = []
+        for split in g.splits:
+            groups = now.groups.get(split.warp, [])
             done = groups[: len(groups) - keep] if keep < len(groups) else []
+            promises = [p for group in done for p in group]
+            behind = next((p.product for p in promises if not _issued_by_all(machine, p.product)), None)
+            if behind is not None:
+                split.pc = g.pc
+                behind.waiting.append(split)
+                machine.block(split, _behind(behind))
+                continue
+            ready.append(split)
             if done:
-                now.groups[warp] = groups[len(done) :]
-                _complete(machine, now, warp, [p for group in done for p in group])
+                now.groups[split.warp] = groups[len(done) :]
+                _complete(machine, now, split.warp, promises)
+        if len(ready) == len(g):
+            return None
+        if ready:
+            machine.push_all(ready, g.pc + 1)
+        return STOP
 
     return step
+
+
+def _issued_by_all(machine: Machine, product: Product) -> bool:
+    first = min(product.issuers)
+    start = first - first % machine.layout.warps_per_cta % 4
+    live = machine.live_lanes[start : start + 4].any(1)
+    return product.issuers.issuperset((start + np.flatnonzero(live)).tolist())
+
+
+def _behind(product: Product) -> Callable[[], str]:
+    return lambda: f"a wgmma that {len(product.issuers)} of 4 warps have issued"
 
 
 def _complete(machine: Machine, now: State, warp: int, promises: list[Promise]) -> None:
@@ -178,7 +207,9 @@ def _keep(machine: Machine, promise: Promise) -> None:
     rows = slice(16 * (promise.warp % machine.layout.warps_per_cta % 4), None)
     rows = slice(rows.start, rows.start + 16)
     if product.right is None:
-        product.right = operand(machine, product, product.descriptor_b, shape.n, shape.kind_b, transposed=shape.b_transposed)
+        product.right = operand(
+            machine, product, product.descriptor_b, shape.n, shape.kind_b, transposed=shape.b_transposed
+        )
     if promise.fragment is not None:
         values = mma.multiply(promise.fragment, product.right)
     else:
@@ -230,7 +261,9 @@ def element_addresses(descriptor: int, rows: int, k: int, elem: int, *, transpos
     return swizzled(start + offset, span)
 
 
-def operand(machine: Machine, product: Product, descriptor: int, rows: int, kind: PtxType, *, transposed: bool) -> Array:
+def operand(
+    machine: Machine, product: Product, descriptor: int, rows: int, kind: PtxType, *, transposed: bool
+) -> Array:
     """Read an operand from shared memory as numbers."""
     positions = _positions(machine, product, descriptor, rows, kind, transposed=transposed)
     raw = machine.shared.view(UNSIGNED[kind.bits])[positions // kind.bytes]
@@ -243,12 +276,22 @@ def _positions(
     key = (descriptor, rows, product.shape.k, kind.bytes, transposed)
     cache = machine.operand_positions
     if key not in cache:
-        cache[key] = element_addresses(descriptor, rows, product.shape.k, kind.bytes, transposed=transposed) - SHARED_BASE
+        cache[key] = (
+            element_addresses(descriptor, rows, product.shape.k, kind.bytes, transposed=transposed) - SHARED_BASE
+        )
     return cache[key] + product.slot * machine.layout.shared_stride
 
 
 def _check_operand(
-    machine: Machine, g: Gang, warp: int, product: Product, descriptor: int, rows: int, kind: PtxType, *, transposed: bool
+    machine: Machine,
+    g: Gang,
+    warp: int,
+    product: Product,
+    descriptor: int,
+    rows: int,
+    kind: PtxType,
+    *,
+    transposed: bool,
 ) -> None:
     layout = machine.layout
     if descriptor >> 49 & 7:
@@ -324,8 +367,9 @@ def mma_async(d: Decoder, i: Instruction) -> Step:
         for row, warp in enumerate(g.warps.tolist()):
             _check_registers(machine, g, now, warp, names, a_names, adds=bool(add[row, 0]))
             product = _product(machine, g, now, warp, shape, left[row], right[row])
-            if left[row] is not None:
-                _check_operand(machine, g, warp, product, left[row], 64, shape.kind_a, transposed=shape.a_transposed)
+            a_at = left[row]
+            if a_at is not None:
+                _check_operand(machine, g, warp, product, a_at, 64, shape.kind_a, transposed=shape.a_transposed)
             _check_operand(machine, g, warp, product, right[row], shape.n, shape.kind_b, transposed=shape.b_transposed)
             before = _before(machine, now, warp, names) if add[row, 0] else None
             promise = Promise(product, warp, before, rows[row] if rows is not None else None, names)
@@ -370,9 +414,7 @@ def _check_registers(
             raise machine.error(f"register {_plain(name)} of A is the result of a wgmma not waited for", g.pc, warp)
 
 
-def _product(
-    machine: Machine, g: Gang, now: State, warp: int, shape: Shape, left: int | None, right: int
-) -> Product:
+def _product(machine: Machine, g: Gang, now: State, warp: int, shape: Shape, left: int | None, right: int) -> Product:
     """The product that this warp's warpgroup is at; its warps must agree on it."""
     number = now.issued.get(warp, 0)
     now.issued[warp] = number + 1
@@ -385,6 +427,11 @@ def _product(
         now.products.pop((group, number - 64), None)
     if product.pc != g.pc or product.descriptor_a != left or product.descriptor_b != right:
         raise machine.error("the warps of the warpgroup execute different wgmmas or descriptors", g.pc, warp)
+    product.issuers.add(warp)
+    if product.waiting and _issued_by_all(machine, product):
+        waiting, product.waiting = product.waiting, []
+        for split in waiting:
+            machine.wake(split, split.pc)
     return product
 
 
@@ -438,7 +485,7 @@ def _is_copy(i: Instruction) -> bool:
 def watched(d: Decoder, i: Instruction, step: Step) -> Step:
     """Check an instruction that touches registers which wgmmas use."""
     names = d.machine.wgmma_registers
-    if not names or i.name == "wgmma" or not d.machine.checks and not _is_copy(i):
+    if not names or i.name == "wgmma" or (not d.machine.checks and not _is_copy(i)):
         return step
     first = 0 if i.name in _NO_RESULT else 1
     writes = {n for o in i.operands[:first] for n in _registers(o) if n in names}
@@ -471,7 +518,9 @@ def _watch(d: Decoder, step: Step, reads: set[str], writes: set[str]) -> Step:
     return run
 
 
-def _refuse(machine: Machine, g: Gang, warp: int, held: dict[str, object] | None, names: set[str], verb: str) -> None:
+def _refuse(
+    machine: Machine, g: Gang, warp: int, held: Mapping[str, object] | None, names: set[str], verb: str
+) -> None:
     if held and (bad := names & held.keys()):
         message = f"{verb} register {_plain(min(bad))} of a wgmma not waited for"
         raise machine.error(message, g.pc, warp)
@@ -503,7 +552,7 @@ def _watch_copy(d: Decoder, i: Instruction, step: Step) -> Step:
 
 
 def _plain(name: str) -> str:
-    return name.split("#")[0]
+    return name.split("#", maxsplit=1)[0]
 
 
 Builder = Callable[[Decoder, Instruction], Step]
