@@ -93,15 +93,10 @@ def null_space(columns: Sequence[int]) -> tuple[int, ...]:
 
 def intersection(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     """A basis of span(a) ∩ span(b); vectors that both lists name come first, in a's order."""
-    named = [v for v in a if v and v in set(b)]
-    found = Echelon(named)
-    out = list(dict.fromkeys(named))
-    for x in null_space([*a, *b]):
-        common = xor_columns(a, x & (1 << len(a)) - 1)
-        if common not in found:
-            found.add(common)
-            out.append(common)
-    return tuple(out)
+    named = [v for v in a if v in set(b)]
+    shared = [xor_columns(a, x & (1 << len(a)) - 1) for x in null_space([*a, *b])]
+    found = Echelon()
+    return tuple(v for v in (*named, *shared) if found.add(v))
 
 
 def log2(n: int, what: str = "a size") -> int:

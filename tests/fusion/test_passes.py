@@ -20,7 +20,12 @@ PERMUTES = {
 """At most this many permutes: one for an image input, and those that move elements between windows."""
 
 
-@pytest.mark.parametrize("name", sorted(PERMUTES))
+def _params():
+    for name in sorted(PERMUTES):  # exporting a model takes torch, and a while
+        yield pytest.param(name, marks=pytest.mark.full if models.requires(name) else ())
+
+
+@pytest.mark.parametrize("name", list(_params()))
 def test_model(name):
     model = models.get(name)
     func = import_model(models.cached(name, small=True))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphfuse.runtime import planner
-from graphfuse.runtime.bound import _rounded, choose_chunks
+from graphfuse.runtime.bound import CHUNK_NS, CHUNKS_PER_THREAD, INLINE_NS, _rounded, choose_chunks
 from graphfuse.runtime.planner import ALIGN, plan_arena
 
 BUFFERS = st.lists(
@@ -81,10 +81,10 @@ def test_chunks_cover_the_grid(grid, work, threads):
     (chunk,) = choose_chunks(np.array([grid]), np.array([work]), threads)
     assert 0 <= chunk <= grid and (chunk or not grid)
     work = max(work, 1)  # unknown work counts as a nanosecond
-    if grid * work < 20_000 - work:
+    if grid * work < INLINE_NS - work:
         assert chunk == grid
     elif threads > 1 and grid > chunk:
-        assert chunk * work >= 5_000 or chunk >= grid // (threads * 6)
+        assert chunk * work >= CHUNK_NS or chunk >= grid // (threads * CHUNKS_PER_THREAD)
 
 
 def test_empty():

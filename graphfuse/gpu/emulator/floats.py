@@ -66,8 +66,7 @@ def narrow(x: Array, to: str, mode: str = "rn", *, saturate: bool = False) -> Ar
     if to == "f64":
         return x
     if to == "f32" and mode == "rn":
-        result = x.astype(np.float32)
-        return np.clip(result, -FORMATS["f32"].largest, FORMATS["f32"].largest) if saturate else result
+        return canonical(x.astype(np.float32), to)
     to_format = FORMATS[to]
     result = quantise(x, to_format, mode)
     if saturate:
@@ -75,7 +74,25 @@ def narrow(x: Array, to: str, mode: str = "rn", *, saturate: bool = False) -> Ar
     elif not to_format.has_infinity:
         result = np.where(np.isinf(result), np.nan, result)
     # exact from here on: through f32, which ml_dtypes narrows without a second rounding
-    return result.astype(np.float32).astype(dtype)
+    return canonical(result.astype(np.float32).astype(dtype), to)
+
+
+NAN_BITS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "tf32": 0x7FFFFFFF, "e4m3": 0x7F, "e5m2": 0x7F}
+"""The NaN that the machine makes, whatever went in (seen on an H200); f64 keeps what numpy makes."""
+
+
+def canonical(x: Array, kind: str) -> Array:
+    """Every NaN as the machine has it."""
+    nan = np.isnan(x)
+    if kind not in NAN_BITS or not nan.any():
+        return x
+    bits = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")
+    return np.where(nan, bits.dtype.type(NAN_BITS[kind]), bits).view(x.dtype)
+
+
+def relu(x: Array) -> Array:
+    """Negative numbers, -0 too, become +0; NaN stays."""
+    return np.where((x > 0) | np.isnan(x), x, x.dtype.type(0))
 
 
 def flush(x: Array) -> Array:

@@ -64,15 +64,18 @@ class TensorMap:
         inner = self.box[0] * elem
         if inner % 16:
             raise EmulatorError(f"tensor map: the inner box has {inner} bytes: expected a multiple of 16")
-        if self.swizzle and inner != self.swizzle:  # the driver allows less; where rows then go is not documented
-            raise EmulatorError(
-                f"tensor map: the inner box has {inner} bytes: expected the {self.swizzle} of its swizzle"
-            )
+        if self.swizzle and inner > self.swizzle:
+            raise EmulatorError(f"tensor map: the inner box has {inner} bytes: a {self.swizzle}B swizzle spans less")
         for stride in self.strides:
             if stride % 16:
                 raise EmulatorError(f"tensor map: stride {stride}: expected a multiple of 16 bytes")
         if not self.array.flags.c_contiguous:
             raise EmulatorError("tensor map: the array is not contiguous")
+
+    @property
+    def row_bytes(self) -> int:
+        """From one row of the box to the next in shared memory: a swizzled row takes its whole span (seen on an H200)."""
+        return self.swizzle or self.box[0] * self.elem_bytes
 
     @property
     def box_bytes(self) -> int:

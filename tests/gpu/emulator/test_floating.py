@@ -192,12 +192,29 @@ def test_min_max(kind, op, nan):
 
 
 def test_signs():
-    a = values("f32")
+    a = np.nan_to_num(values("f32"))
     assert (apply("neg.f32 {d}, {0};", [a], np.uint32) == a.view(np.uint32) ^ 0x80000000).all()
     assert (apply("abs.f32 {d}, {0};", [a], np.uint32) == a.view(np.uint32) & 0x7FFFFFFF).all()
     b = np.roll(a, 3)
     got = apply("copysign.f32 {d}, {0}, {1};", [a, b], np.float32)
     assert np.array_equal(got, np.copysign(b, a), equal_nan=True)
+
+
+@pytest.mark.parametrize(("kind", "want"), [("f32", 0x7FFFFFFF), ("f16", 0x7FFF), ("bf16", 0x7FFF)])
+def test_one_nan(kind, want):
+    """As an H200 makes it."""
+    size = DTYPES[kind].itemsize
+    a = np.array([np.nan, -np.nan, np.inf, 0] * 8).astype(DTYPES[kind]).view(f"u{size}")
+    for text in (
+        "add.{} {{d}}, {{0}}, {{0}};",
+        "neg.{} {{d}}, {{0}};",
+        "min.NaN.{} {{d}}, {{0}}, {{0}};",
+        "fma.rn.{} {{d}}, {{0}}, {{0}}, {{0}};",
+    ):
+        got = apply(text.format(kind), [a], f"u{size}")
+        assert got[:2].tolist() == [want, want]
+    got = apply(f"sub.{kind} {{d}}, {{0}}, {{0}};", [a], f"u{size}")
+    assert got[:4].tolist() == [want, want, want, 0]
 
 
 def test_flush_and_saturate():
@@ -269,7 +286,7 @@ def test_testp():
         "infinite": [0, 0, 1, 0, 0],
         "number": [1, 1, 1, 0, 1],
         "notanumber": [0, 0, 0, 1, 0],
-        "normal": [0, 1, 0, 0, 0],
+        "normal": [1, 1, 0, 0, 0],  # zero is normal, says the ISA
         "subnormal": [0, 0, 0, 0, 1],
     }.items():
         assert apply(f"testp.{name}.f32 {{d}}, {{0}};", [a], np.bool_)[:5].tolist() == [bool(w) for w in want]

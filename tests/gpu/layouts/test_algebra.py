@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphfuse.dialects.layout import (
@@ -35,6 +35,7 @@ def every(layout):
 
 @LAWS
 @given(st.lists(st.integers(0, 63), max_size=7), st.lists(st.integers(0, 63), max_size=6), st.integers(0, 63))
+@example([1, 24, 25], [1, 24, 25], 0)
 def test_elimination(a, b, y):
     """Solutions solve, null vectors vanish, and intersections are what both spans contain."""
 

@@ -105,6 +105,8 @@ def _float_to_integer(d: Decoder, i: Instruction, to: PtxType, of: PtxType) -> F
         rounded = rounding((floats.flush(x) if ftz else x).astype(np.float64))
         inside = np.where(rounded >= float(limits.max), 0.0, np.where(rounded <= float(limits.min), 0.0, rounded))
         result = np.where(np.isnan(rounded), 0.0, inside).astype(to.dtype)
+        if to.bits == 64:
+            result = np.where(np.isnan(rounded), np.array(-(1 << 63)).astype(to.dtype), result)
         result = np.where(rounded >= float(limits.max), to.dtype.type(limits.max), result)
         return np.where(rounded <= float(limits.min), to.dtype.type(limits.min), result)
 
@@ -125,10 +127,10 @@ def _float_to_float(i: Instruction, to: PtxType, of: PtxType) -> Function:
         if to.name == of.name and not relu:
             result = x
         elif mode == "rn" and of.bits <= to.bits and to.name in ("f32", "f64"):
-            result = x.astype(to.dtype)
+            result = floats.canonical(x.astype(to.dtype), to.name)
         else:
             wide = x.astype(np.float64)
-            result = floats.narrow(np.where(wide < 0, 0.0, wide) if relu else wide, to.name, mode, saturate=saturate)
+            result = floats.narrow(floats.relu(wide) if relu else wide, to.name, mode, saturate=saturate)
         if unit:
             result = np.where(
                 np.isnan(result), result.dtype.type(0), np.clip(result, to.dtype.type(0), to.dtype.type(1))

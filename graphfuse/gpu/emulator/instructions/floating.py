@@ -43,7 +43,8 @@ def packed(kind: PtxType, x: Array) -> Array:
 
 def _finish(d: Decoder, i: Instruction) -> Unary:
     """What happens to a result: flushing, saturation to [0, 1], relu."""
-    ftz = "ftz" in i.mods and element(d.type(i)) == "f32"
+    kind = element(d.type(i))
+    ftz = "ftz" in i.mods and kind == "f32"
     saturate, relu = "sat" in i.mods, "relu" in i.mods
 
     def finish(x: Array) -> Array:
@@ -52,8 +53,8 @@ def _finish(d: Decoder, i: Instruction) -> Unary:
         if saturate:
             x = np.where(np.isnan(x), x.dtype.type(0), np.clip(x, x.dtype.type(0), x.dtype.type(1)))
         if relu:
-            x = np.where(x < 0, x.dtype.type(0), x)
-        return x
+            x = floats.relu(x)
+        return floats.canonical(x, kind)
 
     return finish
 
@@ -180,7 +181,7 @@ def min_max(d: Decoder, i: Instruction) -> Step:
 
 
 def sign(d: Decoder, i: Instruction) -> Step:
-    """abs, neg: only the sign bit changes, of NaN too."""
+    """abs, neg."""
     d.only(i, ("ftz", "noftz"))
     kind = d.type(i)
     top = 1 << (TYPES[element(kind)].bits - 1)
@@ -210,7 +211,7 @@ def testp(d: Decoder, i: Instruction) -> Step:
         "infinite": np.isinf,
         "number": lambda x: ~np.isnan(x),
         "notanumber": np.isnan,
-        "normal": lambda x: np.isfinite(x) & (np.abs(x) >= np.finfo(x.dtype).tiny),
+        "normal": lambda x: np.isfinite(x) & ((np.abs(x) >= np.finfo(x.dtype).tiny) | (x == 0)),
         "subnormal": lambda x: (np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0),
     }
     d.only(i, tests)

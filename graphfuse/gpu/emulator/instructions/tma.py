@@ -148,11 +148,12 @@ def _box(machine: Machine, g: Gang, tensor: TensorMap, base: int, start: list[in
     heap = np.where(exists, position + base, 0).reshape(-1)
     exists = np.broadcast_to(exists, full_shape).reshape(-1)
     slot, offset = divmod(at, machine.layout.shared_stride)
-    address = swizzled(offset + SHARED_BASE + np.arange(len(heap)) * elem, tensor.swizzle) - SHARED_BASE
+    row, column = np.divmod(np.arange(len(heap)), tensor.box[0])
+    address = swizzled(offset + SHARED_BASE + row * tensor.row_bytes + column * elem, tensor.swizzle) - SHARED_BASE
     if int(address.max()) + elem > machine.layout.shared_bytes:
         message = f"out of bounds: the box of {tensor.box_bytes} bytes at shared address {offset + SHARED_BASE:#x}"
         raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
-    nan = int(np.array(np.nan).astype(tensor.array.dtype).view(UNSIGNED[8 * elem])) if tensor.fill_nan else 0
+    nan = int.from_bytes(b"\xf7\x7f" * (elem // 2), "little") if tensor.fill_nan else 0
     return Move(heap, exists, slot * machine.layout.shared_stride + address, elem, tensor.box_bytes, nan)
 
 

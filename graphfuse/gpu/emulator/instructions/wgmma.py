@@ -221,7 +221,7 @@ def _keep(machine: Machine, promise: Promise) -> None:
     where = mma.fragment_c(shape.n)
     total = values[where.row, where.column]
     if shape.negate:
-        total = -total
+        total = 0 - total  # the operands are negated, the sum starts at +0
     before = promise.before
     if isinstance(before, Promise):
         if before.after is None:
