@@ -81,13 +81,16 @@ NAN_BITS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "tf32": 0x7FFFFFFF
 """The NaN that the machine makes, whatever went in (seen on an H200); f64 keeps what numpy makes."""
 
 
-def canonical(x: Array, kind: str) -> Array:
-    """Every NaN as the machine has it."""
-    nan = np.isnan(x)
-    if kind not in NAN_BITS or not nan.any():
+def canonical(x: Array, kind: str = "") -> Array:
+    """Every NaN as the machine has it; without a name the kind follows from the array."""
+    kind = kind or _NAMES.get(x.dtype, "")
+    if kind not in NAN_BITS or not (nan := np.isnan(x)).any():
         return x
     bits = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")
     return np.where(nan, bits.dtype.type(NAN_BITS[kind]), bits).view(x.dtype)
+
+
+_NAMES = {TYPES[name].dtype: name for name in ("f16", "bf16", "f32", "e4m3", "e5m2")}
 
 
 def relu(x: Array) -> Array:

@@ -106,7 +106,8 @@ class Hazards:
         return row
 
     def learn(self, warp: int, row: Array) -> None:
-        """A warp waited for something that carries this row."""
+        """A warp waited for something that carries this row; its lanes are in step behind it."""
+        self.synced[warp] += 1
         n = len(row)
         np.maximum(self.clocks[warp, :n], row, out=self.clocks[warp, :n])
 

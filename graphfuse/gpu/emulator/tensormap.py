@@ -74,7 +74,7 @@ class TensorMap:
 
     @property
     def row_bytes(self) -> int:
-        """From one row of the box to the next in shared memory: a swizzled row takes its whole span (seen on an H200)."""
+        """From one row of the box to the next in shared memory: swizzled, its whole span (seen on an H200)."""
         return self.swizzle or self.box[0] * self.elem_bytes
 
     @property

@@ -421,11 +421,11 @@ END:
     [
         ("u1", (300,), (64,), (32,)),
         ("u2", (40, 96), (16, 24), (24, 8)),
-        ("f4", (40, 24), (8, 33), (-3, -5)),
+        ("f4", (40, 24), (8, 33), (-4, -5)),
         ("f4", (40, 24), (8, 33), (20, 30)),
         ("f8", (5, 6, 8), (4, 5, 3), (2, 3, 4)),
         ("u2", (3, 4, 6, 16), (8, 3, 2, 3), (8, 2, -1, 1)),
-        ("u2", (3, 2, 4, 6, 16), (8, 3, 2, 2, 2), (4, 1, 3, 0, 2)),
+        ("u2", (3, 2, 4, 6, 16), (8, 3, 2, 2, 2), (8, 1, 3, 0, 2)),
     ],
 )
 def test_tensor_copies(dtype, shape, box, at, swizzle):
@@ -436,23 +436,27 @@ def test_tensor_copies(dtype, shape, box, at, swizzle):
     nbytes = int(np.prod(box)) * elem
     pitch = swizzle or box[0] * elem
     dump = int(np.prod(box[1:])) * pitch
+    to = tuple(max(x, 0) for x in at)
     raw, back = np.zeros(dump, np.uint8), np.zeros_like(a)
     launch(
-        tensor_kernel(len(shape), nbytes, at, dump=dump),
+        tensor_kernel(len(shape), nbytes, at, to, dump=dump),
         [TensorMap(a, box, swizzle), TensorMap(back, box, swizzle), raw],
     )
     pads = [n + 8 for n in box[::-1]]
     padded = np.zeros([s + 2 * p for s, p in zip(shape, pads, strict=True)], a.dtype)
     whole = tuple(slice(p, p + s) for s, p in zip(shape, pads, strict=True))
     padded[whole] = a
-    inside = tuple(slice(p + x, p + x + n) for x, n, p in zip(at[::-1], box[::-1], pads, strict=True))
-    want = padded[inside]
+    source, target = (
+        tuple(slice(p + x, p + x + n) for x, n, p in zip(start[::-1], box[::-1], pads, strict=True))
+        for start in (at, to)
+    )
+    want = padded[source]
     row, column = np.divmod(np.arange(nbytes // elem), box[0])
     place = swizzled(row * pitch + column * elem, swizzle)
     got = raw[place[:, None] + np.arange(elem)].view(a.dtype).reshape(want.shape)
     assert (got == want).all()
     written = np.zeros_like(padded)
-    written[inside] = want
+    written[target] = want
     assert (back == written[whole]).all()
 
 
@@ -497,6 +501,13 @@ def test_tensor_map_rules():
     text = tensor_kernel(3, 512, (0, 0, 0))
     with pytest.raises(EmulatorError, match="the tensor map has 2 dims: expected 3"):
         launch(text, [TensorMap(a, (8, 16)), TensorMap(a, (8, 16)), raw])
+    for at, to, message in (
+        ((2, 0), (0, 0), "innermost coordinate 2 is 8 bytes: expected a multiple of 16"),
+        ((0, 0), (0, -1), "store to coordinates (0, -1): expected none below 0"),
+    ):
+        with pytest.raises(EmulatorError) as e:
+            launch(tensor_kernel(2, 512, at, to), [TensorMap(a, (8, 16)), TensorMap(a, (8, 16)), raw])
+        assert message in e.value.message
     text = tensor_kernel(2, 512, (0, 0)).replace("[%d1, {0, 0}]", "[%d3, {0, 0}]")
     with pytest.raises(EmulatorError, match="no tensor map at address 0x7f"):
         launch(text, [TensorMap(a, (8, 16)), TensorMap(a, (8, 16)), raw])

@@ -53,6 +53,14 @@ def test_signed_min_max(op):
     assert (apply(f"{op}.s32 {{d}}, {{0}}, {{1}};", [a, b], np.int32) == want).all()
 
 
+def test_relu_and_pairs():
+    a, b = (x.view(np.int32) for x in pairs(u32))
+    assert (apply("min.relu.s32 {d}, {0}, {1};", [a, b], np.int32) == np.maximum(np.minimum(a, b), 0)).all()
+    low, high = a.view(np.int16), b.view(np.int16)
+    assert (apply("max.s16x2 {d}, {0}, {1};", [a, b], np.int32).view(np.int16) == np.maximum(low, high)).all()
+    assert (apply("add.u16x2 {d}, {0}, {1};", [a, b], np.int32).view(np.int16) == low + high).all()
+
+
 @pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64"])
 def test_multiply_high_and_wide(kind):
     dtype = np.dtype(kind.replace("s", "i").replace("32", "4").replace("64", "8"))

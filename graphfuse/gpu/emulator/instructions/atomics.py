@@ -26,7 +26,7 @@ def _number_update(name: str, kind: PtxType) -> Update:
             case "add" if kind.is_float and kind.bits < 32:
                 return floats.narrow(old.astype(np.float64) + b.astype(np.float64), kind.name)
             case "add":
-                return old + b
+                return floats.canonical(old + b)
             case "min":
                 return np.fmin(old, b)
             case "max":

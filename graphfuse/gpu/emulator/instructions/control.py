@@ -211,7 +211,6 @@ def _try_complete(machine: Machine, slot: int, barrier: Barrier, vote: Vote | No
     if machine.hazards:
         for split in waiting:
             machine.hazards.learn(split.warp, barrier.incoming)
-            machine.hazards.synced[split.warp] += 1
     barrier.arrived, barrier.waiting, barrier.votes = 0, [], []
     barrier.warps.clear()
     barrier.incoming = barrier.incoming[:0]
@@ -314,7 +313,6 @@ def _complete_cluster(machine: Machine, cluster: int, barrier: Barrier) -> None:
     for split in waiting:
         if machine.hazards:
             machine.hazards.learn(split.warp, barrier.known)
-            machine.hazards.synced[split.warp] += 1
         machine.wake(split, split.pc + 1)
 
 

@@ -8,7 +8,7 @@ from graphfuse.gpu.emulator.decode import Decoder, Source
 from graphfuse.gpu.emulator.floats import flush
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.parse import Instruction
-from graphfuse.gpu.emulator.types import TYPES, Array, Binary, Ternary, Unary
+from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Ternary, Unary
 
 
 def _sources(d: Decoder, i: Instruction, inputs: int, types: tuple[str, ...]) -> list[Source]:
@@ -51,7 +51,7 @@ def add_sub(d: Decoder, i: Instruction) -> Step:
             return np.clip(exact, limits.min, limits.max).astype(np.int32)
 
         return two(d, i, saturated)
-    return two(d, i, function)
+    return two(d, i, _of_pairs(d.type(i), function))
 
 
 def mul_mad(d: Decoder, i: Instruction) -> Step:
@@ -117,9 +117,29 @@ def div_rem(d: Decoder, i: Instruction) -> Step:
 
 
 def min_max(d: Decoder, i: Instruction) -> Step:
-    """min, max of integers."""
-    d.only(i, ())
-    return two(d, i, np.minimum if i.name == "min" else np.maximum)
+    """min, max of integers and pairs; `.relu` makes negative results zero."""
+    d.only(i, ("relu",))
+    choose: Binary = np.minimum if i.name == "min" else np.maximum
+    relu = "relu" in i.mods
+
+    def chosen(a: Array, b: Array) -> Array:
+        result = choose(a, b)
+        return np.maximum(result, 0) if relu else result
+
+    return two(d, i, _of_pairs(d.type(i), chosen))
+
+
+def _of_pairs(kind: PtxType, function: Binary) -> Binary:
+    """The function on each half of packed numbers."""
+    if not kind.element:
+        return function
+    part = TYPES[kind.element].dtype
+
+    def halves(a: Array, b: Array) -> Array:
+        x, y = (np.ascontiguousarray(v)[..., None].view(part) for v in (a, b))
+        return np.ascontiguousarray(function(x, y)).view(kind.dtype)[..., 0]
+
+    return halves
 
 
 def unary(d: Decoder, i: Instruction) -> Step:

@@ -16,6 +16,7 @@ import numpy as np
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
+from graphfuse.gpu.emulator.floats import canonical
 from graphfuse.gpu.emulator.gang import Gang, Step, no_step
 from graphfuse.gpu.emulator.hazards import ANY_LANE, Access, Hazard
 from graphfuse.gpu.emulator.heap import BASE
@@ -135,6 +136,7 @@ def _tensor_map(machine: Machine, g: Gang, address: int, lane: int) -> tuple[Ten
 def _box(machine: Machine, g: Gang, tensor: TensorMap, base: int, start: list[int], at: int, lane: int) -> Move:
     """The elements of a box, innermost dimension fastest."""
     elem, rank = tensor.elem_bytes, len(tensor.dims)
+    _check_start(machine, g, start, elem, lane)
     strides = (elem, *tensor.strides)
     position = np.zeros((1,) * rank, np.int64)
     exists = np.ones((1,) * rank, np.bool_)
@@ -155,6 +157,16 @@ def _box(machine: Machine, g: Gang, tensor: TensorMap, base: int, start: list[in
         raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
     nan = int.from_bytes(b"\xf7\x7f" * (elem // 2), "little") if tensor.fill_nan else 0
     return Move(heap, exists, slot * machine.layout.shared_stride + address, elem, tensor.box_bytes, nan)
+
+
+def _check_start(machine: Machine, g: Gang, start: list[int], elem: int, lane: int) -> None:
+    """What an H200 answers with an illegal instruction, though the ISA does not say so."""
+    who = int(g.lane_warps[lane]), int(g.lanes[lane])
+    if start[0] * elem % 16:
+        message = f"innermost coordinate {start[0]} is {start[0] * elem} bytes: expected a multiple of 16"
+        raise machine.error(message, g.pc, *who)
+    if "bulk_group" in machine.kernel.code[g.pc].mods and min(start) < 0:
+        raise machine.error(f"store to coordinates {tuple(start)}: expected none below 0", g.pc, *who)
 
 
 def _linear_moves(d: Decoder, i: Instruction, heap: Operand, shared: Operand, size: Operand, *, write: bool) -> Moves:
@@ -404,7 +416,7 @@ def _start_store(machine: Machine, g: Gang, move: Move, lane: int, reduction: st
         memory = machine.heap.views[move.elem]
         if reduction and dtype is not None:
             old = memory[index].view(dtype)
-            values = _REDUCTIONS[reduction](old, values.view(dtype)).astype(dtype).view(view)
+            values = canonical(_REDUCTIONS[reduction](old, values.view(dtype)).astype(dtype)).view(view)
         memory[index] = values
         machine.heap.mark_written(move.heap[move.exists], move.elem)
 
