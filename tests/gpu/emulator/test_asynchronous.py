@@ -216,6 +216,27 @@ def test_mbarrier_rules():
     assert "misaligned mbarrier: expected a multiple of 8" in fails(ptx, [], "mbarrier.init")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mbarrier.init.shared.b64 [%r1], 0;", "count 0: expected 1 to 1048575"),
+        (
+            "@%q1 mbarrier.init.shared.b64 [%r1], 1; @%q1 mbarrier.init.shared.b64 [%r1], 1;",
+            "initialised again without",
+        ),
+        ("mbarrier.arrive.expect_tx.shared.b64 _, [%r1];", "expected a number of bytes"),
+        ("mbarrier.pending_count.b64 %r2, %d1;", "not emulated"),
+        ("mbarrier.nothing.b64 [%r1];", "unknown modifier '.nothing'"),
+        ("cp.async.bulk.commit_groups;", "expected .bulk_group or .mbarrier::complete_tx::bytes|unknown modifier"),
+        ("red.global.b32 [%d1], %r1;", "expected an operation"),
+        ("atom.global.cas.b32 %r2, [%d1], %r1;", "too few operands"),
+    ],
+)
+def test_malformed(text, message):
+    with pytest.raises(EmulatorError, match=message):
+        launch(entry("\tmov.b32 %r1, s; setp.eq.u32 %q1, %t, 0;\n\t" + text, [], SHARED), [])
+
+
 def test_cp_async_arrives():
     """cp.async.mbarrier.arrive.noinc: consumers wait on the mbarrier, never on the group."""
     body = """
@@ -540,6 +561,19 @@ def test_distributed_shared_memory():
         out = np.zeros((8, 32), np.uint32)
         launch(entry(CLUSTER, ["p0"], SHARED), [out], grid=8, cluster=(4,), seed=seed)
         assert (out == (np.arange(8) + 1)[:, None] % 4 * 100 + np.arange(32)).all()
+
+
+def test_cluster_barrier_orders_lanes():
+    body = """
+    mov.b32 %r1, s; shl.b32 %r2, %t, 2; add.s32 %r3, %r1, %r2; st.shared.u32 [%r3], %t;
+    barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+    xor.b32 %r2, %r2, 4; add.s32 %r3, %r1, %r2; ld.shared.u32 %r4, [%r3];
+    mad.wide.u32 %d1, %t, 4, %p0; st.global.u32 [%d1], %r4;
+    """
+    for seed in range(4):
+        out = np.zeros(64, np.uint32)
+        launch(entry(body, ["p0"], SHARED), [out], block=64, seed=seed)
+        assert (out == np.arange(64) ^ 1).all()
 
 
 def test_cluster_mistakes():
