@@ -147,6 +147,10 @@ def measured(path: Path, model: graphfuse.CompiledModel, feed: Mapping[str, np.n
     return [kernels, f"{ours * 1e3:.1f} ms", *beside, *arena, error]
 
 
+SETTLE_SECONDS = 0.05
+"""What a side waits before its turn: the other side's idle threads spin on, on the cores it needs."""
+
+
 def median_times(sides: Mapping[str, Callable[[], object]], seconds: float = 6.0) -> dict[str, float]:
     """Median seconds of each side, turn by turn so that a slow moment hits both."""
     times: dict[str, list[float]] = {name: [] for name in sides}
@@ -155,6 +159,8 @@ def median_times(sides: Mapping[str, Callable[[], object]], seconds: float = 6.0
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times["ours"]) < 3:
         for name, run in sides.items():
+            time.sleep(SETTLE_SECONDS)
+            run()
             start = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - start)
