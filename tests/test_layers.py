@@ -14,7 +14,7 @@ LEVEL_0 = {"errors", "knobs", "target", "symbolic", "artifact"}
 IR = LEVEL_0 | {"ir"}
 DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
-BACKENDS = {"llvm", "cpu", "gpu"}
+BACKENDS = {"llvm", "codegen", "cpu", "gpu"}
 EVERYTHING = INTERP | BACKENDS | {"frontends", "fusion", "blockgen", "runtime", "api", "cli", "compiler", "checking"}
 
 MAY_IMPORT = {
@@ -26,8 +26,9 @@ MAY_IMPORT = {
     "fusion": INTERP | {"fusion"},
     "blockgen": DIALECTS | {"blockgen"},
     "llvm": LEVEL_0 | {"llvm"},
-    "cpu": DIALECTS | {"llvm", "cpu"},
-    "gpu": DIALECTS | {"llvm", "gpu"},
+    "codegen": DIALECTS | {"llvm", "codegen", "cpu"},
+    "cpu": DIALECTS | {"llvm", "codegen", "cpu"},
+    "gpu": DIALECTS | {"llvm", "codegen", "gpu"},
     "runtime": LEVEL_0 | {"llvm", "runtime"},
     "compiler": EVERYTHING,
     "checking": EVERYTHING,

@@ -1,4 +1,4 @@
-"""What every lowering shares: tile values as LLVM vectors, the state of one kernel, the table of lowerings.
+"""What CPU lowerings share: tile values as LLVM vectors, the state of one kernel, the table of lowerings.
 
 A tile is cut row by row (its last dim) into vectors of `lanes` elements; the rest of a row is one shorter
 vector, padded to a power of two with lanes that hold anything. The cut depends on the shape only, so tiles of
@@ -10,13 +10,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-import numpy as np
-
-from graphfuse.errors import UnsupportedError
+from graphfuse.codegen import kernel as shared
+from graphfuse.codegen.kernel import Registers, element_type, register_type, vector_type, width_of
 from graphfuse.ir.core import Func, Op, OpDef, Value
-from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import Scalar, Tile, Type
 from graphfuse.llvm.module import FunctionText, Reg
 from graphfuse.symbolic import Dim
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 Lowering = Callable[["Kernel", Op], None]
 LOWERINGS: dict[OpDef, Lowering] = {}
-"""How each op of the block dialect becomes LLVM IR."""
+"""How ops become LLVM IR where the CPU has its own way."""
 
 
 def lowers(*kinds: OpDef) -> Callable[[Lowering], Lowering]:
@@ -58,10 +56,10 @@ def row_spans(columns: int, lanes: int) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-class TileValue:
+class TileValue(Registers):
     """A tile, or a scalar (shape `()`), in registers: the vectors row by row."""
 
-    __slots__ = ("elem", "scalars", "shape", "spans", "vectors")
+    __slots__ = ("scalars", "spans")
 
     def __init__(
         self,
@@ -72,7 +70,8 @@ class TileValue:
         scalars: Mapping[int, Reg] | None = None,
     ) -> None:
         assert len(vectors) == math.prod(shape[:-1]) * len(spans), "one register for each vector"
-        self.shape, self.elem, self.vectors, self.spans = shape, elem, tuple(vectors), spans
+        super().__init__(shape, elem, vectors)
+        self.spans = spans
         self.scalars = scalars or {}
         """Elements that are at hand as scalars, by row-major position."""
 
@@ -98,104 +97,14 @@ class TileValue:
         return self.vectors[row * len(self.spans) + index], column - self.spans[index].start
 
 
-class PointerValue(NamedTuple):
-    """An address and the memory it is known to point into (empty: any)."""
-
-    reg: Reg
-    root: str
-
-
-KernelValue = TileValue | PointerValue
-
-_LLVM_FLOATS = {"f32": "float", "f64": "double"}
-_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-
-
-def register_type(elem: Scalar) -> str:
-    """The LLVM type of an element in a register.
-
-    Floats narrower than f32 are their bits: where a processor lacks them, LLVM moves even a `half` or `bfloat`
-    through library calls.
-    """
-    if elem.name == "bool":
-        return "i1"
-    return _LLVM_FLOATS.get(elem.name, f"i{max(8, elem.bits)}")
-
-
-def memory_type(elem: Scalar) -> str:
-    """The LLVM type of an element in memory."""
-    return "i8" if elem.name == "bool" else register_type(elem)
-
-
-def vector_type(element: str, width: int) -> str:
-    """The LLVM type of `width` lanes."""
-    return element if width == 1 else f"<{width} x {element}>"
-
-
-def element_type(type_: str) -> str:
-    """The element of an LLVM vector type; a scalar is its own."""
-    return type_.rpartition(" ")[2].rstrip(">")
-
-
-def width_of(type_: str) -> int:
-    """The lanes of an LLVM type."""
-    return int(type_[1:].partition(" ")[0]) if type_.startswith("<") else 1
-
-
-def suffix(type_: str) -> str:
-    """How an intrinsic's name spells a type."""
-    element = element_type(type_)
-    name = "p0" if element == "ptr" else _SUFFIX.get(element, element)
-    return f"v{width_of(type_)}{name}" if type_.startswith("<") else name
-
-
-def literal(value: bool | float, elem: Scalar) -> str:
-    """A constant of `elem` as LLVM spells it."""
-    if elem.name == "bool":
-        return "true" if value else "false"
-    if elem.is_integer:
-        bits = max(8, elem.bits)
-        whole = int(value) & ((1 << elem.bits) - 1)
-        if elem.is_signed and whole >> (elem.bits - 1):
-            whole -= 1 << elem.bits
-        return str(whole - (1 << bits) if whole >> (bits - 1) else whole)
-    with np.errstate(over="ignore"):
-        stored = np.asarray(float(value)).astype(numpy_dtype(elem))
-    bits = int.from_bytes(stored.tobytes(), "little")
-    if elem.name in _LLVM_FLOATS:
-        return float_text(float(stored.astype(np.float64)))
-    width = 8 * stored.itemsize
-    return str(bits - (1 << width) if bits >> (width - 1) else bits)
-
-
-def float_text(value: float) -> str:
-    """An f32 or f64 constant."""
-    return f"0x{int.from_bytes(np.float64(value).tobytes(), 'little'):016X}"
-
-
-def constant(text: str, element: str, width: int = 1) -> Reg:
-    """A constant, splatted over `width` lanes."""
-    if width == 1:
-        return Reg(text, element)
-    return Reg(f"splat ({element} {text})", vector_type(element, width))
-
-
-def integer(value: int, type_: str = "i64") -> Reg:
-    """An integer constant of a scalar or vector type."""
-    return constant(str(value), element_type(type_), width_of(type_))
-
-
-class Kernel:
+class Kernel(shared.Kernel):
     """The state of lowering one function."""
 
+    lowerings: ClassVar[dict[OpDef, shared.AnyLowering]] = LOWERINGS
+
     def __init__(self, func: Func, target: Target, text: FunctionText, lanes: int) -> None:
-        self.func, self.target, self.text, self.lanes = func, target, text, lanes
-        self.values: dict[Value, KernelValue] = {}
-        self.bounds: dict[Value, tuple[int, int]] = {}
-        """What is known of i64 values."""
-        self.symbols: dict[str, Reg] = {}
-        self.ranges: dict[str, tuple[int, int]] = dict(func.ranges)
-        self.program: Reg | None = None
+        super().__init__(func, target, text)
+        self.lanes = lanes
         self.scratch: Reg | None = None
         self.scratch_bytes: Dim = 0
         self.streams = False
@@ -216,18 +125,6 @@ class Kernel:
         """A tile or a scalar."""
         found = self.values[value]
         assert isinstance(found, TileValue), f"{value} is not a tile"
-        return found
-
-    def scalar(self, value: Value) -> Reg:
-        """A scalar's register."""
-        tile = self.tile(value)
-        assert tile.shape == (), f"{value} is not a scalar"
-        return tile.vectors[0]
-
-    def pointer(self, value: Value) -> PointerValue:
-        """A pointer."""
-        found = self.values[value]
-        assert isinstance(found, PointerValue), f"{value} is not a pointer"
         return found
 
     def spans(self, shape: tuple[int, ...]) -> tuple[Span, ...]:
@@ -255,45 +152,6 @@ class Kernel:
         return [("ptr", 1)]
 
     # instructions
-
-    def intrinsic(self, name: str, type_: str, *operands: Reg, overload: str = "", result: str = "") -> Reg:
-        """Call `llvm.<name>.<overload>`, by default overloaded on `type_`, its result."""
-        symbol = f"@llvm.{name}.{overload or suffix(type_)}"
-        self.declare(type_, symbol, operands)
-        return self.text.emit(type_, f"call {type_} {symbol}({', '.join(map(str, operands))})")
-
-    def declare(self, type_: str, symbol: str, operands: Sequence[Reg]) -> None:
-        """Declare an external symbol from a use of it."""
-        self.text.module.entity(f"declare {type_} {symbol}({', '.join(r.type for r in operands)})")
-
-    def binary(self, name: str, a: Reg, b: Reg) -> Reg:
-        """An instruction on two operands of one type."""
-        return self.text.emit(a.type, f"{name} {a}, {b.text}")
-
-    def compare(self, name: str, a: Reg, b: Reg) -> Reg:
-        """`icmp` or `fcmp` with its predicate."""
-        return self.text.emit(vector_type("i1", width_of(a.type)), f"{name} {a}, {b.text}")
-
-    def choose(self, condition: Reg, a: Reg, b: Reg) -> Reg:
-        """Lanewise `condition ? a : b`."""
-        return self.text.emit(a.type, f"select {condition}, {a}, {b}")
-
-    def convert(self, name: str, x: Reg, element: str) -> Reg:
-        """A conversion to another element."""
-        type_ = vector_type(element, width_of(x.type))
-        return x if type_ == x.type else self.text.emit(type_, f"{name} {x} to {type_}")
-
-    def splat(self, x: Reg, width: int) -> Reg:
-        """A scalar in every lane."""
-        if width == 1:
-            return x
-        if not x.text.startswith("%"):
-            return constant(x.text, x.type, width)
-        type_ = vector_type(x.type, width)
-        first = self.text.pure(type_, f"insertelement {type_} poison, {x}, i64 0", x)
-        return self.text.pure(
-            type_, f"shufflevector {first}, {type_} poison, <{width} x i32> zeroinitializer", first
-        )
 
     def splat_here(self, x: Reg, width: int) -> Reg:
         """A scalar in every lane, not moved out of loops."""
@@ -406,12 +264,3 @@ class Kernel:
         others = [scope[n] for n in names if n != own]
         text = f", !alias.scope {mine}"
         return f"{text}, !noalias {module.metadata('!{' + ', '.join(others) + '}')}" if others else text
-
-    # ops
-
-    def lower_ops(self, ops: Sequence[Op]) -> None:
-        """Lower a block's ops but its terminator."""
-        for op in ops:
-            if op.kind not in LOWERINGS:
-                raise UnsupportedError(f"{op.kind.name} cannot be compiled for {self.target}", op.loc)
-            LOWERINGS[op.kind](self, op)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphfuse.cpu import lower_arith, lower_control, lower_dot, lower_index, lower_memory, lower_shape
-from graphfuse.cpu.kernel import Kernel, PointerValue
+from graphfuse.codegen import arith, control, index
+from graphfuse.codegen.kernel import PointerValue
+from graphfuse.cpu import lower_dot, lower_memory, lower_shape
+from graphfuse.cpu.kernel import Kernel
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Func
@@ -20,8 +22,8 @@ from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim
 from graphfuse.target import Target
 
-FAMILIES = (lower_arith, lower_control, lower_dot, lower_index, lower_memory, lower_shape)
-"""Modules that fill `kernel.LOWERINGS`."""
+FAMILIES = (arith, control, index, lower_dot, lower_memory, lower_shape)
+"""Modules that fill the tables of lowerings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
         text.line("%next = add nsw i64 %program, 1")
         text.line("%more = icmp slt i64 %next, %end")
         latch = text.label
-        text.line(f"br i1 %more, label %programs, label %exit, !llvm.loop {lower_control.loop_metadata(kernel)}")
+        text.line(f"br i1 %more, label %programs, label %exit, !llvm.loop {control.loop_metadata(kernel)}")
         heads.append(f"  %program = phi i64 [ %begin, %run ], [ %next, %{latch} ]")
     text.start("exit")
     if kernel.streams and target.arch == "x86_64":

@@ -15,11 +15,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphfuse.cpu.convert import cast
-from graphfuse.cpu.kernel import Kernel, Span, TileValue, integer, lowers
-from graphfuse.cpu.lower_arith import compute_elem, elementwise
-from graphfuse.cpu.lower_control import emit_loop
-from graphfuse.cpu.lower_index import emit_dim
+from graphfuse.codegen.arith import compute_elem, elementwise
+from graphfuse.codegen.control import emit_loop
+from graphfuse.codegen.convert import cast
+from graphfuse.codegen.index import emit_dim
+from graphfuse.codegen.kernel import integer
+from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
 from graphfuse.cpu.lower_memory import View, advance, load_element, load_lanes, reserve, store_vector
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, walk
@@ -302,9 +303,7 @@ def _rolled(
         row = [right.vector(0, j, span, elem) for j, span in zip(columns, spans, strict=True)]
         return _update(kernel, left, 0, row, phis, [s.width for s in spans], rows, elem)
 
-    return emit_loop(
-        kernel, integer(0), stop, 1, sums, step, is_certain=not stop.text.startswith("%")
-    )
+    return emit_loop(kernel, integer(0), stop, 1, sums, step, is_certain=not stop.text.startswith("%"))
 
 
 def _multiply_add(kernel: Kernel, elem: Scalar, a: Reg, b: Reg, c: Reg) -> Reg:

@@ -6,22 +6,20 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphfuse.cpu.kernel import (
-    Kernel,
+from graphfuse.codegen.index import emit_dim
+from graphfuse.codegen.kernel import (
     PointerValue,
-    Span,
     constant,
     element_type,
     integer,
     literal,
-    lowers,
     memory_type,
     register_type,
     suffix,
     vector_type,
     width_of,
 )
-from graphfuse.cpu.lower_index import emit_dim
+from graphfuse.cpu.kernel import Kernel, Span, lowers
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op, Value, dims_of
 from graphfuse.ir.types import Ptr, Scalar, Tile
@@ -128,9 +126,7 @@ class View:
         lanes = f"<{span.width} x i32>"
         iota = ", ".join(f"i32 {span.start + i}" for i in range(span.width))
         wide = self.kernel.splat(count, span.width)
-        return self.kernel.text.pure(
-            vector_type("i1", span.width), f"icmp ult {lanes} <{iota}>, {wide.text}", wide
-        )
+        return self.kernel.text.pure(vector_type("i1", span.width), f"icmp ult {lanes} <{iota}>, {wide.text}", wide)
 
     def _count(self, limit: Reg | None, row: Reg | None) -> Reg:
         """How many leading columns are inside, as i32: one number for all vectors of a row."""
@@ -195,9 +191,7 @@ def load_tile(kernel: Kernel, view: View, other: bool | float) -> list[Reg]:
     loaded: dict[tuple[int | None, ...], list[Reg]] = {}
     spans = kernel.spans(shape)
     for lead in itertools.product(*(range(d) for d in shape[:-1])):
-        key = tuple(
-            None if view.strides[d] == 0 and d not in view.limits else i for d, i in enumerate(lead)
-        )
+        key = tuple(None if view.strides[d] == 0 and d not in view.limits else i for d, i in enumerate(lead))
         if key not in loaded:
             loaded[key] = [load_lanes(kernel, view, lead, span, other) for span in spans]
         out += loaded[key]
@@ -285,9 +279,7 @@ def load_vector(
     fill = constant(_memory_literal(other, elem), moved, width)
     if other == 0:
         fill = Reg("zeroinitializer", type_)
-    loaded = kernel.text.emit(
-        type_, f"call {type_} {symbol}(ptr align {elem.bytes} {at.text}, {mask}, {fill}){scopes}"
-    )
+    loaded = kernel.text.emit(type_, f"call {type_} {symbol}(ptr align {elem.bytes} {at.text}, {mask}, {fill}){scopes}")
     return from_memory(kernel, loaded, elem)
 
 
@@ -479,6 +471,4 @@ def lower_store(kernel: Kernel, op: Op) -> None:
             at = advance(kernel, pointer.reg, value.elem, by)
             store_scalar(kernel, pointer, value.elem, at, value.vectors[i], here)
         else:
-            scatter(
-                kernel, pointer, value.elem, pointer.reg, by, value.vectors[i], _lane_mask(kernel, here, span)
-            )
+            scatter(kernel, pointer, value.elem, pointer.reg, by, value.vectors[i], _lane_mask(kernel, here, span))

@@ -6,18 +6,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from graphfuse.cpu.convert import float_to_float
-from graphfuse.cpu.kernel import (
-    Kernel,
-    TileValue,
-    constant,
-    literal,
-    lowers,
-    register_type,
-    vector_type,
-    width_of,
-)
-from graphfuse.cpu.lower_arith import compute_elem, elementwise
+from graphfuse.codegen.arith import compute_elem, elementwise
+from graphfuse.codegen.convert import float_to_float
+from graphfuse.codegen.kernel import constant, literal, register_type, vector_type, width_of
+from graphfuse.cpu.kernel import Kernel, TileValue, lowers
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import Scalar, Tile, scalar
@@ -244,9 +236,7 @@ def lower_reduce(kernel: Kernel, op: Op) -> None:
         kernel.set(op, [float_to_float(kernel, v, wide, elem) if elem != wide else v for v in out])
         return
     n = len(tile.spans)
-    rows = [
-        _reduce_row(kernel, tile, tile.vectors[r * n : (r + 1) * n], kind, combine) for r in range(tile.rows)
-    ]
+    rows = [_reduce_row(kernel, tile, tile.vectors[r * n : (r + 1) * n], kind, combine) for r in range(tile.rows)]
     rows = [float_to_float(kernel, v, wide, elem) if elem != wide else v for v in rows]
     if isinstance(op.types[0], Tile):
         kernel.set(op, kernel.regroup(op.types[0], [(r, 0) for r in rows]), dict(enumerate(rows)))

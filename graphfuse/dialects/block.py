@@ -12,6 +12,7 @@ import math
 from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Trait, opdef
+from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
 
@@ -28,7 +29,7 @@ def elem_of(t: Type) -> Scalar:
 def with_elem(t: Type, elem: Scalar) -> Type:
     """The type of the same shape with another element."""
     elem_of(t)  # refuses what has no elements
-    return Tile(t.shape, elem) if isinstance(t, Tile) else elem
+    return Tile(t.shape, elem, t.layout) if isinstance(t, Tile) else elem
 
 
 def _tile(t: Type) -> Tile:
@@ -85,9 +86,11 @@ def bitcast(x: Type, *, to: Scalar) -> Type:
 
 
 @opdef("block.const", Trait.PURE)
-def const(*, value: bool | float, elem: Scalar, shape: tuple[int, ...] | None = None) -> Type:
+def const(
+    *, value: bool | float, elem: Scalar, shape: tuple[int, ...] | None = None, layout: LinearLayout | None = None
+) -> Type:
     """A literal: a scalar, or a tile of it when `shape` is given."""
-    return elem if shape is None else Tile(shape, elem)
+    return elem if shape is None else Tile(shape, elem, layout)
 
 
 @opdef("block.program_id", Trait.PURE)
@@ -97,11 +100,11 @@ def program_id() -> Type:
 
 
 @opdef("block.arange", Trait.PURE)
-def arange(*, start: int, end: int, elem: Scalar = I64) -> Type:
+def arange(*, start: int, end: int, elem: Scalar = I64, layout: LinearLayout | None = None) -> Type:
     """The integers start, start + 1, ... end - 1."""
     if end <= start:
         raise VerifyError(f"end must exceed start, got start = {start}, end = {end}")
-    return Tile((end - start,), elem)
+    return Tile((end - start,), elem, layout)
 
 
 @opdef("block.index", Trait.PURE)
@@ -112,30 +115,30 @@ def index(*operands: Type, expr: Dim, names: tuple[str, ...] = ()) -> Type:
     """
     if len(names) != len(operands):
         raise VerifyError(f"{len(names)} names for {len(operands)} operands")
-    shapes = {t.shape for t in operands if isinstance(t, Tile)}
-    if len(shapes) > 1 or any(elem_of(t) != I64 for t in operands):
+    tiles = {t for t in operands if isinstance(t, Tile)}
+    if len(tiles) > 1 or any(elem_of(t) != I64 for t in operands):
         raise VerifyError("operands must be i64 scalars or tiles of one shape")
-    return Tile(shapes.pop(), I64) if shapes else I64
+    return tiles.pop() if tiles else I64
 
 
 # shape
 
 
 @opdef("block.splat", Trait.PURE)
-def splat(x: Type, *, shape: tuple[int, ...]) -> Type:
+def splat(x: Type, *, shape: tuple[int, ...], layout: LinearLayout | None = None) -> Type:
     """Fill a tile with one scalar."""
     if not isinstance(x, Scalar):
         raise VerifyError(f"operand must be a scalar, got {x}")
-    return Tile(shape, x)
+    return Tile(shape, x, layout)
 
 
 @opdef("block.broadcast", Trait.PURE)
-def broadcast(x: Type, *, shape: tuple[int, ...]) -> Type:
+def broadcast(x: Type, *, shape: tuple[int, ...], layout: LinearLayout | None = None) -> Type:
     """Repeat along dims of size 1; the rank stays."""
     t = _tile(x)
     if len(shape) != len(t.shape) or any(d not in (1, want) for d, want in zip(t.shape, shape, strict=True)):
         raise VerifyError(f"cannot broadcast {t} to {shape}")
-    return Tile(shape, t.elem)
+    return Tile(shape, t.elem, layout)
 
 
 @opdef("block.reshape", Trait.PURE)
@@ -144,7 +147,12 @@ def reshape(x: Type, *, shape: tuple[int, ...]) -> Type:
     t = _tile(x)
     if t.elements != math.prod(shape):
         raise VerifyError(f"{t} has {t.elements} elements, the new shape {math.prod(shape)}")
-    return Tile(shape, t.elem)
+    out = Tile(shape, t.elem)
+    if t.layout is None:
+        return out
+    if math.prod(t.padded_shape) != t.elements and [d for d in shape if d != 1] != [d for d in t.shape if d != 1]:
+        raise VerifyError(f"{t} is padded, which only unit dims can be added to or taken from")
+    return Tile(shape, t.elem, t.layout.reshape(out.padded_shape))
 
 
 @opdef("block.trans", Trait.PURE)
@@ -153,7 +161,8 @@ def trans(x: Type, *, perm: tuple[int, ...]) -> Type:
     t = _tile(x)
     if sorted(perm) != list(range(len(t.shape))):
         raise VerifyError(f"perm must be a permutation of 0..{len(t.shape) - 1}, got {perm}")
-    return Tile(tuple(t.shape[p] for p in perm), t.elem)
+    layout = t.layout.transpose(perm) if t.layout else None
+    return Tile(tuple(t.shape[p] for p in perm), t.elem, layout)
 
 
 # memory
@@ -191,6 +200,7 @@ def load_view(
     strides: tuple[Dim, ...],
     limited: tuple[int, ...] = (),
     other: bool | float = 0,
+    layout: LinearLayout | None = None,
 ) -> Type:
     """A strided tile: element [i, j, ..] is `pointer[base + i*strides[0] + j*strides[1] + ..]`.
 
@@ -199,7 +209,7 @@ def load_view(
     if base != I64:
         raise VerifyError(f"operand 1 must be i64, got {base}")
     _view(shape, strides, limited, limits)
-    return Tile(shape, _pointer(pointer).elem)
+    return Tile(shape, _pointer(pointer).elem, layout)
 
 
 @opdef("block.store_view")
@@ -268,4 +278,5 @@ def reduce(x: Type, *, axis: int, kind: str) -> Type:
     if not 0 <= axis < len(t.shape):
         raise VerifyError(f"axis must be in 0..{len(t.shape) - 1}, got {axis}")
     shape = t.shape[:axis] + t.shape[axis + 1 :]
-    return Tile(shape, t.elem) if shape else t.elem
+    layout = t.layout.slice(axis) if t.layout else None
+    return Tile(shape, t.elem, layout) if shape else t.elem

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from graphfuse.dialects.layout import (
+from graphfuse.ir.layout import (
     BLOCK,
     LANE,
     OFFSET,

@@ -15,10 +15,11 @@ from typing import TypeAlias, TypeGuard
 
 from graphfuse.errors import Loc, VerifyError
 from graphfuse.ir.dense import Dense
+from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import Scalar, Tensor, Tile, Type
 from graphfuse.symbolic import Dim, Expr
 
-Attr: TypeAlias = "bool | int | float | str | Expr | Scalar | Dense | tuple[Attr, ...]"
+Attr: TypeAlias = "bool | int | float | str | Expr | Scalar | Dense | LinearLayout | tuple[Attr, ...]"
 TypeRule = Callable[..., "Type | tuple[Type, ...]"]
 
 
@@ -121,7 +122,7 @@ def _fits(want: str, value: Attr) -> bool:
 
 _ATTR_TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,), "int": (int,), "float": (int, float), "str": (str,), "Dim": (int, Expr), "Expr": (Expr,),
-    "Scalar": (Scalar,), "Dense": (Dense,), "None": (type(None),),
+    "Scalar": (Scalar,), "Dense": (Dense,), "LinearLayout": (LinearLayout,), "None": (type(None),),
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from graphfuse.errors import GraphfuseError, Loc, ParseError
 from graphfuse.ir.core import REGISTRY, Attr, Block, Func, Op, OpDef, Params, Value
 from graphfuse.ir.dense import Dense, parse_values
+from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.printer import hint_base
 from graphfuse.ir.types import SCALAR_NAMES, Ptr, Scalar, Tensor, Tile, Type, scalar, shape_text
 from graphfuse.symbolic import Dim, parse_dim
@@ -20,6 +21,7 @@ _TOKEN = re.compile(
       | (?P<range>-?\d+\.\.-?\d+)
       | (?P<number>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b|\d+))
       | (?P<value>%\w+) | (?P<symbol>@\w+) | (?P<string>"(?:[^"\\]|\\.)*") | (?P<word>[A-Za-z_][\w.]*)
+      | (?P<layout>\#\w+)
       | (?P<punct>[-{}()\[\]<>=:,+*])""",
     re.VERBOSE,
 )
@@ -80,6 +82,7 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._env: dict[str, Value] = {}
+        self._layouts: dict[str, LinearLayout] = {}
 
     # tokens
 
@@ -116,7 +119,10 @@ class _Parser:
     # grammar, top down
 
     def func(self) -> Func:
-        """`func @name(params) {attrs} dims (n in 1..8) { op* }`."""
+        """`func @name(params) {attrs} dims (n in 1..8) { op* }`, after the layouts it names."""
+        self._layouts = {}
+        while self._accept("layout"):
+            self._layout()
         self._expect("func")
         name = self._expect_kind("symbol").text[1:]
         self._env = {}
@@ -130,6 +136,27 @@ class _Parser:
                 if self._next.text != ")":
                     self._expect(",")
         return Func(name, self._ops(params), attrs, tuple(dims))
+
+    def _layout(self) -> None:
+        """`layout #name = 8x4 linear {...}`."""
+        token = self._expect_kind("layout")
+        self._expect("=")
+        start = self._next
+        while self._next.text != "}" and not self.at_end:
+            self._take()
+        end = self._expect("}")
+        text = self._source[start.pos : end.pos + 1]
+        if token.text in self._layouts:
+            raise ParseError(f"layout {token.text} is defined twice", token.loc)
+        try:
+            self._layouts[token.text] = LinearLayout.parse(text)
+        except GraphfuseError as e:
+            raise ParseError(e.message, start.loc) from None
+
+    def _use_layout(self, token: _Token, name: str) -> LinearLayout:
+        if name not in self._layouts:
+            raise ParseError(f"layout {name} is not defined", token.loc)
+        return self._layouts[name]
 
     def _is_attrs(self) -> bool:
         """Whether the next `{` opens attributes (`{word = ...`) rather than a block."""
@@ -251,6 +278,8 @@ class _Parser:
                 return scalar(token.text)
             case "shaped" if token.text.startswith("dense"):
                 return self._dense(token)
+            case "layout":
+                return self._use_layout(token, token.text)
             case _:
                 raise ParseError(f"expected a literal, got {token.text!r}", token.loc)
 
@@ -275,6 +304,11 @@ class _Parser:
         if token.kind != "shaped" or token.text.startswith("dense"):
             raise ParseError(f"unknown type {token.text!r}", token.loc)
         head, _, inner = token.text[:-1].partition("<")
+        name = ""
+        if m := re.fullmatch(r"(.*), (#\w+)", inner):
+            inner, name = m[1], m[2]
+            if head != "tile":
+                raise ParseError(f"only a tile has a layout, got {token.text}", token.loc)
         shape, elem = _shape(inner, token.loc)
         if head == "ptr":
             if shape:
@@ -285,7 +319,11 @@ class _Parser:
         static = tuple(d for d in shape if isinstance(d, int))
         if len(static) < len(shape):
             raise ParseError(f"a tile has a static shape, got {token.text}", token.loc)
-        return Tile(static, elem)
+        layout = self._use_layout(token, name) if name else None
+        tile = Tile(static, elem, layout)
+        if layout and layout.shape != tile.padded_shape:
+            raise ParseError(f"layout {name} is for the shape {list(layout.shape)}, the tile is {static}", token.loc)
+        return tile
 
     def _dense(self, token: _Token) -> Dense:
         head, _, data = token.text[6:-1].partition(", ")

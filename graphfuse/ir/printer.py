@@ -9,12 +9,26 @@ from collections.abc import Iterable, Mapping
 
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value
 from graphfuse.ir.dense import Dense
+from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import Scalar
 from graphfuse.symbolic import Expr
 
 
 def to_text(func: Func, *, locations: bool = False) -> str:
-    """Print a function; with `locations`, each op ends in `loc "..."`."""
+    """Print a function; with `locations`, each op ends in `loc "..."`.
+
+    Layouts are named: `layout #l0 = 8x4 linear {...}` lines come first.
+    """
+    table: dict[str, str] = {}
+
+    def name(m: re.Match[str]) -> str:
+        return table.setdefault(m[1], f"#l{len(table)}")
+
+    body = re.sub(r"\{(\w+ linear \{[^{}]*\})\}", name, _to_text(func, locations=locations))
+    return "".join(f"layout {n} = {text}\n" for text, n in table.items()) + body
+
+
+def _to_text(func: Func, *, locations: bool) -> str:
     names = _Names()
     params = names.declare_whole(func.body.params)
     dims = ", ".join(f"{name} in {lo}..{hi}" for name, lo, hi in func.dims)
@@ -114,5 +128,7 @@ def literal(value: Attr) -> str:
             return f"({value})"
         case Scalar() | Dense():
             return str(value)
+        case LinearLayout():
+            return f"{{{value.text}}}"
         case _:
             return repr(value)

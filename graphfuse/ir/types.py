@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from graphfuse.ir.layout import LinearLayout
 from graphfuse.symbolic import Dim, product
 
 _BITS = {
@@ -96,13 +97,24 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """An n-d array in registers of one program (block dialect); its shape is static."""
+    """An n-d array in registers of one program (block dialect); its shape is static.
+
+    On a GPU it has a layout: which thread holds which elements. The layout's shape is the tile's, each dim rounded up
+    to a power of two; elements beyond the tile hold anything.
+    """
 
     shape: tuple[int, ...]
     elem: Scalar
+    layout: LinearLayout | None = None
 
     def __str__(self) -> str:
-        return f"tile<{shape_text(self.shape)}{self.elem}>"
+        layout = f", {{{self.layout.text}}}" if self.layout else ""
+        return f"tile<{shape_text(self.shape)}{self.elem}{layout}>"
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """The shape that layouts of this tile have: every dim rounded up to a power of two."""
+        return tuple(1 << (max(d, 1) - 1).bit_length() for d in self.shape)
 
     @property
     def elements(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphfuse.dialects.layout import BLOCK, LANE, REGISTER, WARP, Echelon, LinearLayout
+from graphfuse.ir.layout import BLOCK, LANE, REGISTER, WARP, Echelon, LinearLayout
 
 BANKS = 32
 BANK_BYTES = 4

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphfuse.dialects.layout import Slice, Wgmma
+from graphfuse.ir.layout import Slice, Wgmma
 from graphfuse.errors import TargetError
 from graphfuse.gpu.analysis.liveness import liveness, registers_per_thread
 from graphfuse.gpu.analysis.shared_memory import Buffer, allocate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from graphfuse.dialects.layout import (
+from graphfuse.ir.layout import (
     LANE,
     REGISTER,
     WARP,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphfuse.dialects.layout import (
+from graphfuse.ir.layout import (
     LANE,
     OFFSET,
     REGISTER,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphfuse.dialects.layout import (
+from graphfuse.ir.layout import (
     BLOCK,
     LANE,
     OFFSET,

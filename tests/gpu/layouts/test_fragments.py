@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse.dialects.layout import LANE, OFFSET, REGISTER, WARP, Mma, Operand, Shared, Slice, Tma, Wgmma
+from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP, Mma, Operand, Shared, Slice, Tma, Wgmma
 from graphfuse.errors import VerifyError
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphfuse.dialects.layout import FAMILIES, Blocked, Linear, Slice, parse_layout, parse_table, table_text
+from graphfuse.ir.layout import FAMILIES, Blocked, Linear, Slice, parse_layout, parse_table, table_text
 from graphfuse.errors import GraphfuseError, ParseError, VerifyError
 from tests.gpu.layouts.strategies import LAWS, any_map, families
 

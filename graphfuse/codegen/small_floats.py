@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from graphfuse.cpu.kernel import Kernel, constant, float_text, integer, width_of
+from graphfuse.codegen.kernel import Kernel, constant, float_text, integer, width_of
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 

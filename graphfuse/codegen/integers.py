@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphfuse.cpu.kernel import Kernel, constant, element_type, integer, suffix, vector_type, width_of
+from graphfuse.codegen.kernel import Kernel, constant, element_type, integer, suffix, vector_type, width_of
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 

@@ -6,9 +6,9 @@ is integer arithmetic on the bits, so no library is called and no instruction fl
 
 from __future__ import annotations
 
-from graphfuse.cpu import small_floats
-from graphfuse.cpu.integers import wrap
-from graphfuse.cpu.kernel import (
+from graphfuse.codegen import small_floats
+from graphfuse.codegen.integers import wrap
+from graphfuse.codegen.kernel import (
     Kernel,
     constant,
     element_type,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphfuse.cpu.kernel import Kernel, KernelValue, PointerValue, lowers
+from graphfuse.codegen.kernel import Kernel, KernelValue, PointerValue, lowers
 from graphfuse.dialects import control
 from graphfuse.ir.core import Block, Op, Value
 from graphfuse.ir.types import Ptr, Type

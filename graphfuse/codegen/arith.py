@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphfuse.cpu import convert, vecmath
-from graphfuse.cpu.integers import INTEGER
-from graphfuse.cpu.kernel import (
+from graphfuse.codegen import convert
+from graphfuse.codegen.integers import INTEGER
+from graphfuse.codegen.kernel import (
     Kernel,
     constant,
     element_type,
@@ -18,6 +18,7 @@ from graphfuse.cpu.kernel import (
     vector_type,
     width_of,
 )
+from graphfuse.cpu import vecmath
 from graphfuse.dialects import block
 from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Op
@@ -266,7 +267,7 @@ FLOAT: dict[str, Emit] = {
 def lower_elementwise(kernel: Kernel, op: Op) -> None:
     """One of the shared functions."""
     name = op.kind.name.removeprefix("block.")
-    tiles = [kernel.tile(v) for v in op.operands]
+    tiles = [kernel.registers(v) for v in op.operands]
     kernel.set(
         op, [elementwise(kernel, name, tiles[0].elem, xs) for xs in zip(*(t.vectors for t in tiles), strict=True)]
     )
@@ -275,7 +276,7 @@ def lower_elementwise(kernel: Kernel, op: Op) -> None:
 @lowers(block.fma)
 def lower_fma(kernel: Kernel, op: Op) -> None:
     """One rounding, also of narrow floats: their product is exact in f32's double."""
-    tiles = [kernel.tile(v) for v in op.operands]
+    tiles = [kernel.registers(v) for v in op.operands]
     elem = tiles[0].elem
     out: list[Reg] = []
     for xs in zip(*(t.vectors for t in tiles), strict=True):
@@ -291,16 +292,14 @@ def lower_fma(kernel: Kernel, op: Op) -> None:
 @lowers(block.select)
 def lower_select(kernel: Kernel, op: Op) -> None:
     """LLVM's select."""
-    condition, a, b = (kernel.tile(v) for v in op.operands)
-    kernel.set(
-        op, [kernel.choose(*xs) for xs in zip(condition.vectors, a.vectors, b.vectors, strict=True)]
-    )
+    condition, a, b = (kernel.registers(v) for v in op.operands)
+    kernel.set(op, [kernel.choose(*xs) for xs in zip(condition.vectors, a.vectors, b.vectors, strict=True)])
 
 
 @lowers(block.cast)
 def lower_cast(kernel: Kernel, op: Op) -> None:
     """See `convert`."""
-    tile = kernel.tile(op.operands[0])
+    tile = kernel.registers(op.operands[0])
     to = op.attrs["to"]
     assert isinstance(to, Scalar), "checked by the type rule"
     saturate = bool(op.attrs.get("saturate", False))
@@ -312,7 +311,7 @@ def lower_cast(kernel: Kernel, op: Op) -> None:
 @lowers(block.bitcast)
 def lower_bitcast(kernel: Kernel, op: Op) -> None:
     """LLVM's bitcast; bools are bytes."""
-    tile = kernel.tile(op.operands[0])
+    tile = kernel.registers(op.operands[0])
     to = op.attrs["to"]
     assert isinstance(to, Scalar), "checked by the type rule"
     out: list[Reg] = []

@@ -425,6 +425,20 @@ class LinearLayout:
         parts = [f"{name} = {_text([list(v) for v in self.vectors(name)])}" for name in self.in_names]
         return f"linear {{{', '.join(parts)}}}"
 
+    @property
+    def text(self) -> str:
+        """`8x4 linear {...}`: with its shape, as IR text has it; `LinearLayout.parse` reads it."""
+        return f"{'x'.join(map(str, self.shape)) or '1'} {self}"
+
+    @staticmethod
+    def parse(text: str) -> LinearLayout:
+        """Read what `text` prints."""
+        m = re.fullmatch(r"\s*(\d{1,9}(?:x\d{1,9})*)\s+(.*)", text, re.DOTALL)
+        family = parse_layout(m[2]) if m else None
+        if m is None or not isinstance(family, Linear):
+            raise ParseError(f"expected '8x4 linear {{...}}', got {text!r}")
+        return family.linear([int(n) for n in m[1].split("x")])
+
 
 def tile_outs(shape: Sequence[int]) -> dict[str, int]:
     """The outputs of a tile: dim0, dim1, ... with their bits."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphfuse.cpu.kernel import Kernel, integer, lowers, vector_type, width_of
+from graphfuse.codegen.kernel import Kernel, integer, lowers, vector_type, width_of
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import Tile
@@ -128,7 +128,7 @@ def lower_index(kernel: Kernel, op: Op) -> None:
     bound = dict(zip(map(str, names), op.operands, strict=True))
     ranges = kernel.ranges | {n: kernel.bounds.get(v, (-INF, INF)) for n, v in bound.items()}
     kernel.bounds[op.result] = bounds(dim, ranges)
-    tiles = {n: kernel.tile(v) for n, v in bound.items()}
+    tiles = {n: kernel.registers(v) for n, v in bound.items()}
     type_ = op.types[0]
     if not isinstance(type_, Tile):
         regs = kernel.symbols | {n: t.vectors[0] for n, t in tiles.items()}
