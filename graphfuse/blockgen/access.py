@@ -22,6 +22,8 @@ class Accesses:
 
     offsets: list[Dim] = field(default_factory=list[Dim])
     opaque: set[str] = field(default_factory=set[str])
+    edges: list[tuple[Dim, Dim]] = field(default_factory=list[tuple[Dim, Dim]])
+    """Where a concat or pad goes over to another operand: an index and a value of it at which it does."""
 
     def uses(self, name: str) -> bool:
         """Whether what is read depends on this variable."""
@@ -60,8 +62,9 @@ class AccessAnalysis:
                 grown = zip(index, shape_of(op.operands[0]), shape_of(op.result), strict=True)
                 self._opaque(*(i for i, before, after in grown if before != after))
             for source in found:
-                for bound in source.where:
-                    self._opaque(*bound)
+                for lo, at, hi in source.where:
+                    self._opaque(lo, at, hi)
+                    self.found.edges += [(at, lo), (at, hi)]
                 self.visit(source.value, source.index)
         else:
             self._other(op, index)

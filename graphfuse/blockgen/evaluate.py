@@ -401,6 +401,8 @@ class Evaluator:
         """`source` where its conditions hold; elsewhere `other`, or the fill value."""
         if not source.where:
             return self.value(source.value, source.index)
+        if any(self.space.below(at, lo) or self.space.nonnegative(at - hi) for lo, at, hi in source.where):
+            return self.const(fill, elem) if other is None else other
         condition: Value | None = None
         for lo, at, hi in source.where:
             here = self.index(at)

@@ -2,13 +2,18 @@
 
 program_id -> position in the outer dims (and a chunk of the innermost one)
 for tile in chunk: evaluate each output at (outer..., tile + lane), store
+
+Tiles end where a concat or pad along the innermost dim goes over to another operand, so that each reads one operand and
+needs no mask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
-from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece
@@ -16,16 +21,20 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Value
-from graphfuse.symbolic import Dim, ceildiv, minimum
+from graphfuse.symbolic import Dim, ceildiv, minimum, sym
 
 CHUNK = 4096
 """Elements one program computes when the innermost dim is long."""
+MAX_PARTS = 64
+"""Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
 
 
 def emit(kernel: Kernel) -> Func:
     """One program per position of the outer dims and chunk of the innermost dim."""
     domain = shape_of(kernel.outputs[0])
-    dims = _merged_dims(kernel, domain)
+    names = dim_names(kernel.space, domain)
+    found = _accesses(kernel, domain, names)
+    dims = merge(domain, names, found)
     if not dims:
         return _single_element(kernel, domain)
     ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
@@ -47,21 +56,42 @@ def emit(kernel: Kernel) -> Func:
     if chunks != 1:
         code = ev.index(minimum(extent - start, CHUNK))
         size = ev.bind("size", 1, CHUNK, code)
-    for piece in pieces(size, width, vector):
+    cuts = _cuts(found, names[inner.last], size) if isinstance(size, int) else []
+    for piece in _cut_pieces(cuts, width, vector) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, vector):
         _tiles(kernel, dims, at, start, piece, domain)
     per_program = extent if chunks == 1 else CHUNK
     return kernel.finish(grid, per_program * max(1, round(cost_per_element(ops) * 16)) // 16)
 
 
-def _merged_dims(kernel: Kernel, domain: Sequence[Dim]) -> list[Merged]:
-    """The loop dims of the region: adjacent dims joined where all memory agrees."""
-    names = dim_names(kernel.space, domain)
+def _accesses(kernel: Kernel, domain: Sequence[Dim], names: Sequence[str]) -> Accesses:
+    """What the region reads and writes at the index of these names."""
     analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
     for value in kernel.outputs:
         index = reshape_index(as_index(names), domain, shape_of(value), kernel.space)
         analysis.touch(linear(index, strides_of(shape_of(value))))
         analysis.visit(value, index)
-    return merge(domain, names, analysis.found)
+    return analysis.found
+
+
+def _cuts(found: Accesses, name: str, extent: int) -> list[int]:
+    """The positions along dim `name` where what is read changes, 0 and the extent included, in order."""
+    places = {0, extent}
+    for at, edge in found.edges:
+        here = edge - (at - sym(name))
+        if isinstance(here, int) and 0 < here < extent:
+            places.add(here)
+    return sorted(places)
+
+
+def _cut_pieces(cuts: Sequence[int], width: int, vector: int) -> list[Piece]:
+    """`pieces` of each stretch between two cuts; one that would be masked has exactly the lanes it needs instead."""
+    out: list[Piece] = []
+    for begin, end in pairwise(cuts):
+        for p in pieces(end - begin, width, vector):
+            assert isinstance(p.start, int)
+            exact = p if p.limit is None else replace(p, width=end - begin - p.start, limit=None)
+            out.append(replace(exact, start=begin + p.start))
+    return out
 
 
 def _tiles(kernel: Kernel, dims: Sequence[Merged], at: Index, start: Dim, piece: Piece, domain: Sequence[Dim]) -> None:
