@@ -65,6 +65,7 @@ class _Partitioner:
     def __init__(self, flow: Dataflow, fuse: bool) -> None:
         self.flow = flow
         self.fuse = fuse
+        self.position = {op: i for i, op in enumerate(flow.block.ops)}
         self.of: dict[Op, Group] = {}
         self.groups: list[Group] = []
         self.ledger: list[Decision] = []
@@ -202,7 +203,7 @@ class _Partitioner:
 
     def _merge(self, group: Group, into: Group) -> None:
         """All ops of `group` join `into`; the groups' graph must stay acyclic, which the caller has made sure of."""
-        into.ops = [op for op in self.flow.block.ops if op in {*group.ops, *into.ops}]
+        into.ops = sorted([*group.ops, *into.ops], key=self.position.__getitem__)
         for op in group.ops:
             self.of[op] = into
         edges = [(p, into) for p in self.view.predecessors(group)] + [(into, c) for c in self.view.successors(group)]
