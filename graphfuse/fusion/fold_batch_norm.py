@@ -18,7 +18,16 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, elementwise, materialised
 from graphfuse.ir.core import Func, Op, OpDef, Value, remade, tensor_of
-from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
+from graphfuse.ir.rewrite import (
+    Replacement,
+    RuleWith,
+    dead_code,
+    first_of,
+    given,
+    rebuild,
+    rule_with,
+    use_counts,
+)
 
 Uses = dict[Value, int]
 
@@ -111,6 +120,7 @@ def _scaled_conv(op: Op, scale: Array) -> Value | None:
     return remade(op, x, constant(_times(w, factor), weights.op)).result
 
 
+@rule_with(graph.mul)
 def scale_after(op: Op, uses: Uses) -> Replacement | None:
     """(conv(x, w) + b) * s = conv(x, w s) + b s."""
     if (known := _known_right(op)) is None:
@@ -118,6 +128,7 @@ def scale_after(op: Op, uses: Uses) -> Replacement | None:
     return scaled(known[0], known[1], uses)
 
 
+@rule_with(graph.div)
 def quotient_after(op: Op, uses: Uses) -> Replacement | None:
     """(conv(x, w) + b) / s = conv(x, w / s) + b / s, for a finite 1 / s."""
     if (known := _known_right(op)) is None:
@@ -131,6 +142,7 @@ def quotient_after(op: Op, uses: Uses) -> Replacement | None:
 # chains of affine ops
 
 
+@rule_with(graph.add, graph.sub)
 def shift_after_shift(op: Op, uses: Uses) -> Replacement | None:
     """(x + t) + v = x + (t + v); x - t = x + -t."""
     if (known := _known_right(op)) is None:
@@ -141,6 +153,7 @@ def shift_after_shift(op: Op, uses: Uses) -> Replacement | None:
     return _merged(op, x, shift, uses)
 
 
+@rule_with(graph.mul)
 def scale_after_scale(op: Op, uses: Uses) -> Replacement | None:
     """(x s) u = x (s u); (x s + t) u = x (s u) + t u."""
     if (known := _known_right(op)) is None:
@@ -184,6 +197,7 @@ def _merged(op: Op, x: Value, last: Array, uses: Uses) -> Op | None:
 # before a contraction or convolution
 
 
+@rule_with(graph.contract)
 def scale_before_contract(op: Op, uses: Uses) -> Replacement | None:
     """contract(x * s, w) = contract(x, w * s) where s varies along dims of w only."""
     labels = graph.parse_spec(str(op.attrs["spec"]))
@@ -206,6 +220,7 @@ def scale_before_contract(op: Op, uses: Uses) -> Replacement | None:
     return None
 
 
+@rule_with(graph.conv)
 def scale_before_conv(op: Op, uses: Uses) -> Replacement | None:
     """conv(x * s, w) = conv(x, w * s) where s varies along input channels only (padding is 0, which scales to 0)."""
     x, weights = op.operands
@@ -226,24 +241,12 @@ def scale_before_conv(op: Op, uses: Uses) -> Replacement | None:
     return remade(op, y, constant(_times(w, factor), weights.op))
 
 
-RULES = {
-    graph.mul: (scale_after, scale_after_scale),
-    graph.div: (quotient_after,),
-    graph.add: (shift_after_shift,),
-    graph.sub: (shift_after_shift,),
-    graph.contract: (scale_before_contract,),
-    graph.conv: (scale_before_conv,),
-}
+RULES: tuple[RuleWith[Uses], ...] = (
+    *scale_after, *scale_after_scale, *quotient_after, *shift_after_shift, *scale_before_contract, *scale_before_conv,
+)  # fmt: skip
 
 
 def fold_batch_norm(func: Func) -> Func:
     """Fold scales into neighbouring constant weights and merge affine chains."""
     uses = use_counts(func)
-
-    def visit(op: Op) -> Replacement | None:
-        for apply in RULES.get(op.kind, ()):
-            if (got := apply(op, uses)) is not None:
-                return got
-        return None
-
-    return dead_code(rebuild(func, visit, uses=uses))
+    return dead_code(rebuild(func, first_of(given(RULES, uses)), uses=uses))

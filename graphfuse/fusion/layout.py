@@ -22,32 +22,40 @@ a consumer or the caller sees demands one. Algorithm, in one sweep over the ops 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import array_of, constant
 from graphfuse.fusion.simplify_movement import (
+    ELEMENTWISE,
     Perm,
     Shape,
+    Uses,
     absorbs_permute,
+    contract_of_permute,
     inverse,
     is_identity,
     is_op,
     matched_groups,
     moves_only_ones,
     permuted,
-    permuted_operands,
     reshaped,
 )
-from graphfuse.ir.core import Func, Op, OpDef, Params, Trait, Value, attr_dims, attr_ints, remade, tensor_of
-from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
+from graphfuse.ir.core import Func, Op, Params, Value, attr_dims, attr_ints, remade, tensor_of
+from graphfuse.ir.rewrite import (
+    Replacement,
+    Rule,
+    RuleWith,
+    dead_code,
+    first_of,
+    given,
+    rebuild,
+    rule,
+    rule_with,
+    use_counts,
+)
 from graphfuse.symbolic import evaluate, product, static, symbols
 
 TYPICAL_DIM = 32
 """What a symbolic dim counts as when the cost of a permute is estimated."""
-
-Sink = Callable[[Op], Replacement | None]
-Uses = dict[Value, int]
 
 
 def _stored(v: Value) -> tuple[Value, Perm] | None:
@@ -72,6 +80,7 @@ def _reordered(values: Shape, perm: Perm) -> Shape:
 # convolution
 
 
+@rule(graph.conv)
 def channels_last(op: Op) -> Replacement | None:
     """conv nchw(x, w) = permute(conv nhwc(permute x, permute w))."""
     if op.attrs.get("layout", "nchw") != "nchw":
@@ -86,6 +95,7 @@ def channels_last(op: Op) -> Replacement | None:
 # ops that compute in any order of dims
 
 
+@rule_with(*ELEMENTWISE)
 def sink_elementwise(op: Op, uses: Uses) -> Replacement | None:
     """f(permute x, permute y) = permute f(x, y)."""
     perm = _cheapest_order(op.operands, uses)
@@ -146,6 +156,7 @@ def _size(v: Value) -> int:
     return evaluate(count, dict.fromkeys(symbols(count), TYPICAL_DIM))
 
 
+@rule(graph.reduce)
 def sink_reduce(op: Op) -> Replacement | None:
     """reduce(permute z) = permute(reduce z) over the same dims."""
     if (stored := _stored(op.operands[0])) is None:
@@ -163,6 +174,7 @@ def _without(perm: Perm, gone: tuple[int, ...]) -> Perm:
     return tuple(rank[p] for p in left)
 
 
+@rule(graph.arg_reduce, graph.cumulate, graph.topk)
 def sink_along_axis(op: Op) -> Replacement | None:
     """f(permute z, axis) = permute f(z, axis of z), for ops that work along one dim."""
     if (stored := _stored(op.operands[0])) is None:
@@ -176,18 +188,24 @@ def sink_along_axis(op: Op) -> Replacement | None:
     return tuple(_under(v, perm) for v in new.results)
 
 
-def sink_per_dim(*names: str) -> Sink:
+_PER_DIM = {
+    graph.reduce_window: ("window", "strides", "low", "high", "dilation"),
+    graph.slice_: ("starts", "sizes", "steps"),
+    graph.pad: ("low", "high"),
+}
+
+
+@rule(*_PER_DIM)
+def sink_per_dim(op: Op) -> Replacement | None:
     """f(permute z) = permute f(z), for ops with attributes that have an entry per dim."""
-
-    def sink(op: Op) -> Replacement | None:
-        if (stored := _stored(op.operands[0])) is None:
-            return None
-        z, perm = stored
-        return _under(remade(op, z, **{n: _reordered(attr_dims(op, n), perm) for n in names}), perm)
-
-    return sink
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    attrs = {n: _reordered(attr_dims(op, n), perm) for n in _PER_DIM[op.kind]}
+    return _under(remade(op, z, **attrs), perm)
 
 
+@rule(graph.flip)
 def sink_flip(op: Op) -> Replacement | None:
     """flip(permute z) = permute(flip z)."""
     if (stored := _stored(op.operands[0])) is None:
@@ -197,6 +215,7 @@ def sink_flip(op: Op) -> Replacement | None:
     return _under(graph.flip(z, axes=axes, loc=op.loc), perm)
 
 
+@rule(graph.broadcast)
 def sink_broadcast(op: Op) -> Replacement | None:
     """broadcast(permute z) = permute(broadcast z); if nothing cancels it, canonicalize moves it back."""
     if (stored := _stored(op.operands[0])) is None:
@@ -208,6 +227,7 @@ def sink_broadcast(op: Op) -> Replacement | None:
     return _under(graph.broadcast(z, shape=_reordered(shape, full_perm), loc=op.loc), full_perm)
 
 
+@rule_with(graph.concat)
 def sink_concat(op: Op, uses: Uses) -> Replacement | None:
     """concat(permute x, permute y) = permute(concat(x, y))."""
     if any(isinstance(v.owner, Params) for v in op.operands):
@@ -223,6 +243,7 @@ def sink_concat(op: Op, uses: Uses) -> Replacement | None:
     return _under(graph.concat(*parts, axis=perm[axis], loc=op.loc), perm)
 
 
+@rule(graph.take)
 def sink_take(op: Op) -> Replacement | None:
     """take(permute z, i) = permute(take(z, i)); the dims of i stay together."""
     if (stored := _stored(op.operands[0])) is None:
@@ -241,6 +262,7 @@ def sink_take(op: Op) -> Replacement | None:
     return _under(new, tuple(i for p in perm for i in place(p)))
 
 
+@rule(graph.reshape)
 def sink_reshape(op: Op) -> Replacement | None:
     """reshape(permute z) = permute(reshape z') where groups of merged or split dims can be brought together.
 
@@ -276,6 +298,7 @@ def sink_reshape(op: Op) -> Replacement | None:
     return _under(out, inverse(tuple(dims)))
 
 
+@rule(graph.contract)
 def unflatten_into_weights(op: Op) -> Replacement | None:
     """contract(reshape(permute z), w) = contract(reshape z, w'), the rows of the constant w in z's order.
 
@@ -314,45 +337,24 @@ def unflatten_into_weights(op: Op) -> Replacement | None:
     return remade(op, reshaped(new_x, target), constant(rows, w.op))
 
 
-def relabel_contract(op: Op) -> Replacement | None:
-    """contract(permute a, b): permutes are absorbed by labels, or by the rows of constant weights."""
-    return permuted_operands(op) or unflatten_into_weights(op)
+@rule(graph.permute)
+def sink_permute(op: Op) -> Replacement | None:
+    """permute(permute z) = permute z, as an op of its own so that it goes on sinking."""
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    return _under(z, tuple(perm[p] for p in attr_ints(op, "perm")))
 
 
-SINKS: dict[OpDef, Sink] = {
-    graph.conv: channels_last,
-    graph.contract: relabel_contract,
-    graph.reduce: sink_reduce,
-    graph.arg_reduce: sink_along_axis,
-    graph.cumulate: sink_along_axis,
-    graph.topk: sink_along_axis,
-    graph.reduce_window: sink_per_dim("window", "strides", "low", "high", "dilation"),
-    graph.slice_: sink_per_dim("starts", "sizes", "steps"),
-    graph.pad: sink_per_dim("low", "high"),
-    graph.flip: sink_flip,
-    graph.broadcast: sink_broadcast,
-    graph.take: sink_take,
-    graph.reshape: sink_reshape,
-}
-
-
-def sink_permute(op: Op, uses: Uses) -> Replacement | None:
-    """How `op` computes on stored operands; None when it reads them as they are."""
-    if op.kind is graph.permute:
-        stored = _stored(op.operands[0])
-        if stored is None:
-            return None
-        z, perm = stored
-        return _under(z, tuple(perm[p] for p in attr_ints(op, "perm")))
-    if op.has(Trait.ELEMENTWISE):
-        return sink_elementwise(op, uses)
-    if op.kind is graph.concat:
-        return sink_concat(op, uses)
-    sink = SINKS.get(op.kind)
-    return None if sink is None else sink(op)
+RULES: tuple[Rule, ...] = (
+    *sink_permute, *channels_last, *contract_of_permute, *unflatten_into_weights, *sink_reduce, *sink_along_axis,
+    *sink_per_dim, *sink_flip, *sink_broadcast, *sink_take, *sink_reshape,
+)  # fmt: skip
+ORDER_RULES: tuple[RuleWith[Uses], ...] = (*sink_elementwise, *sink_concat)
+"""Rules that weigh the orders in which their operands are stored."""
 
 
 def layout(func: Func) -> Func:
     """Make convolutions nhwc and cancel the permutes around them."""
     uses = use_counts(func)
-    return dead_code(rebuild(func, lambda op: sink_permute(op, uses), uses=uses))
+    return dead_code(rebuild(func, first_of([*RULES, *given(ORDER_RULES, uses)]), uses=uses))

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import array_of
-from graphfuse.fusion.simplify_movement import Shape, is_op, matched_groups, reshaped
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
-from graphfuse.ir.rewrite import Replacement, rebuild
+from graphfuse.fusion.simplify_movement import ELEMENTWISE, Shape, is_op, matched_groups, reshaped
+from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.rewrite import Replacement, RuleWith, first_of, given, rebuild, rule_with
 from graphfuse.symbolic import Dim, exact_div
 
 Fine = dict[Shape, tuple[Shape, tuple[int, ...]]]
@@ -97,7 +97,9 @@ def split_shape(source: Shape, target: Shape) -> tuple[Shape, tuple[int, ...]] |
     return (tuple(fine), tuple(widths)) if mixed == 1 else None
 
 
-def _reshape(op: Op, fine: Fine) -> Replacement | None:
+@rule_with(graph.reshape)
+def reshape_to_parts(op: Op, fine: Fine) -> Replacement | None:
+    """reshape(x) = reshape(reshape x to the parts), where the parts are what starts or ends a finer form."""
     (x,) = op.operands
     target = tensor_of(op.result).shape
     if (z := _finer(x, fine)) is not None:
@@ -112,7 +114,8 @@ def _reshape(op: Op, fine: Fine) -> Replacement | None:
     return graph.reshape(graph.reshape(x, shape=got[0], loc=op.loc), shape=target, loc=op.loc)
 
 
-def _contract(op: Op, fine: Fine) -> Replacement | None:
+@rule_with(graph.contract)
+def contract_parts(op: Op, fine: Fine) -> Replacement | None:
     """contract(reshape z, w) = reshape(contract(z, w)), the rows of z under a label each."""
     labels = list(graph.parse_spec(str(op.attrs["spec"])))
     x, w = op.operands
@@ -132,7 +135,9 @@ def _contract(op: Op, fine: Fine) -> Replacement | None:
     return graph.reshape(new, shape=target, loc=op.loc)
 
 
-def _reduce(op: Op, fine: Fine) -> Replacement | None:
+@rule_with(graph.reduce)
+def reduce_parts(op: Op, fine: Fine) -> Replacement | None:
+    """reduce(reshape z) = reshape(reduce z) over the parts of each dim."""
     (x,) = op.operands
     z = _finer(x, fine)
     if z is None:
@@ -143,7 +148,9 @@ def _reduce(op: Op, fine: Fine) -> Replacement | None:
     return graph.reshape(new, shape=tensor_of(op.result).shape, loc=op.loc)
 
 
-def _broadcast(op: Op, fine: Fine) -> Replacement | None:
+@rule_with(graph.broadcast)
+def broadcast_parts(op: Op, fine: Fine) -> Replacement | None:
+    """broadcast(reshape z) = reshape(broadcast z)."""
     shape = tensor_of(op.result).shape
     z = _finer(op.operands[0], fine)
     if z is None or shape not in fine or tensor_of(z).rank != len(fine[shape][0]):
@@ -151,7 +158,9 @@ def _broadcast(op: Op, fine: Fine) -> Replacement | None:
     return graph.reshape(graph.broadcast(z, shape=fine[shape][0], loc=op.loc), shape=shape, loc=op.loc)
 
 
-def _elementwise(op: Op, fine: Fine) -> Replacement | None:
+@rule_with(*ELEMENTWISE)
+def map_parts(op: Op, fine: Fine) -> Replacement | None:
+    """f(reshape z, y) = reshape f(z, y in parts)."""
     finest = next((z for v in op.operands if (z := _finer(v, fine)) is not None), None)
     if finest is None:
         return None
@@ -180,21 +189,12 @@ def _expanded(v: Value, shape: Shape, fine: Fine) -> Value | None:
     return graph.broadcast(reshaped(source, _expanded_shape(dims, *fine[whole])), shape=shape, loc=v.op.loc).result
 
 
+RULES: tuple[RuleWith[Fine], ...] = (
+    *reshape_to_parts, *contract_parts, *reduce_parts, *broadcast_parts, *map_parts,
+)  # fmt: skip
+
+
 def recognise_flattening(func: Func) -> Func:
     """Compute on the dims themselves what was written on flattened ones."""
     fine: Fine = {}
-
-    def visit(op: Op) -> Replacement | None:
-        if op.kind is graph.reshape:
-            return _reshape(op, fine)
-        if not fine:
-            return None
-        if op.kind is graph.contract:
-            return _contract(op, fine)
-        if op.kind is graph.reduce:
-            return _reduce(op, fine)
-        if op.kind is graph.broadcast:
-            return _broadcast(op, fine)
-        return _elementwise(op, fine) if op.has(Trait.ELEMENTWISE) else None
-
-    return rebuild(func, visit)
+    return rebuild(func, first_of(given(RULES, fine)))

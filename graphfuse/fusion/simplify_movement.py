@@ -23,11 +23,15 @@ from dataclasses import dataclass
 from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import aligned, array_of, constant, full, number, splat_of
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_dims, attr_int, attr_ints, remade, tensor_of
-from graphfuse.ir.rewrite import Replacement, Rule, dead_code, rebuild, rule, use_counts
+from graphfuse.ir.rewrite import Replacement, Rule, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
 from graphfuse.symbolic import Dim, exact_div, static
 
 Perm = tuple[int, ...]
 Shape = tuple[Dim, ...]
+Uses = dict[Value, int]
+
+ELEMENTWISE: tuple[OpDef, ...] = (*graph.ELEMENTWISE.values(), graph.select, graph.cast, graph.bitcast)
+"""Every op that maps elements at one index to the element at that index."""
 
 
 def is_op(v: Value, kind: OpDef) -> bool:
@@ -478,11 +482,6 @@ MOVEMENT_RULES: tuple[Rule, ...] = (
 @rule(graph.contract)
 def contract_of_permute(op: Op) -> Replacement | None:
     """contract(permute a, b) = contract(a, b) with the labels of a in a's order."""
-    return permuted_operands(op)
-
-
-def permuted_operands(op: Op) -> Replacement | None:
-    """contract(permute a, b) reads a with its labels in a's order."""
     labels = list(graph.parse_spec(str(op.attrs["spec"])))
     operands = list(op.operands)
     for i, v in enumerate(op.operands):
@@ -494,15 +493,6 @@ def permuted_operands(op: Op) -> Replacement | None:
         return None
     spec = f"{labels[0]},{labels[1]}->{labels[2]}"
     return remade(op, *operands, spec=spec)
-
-
-def permuted_result(op: Op, uses: dict[Value, int]) -> Replacement | None:
-    """permute(contract(a, b)) writes its labels in the permuted order, through elementwise ops in between."""
-    (x,) = op.operands
-    perm = attr_ints(op, "perm")
-    if x.op is None or not absorbs_permute(x, uses):
-        return None
-    return _absorbed(x, perm)
 
 
 def absorbs_permute(v: Value, uses: dict[Value, int]) -> bool:
@@ -545,18 +535,17 @@ def _absorbed(v: Value, perm: Perm) -> Value:
     return remade(op, *operands).result
 
 
+@rule_with(graph.permute)
+def permute_of_contract(op: Op, uses: Uses) -> Replacement | None:
+    """permute(contract(a, b)) writes its labels in the permuted order, through elementwise ops in between."""
+    (x,) = op.operands
+    if is_op(x, graph.constant) or x.op is None or not absorbs_permute(x, uses):
+        return None
+    return _absorbed(x, attr_ints(op, "perm"))
+
+
 def simplify_movement(func: Func) -> Func:
     """Absorb permutes around contractions into their labels."""
     uses = use_counts(func)
-
-    def visit(op: Op) -> Replacement | None:
-        if op.kind is graph.contract:
-            return permuted_operands(op)
-        if op.kind is graph.permute and not is_op(op.operands[0], graph.constant):
-            got = permuted(op.operands[0], attr_ints(op, "perm"))
-            if not _same(got, op):
-                return got
-            return permuted_result(op, uses)
-        return None
-
-    return dead_code(rebuild(func, visit, uses=uses))
+    rules = [*contract_of_permute, *merge_permute, *given(permute_of_contract, uses)]
+    return dead_code(rebuild(func, first_of(rules), uses=uses))

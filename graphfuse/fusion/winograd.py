@@ -20,7 +20,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Func, Op, Value, dims_of
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
+from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule_with
 from graphfuse.ir.types import F32, Tensor
 from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv
 
@@ -33,14 +33,10 @@ _OUTPUT = ((1, 1, 1, 0), (0, 1, -1, -1))
 _KERNEL = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 
-def winograd(func: Func) -> Func:
-    """Rewrite every convolution that gains."""
-    ranges = func.ranges
-    return dead_code(rebuild(func, lambda op: _rewrite(op, ranges)))
-
-
-def _rewrite(op: Op, ranges: Ranges) -> Replacement | None:
-    if op.kind is not graph.conv or not _fits(op, ranges):
+@rule_with(graph.conv)
+def minimal_filtering(op: Op, ranges: Ranges) -> Replacement | None:
+    """conv(x, w) = A' [(G w G') * (B' x B)] A, tile by tile."""
+    if not _fits(op, ranges):
         return None
     x, w = op.operands
     weight = w.op
@@ -53,6 +49,11 @@ def _rewrite(op: Op, ranges: Ranges) -> Replacement | None:
     products = graph.contract(tiles, kernel, spec="anijc,aco->anijo").result
     phases = [_output_phase(products, r, s) for r in range(2) for s in range(2)]
     return _interleave(phases, n, height, width)
+
+
+def winograd(func: Func) -> Func:
+    """Rewrite every convolution that gains."""
+    return dead_code(rebuild(func, first_of(given(minimal_filtering, func.ranges))))
 
 
 def _fits(op: Op, ranges: Ranges) -> bool:

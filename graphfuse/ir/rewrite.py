@@ -10,12 +10,14 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from graphfuse.ir.core import Attr, Block, Func, Op, OpDef, Params, Trait, Value, walk
 from graphfuse.ir.dense import Dense
 
 log = logging.getLogger(__name__)
+
+C = TypeVar("C")
 
 Replacement = Value | Op | tuple[Value, ...]
 """A value for the op's only result, an op to stand in its place, or one value per result."""
@@ -25,20 +27,78 @@ MAX_SWEEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A named local rewrite, tried on ops of kind `root`. Its docstring is the equation it relies on."""
+    """A named local rewrite, tried on ops of kind `root`. The docstring of `apply` is the equation it relies on."""
 
+    name: str
     root: OpDef
     apply: Callable[[Op], Replacement | None]
 
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self.apply.__name__
+
+@dataclass(frozen=True, slots=True)
+class RuleWith(Generic[C]):
+    """A rule that must know something of the whole function, such as how often each value is read."""
+
+    name: str
+    root: OpDef
+    apply: Callable[[Op, C], Replacement | None]
+
+    def given(self, context: C) -> Rule:
+        """The rule for one function."""
+        return Rule(self.name, self.root, lambda op: self.apply(op, context))
+
+
+RULES: dict[str, Callable[..., Replacement | None]] = {}
+"""Every function that `rule` or `rule_with` made a rule of, by name: what tests enumerate."""
+
+
+def _register(apply: Callable[..., Replacement | None]) -> str:
+    name: str = apply.__name__
+    assert name not in RULES, f"two rules are called {name}"
+    RULES[name] = apply
+    return name
 
 
 def rule(*roots: OpDef) -> Callable[[Callable[[Op], Replacement | None]], tuple[Rule, ...]]:
     """Make a `Rule` per root of a function."""
-    return lambda apply: tuple(Rule(root, apply) for root in roots)
+
+    def make(apply: Callable[[Op], Replacement | None]) -> tuple[Rule, ...]:
+        name = _register(apply)
+        return tuple(Rule(name, root, apply) for root in roots)
+
+    return make
+
+
+def rule_with(*roots: OpDef) -> Callable[[Callable[[Op, C], Replacement | None]], tuple[RuleWith[C], ...]]:
+    """Make a `RuleWith` per root of a function of an op and a context."""
+
+    def make(apply: Callable[[Op, C], Replacement | None]) -> tuple[RuleWith[C], ...]:
+        name = _register(apply)
+        return tuple(RuleWith(name, root, apply) for root in roots)
+
+    return make
+
+
+def given(rules: Sequence[RuleWith[C]], context: C) -> list[Rule]:
+    """The rules for one function."""
+    return [r.given(context) for r in rules]
+
+
+def first_of(rules: Sequence[Rule], fired: list[str] | None = None) -> Callable[[Op], Replacement | None]:
+    """What the first rule that does not decline puts in an op's place; its name is added to `fired`."""
+    by_root: defaultdict[OpDef, list[Rule]] = defaultdict(list)
+    for r in rules:
+        by_root[r.root].append(r)
+
+    def apply(op: Op) -> Replacement | None:
+        for r in by_root.get(op.kind, ()):
+            if (got := r.apply(op)) is not None:
+                log.debug("%s fired on %r", r.name, op)
+                if fired is not None:
+                    fired.append(r.name)
+                return got
+        return None
+
+    return apply
 
 
 def rewrite(func: Func, rules: Sequence[Rule]) -> Func:
@@ -54,18 +114,8 @@ def rewrite(func: Func, rules: Sequence[Rule]) -> Func:
 
 def sweep(func: Func, rules: Sequence[Rule]) -> tuple[Func, list[str]]:
     """Try the rules on each op once, operands first. Also returns the names of those that fired."""
-    by_root: defaultdict[OpDef, list[Rule]] = defaultdict(list)
-    for r in rules:
-        by_root[r.root].append(r)
     fired: list[str] = []
-
-    def once(op: Op) -> Replacement | None:
-        for r in by_root.get(op.kind, ()):
-            if (got := r.apply(op)) is not None:
-                log.debug("%s fired on %r", r.name, op)
-                fired.append(r.name)
-                return got
-        return None
+    once = first_of(rules, fired)
 
     def visit(op: Op) -> Replacement | None:
         # what a rule puts in place is tried again at once: most chains settle within one sweep
