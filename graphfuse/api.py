@@ -21,7 +21,7 @@ import numpy as np
 
 from graphfuse.artifact import Array, Executable, Signature
 from graphfuse.errors import ArtifactError, FileError, GraphfuseError, Loc, ParseError, UsageError
-from graphfuse.knobs import Options, check_environment, code_key, settings
+from graphfuse.knobs import NUMERICS, Numerics, Options, check_environment, code_key, numerics_of, settings
 from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import report
@@ -43,6 +43,7 @@ def compile(
     target: str | Target = "",
     dims: Dims | None = None,
     threads: int | None = None,
+    numerics: str = "",
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
@@ -53,14 +54,30 @@ def compile(
         target: `cpu` is this machine; `cpu:NAME` one of `graphfuse.target.CPUS`.
         dims: The model's symbolic dims by name: a number to fix one, or inclusive bounds.
         threads: How many threads run it; default: `GRAPHFUSE_THREADS`, else the usable cores.
+        numerics: `strict`, `eager` or `fast` (docs/numerics.md); default: what `options` says, else `eager`.
         options: What else to choose.
         progress: Called with the name of each stage as it begins.
     """
     check_environment()
     configure_logging()
     wanted = target if isinstance(target, Target) else parse_target(target or settings.target or "cpu")
-    executable = build(model, wanted, dims or {}, options or Options(), progress or (lambda _: None))
+    chosen = _with_numerics(options, numerics)
+    executable = build(model, wanted, dims or {}, chosen, progress or (lambda _: None))
     return CompiledModel(executable, threads)
+
+
+def _with_numerics(options: Options | None, numerics: str) -> Options:
+    chosen = options or Options()
+    return dataclasses.replace(chosen, numerics=numerics_of(numerics)) if numerics else chosen
+
+
+def artifact_numerics(executable: Executable) -> Numerics:
+    """What an executable was compiled with; `eager` where it does not say."""
+    text = str(executable.meta.get("numerics", "eager"))
+    try:
+        return numerics_of(text)
+    except UsageError as e:
+        raise ArtifactError(e.message) from None
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:
@@ -193,13 +210,22 @@ def graph_func(executable: Executable) -> Func:
     return inline_regions(func)
 
 
-def recompile(path: str | os.PathLike[str], *, target: str = "", options: Options | None = None) -> Executable:
-    """Build an artifact again from the IR it carries. Its code is ignored, so it need not be trusted."""
+def recompile(
+    path: str | os.PathLike[str], *, target: str = "", numerics: str = "", options: Options | None = None
+) -> Executable:
+    """Build an artifact again from the IR it carries. Its code is ignored, so it need not be trusted.
+
+    `numerics` is the artifact's own by default. Its IR has been rewritten with that, so a stricter one is an error.
+    """
     from graphfuse import compiler
 
     check_environment()
-    func = graph_func(gfx.load(path))
-    return compiler.build(func, parse_target(target or settings.target or "cpu"), options or Options())
+    executable = gfx.load(path)
+    had = artifact_numerics(executable)
+    chosen = _with_numerics(options, numerics or had)
+    if NUMERICS.index(chosen.numerics) < NUMERICS.index(had):
+        raise UsageError(f"{path} was compiled with numerics {had!r}: expected that or freer, got {chosen.numerics!r}")
+    return compiler.build(graph_func(executable), parse_target(target or settings.target or "cpu"), chosen)
 
 
 def emit(executable: Executable, stage: str) -> str:
@@ -222,6 +248,7 @@ def emit(executable: Executable, stage: str) -> str:
 def optimize_text(text: str, passes: str, file: str = "<string>") -> str:
     """Parse IR text, run a pipeline such as `canonicalize, dead-code` over each function, and print it."""
     importlib.import_module("graphfuse.dialects")  # registers the ops the text names
+    from graphfuse.blockgen.numerics import BLOCK_PASSES
     from graphfuse.fusion.passes import PASSES
     from graphfuse.ir.parser import parse_module
     from graphfuse.ir.passes import Pipeline, parse_pipeline
@@ -229,7 +256,8 @@ def optimize_text(text: str, passes: str, file: str = "<string>") -> str:
     from graphfuse.ir.verifier import verify
 
     check_environment()
-    pipeline = Pipeline(parse_pipeline(passes, tuple(PASSES.values())), check=settings.verify)
+    known = (*PASSES.values(), *(p for group in BLOCK_PASSES.values() for p in group))
+    pipeline = Pipeline(parse_pipeline(passes, known), check=settings.verify)
     funcs = parse_module(text, file)
     for func in funcs:
         verify(func)
@@ -237,14 +265,24 @@ def optimize_text(text: str, passes: str, file: str = "<string>") -> str:
 
 
 def verify_regions(
-    model: str | os.PathLike[str], inputs: Sequence[Array], *, dims: Dims | None = None, target: str = ""
+    model: str | os.PathLike[str],
+    inputs: Sequence[Array],
+    *,
+    dims: Dims | None = None,
+    target: str = "",
+    numerics: str = "",
 ) -> list[dict[str, Any]]:
     """Each region's error against float64, on the inputs it really gets: one row a result, `ok` or not."""
     from graphfuse import checking
     from graphfuse.frontends.onnx import import_model
 
-    func = graph_func(gfx.load(model)) if gfx.is_artifact(model) else import_model(Path(model), dims=dims)
-    found = checking.verify_regions(func, parse_target(target or settings.target or "cpu"), list(inputs))
+    if gfx.is_artifact(model):
+        executable = gfx.load(model)
+        func, numerics = graph_func(executable), artifact_numerics(executable)
+    else:
+        func = import_model(Path(model), dims=dims)
+    wanted, options = parse_target(target or settings.target or "cpu"), _with_numerics(None, numerics)
+    found = checking.verify_regions(func, wanted, list(inputs), options)
     return [{**dataclasses.asdict(r), "ok": not r.is_suspect} for r in found]
 
 
@@ -357,6 +395,7 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         *,
         dims: Dims | None = None,
+        numerics: str = "",
     ) -> None:
         names = [p if isinstance(p, str) else p[0] for p in providers or ()]
         if names and "CPUExecutionProvider" not in names:
@@ -366,7 +405,7 @@ class InferenceSession:
         if path and gfx.is_artifact(path):
             self._model = load(path, threads)
         else:
-            self._model = compile(path_or_bytes, dims=dims, threads=threads)
+            self._model = compile(path_or_bytes, dims=dims, threads=threads, numerics=numerics)
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None

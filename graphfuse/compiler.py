@@ -1,9 +1,10 @@
 """From graph IR to an executable, one stage per line.
 
-GRAPH_PIPELINE     canonical forms, folding, layout           fusion/passes.py
+graph_pipeline     canonical forms, folding, layout           fusion/passes.py
 pack_weights       constant operands in the panels kernels read   blockgen/pack_weights.py
 outline            regions, as text                           fusion/outline.py
 lower_region       region to block function                   blockgen/lower.py
+apply_numerics     roundings inside a kernel                  blockgen/numerics.py
 lower              block functions to one LLVM object         cpu/lower.py
 plan               buffers and launches                       fusion/plan.py
 """
@@ -22,13 +23,14 @@ import numpy as np
 from graphfuse.artifact import Code, Executable, Json, KernelMeta, Signature, TensorSpec, Weight
 from graphfuse.blockgen.kernel import Machine
 from graphfuse.blockgen.lower import lower_region
+from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.blockgen.pack_weights import pack_weights
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.dialects import graph
 from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
-from graphfuse.fusion.passes import GRAPH_PIPELINE
+from graphfuse.fusion.passes import graph_pipeline
 from graphfuse.fusion.plan import KernelCall, plan
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
@@ -67,17 +69,21 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     """Graph IR to block functions."""
     clock = _Clock()
     machine = machine_of(target)
-    pipeline = Pipeline(GRAPH_PIPELINE, check=settings.verify, after=_show)
+    pipeline = Pipeline(graph_pipeline(options.numerics), check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(func))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
     regions, ledger = clock("partition", lambda: outline(packed, fuse=options.fuse))
     verify(regions)
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
     ranges = _all_ranges(regions)
-    kernels = clock(
-        "blockgen",
-        lambda: {name: lower_region(op, name, ranges, machine) for name, op in region_ops.items()},
-    )
+
+    def lowered(name: str, region: Op) -> Func:
+        has_fma = target.arch != "x86_64" or target.has("fma")
+        kernel = apply_numerics(lower_region(region, name, ranges, machine), options.numerics, has_fma=has_fma)
+        verify(kernel)
+        return kernel
+
+    kernels = clock("blockgen", lambda: {name: lowered(name, op) for name, op in region_ops.items()})
     return Stages(func, regions, ledger, kernels, region_ops, {**pipeline.seconds, **clock.seconds})
 
 
@@ -103,6 +109,7 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         code={str(target): Code.of(target, code)},
         ir=_texts(done),
         ledger=[_decision(d) for d in done.ledger],
+        meta={"numerics": options.numerics, "fuse": options.fuse},
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 from graphfuse.errors import UsageError
 
@@ -156,11 +156,32 @@ def table() -> str:
     return "\n".join(rows)
 
 
+Numerics = Literal["strict", "eager", "fast"]
+NUMERICS: tuple[Numerics, ...] = get_args(Numerics)
+"""From the least freedom to the most: each may do what those before it may."""
+
+
+def numerics_of(text: str) -> Numerics:
+    """The numerics of that name."""
+    for known in NUMERICS:
+        if text == known:
+            return known
+    close = difflib.get_close_matches(text, NUMERICS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(NUMERICS)}"
+    raise UsageError(f"unknown numerics {text!r}; {hint}")
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What one compilation may choose. All of it enters the cache key.
 
-    `fuse=False` makes every op a region of its own, to show what fusion does.
+    `fuse=False` makes every op a region of its own, to show what fusion does. `numerics` is how far results may be
+    from those of the model's ops done one by one: `strict` rounds as they do, `eager` takes the liberties of eager
+    frameworks, `fast` more (docs/numerics.md).
     """
 
     fuse: bool = True
+    numerics: Numerics = "eager"
+
+    def __post_init__(self) -> None:
+        numerics_of(self.numerics)  # a caller without a type checker may pass any text

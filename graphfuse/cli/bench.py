@@ -16,6 +16,7 @@ from graphfuse.cli.common import (
     dim_option,
     json_option,
     model_argument,
+    numerics_option,
     open_model,
     parse_dims,
     print_json,
@@ -38,6 +39,7 @@ from graphfuse.runtime import gfx
 @seed_option
 @dim_option
 @threads_option
+@numerics_option
 @json_option
 def command(
     model: Path,
@@ -47,13 +49,14 @@ def command(
     seed: int,
     dim_texts: tuple[str, ...],
     threads: int | None,
+    numerics: str,
     as_json: bool,
 ) -> None:
     """Warm up, measure in rounds, report medians."""
     if against and gfx.is_artifact(model):
         raise UsageError("--against: expected an ONNX model, an artifact runs in graphfuse only")
     dims = parse_dims(dim_texts)
-    compiled = open_model(model, dims, threads)
+    compiled = open_model(model, dims, threads, numerics=numerics)
     feed = random_inputs(compiled, values_of(dims), seed)
     sides: dict[str, Callable[[], object]] = {"graphfuse": lambda: compiled(feed)}
     used = compiled.session.threads

@@ -14,9 +14,10 @@ from typing import Any
 import click
 import numpy as np
 
-from graphfuse.api import CompiledModel, compile, load
+from graphfuse.api import CompiledModel, artifact_numerics, compile, load
 from graphfuse.artifact import Array, Signature, elem_dtype
 from graphfuse.errors import FileError, InputError, Loc, UsageError
+from graphfuse.knobs import NUMERICS, numerics_of
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims
 from graphfuse.symbolic import evaluate
@@ -30,6 +31,9 @@ dim_option = click.option(
 threads_option = click.option("--threads", type=click.IntRange(1, 1024), help="How many threads run the model.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
+numerics_option = click.option(
+    "--numerics", default="", metavar="|".join(NUMERICS), help="How far results may be from the model's own ops."
+)
 target_option = click.option("--target", default="", metavar="TARGET", help="`cpu` (this machine) or `cpu:NAME`.")
 
 
@@ -48,14 +52,22 @@ def parse_dims(texts: Sequence[str]) -> dict[str, DimOption]:
 
 
 def open_model(
-    path: Path, dims: Mapping[str, DimOption] | None = None, threads: int | None = None, target: str = ""
+    path: Path,
+    dims: Mapping[str, DimOption] | None = None,
+    threads: int | None = None,
+    target: str = "",
+    numerics: str = "",
 ) -> CompiledModel:
     """An artifact as it is, or an ONNX model compiled. Only ranges among `dims` matter to compiling."""
+    wanted = numerics_of(numerics) if numerics else None
     if gfx.is_artifact(path):
-        return load(path, threads)
+        model = load(path, threads)
+        if wanted not in (None, had := artifact_numerics(model.executable)):
+            raise UsageError(f"--numerics: {path} is an artifact, compiled with {had!r}")
+        return model
     ranges = {name: d for name, d in (dims or {}).items() if isinstance(d, tuple)}
     with progress("compiling") as note:
-        return compile(path, dims=ranges, threads=threads, target=target, progress=note)
+        return compile(path, dims=ranges, threads=threads, target=target, numerics=numerics, progress=note)
 
 
 def values_of(dims: Mapping[str, DimOption]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from graphfuse.cli.common import (
     dim_option,
     model_argument,
     nbytes_text,
+    numerics_option,
     parse_dims,
     progress,
     target_option,
@@ -27,6 +28,7 @@ STAGES = ("graph", "regions", "block", "llvm", "asm")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The artifact to write.")
 @target_option
 @dim_option
+@numerics_option
 @click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
 @click.option("--recompile", "from_artifact", is_flag=True, help="MODEL is an artifact: rebuild it from its IR.")
 @click.option("--no-fuse", is_flag=True, help="One kernel per op.")
@@ -35,6 +37,7 @@ def command(
     output: Path | None,
     target: str,
     dim_texts: tuple[str, ...],
+    numerics: str,
     stage: str | None,
     from_artifact: bool,
     no_fuse: bool,
@@ -50,9 +53,9 @@ def command(
         raise UsageError(f"{model} is an artifact: expected an ONNX model, or --recompile")
     with progress("compiling") as note:
         if from_artifact:
-            compiled = CompiledModel(recompile(model, target=target, options=options))
+            compiled = CompiledModel(recompile(model, target=target, numerics=numerics, options=options))
         else:
-            compiled = compile(model, target=target, dims=dims, options=options, progress=note)
+            compiled = compile(model, target=target, dims=dims, numerics=numerics, options=options, progress=note)
         if output is not None:
             note("writing")
             compiled.save(output)

@@ -43,7 +43,8 @@ def command(artifact: Path, dim_texts: tuple[str, ...], as_json: bool, html: Pat
 
 
 def _show(artifact: Path, facts: dict[str, Any]) -> None:
-    click.echo(f"{artifact}: {facts['target']}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
+    built = f"{facts['target']}, numerics {facts['meta'].get('numerics', 'eager')}"
+    click.echo(f"{artifact}: {built}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
     for kind in ("inputs", "outputs"):
         for spec in facts[kind]:
             shape = ", ".join(map(str, spec["shape"]))

@@ -15,6 +15,7 @@ from graphfuse.cli.common import (
     file_name,
     json_option,
     model_argument,
+    numerics_option,
     open_model,
     parse_dims,
     print_json,
@@ -42,6 +43,7 @@ MAX_VALUES = 64
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Save each output there as NAME.npy.")
 @json_option
 @threads_option
+@numerics_option
 def command(
     model: Path,
     input_texts: tuple[str, ...],
@@ -51,11 +53,12 @@ def command(
     output_dir: Path | None,
     as_json: bool,
     threads: int | None,
+    numerics: str,
 ) -> None:
     """Gather inputs, run, show."""
     dims = parse_dims(dim_texts)
     feed = read_inputs(input_texts)
-    compiled = open_model(model, dims, threads)
+    compiled = open_model(model, dims, threads, numerics=numerics)
     if fill:
         known = {**shape_values(compiled.signature, feed), **values_of(dims)}
         feed = {**random_inputs(compiled, known, seed), **feed}

@@ -16,6 +16,7 @@ from graphfuse.cli.common import (
     json_option,
     model_argument,
     nbytes_text,
+    numerics_option,
     open_model,
     parse_dims,
     print_json,
@@ -39,6 +40,7 @@ TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2
 @seed_option
 @dim_option
 @threads_option
+@numerics_option
 @json_option
 def command(
     model: Path,
@@ -46,6 +48,7 @@ def command(
     seed: int,
     dim_texts: tuple[str, ...],
     threads: int | None,
+    numerics: str,
     as_json: bool,
 ) -> None:
     """Run every check that applies, show all, then fail if one did."""
@@ -54,7 +57,7 @@ def command(
     if is_artifact:
         result["sections"] = gfx.verify(model)
     dims = parse_dims(dim_texts)
-    compiled = open_model(model, dims, threads)
+    compiled = open_model(model, dims, threads, numerics=numerics)
     feed = random_inputs(compiled, values_of(dims), seed)
     if not is_artifact and is_installed():
         wanted = Reference(model, compiled.session.threads)(feed)
@@ -62,7 +65,7 @@ def command(
     if regions:
         ranges = {name: d for name, d in dims.items() if isinstance(d, tuple)}
         arrays = [feed[s.name] for s in compiled.signature.inputs]
-        result["regions"] = verify_regions(model, arrays, dims=ranges)
+        result["regions"] = verify_regions(model, arrays, dims=ranges, numerics=numerics)
     if as_json:
         print_json(result)
     else:

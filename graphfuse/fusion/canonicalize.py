@@ -3,7 +3,8 @@
     %two = graph.full() {elem = f32, shape = [(n)], value = 2.0} : tensor<(n)xf32>
     %p = graph.pow(%x, %two) : tensor<(n)xf32>
 
-becomes `graph.mul(%x, %x)`. Every rule holds for NaN, infinities and -0.0; integers wrap.
+becomes `graph.mul(%x, %x)`. Every rule holds for NaN, infinities and -0.0, and rounds as its left side does: what
+changes the last bits is in `recognise_functions`. Integers wrap.
 
 Requires nothing. Ensures: a known operand of a commutative op stands right; constants whose elements are all
 equal are fulls; no rule here applies again (so canonicalize is idempotent). Cost: a sweep per level of
@@ -18,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import aligned, array_of, fold_elementwise, full, number, splat_of, uniform
+from graphfuse.fusion.fold_constants import aligned, array_of, fold_elementwise, full, splat_of, uniform
 from graphfuse.fusion.simplify_movement import MOVEMENT_RULES, contract_of_permute, is_op
-from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_ints, attr_number, remade, tensor_of
+from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_number, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
 from graphfuse.ir.types import BOOL, Scalar
@@ -156,7 +157,7 @@ def div_by_number(op: Op) -> Replacement | None:
     value, elem = splat_of(c), _elem(op)
     if _is(value, 1):
         return x
-    if value is None or not _is_power_of_two(float(value)):
+    if value is None or not is_power_of_two(float(value)):
         return None
     inverse = 1.0 / float(value)
     if float(np.asarray(inverse).astype(numpy_dtype(elem))) != inverse or not _is_normal(inverse, elem):
@@ -164,36 +165,14 @@ def div_by_number(op: Op) -> Replacement | None:
     return graph.mul(x, full(tensor_of(c).shape, elem, inverse), loc=op.loc)
 
 
-def _is_power_of_two(x: float) -> bool:
+def is_power_of_two(x: float) -> bool:
+    """Whether `x` is 2^k or -2^k."""
     return math.isfinite(x) and x != 0 and abs(math.frexp(x)[0]) == 0.5
 
 
 def _is_normal(x: float, elem: Scalar) -> bool:
     least = {"f64": -1022, "f32": -126, "bf16": -126, "f16": -14}.get(elem.name)
     return least is not None and math.frexp(x)[1] - 1 >= least
-
-
-@rule(graph.mul)
-def mean_is_a_quotient(op: Op) -> Replacement | None:
-    """sum(x) * (1/n) = sum(x) / n for the n elements that are summed: one form of a mean."""
-    total, c = op.operands
-    value, elem = splat_of(c), _elem(op)
-    if value is None or not is_op(total, graph.reduce) or not elem.is_float:
-        return None
-    assert total.op is not None
-    if total.op.attrs["kind"] != "sum" or value == 0 or _is_power_of_two(float(value)):
-        return None
-    shape = tensor_of(total.op.operands[0]).shape
-    n = 1
-    for a in attr_ints(total.op, "axes"):
-        d = shape[a]
-        if not isinstance(d, int):
-            return None
-        n *= d
-    one_over = np.asarray(1.0 / n if n else 0.0).astype(numpy_dtype(elem))
-    if n < 2 or float(one_over) != float(value) or number(np.asarray(n).astype(numpy_dtype(elem)), elem) != n:
-        return None
-    return graph.div(total, full(tensor_of(c).shape, elem, float(n)), loc=op.loc)
 
 
 @rule(graph.neg, graph.not_)
@@ -215,7 +194,7 @@ def abs_of_sign(op: Op) -> Replacement | None:
 
 @rule(graph.pow_)
 def power_by_multiplication(op: Op) -> Replacement | None:
-    """x^1 = x; x^2 = x x; x^3 = x x x; x^4 = (x x)^2; x^-1 = 1 / x for floats; x^0 = 1."""
+    """x^0 = 1; x^1 = x; x^2 = x x; x^-1 = 1 / x for floats; x^3 = x x x and x^4 = (x x)^2 for integers."""
     x, c = op.operands
     value = splat_of(c)
     if _is(value, 1):
@@ -224,23 +203,26 @@ def power_by_multiplication(op: Op) -> Replacement | None:
         return _like(op, 1)
     if _is(value, -1) and _elem(op).is_float:
         return graph.div(_like(op, 1.0), x, loc=op.loc)
-    if value not in (2, 3, 4):
+    if value == 2:
+        return graph.mul(x, x, loc=op.loc)
+    return None if _elem(op).is_float else small_power(op)
+
+
+def small_power(op: Op) -> Op | None:
+    """x^3 as x x x and x^4 as (x x)^2."""
+    x, c = op.operands
+    value = splat_of(c)
+    if value not in (3, 4):
         return None
     square = graph.mul(x, x, loc=op.loc)
-    if value == 2:
-        return square
     return graph.mul(square, x if value == 3 else square, loc=op.loc)
 
 
 @rule(graph.pow_)
 def power_by_root(op: Op) -> Replacement | None:
-    """x^0.5 = sqrt x and x^-0.5 = 1 / sqrt x for x that is never negative nor -0.0."""
+    """x^0.5 = sqrt x for x that is never negative nor -0.0."""
     x, c = op.operands
-    value = splat_of(c)
-    if value not in (0.5, -0.5) or not never_negative(x):
-        return None
-    root = graph.sqrt(x, loc=op.loc)
-    return root if value == 0.5 else graph.div(_like(op, 1.0), root, loc=op.loc)
+    return graph.sqrt(x, loc=op.loc) if splat_of(c) == 0.5 and never_negative(x) else None
 
 
 def never_negative(v: Value, depth: int = 8) -> bool:
@@ -463,7 +445,7 @@ def _dim_of(v: Value) -> Dim | None:
 
 RULES: tuple[Rule, ...] = (
     *uniform_constant, *elementwise_of_fulls, *known_to_the_right,
-    *add_zero, *sub_to_add, *add_negation, *mul_one, *product_of_negations, *div_by_number, *mean_is_a_quotient,
+    *add_zero, *sub_to_add, *add_negation, *mul_one, *product_of_negations, *div_by_number,
     *involution, *abs_of_sign, *power_by_multiplication, *power_by_root,
     *extreme_of_same, *select_known, *select_of_equal_numbers, *logic_with_known, *xor_with_known,
     *not_of_comparison, *compare_bool, *cast_to_same, *cast_of_cast, *bitcast_to_same, *arithmetic_of_dims,

@@ -1,4 +1,4 @@
-"""The graph passes by name, and the order in which they run before partitioning."""
+"""The graph passes by name, the order in which they run before partitioning, and which a `numerics` runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from graphfuse.fusion.fold_batch_norm import fold_batch_norm
 from graphfuse.fusion.fold_constants import fold_constants
 from graphfuse.fusion.layout import layout
 from graphfuse.fusion.merge_contractions import merge_contractions
+from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
 from graphfuse.fusion.winograd import winograd
 from graphfuse.ir.passes import Pass, pass_name
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
+from graphfuse.knobs import Numerics
 
 GRAPH_PIPELINE: tuple[Pass, ...] = (
     dead_code,
@@ -32,13 +34,30 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
     merge_contractions,  # last: 1x1 convolutions and relabelled specs have become alike
     common_subexpressions,  # again: equal slices, pads and permutes that the passes made
 )
-"""What runs between import and partitioning."""
+"""What runs between import and partitioning by default."""
+
+CHANGES_ROUNDING: frozenset[Pass] = frozenset({recognise_functions, fold_batch_norm, winograd})
+"""Passes that `strict` does without. The others keep every rounding, or the order of one sum at most."""
+
+
+def graph_pipeline(numerics: Numerics) -> tuple[Pass, ...]:
+    """The passes that run under `numerics`; see docs/numerics.md."""
+    match numerics:
+        case "strict":
+            return tuple(p for p in GRAPH_PIPELINE if p not in CHANGES_ROUNDING)
+        case "eager":
+            return GRAPH_PIPELINE
+        case "fast":
+            last = GRAPH_PIPELINE.index(merge_contractions)
+            return (*GRAPH_PIPELINE[:last], multiply_by_reciprocal, *GRAPH_PIPELINE[last:])
+
 
 PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
-        merge_contractions, winograd, recognise_flattening, recognise_functions, simplify_movement,
+        merge_contractions, multiply_by_reciprocal, recognise_flattening, recognise_functions, simplify_movement,
+        winograd,
     )
 }  # fmt: skip
 """Every graph pass by the name it has in text."""

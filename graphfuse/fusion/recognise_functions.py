@@ -1,4 +1,4 @@
-"""Compositions that are one elementwise function: `1 / (1 + exp(-x))` is `sigmoid(x)`.
+"""Algebra that changes the last bits: compositions that are one function, powers that are products, means.
 
     %n = graph.neg(%x) : tensor<8xf32>
     %e = graph.exp(%n) : tensor<8xf32>
@@ -7,15 +7,20 @@
 
 becomes `graph.sigmoid(%x)`. Softmax, layer norm, gelu and silu stay compositions: fusion reads their structure.
 
-Requires: canonicalize. Ensures: nothing beyond its rules. Cost: one or two sweeps.
+Requires: canonicalize; results may differ by a few roundings, so `numerics = strict` goes without. Ensures: nothing
+beyond its rules. Cost: one or two sweeps.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import splat_of
+from graphfuse.fusion.canonicalize import is_power_of_two, never_negative, small_power
+from graphfuse.fusion.fold_constants import full, number, splat_of
 from graphfuse.fusion.simplify_movement import is_op
-from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.core import Func, Op, Value, attr_ints, tensor_of
+from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
 
 
@@ -58,7 +63,45 @@ def quotient_by_quotient(op: Op) -> Replacement | None:
     return root if splat_of(inner) == 1 and is_op(root, graph.sqrt) else None
 
 
-RULES: tuple[Rule, ...] = (*logistic, *quotient_by_quotient)
+# one form each
+
+
+@rule(graph.mul)
+def mean_is_a_quotient(op: Op) -> Replacement | None:
+    """sum(x) * (1/n) = sum(x) / n for the n elements that are summed: one form of a mean."""
+    total, c = op.operands
+    value, elem = splat_of(c), tensor_of(total).elem
+    if value is None or not is_op(total, graph.reduce) or not elem.is_float:
+        return None
+    assert total.op is not None
+    if total.op.attrs["kind"] != "sum" or value == 0 or is_power_of_two(float(value)):
+        return None
+    shape = tensor_of(total.op.operands[0]).shape
+    n = 1
+    for a in attr_ints(total.op, "axes"):
+        d = shape[a]
+        if not isinstance(d, int):
+            return None
+        n *= d
+    one_over = np.asarray(1.0 / n if n else 0.0).astype(numpy_dtype(elem))
+    if n < 2 or float(one_over) != float(value) or number(np.asarray(n).astype(numpy_dtype(elem)), elem) != n:
+        return None
+    return graph.div(total, full(tensor_of(c).shape, elem, float(n)), loc=op.loc)
+
+
+@rule(graph.pow_)
+def power_by_products(op: Op) -> Replacement | None:
+    """x^3 = x x x; x^4 = (x x)^2; x^-0.5 = 1 / sqrt x for x that is never negative nor -0.0."""
+    x, c = op.operands
+    if splat_of(c) != -0.5:
+        return small_power(op)
+    if not never_negative(x):
+        return None
+    t = tensor_of(x)
+    return graph.div(full(t.shape, t.elem, 1.0), graph.sqrt(x, loc=op.loc), loc=op.loc)
+
+
+RULES: tuple[Rule, ...] = (*logistic, *quotient_by_quotient, *mean_is_a_quotient, *power_by_products)
 
 
 def recognise_functions(func: Func) -> Func:

@@ -77,6 +77,38 @@ def prints(capsys, *args: object) -> str:
     return out
 
 
+# numerics
+
+
+def test_numerics_from_the_command_line(capsys, model, tmp_path):
+    out = tmp_path / "strict.gfx"
+    assert prints(capsys, "compile", model, "-o", out, "--numerics", "strict") == ""
+    assert "numerics strict, " in prints(capsys, "inspect", out)
+    assert json.loads(prints(capsys, "inspect", out, "--json"))["meta"]["numerics"] == "strict"
+    for numerics in ("strict", "eager", "fast"):
+        prints(capsys, "run", model, "--random", "--numerics", numerics)
+        prints(capsys, "verify", model, "--numerics", numerics)
+        prints(capsys, "bench", model, "--rounds", 1, "--numerics", numerics)
+    prints(capsys, "run", out, "--random", "--numerics", "strict")
+    again = tmp_path / "again.gfx"
+    prints(capsys, "compile", out, "--recompile", "-o", again)
+    assert gfx.load(again).meta["numerics"] == "strict"
+    prints(capsys, "compile", out, "--recompile", "-o", again, "--numerics", "fast")
+    assert gfx.load(again).meta["numerics"] == "fast"
+
+
+def test_bad_numerics(capsys, model, tmp_path):
+    wrong = "error: unknown numerics 'stirct'; did you mean 'strict'?"
+    for args in (("compile", model, "--emit", "graph"), ("run", model), ("bench", model), ("verify", model)):
+        assert fails(capsys, *args, "--numerics", "stirct") == (2, wrong)
+    out = tmp_path / "fast.gfx"
+    prints(capsys, "compile", model, "-o", out, "--numerics", "fast")
+    code, line = fails(capsys, "run", out, "--random", "--numerics", "strict")
+    assert code == 2 and line.endswith("is an artifact, compiled with 'fast'")
+    code, line = fails(capsys, "compile", out, "--recompile", "--emit", "block", "--numerics", "strict")
+    assert code == 2 and "was compiled with numerics 'fast': expected that or freer, got 'strict'" in line
+
+
 # artifacts
 
 

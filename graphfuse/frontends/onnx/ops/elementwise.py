@@ -68,7 +68,7 @@ def mod(e: Emitter, node: Node) -> Value:
 
 @onnx_op("Pow")
 def pow_(e: Emitter, node: Node) -> Value:
-    """a to the power b, in a's type; small constant exponents become products or roots."""
+    """a to the power b, in a's type; squares are products and square roots roots."""
     a = node.value(e, 0)
     exponent = node.known(1)
     if exponent is not None and exponent.size == 1 and exponent.dtype != object and exponent.ndim <= len(shape_of(a)):
@@ -77,8 +77,6 @@ def pow_(e: Emitter, node: Node) -> Value:
             return a
         if number == 2.0:
             return e.map(graph.mul, a, a)
-        if number == 3.0:
-            return e.map(graph.mul, e.map(graph.mul, a, a), a)
         if number == 0.5 and elem_of(a).is_float:
             return e.map(graph.sqrt, a)
     b = node.value(e, 1)
