@@ -1,4 +1,4 @@
-"""What a kernel is compiled for: an architecture, a processor and its vector width. Knows nothing of LLVM."""
+"""What a kernel is compiled for: a processor, or a GPU. Knows nothing of LLVM."""
 
 from __future__ import annotations
 
@@ -40,6 +40,17 @@ CPUS: dict[str, tuple[str, str]] = {
 }
 """Named processors: architecture and the features that code for it may use."""
 
+GPUS: dict[str, str] = {
+    "sm_80": "ptx70",
+    "sm_86": "ptx71",
+    "sm_89": "ptx78",
+    "sm_90": "ptx78",
+    "sm_90a": "ptx80",
+    "sm_100a": "ptx86",
+    "sm_120a": "ptx87",
+}
+"""NVIDIA architectures, and the first PTX version that has each. An `a` means: this architecture and no other."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -57,10 +68,12 @@ class Target:
 
     @staticmethod
     def parse(text: str) -> Target:
-        """Read `cpu:<name>`; plain `cpu`, the host, is for `graphfuse.llvm.host.host_target`."""
+        """Read `cpu:<name>` or `cuda:<arch>`; plain `cpu`, the host, is for `graphfuse.llvm.host.host_target`."""
         kind, _, cpu = text.partition(":")
+        if kind == "cuda":
+            return gpu_target(cpu)
         if kind != "cpu":
-            raise TargetError(f"unknown target {text!r}: expected cpu or cpu:<name>{_suggest(text)}")
+            raise TargetError(f"unknown target {text!r}: expected cpu, cpu:<name> or cuda:<arch>{_suggest(text)}")
         if not cpu:
             raise TargetError("target 'cpu' means the host: ask graphfuse.llvm.host.host_target()")
         if cpu not in CPUS:
@@ -101,6 +114,15 @@ def cpu_target(arch: str, cpu: str, features: str, triple: str = "") -> Target:
     if arch == _X86:
         width = 64 if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= names else 32 if "avx2" in names else 16
     return Target("cpu", arch, cpu, features, width, triple or f"{arch}-unknown-linux-gnu")
+
+
+def gpu_target(arch: str) -> Target:
+    """An NVIDIA GPU such as `sm_90a`."""
+    if arch not in GPUS:
+        close = difflib.get_close_matches(arch, GPUS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f": one of {', '.join(GPUS)}"
+        raise TargetError(f"unknown GPU architecture {arch!r}{hint}")
+    return Target("cuda", "nvptx64", arch, f"+{GPUS[arch]}", 16, "nvptx64-nvidia-cuda")
 
 
 def _suggest(text: str) -> str:

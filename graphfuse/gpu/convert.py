@@ -21,6 +21,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from graphfuse.errors import UnsupportedError, VerifyError
+from graphfuse.gpu.analysis.memory_access import BANK_BYTES, BANKS, MAX_VECTOR_BYTES, SharedAccess, bank_conflicts
 from graphfuse.ir.layout import (
     BLOCK,
     LANE,
@@ -32,8 +34,6 @@ from graphfuse.ir.layout import (
     intersection,
     log2,
 )
-from graphfuse.errors import UnsupportedError, VerifyError
-from graphfuse.gpu.analysis.memory_access import BANK_BYTES, BANKS, MAX_VECTOR_BYTES, SharedAccess, bank_conflicts
 
 Array = np.ndarray[Any, Any]
 Route = Literal["none", "registers", "shuffle", "shared"]

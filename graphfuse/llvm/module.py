@@ -146,6 +146,15 @@ class FunctionText:
         self._scopes.pop()
         self._out = outer
 
+    @contextmanager
+    def at(self, place: Lines) -> Generator[None]:
+        """Code goes to a place reserved in the outermost scope, and shares nothing with what comes after it."""
+        assert self.depth == 0, "places are filled from the outermost scope"
+        out, scopes = self._out, self._scopes
+        self._out, self._scopes = place, [_Scope(place, {})]
+        yield
+        self._out, self._scopes = out, scopes
+
     def text(self, head: str) -> str:
         """The definition, `head` being everything before the brace."""
         out: list[str] = []

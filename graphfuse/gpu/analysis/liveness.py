@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphfuse.dialects import control
-from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.core import Block, Func, Value
+from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import Ptr, Tile, Type
 
 REGISTER_BITS = 32

@@ -1,0 +1,262 @@
+"""What GPU lowerings share: tiles spread over the threads of a block, coordinates, predicates, scratch memory.
+
+A thread holds the elements of a tile that the tile's layout gives it, one LLVM scalar each, in the order of the
+layout's register number. Scalars are the same in every thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from graphfuse.codegen import kernel as shared
+from graphfuse.codegen.kernel import Registers, integer, register_type
+from graphfuse.gpu.analysis.axis_info import Facts
+from graphfuse.ir.core import Func, Op, OpDef, Value
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
+from graphfuse.ir.types import Ptr, Scalar, Tile, Type
+from graphfuse.llvm.module import FunctionText, Reg
+from graphfuse.symbolic import Dim
+from graphfuse.target import Target
+
+GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
+"""LLVM types of addresses."""
+WARP_SIZE = 32
+
+Lowering = Callable[["Kernel", Op], None]
+LOWERINGS: dict[OpDef, shared.AnyLowering] = {}
+"""How ops become LLVM IR where the GPU has its own way."""
+
+
+def lowers(*kinds: OpDef) -> Callable[[Lowering], Lowering]:
+    """Register a lowering."""
+
+    def register(fn: Lowering) -> Lowering:
+        for kind in kinds:
+            LOWERINGS[kind] = fn
+        return fn
+
+    return register
+
+
+class ThreadTile(Registers):
+    """The elements of a tile that this thread holds; a scalar has no layout."""
+
+    __slots__ = ("layout",)
+
+    def __init__(self, shape: tuple[int, ...], elem: Scalar, vectors: Sequence[Reg], layout: LinearLayout) -> None:
+        assert len(vectors) == layout.size(REGISTER), f"{len(vectors)} registers for {layout}"
+        super().__init__(shape, elem, vectors)
+        self.layout = layout
+
+
+class Kernel(shared.Kernel):
+    """The state of lowering one function for `warps` warps a block."""
+
+    lowerings: ClassVar[dict[OpDef, shared.AnyLowering]] = LOWERINGS
+
+    def __init__(self, func: Func, target: Target, text: FunctionText, warps: int, facts: Facts) -> None:
+        super().__init__(func, target, text)
+        self.warps = warps
+        self.facts = facts
+        """Contiguity and divisibility of every value, see `analysis/axis_info.py`."""
+        self.roots: dict[Value, str] = {}
+        """Pointers to the memory they point into."""
+        self.dirty: dict[str, str] = {}
+        """Memory to what happened to it since the last barrier: `r`, `w` or `rw`."""
+        self.shared_bytes = 0
+        """Shared memory that lives as long as the program (`block.alloc`)."""
+        self.staging_bytes = 0
+        """Shared memory for conversions and reductions, which each use for a moment."""
+        self.scratch_bytes: Dim = 0
+        """Global memory per program."""
+        self.scratch = Reg("%program_scratch", GLOBAL)
+        """This program's global memory."""
+
+    # values
+
+    def type_parts(self, type_: Type) -> list[tuple[str, int]]:
+        """One LLVM scalar per register of the layout."""
+        if isinstance(type_, Tile):
+            return [(register_type(type_.elem), 1)] * layout_of(type_).size(REGISTER)
+        if isinstance(type_, Scalar):
+            return [(register_type(type_), 1)]
+        assert isinstance(type_, Ptr), f"no registers for {type_}"
+        return [(GLOBAL, 1)]
+
+    def make(self, type_: Type, vectors: Sequence[Reg]) -> Registers:
+        """A tile or scalar of an IR type."""
+        if isinstance(type_, Tile):
+            return ThreadTile(type_.shape, type_.elem, vectors, layout_of(type_))
+        assert isinstance(type_, Scalar), f"no registers for {type_}"
+        return Registers((), type_, vectors)
+
+    def tile(self, value: Value) -> ThreadTile:
+        """A tile."""
+        found = self.values[value]
+        assert isinstance(found, ThreadTile), f"{value} is not a tile"
+        return found
+
+    # threads
+
+    def special(self, name: str) -> Reg:
+        """A special register such as `tid.x`, read once."""
+        symbol = f"@llvm.nvvm.read.ptx.sreg.{name}"
+        self.text.module.entity(f"declare i32 {symbol}()")
+        return self.text.pure("i32", f"call i32 {symbol}()")
+
+    @property
+    def thread(self) -> Reg:
+        """The thread's number in its block."""
+        return self.special("tid.x")
+
+    @property
+    def lane(self) -> Reg:
+        """The thread's number in its warp."""
+        return self.operate("and", self.thread, integer(WARP_SIZE - 1, "i32"))
+
+    @property
+    def warp(self) -> Reg:
+        """The warp's number in its block."""
+        return self.operate("lshr", self.thread, integer(5, "i32"))
+
+    def operate(self, name: str, a: Reg, b: Reg) -> Reg:
+        """A pure instruction on two operands of one type, placed as far out as it can be."""
+        return self.text.pure(a.type, f"{name} {a}, {b.text}", a, b)
+
+    def test(self, predicate: str, a: Reg, b: Reg) -> Reg:
+        """A pure comparison."""
+        return self.text.pure("i1", f"icmp {predicate} {a}, {b.text}", a, b)
+
+    def widen_index(self, x: Reg) -> Reg:
+        """A non-negative i32 as an i64."""
+        if x.type == "i64":
+            return x
+        if not x.text.startswith("%"):
+            return Reg(x.text, "i64")
+        return self.text.pure("i64", f"zext {x} to i64", x)
+
+    def spread(self, layout: LinearLayout, shift: int, bits: int) -> Reg:
+        """What lane and warp contribute to bits `shift..shift + bits` of the packed output, shifted down, as an i32."""
+        mask = (1 << bits) - 1
+        total: Reg | None = None
+        pieces: list[tuple[Reg, int, int, int]] = []
+        for name, source in ((LANE, self.lane), (WARP, self.warp)):
+            for i, base in enumerate(layout.bases(name)):
+                if image := base >> shift & mask:
+                    pieces.append((source, i, 1, image))
+        for source, first, width, image in _runs(pieces):
+            part = self.operate("lshr", source, integer(first, "i32")) if first else source
+            part = self.operate("and", part, integer((1 << width) - 1, "i32"))
+            part = self.operate("mul", part, integer(image, "i32")) if image != 1 else part
+            total = part if total is None else self.operate("xor", total, part)
+        return total if total is not None else integer(0, "i32")
+
+    def coordinate(self, layout: LinearLayout, dim: int, register: int) -> Reg:
+        """Where along `dim` of its tile the thread's element in `register` is, as an i32."""
+        shift = sum(b for _, b in layout.outs[dim + 1 :])
+        bits = layout.outs[dim][1]
+        moved = layout.flat(register=register) >> shift & (1 << bits) - 1
+        return self.displaced(self.spread(layout, shift, bits), moved, self.reach(layout, shift, bits))
+
+    def displaced(self, at: Reg, by: int, reach: int) -> Reg:
+        """`at ^ by`; a plain sum where `at` never has bits of `by`, which address arithmetic can fold."""
+        if not by:
+            return at
+        if not at.text.startswith("%"):
+            return integer(int(at.text) ^ by, "i32")
+        return self.operate("xor" if reach & by else "add nuw nsw", at, integer(by, "i32"))
+
+    def reach(self, layout: LinearLayout, shift: int, bits: int) -> int:
+        """The bits of an output that lane or warp may set."""
+        out = 0
+        for name in (LANE, WARP):
+            for base in layout.bases(name):
+                out |= base >> shift & (1 << bits) - 1
+        return out
+
+    def owns(self, layout: LinearLayout) -> Reg | None:
+        """Whether this thread is the first of those that hold the same elements; None if every thread is."""
+        out: Reg | None = None
+        masks = layout.free_masks()
+        for name, source in ((LANE, self.lane), (WARP, self.warp)):
+            if free := masks.get(name, 0):
+                mine = self.test("eq", self.operate("and", source, integer(free, "i32")), integer(0, "i32"))
+                out = mine if out is None else self.both(out, mine)
+        return out
+
+    def both(self, a: Reg | None, b: Reg | None) -> Reg | None:
+        """The conjunction of predicates, None being true."""
+        if a is None or b is None:
+            return a if b is None else b
+        return self.operate("and", a, b)
+
+    # synchronisation and memory
+
+    def barrier(self) -> None:
+        """All threads of the block meet, and see each other's writes."""
+        self.text.module.entity("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
+        self.text.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+        self.dirty.clear()
+
+    def order(self, root: str, *, writes: bool) -> None:
+        """A barrier if other threads may have touched this memory in a way that the coming access must not overtake."""
+        before = self.dirty.get(root, "")
+        if "w" in before or (writes and before):
+            self.barrier()
+            before = ""
+        self.dirty[root] = "".join(sorted({*before, "w" if writes else "r"}))
+
+    def shared_memory(self, offset: int) -> Reg:
+        """The address of a byte of the block's shared memory."""
+        self.text.module.entity("@graphfuse_shared = external addrspace(3) global [0 x i8], align 1024")
+        return self.address(Reg("@graphfuse_shared", SHARED), offset)
+
+    def staging(self, nbytes: int) -> Reg:
+        """Shared memory for a moment: its users order themselves by `order("staging", ...)`."""
+        self.staging_bytes = max(self.staging_bytes, nbytes)
+        return Reg("%staging", SHARED)
+
+    def address(self, base: Reg, offset_bytes: Reg | int) -> Reg:
+        """An address some bytes further."""
+        if isinstance(offset_bytes, int):
+            if not offset_bytes:
+                return base
+            offset_bytes = integer(offset_bytes, "i32")
+        return self.text.pure(base.type, f"getelementptr i8, {base}, {offset_bytes}", base, offset_bytes)
+
+    # inline assembly
+
+    def assembly(self, result: str, template: str, constraints: str, *operands: Reg, effects: bool = True) -> Reg:
+        """Inline PTX; with `effects` it stays where it is and orders memory."""
+        side = "sideeffect " if effects else ""
+        clobber = ",~{memory}" if effects else ""
+        code = template.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
+        call = f'call {result} asm {side}"{code}", "{constraints}{clobber}"({", ".join(map(str, operands))})'
+        if result == "void":
+            self.text.line(call)
+            return Reg("", "void")
+        return self.text.emit(result, call)
+
+    def parts(self, aggregate: Reg, types: Sequence[str]) -> list[Reg]:
+        """The members of a literal struct."""
+        return [self.text.emit(t, f"extractvalue {aggregate}, {i}") for i, t in enumerate(types)]
+
+
+def layout_of(type_: Tile) -> LinearLayout:
+    """The layout a tile type must have by now."""
+    assert type_.layout is not None, f"{type_} has no layout"
+    return type_.layout
+
+
+def _runs(pieces: Sequence[tuple[Reg, int, int, int]]) -> list[tuple[Reg, int, int, int]]:
+    """Joins bits of one source that follow one another and whose images double: one shift and mask for all."""
+    out: list[tuple[Reg, int, int, int]] = []
+    for source, bit, _, image in pieces:
+        if out:
+            last, first, width, base = out[-1]
+            if last is source and bit == first + width and image == base << width:
+                out[-1] = (source, first, width + 1, base)
+                continue
+        out.append((source, bit, 1, image))
+    return out

@@ -1,0 +1,159 @@
+"""Block functions with layouts to one LLVM module for NVIDIA GPUs, and its PTX.
+
+Every function becomes a kernel `@name(tensors..., symbols..., scratch)`: one block of threads is one program. Pointers
+are global addresses aligned to 16 bytes, symbols are i64. The families of ops are in `lower_*.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphfuse.codegen import arith, control, index
+from graphfuse.codegen.kernel import PointerValue
+from graphfuse.errors import VerifyError
+from graphfuse.gpu import lower_control, lower_memory, lower_shape
+from graphfuse.gpu.analysis.axis_info import axis_info
+from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
+from graphfuse.ir.core import Func, attr_dim
+from graphfuse.ir.types import I64, Ptr
+from graphfuse.llvm import codegen
+from graphfuse.llvm.module import FunctionText, ModuleText, Reg
+from graphfuse.symbolic import Dim
+from graphfuse.target import Target
+
+FAMILIES = (arith, control, index, lower_control, lower_memory, lower_shape)
+"""Modules that fill the tables of lowerings."""
+POINTER_ALIGNMENT = 16
+"""Bytes; what a kernel may assume of every tensor it is given."""
+SCRATCH = "scratch"
+"""The name of the last parameter: global memory for programs, or null when `scratch_bytes` is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A tensor that a kernel reads or writes in boxes by TMA; the runtime encodes it (`cuTensorMapEncodeTiled`)."""
+
+    param: int
+    """Which parameter points to the tensor."""
+    elem: str
+    offset: Dim
+    """Elements from the pointer to the first element of the map."""
+    dims: tuple[Dim, ...]
+    """Sizes in elements, innermost first."""
+    strides: tuple[Dim, ...]
+    """Elements between neighbours along dims 1 and up; dim 0 is contiguous."""
+    box: tuple[int, ...]
+    swizzle: int
+    """Bytes: 0, 32, 64 or 128."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """How to launch a kernel."""
+
+    name: str
+    params: tuple[str, ...]
+    """Argument slots in order: tensors, symbols, `scratch`; then one 128-byte slot per tensor map."""
+    grid: Dim
+    """Programs."""
+    threads: int
+    """Threads of a block."""
+    shared_bytes: int
+    """Dynamic shared memory of a block."""
+    scratch_bytes: Dim
+    """Global memory of one program."""
+    tensor_maps: tuple[TensorMap, ...] = ()
+    cluster: int = 1
+    """Blocks of a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredModule:
+    """LLVM IR of some kernels."""
+
+    text: str
+    target: Target
+    kernels: tuple[KernelInfo, ...]
+
+
+def lower(funcs: Sequence[Func], target: Target) -> LoweredModule:
+    """LLVM IR for block functions that `assign_layouts` has been over."""
+    module = ModuleText(target.triple)
+    infos = tuple(_lower_function(f, target, module) for f in funcs)
+    return LoweredModule(module.text(), target, infos)
+
+
+def emit_ptx(lowered: LoweredModule) -> str:
+    """The PTX of every kernel."""
+    return codegen.assembly(lowered.text, lowered.target)
+
+
+def warps_of(func: Func) -> int:
+    """How many warps a block of this function has."""
+    warps = func.attrs.get("warps", 4)
+    assert isinstance(warps, int), "warps is a number"
+    return warps
+
+
+def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInfo:
+    text = FunctionText(module)
+    warps = warps_of(func)
+    pointers = {v.hint: POINTER_ALIGNMENT for v in func.params if isinstance(v.type, Ptr)}
+    kernel = Kernel(func, target, text, warps, axis_info(func, pointers))
+    params = _bind_params(kernel)
+    kernel.program = text.pure("i64", f"zext {kernel.special('ctaid.x')} to i64", kernel.special("ctaid.x"))
+    entry = text.reserve()
+    kernel.lower_ops(func.body.ops[:-1])
+    text.line("ret void")
+    with text.at(entry):
+        _place_memory(kernel)
+    threads = warps * WARP_SIZE
+    attrs = f'"nvvm.maxntid"="{threads}" "nvvm.reqntid"="{threads}"'
+    module.function(text.text(f"define ptx_kernel void @{func.name}({', '.join(params)}) {attrs}"))
+    names = (*(v.hint or f"arg{i}" for i, v in enumerate(func.params)), SCRATCH)
+    shared = kernel.shared_bytes + kernel.staging_bytes
+    return KernelInfo(func.name, names, attr_dim(func, "grid"), threads, shared, kernel.scratch_bytes)
+
+
+def _place_memory(kernel: Kernel) -> None:
+    """Where staging and scratch memory begin, known only when everything that wants some has been lowered."""
+    text = kernel.text
+    if kernel.staging_bytes:
+        text.line(f"%staging = getelementptr i8, {kernel.shared_memory(0)}, i32 {kernel.shared_bytes}")
+    if kernel.scratch_bytes != 0:
+        assert kernel.program is not None
+        start = kernel.operate("mul", kernel.program, index.emit_dim(kernel, kernel.scratch_bytes))
+        text.line(f"{kernel.scratch.text} = getelementptr i8, {GLOBAL} %{SCRATCH}, {start}")
+
+
+def _bind_params(kernel: Kernel) -> list[str]:
+    func = kernel.func
+    roots = _roots(func)
+    out: list[str] = []
+    for i, (param, type_) in enumerate(zip(func.params, func.body.params.types, strict=True)):
+        name = f"%a{i}"
+        if isinstance(type_, Ptr):
+            out.append(f"{GLOBAL} noundef align {POINTER_ALIGNMENT} {name}")
+            kernel.values[param] = PointerValue(Reg(name, GLOBAL), roots[i])
+            continue
+        if type_ != I64:
+            raise VerifyError(f"a kernel takes pointers and i64, parameter {i} of @{func.name} is {type_}")
+        out.append(f"i64 noundef {name}")
+        kernel.values[param] = kernel.make(type_, [Reg(name, "i64")])
+        kernel.symbols[param.hint] = Reg(name, "i64")
+        if param.hint in kernel.ranges:
+            kernel.bounds[param] = kernel.ranges[param.hint]
+    return [*out, f"{GLOBAL} noundef align {POINTER_ALIGNMENT} %{SCRATCH}"]
+
+
+def _roots(func: Func) -> dict[int, str]:
+    """Which memory each pointer parameter points into; those paired by `inplace` share one."""
+    roots = {i: f"p{i}" for i, p in enumerate(func.params) if isinstance(p.type, Ptr)}
+    pairs = func.attrs.get("inplace", ())
+    assert isinstance(pairs, tuple), "pairs of parameter numbers"
+    for pair in pairs:
+        assert isinstance(pair, tuple), "a pair of parameter numbers"
+        names = {roots[i] for i in pair if isinstance(i, int)}
+        roots = {i: min(names) if r in names else r for i, r in roots.items()}
+    return roots

@@ -1,0 +1,79 @@
+"""Ops that only say which register holds what: no instruction moves data between threads here."""
+
+from __future__ import annotations
+
+from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.dialects import block
+from graphfuse.errors import VerifyError
+from graphfuse.gpu.kernel import Kernel, layout_of, lowers
+from graphfuse.ir.core import Op, attr_int
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
+from graphfuse.ir.types import Scalar, Tile
+from graphfuse.llvm.module import Reg
+
+
+@lowers(block.splat)
+def lower_splat(kernel: Kernel, op: Op) -> None:
+    """The scalar in every register."""
+    kernel.set(op, [kernel.scalar(op.operands[0])] * len(kernel.type_parts(op.types[0])))
+
+
+@lowers(block.reshape, block.trans)
+def lower_view(kernel: Kernel, op: Op) -> None:
+    """The layout changes with the shape, so every register stays what it is."""
+    kernel.set(op, kernel.tile(op.operands[0]).vectors)
+
+
+@lowers(block.broadcast)
+def lower_broadcast(kernel: Kernel, op: Op) -> None:
+    """Registers repeat: the operand's layout is the result's without the dims that are repeated."""
+    tile, type_ = kernel.tile(op.operands[0]), op.types[0]
+    assert isinstance(type_, Tile)
+    layout = layout_of(type_)
+    sources = broadcast_registers(tile.layout, layout)
+    if sources is None:
+        raise VerifyError(f"broadcast: the operand's layout {tile.layout} is no projection of {layout}", op.loc)
+    kernel.set(op, [tile.vectors[r] for r in sources])
+
+
+def broadcast_registers(source: LinearLayout, target: LinearLayout) -> tuple[int, ...] | None:
+    """For each register of `target` the register of `source` of the same thread that holds its element, if any."""
+    shape = source.shape
+
+    def project(flat: int) -> int:
+        at = 0
+        for x, n in zip(target.coordinates(flat), shape, strict=True):
+            at = at * n + (x if n > 1 else 0)
+        return at
+
+    for name in (LANE, WARP):
+        if tuple(map(project, target.bases(name))) != source.bases(name):
+            return None
+    held = {source.flat(register=r): r for r in reversed(range(source.size(REGISTER)))}
+    found = [held.get(project(target.flat(register=r))) for r in range(target.size(REGISTER))]
+    return None if None in found else tuple(r for r in found if r is not None)
+
+
+@lowers(block.arange)
+def lower_arange(kernel: Kernel, op: Op) -> None:
+    """Coordinates."""
+    type_, start = op.types[0], attr_int(op, "start")
+    elem = op.attrs.get("elem", Scalar("i64"))
+    assert isinstance(type_, Tile)
+    assert isinstance(elem, Scalar)
+    want = register_type(elem)
+    out: list[Reg] = []
+    for r in range(len(kernel.type_parts(type_))):
+        x = kernel.coordinate(layout_of(type_), 0, r)
+        if want == "i64":
+            x = kernel.widen_index(x)
+        elif want != "i32":
+            x = (
+                kernel.text.pure(want, f"trunc {x} to {want}", x)
+                if x.text.startswith("%")
+                else integer(int(x.text), want)
+            )
+        out.append(kernel.operate("add", x, integer(start, want)) if start else x)
+    kernel.set(op, out)
+    if elem.name == "i64":
+        kernel.bounds[op.result] = (start, attr_int(op, "end") - 1)

@@ -1,0 +1,337 @@
+"""Give every tile a layout, and insert conversions where an op needs another one than its operand has.
+
+Ops with an opinion are seeds: products want the layout of their instruction, memory ops want each warp to touch
+adjacent addresses. Seeds speak in order of importance, and what they say spreads along ops that keep elements in their
+place (elementwise, broadcasts, transpositions, reductions, loops) until it meets a value that has a layout already.
+Then every op is rebuilt: operands with another layout than the op wants are converted, but constants, ranges and
+splats, which cost nothing, are made again in the layout wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from graphfuse.dialects import block, control, gpu
+from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
+from graphfuse.gpu.kernel import WARP_SIZE
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
+from graphfuse.ir.layout import Blocked, LinearLayout
+from graphfuse.ir.types import Ptr, Tile, Type
+
+VECTOR_BYTES = 16
+POINTER_ALIGNMENT = 16
+
+
+def assign_layouts(func: Func) -> Func:
+    """Layouts for `func.attrs["warps"]` warps (default 4). A function whose tiles have layouts keeps them."""
+    warps = func.attrs.get("warps", 4)
+    assert isinstance(warps, int)
+    pointers = {v.hint: POINTER_ALIGNMENT for v in func.params if isinstance(v.type, Ptr)}
+    wanted = _Wanted(func, warps, axis_info(func, pointers))
+    wanted.settle()
+    return _Rebuild(wanted.layouts).func(func)
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A value and the layout an op would like it to have; higher weights speak first."""
+
+    weight: float
+    value: Value
+    layout: LinearLayout
+
+
+class _Wanted:
+    """Decides the layout of every tile value."""
+
+    def __init__(self, func: Func, warps: int, facts: Facts) -> None:
+        self.func, self.warps, self.facts = func, warps, facts
+        self.layouts: dict[Value, LinearLayout] = {}
+        self.users: dict[Value, list[Op]] = {}
+        self.loops: dict[Params, Op] = {}
+        self.yields: dict[Op, Op] = {}
+        for op in func.walk():
+            for v in op.operands:
+                self.users.setdefault(v, []).append(op)
+            for body in op.bodies:
+                self.loops[body.params] = op
+                self.yields[body.terminator] = op
+
+    def settle(self) -> None:
+        """Let the seeds speak, then give what nobody spoke for a default."""
+        for op in self.func.walk():
+            for v in op.results:
+                if isinstance(v.type, Tile) and v.type.layout is not None:
+                    self._spread(v, v.type.layout)
+        for seed in sorted(self._seeds(), key=lambda s: -s.weight):
+            self._spread(seed.value, seed.layout)
+        for op in self.func.walk():
+            for v in (*op.operands, *op.results):
+                if isinstance(v.type, Tile) and v not in self.layouts:
+                    self._spread(v, default_layout(v.type, self.warps))
+
+    def _seeds(self) -> Iterator[Seed]:
+        """What ops would like, in the order of the text."""
+        for op in self.func.walk():
+            if op.kind is block.dot:
+                yield from dot_seeds(op, self.warps)
+            elif op.kind in (block.load, block.load_view):
+                yield from self._memory_seed(op, op.result, 1.0)
+            elif op.kind in (block.store, block.store_view):
+                yield from self._memory_seed(op, op.operands[2], 0.9)
+
+    def _memory_seed(self, op: Op, value: Value, factor: float) -> Iterator[Seed]:
+        t = value.type
+        if isinstance(t, Tile):
+            weight = t.elements * t.elem.bytes * factor
+            yield Seed(weight, value, coalesced(self.func, op, t, self.warps, self.facts))
+
+    # spreading
+
+    def _spread(self, start: Value, layout: LinearLayout) -> None:
+        stack = [(start, layout)]
+        while stack:
+            value, wanted = stack.pop()
+            if value in self.layouts or not isinstance(value.type, Tile):
+                continue
+            self.layouts[value] = wanted
+            stack += self._neighbours(value, wanted)
+
+    def _neighbours(self, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
+        """Values that would best have a layout that follows from this one's."""
+        owner = value.owner
+        if isinstance(owner, Op):
+            yield from self._operands(owner, value, layout)
+        elif owner in self.loops and (loop := self.loops[owner]).kind is control.for_ and value.index:
+            yield from self._loop(loop, value.index - 1, layout)
+        for op in self.users.get(value, ()):
+            yield from self._user(op, value, layout)
+
+    def _loop(self, loop: Op, i: int, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
+        yield loop.operands[2 + i], layout
+        yield loop.body.params.values[1 + i], layout
+        yield loop.body.terminator.operands[i], layout
+        yield loop.results[i], layout
+
+    def _operands(self, op: Op, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
+        """From a result to the operands."""
+        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load):
+            yield from ((v, layout) for v in op.operands if _same_shape(v.type, value.type))
+        elif op.kind is block.broadcast:
+            yield op.operands[0], project(layout, _padded(op.operands[0].type))
+        elif op.kind is block.trans:
+            perm = attr_ints(op, "perm")
+            yield op.operands[0], layout.transpose([perm.index(i) for i in range(len(perm))])
+        elif op.kind is block.reshape and _reshapes(op):
+            yield op.operands[0], layout.reshape(_padded(op.operands[0].type))
+        elif op.kind is control.for_:
+            yield from self._loop(op, value.index, layout)
+        elif op.kind is control.if_:
+            yield from ((b.terminator.operands[value.index], layout) for b in op.bodies)
+        elif op.kind is block.dot:
+            yield op.operands[2], layout
+
+    def _user(self, op: Op, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
+        """From an operand to results and to the other operands."""
+        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, block.store):
+            yield from ((v, layout) for v in (*op.results, *op.operands) if _same_shape(v.type, value.type))
+        elif op.kind is block.trans:
+            yield op.result, layout.transpose(attr_ints(op, "perm"))
+        elif op.kind is block.reshape and _reshapes(op):
+            yield op.result, layout.reshape(_padded(op.result.type))
+        elif op.kind is block.reduce and isinstance(op.result.type, Tile):
+            yield op.result, layout.slice(attr_int(op, "axis"))
+        elif op.kind is control.for_:
+            yield from self._loop(op, op.operands.index(value) - 2, layout)
+        elif op.kind is control.yield_ and op in self.yields:
+            owner = self.yields[op]
+            i = op.operands.index(value)
+            yield owner.results[i], layout
+            if owner.kind is control.for_:
+                yield from self._loop(owner, i, layout)
+        elif op.kind is block.dot and value == op.operands[2]:
+            yield op.result, layout
+
+
+# layouts
+
+
+def default_layout(type_: Tile, warps: int) -> LinearLayout:
+    """A layout for a tile that nobody has an opinion of: rows along lanes."""
+    return blocked(type_.padded_shape, tuple(reversed(range(len(type_.shape)))), 1, warps)
+
+
+def coalesced(func: Func, op: Op, type_: Tile, warps: int, facts: Facts) -> LinearLayout:
+    """The layout in which warps touch adjacent addresses, in vectors as wide as facts and size allow."""
+    info = access_info(func, op, facts)
+    rank = len(type_.shape)
+    order = sorted(range(rank), key=lambda d: (-info.contiguity[d], -d))
+    fast = order[0]
+    width = info.vector(fast, type_.elem.bytes)
+    threads = WARP_SIZE * warps
+    most = max(1, math.prod(type_.padded_shape) // threads)
+    width = min(width, VECTOR_BYTES // type_.elem.bytes or 1, type_.padded_shape[fast])
+    if most < width:  # rather idle threads than narrow accesses, but for what the smallest access is
+        width = max(most, min(width, max(1, 4 // type_.elem.bytes)))
+    return blocked(type_.padded_shape, tuple(order), width, warps)
+
+
+def blocked(shape: Sequence[int], order: Sequence[int], width: int, warps: int) -> LinearLayout:
+    """`width` elements of the fastest dim per thread, then lanes, then warps, along `order`; the rest in registers."""
+    rank = len(shape)
+    per_thread, lanes, groups = [1] * rank, [1] * rank, [1] * rank
+    per_thread[order[0]] = min(width, shape[order[0]])
+    left = [n // p for n, p in zip(shape, per_thread, strict=True)]
+    for sizes, count in ((lanes, WARP_SIZE), (groups, warps)):
+        for d in order:
+            sizes[d] = min(left[d], count)
+            left[d] //= sizes[d]
+            count //= sizes[d]
+        sizes[order[-1]] *= count  # more threads than elements: copies
+    return Blocked(tuple(per_thread), tuple(lanes), tuple(groups), tuple(order)).linear(shape)
+
+
+def dot_seeds(op: Op, warps: int) -> Iterator[Seed]:
+    """What a product would like of its accumulator."""
+    acc = op.result.type
+    assert isinstance(acc, Tile)
+    yield Seed(math.inf, op.result, default_layout(acc, warps))
+
+
+def project(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
+    """`layout` without what differs along dims that have size 1 in `shape`."""
+    out = layout
+    for d, (n, have) in enumerate(zip(shape, layout.shape, strict=True)):
+        if n != have:
+            out = out.reduce(d).expand(d)
+    return out.distinct_registers()
+
+
+def _padded(type_: Type) -> tuple[int, ...]:
+    assert isinstance(type_, Tile)
+    return type_.padded_shape
+
+
+def _same_shape(a: Type, b: Type) -> bool:
+    return isinstance(a, Tile) and isinstance(b, Tile) and a.shape == b.shape
+
+
+def _reshapes(op: Op) -> bool:
+    """Whether a reshape keeps elements in their place in the padded tiles too."""
+    a, b = op.operands[0].type, op.result.type
+    assert isinstance(a, Tile)
+    assert isinstance(b, Tile)
+    return math.prod(a.padded_shape) == math.prod(b.padded_shape)
+
+
+# rebuilding
+
+FREE = (block.const, block.arange, block.splat)
+
+
+class _Rebuild:
+    """Makes the function again with layouts in its types."""
+
+    def __init__(self, layouts: dict[Value, LinearLayout]) -> None:
+        self.layouts = layouts
+        self.values: dict[Value, Value] = {}
+        self.builder = Builder()
+        self._known: list[dict[tuple[Value, LinearLayout], Value]] = [{}]
+
+    def func(self, func: Func) -> Func:
+        """The whole function."""
+        for old, new in zip(func.params, func.params, strict=True):
+            self.values[old] = new
+        self._ops(func.body.ops)
+        return Func(func.name, self.builder.block(func.body.params), func.attrs, func.dims)
+
+    def _ops(self, ops: Sequence[Op]) -> None:
+        for op in ops:
+            self._op(op)
+
+    def _op(self, op: Op) -> None:
+        operands = [self._operand(op, i) for i in range(len(op.operands))]
+        attrs: dict[str, Attr] = dict(op.attrs)
+        if "layout" in op.kind.signature.parameters and len(op.results) == 1 and isinstance(op.result.type, Tile):
+            attrs["layout"] = self.layouts[op.result]
+        bodies = tuple(self._body(op, b) for b in op.bodies)
+        hint = op.hints[0] if op.hints else ""
+        new = op.kind.build(operands, attrs, hint=hint, loc=op.loc, bodies=bodies)
+        self.builder.append(new)
+        for old, value in zip(op.results, new.results, strict=True):
+            self.values[old] = self._converted(value, self.layouts[old]) if isinstance(old.type, Tile) else value
+
+    def _body(self, op: Op, body: Block) -> Block:
+        types = tuple(self._typed(v) for v in body.params.values)
+        params = Params(types, body.params.hints)
+        for old, new in zip(body.params.values, params.values, strict=True):
+            self.values[old] = new
+        outer = self.builder
+        self.builder = Builder(outer.loc)
+        self._known.append({})
+        for inner in body.ops[:-1]:
+            self._op(inner)
+        wanted: list[Value] = []
+        for i, v in enumerate(body.terminator.operands):
+            layout = self.layouts[op.results[i]] if isinstance(v.type, Tile) else None
+            wanted.append(self._converted(self.values[v], layout) if layout else self.values[v])
+        self.builder.append(body.terminator.kind.build(wanted, body.terminator.attrs, loc=body.terminator.loc))
+        done = self.builder.block(params)
+        self._known.pop()
+        self.builder = outer
+        return done
+
+    def _typed(self, value: Value) -> Type:
+        t = value.type
+        return Tile(t.shape, t.elem, self.layouts[value]) if isinstance(t, Tile) else t
+
+    def _operand(self, op: Op, i: int) -> Value:
+        """Operand i in the layout that `op` needs."""
+        old = op.operands[i]
+        value = self.values[old]
+        if not isinstance(old.type, Tile):
+            return value
+        wanted = self._needs(op, i)
+        return value if wanted is None else self._converted(value, wanted)
+
+    def _needs(self, op: Op, i: int) -> LinearLayout | None:
+        """The layout of operand i that the op's result, or the other operands, ask for."""
+        result = op.results[0] if op.results else None
+        tile = result is not None and isinstance(result.type, Tile)
+        if result is not None and op.kind is block.broadcast:
+            return project(self.layouts[result], _padded(op.operands[0].type))
+        if op.kind is control.for_:
+            return self.layouts[op.results[i - 2]]
+        if op.kind is block.dot:
+            return dot_operand_layout(op, i, self.layouts[op.result])
+        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load):
+            return self.layouts[result] if tile and result is not None else None
+        if op.kind is block.store:
+            return self.layouts[op.operands[2]]
+        return None
+
+    def _converted(self, value: Value, layout: LinearLayout) -> Value:
+        t = value.type
+        assert isinstance(t, Tile)
+        if t.layout == layout:
+            return value
+        key = (value, layout)
+        for known in self._known:
+            if key in known:
+                return known[key]
+        owner = value.owner
+        if isinstance(owner, Op) and owner.kind in FREE:
+            new = self.builder.append(
+                owner.kind.build(owner.operands, {**owner.attrs, "layout": layout}, loc=owner.loc)
+            ).result
+        else:
+            new = self.builder(gpu.convert_layout, value, layout=layout)
+        self._known[-1][key] = new
+        return new
+
+
+def dot_operand_layout(op: Op, i: int, acc: LinearLayout) -> LinearLayout | None:
+    """What a product needs of operand i, given its accumulator's layout; None: any."""
+    return acc if i == 2 else None
