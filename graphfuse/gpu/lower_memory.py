@@ -232,15 +232,15 @@ def lower_store(kernel: Kernel, op: Op) -> None:
     Of equal offsets in one tile the element that is written last is not defined to be the last one: a kernel that
     needs an order makes it with a loop.
     """
-    pointer = kernel.pointer(op.operands[0])
-    kernel.order(pointer.root, writes=True)
-    value = kernel.registers(op.operands[2])
-    masks = kernel.registers(op.operands[3]).vectors if len(op.operands) > 3 else None
+    pointer, _, source, *mask = op.operands
+    kernel.order(kernel.pointer(pointer).root, writes=True)
+    value = kernel.registers(source)
+    masks = kernel.registers(mask[0]).vectors if mask else None
     if isinstance(value, ThreadTile):
         owner = kernel.owns(value.layout)
     else:
         owner = kernel.test("eq", kernel.thread, integer(0, "i32"))
-    for access in _gather_accesses(kernel, op, op.operands[2].type, masks, owner):
+    for access in _gather_accesses(kernel, op, source.type, masks, owner):
         _store_one(kernel, value.elem, [value.vectors[r] for r in access.registers], access)
 
 
