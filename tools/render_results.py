@@ -1,12 +1,14 @@
-"""Renders docs/benchmarks.md from benchmarks/results/*.json, so that no figure is typed by hand.
+"""Renders docs/benchmarks.md and docs/fusion.md from benchmarks/results/*.json, so that no figure is typed by hand.
 
 python tools/render_results.py > docs/benchmarks.md
+python tools/render_results.py fusion > docs/fusion.md
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +65,89 @@ def compiling(found: dict[str, Any]) -> None:
         print(f"| {row['model']} | {' | '.join(cells)} |")
 
 
-RENDER = {"cpu_models": models, "cpu_memory": memory, "cpu_compile": compiling}
+def footprint(found: dict[str, Any]) -> None:
+    """Memory of a process that runs a model."""
+    print(f"\n## Memory of a process\n\n{conditions(found)}\n")
+    print(
+        "What loading a model and running it adds to a process, in MB. Own is memory that no file backs; resident "
+        "counts pages mapped\nfrom a file as well. Weights stay in the file, so an artifact's own memory is far below "
+        "their size: nothing is copied.\n"
+    )
+    sides = "from an artifact: own | resident | compiling: own | resident | ONNX Runtime: own | resident"
+    print(f"| model | weights | {sides} |")
+    print("|---|---|---|---|---|---|---|---|")
+    for row in found["rows"]:
+        sizes = [row[side][kind] for side in ("artifact", "compile", "onnxruntime") for kind in ("own", "resident")]
+        print(f"| {row['model']} | " + " | ".join(f"{n / 1e6:.0f}" for n in (row["weights"], *sizes)) + " |")
+
+
+FUSION = """# Kernels, bytes moved and memory, before and after fusion
+
+Rendered by `python tools/render_results.py fusion` from `benchmarks/results/fusion_table.json`, which is written by
+
+    {command}
+
+The figures are counts, not measurements. Before: every graph op that does work is a kernel, which reads its operands
+and writes its results once. After: the launches of the plan, and what their regions read and write. On both sides a
+slice or a look-up in a table reads what it takes; reshapes, permutes, broadcasts and fills are free; a loop counts as
+often as it runs. Where more bytes are moved after, convolutions took Winograd's form: 16 products for 36, and transforms
+that go through memory ([ADR 8](adr/0008-winograd-by-default.md))."""
+
+MEMORY = """
+## Memory
+
+The arena holds every intermediate tensor. Its lower bound is the most bytes alive at one step, which no placement can
+undercut. Weights are those in the artifact: packed in panels, transformed for Winograd, mapped from the file and never
+copied ([benchmarks.md](benchmarks.md) has what a process takes).
+"""
+
+
+def fusion(found: dict[str, Any]) -> None:
+    """The page of counts."""
+    print(FUSION.format(command=found["command"]))
+    print("\n| model | at | ops | launches | distinct kernels | MB moved, op by op | MB moved, fused | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for row in found["rows"]:
+        old, new = row["bytes_before"] / 1e6, row["bytes_after"] / 1e6
+        counts = [row["model"], dims_text(row["dims"]), row["ops"], row["launches"], row["kernels"]]
+        print("| " + " | ".join(map(str, [*counts, f"{old:.1f}", f"{new:.1f}", f"{old / new:.2f}"])) + " |")
+    print(MEMORY)
+    print("| model | at | arena, MB | over its bound | at the largest | arena, MB | over its bound | weights, MB |")
+    print("|---|---|---|---|---|---|---|---|")
+    for row in found["rows"]:
+        usual, largest = row["memory"], row["memory_at_largest"]
+        cells = [
+            row["model"], dims_text(row["dims"]), *arena_cells(usual),
+            dims_text(row["largest"]), *arena_cells(largest), f"{usual['weights'] / 1e6:.1f}",
+        ]  # fmt: skip
+        print("| " + " | ".join(cells) + " |")
+    worst = max(max(over_bound(row["memory"]), over_bound(row["memory_at_largest"])) for row in found["rows"])
+    print(f"\nThe largest ratio of all {len(found['rows'])} models is {worst:.3f}.")
+
+
+def arena_cells(memory: dict[str, int]) -> list[str]:
+    """The size of an arena and how far it is above its bound."""
+    return [f"{memory['arena'] / 1e6:.2f}", f"{over_bound(memory):.3f}"]
+
+
+def over_bound(memory: dict[str, int]) -> float:
+    """The arena over the least it could be."""
+    return memory["arena"] / memory["arena_bound"] if memory["arena_bound"] else 1.0
+
+
+def dims_text(dims: dict[str, int]) -> str:
+    """`batch 1, seq 128`, or that there is nothing to choose."""
+    return ", ".join(f"{name} {value}" for name, value in dims.items()) or "fixed"
+
+
+RENDER = {"cpu_models": models, "cpu_memory": memory, "cpu_compile": compiling, "cpu_footprint": footprint}
 
 
 def main() -> None:
     """Print the page."""
+    if sys.argv[1:] == ["fusion"]:
+        fusion(json.loads((RESULTS / "fusion_table.json").read_text(encoding="utf-8")))
+        return
     print(INTRODUCTION)
     for name, render in RENDER.items():
         for path in sorted(RESULTS.glob(f"{name}*.json")):
