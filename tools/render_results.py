@@ -90,8 +90,8 @@ Rendered by `python tools/render_results.py fusion` from `benchmarks/results/fus
 The figures are counts, not measurements. Before: every graph op that does work is a kernel, which reads its operands
 and writes its results once. After: the launches of the plan, and what their regions read and write. On both sides a
 slice or a look-up in a table reads what it takes; reshapes, permutes, broadcasts and fills are free; a loop counts as
-often as it runs. Where more bytes are moved after, convolutions took Winograd's form: 16 products for 36, and transforms
-that go through memory ([ADR 8](adr/0008-winograd-by-default.md))."""
+often as it runs. Where more bytes are moved after, convolutions took Winograd's form: 16 products for 36, and
+transforms that go through memory ([ADR 8](adr/0008-winograd-by-default.md))."""
 
 MEMORY = """
 ## Memory
