@@ -79,9 +79,11 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
 
     def lowered(name: str, region: Op) -> Func:
         has_fma = target.arch != "x86_64" or target.has("fma")
-        kernel = apply_numerics(lower_region(region, name, ranges, machine), options.numerics, has_fma=has_fma)
-        verify(kernel)
-        return kernel
+        kernel = lower_region(region, name, ranges, machine)
+        rounded = apply_numerics(kernel, options.numerics, has_fma=has_fma)
+        if rounded is not kernel:
+            verify(rounded)
+        return rounded
 
     kernels = clock("blockgen", lambda: {name: lowered(name, op) for name, op in region_ops.items()})
     return Stages(func, regions, ledger, kernels, region_ops, {**pipeline.seconds, **clock.seconds})

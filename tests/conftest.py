@@ -3,6 +3,7 @@
 A file with `// RUN: pass, pass` (or `// RUN:` alone) is a text test. Its functions are parsed, verified and run
 through the pipeline; the printed result must equal what follows `// -----`, or the input itself where nothing does.
 Printed text must parse back to itself, and the interpreter must give the same numbers before and after.
+With `// RULES` each function is an example of the rewrite rule it is named after (up to `__`), which must fire on it.
 `pytest --update` rewrites the expected halves.
 
 A file without `RUN` is a diagnostics test: in each part between `// -----` lines, the first error must be the one
@@ -12,6 +13,7 @@ that a `// error: message` comment announces, on that comment's line. `// error 
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 
 import pytest
@@ -20,7 +22,7 @@ import graphfuse.dialects
 from graphfuse.errors import GraphfuseError
 from graphfuse.ir.parser import parse_module
 from graphfuse.ir.passes import Pipeline, parse_pipeline
-from graphfuse.ir.printer import module_text
+from graphfuse.ir.printer import module_text, to_text
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.verifier import verify
 from tests.interp.inputs import assert_same_numbers
@@ -30,12 +32,33 @@ SEPARATOR = "// -----\n"
 
 
 def known_passes():
-    """The passes a text test can name: the ir-level ones, and fusion's when it is there."""
-    try:
-        fusion = importlib.import_module("graphfuse.fusion.passes").PASSES
-    except ModuleNotFoundError:
-        fusion = {}
-    return (dead_code, common_subexpressions, *fusion.values())
+    """The passes a text test can name: the ir-level ones, fusion's, and those over block functions."""
+    fusion = importlib.import_module("graphfuse.fusion.passes").PASSES
+    blocks = importlib.import_module("graphfuse.blockgen.numerics").BLOCK_PASSES
+    return (dead_code, common_subexpressions, *fusion.values(), *(p for group in blocks.values() for p in group))
+
+
+class Fired(logging.Handler):
+    """The names of the rules that fire while it is entered."""
+
+    def __init__(self):
+        super().__init__(logging.DEBUG)
+        self.names = set()
+        self.log = logging.getLogger("graphfuse.ir.rewrite")
+
+    def emit(self, record):
+        if record.msg.startswith("%s fired"):
+            self.names.add(record.args[0])
+
+    def __enter__(self):
+        self.level_before = self.log.level
+        self.log.setLevel(logging.DEBUG)
+        self.log.addHandler(self)
+        return self.names
+
+    def __exit__(self, *_):
+        self.log.removeHandler(self)
+        self.log.setLevel(self.level_before)
 
 
 def pytest_addoption(parser):
@@ -84,12 +107,23 @@ class PassItem(GFItem):
         before = parse_module(head, self.path.name)
         for func in before:
             verify(func)
-        after = tuple(self.pipeline.run(func) for func in before)
+        shows_rules = bool(re.search(r"^// RULES$", head, re.MULTILINE))
+        after = tuple(self.transformed(func, shows_rules) for func in before)
         got = module_text(after)
         assert module_text(parse_module(got)) == got, f"printed text does not read back as itself:\n{got}"
         for old, new in zip(before, after, strict=True):
             assert_same_numbers(old, new)
         self.compare(head, separator, want, got)
+
+    def transformed(self, func, shows_rule):
+        if not shows_rule:
+            return self.pipeline.run(func)
+        rule = func.name.partition("__")[0]
+        with Fired() as fired:
+            new = self.pipeline.run(func)
+        if rule not in fired or to_text(new) == to_text(func):
+            raise MismatchError(f"@{func.name}: the rule {rule} must fire and change it; fired: {sorted(fired)}")
+        return new
 
     def compare(self, head, separator, want, got):
         if not separator:

@@ -24,6 +24,7 @@ from graphfuse.ir.core import Func, Op, OpDef, Value, remade
 from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import (
     Replacement,
+    common_subexpressions,
     dead_code,
     first_of,
     given,
@@ -117,7 +118,7 @@ def cast_without_rounding(op: Op) -> Replacement | None:
 def keep_wide(func: Func) -> Func:
     """Round chains of ops on halves once, at their end."""
     rules = [*map_in_f32, *select_in_f32, *move_in_f32, *cast_without_rounding]
-    return dead_code(rebuild(func, first_of(rules)))
+    return dead_code(common_subexpressions(rebuild(func, first_of(rules))))
 
 
 # products that are only added

@@ -62,8 +62,6 @@ def uniform_constant(op: Op) -> Replacement | None:
     """A constant whose elements are all equal is a full."""
     array = array_of(op.result)
     assert array is not None
-    if array.ndim == 0 and array.size != 1:
-        return None
     value = uniform(array)
     return None if value is None else _like(op, value)
 

@@ -256,16 +256,6 @@ def broadcast_of_reshape(op: Op) -> Replacement | None:
     return broadcasted(inner, tensor_of(op.result).shape)
 
 
-@rule(graph.broadcast)
-def broadcast_of_uniform_constant(op: Op) -> Replacement | None:
-    """A repeated scalar constant is a full."""
-    array = array_of(op.operands[0])
-    if array is None or array.size != 1:
-        return None
-    t = tensor_of(op.result)
-    return full(t.shape, t.elem, number(array.reshape(-1)[0], t.elem))
-
-
 def _same(got: Value, op: Op) -> bool:
     """Whether a constructor gave back what is there."""
     return got.op is not None and got.op.kind is op.kind and got.op.operands == op.operands and got.op.attrs == op.attrs
@@ -469,7 +459,7 @@ def reduce_of_nothing(op: Op) -> Replacement | None:
 
 MOVEMENT_RULES: tuple[Rule, ...] = (
     *merge_reshape, *merge_permute, *permute_of_take,
-    *broadcast_of_uniform_constant, *broadcast_of_reshape, *merge_broadcast,
+    *broadcast_of_reshape, *merge_broadcast,
     *slice_of_all, *slice_of_uniform, *slice_of_slice, *slice_of_concat, *slice_of_broadcast,
     *pad_of_nothing, *pad_of_pad, *concat_of_one, *concat_of_concat, *concat_of_slices, *flip_of_flip,
     *reduce_of_nothing,

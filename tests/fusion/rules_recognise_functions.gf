@@ -1,0 +1,82 @@
+// RUN: recognise-functions
+// RULES
+// Each function shows the rule of its name.
+func @logistic(%x: tensor<8xf32>) {
+  %v0 = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %v1 = graph.neg(%x) : tensor<8xf32>
+  %v2 = graph.exp(%v1) : tensor<8xf32>
+  %v3 = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %v4 = graph.add(%v2, %v3) : tensor<8xf32>
+  %v5 = graph.div(%v0, %v4) : tensor<8xf32>
+  %v6 = graph.neg(%x) : tensor<8xf32>
+  %v7 = graph.exp(%v6) : tensor<8xf32>
+  %v8 = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %v9 = graph.add(%v7, %v8) : tensor<8xf32>
+  %v10 = graph.div(%x, %v9) : tensor<8xf32>
+  return(%v5, %v10)
+}
+func @quotient_by_quotient(%x: tensor<8xf32>) {
+  %v0 = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %v1 = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %v2 = graph.sqrt(%x) : tensor<8xf32>
+  %v3 = graph.div(%v1, %v2) : tensor<8xf32>
+  %v4 = graph.div(%v0, %v3) : tensor<8xf32>
+  return(%v4)
+}
+func @mean_is_a_quotient(%x: tensor<(n)x6xf64>, %y: tensor<(n)xf64>) dims (n in 1..64) {
+  %v0 = graph.reduce(%x) {axes = [1], keepdims = false, kind = "sum"} : tensor<(n)xf64>
+  %v1 = graph.full() {elem = f64, shape = [(n)], value = 0.16666666666666666} : tensor<(n)xf64>
+  %v2 = graph.mul(%v0, %v1) : tensor<(n)xf64>
+  %v3 = graph.reduce(%x) {axes = [1], keepdims = false, kind = "sum"} : tensor<(n)xf64>
+  %v4 = graph.full() {elem = f64, shape = [(n)], value = 0.25} : tensor<(n)xf64>
+  %v5 = graph.mul(%v3, %v4) : tensor<(n)xf64>
+  return(%v2, %v5)
+}
+func @power_by_products(%x: tensor<8xf32>) {
+  %v0 = graph.full() {elem = f32, shape = [8], value = 3.0} : tensor<8xf32>
+  %v1 = graph.pow(%x, %v0) : tensor<8xf32>
+  %v2 = graph.full() {elem = f32, shape = [8], value = 4.0} : tensor<8xf32>
+  %v3 = graph.pow(%x, %v2) : tensor<8xf32>
+  %v4 = graph.abs(%x) : tensor<8xf32>
+  %v5 = graph.full() {elem = f32, shape = [8], value = -0.5} : tensor<8xf32>
+  %v6 = graph.pow(%v4, %v5) : tensor<8xf32>
+  %v7 = graph.full() {elem = f32, shape = [8], value = -0.5} : tensor<8xf32>
+  %v8 = graph.pow(%x, %v7) : tensor<8xf32>
+  return(%v1, %v3, %v6, %v8)
+}
+// -----
+func @logistic(%x: tensor<8xf32>) {
+  %v0 = graph.sigmoid(%x) : tensor<8xf32>
+  %v1 = graph.sigmoid(%x) : tensor<8xf32>
+  %v2 = graph.mul(%x, %v1) : tensor<8xf32>
+  return(%v0, %v2)
+}
+
+func @quotient_by_quotient(%x: tensor<8xf32>) {
+  %v0 = graph.sqrt(%x) : tensor<8xf32>
+  return(%v0)
+}
+
+func @mean_is_a_quotient(%x: tensor<(n)x6xf64>, %y: tensor<(n)xf64>) dims (n in 1..64) {
+  %v0 = graph.reduce(%x) {axes = [1], keepdims = false, kind = "sum"} : tensor<(n)xf64>
+  %v1 = graph.full() {elem = f64, shape = [(n)], value = 6.0} : tensor<(n)xf64>
+  %v2 = graph.div(%v0, %v1) : tensor<(n)xf64>
+  %v3 = graph.reduce(%x) {axes = [1], keepdims = false, kind = "sum"} : tensor<(n)xf64>
+  %v4 = graph.full() {elem = f64, shape = [(n)], value = 0.25} : tensor<(n)xf64>
+  %v5 = graph.mul(%v3, %v4) : tensor<(n)xf64>
+  return(%v2, %v5)
+}
+
+func @power_by_products(%x: tensor<8xf32>) {
+  %v0 = graph.mul(%x, %x) : tensor<8xf32>
+  %v1 = graph.mul(%v0, %x) : tensor<8xf32>
+  %v2 = graph.mul(%x, %x) : tensor<8xf32>
+  %v3 = graph.mul(%v2, %v2) : tensor<8xf32>
+  %v4 = graph.abs(%x) : tensor<8xf32>
+  %v5 = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %v6 = graph.sqrt(%v4) : tensor<8xf32>
+  %v7 = graph.div(%v5, %v6) : tensor<8xf32>
+  %v8 = graph.full() {elem = f32, shape = [8], value = -0.5} : tensor<8xf32>
+  %v9 = graph.pow(%x, %v8) : tensor<8xf32>
+  return(%v1, %v3, %v7, %v9)
+}

@@ -1,0 +1,121 @@
+"""Every rewrite rule and every pass has an example in which it fires: text tests with `// RULES` (see conftest)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphfuse.blockgen.numerics import BLOCK_PASSES
+from graphfuse.dialects import control, graph
+from graphfuse.fusion.passes import PASSES
+from graphfuse.fusion.simplify_movement import ELEMENTWISE
+from graphfuse.fusion.winograd import winograd
+from graphfuse.interp.graph import run
+from graphfuse.ir import rewrite
+from graphfuse.ir.core import REGISTRY, Block, Func, Params, Trait
+from graphfuse.ir.dense import Dense
+from graphfuse.ir.parser import parse_module
+from graphfuse.ir.passes import Pass, pass_name
+from graphfuse.ir.printer import to_text
+from graphfuse.ir.rewrite import RULES
+from graphfuse.ir.types import F32, Tensor
+from tests.conftest import SEPARATOR, Fired, MismatchError, PassItem
+from tests.interp.inputs import assert_same_numbers
+
+TESTS = Path(__file__).parents[1]
+TEXTS = {p: text for p in sorted(TESTS.rglob("*.gf")) if (text := p.read_text()).startswith("// RUN:")}
+EXAMPLES = {p: text for p, text in TEXTS.items() if re.search(r"^// RULES$", text, re.MULTILINE)}
+ALL_PASSES: tuple[Pass, ...] = (*PASSES.values(), *(p for group in BLOCK_PASSES.values() for p in group))
+
+
+def convolution() -> Func:
+    """Worth Winograd's form; its weights are too many for text."""
+    x = Params((Tensor((1, 14, 14, 32), F32),), ("x",))
+    weights = np.random.default_rng(0).standard_normal((3, 3, 32, 32), dtype=np.float32)
+    w = graph.constant(value=Dense(weights))
+    attrs = {"low": (0, 0), "high": (0, 0), "dilation": (1, 1), "input_dilation": (1, 1), "strides": (1, 1)}
+    y = graph.conv(x.values[0], w, layout="nhwc", **attrs)
+    return Func("minimal_filtering", Block(x, (w, y, control.return_(y))))
+
+
+BUILT: dict[str, tuple[Callable[[], Func], Pass]] = {"minimal_filtering": (convolution, winograd)}
+"""Examples that text cannot hold."""
+
+
+def shown() -> set[str]:
+    """The rules that have an example."""
+    funcs = (f for text in EXAMPLES.values() for f in parse_module(text.partition(SEPARATOR)[0]))
+    return {f.name.partition("__")[0] for f in funcs} | BUILT.keys()
+
+
+def without_example(rules: Iterable[str]) -> set[str]:
+    return set(rules) - shown()
+
+
+def test_every_rule_has_an_example() -> None:
+    assert without_example(RULES) == set()
+    assert shown() - set(RULES) == set(), "examples of rules that are gone"
+
+
+def test_a_rule_without_an_example_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "RULES", dict(RULES))
+
+    @rewrite.rule(graph.neg)
+    def unheard_of(_: object) -> None:
+        """Nothing."""
+
+    assert without_example(rewrite.RULES) == {"unheard_of"}
+
+
+def test_an_example_in_which_the_rule_declines_is_seen(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    path = tmp_path / "declines.gf"
+    path.write_text(
+        "// RUN: canonicalize\n// RULES\nfunc @add_zero(%x: tensor<4xf32>, %y: tensor<4xf32>) {\n"
+        "  %z = graph.add(%x, %y) : tensor<4xf32>\n  return(%z)\n}\n"
+    )
+    item = PassItem.from_parent(request.node.parent, name="declines", pipeline="canonicalize")
+    item.path = path
+    with pytest.raises(MismatchError, match="@add_zero: the rule add_zero must fire and change it"):
+        item.runtest()
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_built_examples(name: str) -> None:
+    build, pass_ = BUILT[name]
+    before = build()
+    with Fired() as fired:
+        after = pass_(before)
+    assert name in fired
+    assert to_text(after) != to_text(before)
+    x = np.random.default_rng(1).standard_normal((1, 14, 14, 32), dtype=np.float32)
+    (want,), (got,) = run(before, x), run(after, x)
+    # both sum 288 products in f32, in different orders
+    assert np.abs(want - got).max() < 1e-5 * np.std(want)
+
+
+@pytest.mark.parametrize(
+    "pass_", [p for p in ALL_PASSES if p not in {used for _, used in BUILT.values()}], ids=pass_name
+)
+def test_every_pass_changes_some_text(pass_: Pass) -> None:
+    named = [text for text in TEXTS.values() if pass_name(pass_) in re.split(r"[\s,]+", text.splitlines()[0])]
+    changed = 0
+    for text in named:
+        for before in parse_module(text.partition(SEPARATOR)[0]):
+            after = pass_(before)
+            if to_text(after) != to_text(before):
+                changed += 1
+                assert_same_numbers(before, after)
+    assert changed, f"no text test in which {pass_name(pass_)} does something"
+
+
+def test_every_rule_says_what_it_relies_on() -> None:
+    assert [name for name, apply in RULES.items() if not apply.__doc__] == []
+
+
+def test_elementwise_rules_know_every_elementwise_op() -> None:
+    kinds = {k for name, k in REGISTRY.items() if name.startswith("graph.") and Trait.ELEMENTWISE in k.traits}
+    assert set(ELEMENTWISE) == kinds
