@@ -11,10 +11,11 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import graphfuse
-from graphfuse import api, compiler
+from graphfuse import api, checking, compiler
 from graphfuse.api import artifact_numerics, recompile, verify_regions
 from graphfuse.blockgen.numerics import COARSE
 from graphfuse.cpu import vecmath
@@ -30,8 +31,10 @@ from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from graphfuse.target import Target
 from tests.interp.inputs import assert_same_numbers
+from tests.properties.fusion_programs import fusion_programs
 from tests.properties.programs import graph_programs
 from tests.properties.settings import PROGRAMS
+from tests.properties.test_native_equals_interpreter import COMPILED, inputs_of, named
 
 HOST = host_target()
 HAS_FMA = HOST.arch != "x86_64" or HOST.has("fma")
@@ -385,3 +388,11 @@ def test_strict_graph_passes_keep_every_bit(text: str) -> None:
     """Programs without contractions: nothing is summed in another order either."""
     func = parse(text)
     assert_same_numbers(func, Pipeline(graph_pipeline("strict")).run(func), exact=True)
+
+
+@given(text=fusion_programs(), numerics=st.sampled_from(["strict", "fast"]), elem=st.sampled_from(["f32", *HALVES]))
+@COMPILED
+def test_regions_of_random_programs_are_right(text: str, numerics: Numerics, elem: str) -> None:
+    func = named(parse(text.replace("f32", elem)))
+    checks = checking.verify_regions(func, HOST, inputs_of(func, {"n": 5}), Options(numerics=numerics))
+    assert not [c for c in checks if c.is_suspect]
