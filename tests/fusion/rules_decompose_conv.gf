@@ -13,8 +13,8 @@ func @phases__strided(%x: tensor<(n)x3x4x2xf32>, %w: tensor<3x3x2x5xf32>) dims (
   %v0 = graph.conv(%x, %w) {dilation = [1, 1], high = [2, 2], input_dilation = [2, 2], layout = "nhwc", low = [1, 1], strides = [3, 3]} : tensor<(n)x2x3x5xf32>
   return(%v0)
 }
-func @phases__groups(%x: tensor<(n)x3x4x4xf32>, %w: tensor<2x2x2x6xf32>) dims (n in 1..64) {
-  %v0 = graph.conv(%x, %w) {dilation = [1, 1], groups = 2, high = [1, 1], input_dilation = [2, 2], layout = "nhwc", low = [1, 1], strides = [1, 1]} : tensor<(n)x6x8x6xf32>
+func @phases__groups(%x: tensor<(n)x3x4x4xf32>, %w: tensor<3x3x2x6xf32>) dims (n in 1..64) {
+  %v0 = graph.conv(%x, %w) {dilation = [1, 1], groups = 2, high = [2, 2], input_dilation = [2, 2], layout = "nhwc", low = [1, 1], strides = [1, 1]} : tensor<(n)x6x8x6xf32>
   return(%v0)
 }
 func @pad_conv(%x: tensor<(n)x6x6x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n in 1..64) {
@@ -81,20 +81,21 @@ func @phases__strided(%x: tensor<(n)x3x4x2xf32>, %w: tensor<3x3x2x5xf32>) dims (
   return(%v13)
 }
 
-func @phases__groups(%x: tensor<(n)x3x4x4xf32>, %w: tensor<2x2x2x6xf32>) dims (n in 1..64) {
-  %v0 = graph.pad(%w) {high = [1, 1, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<3x3x2x6xf32>
-  %v1 = graph.constant() {value = dense<2x1xi64, [1 0]>} : tensor<2x1xi64>
-  %v2 = graph.take(%v0, %v1) {axis = 0} : tensor<2x1x3x2x6xf32>
-  %v3 = graph.constant() {value = dense<2x1xi64, [1 0]>} : tensor<2x1xi64>
-  %v4 = graph.take(%v2, %v3) {axis = 2} : tensor<2x1x2x1x2x6xf32>
-  %v5 = graph.reshape(%v4) {shape = [2, 1, 2, 1, 2, 2, 3]} : tensor<2x1x2x1x2x2x3xf32>
-  %v6 = graph.permute(%v5) {perm = [1, 3, 4, 5, 0, 2, 6]} : tensor<1x1x2x2x2x2x3xf32>
-  %v7 = graph.reshape(%v6) {shape = [1, 1, 2, 24]} : tensor<1x1x2x24xf32>
-  %v8 = graph.conv(%x, %v7) {dilation = [1, 1], groups = 2, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x24xf32>
-  %v9 = graph.reshape(%v8) {shape = [(n), 3, 4, 2, 2, 2, 3]} : tensor<(n)x3x4x2x2x2x3xf32>
-  %v10 = graph.permute(%v9) {perm = [0, 1, 4, 2, 5, 3, 6]} : tensor<(n)x3x2x4x2x2x3xf32>
-  %v11 = graph.reshape(%v10) {shape = [(n), 6, 8, 6]} : tensor<(n)x6x8x6xf32>
-  return(%v11)
+func @phases__groups(%x: tensor<(n)x3x4x4xf32>, %w: tensor<3x3x2x6xf32>) dims (n in 1..64) {
+  %v0 = graph.pad(%x) {high = [0, 1, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x5x4xf32>
+  %v1 = graph.pad(%w) {high = [1, 1, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<4x4x2x6xf32>
+  %v2 = graph.constant() {value = dense<2x2xi64, [1 3 0 2]>} : tensor<2x2xi64>
+  %v3 = graph.take(%v1, %v2) {axis = 0} : tensor<2x2x4x2x6xf32>
+  %v4 = graph.constant() {value = dense<2x2xi64, [1 3 0 2]>} : tensor<2x2xi64>
+  %v5 = graph.take(%v3, %v4) {axis = 2} : tensor<2x2x2x2x2x6xf32>
+  %v6 = graph.reshape(%v5) {shape = [2, 2, 2, 2, 2, 2, 3]} : tensor<2x2x2x2x2x2x3xf32>
+  %v7 = graph.permute(%v6) {perm = [1, 3, 4, 5, 0, 2, 6]} : tensor<2x2x2x2x2x2x3xf32>
+  %v8 = graph.reshape(%v7) {shape = [2, 2, 2, 24]} : tensor<2x2x2x24xf32>
+  %v9 = graph.conv(%v0, %v8) {dilation = [1, 1], groups = 2, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x24xf32>
+  %v10 = graph.reshape(%v9) {shape = [(n), 3, 4, 2, 2, 2, 3]} : tensor<(n)x3x4x2x2x2x3xf32>
+  %v11 = graph.permute(%v10) {perm = [0, 1, 4, 2, 5, 3, 6]} : tensor<(n)x3x2x4x2x2x3xf32>
+  %v12 = graph.reshape(%v11) {shape = [(n), 6, 8, 6]} : tensor<(n)x6x8x6xf32>
+  return(%v12)
 }
 
 func @pad_conv(%x: tensor<(n)x6x6x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n in 1..64) {
