@@ -49,7 +49,7 @@ class ContractionKernel:
 
     def __init__(self, kernel: Kernel, work: Product) -> None:
         self.kernel = kernel
-        self.domain = shape_of(work.result)
+        self.domain = work.domain
         self.work = work
         self._analyse()
 

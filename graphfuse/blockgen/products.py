@@ -21,18 +21,19 @@ from graphfuse.symbolic import Dim, product
 
 @dataclass(frozen=True)
 class Product:
-    """`out[o] = sum over k of lhs[lhs_at(o, k)] * rhs[rhs_at(o, k)]`."""
+    """`out[o] = sum over k of lhs[lhs_at(o, k)] * rhs[rhs_at(o, k)]`, o over `domain`: the result's shape, or finer."""
 
     result: Value
     lhs: Value
     rhs: Value
+    domain: tuple[Dim, ...]
     depth: tuple[Dim, ...]
     lhs_at: Callable[[Index, Index], Index]
     rhs_at: Callable[[Index, Index], Index]
 
     def swapped(self) -> Product:
         """The same product with its operands exchanged."""
-        return Product(self.result, self.rhs, self.lhs, self.depth, self.rhs_at, self.lhs_at)
+        return Product(self.result, self.rhs, self.lhs, self.domain, self.depth, self.rhs_at, self.lhs_at)
 
 
 def product_of(op: Op) -> Product:
@@ -55,7 +56,7 @@ def _contract(op: Op) -> Product:
 
         return index
 
-    return Product(op.result, a, b, tuple(sizes[c] for c in summed), at(lhs), at(rhs))
+    return Product(op.result, a, b, shape_of(op.result), tuple(sizes[c] for c in summed), at(lhs), at(rhs))
 
 
 def _conv(op: Op) -> Product:
@@ -67,16 +68,21 @@ def _conv(op: Op) -> Product:
     assert isinstance(groups, int)
     *kernel, per_group, out = shape_of(w)
     group_out = out // groups
+    # channels of several groups are two dims, group and channel in it: all outputs of a group read the same inputs
+    split = groups > 1 and group_out != 1
 
     def x_at(o: Index, k: Index) -> Index:
-        n, *spatial, channel = o
+        n, *spatial, channel = o[:-1] if split else o
         *window, c = k
         where = [i * s + j * d for i, s, j, d in zip(spatial, strides, window, dilation, strict=True)]
-        if groups > 1:
-            c = (channel if group_out == 1 else channel // group_out) * per_group + c
-        return (n, *where, c)
+        return (n, *where, channel * per_group + c if groups > 1 else c)
 
-    return Product(op.result, x, w, (*kernel, per_group), x_at, lambda o, k: (*k, o[-1]))
+    def w_at(o: Index, k: Index) -> Index:
+        return (*k, o[-2] * group_out + o[-1] if split else o[-1])
+
+    outer = shape_of(op.result)[:-1]
+    domain = (*outer, groups, group_out) if split else (*outer, out)
+    return Product(op.result, x, w, domain, (*kernel, per_group), x_at, w_at)
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,7 @@ def pack_panel(
 def store_results(kernel: Kernel, work: Product, index: Index, rows: Lane, lanes: Lane, acc: Value) -> None:
     """Evaluate the region's outputs from the accumulated tile and store them."""
     ev, space = kernel.ev, kernel.space
-    domain = shape_of(work.result)
+    domain = work.domain
     elem = element_of(work.result)
     if block.elem_of(acc.type) != elem:
         acc = ev.emit(block.cast, acc, to=elem)

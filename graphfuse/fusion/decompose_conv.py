@@ -16,7 +16,7 @@ dilation and two or three spatial dims, and a window that sees each position onc
 2. Input dilation u: the outputs at positions equal mod u are a convolution with the taps that meet non-zero inputs.
    All u phases make one convolution with u times the channels, whose result is interleaved.
 3. Padding: `pad` (or `slice`, where it is negative) in front.
-4. A 1x1 window: (strided slice and) contract. A window over the whole input: contract.
+4. A 1x1 window: (strided slice and) contract, with a label for groups. A window over the whole input: contract.
 
 Cost: one sweep.
 """
@@ -239,20 +239,25 @@ def padded(x: Value, low: tuple[int, ...], high: tuple[int, ...], value: float) 
 
 @rule(graph.conv)
 def one_by_one(op: Op) -> Op | None:
-    """A window of one tap is a contraction over channels of every s-th position."""
-    if not _is_plain(op) or op.attrs.get("groups", 1) != 1:
-        return None
+    """A window of one tap is a contraction over channels of every s-th position, one per group."""
+    groups = op.attrs.get("groups", 1)
+    assert isinstance(groups, int)
     x, w = op.operands
     *kernel, channels, out = tensor_of(w).shape
-    if any(k != 1 for k in kernel):
-        return None
+    if not _is_plain(op) or any(k != 1 for k in kernel) or not isinstance(out, int) or out == groups > 1:
+        return None  # with one output a group there is nothing to share between columns
     strides = attr_ints(op, "strides")
     shape = tensor_of(op.result).shape
     if any(s != 1 for s in strides):
-        sizes = (*shape[:-1], channels)
+        sizes = (*shape[:-1], groups * channels)
         x = graph.slice_(x, starts=(0,) * len(sizes), sizes=sizes, steps=(1, *strides, 1)).result
     letters = _LETTERS[: len(kernel)]
-    return graph.contract(x, reshaped(w, (channels, out)), spec=f"n{letters}c,co->n{letters}o", loc=op.loc)
+    if groups == 1:
+        return graph.contract(x, reshaped(w, (channels, out)), spec=f"n{letters}c,co->n{letters}o", loc=op.loc)
+    split = reshaped(x, (*shape[:-1], groups, channels))
+    weights = permuted(reshaped(w, (channels, groups, out // groups)), (1, 0, 2))
+    new = graph.contract(split, weights, spec=f"n{letters}gc,gco->n{letters}go", loc=op.loc)
+    return graph.reshape(new, shape=shape, loc=op.loc)
 
 
 @rule(graph.conv)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphfuse.blockgen import attention, contraction, evaluate, loops, products, serial
@@ -64,7 +66,7 @@ def test_a_last_tile_of_rows_one_too_far(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_operands_that_are_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The swap that puts lanes on the right-hand side must swap the index functions too."""
     real = products.Product.swapped
-    swapped = lambda self: products.Product(self.result, self.rhs, self.lhs, self.depth, self.lhs_at, self.rhs_at)  # noqa: E731
+    swapped = lambda self: replace(self, lhs=self.rhs, rhs=self.lhs)  # noqa: E731
     monkeypatch.setattr(products.Product, "swapped", swapped)
     bites("contraction-result_transposed")
     monkeypatch.setattr(products.Product, "swapped", real)

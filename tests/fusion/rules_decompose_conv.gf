@@ -32,6 +32,10 @@ func @one_by_one(%x: tensor<(n)x6x6x2xf32>, %w: tensor<1x1x2x5xf32>) dims (n in 
   %v1 = graph.conv(%x, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [2, 3]} : tensor<(n)x3x2x5xf32>
   return(%v0, %v1)
 }
+func @one_by_one__groups(%x: tensor<(n)x6x6x6xf32>, %w: tensor<1x1x2x12xf32>) dims (n in 1..64) {
+  %v0 = graph.conv(%x, %w) {dilation = [1, 1], groups = 3, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 2]} : tensor<(n)x6x3x12xf32>
+  return(%v0)
+}
 func @whole_window(%x: tensor<(n)x3x3x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n in 1..64) {
   %v0 = graph.conv(%x, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x1x1x5xf32>
   return(%v0)
@@ -122,6 +126,16 @@ func @one_by_one(%x: tensor<(n)x6x6x2xf32>, %w: tensor<1x1x2x5xf32>) dims (n in 
   %v3 = graph.reshape(%w) {shape = [2, 5]} : tensor<2x5xf32>
   %v4 = graph.contract(%v2, %v3) {spec = "nhwc,co->nhwo"} : tensor<(n)x3x2x5xf32>
   return(%v1, %v4)
+}
+
+func @one_by_one__groups(%x: tensor<(n)x6x6x6xf32>, %w: tensor<1x1x2x12xf32>) dims (n in 1..64) {
+  %v0 = graph.slice(%x) {sizes = [(n), 6, 3, 6], starts = [0, 0, 0, 0], steps = [1, 1, 2, 1]} : tensor<(n)x6x3x6xf32>
+  %v1 = graph.reshape(%v0) {shape = [(n), 6, 3, 3, 2]} : tensor<(n)x6x3x3x2xf32>
+  %v2 = graph.reshape(%w) {shape = [2, 3, 4]} : tensor<2x3x4xf32>
+  %v3 = graph.permute(%v2) {perm = [1, 0, 2]} : tensor<3x2x4xf32>
+  %v4 = graph.contract(%v1, %v3) {spec = "nhwgc,gco->nhwgo"} : tensor<(n)x6x3x3x4xf32>
+  %v5 = graph.reshape(%v4) {shape = [(n), 6, 3, 12]} : tensor<(n)x6x3x12xf32>
+  return(%v5)
 }
 
 func @whole_window(%x: tensor<(n)x3x3x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n in 1..64) {

@@ -84,6 +84,18 @@ def test_one_by_one_is_a_contraction(stride):
     assert [op.kind for op in new.walk()].count(graph.contract) == 1
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_one_by_one_of_groups_is_a_contraction_per_group(stride):
+    new = check(conv_func((sym("n"), 6, 7, 5), (12, 2, 1, 1), strides=stride, groups=3), n=2)
+    (op,) = (op for op in new.walk() if op.kind is graph.contract)
+    assert op.attrs["spec"] == "nhwgc,gco->nhwgo"
+
+
+def test_one_by_one_of_single_channels_stays_a_convolution():
+    new = check(conv_func((sym("n"), 6, 7, 5), (6, 1, 1, 1), groups=6), n=2)
+    assert graph.contract not in [op.kind for op in new.walk()]
+
+
 def test_window_over_everything_is_a_contraction():
     new = check(conv_func((sym("n"), 4, 3, 5), (6, 4, 3, 5)), n=2)
     assert [op.kind for op in new.walk()].count(graph.contract) == 1
