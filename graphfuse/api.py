@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import importlib
 import logging
 import os
@@ -109,6 +110,8 @@ def build(model: Any, target: Target, dims: Dims, options: Options, progress: Pr
                 cache.put(key, executable)
                 # mapped from the file, the weights need not stay in this process's own memory
                 found = cache.get(key) or executable
+                del executable
+                gc.collect()  # ops and values refer to each other, and hold the weights too
             return found
     except FileError as e:
         if e.loc is None or not e.loc.file.startswith(str(cache.folder)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -10,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+import graphfuse
 from graphfuse.errors import FileError
+from graphfuse.ir.dense import Dense
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
 from graphfuse.runtime.cache import Cache, cache_key, default_cache, external_files, model_digest
+from models import tinygpt
 from tests.runtime.sample import executable
 
 
@@ -101,6 +105,20 @@ def test_model_digest_follows_external_data(tmp_path):
 def test_model_digest_of_nothing(tmp_path):
     with pytest.raises(FileError, match="cannot read: no such file"):
         model_digest(tmp_path / "none.onnx")
+
+
+def test_a_compiled_and_cached_model_leaves_no_ir_behind(tmp_path, monkeypatch):
+    """Its values hold the weights, which the artifact has mapped: they would be in memory twice."""
+    monkeypatch.setenv("GRAPHFUSE_CACHE", str(tmp_path))
+    gc.collect()
+    before = sum(isinstance(o, Dense) for o in gc.get_objects())
+    gc.disable()
+    try:
+        compiled = graphfuse.compile(tinygpt.FILE, dims=tinygpt.DIMS)
+        assert sum(isinstance(o, Dense) for o in gc.get_objects()) == before
+    finally:
+        gc.enable()
+    assert not any(w.array.flags.writeable for w in compiled.executable.weights)  # mapped from the file
 
 
 def test_concurrent_processes_build_once(tmp_path):
