@@ -41,6 +41,8 @@ class Lane:
     name: str
     extent: int
     limit: Dim | None = None
+    bounded: bool = False
+    """Whether the variable's bounds end at the limit: what is proved of it says nothing of lanes past the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +278,7 @@ class Evaluator:
 
     def _stays_inside(self, leaf: Leaf, index: Index, lane: Lane) -> bool:
         """Whether even the lanes past the limit read inside the leaf (padded panels are made for that)."""
-        return all(
+        return not lane.bounded and all(
             lane.name not in symbols(i) or (self.space.nonnegative(i) and self.space.below(i, d))
             for i, d in zip(index, leaf.shape, strict=True)
         )

@@ -29,6 +29,26 @@ class Machine:
         return max(1, self.vector_bytes // max(4, elem.bytes))
 
 
+@dataclass(frozen=True, slots=True)
+class GpuMachine(Machine):
+    """A GPU: a program is a block of threads, its tiles are spread over their registers."""
+
+    stream_bytes: int = 1 << 62
+    multiprocessors: int = 132
+    shared_bytes: int = 227 << 10
+    """Shared memory of one block."""
+    max_warps: int = 32
+    """Warps of one block."""
+
+    def lanes(self, elem: Scalar) -> int:
+        """Elements of a tile that one warp holds one of each: what schedules without an opinion of their own use."""
+        return WARP
+
+
+WARP = 32
+"""Threads of a warp."""
+
+
 class Kernel:
     """A region being emitted: parameters are the region's inputs, its outputs, then the symbols it mentions."""
 

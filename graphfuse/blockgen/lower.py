@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from graphfuse.blockgen import attention, contraction, pointwise, reduction, serial
-from graphfuse.blockgen.kernel import Kernel, Machine
+from graphfuse.blockgen import attention, contraction, gpu_pointwise, gpu_reduction, pointwise, reduction, serial
+from graphfuse.blockgen.kernel import GpuMachine, Kernel, Machine
 from graphfuse.ir.core import Attr, Func, Op, walk
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import Tensor
@@ -21,6 +21,13 @@ EMITTERS: dict[str, Callable[[Kernel], Func]] = {
     "scatter": serial.emit_scatter,
     "topk": serial.emit_topk,
 }
+"""By kind of region, for CPUs."""
+GPU_EMITTERS: dict[str, Callable[[Kernel], Func]] = {
+    **EMITTERS,
+    "pointwise": gpu_pointwise.emit,
+    "reduction": gpu_reduction.emit,
+}
+"""By kind of region, for GPUs."""
 
 
 def lower_region(region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine) -> Func:
@@ -31,7 +38,8 @@ def lower_region(region: Op, name: str, ranges: Mapping[str, tuple[int, int]], m
     kernel = Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine)
     if all(isinstance(t, Tensor) and t.elements == 0 for t in region.types):
         return kernel.finish(0, 1)
-    func = EMITTERS[kind](kernel)
+    emitters = GPU_EMITTERS if isinstance(machine, GpuMachine) else EMITTERS
+    func = emitters[kind](kernel)
     func = dead_code(common_subexpressions(func))
     verify(func)
     return func

@@ -1,0 +1,194 @@
+"""Emits pointwise regions for GPUs: one tile of the result per program.
+
+The tile runs along every dim that some memory is contiguous along: one dim as a rule, two when the region transposes
+(then loads and stores each touch whole lines, and elements change threads in between). Short dims are joined by the
+dims outside them, as lanes of their own or, when rows would leave lanes idle or accesses unaligned, as one flat lane
+whose digits are the dims' positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.evaluate import Lane
+from graphfuse.blockgen.gpu_tiles import (
+    SECTOR_BYTES,
+    at_most,
+    fitting,
+    in_whole_or_part,
+    lane_along,
+    power_of_two,
+    vector,
+    warps_for,
+)
+from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of, unravel
+from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.loops import digits
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.tiling import cost_per_element
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func
+from graphfuse.symbolic import Dim, ceildiv
+
+TURNED = 64
+"""Side of a tile whose loads and stores run along different dims."""
+SPARE = 1.2
+"""Rows are flattened when tiles of whole rows would have more lanes than elements by this factor."""
+
+
+def emit(kernel: Kernel) -> Func:
+    """A tile of the outputs per program."""
+    domain = shape_of(kernel.outputs[0])
+    names = dim_names(kernel.space, domain)
+    found = _accesses(kernel, domain, names)
+    dims = merge(domain, names, found)
+    if not dims:
+        return _one_element(kernel, domain)
+    return _Tiling(kernel, domain, dims, names, found).emit()
+
+
+def _accesses(kernel: Kernel, domain: Sequence[Dim], names: Sequence[str]) -> Accesses:
+    analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
+    for value in kernel.outputs:
+        index = reshape_index(as_index(names), domain, shape_of(value), kernel.space)
+        analysis.touch(linear(index, strides_of(shape_of(value))))
+        analysis.visit(value, index)
+    return analysis.found
+
+
+def store_outputs(kernel: Kernel, domain: Sequence[Dim], index: Index) -> None:
+    """Compute and store every output at an index of the domain."""
+    for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+        where = reshape_index(index, domain, shape_of(value), kernel.space)
+        kernel.ev.store(leaf, where, kernel.ev.value(value, where))
+
+
+def _one_element(kernel: Kernel, domain: Sequence[Dim]) -> Func:
+    store_outputs(kernel, domain, (0,) * len(domain))
+    return kernel.finish(1, 10, {"warps": 1})
+
+
+class _Tiling:
+    """The choice of tile for one region, and its emission."""
+
+    def __init__(
+        self, kernel: Kernel, domain: Sequence[Dim], dims: list[Merged], names: Sequence[str], found: Accesses
+    ) -> None:
+        self.kernel, self.domain, self.dims = kernel, domain, dims
+        self.extents = [d.extent for d in dims]
+        self.ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
+        self.strides = [[coefficient(o, names[d.last]) for d in dims] for o in found.offsets]
+        self.elem_bytes = max(element_of(v).bytes for v in (*kernel.outputs, *kernel.body.params.values))
+        self.least_bytes = min(element_of(v).bytes for v in kernel.outputs)
+
+    def emit(self) -> Func:
+        """The kernel."""
+        per_thread, elements = self._amount()
+        fast = self._fast_dims()
+        widths = self._widths(fast, elements)
+        if len(fast) == 1 and self._flattens(widths):
+            grid, tile = self._emit_flat(elements)
+        else:
+            grid, tile = self._emit_tile(widths)
+        work = 1 + round(tile * cost_per_element(self.ops)) // 64
+        return self.kernel.finish(grid, work, {"warps": warps_for(tile, per_thread)})
+
+    def _amount(self) -> tuple[int, int]:
+        """(Elements per thread, elements of a tile).
+
+        Two vectors in flight per operand, fewer where there would not be a program for every multiprocessor.
+        """
+        machine = self.kernel.machine
+        assert isinstance(machine, GpuMachine)
+        least = vector(element_of(self.kernel.outputs[0]))
+        many = len(self.ops) > 24 or len(self.kernel.body.params.types) + len(self.kernel.outputs) > 5
+        per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))
+        if not many and per_thread * self.elem_bytes <= 32:
+            per_thread *= 2
+        warps = 4
+        total = at_most(positions(self.domain), self.kernel.space.ranges)
+        while per_thread > least and total < per_thread * 32 * warps * 2 * machine.multiprocessors:
+            per_thread //= 2
+        while warps > 1 and total < per_thread * 32 * warps * machine.multiprocessors // 2:
+            warps //= 2
+        return per_thread, per_thread * 32 * warps
+
+    def _fast_dims(self) -> list[int]:
+        """Dims that neighbours in memory run along, the innermost first: at most two."""
+        last = len(self.dims) - 1
+        out = [last]
+        for strides in self.strides:
+            if strides[last] in (0, 1, -1, None):
+                continue
+            unit = [d for d in range(last) if strides[d] in (1, -1)]
+            out += [d for d in unit if d not in out]
+        return out[:2]
+
+    def _widths(self, fast: Sequence[int], elements: int) -> list[int]:
+        """Lanes along each dim."""
+        ranges = self.kernel.space.ranges
+        widths = [1] * len(self.dims)
+        line = max(1, 4 * SECTOR_BYTES // self.least_bytes)
+        if len(fast) == 2:
+            sides = [TURNED, TURNED * (2 if self.elem_bytes <= 2 else 1)]
+            elements = max(elements, TURNED * TURNED // (2 if self.elem_bytes > 4 else 1))
+            for d, side in zip(fast, sides, strict=True):
+                widths[d] = fitting(self.extents[d], side, side, ranges)
+            for d in fast:  # a short side lets the other be longer
+                other = math.prod(w for i, w in enumerate(widths) if i != d)
+                if widths[d] >= TURNED:
+                    widths[d] = fitting(self.extents[d], widths[d], max(widths[d], elements // other), ranges)
+        else:
+            widths[-1] = fitting(self.extents[-1], min(line, elements), elements, ranges)
+        for d in reversed(range(len(self.dims))):
+            left = elements // math.prod(widths)
+            if widths[d] == 1 and left > 1:
+                widths[d] = fitting(self.extents[d], 1, left, ranges)
+        return widths
+
+    def _flattens(self, widths: Sequence[int]) -> bool:
+        """Whether one lane over the flat position is better than a lane per dim."""
+        inner = self.extents[1:]
+        if len(self.dims) == 1 or not all(isinstance(d, int) for d in inner):
+            return False
+        covered = wanted = 1.0
+        for extent, width in zip(self.extents, widths, strict=True):
+            if isinstance(extent, int):
+                covered, wanted = covered * (-(-extent // width) * width), wanted * extent
+        row = self.extents[-1]
+        assert isinstance(row, int)
+        aligned = row % vector(element_of(self.kernel.outputs[0])) == 0
+        return covered > wanted * SPARE or not aligned
+
+    # emission
+
+    def _emit_tile(self, widths: Sequence[int]) -> tuple[Dim, int]:
+        kernel, ev = self.kernel, self.kernel.ev
+        counts = [ceildiv(e, w) for e, w in zip(self.extents, widths, strict=True)]
+        grid = positions(counts)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        lanes: list[Lane] = []
+        at: list[Dim] = []
+        for extent, width, p in zip(self.extents, widths, digits(kernel, pid, counts), strict=True):
+            if width == 1:
+                at.append(p)
+                continue
+            lane, position = lane_along(kernel, extent, width, p * width)
+            lanes.append(lane)
+            at.append(position)
+        index = merged_index(len(self.domain), self.dims, at)
+        in_whole_or_part(kernel, lanes, lambda: store_outputs(kernel, self.domain, index))
+        return grid, math.prod(widths)
+
+    def _emit_flat(self, elements: int) -> tuple[Dim, int]:
+        kernel, ev = self.kernel, self.kernel.ev
+        total = positions(self.extents)
+        width = min(elements, power_of_two(at_most(total, kernel.space.ranges)))
+        grid = ceildiv(total, width)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        lane, position = lane_along(kernel, total, width, pid * width)
+        index = merged_index(len(self.domain), self.dims, unravel(position, self.extents, kernel.space))
+        in_whole_or_part(kernel, [lane], lambda: store_outputs(kernel, self.domain, index))
+        return grid, width

@@ -1,0 +1,290 @@
+"""Emits row reductions for GPUs: softmax, layer norm and their like.
+
+A row that fits the registers of a block is one tile, loaded once, however many reductions follow each other. Short
+rows go several to a program, as a tile [rows, row]. A longer row is walked in chunks: one walk for all reductions that
+do not need each other's results, each with a tile of partial results, and one for the outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from graphfuse.blockgen.evaluate import COMBINE, Evaluator, Lane, accumulator, neutral
+from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_whole_or_part, lane_along, power_of_two, warps_for
+from graphfuse.blockgen.index import Index, unravel
+from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.loops import digits, nest
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.reduction import RowKernel
+from graphfuse.blockgen.tiling import cost_per_element
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func, Op, Value, dims_of
+from graphfuse.ir.types import I64, Scalar, Tile
+from graphfuse.symbolic import Dim, ceildiv, floordiv
+
+LONGEST_TILE = 16384
+"""Elements of a row that is held in registers, of up to 4 bytes each."""
+DYNAMIC_TILE = 4096
+"""The same for rows of unknown length: a row that is shorter wastes the lanes that are left over."""
+LEAST_TILE = 2048
+"""Elements of a program's tile that short rows are put together to."""
+CHUNK = 4096
+"""Elements of a longer row that are in flight at once."""
+
+
+def emit(kernel: Kernel) -> Func:
+    """Rows as tiles, or rows in chunks; for rows of unknown length both."""
+    reduces = [op for op in kernel.body.ops if op.kind is graph.reduce]
+    domain = shape_of(reduces[0].operands[0])
+    row_rank = len(dims_of(reduces[0].attrs["axes"]))
+    return _GpuRows(kernel, domain, len(domain) - row_rank).emit(reduces)
+
+
+def combined(ev: Evaluator, kind: str, into: Value, got: Value) -> Value:
+    """Fold `got`, evaluated under the lanes, into a tile of partial results; lanes that do not exist change nothing."""
+    elem = block.elem_of(into.type)
+    return ev.emit(block.ELEMENTWISE[COMBINE[kind]], into, live_or_neutral(ev, kind, elem, got))
+
+
+def live_or_neutral(ev: Evaluator, kind: str, elem: Scalar, got: Value) -> Value:
+    """`got` as a full tile of `elem`, with the value that changes nothing in lanes that do not exist."""
+    if block.elem_of(got.type) != elem:
+        got = ev.emit(block.cast, got, to=elem)
+    got = ev.shaped(got, ev.full_shape())
+    if (live := ev.live_lanes()) is not None:
+        got = ev.emit(block.select, live, got, ev.const(neutral(kind, elem), elem, ev.full_shape()))
+    return got
+
+
+def across(ev: Evaluator, kind: str, tile: Value, axes: Sequence[int], elem: Scalar) -> Value:
+    """Reduce a tile along axes, which keep size 1, to `elem`; a scalar when nothing else is left."""
+    assert isinstance(tile.type, Tile)
+    shape = tile.type.shape
+    out = tile
+    for axis in sorted(axes, reverse=True):
+        out = ev.emit(block.reduce, out, axis=axis, kind=kind)
+    if block.elem_of(out.type) != elem:
+        out = ev.emit(block.cast, out, to=elem)
+    if not isinstance(out.type, Tile):
+        return out
+    return ev.emit(block.reshape, out, shape=tuple(1 if i in axes else n for i, n in enumerate(shape)))
+
+
+def partial_elem(kind: str, elem: Scalar) -> Scalar:
+    """The element of partial results."""
+    return accumulator(elem) if kind in ("sum", "prod") else elem
+
+
+class _GpuRows(RowKernel):
+    """One region's rows on a GPU."""
+
+    def emit(self, reduces: Sequence[Op]) -> Func:
+        """The kernel for the rows' length, as far as it is known."""
+        self.reduces = reduces
+        self.whole = [v for v in self.kernel.outputs if not self.is_row_value(v)]
+        self.extents = [d.extent for d in self.row]
+        wide = max(element_of(v).bytes for v in (*self.kernel.body.params.values, *self.kernel.outputs))
+        longest = LONGEST_TILE * 4 // max(4, wide)
+        static = all(isinstance(d, int) for d in self.extents)
+        widths = self._row_widths()
+        if math.prod(widths) <= (longest if static else min(longest, DYNAMIC_TILE)):
+            return self._emit_tiles(widths)
+        return self._emit_long()
+
+    def _row_widths(self) -> list[int]:
+        """Lanes along the dims of a whole row; two at least, for a lane of one has no mask."""
+        ranges = self.kernel.space.ranges
+        return [max(2, power_of_two(at_most(d, ranges))) for d in self.extents] or [1]
+
+    # rows that are tiles
+
+    def _emit_tiles(self, widths: Sequence[int]) -> Func:
+        kernel, ev = self.kernel, self.kernel.ev
+        flat = self._flattens(widths)
+        size = (
+            max(2, power_of_two(math.prod(d for d in self.extents if isinstance(d, int))))
+            if flat
+            else math.prod(widths)
+        )
+        rows = [d.extent for d in self.outer]
+        height = self._height(size)
+        i = self._stacked(height)
+        counts = [ceildiv(e, height) if j == i else e for j, e in enumerate(rows)]
+        grid = positions(counts)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        at = list(digits(kernel, pid, counts))
+        lanes: list[Lane] = []
+        if height > 1 and i is not None:
+            lane, at[i] = lane_along(kernel, rows[i], height, at[i] * height)
+            lanes.append(lane)
+        self.at = tuple(at)
+        inner, row = self._row_lanes(widths, size if flat else 0)
+        in_whole_or_part(kernel, [*lanes, *inner], lambda: self._tile(row, len(lanes)))
+        tile = size * height
+        ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
+        work = 1 + round(tile * cost_per_element(ops)) // 64
+        return kernel.finish(grid, work, {"warps": _row_warps(tile)})
+
+    def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
+        """Lanes over a whole row, and the row's index under them."""
+        if flat:
+            lane, position = lane_along(self.kernel, positions(self.extents), flat, 0)
+            return [lane], unravel(position, self.extents, self.kernel.space)
+        if not self.extents:
+            return [Lane("", 1)], ()
+        pairs = [lane_along(self.kernel, e, w, 0) for e, w in zip(self.extents, widths, strict=True)]
+        return [lane for lane, _ in pairs], tuple(position for _, position in pairs)
+
+    def _flattens(self, widths: Sequence[int]) -> bool:
+        """Whether one lane over all dims of a row wastes far less than a lane for each."""
+        sizes = [d for d in self.extents if isinstance(d, int)]
+        if len(widths) < 2 or len(sizes) != len(self.extents):
+            return False
+        return power_of_two(math.prod(sizes)) < math.prod(widths)
+
+    def _height(self, row: int) -> int:
+        """Rows of a program: to `LEAST_TILE` elements, but to fewer when there are few rows."""
+        machine, ranges = self.kernel.machine, self.kernel.space.ranges
+        assert isinstance(machine, GpuMachine)
+        height = max(1, LEAST_TILE // row)
+        total = at_most(positions([d.extent for d in self.outer]), ranges)
+        while height > 1 and height * row > 256 and total < height * machine.multiprocessors:
+            height //= 2
+        i = self._stacked(height)
+        return 1 if i is None else fitting(self.outer[i].extent, 1, height, ranges)
+
+    def _stacked(self, height: int) -> int | None:
+        """The outer dim whose rows are put together: the innermost that is long enough, or else the longest."""
+        if height == 1 or not self.outer:
+            return None
+        ranges = self.kernel.space.ranges
+        sizes = [at_most(d.extent, ranges) for d in self.outer]
+        enough = [i for i, n in enumerate(sizes) if n >= height]
+        return enough[-1] if enough else max(range(len(sizes)), key=lambda i: sizes[i])
+
+    def _tile(self, row: Index, stacked: int) -> None:
+        """All reductions on the tile, then all outputs."""
+        ev = self.kernel.ev
+        axes = range(stacked, len(ev.lanes))
+        for op in self.reduces:
+            (x,) = op.operands
+            kind, elem = str(op.attrs["kind"]), element_of(x)
+            got = ev.value(x, self._within(x, row))
+            tile = live_or_neutral(ev, kind, partial_elem(kind, elem), got)
+            self._remember(op, across(ev, kind, tile, axes, elem))
+        self._store(self._index(row), self.whole)
+        outer = ev.lanes[:stacked]
+        with ev.lanes_as(*outer, *(Lane("", 1) for _ in axes)) if outer else ev.lanes_as():
+            self._store_row_values()
+
+    def _within(self, value: Value, row: Index) -> Index:
+        """The index into `value`, one element per domain element, at a position of the row."""
+        return self.output_index(value, self._index(row))
+
+    def _remember(self, op: Op, total: Value) -> None:
+        where = self.output_index(op.result, self._index(self._zeros()))
+        self.kernel.ev.remember(op.result, where, total)
+
+    def _store_row_values(self) -> None:
+        kernel, ev = self.kernel, self.kernel.ev
+        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+            if self.is_row_value(value):
+                where = self.output_index(value, self._index(self._zeros()))
+                ev.store(leaf, where, ev.value(value, where))
+
+    # rows that are walked
+
+    def _emit_long(self) -> Func:
+        """A row per program, in chunks; a row of unknown length that turns out short is one tile."""
+        kernel, ev = self.kernel, self.kernel.ev
+        rows = [d.extent for d in self.outer]
+        grid = positions(rows)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        self.at = digits(kernel, pid, rows)
+        row = self.extents[-1]
+        if isinstance(row, int) or len(self.extents) > 1:
+            self._walk_all()
+        else:
+
+            def as_tile() -> list[Value]:
+                lane, position = lane_along(kernel, row, DYNAMIC_TILE, 0)
+                with ev.lanes_as(lane):
+                    self._tile((position,), 0)
+                return []
+
+            def in_chunks(_: object) -> list[Value]:
+                self._walk_all()
+                return []
+
+            fits = ev.emit(block.le, ev.index(row), ev.const(DYNAMIC_TILE, I64))
+            ev.branch(fits, as_tile, in_chunks)
+        ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
+        work = positions(self.extents) * max(1, round(cost_per_element(ops) * 16)) // 1024
+        return kernel.finish(grid, work, {"warps": warps_for(self._chunk(), 16)})
+
+    def _chunk(self) -> int:
+        return fitting(self.extents[-1], CHUNK // 4, CHUNK, self.kernel.space.ranges, slack=0.05)
+
+    def _walk_all(self) -> None:
+        ev = self.kernel.ev
+        for level in _levels(self.reduces):
+            kinds = [str(op.attrs["kind"]) for op in level]
+            elems = [partial_elem(k, element_of(op.operands[0])) for k, op in zip(kinds, level, strict=True)]
+
+            def step(row: Index, carried: Sequence[Value], level: list[Op] = level) -> list[Value]:
+                out: list[Value] = []
+                for op, acc in zip(level, carried, strict=True):
+                    (x,) = op.operands
+                    out.append(combined(ev, str(op.attrs["kind"]), acc, ev.value(x, self._within(x, row))))
+                return out
+
+            start = [ev.const(neutral(k, e), e, (self._chunk(),)) for k, e in zip(kinds, elems, strict=True)]
+            for op, kind, tile in zip(level, kinds, self._walk(step, start), strict=True):
+                self._remember(op, across(ev, kind, tile, (0,), element_of(op.operands[0])))
+        self._store_row_values()
+        if self.whole:
+            self._walk(lambda row, _: self._store(self._index(row), self.whole), ())
+
+    def _walk(
+        self, step: Callable[[Index, Sequence[Value]], Sequence[Value]], start: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """Carry values over the chunks of a row: whole chunks in a loop, what is left behind it."""
+        kernel, ev = self.kernel, self.kernel.ev
+        *outer, last = self.extents
+        width = self._chunk()
+
+        def chunk(at: Index, first: Dim, carried: Sequence[Value], *, whole: bool) -> Sequence[Value]:
+            lane, position = lane_along(kernel, last, width, first)
+            with ev.lanes_as(Lane(lane.name, width) if whole else lane):
+                return step((*at, position), carried)
+
+        def along(at: Index, carried: tuple[Value, ...]) -> Sequence[Value]:
+            count = floordiv(last, width)
+            carried = ev.loop("t", count, lambda t, c: chunk(at, t * width, c, whole=True), carried)
+            left = kernel.space.simplify(ceildiv(last, width) - count)
+            return ev.loop("t", left, lambda t, c: chunk(at, (count + t) * width, c, whole=False), carried)
+
+        return nest(ev, outer, along, tuple(start))
+
+
+def _levels(reduces: Sequence[Op]) -> list[list[Op]]:
+    """Reductions in groups that do not need each other's results, in an order in which they can run."""
+    depth: dict[Op, int] = {}
+    known: dict[Value, int] = {}
+
+    def of(value: Value) -> int:
+        if value not in known:
+            op = value.op
+            below = max((of(v) for v in op.operands), default=0) if op is not None else 0
+            known[value] = below + (op is not None and op in reduces)
+        return known[value]
+
+    for op in reduces:
+        depth[op] = of(op.result)
+    return [[op for op in reduces if depth[op] == d] for d in sorted(set(depth.values()))]
+
+
+def _row_warps(elements: int) -> int:
+    """Up to 8 warps of 16 elements a thread; larger tiles up to 32 elements a thread."""
+    return warps_for(elements, 16) if elements <= 4096 else warps_for(elements, 32 if elements > 8192 else 16, 16)

@@ -1,0 +1,95 @@
+"""Tiles of programs for GPUs: sizes that are powers of two, positions within an extent, and a branch for whole tiles.
+
+A tile that may stick out of its extent is emitted twice: without limits for programs whose tile is whole, so that
+vectors are as wide as alignment allows, and with limits for the programs at the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from graphfuse.blockgen.evaluate import Lane
+from graphfuse.blockgen.kernel import WARP, Kernel
+from graphfuse.dialects import block
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import I64, Scalar
+from graphfuse.symbolic import Dim, Ranges, bounds, exact_div
+
+VECTOR_BYTES = 16
+"""What one thread moves with one instruction at most."""
+SECTOR_BYTES = 32
+"""The least that memory moves."""
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n (1 for n below 1)."""
+    return 1 << (max(n, 1) - 1).bit_length()
+
+
+def at_most(extent: Dim, ranges: Ranges) -> int:
+    """An upper bound of an extent."""
+    return max(0, bounds(extent, ranges)[1])
+
+
+def vector(elem: Scalar) -> int:
+    """Elements of one access of `VECTOR_BYTES`."""
+    return max(1, VECTOR_BYTES // max(1, elem.bytes))
+
+
+def fitting(extent: Dim, least: int, most: int, ranges: Ranges, slack: float = 0.1) -> int:
+    """The largest power of two in least..most whose tiles cover `extent` with few elements to spare.
+
+    Few: not over `slack` more than the size that wastes least. Never more than twice the extent.
+    """
+    cap = min(most, power_of_two(at_most(extent, ranges)))
+    if not isinstance(extent, int):
+        return cap
+    sizes = [1 << i for i in range(cap.bit_length()) if 1 << i >= min(least, cap)]
+    covered = {n: -(-extent // n) * n for n in sizes}
+    best = min(covered.values())
+    return max(n for n in sizes if covered[n] <= best * (1 + slack))
+
+
+def warps_for(elements: int, per_thread: int, most: int = 8) -> int:
+    """How many warps hold `elements` at about `per_thread` each."""
+    return max(1, min(most, power_of_two(-(-elements // (WARP * per_thread)))))
+
+
+def whole_tiles(extent: Dim, width: int) -> bool:
+    """Whether tiles of `width` cover the extent exactly, whatever the symbols are."""
+    return exact_div(extent, width) is not None
+
+
+def lane_along(kernel: Kernel, extent: Dim, width: int, first: Dim) -> tuple[Lane, Dim]:
+    """A lane over `first .. first + width` of a dim, and the position that it stands for."""
+    if extent == width or (first != 0 and whole_tiles(extent, width)):
+        var = kernel.space.fresh("l", 0, width - 1)
+        return Lane(str(var), width), first + var
+    var = kernel.space.fresh("l", 0, extent - first - 1)
+    return Lane(str(var), width, extent - first, bounded=True), first + var
+
+
+def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], None]) -> None:
+    """Emit `body` under the lanes: where their limits cut nothing off without them, elsewhere with them."""
+    ev = kernel.ev
+
+    def with_lanes(*chosen: Lane) -> list[Value]:
+        with ev.lanes_as(*chosen):
+            body()
+        return []
+
+    def ever_whole(lane: Lane) -> bool:
+        assert lane.limit is not None
+        return not kernel.space.below(kernel.space.simplify(lane.limit), lane.extent)
+
+    cut = {lane: lane.limit for lane in lanes if lane.limit is not None and ever_whole(lane)}
+    condition: Value | None = None
+    for lane, limit in cut.items():
+        test = ev.emit(block.ge, ev.index(limit), ev.const(lane.extent, I64))
+        condition = test if condition is None else ev.emit(block.and_, condition, test)
+    if condition is None:
+        with_lanes(*lanes)
+        return
+    whole = [replace(lane, limit=None) if lane in cut else lane for lane in lanes]
+    ev.branch(condition, lambda: with_lanes(*whole), lambda _: with_lanes(*lanes))

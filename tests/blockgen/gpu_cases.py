@@ -1,0 +1,84 @@
+"""Sizes that GPU schedules branch on: tiles that are whole, cut, turned, flattened; rows in registers and in chunks."""
+
+from __future__ import annotations
+
+from tests.blockgen.cases import LAYER_NORM, case, fused, over, softmax
+from tests.blockgen.support import Case
+
+BIAS = "b = broadcast(w) {shape = [SHAPE]}; s = add(x, b); r = exp(s); return(r)"
+
+
+def transposed(name: str, shape: str, perm: str, elem: str = "f32", dims: str = "", sizes: object = ({},)) -> Case:
+    """A permutation with work on both sides."""
+    body = f"a = abs(x); p = permute(a) {{perm = [{perm}]}}; y = neg(p); return(y)"
+    return fused("pointwise", name, f"x: {shape}x{elem}", body, dims, sizes)  # type: ignore[arg-type]
+
+
+GPU_POINTWISE = (
+    case("pointwise", "flat", "x: (n)xf32, y: (n)xf32", "s = add(x, y); return(s)", "n in 1..1000000",
+         over("n", values=(1, 511, 1024, 3000))),
+    case("pointwise", "flat_half", "x: 40x50xf16", "y = neg(x); return(y)"),
+    case("pointwise", "bytes", "x: 70x130xu8, y: 70x130xu8", "s = add(x, y); f = cast(s) {to = f32}; return(f)"),
+    case("pointwise", "doubles", "x: 3000xf64", "y = mul(x, x); return(y)"),
+    case("pointwise", "bias", "x: (n)x768xf32, w: 768xf32", BIAS.replace("SHAPE", "(n), 768"), "n in 1..4096",
+         over("n", values=(1, 9))),
+    case("pointwise", "odd_rows", "x: 9x1001xf32, w: 1001xf32", BIAS.replace("SHAPE", "9, 1001")),
+    case("pointwise", "narrow_rows", "x: (n)x3xf32, w: 3xf32", BIAS.replace("SHAPE", "(n), 3"), "n in 1..100000",
+         over("n", values=(1, 700))),
+    case("pointwise", "per_channel", "x: 2x5x36xf32, c: 5x1xf32",
+         "b = broadcast(c) {shape = [2, 5, 36]}; s = mul(x, b); return(s)"),
+    case("pointwise", "rows_of_unknown_length", "x: (n)x(m)xf32, w: (m)xf32", BIAS.replace("SHAPE", "(n), (m)"),
+         "n in 1..64, m in 1..5000", [{"n": 3, "m": 1}, {"n": 2, "m": 1500}]),
+    transposed("matrix", "130x200", "1, 0"),
+    transposed("half_matrix", "70x130", "1, 0", "f16"),
+    transposed("whole_blocks", "128x64", "1, 0"),
+    transposed("channels_last", "2x3x300", "0, 2, 1"),
+    transposed("channels_first", "2x300x3", "0, 2, 1"),
+    transposed("heads", "2x4x(s)x64", "0, 2, 1, 3", "f16", "s in 1..512", over("s", values=(1, 33))),
+    transposed("reversed_dims", "5x6x70", "2, 1, 0"),
+    case("pointwise", "two_ways", "x: 40x50xf32, y: 50x40xf32", """
+        t = permute(y) {perm = [1, 0]}; s = add(x, t); return(s)"""),
+    case("pointwise", "embed", "x: 11x96xf32, i: (n)xi64", "y = take(x, i) {axis = 0}; return(y)", "n in 0..4096",
+         over("n", values=(0, 40)), indices=11),
+    case("pointwise", "long_concat", "x: 3x700xf32, y: 3x801xf32",
+         "c = concat(x, y) {axis = 1}; d = neg(c); return(d)"),
+)  # fmt: skip
+
+GPU_REDUCTION = (
+    case("reduction", "many_short_rows", "x: 700x5xf32", softmax(1, "700, 5")),
+    case("reduction", "exact_rows", "x: 64x128xf32", softmax(1, "64, 128")),
+    case("reduction", "rows_of_200", "x: 37x200xf16", softmax(1, "37, 200")),
+    case("reduction", "one_tile", "x: 3x5000xf32", softmax(1, "3, 5000")),
+    case("reduction", "walked", "x: 2x20001xf32", softmax(1, "2, 20001")),
+    case("reduction", "walked_half", "x: 2x40960xf16", softmax(1, "2, 40960")),
+    case("reduction", "unknown_length", "x: (n)x(m)xf32", softmax(1, "(n), (m)"), "n in 0..64, m in 0..100000",
+         [{"n": 2, "m": 0}, {"n": 0, "m": 3}, {"n": 2, "m": 1}, {"n": 2, "m": 4096}, {"n": 2, "m": 9000}]),
+    case("reduction", "bounded_length", "x: (b)x3x(s)x(s)xf32", softmax(3, "(b), 3, (s), (s)"),
+         "b in 1..8, s in 1..512", [{"b": 1, "s": 1}, {"b": 2, "s": 33}]),
+    case("reduction", "multiples_of_nothing", "x: 3x(64*n)xf32", softmax(1, "3, (64*n)"), "n in 0..1",
+         over("n", values=(0, 1))),
+    case("reduction", "norm", "x: (n)x21xf32, g: 21xf32", LAYER_NORM + "; return(y, m, r)", "n in 0..512",
+         over("n", values=(0, 130))),
+    case("reduction", "masked", "x: 2x3x9x70xf32, mask: 2x1x9x70xf32", """
+        mb = broadcast(mask) {shape = [2, 3, 9, 70]}; s = add(x, mb); m = reduce(s) {axes = [3], kind = "max"}
+        return(m)"""),
+    case("reduction", "group", "x: 2x3x70x5xf32, g: 70x1xf32", """
+        gb = broadcast(g) {shape = [2, 3, 70, 5]}; y = mul(x, gb)
+        s = reduce(y) {axes = [2, 3], kind = "sum", keepdims = true}; sb = broadcast(s) {shape = [2, 3, 70, 5]}
+        z = sub(y, sb); return(z)"""),
+    case("reduction", "walked_dims", "x: 2x9x3000xf32, g: 3000xf32", """
+        gb = broadcast(g) {shape = [2, 9, 3000]}; y = mul(x, gb); s = reduce(y) {axes = [1, 2], kind = "sum"}
+        return(s)"""),
+    fused("reduction", "two_at_once", "x: 2x20000xf32", """
+        a = reduce(x) {axes = [1], kind = "sum"}; q = mul(x, x); b = reduce(q) {axes = [1], kind = "sum"}
+        c = mul(a, a); d = sub(b, c); return(d)"""),
+    case("reduction", "integers", "x: 5x300xi8", 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'),
+    case("reduction", "everything", "x: (n)x50xf32", 's = reduce(x) {axes = [0, 1], kind = "sum"}; return(s)',
+         "n in 0..2000", over("n", values=(0, 1, 400))),
+)  # fmt: skip
+
+GPU_CASES: dict[str, Case] = {
+    f"{group}-{c.name}": c
+    for group, cases in (("pointwise", GPU_POINTWISE), ("reduction", GPU_REDUCTION))
+    for c in cases
+}
