@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from graphfuse.blockgen import gpu_axis_reduction
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.gpu_tiles import (
@@ -39,7 +40,9 @@ SPARE = 1.2
 
 
 def emit(kernel: Kernel) -> Func:
-    """A tile of the outputs per program."""
+    """A tile of the outputs per program; a region that reduces has a schedule of its own."""
+    if (reduction := gpu_axis_reduction.find(kernel)) is not None:
+        return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
     names = dim_names(kernel.space, domain)
     found = _accesses(kernel, domain, names)

@@ -11,17 +11,25 @@ import math
 from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.evaluate import COMBINE, Evaluator, Lane, accumulator, neutral
-from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_whole_or_part, lane_along, power_of_two, warps_for
+from graphfuse.blockgen.gpu_tiles import (
+    at_most,
+    fitting,
+    in_chunks,
+    in_whole_or_part,
+    lane_along,
+    power_of_two,
+    warps_for,
+)
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
-from graphfuse.blockgen.loops import digits, nest
+from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.reduction import RowKernel
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, dims_of
 from graphfuse.ir.types import I64, Scalar, Tile
-from graphfuse.symbolic import Dim, ceildiv, floordiv
+from graphfuse.symbolic import Dim, ceildiv
 
 LONGEST_TILE = 16384
 """Elements of a row that is held in registers, of up to 4 bytes each."""
@@ -232,7 +240,7 @@ class _GpuRows(RowKernel):
             kinds = [str(op.attrs["kind"]) for op in level]
             elems = [partial_elem(k, element_of(op.operands[0])) for k, op in zip(kinds, level, strict=True)]
 
-            def step(row: Index, carried: Sequence[Value], level: list[Op] = level) -> list[Value]:
+            def step(row: Index, carried: Carried, level: list[Op] = level) -> list[Value]:
                 out: list[Value] = []
                 for op, acc in zip(level, carried, strict=True):
                     (x,) = op.operands
@@ -246,24 +254,17 @@ class _GpuRows(RowKernel):
         if self.whole:
             self._walk(lambda row, _: self._store(self._index(row), self.whole), ())
 
-    def _walk(
-        self, step: Callable[[Index, Sequence[Value]], Sequence[Value]], start: Sequence[Value]
-    ) -> tuple[Value, ...]:
-        """Carry values over the chunks of a row: whole chunks in a loop, what is left behind it."""
+    def _walk(self, step: Callable[[Index, Carried], Sequence[Value]], start: Sequence[Value]) -> Carried:
+        """Carry values over the chunks of a row."""
         kernel, ev = self.kernel, self.kernel.ev
         *outer, last = self.extents
-        width = self._chunk()
 
-        def chunk(at: Index, first: Dim, carried: Sequence[Value], *, whole: bool) -> Sequence[Value]:
-            lane, position = lane_along(kernel, last, width, first)
-            with ev.lanes_as(Lane(lane.name, width) if whole else lane):
-                return step((*at, position), carried)
+        def along(at: Index, carried: Carried) -> Carried:
+            def chunk(lane: Lane, position: Dim, values: Carried) -> Sequence[Value]:
+                with ev.lanes_as(lane):
+                    return step((*at, position), values)
 
-        def along(at: Index, carried: tuple[Value, ...]) -> Sequence[Value]:
-            count = floordiv(last, width)
-            carried = ev.loop("t", count, lambda t, c: chunk(at, t * width, c, whole=True), carried)
-            left = kernel.space.simplify(ceildiv(last, width) - count)
-            return ev.loop("t", left, lambda t, c: chunk(at, (count + t) * width, c, whole=False), carried)
+            return in_chunks(kernel, last, self._chunk(), chunk, carried)
 
         return nest(ev, outer, along, tuple(start))
 

@@ -11,10 +11,14 @@ from dataclasses import replace
 
 from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.kernel import WARP, Kernel
+from graphfuse.blockgen.loops import Carried
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
-from graphfuse.symbolic import Dim, Ranges, bounds, exact_div
+from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv, exact_div, floordiv
+
+AtChunk = Callable[[Lane, Dim, Carried], Sequence[Value]]
+"""Emits what happens in a chunk of a dim, given its lane and position, and gives the next carried values."""
 
 VECTOR_BYTES = 16
 """What one thread moves with one instruction at most."""
@@ -93,3 +97,16 @@ def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], N
         return
     whole = [replace(lane, limit=None) if lane in cut else lane for lane in lanes]
     ev.branch(condition, lambda: with_lanes(*whole), lambda _: with_lanes(*lanes))
+
+
+def in_chunks(kernel: Kernel, extent: Dim, width: int, step: AtChunk, carried: Carried) -> Carried:
+    """Carry values over the chunks of a dim: whole ones in a loop, then the one that is cut by the end, if any."""
+
+    def chunk(first: Dim, values: Carried, *, whole: bool) -> Sequence[Value]:
+        lane, position = lane_along(kernel, extent, width, first)
+        return step(Lane(lane.name, width) if whole else lane, position, values)
+
+    count = floordiv(extent, width)
+    left = kernel.space.simplify(ceildiv(extent, width) - count)
+    carried = kernel.ev.loop("t", count, lambda t, c: chunk(t * width, c, whole=True), carried)
+    return kernel.ev.loop("t", left, lambda t, c: chunk((count + t) * width, c, whole=False), carried)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tests.blockgen.cases import LAYER_NORM, case, fused, over, softmax
+from tests.blockgen.cases import LAYER_NORM, Sizes, case, fused, over, softmax
 from tests.blockgen.support import Case
 
 BIAS = "b = broadcast(w) {shape = [SHAPE]}; s = add(x, b); r = exp(s); return(r)"
 
 
-def transposed(name: str, shape: str, perm: str, elem: str = "f32", dims: str = "", sizes: object = ({},)) -> Case:
+def transposed(name: str, shape: str, perm: str, elem: str = "f32", dims: str = "", sizes: Sizes = ({},)) -> Case:
     """A permutation with work on both sides."""
     body = f"a = abs(x); p = permute(a) {{perm = [{perm}]}}; y = neg(p); return(y)"
-    return fused("pointwise", name, f"x: {shape}x{elem}", body, dims, sizes)  # type: ignore[arg-type]
+    return fused("pointwise", name, f"x: {shape}x{elem}", body, dims, sizes)
 
 
 GPU_POINTWISE = (
@@ -77,8 +77,40 @@ GPU_REDUCTION = (
          "n in 0..2000", over("n", values=(0, 1, 400))),
 )  # fmt: skip
 
+
+def arg(name: str, shape: str, axis: int, kind: str, last: str = "false", dims: str = "", sizes: Sizes = ({},)) -> Case:
+    """The position of an extreme, with NaN and infinities among the elements."""
+    body = f'a = arg_reduce(x) {{axis = {axis}, kind = "{kind}", last = {last}}}; return(a)'
+    return case("pointwise", name, f"x: {shape}xf32", body, dims, sizes, special=True)
+
+
+GPU_AXES = (
+    case("pointwise", "columns", "x: (n)x150xf32", """
+        s = reduce(x) {axes = [0], kind = "sum"}; k = full() {shape = [150], elem = f32, value = 0.5}; m = mul(s, k)
+        return(m)""", "n in 0..5000", over("n", values=(0, 1, 300))),
+    case("pointwise", "few_columns", "x: 3000x3xf16", 's = reduce(x) {axes = [0], kind = "max"}; return(s)'),
+    case("pointwise", "pooled", "x: 2x7x7x70xf32", """
+        s = reduce(x) {axes = [1, 2], kind = "sum", keepdims = true}; r = reshape(s) {shape = [2, 70]}; y = neg(r)
+        return(y)"""),
+    case("pointwise", "batch_statistics", "x: 5x40x30xf32",
+         's = reduce(x) {axes = [0, 2], kind = "sum"}; return(s)'),
+    case("pointwise", "middle", "x: 3x(n)x5xi32", 's = reduce(x) {axes = [1], kind = "min"}; return(s)',
+         "n in 0..4000", over("n", values=(0, 1, 700))),
+    case("pointwise", "columns_of_a_view", "x: 50x90xf32",
+         'p = permute(x) {perm = [1, 0]}; s = reduce(p) {axes = [0], kind = "sum"}; return(s)'),
+    arg("row_argmax", "50x300", 1, "max"),
+    arg("row_argmin_last", "3x5000", 1, "min", "true"),
+    arg("column_argmax", "300x50", 0, "max", "true"),
+    arg("argmax_of_unknown_length", "2x(n)", 1, "max", "false", "n in 0..9000", over("n", values=(0, 1, 2500))),
+    case("pointwise", "argmax_of_equals", "x: 2x3000xf32",
+         'z = sub(x, x); a = arg_reduce(z) {axis = 1, kind = "max"}; return(a)'),
+    case("pointwise", "argmax_of_lowest", "x: 2x70xi8", """
+        l = full() {shape = [2, 70], elem = i8, value = -128}; m = min(x, l)
+        a = arg_reduce(m) {axis = 1, kind = "max", last = true}; b = cast(a) {to = i32}; return(b)"""),
+)  # fmt: skip
+
 GPU_CASES: dict[str, Case] = {
     f"{group}-{c.name}": c
-    for group, cases in (("pointwise", GPU_POINTWISE), ("reduction", GPU_REDUCTION))
+    for group, cases in (("pointwise", GPU_POINTWISE), ("reduction", GPU_REDUCTION), ("axes", GPU_AXES))
     for c in cases
 }
