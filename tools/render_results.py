@@ -81,6 +81,23 @@ def footprint(found: dict[str, Any]) -> None:
         print(f"| {row['model']} | " + " | ".join(f"{n / 1e6:.0f}" for n in (row["weights"], *sizes)) + " |")
 
 
+def accuracy(found: dict[str, Any]) -> None:
+    """Differences of whole models from ONNX Runtime."""
+    print(f"\n## Accuracy of models\n\n{conditions(found)}\n")
+    print(
+        "The largest difference from ONNX Runtime over all outputs, in standard deviations of the output, at full "
+        "size. Each model\nis compiled once and run at every shape; the worst is shown. The tests allow 1e-4.\n"
+    )
+    print("| model | shapes | largest difference | at |\n|---|---|---|---|")
+    by_model: dict[str, list[dict[str, Any]]] = {}
+    for row in found["rows"]:
+        by_model.setdefault(row["model"], []).append(row)
+    for name, rows in by_model.items():
+        worst = max(rows, key=lambda row: row["distance"])
+        print(f"| {name} | {len(rows)} | {worst['distance']:.1e} | {dims_text(worst['dims'])} |")
+    print(f"| **all {len(by_model)}** | {len(found['rows'])} | **{max(r['distance'] for r in found['rows']):.1e}** | |")
+
+
 FUSION = """# Kernels, bytes moved and memory, before and after fusion
 
 Rendered by `python tools/render_results.py fusion` from `benchmarks/results/fusion_table.json`, which is written by
@@ -140,7 +157,10 @@ def dims_text(dims: dict[str, int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in dims.items()) or "fixed"
 
 
-RENDER = {"cpu_models": models, "cpu_memory": memory, "cpu_compile": compiling, "cpu_footprint": footprint}
+RENDER = {
+    "cpu_models": models, "cpu_memory": memory, "cpu_compile": compiling, "cpu_footprint": footprint,
+    "model_accuracy": accuracy,
+}  # fmt: skip
 
 
 def main() -> None:

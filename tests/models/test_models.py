@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from pathlib import Path
 
 import ml_dtypes
@@ -19,12 +18,10 @@ from graphfuse import checking
 from graphfuse.frontends.onnx import import_model
 from graphfuse.ir.parser import parse
 from graphfuse.llvm.host import host_target
-from models import _health, tinygpt
+from models import _compare, _health, tinygpt
+from models._compare import BOUND
 
-onnxruntime = pytest.importorskip("onnxruntime")
-
-BOUND = 1e-4
-"""Largest difference from ONNX Runtime, in standard deviations of the output (f32)."""
+pytest.importorskip("onnxruntime")
 
 COMMITTED = {"digits", "tinygpt"}  # of one size
 # exported by torch, or of one (full) size: minutes on first use, then cached
@@ -50,52 +47,22 @@ def _built(name, *, small):
     return models.cached(name, small=small)
 
 
-def _shapes(model):
-    """The shapes to test, then the smallest declared one; a model without symbolic dims has one shape."""
-    if not model.DIMS:
-        return [{}]
-    smallest = {dim: low for dim, (low, _) in model.DIMS.items()}
-    return [*model.TEST_DIMS, *([smallest] if smallest not in model.TEST_DIMS else [])]
-
-
-def _onnxruntime(path):
-    """From inputs to outputs, both by name."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names = [o.name for o in session.get_outputs()]
-    return lambda feeds: dict(zip(names, session.run(names, dict(feeds)), strict=True))
-
-
-def _distance(want: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> float:
-    """`_health.distance` of outputs that agree in everything a float's value does not say."""
-    assert list(got) == list(want)
-    for name, array in want.items():
-        assert (got[name].dtype, got[name].shape) == (array.dtype, array.shape), name
-        assert array.dtype.kind == "f" or np.array_equal(got[name], array), name
-    return _health.distance(want, got)
-
-
-def _compare(name, *, small):
-    path, model = _built(name, small=small), models.get(name)
-    compiled = graphfuse.compile(path, dims=model.DIMS)
-    reference = _onnxruntime(path)
-    for seed, dims in enumerate(_shapes(model)):
-        feeds = model.inputs(np.random.default_rng(seed), small=small, **dims)
-        distance = _distance(reference(feeds), compiled(feeds))
-        print(f"{name} {dims}: {distance:.1e}")  # noqa: T201  # shown by `-rP`: the figures of the model table
+def _compare_all(name, *, small):
+    _built(name, small=small)
+    for dims, distance in _compare.distances(name, small=small):
+        print(f"{name} {dims}: {distance:.1e}")  # noqa: T201  # shown by `-rP`
         assert distance <= BOUND, dims
 
 
 @pytest.mark.parametrize("name", _parameters(models.names()))
 def test_one_artifact_matches_onnxruntime_at_every_shape(name):
-    _compare(name, small=True)
+    _compare_all(name, small=True)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", FULL_SIZE)
 def test_full_size_matches_onnxruntime_at_every_shape(name):
-    _compare(name, small=False)
+    _compare_all(name, small=False)
 
 
 @pytest.mark.parametrize("name", _parameters(models.names()))
@@ -103,11 +70,11 @@ def test_one_weight_off_by_one_percent_fails_the_comparison(name):
     path, model = _built(name, small=True), models.get(name)
     broken, weight = _health.perturb(onnx.load(path))
     compiled = graphfuse.compile(broken, dims=model.DIMS)
-    reference = _onnxruntime(path)
+    reference = _compare.onnxruntime_of(path)
     distances = []
-    for seed, dims in enumerate(_shapes(model)):
+    for seed, dims in enumerate(_compare.shapes(model)):
         feeds = model.inputs(np.random.default_rng(seed), small=True, **dims)
-        distances.append(_distance(reference(feeds), compiled(feeds)))
+        distances.append(_compare.distance(reference(feeds), compiled(feeds)))
     # not at every shape: over a sequence of one, queries and keys do not matter
     assert max(distances) > BOUND, f"scaling {weight} by 1.01 moves the outputs by {distances}"
 
@@ -224,7 +191,7 @@ def test_greedy_tokens_from_a_loaded_artifact_are_onnxruntimes(tmp_path: Path):
     graphfuse.compile(tinygpt.FILE, dims=tinygpt.DIMS).save(artifact)
     written = {
         who: "".join(tinygpt.generate(step, "The sea ", 96, temperature=0))
-        for who, step in (("ours", graphfuse.load(artifact)), ("theirs", _onnxruntime(tinygpt.FILE)))
+        for who, step in (("ours", graphfuse.load(artifact)), ("theirs", _compare.onnxruntime_of(tinygpt.FILE)))
     }
     assert written["ours"] == written["theirs"]
     assert len(set(written["ours"])) > 8
