@@ -55,6 +55,8 @@ class Leaf:
     offset: Dim = 0
     stream_elems: int = 0
     """When stores should go past the cache: elements of a vector register, else 0."""
+    ahead: int = 0
+    """When loads should prefetch: how many elements further on, else 0."""
 
 
 def _divides(n: int, dim: Dim) -> bool:
@@ -269,6 +271,8 @@ class Evaluator:
         )  # fmt: skip
         limits = [self.index(self._limit(i)) for i in limited]
         attrs: dict[str, Attr] = {"limited": limited} if limited else {}
+        if leaf.ahead and strides[-1] == 1:
+            attrs["ahead"] = leaf.ahead
         return self.emit(block.load_view, leaf.pointer, base, *limits, shape=shape, strides=strides, **attrs)
 
     def _limit(self, lane: int) -> Dim:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
@@ -78,11 +78,21 @@ class Kernel:
             assert isinstance(value.type, Tensor)
             self.stores.append(replace(leaf_of(pointer, value.type.shape), stream_elems=self._stream(value.type)))
 
+    def _is_large(self, type_: Tensor) -> bool:
+        """Whether the tensor is too large for any cache."""
+        nbytes = type_.nbytes
+        return isinstance(nbytes, int) and nbytes >= self.machine.stream_bytes
+
     def _stream(self, type_: Tensor) -> int:
         """Elements of a vector register if the tensor is too large for any cache, else 0."""
-        nbytes = type_.nbytes
-        large = isinstance(nbytes, int) and nbytes >= self.machine.stream_bytes
-        return self.machine.vector_bytes // type_.elem.bytes if large else 0
+        return self.machine.vector_bytes // type_.elem.bytes if self._is_large(type_) else 0
+
+    def read_ahead(self, distance: Callable[[Scalar], int]) -> None:
+        """From here on, loads of inputs too large for any cache prefetch `distance(element)` elements further on."""
+        for value in self.body.params.values:
+            assert isinstance(value.type, Tensor)
+            if self._is_large(value.type):
+                self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=distance(value.type.elem))
 
     def finish(self, grid: Dim, work: Dim, attrs: Mapping[str, Attr] | None = None) -> Func:
         """Close the function. `work` is an estimate of one program's time in nanoseconds."""

@@ -25,6 +25,8 @@ from graphfuse.symbolic import Dim, ceildiv, minimum, sym
 
 CHUNK = 4096
 """Elements one program computes when the innermost dim is long."""
+AHEAD_BYTES = 1024
+"""How far ahead of a load from memory its data are asked for."""
 MAX_PARTS = 64
 """Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
 
@@ -56,6 +58,7 @@ def emit(kernel: Kernel) -> Func:
     if chunks != 1:
         code = ev.index(minimum(extent - start, CHUNK))
         size = ev.bind("size", 1, CHUNK, code)
+    kernel.read_ahead(lambda elem: AHEAD_BYTES // elem.bytes)
     cuts = _cuts(found, names[inner.last], size) if isinstance(size, int) else []
     for piece in _cut_pieces(cuts, width, vector) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, vector):
         _tiles(kernel, dims, at, start, piece, domain)

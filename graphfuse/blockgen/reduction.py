@@ -74,7 +74,11 @@ class RowKernel:
         pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
         self.at = digits(kernel, pid, rows)
         for i, op in enumerate(reduces):
+            if i == 1:
+                self._read_next_row()
             self._reduce(op, self._kept(op.operands[0], reduces[i + 1 :]))
+        if len(reduces) == 1:
+            self._read_next_row()
         whole = [v for v in kernel.outputs if not self.is_row_value(v)]
         for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
             if self.is_row_value(value):
@@ -86,6 +90,12 @@ class RowKernel:
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         per_row = positions([d.extent for d in self.row])
         return kernel.finish(grid, per_row * max(1, round(cost_per_element(ops) * 16)) // 16)
+
+    def _read_next_row(self) -> None:
+        """From here on, passes prefetch the next row: theirs is in the cache, and memory would idle."""
+        row = positions([d.extent for d in self.row])
+        most = self.kernel.machine.l2_bytes // 4
+        self.kernel.read_ahead(lambda elem: row if isinstance(row, int) and row * elem.bytes <= most else 0)
 
     def _zeros(self) -> Index:
         return (0,) * len(self.row)

@@ -17,6 +17,9 @@ TRANSCENDENTAL = frozenset(
     )
 )  # fmt: skip
 
+SHORT = frozenset(("graph.exp", "graph.exp2", "graph.sigmoid", "graph.tanh"))
+"""Those of which four vectors at once fit 32 registers, constants included; together they hide each other's latency."""
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -55,11 +58,10 @@ def pieces(extent: Dim, width: int, vector: int) -> list[Piece]:
 
 def pointwise_width(machine: Machine, elem: Scalar, ops: list[Op], inputs: int) -> int:
     """Lanes of a pointwise tile: fewer vectors when many values are alive at once or the maths is heavy."""
-    vector = machine.lanes(elem)
-    heavy = sum(op.kind.name in TRANSCENDENTAL for op in ops)
-    if heavy or len(ops) + inputs > machine.registers // 2:
-        return vector * 2
-    return vector * 4
+    functions = [op.kind.name for op in ops if op.kind.name in TRANSCENDENTAL]
+    is_light = not functions or (machine.registers >= 32 and len(functions) == 1 and functions[0] in SHORT)
+    is_small = len(ops) + inputs <= machine.registers // 2
+    return machine.lanes(elem) * (4 if is_light and is_small else 2)
 
 
 def cost_per_element(ops: list[Op]) -> float:

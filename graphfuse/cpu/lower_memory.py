@@ -181,7 +181,27 @@ def lower_load_view(kernel: Kernel, op: Op) -> None:
         return
     other = op.attrs.get("other", 0)
     assert isinstance(other, bool | int | float), "checked by the type rule"
+    ahead = op.attrs.get("ahead", 0)
+    assert isinstance(ahead, int), "checked by the type rule"
+    if ahead and type_.shape and view.strides[-1] == 1:
+        _prefetch(kernel, view, ahead)
     kernel.set(op, load_tile(kernel, view, other))
+
+
+LINE_BYTES = 64
+"""What one prefetch brings, on every processor that `target.CPUS` names."""
+NEAR_BYTES = 4096
+"""What is this near goes to the first-level cache; what is farther would crowd it, and waits in the second."""
+
+
+def _prefetch(kernel: Kernel, view: View, ahead: int) -> None:
+    """Ask for the lines of the tile `ahead` elements further on; that never faults, so limits do not matter."""
+    kernel.text.module.entity("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    locality = 3 if ahead * view.elem.bytes <= NEAR_BYTES else 2
+    for lead in itertools.product(*(range(d) for d in view.shape[:-1])):
+        for column in range(0, view.shape[-1], LINE_BYTES // view.elem.bytes):
+            at = advance(kernel, view.address((*lead, column)), view.elem, integer(ahead))
+            kernel.text.line(f"call void @llvm.prefetch.p0({at}, i32 0, i32 {locality}, i32 1)")
 
 
 def load_tile(kernel: Kernel, view: View, other: bool | float) -> list[Reg]:

@@ -60,20 +60,49 @@ def _scaled(p: Value, bits: Value) -> Value:
 
 def _scaled_wide(p: Value, bits: Value) -> Value:
     """p * 2^n, results may be subnormal or overflow; bits hold n + 2 bias."""
-    shift = format_of(p).fraction_bits
+    half, other = _halves(bits, p)
+    return p * half * other
+
+
+def _halves(bits: Value, like: Value) -> tuple[Value, Value]:
+    """2^(n // 2) and 2^(n - n // 2); bits hold n + 2 bias."""
+    shift = format_of(like).fraction_bits
     half = (bits >> 1) << shift
     other = (bits << shift) - half
-    return p * half.as_float() * other.as_float()
+    return half.as_float(), other.as_float()
 
 
 def _exp_poly(c: Code, r: Value, name: str = "exp") -> Value:
     return c.poly(r, (1.0, 1.0, *format_of(r).table[name]))
 
 
+def _exp_less_one(c: Code, r: Value) -> Value:
+    """exp(r) - 1 for reduced r."""
+    square = r * r
+    return c.fma(square, c.paired_poly(r, square, format_of(r).table["exp"]), r)
+
+
 def _exp_wide(c: Code, x: Value, offset: int = 0) -> Value:
     """exp(x) * 2^offset for x already clamped."""
     r, _, bits = _reduce_exp(c, x, 2 * format_of(x).bias + offset)
-    return _scaled_wide(_exp_poly(c, r), bits)
+    half, other = _halves(bits, x)
+    return c.fma(_exp_less_one(c, r), half, half) * other
+
+
+def _exp_of_minus(c: Code, x: Value) -> Value:
+    """exp(-x) 2^lift for x >= 0 and already clamped, which is never subnormal."""
+    fmt = format_of(x)
+    lift = _lift(x)
+    ln2, ln2_low = fmt.parts["ln2"]
+    n, bits = round_to_bits(c, x, -fmt.parts["log2e"][0], fmt.bias + lift)
+    r = c.fma(n, -ln2_low, c.fma(n, -ln2, -x))
+    scale = (bits << fmt.fraction_bits).as_float()
+    return c.fma(_exp_less_one(c, r), scale, scale)
+
+
+def _lift(x: Value) -> int:
+    """A power of two that makes every subnormal number normal."""
+    return format_of(x).fraction_bits + 1
 
 
 def _exp(c: Code, x: Value) -> Value:
@@ -107,10 +136,11 @@ def _expm1(c: Code, x: Value) -> Value:
 
 def _sigmoid(c: Code, x: Value) -> Value:
     """Sigmoid: (x < 0 ? e : 1) / (1 + e), e = exp(-|x|)."""
-    e = _exp_wide(c, c.at_least(-x.abs(), format_of(x).exp_range[0]))
-    numerator = c.select(x < 0.0, e, 1.0)
+    unit = 2.0 ** _lift(x)
+    e = _exp_of_minus(c, c.at_most(x.abs(), -format_of(x).exp_range[0]))
+    numerator = c.select(x < 0.0, e * (1 / unit), 1.0)
     # as n - n e / (1 + e): for small e the rounding of 1 + e then hardly matters
-    return c.fma(-numerator, e / (e + 1.0), numerator)
+    return c.fma(-numerator, e / (e + unit), numerator)
 
 
 def _tanh(c: Code, x: Value) -> Value:

@@ -211,6 +211,18 @@ class Code:
             result = self.fma(x, result, coefficient)
         return result
 
+    def paired_poly(self, x: Value, square: Value, coefficients: Sequence[float]) -> Value:
+        """As `poly`, by Horner's rule in x^2 over pairs of terms: half the latency for no more instructions."""
+        pairs: list[Operand] = [
+            self.fma(x, odd, even) for even, odd in zip(coefficients[::2], coefficients[1::2], strict=False)
+        ]
+        if len(coefficients) % 2:
+            pairs.append(self.constant(coefficients[-1], x.elem))
+        result = self.operand(pairs[-1], x.elem)
+        for pair in reversed(pairs[:-1]):
+            result = self.fma(result, square, pair)
+        return result
+
     def at_least(self, x: Value, low: float) -> Value:
         """max(x, low), nan kept: the operand order is the one that is a single x86 instruction."""
         return self.select(self.constant(low, x.elem) > x, low, x)

@@ -201,13 +201,17 @@ def load_view(
     limited: tuple[int, ...] = (),
     other: bool | float = 0,
     layout: LinearLayout | None = None,
+    ahead: int = 0,
 ) -> Type:
     """A strided tile: element [i, j, ..] is `pointer[base + i*strides[0] + j*strides[1] + ..]`.
 
     For each dim in `limited` (in order) an i64 limit operand: elements at or past it are `other`, and not read.
+    `ahead` is a hint: what lies that many elements further on, be it inside the tensor or not, is read soon.
     """
     if base != I64:
         raise VerifyError(f"operand 1 must be i64, got {base}")
+    if ahead < 0:
+        raise VerifyError(f"ahead must not be negative, got {ahead}")
     _view(shape, strides, limited, limits)
     return Tile(shape, _pointer(pointer).elem, layout)
 

@@ -342,6 +342,48 @@ func @k(%a: ptr<f32>, %o: ptr<f32>, %n: i64) {grid = 1} {
     assert libc.mprotect(ctypes.c_void_p(address + mmap.PAGESIZE), mmap.PAGESIZE, 3) == 0
 
 
+def ahead_text(ahead: int, elem: str = "f32", stride: int = 1) -> str:
+    """Copies two rows of 40 elements with a prefetch hint; the limit leaves 37 of each."""
+    return f"""
+func @k(%a: ptr<{elem}>, %o: ptr<{elem}>) {{grid = 1}} {{
+  %z = block.const() {{elem = i64, value = 0}} : i64
+  %n = block.const() {{elem = i64, value = 37}} : i64
+  %x = block.load_view(%a, %z, %n)
+    {{ahead = {ahead}, limited = [1], shape = [2, 40], strides = [40, {stride}]}} : tile<2x40x{elem}>
+  block.store_view(%o, %z, %x) {{strides = [40, 1]}}
+  return()
+}}
+"""
+
+
+@pytest.mark.parametrize("ahead", [16, 1 << 40])
+def test_prefetches_do_not_change_results_nor_fault(ahead: int) -> None:
+    check(ahead_text(ahead), [np.arange(80, dtype=np.float32), np.zeros(80, np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("ahead", "elem", "stride", "name", "count"),
+    [
+        (256, "f32", 1, "prefetcht0", 6),  # three lines in a row of 160 bytes
+        (1024, "f32", 1, "prefetcht0", 6),
+        (1025, "f32", 1, "prefetcht1", 6),  # beyond 4 KiB: the second-level cache
+        (256, "f16", 1, "prefetcht0", 4),
+        (256, "i8", 1, "prefetcht0", 2),
+        (256, "f64", 1, "prefetcht0", 10),
+        (256, "f32", 2, "prefetch", 0),  # rows are not dense
+        (0, "f32", 1, "prefetch", 0),
+    ],
+)
+def test_each_line_ahead_is_asked_for_once(ahead: int, elem: str, stride: int, name: str, count: int) -> None:
+    func = parse(ahead_text(ahead, elem, stride))
+    text = emit_assembly(lower([func], Target.parse("cpu:x86-64-v4")))
+    assert text.count("prefetch") == text.count(name) == count
+
+
+def test_other_architectures_have_a_prefetch_too() -> None:
+    assert "prfm" in emit_assembly(lower([parse(ahead_text(256))], Target.parse("cpu:neoverse-n1")))
+
+
 @pytest.mark.parametrize("elem", ["f32", "i8", "bool", "f16", "i64"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_gather_and_scatter(elem: str, masked: bool) -> None:

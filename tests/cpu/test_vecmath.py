@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from graphfuse.cpu.vecmath import FUNCTIONS, ULP, VectorFunction, arity, define
+from graphfuse.cpu.vecmath_emit import Code, Value
 
 FLOAT = {"f32": np.float32, "f64": np.float64}
 BITS = {"f32": np.uint32, "f64": np.uint64}
@@ -71,7 +72,12 @@ def optimized(fn: str, elem: str, lanes: int) -> llvm.ModuleRef:
 
 @cache
 def compiled(fn: str, elem: str, lanes: int):
-    engine = llvm.create_mcjit_compiler(optimized(fn, elem, lanes), target_machine())
+    return loaded(optimized(fn, elem, lanes))
+
+
+def loaded(module: llvm.ModuleRef):
+    """The function `map`; it keeps its engine, which owns the target machine."""
+    engine = llvm.create_mcjit_compiler(module, target_machine())
     engine.finalize_object()
     p = ctypes.c_void_p
     call = ctypes.CFUNCTYPE(None, p, p, p, ctypes.c_int64)(engine.get_function_address("map"))
@@ -253,6 +259,36 @@ def test_exp_overflows_and_underflows_where_it_should(elem: str) -> None:
     got = evaluate("exp", elem, x)
     assert (got > 0).all()
     assert (got < info.tiny).all()
+
+
+@pytest.mark.parametrize("elem", ["f32", "f64"])
+def test_sigmoid_underflows_gradually(elem: str) -> None:
+    info = np.finfo(FLOAT[elem])
+    x = np.linspace(math.log(info.smallest_subnormal) + 0.1, math.log(info.tiny) - 0.1, 100).astype(FLOAT[elem])
+    got = evaluate("sigmoid", elem, x)
+    assert ((got > 0) & (got < info.tiny)).all()
+    assert ulp_error(got, reference("sigmoid", elem, x), elem).max() <= 1
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 6, 7])
+def test_a_polynomial_by_pairs_is_the_polynomial(terms: int) -> None:
+    """Small integers, so that no order of operations rounds."""
+    given, out = np.arange(-4.0, 4.0), np.zeros(8)
+    compiled_poly(terms)(given.ctypes.data, given.ctypes.data, out.ctypes.data, len(given))
+    np.testing.assert_array_equal(out, np.polynomial.polynomial.polyval(given, coefficients(terms)))
+
+
+def coefficients(terms: int) -> list[float]:
+    return [float(3 * i - 4) for i in range(terms)]
+
+
+@cache
+def compiled_poly(terms: int):
+    code = Code("gf.test.v4f64", "f64", 4)
+    x = Value(code, "%x", "f64")
+    text = code.definition(["x"], code.paired_poly(x, x * x, coefficients(terms)))
+    function = VectorFunction(code.symbol, text, tuple(code.declarations))
+    return loaded(llvm.parse_assembly(module_text(function, "exp", "f64", 4)))
 
 
 @pytest.mark.parametrize("elem", ["f32", "f64"])

@@ -33,6 +33,6 @@ func @scratch(%x: ptr<f32>, %n: i64) {
   %t = block.load_view(%x, %zero) {shape = [4], strides = [2]} : tile<4xf32>
   block.store_view(%m, %zero, %t) {strides = [1]}
   %later = block.offset(%m, %two) : ptr<f32>
-  %u = block.load_view(%later, %zero) {shape = [2], strides = [1]} : tile<2xf32>
+  %u = block.load_view(%later, %zero) {ahead = 256, shape = [2], strides = [1]} : tile<2xf32>
   return(%u)
 }

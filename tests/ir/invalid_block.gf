@@ -208,3 +208,8 @@ func @f(%p: ptr<f32>, %z: i64, %c: bool) {
   } : i64
   return()
 }
+// -----
+func @f(%p: ptr<f32>, %z: i64) {
+  %r = block.load_view(%p, %z) {ahead = -1, shape = [4], strides = [1]} : tile<4xf32>  // error: block.load_view: ahead must not be negative, got -1
+  return()
+}
