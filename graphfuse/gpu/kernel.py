@@ -255,7 +255,8 @@ def _runs(pieces: Sequence[tuple[Reg, int, int, int]]) -> list[tuple[Reg, int, i
     for source, bit, _, image in pieces:
         if out:
             last, first, width, base = out[-1]
-            if last is source and bit == first + width and image == base << width:
+            single = not base & base - 1  # several bits would carry into one another
+            if single and last is source and bit == first + width and image == base << width:
                 out[-1] = (source, first, width + 1, base)
                 continue
         out.append((source, bit, 1, image))

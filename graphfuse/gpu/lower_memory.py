@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphfuse.codegen.index import emit_dim
+from graphfuse.codegen.integers import wrap
 from graphfuse.codegen.kernel import PointerValue, integer, literal, memory_type, register_type
 from graphfuse.dialects import block
 from graphfuse.gpu.analysis.axis_info import access_info
@@ -380,7 +381,9 @@ def _unpack(kernel: Kernel, elem: Scalar, regs: Sequence[Reg], n: int) -> list[R
         wanted = f"<{n} x {memory}>"
         vector = reg if reg.type == wanted else text.emit(wanted, f"bitcast {reg} to {wanted}")
         out = [text.emit(memory, f"extractelement {vector}, i32 {i}") for i in range(n)]
-    return out if memory == want else [kernel.compare("icmp ne", r, integer(0, r.type)) for r in out]
+    if memory != want:
+        return [kernel.compare("icmp ne", r, integer(0, r.type)) for r in out]
+    return [wrap(kernel, r, elem) for r in out] if elem.is_integer else out  # bits above i4 may be anything
 
 
 def _store_one(kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Access) -> None:
