@@ -77,6 +77,7 @@ class ContractionKernel:
             self.work, lhs = work.swapped(), rhs
             self.in_lhs, self.in_rhs = self.in_rhs, self.in_lhs
         self.elementwise = bool(self.dims) and self.in_lhs[-1] and self.in_rhs[-1]
+        self.names, self.k_names = names, k_names
         self._tile(lhs, names)
 
     def _reads(self, value: Value, index: Index) -> Accesses:
@@ -124,7 +125,7 @@ class ContractionKernel:
         index = merged_index(len(self.domain), self.dims, (*at, panel * width + lane))
         analysis = AccessAnalysis(space, set(self.kernel.ev.leaves))
         analysis.visit(self.work.rhs, self.work.rhs_at(index, merged_index(len(self.work.depth), self.k_dims, depth)))
-        if self.work.rhs not in self.kernel.ev.leaves and not _is_view(self.work.rhs, self.kernel):
+        if self.work.rhs not in self.kernel.ev.leaves and not is_view(self.work.rhs, self.kernel):
             return False
         return bool(analysis.found.offsets) and all(coefficient(o, str(lane)) == 1 for o in analysis.found.offsets)
 
@@ -293,7 +294,7 @@ UNROLLED_WINDOW = 7
 """Window dims up to this extent are unrolled in elementwise (depthwise) products."""
 
 
-def _is_view(value: Value, kernel: Kernel) -> bool:
+def is_view(value: Value, kernel: Kernel) -> bool:
     """Whether `value` is memory seen through movement ops only."""
     while value not in kernel.ev.leaves:
         op = value.owner

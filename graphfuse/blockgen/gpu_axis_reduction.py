@@ -7,6 +7,7 @@ its lanes hold partial results, which are folded across lanes once at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.evaluate import Lane, neutral
@@ -53,30 +54,61 @@ def _axes(op: Op) -> tuple[int, ...]:
 
 def emit(kernel: Kernel, op: Op) -> Func:
     """The reduction `op` and what follows it."""
-    return _AxisReduction(kernel, op).emit()
+    (x,) = op.operands
+    axes = (attr_int(op, "axis"),) if op.kind is graph.arg_reduce else attr_ints(op, "axes")
+    keep = bool(op.attrs.get("keepdims", False))
+
+    def kept(index: Index) -> Index:
+        return tuple(0 if i in axes else at for i, at in enumerate(index) if keep or i not in axes)
+
+    def of(index: Index) -> Value:
+        return kernel.ev.value(x, index)
+
+    terms = Terms(shape_of(x), _axes(op), op.result, kept, of, lambda index: ((x, index),), str(op.attrs["kind"]))
+    last = bool(op.attrs.get("last", False)) if op.kind is graph.arg_reduce else None
+    return AxisReduction(kernel, terms, element_of(x), last).emit()
 
 
-class _AxisReduction:
+@dataclass(frozen=True)
+class Terms:
+    """`result[kept(i)] = reduction of of(i) over the axes`, i over `shape`."""
+
+    shape: tuple[Dim, ...]
+    axes: tuple[int, ...]
+    result: Value
+    kept: Callable[[Index], Index]
+    of: Callable[[Index], Value]
+    reads: Callable[[Index], Sequence[tuple[Value, Index]]]
+    """What `of` evaluates, and where."""
+    kind: str
+    columns: bool | None = None
+    """Whether memory is contiguous along what is kept; None: as the last dim says."""
+
+
+class AxisReduction:
     """One region: the dims of what is reduced, merged, and which of them are in lanes."""
 
-    def __init__(self, kernel: Kernel, op: Op) -> None:
-        self.kernel, self.op = kernel, op
-        self.x = op.operands[0]
-        self.shape = shape_of(self.x)
-        self.axes = _axes(op)
+    def __init__(self, kernel: Kernel, terms: Terms, elem: Scalar, last: bool | None = None) -> None:
+        self.kernel, self.terms, self.elem = kernel, terms, elem
+        self.last = last
+        """For a search: whether the last of equal elements is wanted. None: a reduction."""
+        self.shape, self.axes = terms.shape, terms.axes
         self.dims = self._merged()
         self.reduced = [i for i, d in enumerate(self.dims) if d.first in self.axes]
         self.kept = [i for i in range(len(self.dims)) if i not in self.reduced]
         self.along = self.reduced[-1]
         self.across = self.kept[-1] if self.kept else None
+        columns = self.across is not None and self.along < self.across
+        self.columns = columns if terms.columns is None or self.across is None else terms.columns
         self.widths = self._widths()
 
     def _merged(self) -> list[Merged]:
-        kernel = self.kernel
+        kernel, terms = self.kernel, self.terms
         names = dim_names(kernel.space, self.shape)
         index = as_index(names)
-        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset([self.op.result]))
-        analysis.visit(self.x, index)
+        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset([terms.result]))
+        for value, where in terms.reads(index):
+            analysis.visit(value, where)
         for value in kernel.outputs:
             where = self._result_index(value, index)
             analysis.touch(linear(where, strides_of(shape_of(value))))
@@ -86,11 +118,8 @@ class _AxisReduction:
 
     def _result_index(self, value: Value, index: Index) -> Index:
         """The index into a value as large as the result, at an index of what is reduced."""
-        op = self.op
-        axes = (attr_int(op, "axis"),) if op.kind is graph.arg_reduce else attr_ints(op, "axes")
-        keep = bool(op.attrs.get("keepdims", False))
-        at = tuple(0 if i in axes else x for i, x in enumerate(index) if keep or i not in axes)
-        return reshape_index(at, shape_of(op.result), shape_of(value), self.kernel.space)
+        result = self.terms.result
+        return reshape_index(self.terms.kept(index), shape_of(result), shape_of(value), self.kernel.space)
 
     def _widths(self) -> tuple[int, int]:
         """Lanes along the kept and along the reduced dim."""
@@ -100,7 +129,7 @@ class _AxisReduction:
         if self.across is None:
             return 1, max(2, fitting(reduced, LINE, TILE, ranges))
         kept = self.dims[self.across].extent
-        if self.along > self.across:  # rows
+        if not self.columns:
             wide = max(2, fitting(reduced, LINE, TILE // 4, ranges))
             high = fitting(kept, 1, max(1, TILE // 2 // wide), ranges)
         else:  # columns
@@ -108,7 +137,7 @@ class _AxisReduction:
             wide = max(2, fitting(reduced, 1, TILE // high, ranges, slack=0.5))
             high = fitting(kept, high, max(high, TILE // 2 // wide), ranges)
         total = at_most(positions([self.dims[i].extent for i in self.kept]), ranges)
-        least = 1 if self.along > self.across else LINE
+        least = LINE if self.columns else 1
         while high > least and total < high * machine.multiprocessors:
             high //= 2
         return high, wide
@@ -136,18 +165,19 @@ class _AxisReduction:
         """Walk the reduced dims, fold, finish: under the lane of the kept dim, if there is one."""
         kernel, ev = self.kernel, self.kernel.ev
         kept = ev.lanes
-        total = self._reduce(at, kept) if self.op.kind is graph.reduce else self._search(at, kept)
+        total = self._reduce(at, kept) if self.last is None else self._search(at, kept, last=self.last)
+        if block.elem_of(total.type) != (elem := element_of(self.terms.result)):
+            total = ev.emit(block.cast, total, to=elem)
         with ev.lanes_as(*self._ordered(kept, Lane("", 1))) if kept else ev.lanes_as():
             index = self._index(at, (0,) * len(self.reduced))
-            ev.remember(self.op.result, self._result_index(self.op.result, index), total)
+            ev.remember(self.terms.result, self.terms.kept(index), total)
             for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
                 where = self._result_index(value, index)
                 ev.store(leaf, where, ev.value(value, where))
 
     def _ordered(self, kept: Sequence[Lane], along: Lane) -> list[Lane]:
         """Lanes in the order of their dims."""
-        columns = self.across is not None and self.along < self.across
-        return [along, *kept] if columns else [*kept, along]
+        return [along, *kept] if self.columns else [*kept, along]
 
     def _index(self, kept: Index, reduced: Index) -> Index:
         where: list[Dim] = [0] * len(self.dims)
@@ -165,7 +195,7 @@ class _AxisReduction:
         def along(place: Index, carried: Carried) -> Carried:
             def chunk(lane: Lane, position: Dim, values: Carried) -> Sequence[Value]:
                 with ev.lanes_as(*self._ordered(kept, lane)):
-                    return step(ev.value(self.x, self._index(at, (*place, position))), position, values)
+                    return step(self.terms.of(self._index(at, (*place, position))), position, values)
 
             return in_chunks(kernel, last, self.widths[1], chunk, carried)
 
@@ -178,7 +208,7 @@ class _AxisReduction:
 
     def _reduce(self, at: Index, kept: Sequence[Lane]) -> Value:
         ev = self.kernel.ev
-        kind, elem = str(self.op.attrs["kind"]), element_of(self.x)
+        kind, elem = self.terms.kind, self.elem
         wide = partial_elem(kind, elem)
         shape, axes = self._shape(kept)
         start = ev.const(neutral(kind, wide), wide, shape)
@@ -187,11 +217,10 @@ class _AxisReduction:
 
     # positions of extremes
 
-    def _search(self, at: Index, kept: Sequence[Lane]) -> Value:
+    def _search(self, at: Index, kept: Sequence[Lane], *, last: bool) -> Value:
         """Per lane the best element and its position (-1: none yet), then the best of the lanes."""
         ev = self.kernel.ev
-        kind, elem = str(self.op.attrs["kind"]), element_of(self.x)
-        last = bool(self.op.attrs.get("last", False))
+        kind, elem = self.terms.kind, self.elem
         shape, axes = self._shape(kept)
 
         def step(got: Value, position: Dim, carried: Carried) -> list[Value]:

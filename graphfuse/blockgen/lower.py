@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from graphfuse.blockgen import attention, contraction, gpu_pointwise, gpu_reduction, pointwise, reduction, serial
+from graphfuse.blockgen import (
+    attention,
+    contraction,
+    gpu_contraction,
+    gpu_pointwise,
+    gpu_reduction,
+    pointwise,
+    reduction,
+    serial,
+)
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, Machine
 from graphfuse.ir.core import Attr, Func, Op, walk
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -26,6 +35,7 @@ GPU_EMITTERS: dict[str, Callable[[Kernel], Func]] = {
     **EMITTERS,
     "pointwise": gpu_pointwise.emit,
     "reduction": gpu_reduction.emit,
+    "contraction": gpu_contraction.emit,
 }
 """By kind of region, for GPUs."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.blockgen.cases import LAYER_NORM, Sizes, case, fused, over, softmax
+from tests.blockgen.cases import LAYER_NORM, Sizes, case, contract, conv, fused, over, softmax
 from tests.blockgen.support import Case
 
 BIAS = "b = broadcast(w) {shape = [SHAPE]}; s = add(x, b); r = exp(s); return(r)"
@@ -109,8 +109,58 @@ GPU_AXES = (
         a = arg_reduce(m) {axis = 1, kind = "max", last = true}; b = cast(a) {to = i32}; return(b)"""),
 )  # fmt: skip
 
+
+def linear(
+    name: str, m: str, n: str, k: str, spec: str, elem: str = "f16", dims: str = "", sizes: Sizes = ({},)
+) -> Case:
+    """A product with a bias."""
+    x, w = (f"{k}x{m}" if spec.startswith("k") else f"{m}x{k}"), (f"{n}x{k}" if "nk" in spec else f"{k}x{n}")
+    return case("contraction", name, f"x: {x}x{elem}, w: {w}x{elem}, b: {n}x{elem}", f"""
+        y = contract(x, w) {{spec = "{spec}"}}; c = broadcast(b) {{shape = [{m}, {n}]}}; s = add(y, c); return(s)
+        """, dims, sizes)  # fmt: skip
+
+
+GPU_CONTRACTION = (
+    linear("rows_by_columns", "300", "200", "100", "mk,kn->mn"),
+    linear("whole_tiles", "128", "64", "128", "mk,nk->mn"),
+    linear("single", "150", "70", "90", "km,kn->mn", "f32"),
+    linear("double", "70", "90", "20", "mk,nk->mn", "f64"),
+    linear("brain", "70", "33", "130", "mk,kn->mn", "bf16"),
+    linear("symbolic_rows", "(n)", "130", "70", "mk,kn->mn", dims="n in 0..4096", sizes=over("n", values=(0, 1, 200))),
+    linear("all_symbolic", "(n)", "(m)", "(n + m)", "mk,nk->mn", dims="n in 0..512, m in 0..512",
+           sizes=({"n": 70, "m": 33}, {"n": 0, "m": 3}, {"n": 500, "m": 1})),
+    linear("one_row", "1", "300", "500", "mk,kn->mn"),
+    linear("one_row_of_rows", "1", "300", "5000", "mk,nk->mn"),
+    linear("one_column", "300", "1", "500", "mk,kn->mn"),
+    contract("bytes", "mk,nk->mn", "x: 70x200xi8, w: 40x200xi8", ", elem = i32"),
+    contract("batched", "bmk,bkn->bmn", "x: 3x70x40xf16, w: 3x40x50xf16"),
+    contract("rows_dot_rows", "mk,mk->m", "x: 70x900xf32, w: 70x900xf32"),
+    contract("columns_dot_columns", "km,km->m", "x: 900x70xf32, w: 900x70xf32"),
+    contract("dot", "k,k->", "x: 9000xf32, w: 9000xf32"),
+    contract("rows_of_two_dims", "abk,kn->abn", "x: 3x50x40xf16, w: 40x50xf16"),
+    contract("rows_around_batch", "amk,mkn->amn", "x: 5x3x40xf32, w: 3x40x50xf32"),
+    case("contraction", "computed_operand", "x: 40x50xf32, w: 50x40xf32", """
+        i = iota() {shape = [40, 50], elem = f32, axis = 1}; y = contract(i, w) {spec = "mk,kn->mn"}; return(y)"""),
+    case("contraction", "infinite_past_the_end", "w: 50x40xf32", """
+        i = iota() {shape = [40, 50], elem = f32, axis = 1}; k = full() {shape = [40, 50], elem = f32, value = 50}
+        d = sub(k, i); o = full() {shape = [40, 50], elem = f32, value = 1}; r = div(o, d)
+        y = contract(r, w) {spec = "mk,kn->mn"}; return(y)"""),
+    conv("window", (16, 16), 64, 96, (3, 3), elem="f16"),
+    conv("stem", (37, 37), 3, 64, (7, 7), 2, elem="f16"),
+    conv("odd_channels", (9, 150), 24, 40, (3, 3), elem="f16"),
+    conv("groups", (9, 9), 64, 64, (3, 3), groups=2),
+    conv("depthwise", (20, 20), 96, 96, (3, 3), groups=96, elem="f16"),
+    conv("depthwise_batch", (9, "(n)"), 40, 40, (3, 3), 2, groups=40, dims="n in 3..64",
+         sizes=over("n", values=(3, 20))),
+)  # fmt: skip
+
 GPU_CASES: dict[str, Case] = {
     f"{group}-{c.name}": c
-    for group, cases in (("pointwise", GPU_POINTWISE), ("reduction", GPU_REDUCTION), ("axes", GPU_AXES))
+    for group, cases in (
+        ("pointwise", GPU_POINTWISE),
+        ("reduction", GPU_REDUCTION),
+        ("axes", GPU_AXES),
+        ("contraction", GPU_CONTRACTION),
+    )
     for c in cases
 }

@@ -1,0 +1,286 @@
+"""Emits contractions for GPUs: a tile of the result per program, k in steps of tiles.
+
+    acc = 0
+    for k: acc = dot(lhs[rows, k], rhs[k, columns], acc)
+    epilogue on acc, store
+
+Both operands are views with the strides they have in memory. Rows of a convolution are the flat positions of its
+result; where a row begins in the input is computed once, outside the loop over k. Programs whose tiles share rows or
+columns run close together, so that what they read is in the cache.
+
+Products that share nothing (a vector by a matrix, rows by rows) are reductions along k (`gpu_axis_reduction`), and
+depthwise convolutions are sums over the window of elementwise products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphfuse.blockgen.access import Accesses, as_index, merged_index
+from graphfuse.blockgen.contraction import ContractionKernel, is_view
+from graphfuse.blockgen.evaluate import Lane, accumulator
+from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
+from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, product_tile
+from graphfuse.blockgen.gpu_tiles import (
+    at_most,
+    fitting,
+    in_chunks,
+    in_whole_or_part,
+    lane_along,
+    warps_for,
+    whole_tiles,
+)
+from graphfuse.blockgen.index import Index, coefficient, unravel
+from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.loops import Carried, digits, nest
+from graphfuse.blockgen.products import Product, product_of, store_results
+from graphfuse.blockgen.tiling import MatmulTile
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func, Value
+from graphfuse.symbolic import Dim, bounds, ceildiv, floordiv, minimum, mod, product, symbols
+
+GROUP = 8
+"""Tiles of rows whose programs go through the columns together."""
+TYPICAL = 2048
+"""What an unknown extent is taken to be, within its range."""
+WINDOW = 128
+"""Taps of a window up to which a depthwise product goes over them one by one."""
+SPARE = 1.13
+"""Rows of the innermost dim alone are a tile's rows when no more than this factor of them are to spare."""
+
+
+def emit(kernel: Kernel) -> Func:
+    """The contraction of the region with its epilogue."""
+    (op,) = (op for op in kernel.body.ops if op.kind in (graph.contract, graph.conv))
+    return GpuContraction(kernel, product_of(op)).emit()
+
+
+class GpuContraction(ContractionKernel):
+    """One contraction on a GPU."""
+
+    def _tile(self, lhs: Accesses, names: Sequence[str]) -> None:
+        """The roles of the dims: rows (in lhs only), columns (in rhs only), and those that are neither."""
+        del lhs, names
+        roles = list(zip(self.in_lhs, self.in_rhs, strict=True))
+        self.row_dims = [i for i, (a, b) in enumerate(roles) if a and not b]
+        self.column_dims = [i for i, (a, b) in enumerate(roles) if b and not a]
+        machine = self.kernel.machine
+        assert isinstance(machine, GpuMachine)
+        self.gpu = machine
+
+    def emit(self) -> Func:
+        """The kernel for what the product is."""
+        window = product(self.work.depth)
+        if self.elementwise and isinstance(window, int) and window <= WINDOW and self._contiguous_columns():
+            return self._emit_elementwise()
+        if self.elementwise or not self.dims or not self.row_dims:
+            return self._emit_reduction()
+        return self._emit_tiles()
+
+    def _typical(self, extent: Dim) -> int:
+        low, high = bounds(extent, self.kernel.space.ranges)
+        return extent if isinstance(extent, int) else max(low, min(high, TYPICAL))
+
+    # products that are reductions
+
+    def _contiguous_columns(self) -> bool:
+        """Whether memory runs along the columns rather than along k."""
+        if not self.dims:
+            return False
+        found = self._reads(self.work.rhs, self.work.rhs_at(as_index(self.names), as_index(self.k_names)))
+        column = [coefficient(o, self.names[self.dims[-1].last]) for o in found.offsets]
+        depth = [coefficient(o, self.k_names[self.k_dims[-1].last]) for o in found.offsets] if self.k_dims else []
+        return 1 in column or 1 not in depth
+
+    def _emit_reduction(self) -> Func:
+        """Elementwise products, summed along k."""
+        kernel, ev, work = self.kernel, self.kernel.ev, self.work
+        rank = len(work.domain)
+        elem = accumulator(element_of(work.result))
+
+        def term(index: Index) -> Value:
+            o, k = index[:rank], index[rank:]
+            factors = [ev.value(work.lhs, work.lhs_at(o, k)), ev.value(work.rhs, work.rhs_at(o, k))]
+            wide = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
+            return ev.emit(block.mul, *ev.unified(wide))
+
+        def reads(index: Index) -> list[tuple[Value, Index]]:
+            o, k = index[:rank], index[rank:]
+            return [(work.lhs, work.lhs_at(o, k)), (work.rhs, work.rhs_at(o, k))]
+
+        axes = tuple(rank + i for i, d in enumerate(work.depth) if d != 1)
+        shape = (*work.domain, *work.depth)
+        columns = self._contiguous_columns()
+        terms = Terms(shape, axes, work.result, lambda index: index[:rank], term, reads, "sum", columns)
+        return AxisReduction(kernel, terms, elem).emit()
+
+    def _emit_elementwise(self) -> Func:
+        """A tile [rows, columns] that goes over the window."""
+        kernel, ev = self.kernel, self.kernel.ev
+        ranges = kernel.space.ranges
+        self.tile = MatmulTile(1, 1, 1)
+        inside = [i for i in range(len(self.dims) - 1) if self.in_lhs[i]]
+        self.row_dim = inside[-1] if inside else None
+        self.outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
+        columns = self.dims[-1].extent
+        width = max(2, fitting(columns, 32, 256, ranges))
+        rows: Dim = 1 if self.row_dim is None else self.dims[self.row_dim].extent
+        total = at_most(positions([d.extent for d in self.dims]), ranges)
+        elements = 1024 if total < 2048 * self.gpu.multiprocessors else 2048
+        height = fitting(rows, 1, max(1, elements // width), ranges)
+        extents = [*(self.dims[i].extent for i in self.outer), ceildiv(rows, height), ceildiv(columns, width)]
+        grid = positions(extents)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        *at, r, c = digits(kernel, pid, extents)
+        row_lane, row = lane_along(kernel, rows, height, r * height) if height > 1 else (Lane("", 1), r)
+        lane, column = lane_along(kernel, columns, width, c * width)
+        index = self._position(tuple(at), row, column)
+
+        def tile() -> None:
+            along_rows, along_columns = ev.lanes
+            acc = self._accumulate_elementwise(index, along_rows, along_columns)
+            store_results(kernel, self.work, index, along_rows, along_columns, acc)
+
+        in_whole_or_part(kernel, [row_lane, lane], tile)
+        taps = at_most(product(self.work.depth), ranges)
+        return kernel.finish(grid, 1 + height * width * taps // 64, {"warps": warps_for(height * width, 8)})
+
+    # products of tiles
+
+    def _emit_tiles(self) -> Func:
+        kernel, ev = self.kernel, self.kernel.ev
+        rows = self._rows()
+        columns = self.dims[self.column_dims[-1]].extent
+        m, n = (positions([self.dims[i].extent for i in dims]) for dims in (rows, self.column_dims))
+        others = [i for i in range(len(self.dims)) if i not in rows and i != self.column_dims[-1]]
+        batch = 1
+        for i in others:
+            batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
+        depth = product(self.work.depth)
+        elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
+        tile = product_tile(self.gpu, elem, self._typical(m), self._typical(n), self._typical(depth), batch)
+        extents = [self.dims[i].extent for i in others]
+        row_tiles, column_tiles = ceildiv(m, tile.m), ceildiv(columns, tile.n)
+        grid = positions([*extents, row_tiles, column_tiles])
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        *at, place = digits(kernel, pid, [*extents, row_tiles * column_tiles])
+        r, c = self._grouped(place, row_tiles, column_tiles)
+        row_lane, row = lane_along(kernel, m, tile.m, r * tile.m)
+        lane, column = lane_along(kernel, columns, tile.n, c * tile.n)
+        where = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: column}
+        row_digits = unravel(row, [self.dims[i].extent for i in rows], kernel.space) if len(rows) > 1 else (row,)
+        index = self._indexed(where | dict(zip(rows, row_digits, strict=True)))
+        held = self._held(row_digits, rows, row_lane)
+        acc = self._sum(tile, index, self._indexed(where | dict(zip(rows, held, strict=True))), row_lane, lane)
+        store_results(kernel, self.work, index, row_lane, lane, acc)
+        attrs = {"flops": 2 * positions(self.domain) * depth, "warps": tile.warps, "stages": tile.stages}
+        return kernel.finish(grid, 1 + tile.m * tile.n * depth // 16384, attrs)
+
+    def _rows(self) -> list[int]:
+        """The dims that a tile's rows are of: the innermost if few rows would be spare, else neighbours too."""
+        last = self.row_dims[-1]
+        extent = self.dims[last].extent
+        if isinstance(extent, int) and extent >= 128 and -(-extent // 128) * 128 <= extent * SPARE:
+            return [last]
+        first = last
+        while first - 1 in self.row_dims:
+            first -= 1
+        return list(range(first, last + 1))
+
+    def _grouped(self, place: Dim, rows: Dim, columns: Dim) -> tuple[Dim, Dim]:
+        """(Row tile, column tile) of the program at `place`: groups of row tiles go through the columns together."""
+        kernel, ev = self.kernel, self.kernel.ev
+        if rows == 1 or columns == 1:
+            return (0, place) if rows == 1 else (place, 0)
+        ranges = kernel.space.ranges
+        if at_most(rows, ranges) <= GROUP:
+            r, c = mod(place, rows), floordiv(place, rows)
+        else:
+            first = floordiv(place, columns * GROUP) * GROUP
+            inside = mod(place, columns * GROUP)
+            even = isinstance(rows, int) and rows % GROUP == 0
+            height = GROUP if even else ev.bind("h", 1, GROUP, ev.index(minimum(rows - first, GROUP)))
+            r, c = first + mod(inside, height), floordiv(inside, height)
+        return ev.bind("m", 0, rows - 1, ev.index(r)), ev.bind("n", 0, columns - 1, ev.index(c))
+
+    def _indexed(self, where: dict[int, Dim]) -> Index:
+        return merged_index(len(self.domain), self.dims, [where[i] for i in range(len(self.dims))])
+
+    def _held(self, row: Sequence[Dim], rows: Sequence[int], lane: Lane) -> list[Dim]:
+        """The rows' digits as variables whose values are computed here, once."""
+        ev = self.kernel.ev
+        if len(rows) == 1:
+            return list(row)
+        out: list[Dim] = []
+        with ev.lanes_as(lane, Lane("", 1)):
+            codes = [ev.index(d) for d in row]
+        for i, code in zip(rows, codes, strict=True):
+            out.append(ev.bind("p", 0, self.dims[i].extent - 1, code))
+        return out
+
+    def _depth_extents(self) -> list[Dim]:
+        """The loops over k; short ones become one."""
+        extents = [d.extent for d in self.k_dims]
+        if len(extents) > 1 and all(isinstance(d, int) for d in extents[1:]) and at_most(extents[-1], {}) < 32:
+            return [positions(extents)]
+        return extents
+
+    def _sum(self, tile: ProductTile, index: Index, lhs_index: Index, rows: Lane, columns: Lane) -> Value:
+        """The accumulator after all of k."""
+        kernel, ev, work = self.kernel, self.kernel.ev, self.work
+        elem = accumulator(element_of(work.result))
+        start = ev.const(0.0 if elem.is_float else 0, elem, (tile.m, tile.n))
+        extents = self._depth_extents()
+        flat = len(extents) < len(self.k_dims)
+
+        def step(at: Index, k_lane: Lane, carried: Value) -> Value:
+            if flat:
+                at = unravel(at[0], [d.extent for d in self.k_dims], kernel.space)
+            k = merged_index(len(work.depth), self.k_dims, at)
+            with ev.lanes_as(rows, k_lane):
+                a = self._operand(work, left=True, index=work.lhs_at(lhs_index, k))
+            with ev.lanes_as(k_lane, columns):
+                b = self._operand(work, left=False, index=work.rhs_at(index, k))
+            return ev.emit(block.dot, a, b, carried)
+
+        if not extents:
+            return step((), Lane("", 1), start)
+        *outer, last = extents
+        width = max(LEAST_SIDE, fitting(last, LEAST_SIDE, tile.k, kernel.space.ranges, slack=0.4))
+
+        def chunk(place: Index, lane: Lane, position: Dim, values: Carried) -> list[Value]:
+            return [step((*place, position), lane, values[0])]
+
+        if outer and last != 0 and whole_tiles(last, width):  # one loop, which can be pipelined as a whole
+            counts = [*outer, floordiv(last, width)]
+
+            def along_all(t: Dim, values: Carried) -> list[Value]:
+                *place, q = digits(kernel, t, counts)
+                lane, position = lane_along(kernel, last, width, q * width)
+                return chunk(tuple(place), lane, position, values)
+
+            return ev.loop("k", positions(counts), along_all, (start,))[0]
+
+        def along(place: Index, carried: Carried) -> Carried:
+            return in_chunks(kernel, last, width, lambda lane, at, values: chunk(place, lane, at, values), carried)
+
+        return nest(ev, outer, along, (start,))[0]
+
+    def _operand(self, work: Product, *, left: bool, index: Index) -> Value:
+        """A full tile of an operand under the lanes; what is computed, rather than loaded, is 0 in lanes cut off."""
+        ev = self.kernel.ev
+        value = work.lhs if left else work.rhs
+        got = ev.shaped(ev.value(value, index), ev.full_shape())
+        k_lane = ev.lanes[1 if left else 0]
+        loaded = is_view(value, self.kernel) and k_lane.name in _names(index)
+        if k_lane.limit is None or loaded:
+            return got
+        live = ev.live_lanes()
+        assert live is not None
+        elem = block.elem_of(got.type)
+        zero = ev.const(0.0 if elem.is_float else 0, elem, ev.full_shape())
+        return ev.emit(block.select, live, got, zero)
+
+
+def _names(index: Index) -> frozenset[str]:
+    return frozenset[str]().union(*(symbols(i) for i in index))

@@ -1,0 +1,66 @@
+"""Tiles of matrix products on a GPU, from shapes and element: a table and a cost, no trial runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graphfuse.blockgen.gpu_tiles import power_of_two
+from graphfuse.blockgen.kernel import GpuMachine
+from graphfuse.ir.types import Scalar
+
+ROW_BYTES = 128
+"""Bytes of k in one step: a line of shared memory."""
+LEAST_SIDE = 16
+"""Rows or columns of the smallest product that tensor cores take."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductTile:
+    """A tile [m, n] of the result, k in steps, by so many warps; `stages` steps are in memory at once."""
+
+    m: int
+    n: int
+    k: int
+    warps: int
+    stages: int
+
+
+# (m, n, warps, share of the peak rate that a multiprocessor full of such tiles reaches)
+_NARROW = (
+    (128, 256, 8, 1.0), (256, 128, 8, 1.0), (128, 128, 8, 0.92), (128, 64, 4, 0.8), (64, 128, 4, 0.8),
+    (64, 256, 4, 0.88), (64, 64, 4, 0.62), (32, 64, 4, 0.35), (64, 32, 4, 0.35), (16, 128, 4, 0.22), (16, 64, 4, 0.2),
+    (128, 16, 4, 0.2), (64, 16, 4, 0.18), (32, 32, 4, 0.2), (16, 32, 2, 0.12), (32, 16, 2, 0.12), (16, 16, 1, 0.07),
+)  # fmt: skip
+"""For elements of up to 2 bytes: tensor cores."""
+_WIDE = (
+    (128, 128, 8, 1.0), (128, 64, 4, 0.9), (64, 128, 4, 0.9), (64, 64, 4, 0.75), (32, 64, 4, 0.5), (64, 32, 4, 0.5),
+    (32, 32, 2, 0.4), (16, 64, 4, 0.3), (64, 16, 4, 0.3), (16, 32, 2, 0.25), (32, 16, 2, 0.25), (16, 16, 1, 0.15),
+)  # fmt: skip
+"""For elements of 4 bytes and more: each thread a block of the result."""
+
+
+def product_tile(machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1) -> ProductTile:
+    """The tile whose programs take least time: waves over the multiprocessors times the time of one tile."""
+    return min(_candidates(machine, elem, k), key=lambda t: (_cost(machine, elem, t, m, n, batch), -t.m * t.n))
+
+
+def _candidates(machine: GpuMachine, elem: Scalar, k: int) -> Iterator[ProductTile]:
+    step = max(LEAST_SIDE, min(ROW_BYTES // max(1, elem.bytes), power_of_two(k)))
+    for m, n, warps, _ in _table(elem):
+        if elem.bytes > 4 and m * n > 64 * 64:  # an accumulator of 8 bytes an element
+            continue
+        stage = (m + n) * step * elem.bytes
+        stages = max(1, min(4, (machine.shared_bytes - 8192) // stage, -(-k // step)))
+        yield ProductTile(m, n, step, warps, stages)
+
+
+def _table(elem: Scalar) -> tuple[tuple[int, int, int, float], ...]:
+    return _NARROW if elem.bytes <= 2 else _WIDE
+
+
+def _cost(machine: GpuMachine, elem: Scalar, tile: ProductTile, m: int, n: int, batch: int) -> float:
+    tiles = -(-m // tile.m) * -(-n // tile.n) * batch
+    waves = -(-tiles // machine.multiprocessors)
+    rate = next(r for tm, tn, _, r in _table(elem) if (tm, tn) == (tile.m, tile.n))
+    return waves * tile.m * tile.n / rate
