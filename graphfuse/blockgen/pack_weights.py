@@ -3,8 +3,9 @@
     w [K, N]  ->  constant p [ceil(N / width), K, width];  w = slice(reshape(permute(p)))
 
 The panels are a constant; the way back is movement ops, which fusion copies into the region and index arithmetic
-cancels: the kernel sees `p[panel, k, lane]`. Requires: constants folded, convolutions channels-last. Ensures: values
-are unchanged. Padding lanes are zero and never stored.
+cancels: the kernel sees `p[panel, k, lane]`. A look-up in a table that a contraction reads too (tied embeddings) reads
+the panels as well, so that they are stored once. Requires: constants folded, convolutions channels-last. Ensures:
+values are unchanged. Padding lanes are zero and never stored.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.symbolic import Dim
 
 Array = np.ndarray[Any, Any]
+_Key = tuple[int, int, int]
+"""The id of a constant, the axis along which it is cut, and the columns of a panel."""
 
 
 def pack_weights(func: Func, machine: Machine) -> Func:
     """Pack the constant right-hand sides of contractions and dense convolutions."""
-    packed: dict[tuple[int, int, int], Dense] = {}
+    packed: dict[_Key, Dense] = {}
 
     def visit(op: Op) -> Replacement | None:
         if op.kind is graph.contract:
@@ -39,10 +42,18 @@ def pack_weights(func: Func, machine: Machine) -> Func:
             return None if new is None else remade(op, x, new)
         return None
 
-    return dead_code(rebuild(func, visit))
+    def share(op: Op) -> Replacement | None:
+        if op.kind is not graph.take:
+            return None
+        table, indices = op.operands
+        dense = _dense(table)
+        key = None if dense is None else next((key for key in packed if key[0] == id(dense)), None)
+        return None if key is None else remade(op, _unpacked(table, key, packed[key]), indices)
+
+    return dead_code(rebuild(rebuild(func, visit), share))
 
 
-def _pack_contract(op: Op, machine: Machine, packed: dict[tuple[int, int, int], Dense]) -> Op | None:
+def _pack_contract(op: Op, machine: Machine, packed: dict[_Key, Dense]) -> Op | None:
     a, b = op.operands
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
     if not out:
@@ -63,35 +74,46 @@ def _pack_contract(op: Op, machine: Machine, packed: dict[tuple[int, int, int], 
     return remade(op, a, new) if on_right else remade(op, new, b)
 
 
-def _packed(
-    weight: Value, axis: int, rows: Dim, machine: Machine, packed: dict[tuple[int, int, int], Dense]
-) -> Value | None:
+def _packed(weight: Value, axis: int, rows: Dim, machine: Machine, packed: dict[_Key, Dense]) -> Value | None:
     """`weight` rebuilt from its panels along `axis`, or None when it is no constant worth packing."""
-    op = weight.op
-    if op is None or op.kind is not graph.constant:
+    dense = _dense(weight)
+    if dense is None:
         return None
-    dense = op.attrs["value"]
-    assert isinstance(dense, Dense)
     columns = dense.shape[axis]
     elem = accumulator(tensor_of(weight).elem)
     width = panel_vectors(machine, elem, rows, columns) * machine.lanes(elem)
     if dense.array.size <= width or (axis == len(dense.shape) - 1 and columns == width):
         return None
-    panels = -(-columns // width)
-    rest = tuple(d for i, d in enumerate(dense.shape) if i != axis)
     key = (id(dense), axis, width)
     if key not in packed:
-        packed[key] = Dense(_panels(dense.array, axis, panels, width))
-    constant = graph.constant(value=packed[key], loc=op.loc, hint=weight.hint)
+        packed[key] = Dense(_panels(dense.array, axis, -(-columns // width), width))
+    return _unpacked(weight, key, packed[key])
+
+
+def _dense(value: Value) -> Dense | None:
+    """What a constant is; None for other values."""
+    if value.op is None or value.op.kind is not graph.constant:
+        return None
+    dense = value.op.attrs["value"]
+    assert isinstance(dense, Dense)
+    return dense
+
+
+def _unpacked(weight: Value, key: _Key, panels: Dense) -> Value:
+    """The constant `weight` by movement ops over its panels."""
+    assert weight.op is not None
+    _, axis, width = key
+    shape = tensor_of(weight).shape
+    constant = graph.constant(value=panels, loc=weight.op.loc, hint=weight.hint)
     # [panel, rest..., lane] -> [rest before axis, panel, lane, rest after axis] -> merge -> cut the padding
-    rank = len(dense.shape)
+    rank = len(shape)
     perm = (*range(1, 1 + axis), 0, rank, *range(1 + axis, rank))
     moved = graph.permute(constant, perm=perm)
-    merged = graph.reshape(moved, shape=(*rest[:axis], panels * width, *rest[axis:]))
-    if panels * width == columns:
+    columns = panels.shape[0] * width
+    merged = graph.reshape(moved, shape=(*shape[:axis], columns, *shape[axis + 1 :]))
+    if columns == shape[axis]:
         return merged.result
-    zeros = (0,) * rank
-    return graph.slice_(merged, starts=zeros, sizes=dense.shape, steps=(1,) * rank).result
+    return graph.slice_(merged, starts=(0,) * rank, sizes=shape, steps=(1,) * rank).result
 
 
 def _panels(array: Array, axis: int, panels: int, width: int) -> Array:
