@@ -25,12 +25,15 @@ from graphfuse.errors import ArtifactError, FileError, GraphfuseError, Loc, Pars
 from graphfuse.knobs import NUMERICS, Numerics, Options, check_environment, code_key, numerics_of, settings
 from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.runtime import gfx
+from graphfuse.runtime.device import Device
 from graphfuse.runtime.report import report
 from graphfuse.runtime.session import Profile, Session
 from graphfuse.target import Target
 
 if TYPE_CHECKING:
     from graphfuse.ir.core import Func
+    from graphfuse.runtime.cuda.driver import Driver
+    from graphfuse.runtime.cuda.session import CudaSession
 
 log = logging.getLogger(__name__)
 
@@ -289,20 +292,51 @@ def verify_regions(
     return [{**dataclasses.asdict(r), "ok": not r.is_suspect} for r in found]
 
 
+def cpu_variant(executable: Executable) -> Executable:
+    """The one of its variants that a CPU runs."""
+    found = next((v for v in executable.variants if not v.is_gpu), None)
+    if found is None:
+        have = ", ".join(v.target for v in executable.variants)
+        raise ArtifactError(
+            f"there is code for {have} only: run it with device 'cuda' or 'emulator', or rebuild it for the cpu "
+            "with 'graphfuse compile --recompile --target cpu'"
+        )
+    return found
+
+
+def driver_of(device: Device, executable: Executable) -> Driver:
+    """What drives a GPU, or the emulator in the role of one that has what the executable was compiled for."""
+    if device.kind == "cuda":
+        from graphfuse.runtime.cuda.bindings import open_driver
+
+        return open_driver()
+    from graphfuse.gpu.emulator.driver import EmulatedDriver
+
+    found = next((v for v in executable.variants if v.is_gpu), None)
+    if found is None:
+        raise ArtifactError(f"there is code for {executable.target} only: compile for a GPU, such as cuda:sm_90a")
+    return EmulatedDriver(found.code[found.target].arch)
+
+
 class CompiledModel:
     """A compiled model: call it with inputs by name, get outputs by name.
 
     Native code is linked at the first call, so a model for another machine can be saved from here.
     """
 
-    def __init__(self, executable: Executable, threads: int | None = None) -> None:
+    def __init__(self, executable: Executable, threads: int | None = None, device: str | Device = "") -> None:
         self.executable = executable
+        self.device = device if isinstance(device, Device) else Device.parse(device)
         self._threads = threads
 
     @functools.cached_property
-    def session(self) -> Session:
+    def session(self) -> Session | CudaSession:
         """What runs it."""
-        return Session(self.executable, self._threads)
+        if not self.device.is_gpu:
+            return Session(cpu_variant(self.executable), self._threads)
+        from graphfuse.runtime.cuda.session import CudaSession
+
+        return CudaSession(self.executable, driver_of(self.device, self.executable), self.device.index)
 
     @property
     def signature(self) -> Signature:

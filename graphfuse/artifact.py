@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 import ml_dtypes
@@ -36,6 +36,8 @@ _ELEMS: dict[str, Any] = {
     "f8e8m0": ml_dtypes.float8_e8m0fnu, "f4e2m1": ml_dtypes.float4_e2m1fn,
 }  # fmt: skip
 
+MAX_SHARED_BYTES = 256 << 10
+"""More than the blocks of any GPU have."""
 MAX_DIM_TEXT = 2048
 """Longest text of a symbolic dim; real ones have a few dozen characters."""
 
@@ -157,8 +159,49 @@ def _leaves(step: Step | Loop) -> Iterator[Step]:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMapSpec:
+    """A tensor that a GPU kernel copies in boxes (TMA): what the driver encodes once its address is known.
+
+    `param` points to it; its first element is `offset` elements from there. `dims` and `box` are in elements,
+    innermost first; `strides`, in elements, are those of dims 1 and up. `swizzle` is in bytes (0: none).
+    """
+
+    param: int
+    elem: str
+    offset: Dim
+    dims: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a GPU kernel is launched: a block of `threads` is one program.
+
+    After its arguments a kernel takes the address of its scratch memory and the tensor maps, whose dims are in terms of
+    the integer arguments: `symbols` names these in order. One that `overlaps` waits for the kernels before it by itself
+    (`griddepcontrol.wait`). What the assembler says is -1 where there was none.
+    """
+
+    threads: int
+    shared_bytes: int = 0
+    cluster: int = 1
+    overlaps: bool = False
+    symbols: tuple[str, ...] = ()
+    tensor_maps: tuple[TensorMapSpec, ...] = ()
+    registers: int = -1
+    spill_bytes: int = -1
+    static_shared_bytes: int = -1
+
+
+COPY = "copy"
+"""The kind of the kernel that copies bytes: source, destination, count. A GPU leaves it to the driver."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelMeta:
-    """What is known of a kernel besides its code.
+    """What is known of a kernel besides its code. `scratch_bytes` is per thread, on a GPU per program.
 
     `params` has one letter per argument slot: `r` a pointer that is only read, `w` one that is only
     written, `x` one that is both, `i` an integer. `label` says where the kernel came from.
@@ -172,6 +215,7 @@ class KernelMeta:
     flops: Dim = 0
     bytes_read: Dim = 0
     bytes_written: Dim = 0
+    launch: Launch | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,12 +234,18 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A relocatable object for one kind of CPU, and what it needs of that CPU."""
+    """A relocatable object for one kind of CPU, and what it needs of that CPU.
+
+    For a GPU, `arch` is such as `sm_90a`, `os` is `cuda`, and `object` is a cubin, or empty where none could be made:
+    then the driver assembles `ptx`. `warnings` are the assembler's.
+    """
 
     arch: str
     os: str
     features: tuple[str, ...]
     object: bytes = field(repr=False)
+    ptx: str = field(default="", repr=False)
+    warnings: tuple[str, ...] = ()
 
     @staticmethod
     def of(target: Target, code: bytes) -> Code:
@@ -210,7 +260,10 @@ _TRIPLES = (("darwin", "darwin"), ("macos", "darwin"), ("windows", "win32"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Executable:
-    """A compiled model. `code` is by target text; `ir` has the texts of the stages, by stage."""
+    """A compiled model. `code` is by target text; `ir` has the texts of the stages, by stage.
+
+    `others` are the same model compiled for other targets, each with its own plan, kernels and weights.
+    """
 
     signature: Signature
     plan: Plan
@@ -221,6 +274,27 @@ class Executable:
     ir: Mapping[str, str] = field(default_factory=dict[str, str])
     ledger: Sequence[Json] = ()
     meta: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    others: tuple[Executable, ...] = ()
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether its kernels are a GPU's."""
+        return self.target.startswith(GPU_PREFIX)
+
+    @property
+    def variants(self) -> tuple[Executable, ...]:
+        """This one and the others."""
+        return (self, *self.others)
+
+
+GPU_PREFIX = "cuda:"
+"""What the text of a GPU target begins with."""
+
+
+def combined(parts: Sequence[Executable]) -> Executable:
+    """One executable for several targets, the first of which is the one that `target` names."""
+    variants = [v for part in parts for v in part.variants]
+    return replace(variants[0], others=tuple(replace(v, others=()) for v in variants[1:]))
 
 
 # to JSON. dims are numbers when static, their text when not; both come back exactly
@@ -284,7 +358,29 @@ _KERNEL_DIMS = ("scratch_bytes", "flops", "bytes_read", "bytes_written")
 
 def _kernel_to_json(kernel: KernelMeta) -> Json:
     out: dict[str, Json] = {k: getattr(kernel, k) for k in ("name", "params", "kind", "label")}
-    return out | {k: _dim(getattr(kernel, k)) for k in _KERNEL_DIMS}
+    out |= {k: _dim(getattr(kernel, k)) for k in _KERNEL_DIMS}
+    return out | ({"launch": _launch_to_json(kernel.launch)} if kernel.launch else {})
+
+
+_LAUNCH_NUMBERS = ("registers", "spill_bytes", "static_shared_bytes")
+
+
+def _launch_to_json(launch: Launch) -> Json:
+    out: dict[str, Json] = {k: getattr(launch, k) for k in ("threads", "shared_bytes", "cluster", "overlaps")}
+    out |= {k: getattr(launch, k) for k in _LAUNCH_NUMBERS}
+    return out | {"symbols": list(launch.symbols), "tensor_maps": [_map_to_json(m) for m in launch.tensor_maps]}
+
+
+def _map_to_json(m: TensorMapSpec) -> Json:
+    return {
+        "param": m.param,
+        "elem": m.elem,
+        "offset": _dim(m.offset),
+        "dims": [_dim(d) for d in m.dims],
+        "strides": [_dim(d) for d in m.strides],
+        "box": list(m.box),
+        "swizzle": m.swizzle,
+    }
 
 
 # from JSON
@@ -438,7 +534,34 @@ def _arg_from_json(node: Node) -> Arg:
 
 def _kernel_from_json(node: Node) -> KernelMeta:
     name, params, kind, label = (node[k].text() for k in ("name", "params", "kind", "label"))
-    return KernelMeta(name, params, kind, label, **{k: node[k].dim() for k in _KERNEL_DIMS})
+    launch = _launch_from_json(node["launch"]) if "launch" in node.object() else None
+    return KernelMeta(name, params, kind, label, **{k: node[k].dim() for k in _KERNEL_DIMS}, launch=launch)
+
+
+def _launch_from_json(node: Node) -> Launch:
+    return Launch(
+        threads=node["threads"].integer(1, 1024),
+        shared_bytes=node["shared_bytes"].integer(0, MAX_SHARED_BYTES),
+        cluster=node["cluster"].integer(1, 16),
+        overlaps=node["overlaps"].value is True,
+        symbols=tuple(s.text() for s in node["symbols"].items()),
+        tensor_maps=tuple(_map_from_json(m) for m in node["tensor_maps"].items(0, 64)),
+        **{k: node[k].integer(-1) for k in _LAUNCH_NUMBERS},
+    )
+
+
+def _map_from_json(node: Node) -> TensorMapSpec:
+    dims = tuple(d.dim() for d in node["dims"].items(1, 5))
+    rank = len(dims)
+    return TensorMapSpec(
+        param=node["param"].integer(),
+        elem=node["elem"].one_of(tuple(_ELEMS)),
+        offset=node["offset"].dim(),
+        dims=dims,
+        strides=tuple(d.dim() for d in node["strides"].items(rank - 1, rank - 1)),
+        box=tuple(b.integer(1, 256) for b in node["box"].items(rank, rank)),
+        swizzle=int(node["swizzle"].integer(0, 128)),
+    )
 
 
 # rules
@@ -461,10 +584,42 @@ def check(executable: Executable) -> None:
             raise ArtifactError(f"kernel {kernel.name!r}: expected parameters out of 'rwxi', found {kernel.params!r}")
         for key in _KERNEL_DIMS:
             _check_size(f"kernel {kernel.name!r}: {key}", getattr(kernel, key), executable.signature)
+        _check_launch(kernel, executable)
     _check_buffers(executable)
     _check_steps(executable)
     if executable.target not in executable.code:
         raise ArtifactError(f"expected code for {executable.target!r}, found {', '.join(executable.code) or 'none'}")
+    for other in executable.others:
+        check(other)
+    check_variants(executable)
+
+
+def check_variants(executable: Executable) -> None:
+    """Raise ArtifactError unless the code for several targets is of one model."""
+    _require_unique("target", [v.target for v in executable.variants])
+    for other in executable.others:
+        if other.signature != executable.signature or other.others:
+            raise ArtifactError(f"code for {other.target!r}: expected the signature of {executable.target!r}")
+
+
+def _check_launch(kernel: KernelMeta, executable: Executable) -> None:
+    """A GPU's kernel says how it is launched, and its tensor maps are of its own pointers."""
+    where = f"kernel {kernel.name!r}"
+    if kernel.launch is None:
+        if executable.is_gpu and (kernel.kind, kernel.params) != (COPY, "rwi"):
+            raise ArtifactError(f"{where}: expected how it is launched on {executable.target}")
+        return
+    if len(kernel.launch.symbols) != kernel.params.count("i"):
+        raise ArtifactError(f"{where}: expected a name for each of its integers, found {kernel.launch.symbols}")
+    names = frozenset(kernel.launch.symbols)
+    for m in kernel.launch.tensor_maps:
+        if not 0 <= m.param < len(kernel.params) or kernel.params[m.param] == "i":
+            raise ArtifactError(f"{where}: expected a tensor map of a pointer, found parameter {m.param}")
+        if m.swizzle not in (0, 32, 64, 128):
+            raise ArtifactError(f"{where}: expected a swizzle of 0, 32, 64 or 128 bytes, found {m.swizzle}")
+        for dim in (m.offset, *m.dims, *m.strides):
+            if unknown := symbols(dim) - names:
+                raise ArtifactError(f"{where}: tensor map: {dim} names the undeclared symbol {min(unknown)!r}")
 
 
 def _require_unique(what: str, names: Sequence[str]) -> None:

@@ -5,7 +5,8 @@ pack_weights       constant operands in the panels kernels read   blockgen/pack_
 outline            regions, as text                           fusion/outline.py
 lower_region       region to block function                   blockgen/lower.py
 apply_numerics     roundings inside a kernel                  blockgen/numerics.py
-lower              block functions to one LLVM object         cpu/lower.py
+generate_code      block functions to one LLVM object         cpu/lower.py
+                   or, for a GPU, to PTX and a cubin          gpu/code.py
 plan               buffers and launches                       fusion/plan.py
 """
 
@@ -20,8 +21,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from graphfuse.artifact import Code, Executable, Json, KernelMeta, Signature, TensorSpec, Weight
-from graphfuse.blockgen.kernel import Machine
+from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Signature, TensorSpec, Weight
+from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.blockgen.pack_weights import pack_weights
@@ -32,6 +33,7 @@ from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import graph_pipeline
 from graphfuse.fusion.plan import KernelCall, plan
+from graphfuse.gpu.code import gpu_code
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
 from graphfuse.ir.printer import module_text, to_text
@@ -41,7 +43,7 @@ from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options, settings
 from graphfuse.llvm import codegen
 from graphfuse.symbolic import Dim
-from graphfuse.target import Target
+from graphfuse.target import GPU_SIZES, Target
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,9 @@ class Stages:
 
 def machine_of(target: Target) -> Machine:
     """What tiling needs to know of a target."""
+    if target.kind == "cuda":
+        multiprocessors, shared_bytes = GPU_SIZES[target.cpu]
+        return GpuMachine(multiprocessors=multiprocessors, shared_bytes=shared_bytes)
     return Machine(vector_bytes=target.vector_bytes, registers=target.registers)
 
 
@@ -93,11 +98,11 @@ def build(func: Func, target: Target, options: Options) -> Executable:
     """Compile `@main` for a target."""
     done = stages(func, target, options)
     clock = _Clock()
-    code, infos = clock("code", lambda: generate_code(done.kernels, target))
+    code, launches, scratch, texts = clock("code", lambda: _code(done, target))
     calls = {name: _call(name, f, done) for name, f in done.kernels.items()}
     planned = clock("plan", lambda: plan(dead_code(done.regions), calls))
-    metas = [_meta(name, f, done, infos[name]) for name, f in done.kernels.items()]
-    metas.append(KernelMeta("copy_bytes", "rwi", "copy", ""))
+    metas = [_meta(name, f, done, scratch[name], launches.get(name)) for name, f in done.kernels.items()]
+    metas.append(KernelMeta("copy_bytes", "rwi", COPY, ""))
     for name, seconds in {**done.seconds, **clock.seconds}.items():
         log.info("%s: %.0f ms", name, seconds * 1e3)
     return Executable(
@@ -108,11 +113,20 @@ def build(func: Func, target: Target, options: Options) -> Executable:
             Weight(f"w{i}", d.elem.name, np.ascontiguousarray(d.array)) for i, d in enumerate(planned.weights)
         ),
         target=str(target),
-        code={str(target): Code.of(target, code)},
-        ir=_texts(done),
+        code={str(target): code},
+        ir=_texts(done) | texts,
         ledger=[_decision(d) for d in done.ledger],
         meta={"numerics": options.numerics, "fuse": options.fuse},
     )
+
+
+def _code(done: Stages, target: Target) -> tuple[Code, dict[str, Launch], dict[str, Dim], dict[str, str]]:
+    """Code, how a GPU's kernels are launched, each kernel's scratch bytes, and stages whose text replaces another."""
+    if target.kind == "cuda":
+        made = gpu_code(done.kernels.values(), target)
+        return made.code, made.launches, made.scratch, {"block": module_text(made.funcs)}
+    made, scratch = generate_code(done.kernels, target)
+    return Code.of(target, made), {}, scratch, {}
 
 
 def generate_code(kernels: Mapping[str, Func], target: Target) -> tuple[bytes, dict[str, Dim]]:
@@ -155,7 +169,7 @@ def _call(name: str, func: Func, done: Stages) -> KernelCall:
     return KernelCall(symbols, attr_dim(func, "grid"), attr_dim(func, "work"))
 
 
-def _meta(name: str, func: Func, done: Stages, scratch: Dim) -> KernelMeta:
+def _meta(name: str, func: Func, done: Stages, scratch: Dim, launch: Launch | None) -> KernelMeta:
     region = done.region_ops[name]
     reads = sum((v.type.nbytes for v in region.operands if isinstance(v.type, Tensor)), 0)
     writes = sum((t.nbytes for t in region.types if isinstance(t, Tensor)), 0)
@@ -164,7 +178,7 @@ def _meta(name: str, func: Func, done: Stages, scratch: Dim) -> KernelMeta:
     params = "r" * pointers[0] + "w" * pointers[1] + "i" * scalars
     flops = attr_dim(func, "flops") if "flops" in func.attrs else 0
     label = region.loc.short if region.loc else ""
-    return KernelMeta(name, params, str(region.attrs["kind"]), label, scratch, flops, reads, writes)
+    return KernelMeta(name, params, str(region.attrs["kind"]), label, scratch, flops, reads, writes, launch)
 
 
 def _signature(func: Func) -> Signature:

@@ -81,3 +81,9 @@ class FileError(GraphfuseError):
     """A file cannot be read or written."""
 
     exit_code = 9
+
+
+class DeviceError(GraphfuseError):
+    """A GPU is not there, cannot run the code, has too little memory, or failed."""
+
+    exit_code = 10

@@ -52,6 +52,59 @@ GPUS: dict[str, str] = {
 """NVIDIA architectures, and the first PTX version that has each. An `a` means: this architecture and no other."""
 
 
+GPU_SIZES: dict[str, tuple[int, int]] = {
+    "sm_80": (108, 163 << 10),
+    "sm_86": (84, 99 << 10),
+    "sm_89": (142, 99 << 10),
+    "sm_90": (132, 227 << 10),
+    "sm_90a": (132, 227 << 10),
+    "sm_100a": (148, 227 << 10),
+    "sm_120a": (170, 99 << 10),
+}
+"""Multiprocessors of a large part of each architecture, and the bytes of shared memory a block of it may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInfo:
+    """A GPU there is: name, compute capability, bytes of memory, and the most shared memory a block may have."""
+
+    name: str
+    major: int
+    minor: int
+    memory_bytes: int
+    shared_bytes: int
+
+    @property
+    def arch(self) -> str:
+        """Such as `sm_90`."""
+        return f"sm_{self.major}{self.minor}"
+
+    @property
+    def number(self) -> int:
+        """Such as 90."""
+        return 10 * self.major + self.minor
+
+    @property
+    def best_target(self) -> str:
+        """The architecture to compile for: its own, else the newest before it."""
+        if f"{self.arch}a" in GPUS:
+            return f"{self.arch}a"
+        known = [a for a in GPUS if a[3:].isdigit() and int(a[3:]) <= self.number]
+        return max(known, key=lambda a: int(a[3:]), default="sm_80")
+
+    def why_not(self, arch: str) -> str | None:
+        """Why code for `arch` does not run on it; None if it does."""
+        digits = arch.removeprefix("sm_")
+        number = digits.rstrip("af")
+        if not number.isdigit():
+            return f"{arch!r} is no architecture"
+        if digits.endswith("a") and int(number) != self.number:
+            return f"expected {arch}, found {self.arch} ({self.name})"
+        if int(number) > self.number:
+            return f"expected {arch} or newer, found {self.arch} ({self.name})"
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One processor to compile for. `features` is LLVM's list (`+avx2,+fma`), of those code may use."""

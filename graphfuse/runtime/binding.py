@@ -39,12 +39,20 @@ class Binder:
 
     def arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
         """The inputs as dense arrays in the signature's order; names and element types are checked."""
-        if len(inputs) != len(self._names) or any(n not in inputs for n in self._names):
-            raise InputError(self._wrong_names(inputs))
+        self.check_names(inputs)
         return [
             _array(spec, dtype, inputs[spec.name])
             for spec, dtype in zip(self.signature.inputs, self._dtypes, strict=True)
         ]
+
+    def check_names(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse a call that lacks an input, or has one too many."""
+        if len(inputs) != len(self._names) or any(n not in inputs for n in self._names):
+            raise InputError(self._wrong_names(inputs))
+
+    def array(self, index: int, value: Any) -> Array:
+        """One input as a dense array; its element type is checked."""
+        return _array(self.signature.inputs[index], self._dtypes[index], value)
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
         """Symbol values from the inputs' shapes, every dim and range checked."""

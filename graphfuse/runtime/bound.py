@@ -46,6 +46,28 @@ def choose_chunks(grid: Ints, work: Ints, threads: int) -> Ints:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Regions:
+    """Which buffer each argument points into (-1: it is an integer), and where the buffers are.
+
+    By buffer: its bytes, its number among inputs and outputs or -1, its offset in the arena or -1; a weight's address.
+    """
+
+    buffer_of_slot: Ints
+    sizes: Ints
+    io: Ints
+    place: Ints
+    weights: Ints
+
+    def bases(self, io: Ints, arena: int) -> Ints:
+        """The address of every buffer, for inputs and outputs at `io`."""
+        out = self.weights.copy()
+        is_io, is_arena = self.io >= 0, self.place >= 0
+        out[is_io] = io[self.io[is_io]]
+        out[is_arena] = arena + self.place[is_arena]
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Bound:
     """A plan at one set of shapes.
 
@@ -68,6 +90,7 @@ class Bound:
     arena: ArenaPlan
     scratch_bytes: int
     output_shapes: tuple[tuple[int, ...], ...]
+    regions: Regions
 
 
 class _Segment:
@@ -148,9 +171,9 @@ class _LoopTemplate:
 
 
 class Template:
-    """A plan prepared for binding. Made once per session."""
+    """A plan prepared for binding. Made once per session. `weights` are their addresses, by default where they are."""
 
-    def __init__(self, executable: Executable) -> None:
+    def __init__(self, executable: Executable, weights: Sequence[int] | None = None) -> None:
         self.executable = executable
         plan = executable.plan
         kernels = {k.name: i for i, k in enumerate(executable.kernels)}
@@ -162,10 +185,8 @@ class Template:
         self._is_io = np.array([*(k in ("input", "output") for k in kinds), False], dtype=bool)
         self._is_arena = np.array([*(k == "arena" for k in kinds), False], dtype=bool)
         self._io_index = _ints([b.index + inputs * (b.kind == "output") for b in plan.buffers] + [0])
-        weights = executable.weights
-        self._base = _ints(
-            [address_of(weights[b.index].array) if b.kind == "weight" else 0 for b in plan.buffers] + [0]
-        )
+        at = [address_of(w.array) for w in executable.weights] if weights is None else weights
+        self._base = _ints([at[b.index] if b.kind == "weight" else 0 for b in plan.buffers] + [0])
         arena = [b for b in plan.buffers if b.kind == "arena"]
         self._first, self._last = _ints([b.first for b in arena]), _ints([b.last for b in arena])
         self._is_static = all(isinstance(b.nbytes, int) for b in arena)
@@ -245,6 +266,13 @@ class Template:
             arena=layout,
             scratch_bytes=self.scratch_bytes(values),
             output_shapes=tuple(tuple(evaluate(d, values) for d in s.shape) for s in executable.signature.outputs),
+            regions=Regions(
+                buffer_of_slot=buffer,
+                sizes=sizes,
+                io=np.where(self._is_io, self._io_index, -1)[:-1],
+                place=np.where(self._is_arena[:-1], place, -1),
+                weights=self._base[:-1],
+            ),
         )
 
     def scratch_bytes(self, values: Mapping[str, int]) -> int:

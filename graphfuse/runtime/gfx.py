@@ -5,11 +5,12 @@ Owns the format only; what the parts mean is `graphfuse/artifact.py`.
     prefix    magic (8 bytes), version (u32), header length (u32), file length (u64)
     header    JSON: the sections, each with offset, length, length when unpacked, encoding, SHA-256
     sections  each at a multiple of 64:
-                program   JSON: signature, plan, kernels, table of code, table of weights
-                code.N    a relocatable object
+                program   JSON: signature, plan, kernels, table of code, table of weights; the same of other targets
+                code.N    a relocatable object, or a cubin
+                ptx.N     zlib, text, for code of GPUs
                 weights   a safetensors file of its own, each tensor at a multiple of 64 of this file
-                ir        zlib, JSON: stage to text
-                ledger    zlib, JSON
+                ir        zlib, JSON: stage to text; `ir.1` and so on for other targets
+                ledger    zlib, JSON; likewise
     trailer   SHA-256 of prefix and header
 
 The trailer vouches for the header and the header for each section. `load` checks the digests of the
@@ -22,7 +23,9 @@ full check is `verify` (`graphfuse verify OUT.gfx`). Weights are mapped, never c
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import secrets
@@ -45,6 +48,7 @@ from graphfuse.artifact import (
     Node,
     Weight,
     check,
+    check_variants,
     elem_dtype,
     program_from_json,
     program_to_json,
@@ -53,12 +57,14 @@ from graphfuse.errors import ArtifactError, FileError, Loc
 
 MAGIC = b"\x89GFX\r\n\x1a\n"
 """As in PNG: a transfer that strips bit 7 or rewrites line ends shows at once."""
-VERSION = 1
+VERSION = 2
 ALIGN = 64
 _PREFIX = struct.Struct("<8sIIQ")
 _TRAILER_BYTES = 32
 _MAX_HEADER = 1 << 20
 _MAX_UNPACKED = 1 << 30
+MAX_TARGETS = 64
+"""More than one model is ever compiled for."""
 
 # sub-byte and rarer formats travel as bytes: safetensors has no one-byte-per-element name for them
 _SAFETENSORS = {
@@ -127,18 +133,37 @@ class _Part:
 
 
 def _parts(executable: Executable) -> list[_Part]:
-    program = program_to_json(executable)
-    program["code"] = [
-        {"target": t, "arch": c.arch, "os": c.os, "features": list(c.features)} for t, c in executable.code.items()
-    ]
-    program["weights"], weights = _weight_table(executable.weights)
-    parts = [_json_part("program", program)]
-    for i, code in enumerate(executable.code.values()):
+    variants = executable.variants
+    codes = [code for v in variants for code in v.code.values()]
+    rows, weights = _weight_table([w for v in variants for w in v.weights])
+    programs: list[dict[str, Json]] = []
+    for v in variants:
+        program = program_to_json(v)
+        program["code"] = [_code_row(target, code) for target, code in v.code.items()]
+        program["weights"], rows = rows[: len(v.weights)], rows[len(v.weights) :]
+        programs.append(program)
+    head, *others = programs
+    head["others"] = others
+    parts = [_json_part("program", head)]
+    for i, code in enumerate(codes):
         parts.append(_Part(f"code.{i}", len(code.object), "raw", [code.object]))
+        if code.ptx:
+            text = code.ptx.encode()
+            parts.append(_Part(f"ptx.{i}", len(text), "zlib", [zlib.compress(text)]))
     parts.append(weights)
-    parts.append(_json_part("ir", dict(executable.ir), pack=True))
-    parts.append(_json_part("ledger", list(executable.ledger), pack=True))
+    for i, v in enumerate(variants):
+        parts.append(_json_part(_numbered("ir", i), dict(v.ir), pack=True))
+        parts.append(_json_part(_numbered("ledger", i), list(v.ledger), pack=True))
     return parts
+
+
+def _code_row(target: str, code: Code) -> Json:
+    row: dict[str, Json] = {"target": target, "arch": code.arch, "os": code.os, "features": list(code.features)}
+    return row | {"ptx": bool(code.ptx), "warnings": list(code.warnings)}
+
+
+def _numbered(name: str, variant: int) -> str:
+    return f"{name}.{variant}" if variant else name
 
 
 def _json_part(name: str, value: Json, pack: bool = False) -> _Part:
@@ -203,30 +228,37 @@ def _aligned(offset: int) -> int:
 
 
 def _weight_table(weights: Sequence[Weight]) -> tuple[list[Json], _Part]:
-    """The table of weights, and a safetensors file of them.
+    """The table of weights, and a safetensors file of them, in which equal ones are one.
 
     safetensors allows no holes between tensors, so the bytes that align the next one are a tensor too.
     """
-    rows: list[dict[str, Json]] = []
-    offsets: list[int] = []
+    rows: list[tuple[dict[str, Json], int]] = []
     tensors: dict[str, Json] = {}
+    known: dict[tuple[str, tuple[int, ...], str], tuple[str, int]] = {}
     chunks: list[bytes | Array] = []
     at = 0
+    is_shared = len({w.name for w in weights}) != len(weights)
     for i, w in enumerate(weights):
-        if pad := -at % ALIGN:
-            tensors[f"__pad__.{i}"] = {"dtype": "U8", "shape": [pad], "data_offsets": [at, at + pad]}
-            chunks.append(bytes(pad))
-            at += pad
-        dtype, end = _SAFETENSORS.get(w.elem, "U8"), at + w.array.nbytes
-        tensors[w.name] = {"dtype": dtype, "shape": list(w.shape), "data_offsets": [at, end]}
-        rows.append({"name": w.name, "elem": w.elem, "shape": list(w.shape)})
-        offsets.append(at)
-        chunks.append(w.array)
-        at = end
+        # only the weights of several targets, whose names repeat, can be equal
+        digest = hashlib.sha256(_bytes_of(w.array)).hexdigest() if is_shared else str(i)
+        key = (w.elem, w.shape, digest)
+        if key not in known:
+            if pad := -at % ALIGN:
+                tensors[f"__pad__.{i}"] = {"dtype": "U8", "shape": [pad], "data_offsets": [at, at + pad]}
+                chunks.append(bytes(pad))
+                at += pad
+            stored = w.name if w.name not in tensors else f"{w.name}.{i}"
+            dtype, end = _SAFETENSORS.get(w.elem, "U8"), at + w.array.nbytes
+            tensors[stored] = {"dtype": dtype, "shape": list(w.shape), "data_offsets": [at, end]}
+            known[key] = (stored, at)
+            chunks.append(w.array)
+            at = end
+        stored, offset = known[key]
+        rows.append(({"name": w.name, "elem": w.elem, "shape": list(w.shape), "stored": stored}, offset))
     text = json.dumps(tensors, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % ALIGN)  # so that the data starts aligned
     head = struct.pack("<Q", len(text)) + text
-    table: list[Json] = [{**row, "offset": len(head) + offset} for row, offset in zip(rows, offsets, strict=True)]
+    table: list[Json] = [{**row, "offset": len(head) + offset} for row, offset in rows]
     return table, _Part("weights", len(head) + at, "raw", [head, *chunks])
 
 
@@ -238,8 +270,17 @@ def load(path: str | os.PathLike[str]) -> Executable:
     with _located(path):
         file = _File(_mapped(Path(path)))
         root = Node(file.json("program"))
-        weights, code = _read_weights(root["weights"], file), _read_code(root["code"], file)
-        return program_from_json(root, weights, code, **_lazy(file))
+        numbers = itertools.count()
+        programs = [root, *root["others"].items(0, MAX_TARGETS)]
+        first, *others = [_variant(r, file, i, numbers) for i, r in enumerate(programs)]
+        executable = dataclasses.replace(first, others=tuple(others))
+        check_variants(executable)
+        return executable
+
+
+def _variant(root: Node, file: _File, number: int, numbers: Iterator[int]) -> Executable:
+    weights, code = _read_weights(root["weights"], file), _read_code(root["code"], file, numbers)
+    return program_from_json(root, weights, code, **_lazy(file, number))
 
 
 def verify(path: str | os.PathLike[str]) -> dict[str, int]:
@@ -249,7 +290,9 @@ def verify(path: str | os.PathLike[str]) -> dict[str, int]:
         file = _File(_mapped(Path(path)))
         for section in file.sections.values():
             file.content(section.name)
-        _check_safetensors(Node(file.json("program"))["weights"], file)
+        root = Node(file.json("program"))
+        for program in (root, *root["others"].items()):
+            _check_safetensors(program["weights"], file)
     return {s.name: s.length for s in file.sections.values()}
 
 
@@ -399,11 +442,13 @@ def _read_weights(root: Node, file: _File) -> tuple[Weight, ...]:
     return tuple(weights)
 
 
-def _read_code(root: Node, file: _File) -> dict[str, Code]:
+def _read_code(root: Node, file: _File, numbers: Iterator[int]) -> dict[str, Code]:
     code: dict[str, Code] = {}
-    for i, row in enumerate(root.items()):
-        features = tuple(f.text() for f in row["features"].items())
-        code[row["target"].text()] = Code(row["arch"].text(), row["os"].text(), features, file.content(f"code.{i}"))
+    for row, i in zip(root.items(), numbers, strict=False):
+        features, warnings = (tuple(f.text() for f in row[key].items()) for key in ("features", "warnings"))
+        arch, os_name = row["arch"].text(), row["os"].text()
+        ptx = file.content(f"ptx.{i}").decode(errors="replace") if row["ptx"].value is True else ""
+        code[row["target"].text()] = Code(arch, os_name, features, file.content(f"code.{i}"), ptx, warnings)
     return code
 
 
@@ -415,22 +460,23 @@ def _check_safetensors(table: Node, file: _File) -> None:
         raise ArtifactError(f"weights: expected a header inside {len(view)} bytes, found {length}")
     head = Node(_json("weights", view[8 : 8 + length].tobytes()), "weights")
     for row in table.items():
-        begin = head[row["name"].text()]["data_offsets"].items(2, 2)[0].integer()
+        begin = head[row["stored"].text()]["data_offsets"].items(2, 2)[0].integer()
         if begin + 8 + length != row["offset"].integer():
             row.fail(f"a tensor at {begin + 8 + length}")
 
 
-def _lazy(file: _File) -> dict[str, Any]:
-    for name in ("ir", "ledger"):
+def _lazy(file: _File, variant: int) -> dict[str, Any]:
+    ir, ledger = (_numbered(name, variant) for name in ("ir", "ledger"))
+    for name in (ir, ledger):
         file.section(name)
-    return {"ir": LazyTexts(file), "ledger": LazyLedger(file)}
+    return {"ir": LazyTexts(file, ir), "ledger": LazyLedger(file, ledger)}
 
 
 class LazyTexts(Mapping[str, str]):
     """The IR texts of a file, checked and unpacked when first asked for."""
 
-    def __init__(self, file: _File) -> None:
-        self._read: Callable[[], Any] = lambda: file.json("ir")
+    def __init__(self, file: _File, section: str) -> None:
+        self._read: Callable[[], Any] = lambda: file.json(section)
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -450,8 +496,8 @@ class LazyTexts(Mapping[str, str]):
 class LazyLedger(Sequence[Json]):
     """The ledger of a file, checked and unpacked when first asked for."""
 
-    def __init__(self, file: _File) -> None:
-        self._read: Callable[[], Any] = lambda: file.json("ledger")
+    def __init__(self, file: _File, section: str) -> None:
+        self._read: Callable[[], Any] = lambda: file.json(section)
 
     @cached_property
     def _rows(self) -> list[Json]:

@@ -146,7 +146,7 @@ def test_other_version(tmp_path):
     data = bytearray(path.read_bytes())
     data[8:12] = struct.pack("<I", 99)
     path.write_bytes(data)
-    assert error_of(path) == "artifact format: expected version 1, found 99; compile the model again"
+    assert error_of(path) == "artifact format: expected version 2, found 99; compile the model again"
 
 
 @pytest.mark.parametrize("section", ["program", "code.0", "ir", "ledger"])

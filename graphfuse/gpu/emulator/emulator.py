@@ -138,7 +138,7 @@ class Emulator:
                 self._expect_bytes(kernel, param, 128, "a tensor map")
                 array, name = arg.array, arg.name or param.name
                 base = heap.add(name, array.nbytes, array, initialised=arg.initialised)
-                maps[param_address + at] = (arg, base - BASE)
+                maps[param_address + at] = (arg, base - BASE + arg.offset)
                 continue
             if isinstance(arg, np.ndarray | Buffer):
                 buffer = arg if isinstance(arg, Buffer) else Buffer(cast("Array", arg))
@@ -146,8 +146,8 @@ class Emulator:
                 if not buffer.array.flags.c_contiguous:
                     raise EmulatorError(f"argument {param.name!r} is not contiguous", Loc(self.module.name))
                 name, nbytes = buffer.name or param.name, buffer.array.nbytes
-                address = heap.add(name, nbytes, buffer.array, initialised=buffer.initialised)
-                content[at : at + 8] = address.to_bytes(8, "little")
+                address = heap.add(name, nbytes, buffer.array, writable=buffer.writable, initialised=buffer.initialised)
+                content[at : at + 8] = (address + buffer.offset).to_bytes(8, "little")
             else:
                 content[at : at + param.bytes] = self._scalar(kernel, param, arg)
 

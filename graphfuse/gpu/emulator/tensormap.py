@@ -14,11 +14,16 @@ SWIZZLES = (0, 32, 64, 128)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Buffer:
-    """A device buffer: `array` is changed in place. Not `initialised`: reading before writing is an error."""
+    """A device buffer: `array` is changed in place. Not `initialised`: reading before writing is an error.
+
+    The argument is the address `offset` bytes into it. Not `writable`: writing is an error.
+    """
 
     array: Array
     initialised: bool = True
     name: str = ""
+    offset: int = 0
+    writable: bool = True
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,7 +31,8 @@ class TensorMap:
     """CUtensorMap (tiled): a box to copy out of `array`, innermost dimension first as the driver has it.
 
     `dims` and `strides` (bytes, without the innermost) default to the array's own. `swizzle` is in bytes (0: none).
-    Elements outside the array read as zero, or as NaN with `fill_nan`, and are not written.
+    The first element is `offset` bytes into the array. Elements outside read as zero, or as NaN with `fill_nan`, and
+    are not written.
     """
 
     array: Array
@@ -38,6 +44,7 @@ class TensorMap:
     fill_nan: bool = False
     initialised: bool = True
     name: str = ""
+    offset: int = 0
     elem_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:

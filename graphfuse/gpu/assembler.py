@@ -1,0 +1,119 @@
+"""PTX to a cubin with nvJitLink, where it is installed; needs no GPU. Says what each kernel takes of the machine.
+
+The library is NVIDIA's (`pip install 'graphfuse[cuda]'`). Without it the driver assembles PTX when it is loaded.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from graphfuse.errors import TargetError
+
+OPTIONS = ("-O3", "-verbose")
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one kernel takes: registers of a thread, bytes it spills (stores and loads), static shared bytes."""
+
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """Machine code of a module, its kernels' resources, and the assembler's warnings."""
+
+    cubin: bytes
+    resources: dict[str, Resources]
+    warnings: tuple[str, ...]
+
+
+def assemble(ptx: str, arch: str) -> Assembled | None:
+    """Assemble for an architecture such as `sm_90a`; None where there is no assembler that knows it.
+
+    Raises TargetError when the assembler refuses the text: it was not asked to if its own version is too old.
+    """
+    library = _library()
+    if library is None or not _knows(library, arch):
+        return None
+    options = [f"-arch={arch}", *OPTIONS]
+    handle = library.create(len(options), options)
+    try:
+        data = ptx.encode()
+        try:
+            library.add_data(handle, library.InputType.PTX, data, len(data), "kernels.ptx")
+            library.complete(handle)
+        except library.nvJitLinkError as e:
+            message = _log(library, handle, "error") or str(e)
+            if "Unsupported .version" in message:
+                return None
+            raise TargetError(f"the assembler refuses the PTX for {arch}: {_line(message)}") from None
+        cubin = bytearray(library.get_linked_cubin_size(handle))
+        library.get_linked_cubin(handle, cubin)
+        info, errors = _log(library, handle, "info"), _log(library, handle, "error")
+    finally:
+        library.destroy(handle)
+    return Assembled(bytes(cubin), read_resources(info), read_warnings(f"{info}\n{errors}"))
+
+
+@functools.cache
+def _library() -> Any:
+    """`cuda.bindings.nvjitlink` with a library behind it, or None."""
+    try:
+        library = importlib.import_module("cuda.bindings.nvjitlink")
+        library.version()
+    except Exception:  # noqa: BLE001  # each release has its own error for a library that is not there
+        return None
+    return library
+
+
+@functools.cache
+def _knows(library: Any, arch: str) -> bool:
+    """Whether this release has the architecture; it says so only by failing."""
+    options = [f"-arch={arch}"]
+    try:
+        library.destroy(library.create(len(options), options))
+    except library.nvJitLinkError:
+        return False
+    return True
+
+
+def _log(library: Any, handle: Any, kind: str) -> str:
+    size = getattr(library, f"get_{kind}_log_size")(handle)
+    if size <= 1:
+        return ""
+    log = bytearray(size)
+    getattr(library, f"get_{kind}_log")(handle, log)
+    return log.decode(errors="replace").rstrip("\0 \n")
+
+
+def read_resources(log: str) -> dict[str, Resources]:
+    """By kernel, from what `-verbose` prints."""
+    out: dict[str, Resources] = {}
+    for name, part in re.findall(r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S):
+        spills = sum(int(n) for n in re.findall(r"(\d+) bytes spill", part))
+        registers = re.search(r"Used (\d+) registers", part)
+        shared = re.search(r"Used [^\n]*?(\d+) bytes smem", part)
+        out[name] = Resources(int(registers[1]) if registers else -1, spills, int(shared[1]) if shared else 0)
+    return out
+
+
+def read_warnings(log: str) -> tuple[str, ...]:
+    """Lines with a warning, and notes that a wgmma was serialised, without their prefix."""
+    out: dict[str, None] = {}
+    for line in log.splitlines():
+        if "warning" in line.lower() or "serializ" in line.lower():
+            text = re.sub(r"^.*?(warning|info)\s*:\s*", "", line, count=1, flags=re.I).strip()
+            out[text] = None
+    return tuple(out)
+
+
+def _line(message: str) -> str:
+    found = next((s for s in message.splitlines() if "error" in s or "fatal" in s), message)
+    return " ".join(found.split())[:300]

@@ -1,0 +1,73 @@
+"""Block functions to what an artifact holds for a GPU: PTX, a cubin where there is an assembler, how to launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from graphfuse.artifact import Code, Launch, TensorMapSpec
+from graphfuse.gpu.assembler import Assembled, assemble
+from graphfuse.gpu.lower import KernelInfo, LoweredModule, emit_ptx, lower
+from graphfuse.gpu.pipeline import transformed
+from graphfuse.ir.core import Func
+from graphfuse.ir.types import Ptr
+from graphfuse.symbolic import Dim
+from graphfuse.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCode:
+    """The kernels of a module by name; `funcs` are the block functions with layouts."""
+
+    code: Code
+    launches: dict[str, Launch]
+    scratch: dict[str, Dim]
+    funcs: tuple[Func, ...]
+
+
+def gpu_code(kernels: Iterable[Func], target: Target) -> GpuCode:
+    """Compile block functions for a GPU."""
+    funcs = tuple(transformed(f, target) for f in kernels)
+    lowered = lower(funcs, target)
+    ptx = ptx_of(lowered)
+    assembled = assemble(ptx, target.cpu) if lowered.kernels else None
+    code = Code(
+        arch=target.cpu,
+        os="cuda",
+        features=(),
+        object=assembled.cubin if assembled else b"",
+        ptx=ptx,
+        warnings=assembled.warnings if assembled else (),
+    )
+    launches = {k.name: _launch(k, f, ptx, assembled) for k, f in zip(lowered.kernels, funcs, strict=True)}
+    return GpuCode(code, launches, {k.name: k.scratch_bytes for k in lowered.kernels}, funcs)
+
+
+def ptx_of(lowered: LoweredModule) -> str:
+    """The PTX, without the zeros that LLVM ends it with."""
+    return emit_ptx(lowered).rstrip("\0\n") + "\n"
+
+
+def _launch(kernel: KernelInfo, func: Func, ptx: str, assembled: Assembled | None) -> Launch:
+    found = assembled.resources.get(kernel.name) if assembled else None
+    maps = tuple(
+        TensorMapSpec(m.param, m.elem, m.offset, m.dims, m.strides, m.box, m.swizzle) for m in kernel.tensor_maps
+    )
+    return Launch(
+        threads=kernel.threads,
+        shared_bytes=kernel.shared_bytes,
+        cluster=kernel.cluster,
+        overlaps="griddepcontrol.wait" in _body(ptx, kernel.name),
+        symbols=tuple(v.hint for v in func.params if not isinstance(v.type, Ptr)),
+        tensor_maps=maps,
+        registers=found.registers if found else -1,
+        spill_bytes=found.spill_bytes if found else -1,
+        static_shared_bytes=found.shared_bytes if found else -1,
+    )
+
+
+def _body(ptx: str, name: str) -> str:
+    """The text from one entry to the next."""
+    found = re.search(rf"\.entry {re.escape(name)}\b(.*?)(?=\.entry |\Z)", ptx, re.S)
+    return found[1] if found else ""

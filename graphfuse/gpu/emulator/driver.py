@@ -1,0 +1,343 @@
+"""A GPU's driver whose device is the emulator: memory is numpy's, and a launch is done when it returns.
+
+It has the methods of `graphfuse.runtime.cuda.driver.Driver`. Streams keep nothing waiting, graphs are lists of calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+
+from graphfuse.gpu.emulator.emulator import Emulator
+from graphfuse.gpu.emulator.errors import EmulatorError
+from graphfuse.gpu.emulator.report import Report
+from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
+from graphfuse.gpu.emulator.types import Array
+from graphfuse.target import GpuInfo
+
+VERSION = 13000
+SHARED_BYTES = 227 << 10
+ALIGNMENT = 256
+_MAP = struct.Struct("<QHHHH5Q5Q5H")
+_WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_FLOATS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
+_ELEMS: tuple[str, ...] = (*_FLOATS, "i8", "u8", "bool", "i16", "u16", "i32", "u32", "i64", "u64", "f8e4m3", "f8e5m2")
+_BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
+
+
+class Slot(Protocol):
+    """One argument of a launch; a pointer's region begins at `base`."""
+
+    @property
+    def value(self) -> int:
+        """An integer, or an address."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """`r`, `w`, `x` or `i`, as in `KernelMeta.params`."""
+        ...
+
+    @property
+    def base(self) -> int:
+        """0 for an integer."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Of the region."""
+        ...
+
+
+class Call(Protocol):
+    """What a launch must tell."""
+
+    name: str
+    function: int
+    grid: int
+    threads: int
+    shared_bytes: int
+    cluster: int
+
+    def arguments(self) -> Sequence[Slot]:
+        """In order."""
+        ...
+
+    def tensor_maps(self) -> Sequence[bytes]:
+        """Encoded, those that follow the slots."""
+        ...
+
+
+class EmulatedDriver:
+    """A device with `memory_bytes`; `seed` and `checks` are the emulator's. `reports` has that of every launch."""
+
+    version = VERSION
+    takes_cubins = False
+
+    def __init__(
+        self, arch: str = "sm_90a", *, devices: int = 1, seed: int = 0, checks: bool = True, memory_bytes: int = 1 << 40
+    ) -> None:
+        digits = arch.removeprefix("sm_").rstrip("af")
+        self._info = GpuInfo(f"emulated {arch}", int(digits[:-1]), int(digits[-1]), memory_bytes, SHARED_BYTES)
+        self._devices, self._seed, self._checks = devices, seed, checks
+        self._handles = itertools.count(1)
+        self._modules: dict[int, Emulator] = {}
+        self._functions: dict[int, tuple[Emulator, str]] = {}
+        self._memory: dict[int, Array] = {}
+        self._starts: list[int] = []
+        self._events: dict[int, float] = {}
+        self._recording: dict[int, list[Callable[[], None]]] = {}
+        self._graphs: dict[int, list[Callable[[], None]]] = {}
+        self.contexts: dict[int, Any] = {}
+        self.allocated = 0
+        self.reports: list[tuple[str, Report]] = []
+
+    # devices
+
+    def device_count(self) -> int:
+        """As many as it was made with."""
+        return self._devices
+
+    def device_info(self, ordinal: int) -> GpuInfo:
+        """All are alike."""
+        return self._info
+
+    def retain(self, ordinal: int) -> int:
+        """A context is a device's number, counted from 1."""
+        return ordinal + 1
+
+    def push(self, context: int) -> None:
+        """Contexts share everything."""
+
+    def pop(self) -> None:
+        """Contexts share everything."""
+
+    # code
+
+    def load_module(self, image: bytes) -> int:
+        """PTX only."""
+        handle = next(self._handles)
+        text = image.rstrip(b"\0").decode(errors="replace")
+        self._modules[handle] = Emulator(text, seed=self._seed, checks=self._checks, name="kernels.ptx")
+        return handle
+
+    def function(self, module: int, name: str) -> int:
+        """A kernel of a module."""
+        emulator = self._modules[module]
+        if name not in emulator.module.kernels:
+            raise EmulatorError(f"no kernel {name!r}: have {', '.join(emulator.module.kernels) or 'none'}")
+        handle = next(self._handles)
+        self._functions[handle] = (emulator, name)
+        return handle
+
+    def allow_shared(self, function: int, nbytes: int) -> None:
+        """Any amount that an H100 has."""
+        if nbytes > SHARED_BYTES:
+            raise EmulatorError(f"{nbytes} bytes of shared memory: a block has at most {SHARED_BYTES}")
+
+    # memory
+
+    def alloc(self, nbytes: int) -> int:
+        """Memory filled with ones: as a float, NaN."""
+        if self.allocated + nbytes > self._info.memory_bytes:
+            raise MemoryError(f"{nbytes} bytes of device memory")
+        raw = np.full(nbytes + ALIGNMENT, 0xFF, np.uint8)
+        start = -_address(raw) % ALIGNMENT
+        array = raw[start : start + nbytes]
+        address = _address(raw) + start
+        self._memory[address] = array
+        self._starts = sorted(self._memory)
+        self.allocated += nbytes
+        return address
+
+    def free(self, address: int) -> None:
+        """Give memory back."""
+        self.allocated -= self._memory.pop(address).nbytes
+        self._starts = sorted(self._memory)
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes."""
+        return self._info.memory_bytes - self.allocated, self._info.memory_bytes
+
+    def alloc_host(self, nbytes: int) -> int:
+        """Host memory is like device memory, and does not count."""
+        address = self.alloc(nbytes)
+        self.allocated -= nbytes
+        return address
+
+    def free_host(self, address: int) -> None:
+        """Give host memory back."""
+        self.allocated += self._memory[address].nbytes
+        self.free(address)
+
+    def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Host to device."""
+        self._do(stream, lambda: self._copy(to, source, nbytes))
+
+    def copy_out(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Device to host."""
+        self._do(stream, lambda: self._copy(to, source, nbytes))
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Device to device."""
+        self._do(stream, lambda: self._copy(to, source, nbytes))
+
+    def _copy(self, to: int, source: int, nbytes: int) -> None:
+        ctypes.memmove(to, source, nbytes)
+
+    # streams
+
+    def create_stream(self) -> int:
+        """A number."""
+        return next(self._handles)
+
+    def destroy_stream(self, stream: int) -> None:
+        """Nothing is left in it."""
+
+    def synchronize(self, stream: int) -> None:
+        """All work is done when it is given."""
+
+    def create_event(self) -> int:
+        """A time, once recorded."""
+        return next(self._handles)
+
+    def destroy_event(self, event: int) -> None:
+        """Forget it."""
+        self._events.pop(event, None)
+
+    def record(self, event: int, stream: int) -> None:
+        """Now."""
+        self._events[event] = time.perf_counter()
+
+    def wait(self, stream: int, event: int) -> None:
+        """It has happened."""
+
+    def elapsed_ms(self, start: int, end: int) -> float:
+        """The emulator's own time."""
+        return (self._events[end] - self._events[start]) * 1e3
+
+    def _do(self, stream: int, work: Callable[[], None]) -> None:
+        if stream in self._recording:
+            self._recording[stream].append(work)
+        else:
+            work()
+
+    # launches
+
+    def encode_tensor_map(self, spec: Any, address: int, dims: Sequence[int], strides: Sequence[int]) -> bytes:
+        """The numbers themselves, in 128 bytes."""
+        rank = len(dims)
+        if spec.elem not in _ELEMS:
+            raise EmulatorError(f"tensor map: expected one of {', '.join(_ELEMS)}, found {spec.elem}")
+        if address % 16:
+            raise EmulatorError(f"tensor map: address {address:#x}: expected a multiple of 16")
+        head = (address, rank, _ELEMS.index(spec.elem), spec.swizzle, 0)
+        packed = _MAP.pack(*head, *_padded(dims), *_padded(strides), *_padded(spec.box))
+        return packed.ljust(128, b"\0")
+
+    def launch(self, call: Call, stream: int) -> None:
+        """Run a kernel for its whole grid."""
+        arguments = tuple(call.arguments())  # the slots may change once this has returned
+        maps = tuple(call.tensor_maps())
+        name, grid, threads = call.name, call.grid, call.threads
+        function, shared, cluster = call.function, call.shared_bytes, call.cluster
+
+        def work() -> None:
+            emulator, kernel = self._functions[function]
+            values = self._values(arguments, maps)
+            shape = () if cluster == 1 else (cluster,)
+            report = emulator.launch(kernel, (grid,), (threads,), values, shared_bytes=shared, cluster=shape)
+            self.reports.append((name, report))
+
+        self._do(stream, work)
+
+    def _values(self, arguments: Sequence[Slot], maps: Sequence[bytes]) -> list[Any]:
+        """What the emulator takes: each region of memory once, so that arguments that share one see each other."""
+        modes: dict[tuple[int, int], str] = {}
+        for a in arguments:
+            if a.base:
+                modes[a.base, a.nbytes] = modes.get((a.base, a.nbytes), "") + a.mode
+        regions = {key: self._region(*key) for key in modes}
+        values: list[Any] = []
+        for i, a in enumerate(arguments):
+            if not a.base:
+                values.append(a.value)
+                continue
+            key, used = (a.base, a.nbytes), modes[a.base, a.nbytes]
+            values.append(
+                Buffer(regions[key], used.strip("w") != "", f"argument {i}", a.value - a.base, used.strip("r") != "")
+            )
+        return values + [self._tensor_map(m, regions) for m in maps]
+
+    def _region(self, base: int, nbytes: int) -> Array:
+        i = bisect_right(self._starts, base) - 1
+        start = self._starts[i] if i >= 0 else 0
+        if i < 0 or base + nbytes > start + self._memory[start].nbytes:
+            raise EmulatorError(f"{nbytes} bytes at {base:#x} are not device memory")
+        return self._memory[start][base - start : base - start + nbytes]
+
+    def _tensor_map(self, packed: bytes, regions: dict[tuple[int, int], Array]) -> TensorMap:
+        address, rank, elem, swizzle, _, *numbers = _MAP.unpack(packed[: _MAP.size])
+        dims, strides, box = numbers[:rank], numbers[5 : 5 + rank - 1], numbers[10 : 10 + rank]
+        found = next((k for k in regions if k[0] <= address < k[0] + k[1]), None)
+        if found is None:
+            raise EmulatorError(f"tensor map: address {address:#x} is in no argument of the kernel")
+        name = _ELEMS[int(elem)]
+        array = regions[found].view(_FLOATS.get(name, _WIDTHS[_BYTES.get(name, 1)]))
+        return TensorMap(
+            array, tuple(box), swizzle, tuple(dims), tuple(strides), name="tensor map", offset=address - found[0]
+        )
+
+    # graphs
+
+    def begin_capture(self, stream: int) -> None:
+        """Record what comes."""
+        self._recording[stream] = []
+
+    def end_capture(self, stream: int) -> int:
+        """What has come."""
+        handle = next(self._handles)
+        self._graphs[handle] = self._recording.pop(stream)
+        return handle
+
+    def instantiate(self, graph: int) -> int:
+        """The same list under another number."""
+        handle = next(self._handles)
+        self._graphs[handle] = self._graphs[graph]
+        return handle
+
+    def update(self, executable: int, graph: int) -> bool:
+        """Replace the list by one of the same length."""
+        if len(self._graphs[executable]) != len(self._graphs[graph]):
+            return False
+        self._graphs[executable] = self._graphs[graph]
+        return True
+
+    def launch_graph(self, executable: int, stream: int) -> None:
+        """Do what the list says."""
+        for work in self._graphs[executable]:
+            self._do(stream, work)
+
+    def destroy_graph(self, graph: int) -> None:
+        """Forget a list."""
+        del self._graphs[graph]
+
+    def destroy_executable(self, executable: int) -> None:
+        """Forget a list."""
+        del self._graphs[executable]
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _padded(values: Sequence[int]) -> tuple[int, ...]:
+    return (*values, *[0] * (5 - len(values)))

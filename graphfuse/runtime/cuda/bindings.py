@@ -1,0 +1,297 @@
+"""NVIDIA's driver through `cuda.bindings`, which is imported when a GPU is first asked for.
+
+Its functions return a CUresult and then their results; handles are objects that convert to integers, and integers are
+taken in their place.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from graphfuse.artifact import TensorMapSpec, elem_dtype
+from graphfuse.errors import DeviceError
+from graphfuse.runtime.cuda.driver import DriverError, LaunchCall
+from graphfuse.target import GpuInfo
+
+LOG_BYTES = 8192
+_OUT_OF_MEMORY = 2
+_GRAPH_UPDATE_FAILED = 910
+_MAP_TYPES = {
+    "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
+    "i32": "INT32", "u32": "UINT32", "i64": "INT64", "u64": "UINT64", "u16": "UINT16", "i16": "UINT16",
+}  # fmt: skip
+"""Element types that TMA knows; any other of one byte is UINT8: only a fill with NaN would tell them apart."""
+
+
+@functools.cache
+def open_driver() -> BindingsDriver:
+    """The driver of this process. Raises DeviceError where there is none, or no GPU."""
+    try:
+        module = importlib.import_module("cuda.bindings.driver")
+    except ImportError as e:
+        raise DeviceError(f"a GPU needs the package cuda-bindings ({e}): pip install 'graphfuse[cuda]'") from None
+    return BindingsDriver(module)
+
+
+class BindingsDriver:
+    """`graphfuse.runtime.cuda.driver.Driver` over the module `cuda.bindings.driver`."""
+
+    takes_cubins = True
+
+    def __init__(self, module: Any) -> None:
+        self._cu = module
+        self._success = module.CUresult.CUDA_SUCCESS
+        self.contexts: dict[int, Any] = {}
+        try:
+            (result,) = module.cuInit(0)
+        except Exception as e:  # noqa: BLE001  # each release has its own error for a library that is not there
+            raise DeviceError(f"there is no NVIDIA driver: {_line(e)}") from None
+        if result != self._success:
+            text = {100: "there is no GPU", 803: "the driver does not fit its own library", 34: "only a stub of it is"}
+            what = text.get(int(result), "the NVIDIA driver cannot be used")
+            raise DeviceError(f"{what} ({_name(result)})")
+        self._version = int(self._call("cuDriverGetVersion"))
+
+    def _call(self, function: str, *args: Any) -> Any:
+        result, *values = getattr(self._cu, function)(*args)
+        if result != self._success:
+            raise DriverError(int(result), _name(result))
+        return values[0] if len(values) == 1 else tuple(values)
+
+    @property
+    def version(self) -> int:
+        """Of CUDA, as 1000 * major + 10 * minor."""
+        return self._version
+
+    def device_count(self) -> int:
+        """Those that CUDA_VISIBLE_DEVICES lets see."""
+        return int(self._call("cuDeviceGetCount"))
+
+    def device_info(self, ordinal: int) -> GpuInfo:
+        """From its attributes."""
+        device = self._call("cuDeviceGet", ordinal)
+        kinds = self._cu.CUdevice_attribute
+
+        def attribute(name: str) -> int:
+            return int(self._call("cuDeviceGetAttribute", getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
+
+        name: bytes = self._call("cuDeviceGetName", 128, device)
+        return GpuInfo(
+            name.split(b"\0", maxsplit=1)[0].decode(errors="replace"),
+            attribute("COMPUTE_CAPABILITY_MAJOR"),
+            attribute("COMPUTE_CAPABILITY_MINOR"),
+            int(self._call("cuDeviceTotalMem", device)),
+            attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        )
+
+    def retain(self, ordinal: int) -> int:
+        """The primary context, for as long as the process lives."""
+        return int(self._call("cuDevicePrimaryCtxRetain", self._call("cuDeviceGet", ordinal)))
+
+    def push(self, context: int) -> None:
+        """`cuCtxPushCurrent`."""
+        self._call("cuCtxPushCurrent", context)
+
+    def pop(self) -> None:
+        """`cuCtxPopCurrent`."""
+        self._call("cuCtxPopCurrent")
+
+    # code
+
+    def load_module(self, image: bytes) -> int:
+        """What the driver's assembler says goes into the error."""
+        options = self._cu.CUjit_option
+        log = bytes(LOG_BYTES)  # the bindings want bytes, and the driver writes into them
+        names = [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+        try:
+            return int(self._call("cuModuleLoadDataEx", image, len(names), names, [log, LOG_BYTES]))
+        except DriverError as e:
+            raise DriverError(e.code, e.name, _line(log.rstrip(b"\0").decode(errors="replace"))) from None
+
+    def function(self, module: int, name: str) -> int:
+        """`cuModuleGetFunction`."""
+        return int(self._call("cuModuleGetFunction", module, name.encode()))
+
+    def allow_shared(self, function: int, nbytes: int) -> None:
+        """`CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`."""
+        kind = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._call("cuFuncSetAttribute", function, kind, nbytes)
+
+    # memory
+
+    def alloc(self, nbytes: int) -> int:
+        """`cuMemAlloc`."""
+        return self._allocated("cuMemAlloc", nbytes)
+
+    def free(self, address: int) -> None:
+        """`cuMemFree`."""
+        self._call("cuMemFree", address)
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes."""
+        free, total = self._call("cuMemGetInfo")
+        return int(free), int(total)
+
+    def alloc_host(self, nbytes: int) -> int:
+        """`cuMemHostAlloc`."""
+        return self._allocated("cuMemHostAlloc", nbytes, 0)
+
+    def _allocated(self, function: str, nbytes: int, *flags: int) -> int:
+        try:
+            return int(self._call(function, nbytes, *flags))
+        except DriverError as e:
+            if e.code == _OUT_OF_MEMORY:
+                raise MemoryError(f"{nbytes} bytes") from None
+            raise
+
+    def free_host(self, address: int) -> None:
+        """`cuMemFreeHost`."""
+        self._call("cuMemFreeHost", address)
+
+    def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """`cuMemcpyHtoDAsync`."""
+        self._call("cuMemcpyHtoDAsync", to, source, nbytes, stream)
+
+    def copy_out(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """`cuMemcpyDtoHAsync`."""
+        self._call("cuMemcpyDtoHAsync", to, source, nbytes, stream)
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """`cuMemcpyDtoDAsync`."""
+        self._call("cuMemcpyDtoDAsync", to, source, nbytes, stream)
+
+    # streams
+
+    def create_stream(self) -> int:
+        """`CU_STREAM_NON_BLOCKING`."""
+        return int(self._call("cuStreamCreate", int(self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+
+    def destroy_stream(self, stream: int) -> None:
+        """`cuStreamDestroy`."""
+        self._call("cuStreamDestroy", stream)
+
+    def synchronize(self, stream: int) -> None:
+        """`cuStreamSynchronize`."""
+        self._call("cuStreamSynchronize", stream)
+
+    def create_event(self) -> int:
+        """`cuEventCreate`."""
+        return int(self._call("cuEventCreate", 0))
+
+    def destroy_event(self, event: int) -> None:
+        """`cuEventDestroy`."""
+        self._call("cuEventDestroy", event)
+
+    def record(self, event: int, stream: int) -> None:
+        """`cuEventRecord`."""
+        self._call("cuEventRecord", event, stream)
+
+    def wait(self, stream: int, event: int) -> None:
+        """`cuStreamWaitEvent`."""
+        self._call("cuStreamWaitEvent", stream, event, 0)
+
+    def elapsed_ms(self, start: int, end: int) -> float:
+        """`cuEventElapsedTime`."""
+        return float(self._call("cuEventElapsedTime", start, end))
+
+    # launches
+
+    def encode_tensor_map(
+        self, spec: TensorMapSpec, address: int, dims: Sequence[int], strides: Sequence[int]
+    ) -> bytes:
+        """`cuTensorMapEncodeTiled`; elements outside of the tensor read as zero."""
+        cu = self._cu
+        if spec.elem not in _MAP_TYPES and elem_dtype(spec.elem).itemsize != 1:
+            raise DeviceError(f"TMA has no element type for {spec.elem}")
+        kind = getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES.get(spec.elem, 'UINT8')}")
+        swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{spec.swizzle}B' if spec.swizzle else 'NONE'}"
+        found = self._call(
+            "cuTensorMapEncodeTiled",
+            kind,
+            len(dims),
+            address,
+            [cu.cuuint64_t(d) for d in dims],
+            [cu.cuuint64_t(s) for s in strides],
+            [cu.cuuint32_t(b) for b in spec.box],
+            [cu.cuuint32_t(1) for _ in dims],
+            cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(cu.CUtensorMapSwizzle, swizzle),
+            cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+        return ctypes.string_at(int(found.getPtr()), 128)
+
+    def launch(self, call: LaunchCall, stream: int) -> None:
+        """`cuLaunchKernel`, or `cuLaunchKernelEx` where a launch has attributes."""
+        if call.cluster == 1 and not call.overlaps:
+            shape = (call.grid, 1, 1, call.threads, 1, 1, call.shared_bytes)
+            self._call("cuLaunchKernel", call.function, *shape, stream, call.params, 0)
+            return
+        cu = self._cu
+        config = cu.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = call.grid, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = call.threads, 1, 1
+        config.sharedMemBytes, config.hStream = call.shared_bytes, stream
+        attributes: list[Any] = []
+        if call.cluster != 1:
+            attribute = cu.CUlaunchAttribute()
+            attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            dim = attribute.value.clusterDim
+            dim.x, dim.y, dim.z = call.cluster, 1, 1
+            attributes.append(attribute)
+        if call.overlaps:
+            attribute = cu.CUlaunchAttribute()
+            attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attribute.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(attribute)
+        config.attrs, config.numAttrs = attributes, len(attributes)
+        self._call("cuLaunchKernelEx", config, call.function, call.params, 0)
+
+    # graphs
+
+    def begin_capture(self, stream: int) -> None:
+        """Only calls of this thread are watched: other threads go on as they like."""
+        mode = self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._call("cuStreamBeginCapture", stream, mode)
+
+    def end_capture(self, stream: int) -> int:
+        """`cuStreamEndCapture`."""
+        return int(self._call("cuStreamEndCapture", stream))
+
+    def instantiate(self, graph: int) -> int:
+        """`cuGraphInstantiate`."""
+        return int(self._call("cuGraphInstantiate", graph, 0))
+
+    def update(self, executable: int, graph: int) -> bool:
+        """`cuGraphExecUpdate`."""
+        try:
+            self._call("cuGraphExecUpdate", executable, graph)
+        except DriverError as e:
+            if e.code == _GRAPH_UPDATE_FAILED:
+                return False
+            raise
+        return True
+
+    def launch_graph(self, executable: int, stream: int) -> None:
+        """`cuGraphLaunch`."""
+        self._call("cuGraphLaunch", executable, stream)
+
+    def destroy_graph(self, graph: int) -> None:
+        """`cuGraphDestroy`."""
+        self._call("cuGraphDestroy", graph)
+
+    def destroy_executable(self, executable: int) -> None:
+        """`cuGraphExecDestroy`."""
+        self._call("cuGraphExecDestroy", executable)
+
+
+def _name(result: Any) -> str:
+    return str(getattr(result, "name", result))
+
+
+def _line(text: object) -> str:
+    return " ".join(str(text).split())[:300]

@@ -1,0 +1,160 @@
+"""One GPU in this process: its primary context, the modules loaded into it, its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Generator
+
+from graphfuse.artifact import Code, Executable, Launch
+from graphfuse.errors import ArtifactError, DeviceError
+from graphfuse.runtime.cuda.driver import OLD_DRIVER, UNUSABLE_CODE, Driver, DriverError
+from graphfuse.runtime.cuda.memory import Pool
+from graphfuse.target import GpuInfo
+
+STATIC_SHARED = 48 << 10
+"""Bytes of dynamic shared memory a kernel may have without asking."""
+
+
+class Context:
+    """A GPU's primary context, shared with others in this process; calls are made inside `with context.current():`."""
+
+    def __init__(self, driver: Driver, ordinal: int) -> None:
+        count = driver.device_count()
+        if not count:
+            raise DeviceError("there is no GPU")
+        if ordinal >= count:
+            raise DeviceError(
+                f"no device cuda:{ordinal}: there {'is' if count == 1 else 'are'} {count}, from cuda:0 on"
+            )
+        self.driver, self.ordinal = driver, ordinal
+        try:
+            self.info: GpuInfo = driver.device_info(ordinal)
+            self.handle = driver.retain(ordinal)
+        except DriverError as e:
+            raise DeviceError(f"cuda:{ordinal} cannot be used: {e}") from None
+        self.where = f"cuda:{ordinal} ({self.info.name})"
+        self.pool = Pool(driver, self.where)
+        self._modules: dict[str, int] = {}
+        self._functions: dict[tuple[int, str], int] = {}
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self.lost = ""
+        """Why nothing works here any more; empty as long as it does."""
+
+    @contextlib.contextmanager
+    def current(self) -> Generator[None]:
+        """Make the context this thread's, and afterwards the one before it."""
+        if self.lost:
+            raise DeviceError(f"{self.where} failed earlier in this process ({self.lost}): start a new process")
+        if self._pid != os.getpid():
+            raise DeviceError("a GPU cannot be used in a forked process: start it with 'spawn'")
+        self.driver.push(self.handle)
+        try:
+            yield
+        except DriverError as e:
+            raise self.failure(e, "") from None
+        finally:
+            self.driver.pop()
+
+    def failure(self, error: DriverError, what: str) -> DeviceError:
+        """The error for users; remembers when the context is lost."""
+        if error.is_sticky:
+            self.lost = error.name
+        return DeviceError(f"{self.where}: {what}{': ' if what else ''}{error}")
+
+    def function(self, code: Code, name: str, launch: Launch) -> int:
+        """A kernel ready to launch; a module is loaded once, whoever has its code."""
+        with self._lock:
+            module = self._module(code)
+            key = (module, name)
+            if key not in self._functions:
+                self._functions[key] = self._prepared(module, name, launch)
+            return self._functions[key]
+
+    def _prepared(self, module: int, name: str, launch: Launch) -> int:
+        if launch.shared_bytes > self.info.shared_bytes:
+            raise DeviceError(
+                f"kernel {name!r} needs {launch.shared_bytes} bytes of shared memory, "
+                f"a block of {self.where} has at most {self.info.shared_bytes}"
+            )
+        try:
+            function = self.driver.function(module, name)
+            if launch.shared_bytes > STATIC_SHARED:
+                self.driver.allow_shared(function, launch.shared_bytes)
+        except DriverError as e:
+            raise ArtifactError(f"kernel {name!r} cannot be loaded: {e}") from None
+        return function
+
+    def _module(self, code: Code) -> int:
+        digest = hashlib.sha256(code.object or code.ptx.encode()).hexdigest()
+        if digest not in self._modules:
+            self._modules[digest] = self._load(code)
+        return self._modules[digest]
+
+    def _load(self, code: Code) -> int:
+        """The cubin if there is one, else the PTX; that also when the driver does not take the cubin."""
+        if code.object and self.driver.takes_cubins:
+            try:
+                return self.driver.load_module(code.object)
+            except DriverError as e:
+                if e.code not in UNUSABLE_CODE or not code.ptx:
+                    raise self._unloadable(code, e) from None
+        try:
+            return self.driver.load_module(code.ptx.encode() + b"\0")
+        except DriverError as e:
+            raise self._unloadable(code, e) from None
+
+    def _unloadable(self, code: Code, error: DriverError) -> DeviceError | ArtifactError:
+        if error.code == OLD_DRIVER:
+            version = ptx_version(code.ptx)
+            return DeviceError(
+                f"the driver (CUDA {cuda_text(self.driver.version)}) is too old for PTX {version}: "
+                "install a newer one, or compile where an assembler is installed (graphfuse[cuda])"
+            )
+        if error.code in UNUSABLE_CODE:
+            return ArtifactError(f"code for {code.arch} on {self.where}: {UNUSABLE_CODE[error.code]} ({error})")
+        return self.failure(error, f"loading code for {code.arch}")
+
+
+def ptx_version(ptx: str) -> str:
+    """What a module's `.version` says."""
+    _, _, rest = ptx.partition(".version ")
+    return rest.split(maxsplit=1)[0] if rest else "unknown"
+
+
+def cuda_text(version: int) -> str:
+    """`13.0` for 13000."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def choose_variant(executable: Executable, info: GpuInfo) -> Executable:
+    """The variant with code for this GPU: for its very architecture, else the newest before it."""
+    found: list[tuple[int, int, Executable]] = []
+    reasons: list[str] = []
+    for v in executable.variants:
+        if not v.is_gpu:
+            continue
+        reason = info.why_not(v.code[v.target].arch)
+        if reason is None:
+            digits = v.code[v.target].arch.removeprefix("sm_")
+            found.append((not digits.isdigit(), int(digits.rstrip("af")), v))
+        else:
+            reasons.append(f"code for {v.target}: {reason}")
+    if found:
+        return max(found, key=lambda f: f[:2])[2]
+    have = "; ".join(reasons) or f"the artifact has code for {', '.join(v.target for v in executable.variants)} only"
+    raise ArtifactError(f"{have}; rebuild it with 'graphfuse compile --recompile --target cuda:{info.best_target}'")
+
+
+_contexts_lock = threading.Lock()
+
+
+def context_of(driver: Driver, ordinal: int) -> Context:
+    """The context of a GPU, one per driver and GPU."""
+    with _contexts_lock:
+        if ordinal not in driver.contexts:
+            driver.contexts[ordinal] = Context(driver, ordinal)
+        return driver.contexts[ordinal]

@@ -1,0 +1,217 @@
+"""What the runtime asks of a GPU's driver: handles, addresses and streams are plain integers, 0 is none.
+
+Two things implement it: `bindings.py`, with NVIDIA's driver, and `graphfuse.gpu.emulator.driver`, with numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from graphfuse.artifact import TensorMapSpec
+from graphfuse.target import GpuInfo
+
+UNUSABLE_CODE = {200: "it is damaged", 209: "it is for another architecture", 218: "the PTX is refused"}
+"""Results of loading code that mean: this code, on this GPU, never."""
+OLD_DRIVER = 222
+"""`CUDA_ERROR_UNSUPPORTED_PTX_VERSION`."""
+STICKY = frozenset({214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999})
+"""Results after which the context answers every call with the same error: only a new process helps."""
+
+
+class DriverError(Exception):
+    """A call of the driver failed. `code` is its CUresult, `name` the result's name, `detail` what else it said."""
+
+    def __init__(self, code: int, name: str, detail: str = "") -> None:
+        super().__init__(f"{name}{': ' + detail if detail else ''}")
+        self.code, self.name, self.detail = code, name, detail
+
+    @property
+    def is_sticky(self) -> bool:
+        """Whether the context is lost."""
+        return self.code in STICKY
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One slot of a launch. A pointer has the region of memory it points into; `mode` is as in `KernelMeta.params`."""
+
+    value: int
+    mode: str
+    base: int = 0
+    nbytes: int = 0
+
+
+class LaunchCall(Protocol):
+    """A launch, packed. `params` is the address of an array with the address of each parameter."""
+
+    name: str
+    function: int
+    grid: int
+    threads: int
+    shared_bytes: int
+    cluster: int
+    overlaps: bool
+    params: int
+
+    def arguments(self) -> Sequence[Argument]:
+        """The slots, for who cannot use `params`."""
+        ...
+
+    def tensor_maps(self) -> Sequence[bytes]:
+        """The encoded tensor maps that follow the slots."""
+        ...
+
+
+class Driver(Protocol):
+    """Calls raise DriverError. All but the first four need a context, which `push` makes current.
+
+    `contexts` has what the runtime keeps for each GPU.
+    """
+
+    contexts: dict[int, Any]
+
+    @property
+    def takes_cubins(self) -> bool:
+        """Whether it runs machine code; else PTX only."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Of CUDA, as 1000 * major + 10 * minor."""
+        ...
+
+    def device_count(self) -> int:
+        """How many GPUs there are."""
+        ...
+
+    def device_info(self, ordinal: int) -> GpuInfo:
+        """What a GPU is."""
+        ...
+
+    def retain(self, ordinal: int) -> int:
+        """The primary context of a GPU: the one other libraries in this process use too."""
+        ...
+
+    def push(self, context: int) -> None:
+        """Make a context current in this thread."""
+        ...
+
+    def pop(self) -> None:
+        """Make the context before it current again."""
+        ...
+
+    def load_module(self, image: bytes) -> int:
+        """A cubin, or PTX text that ends with a zero."""
+        ...
+
+    def function(self, module: int, name: str) -> int:
+        """A kernel of a module."""
+        ...
+
+    def allow_shared(self, function: int, nbytes: int) -> None:
+        """Let a kernel have this much dynamic shared memory."""
+        ...
+
+    def alloc(self, nbytes: int) -> int:
+        """Device memory, aligned to at least 256 bytes. Raises MemoryError."""
+        ...
+
+    def free(self, address: int) -> None:
+        """Give device memory back; waits for the device."""
+        ...
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes."""
+        ...
+
+    def alloc_host(self, nbytes: int) -> int:
+        """Pinned host memory. Raises MemoryError."""
+        ...
+
+    def free_host(self, address: int) -> None:
+        """Give pinned memory back."""
+        ...
+
+    def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Host to device."""
+        ...
+
+    def copy_out(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Device to host."""
+        ...
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Device to device."""
+        ...
+
+    def create_stream(self) -> int:
+        """A stream that does not wait for the default one."""
+        ...
+
+    def destroy_stream(self, stream: int) -> None:
+        """Give a stream back."""
+        ...
+
+    def synchronize(self, stream: int) -> None:
+        """Wait for all work of a stream; raises what went wrong in it."""
+        ...
+
+    def create_event(self) -> int:
+        """A point in a stream's work, with its time."""
+        ...
+
+    def destroy_event(self, event: int) -> None:
+        """Give an event back."""
+        ...
+
+    def record(self, event: int, stream: int) -> None:
+        """Put an event behind the work of a stream."""
+        ...
+
+    def wait(self, stream: int, event: int) -> None:
+        """Let later work of a stream begin after an event."""
+        ...
+
+    def elapsed_ms(self, start: int, end: int) -> float:
+        """Milliseconds between two events that have happened."""
+        ...
+
+    def encode_tensor_map(
+        self, spec: TensorMapSpec, address: int, dims: Sequence[int], strides: Sequence[int]
+    ) -> bytes:
+        """A tensor map of 128 bytes; `dims` in elements, `strides` in bytes, both innermost first."""
+        ...
+
+    def launch(self, call: LaunchCall, stream: int) -> None:
+        """Start a kernel."""
+        ...
+
+    def begin_capture(self, stream: int) -> None:
+        """From now on work given to the stream is recorded, not done."""
+        ...
+
+    def end_capture(self, stream: int) -> int:
+        """The graph of what was recorded."""
+        ...
+
+    def instantiate(self, graph: int) -> int:
+        """A graph made ready to launch."""
+        ...
+
+    def update(self, executable: int, graph: int) -> bool:
+        """Put a graph of the same form into an executable one; False if it has another form."""
+        ...
+
+    def launch_graph(self, executable: int, stream: int) -> None:
+        """Do what a graph says."""
+        ...
+
+    def destroy_graph(self, graph: int) -> None:
+        """Give a graph back."""
+        ...
+
+    def destroy_executable(self, executable: int) -> None:
+        """Give an executable graph back."""
+        ...

@@ -1,0 +1,180 @@
+"""A plan at one set of shapes as launches on a GPU: arguments packed once, addresses filled in before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphfuse.artifact import Array, Executable, KernelMeta, Launch, TensorMapSpec, elem_dtype
+from graphfuse.errors import ArtifactError
+from graphfuse.runtime.bound import Bound
+from graphfuse.runtime.cuda.driver import Argument, Driver
+from graphfuse.runtime.native import address_of
+from graphfuse.symbolic import evaluate
+
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
+MAX_GRID = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """A launch that is a copy from device to device: `first` is the slot of its source."""
+
+    name: str
+    step: int
+    first: int
+
+
+class KernelLaunch:
+    """One launch of a kernel; see `driver.LaunchCall`."""
+
+    __slots__ = (
+        "_table", "cluster", "first", "function", "grid", "maps", "meta", "name", "overlaps", "params",
+        "shared_bytes", "step", "threads",
+    )  # fmt: skip
+
+    def __init__(
+        self, table: Launches, meta: KernelMeta, launch: Launch, function: int, step: int, grid: int, first: int
+    ) -> None:
+        self._table, self.meta, self.first = table, meta, first
+        self.name, self.function, self.step = meta.name, function, step
+        self.grid = grid
+        self.threads, self.shared_bytes = launch.threads, launch.shared_bytes
+        self.cluster, self.overlaps = launch.cluster, launch.overlaps
+        self.params = 0
+        self.maps: list[_Map] = []
+
+    def arguments(self) -> Sequence[Argument]:
+        """The slots, each pointer with the buffer it points into."""
+        return self._table.arguments(self)
+
+    def tensor_maps(self) -> Sequence[bytes]:
+        """What `point` encoded."""
+        return [bytes(m.room.tobytes()) for m in self.maps]
+
+
+@dataclass(slots=True, eq=False)
+class _Map:
+    """A tensor map of one launch: `room` has its 128 bytes, for the address `encoded_for`."""
+
+    spec: TensorMapSpec
+    slot: int
+    offset: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    room: Array
+    encoded_for: int = -1
+
+
+class Launches:
+    """The launches of `bound`, in order. `point` fills in the addresses; then each can be given to the driver."""
+
+    def __init__(self, executable: Executable, bound: Bound, functions: Mapping[str, int]) -> None:
+        self.bound = bound
+        self._args = bound.args
+        self._scratch = np.zeros(1, np.int64)
+        self._bases = bound.regions.weights
+        self.items = tuple(self._items(executable, bound, functions))
+        self.scratch_bytes = self._scratch_needed()
+        self._pack()
+
+    def _items(self, executable: Executable, bound: Bound, functions: Mapping[str, int]) -> list[KernelLaunch | Copy]:
+        items: list[KernelLaunch | Copy] = []
+        starts = (bound.records[:, 1] - address_of(bound.args)) // 8
+        columns = (bound.records[:, 0], starts, bound.records[:, 2], bound.steps)
+        rows: list[list[int]] = np.stack(columns, axis=1).tolist()
+        for kernel, first, grid, step in rows:
+            meta = executable.kernels[kernel]
+            if meta.launch is None:
+                items.append(Copy(meta.name, step, first))
+                continue
+            if grid > MAX_GRID:
+                raise ArtifactError(f"kernel {meta.name!r}: expected at most {MAX_GRID} programs, found {grid}")
+            items.append(KernelLaunch(self, meta, meta.launch, functions[meta.name], step, grid, first))
+        return items
+
+    def _scratch_needed(self) -> int:
+        """Programs of one launch share nothing; launches follow one another."""
+        most = 0
+        for item in self.items:
+            if isinstance(item, KernelLaunch) and item.meta.scratch_bytes != 0:
+                most = max(most, item.grid * evaluate(item.meta.scratch_bytes, self.bound.values))
+        return most
+
+    def _pack(self) -> None:
+        """The address of every parameter of every launch, in one array."""
+        kernels = [i for i in self.items if isinstance(i, KernelLaunch)]
+        room = sum(len(k.meta.params) + 1 + len(k.meta.launch.tensor_maps if k.meta.launch else ()) for k in kernels)
+        self._params = np.zeros(max(room, 1), np.int64)
+        base, args, scratch = address_of(self._params), address_of(self._args), address_of(self._scratch)
+        at = 0
+        for k in kernels:
+            k.params = base + 8 * at
+            slots = len(k.meta.params)
+            self._params[at : at + slots] = args + 8 * (k.first + np.arange(slots))
+            self._params[at + slots] = scratch
+            at += slots + 1
+            assert k.meta.launch is not None
+            for spec in k.meta.launch.tensor_maps:
+                k.maps.append(self._map(k, spec))
+                self._params[at] = address_of(k.maps[-1].room)
+                at += 1
+
+    def _map(self, k: KernelLaunch, spec: TensorMapSpec) -> _Map:
+        assert k.meta.launch is not None
+        integers = [i for i, mode in enumerate(k.meta.params) if mode == "i"]
+        names = k.meta.launch.symbols
+        values = {n: int(self._args[k.first + i]) for n, i in zip(names, integers, strict=True)}
+        size = elem_dtype(spec.elem).itemsize
+        dims = tuple(evaluate(d, values) for d in spec.dims)
+        strides = tuple(evaluate(s, values) * size for s in spec.strides)
+        offset = evaluate(spec.offset, values) * size
+        raw = np.zeros(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
+        start = -address_of(raw) % MAP_ALIGNMENT
+        return _Map(spec, k.first + spec.param, offset, dims, strides, raw[start : start + MAP_BYTES])
+
+    def point(self, driver: Driver, io: Sequence[int], arena: int, scratch: int) -> None:
+        """Fill in where inputs and outputs (`io`, in that order), arena and scratch are."""
+        bound, args = self.bound, self._args
+        addresses = np.array(io, np.int64)
+        args[bound.io_slots] = addresses[bound.io_index] + bound.io_offsets
+        args[bound.arena_slots] = arena + bound.arena_offsets
+        self._scratch[0] = scratch
+        self._bases = bound.regions.bases(addresses, arena)
+        for item in self.items:
+            if isinstance(item, KernelLaunch) and item.maps:
+                self._encode(driver, item)
+
+    def _encode(self, driver: Driver, k: KernelLaunch) -> None:
+        for m in k.maps:
+            address = int(self._args[m.slot]) + m.offset
+            if m.encoded_for != address:
+                encoded = driver.encode_tensor_map(m.spec, address, m.dims, m.strides)
+                m.room[:] = np.frombuffer(encoded, np.uint8)
+                m.encoded_for = address
+
+    def run(self, driver: Driver, item: KernelLaunch | Copy, stream: int) -> None:
+        """Give one launch to the driver."""
+        if isinstance(item, KernelLaunch):
+            driver.launch(item, stream)
+            return
+        source, to, nbytes = (int(x) for x in self._args[item.first : item.first + 3])
+        driver.copy(to, source, nbytes, stream)
+
+    def arguments(self, k: KernelLaunch) -> list[Argument]:
+        """The slots of a launch with the regions they point into."""
+        out: list[Argument] = []
+        sizes = self.bound.regions.sizes
+        for i, mode in enumerate(k.meta.params):
+            value, buffer = int(self._args[k.first + i]), int(self.bound.regions.buffer_of_slot[k.first + i])
+            if mode == "i":
+                out.append(Argument(value, mode))
+            else:
+                out.append(Argument(value, mode, int(self._bases[buffer]), int(sizes[buffer])))
+        scratch = int(self._scratch[0])
+        if not scratch or k.meta.scratch_bytes == 0:
+            return [*out, Argument(0, "i")]
+        nbytes = k.grid * evaluate(k.meta.scratch_bytes, self.bound.values)
+        return [*out, Argument(scratch, "w", scratch, nbytes)]

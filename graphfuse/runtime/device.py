@@ -1,0 +1,37 @@
+"""Where a model runs, as users say it: `cpu`, `cuda`, `cuda:1`, `emulator`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from graphfuse.errors import UsageError
+
+KINDS = ("cpu", "cuda", "emulator")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A kind of device and, for GPUs, which one."""
+
+    kind: str = "cpu"
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}" if self.kind == "cuda" else self.kind
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it runs a GPU's code."""
+        return self.kind != "cpu"
+
+    @staticmethod
+    def parse(text: str) -> Device:
+        """Read what a user wrote; nothing means the CPU."""
+        m = re.fullmatch(r"(?P<kind>[a-z]+)(?::(?P<index>\d{1,3}))?", text or "cpu")
+        if m is None or m["kind"] not in KINDS or (m["index"] and m["kind"] != "cuda"):
+            close = difflib.get_close_matches(text, KINDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(KINDS)}, or cuda:N"
+            raise UsageError(f"unknown device {text!r}; {hint}")
+        return Device(m["kind"], int(m["index"] or 0))
