@@ -40,7 +40,7 @@ QUERY_BLOCK = 128
 
 
 @dataclass(frozen=True)
-class _Roles:
+class Roles:
     """Which dims of the scores are what, and how the second contraction's result is indexed from them."""
 
     scores: Product
@@ -53,10 +53,12 @@ class _Roles:
 
 def emit(kernel: Kernel) -> Func:
     """The whole attention region."""
-    return _AttentionKernel(kernel).emit()
+    return AttentionKernel(kernel).emit()
 
 
-class _AttentionKernel:
+class AttentionKernel:
+    """The state of emitting one attention: what the dims of the scores are, tile sizes."""
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         contractions = [op for op in kernel.body.ops if op.kind is graph.contract]
@@ -74,7 +76,7 @@ class _AttentionKernel:
         self.tile = matmul_tile(machine, accumulator(self.elem), self.rows, 2, depth, kernel.space.ranges)
         self.padded = ceildiv(self.keys, self.width) * self.width
 
-    def _find_roles(self) -> _Roles:
+    def _find_roles(self) -> Roles:
         scores, output = product_of(self.first), product_of(self.second)
         lhs, rhs, out = graph.parse_spec(str(self.first.attrs["spec"]))
         if out[-1] in lhs:
@@ -86,7 +88,7 @@ class _AttentionKernel:
             output, p_labels, v_labels = output.swapped(), v_labels, p_labels
         where = tuple(p_labels.index(c) if c in p_labels else None for c in o_labels)
         outer = tuple(i for i in range(len(out) - 1) if i != row)
-        return _Roles(scores, output, row, outer, where)
+        return Roles(scores, output, row, outer, where)
 
     def _from_first(self, value: Value) -> bool:
         seen: set[Value] = set()

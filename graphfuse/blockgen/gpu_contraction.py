@@ -21,6 +21,7 @@ from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, product_tile
+from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
@@ -33,7 +34,7 @@ from graphfuse.blockgen.gpu_tiles import (
 from graphfuse.blockgen.index import Index, coefficient, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
-from graphfuse.blockgen.products import Product, product_of, store_results
+from graphfuse.blockgen.products import product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Value
@@ -238,9 +239,9 @@ class GpuContraction(ContractionKernel):
                 at = unravel(at[0], [d.extent for d in self.k_dims], kernel.space)
             k = merged_index(len(work.depth), self.k_dims, at)
             with ev.lanes_as(rows, k_lane):
-                a = self._operand(work, left=True, index=work.lhs_at(lhs_index, k))
+                a = operand_tile(kernel, work.lhs, work.lhs_at(lhs_index, k), 1)
             with ev.lanes_as(k_lane, columns):
-                b = self._operand(work, left=False, index=work.rhs_at(index, k))
+                b = operand_tile(kernel, work.rhs, work.rhs_at(index, k), 0)
             return ev.emit(block.dot, a, b, carried)
 
         if not extents:
@@ -266,21 +267,14 @@ class GpuContraction(ContractionKernel):
 
         return nest(ev, outer, along, (start,))[0]
 
-    def _operand(self, work: Product, *, left: bool, index: Index) -> Value:
-        """A full tile of an operand under the lanes; what is computed, rather than loaded, is 0 in lanes cut off."""
-        ev = self.kernel.ev
-        value = work.lhs if left else work.rhs
-        got = ev.shaped(ev.value(value, index), ev.full_shape())
-        k_lane = ev.lanes[1 if left else 0]
-        loaded = is_view(value, self.kernel) and k_lane.name in _names(index)
-        if k_lane.limit is None or loaded:
-            return got
-        live = ev.live_lanes()
-        assert live is not None
-        elem = block.elem_of(got.type)
-        zero = ev.const(0.0 if elem.is_float else 0, elem, ev.full_shape())
-        return ev.emit(block.select, live, got, zero)
 
+def operand_tile(kernel: Kernel, value: Value, index: Index, k: int) -> Value:
+    """A full tile of a product's operand under the lanes, lane `k` of them along k.
 
-def _names(index: Index) -> frozenset[str]:
-    return frozenset[str]().union(*(symbols(i) for i in index))
+    Lanes of k that are cut off must add nothing: loads give 0 there, what is computed is set to 0.
+    """
+    ev = kernel.ev
+    got = ev.shaped(ev.value(value, index), ev.full_shape())
+    lane = ev.lanes[k]
+    loaded = is_view(value, kernel) and any(lane.name in symbols(i) for i in index)
+    return got if lane.limit is None or loaded else live_or(ev, got, 0)

@@ -59,10 +59,17 @@ def live_or_neutral(ev: Evaluator, kind: str, elem: Scalar, got: Value) -> Value
     """`got` as a full tile of `elem`, with the value that changes nothing in lanes that do not exist."""
     if block.elem_of(got.type) != elem:
         got = ev.emit(block.cast, got, to=elem)
+    return live_or(ev, got, neutral(kind, elem))
+
+
+def live_or(ev: Evaluator, got: Value, other: bool | float) -> Value:
+    """`got` as a full tile, `other` in lanes that do not exist."""
     got = ev.shaped(got, ev.full_shape())
-    if (live := ev.live_lanes()) is not None:
-        got = ev.emit(block.select, live, got, ev.const(neutral(kind, elem), elem, ev.full_shape()))
-    return got
+    if (live := ev.live_lanes()) is None:
+        return got
+    elem = block.elem_of(got.type)
+    fill = ev.const(float(other) if elem.is_float else other, elem, ev.full_shape())
+    return ev.emit(block.select, live, got, fill)
 
 
 def across(ev: Evaluator, kind: str, tile: Value, axes: Sequence[int], elem: Scalar) -> Value:
@@ -236,7 +243,7 @@ class _GpuRows(RowKernel):
 
     def _walk_all(self) -> None:
         ev = self.kernel.ev
-        for level in _levels(self.reduces):
+        for level in levels(self.reduces):
             kinds = [str(op.attrs["kind"]) for op in level]
             elems = [partial_elem(k, element_of(op.operands[0])) for k, op in zip(kinds, level, strict=True)]
 
@@ -269,7 +276,7 @@ class _GpuRows(RowKernel):
         return nest(ev, outer, along, tuple(start))
 
 
-def _levels(reduces: Sequence[Op]) -> list[list[Op]]:
+def levels(reduces: Sequence[Op]) -> list[list[Op]]:
     """Reductions in groups that do not need each other's results, in an order in which they can run."""
     depth: dict[Op, int] = {}
     known: dict[Value, int] = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from graphfuse.blockgen import (
     attention,
     contraction,
+    gpu_attention,
     gpu_contraction,
     gpu_pointwise,
     gpu_reduction,
@@ -36,6 +37,7 @@ GPU_EMITTERS: dict[str, Callable[[Kernel], Func]] = {
     "pointwise": gpu_pointwise.emit,
     "reduction": gpu_reduction.emit,
     "contraction": gpu_contraction.emit,
+    "attention": gpu_attention.emit,
 }
 """By kind of region, for GPUs."""
 

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tests.blockgen.cases import LAYER_NORM, Sizes, case, contract, conv, fused, over, softmax
+from tests.blockgen.cases import (
+    BQK,
+    CAUSAL,
+    LAYER_NORM,
+    MASK,
+    Sizes,
+    attention,
+    case,
+    contract,
+    conv,
+    fused,
+    over,
+    softmax,
+)
 from tests.blockgen.support import Case
 
 BIAS = "b = broadcast(w) {shape = [SHAPE]}; s = add(x, b); r = exp(s); return(r)"
@@ -154,6 +167,36 @@ GPU_CONTRACTION = (
          sizes=over("n", values=(3, 20))),
 )  # fmt: skip
 
+LATE = """
+    i = iota() {shape = [SHAPE], elem = i64, axis = 3}; m = full() {shape = [SHAPE], elem = i64, value = 100}
+    keep = ge(i, m); none = full() {shape = [SHAPE], elem = f32, value = -inf}
+    far = full() {shape = [SHAPE], elem = f32, value = -1000.0}; s0 = add(s1, far); s2 = select(keep, s0, none)"""
+NO_LARGEST = """
+    x = contract(q, k) {spec = "bqd,bkd->bqk"}; e = exp(x); t = reduce(e) {axes = [2], kind = "sum", keepdims = true}
+    tb = broadcast(t) {shape = [2, 70, 150]}; y = div(e, tb); o = contract(y, v) {spec = "bqk,bkd->bqd"}; return(o)"""
+INVERSE = """
+    x = contract(q, k) {spec = "bqd,bkd->bqk"}; m = reduce(x) {axes = [2], kind = "max", keepdims = true}
+    mb = broadcast(m) {shape = [2, 70, 150]}; c = sub(x, mb); e = exp(c)
+    t = reduce(e) {axes = [2], kind = "sum", keepdims = true}; one = full() {shape = [2, 70, 1], elem = f32, value = 1}
+    r = div(one, t); rb = broadcast(r) {shape = [2, 70, 150]}; y = mul(rb, e)
+    o = contract(y, v) {spec = "bqk,bkd->bqd"}; return(o)"""
+QKV = "q: 2x70x24xf32, k: 2x150x24xf32, v: 2x150x40xf32"
+
+GPU_ATTENTION = (
+    attention("half_heads", "2", "150", "200", 2, 64, elem="f16"),
+    attention("single_heads", "1", "70", "150", 2, 40),
+    attention("masked_first_keys", "1", "70", "300", 2, 24, LATE),
+    attention("causal_blocks", "1", "(q)", "(q)", 2, 16, CAUSAL.replace("(OFFSET)", "0"), "", "q in 1..512",
+              over("q", values=(3, 150))),
+    attention("cached", "(b)", "(q)", "(k)", 2, 32, MASK, ", mask: (b)x1x(q)x(k)xf32", BQK,
+              [{"b": 2, "q": 1, "k": 257}, {"b": 1, "q": 70, "k": 128}]),
+    attention("deep", "1", "40", "70", 1, 300, values=40),
+    attention("many_values", "1", "40", "70", 1, 24, values=300),
+    attention("special", "1", "20", "150", 2, 24, MASK, ", mask: 1x1x1x150xf32", special=True),
+    case("attention", "no_largest", QKV, NO_LARGEST),
+    case("attention", "by_the_inverse", QKV, INVERSE),
+)  # fmt: skip
+
 GPU_CASES: dict[str, Case] = {
     f"{group}-{c.name}": c
     for group, cases in (
@@ -161,6 +204,7 @@ GPU_CASES: dict[str, Case] = {
         ("reduction", GPU_REDUCTION),
         ("axes", GPU_AXES),
         ("contraction", GPU_CONTRACTION),
+        ("attention", GPU_ATTENTION),
     )
     for c in cases
 }

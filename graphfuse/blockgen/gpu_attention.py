@@ -1,0 +1,288 @@
+"""Emits attention for GPUs: a block of query rows per program, keys in blocks, scores only in registers.
+
+When what lies between the two products is a softmax, one walk over the keys does it all (Dao et al., FlashAttention):
+with m the largest score so far and l the sum of exponentials so far,
+
+    m' = max(m, rows of z);  e = exp(z - m');  c = exp(m - m')
+    l = l c + sum e;  acc = acc c + e @ v
+
+and the result is acc / l. Otherwise each reduction is a walk of its own, which computes the scores again, and the last
+walk multiplies by the values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphfuse.blockgen.attention import AttentionKernel
+from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral
+from graphfuse.blockgen.gpu_contraction import operand_tile
+from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
+from graphfuse.blockgen.gpu_reduction import across, levels, live_or, live_or_neutral, partial_elem
+from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
+from graphfuse.blockgen.index import Index, linear, strides_of, unravel
+from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.loops import Carried, digits
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.products import store_results
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.types import Scalar
+from graphfuse.symbolic import Dim, ceildiv, product
+
+MAX_DEPTH = 256
+"""Elements of a query that are multiplied at once; deeper ones are loaded again for each block of keys."""
+MAX_VALUES = 256
+"""Elements of a result row of one program."""
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The operands of `p = exp(z - base) / total`, base and total from the largest z and the sum of exponentials."""
+
+    largest: Op
+    base: Value
+    sum: Op
+    scale: Op
+    """The division by the total, or the multiplication with its inverse."""
+    total: Value
+
+
+def emit(kernel: Kernel) -> Func:
+    """The whole attention region."""
+    return GpuAttention(kernel).emit()
+
+
+def find_softmax(reduces: Sequence[Op], probabilities: Value) -> Softmax | None:
+    """The softmax whose result, maybe cast, `probabilities` is."""
+    if [op.attrs["kind"] for op in reduces] != ["max", "sum"]:
+        return None
+    largest, total = reduces
+    e = total.operands[0]
+    shifted = e.op.operands[0].op if e.op is not None and e.op.kind is graph.exp else None
+    if shifted is None or shifted.kind is not graph.sub or shifted.operands[0] != largest.operands[0]:
+        return None
+    scale = probabilities
+    while scale.op is not None and scale.op.kind is graph.cast:
+        scale = scale.op.operands[0]
+    if scale.op is None or scale.op.kind not in (graph.div, graph.mul):
+        return None
+    a, b = scale.op.operands
+    if a != e and scale.op.kind is graph.mul:
+        a, b = b, a
+    base, inverse = _spread_from(shifted.operands[1]), _spread_from(b)
+    if a != e or base is None or inverse is None:
+        return None
+    return Softmax(largest, base, total, scale.op, inverse)
+
+
+def _spread_from(value: Value) -> Value | None:
+    """The row value that is spread over the keys."""
+    return value.op.operands[0] if value.op is not None and value.op.kind is graph.broadcast else None
+
+
+class GpuAttention(AttentionKernel):
+    """One attention on a GPU: lanes over rows, keys, depth and value columns."""
+
+    def emit(self) -> Func:
+        """Grid over outer dims, blocks of queries, blocks of value columns."""
+        kernel, ev = self.kernel, self.kernel.ev
+        ranges = kernel.space.ranges
+        columns = shape_of(self.roles.output.result)[-1]
+        self.depth = product(self.roles.scores.depth)
+        width = max(LEAST_SIDE, min(MAX_VALUES, power_of_two(at_most(columns, ranges))))
+        height, self.keys_width, warps = self._sizes(width)
+        extents = [*(self.shape[i] for i in self.roles.outer), ceildiv(self.rows, height), ceildiv(columns, width)]
+        grid = positions(extents)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        *at, r, c = digits(kernel, pid, extents)
+        self.at = tuple(at)
+        self.row_lane, self.row = lane_along(kernel, self.rows, height, r * height)
+        self.column_lane, self.column = lane_along(kernel, columns, width, c * width)
+        self.query = self._query()
+        found = find_softmax(self.reduces, self.roles.output.lhs)
+        acc = self._walks() if found is None else self._one_walk(found)
+        index = self._result_index()
+        store_results(kernel, self.roles.output, index, self.row_lane, self.column_lane, acc)
+        flops = 2 * positions(self.shape) * (self.depth + columns)
+        per_program = height * self.keys * (self.depth + width) // 4096
+        return kernel.finish(grid, 1 + per_program, {"flops": flops, "warps": warps, "stages": 2})
+
+    def _sizes(self, values: int) -> tuple[int, int, int]:
+        """(Rows, keys, warps) of a program: as many rows as there are programs for all multiprocessors with."""
+        machine, ranges = self.kernel.machine, self.kernel.space.ranges
+        assert isinstance(machine, GpuMachine)
+        narrow = element_of(self.roles.scores.lhs).bytes <= 2
+        rows = power_of_two(at_most(self.rows, ranges))
+        outer = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
+        height = 128 if narrow else 64
+        while height > LEAST_SIDE and (height >= 2 * rows or outer * -(-rows // height) < machine.multiprocessors):
+            height //= 2
+        keys = (128 if values <= 64 else 64 if values <= 128 else 32) if narrow else 32
+        keys = max(LEAST_SIDE, min(keys, power_of_two(at_most(self.keys, ranges))))
+        return height, keys, {128: 8, 64: 4, 32: 4}.get(height, 2)
+
+    def _result_index(self) -> Index:
+        scores = self._index(self.row, 0)
+        return tuple(self.column if w is None else scores[w] for w in self.roles.out_from_scores)
+
+    # scores
+
+    def _depth_lane(self, first: Dim = 0) -> tuple[Lane, Index]:
+        """A lane over the depth of a query (flat, from `first`), and its index."""
+        depth = self.roles.scores.depth
+        width = max(LEAST_SIDE, min(MAX_DEPTH, power_of_two(at_most(self.depth, self.kernel.space.ranges))))
+        lane, position = lane_along(self.kernel, self.depth, width, first)
+        return lane, unravel(position, depth, self.kernel.space)
+
+    def _query(self) -> Value | None:
+        """The rows of queries, loaded once; None when they are too deep."""
+        if at_most(self.depth, self.kernel.space.ranges) > MAX_DEPTH:
+            return None
+        work = self.roles.scores
+        lane, k = self._depth_lane()
+        with self.kernel.ev.lanes_as(self.row_lane, lane):
+            return operand_tile(self.kernel, work.lhs, work.lhs_at(self._index(self.row, 0), k), 1)
+
+    def _scores(self, lane: Lane, key: Dim) -> Value:
+        """A tile of scores in their own element."""
+        kernel, ev, work = self.kernel, self.kernel.ev, self.roles.scores
+        index = self._index(self.row, key)
+        elem = accumulator(self.elem)
+        acc = ev.const(0.0, elem, (self.row_lane.extent, lane.extent))
+
+        def multiplied(depth: Lane, k: Index, carried: Value) -> Value:
+            a = self.query
+            if a is None:
+                with ev.lanes_as(self.row_lane, depth):
+                    a = operand_tile(kernel, work.lhs, work.lhs_at(index, k), 1)
+            with ev.lanes_as(depth, lane):
+                b = operand_tile(kernel, work.rhs, work.rhs_at(index, k), 0)
+            return ev.emit(block.dot, a, b, carried)
+
+        if self.query is not None:
+            acc = multiplied(*self._depth_lane(), acc)
+        else:
+
+            def chunk(depth: Lane, position: Dim, carried: Carried) -> list[Value]:
+                return [multiplied(depth, unravel(position, work.depth, kernel.space), carried[0])]
+
+            (acc,) = in_chunks(kernel, self.depth, MAX_DEPTH, chunk, (acc,))
+        return acc if elem == self.elem else ev.emit(block.cast, acc, to=self.elem)
+
+    def _walk(self, step: Callable[[Index, Carried], Sequence[Value]], start: Carried) -> Carried:
+        """`step(index of the scores, carried)` for each block of keys, under lanes over rows and keys."""
+        kernel, ev = self.kernel, self.kernel.ev
+
+        def chunk(lane: Lane, key: Dim, carried: Carried) -> list[Value]:
+            index = self._index(self.row, key)
+            scores = self._scores(lane, key)
+            with ev.lanes_as(self.row_lane, lane):
+                ev.tiles[self.first.result] = (kernel.space.simplify(linear(index, strides_of(self.shape))), scores)
+                out = list(step(index, carried))
+                del ev.tiles[self.first.result]
+            return out
+
+        return in_chunks(kernel, self.keys, self.keys_width, chunk, start)
+
+    def _times_values(self, p: Value, key: Dim, acc: Value) -> Value:
+        """acc + p @ values of the block of keys that the lanes run over."""
+        ev, work = self.kernel.ev, self.roles.output
+        lane = ev.lanes[1]
+        if block.elem_of(p.type) != (elem := element_of(work.lhs)):
+            p = ev.emit(block.cast, p, to=elem)
+        with ev.lanes_as(lane, self.column_lane):
+            v = operand_tile(self.kernel, work.rhs, work.rhs_at(self._result_index(), (key,)), 0)
+        return ev.emit(block.dot, p, v, acc)
+
+    def _no_result(self) -> Value:
+        elem = accumulator(element_of(self.roles.output.result))
+        return self.kernel.ev.const(0.0, elem, (self.row_lane.extent, self.column_lane.extent))
+
+    # any reductions
+
+    def _walks(self) -> Value:
+        """A walk per reduction, and one that multiplies by the values."""
+        ev = self.kernel.ev
+        rows = (self.row_lane.extent, 1)
+        for level in levels(self.reduces):
+            kinds = [str(op.attrs["kind"]) for op in level]
+            elems = [partial_elem(k, element_of(op.operands[0])) for k, op in zip(kinds, level, strict=True)]
+
+            def reduced(
+                index: Index, carried: Carried, level: list[Op] = level, elems: list[Scalar] = elems
+            ) -> list[Value]:
+                out: list[Value] = []
+                for op, elem, acc in zip(level, elems, carried, strict=True):
+                    kind = str(op.attrs["kind"])
+                    tile = live_or_neutral(ev, kind, elem, ev.value(op.operands[0], index))
+                    out.append(ev.emit(block.ELEMENTWISE[COMBINE[kind]], acc, across(ev, kind, tile, (1,), elem)))
+                return out
+
+            start = tuple(ev.const(neutral(k, e), e, rows) for k, e in zip(kinds, elems, strict=True))
+            for op, total in zip(level, self._walk(reduced, start), strict=True):
+                self._remember(op, total)
+        probabilities = self.roles.output.lhs
+
+        def multiplied(index: Index, carried: Carried) -> list[Value]:
+            return [self._times_values(live_or(ev, ev.value(probabilities, index), 0), index[-1], carried[0])]
+
+        return self._walk(multiplied, (self._no_result(),))[0]
+
+    def _remember(self, op: Op, total: Value) -> None:
+        elem = element_of(op.result)
+        if block.elem_of(total.type) != elem:
+            total = self.kernel.ev.emit(block.cast, total, to=elem)
+        self.kernel.ev.remember(op.result, self._index(self.row, 0), total)
+
+    # softmax
+
+    def _one_walk(self, softmax: Softmax) -> Value:
+        """Largest score, sum of exponentials and result together."""
+        ev = self.kernel.ev
+        z = softmax.largest.operands[0]
+        elem = accumulator(element_of(z))
+        rows = (self.row_lane.extent, 1)
+        add, mul, sub, exp = (block.ELEMENTWISE[n] for n in ("add", "mul", "sub", "exp"))
+
+        def step(index: Index, carried: Carried) -> list[Value]:
+            largest, total, acc = carried
+            tile = live_or_neutral(ev, "max", elem, ev.value(z, index))
+            larger = ev.emit(block.max_, largest, across(ev, "max", tile, (1,), elem))
+            before, after = self._base(softmax, largest, elem), self._finite(self._base(softmax, larger, elem))
+            correction = ev.emit(exp, ev.emit(sub, before, after))
+            e = ev.emit(exp, ev.emit(sub, tile, ev.shaped(after, ev.full_shape())))
+            total = ev.emit(add, ev.emit(mul, total, correction), across(ev, "sum", e, (1,), elem))
+            return [larger, total, self._times_values(e, index[-1], self._scaled(acc, correction, mul))]
+
+        start = (ev.const(-math.inf, elem, rows), ev.const(0.0, elem, rows), self._no_result())
+        largest, total, acc = self._walk(step, start)
+        with ev.lanes_as(self.row_lane, Lane("", 1)):
+            self._remember(softmax.largest, largest)
+            self._remember(softmax.sum, total)
+            scale = ev.shaped(ev.value(softmax.total, self._index(self.row, 0)), rows)
+        return self._scaled(acc, scale, block.ELEMENTWISE[softmax.scale.kind.name.removeprefix("graph.")])
+
+    def _base(self, softmax: Softmax, largest: Value, elem: Scalar) -> Value:
+        """What is subtracted from the scores when `largest` is the largest."""
+        ev = self.kernel.ev
+        with ev.lanes_as(self.row_lane, Lane("", 1)):
+            self._remember(softmax.largest, largest)
+            base = ev.shaped(ev.value(softmax.base, self._index(self.row, 0)), (self.row_lane.extent, 1))
+            return base if block.elem_of(base.type) == elem else ev.emit(block.cast, base, to=elem)
+
+    def _finite(self, base: Value) -> Value:
+        """0 where all scores so far are -inf, so that exponentials are 0 and not NaN."""
+        ev, elem = self.kernel.ev, block.elem_of(base.type)
+        shape = (self.row_lane.extent, 1)
+        nothing = ev.emit(block.eq, base, ev.const(-math.inf, elem, shape))
+        return ev.emit(block.select, nothing, ev.const(0.0, elem, shape), base)
+
+    def _scaled(self, acc: Value, by: Value, fn: Callable[..., Op]) -> Value:
+        """The accumulator times (or over) a value per row."""
+        ev, elem = self.kernel.ev, block.elem_of(acc.type)
+        if block.elem_of(by.type) != elem:
+            by = ev.emit(block.cast, by, to=elem)
+        return ev.emit(fn, acc, ev.shaped(by, (self.row_lane.extent, self.column_lane.extent)))
