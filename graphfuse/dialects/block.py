@@ -264,10 +264,18 @@ def _mask_fits(offsets: Type, mask: Type | None) -> bool:
 
 # combining
 
+DOT_PRECISIONS = ("ieee", "tf32", "tf32x3")
+
 
 @opdef("block.dot", Trait.PURE)
-def dot(a: Type, b: Type, acc: Type) -> Type:
-    """acc + a @ b for a [M, K], b [K, N], acc [M, N]; products and sums in acc's element."""
+def dot(a: Type, b: Type, acc: Type, *, precision: str = "ieee") -> Type:
+    """acc + a @ b for a [M, K], b [K, N], acc [M, N]; products and sums in acc's element.
+
+    `precision` says how f32 operands may be rounded: "ieee" not at all, "tf32" to 11 bits, "tf32x3" to 22 as sums of
+    two.
+    """
+    if precision not in DOT_PRECISIONS:
+        raise VerifyError(f"precision must be one of {', '.join(DOT_PRECISIONS)}, got {precision}")
     ta, tb, tc = _tile(a), _tile(b), _tile(acc)
     if len(ta.shape) != 2 or len(tb.shape) != 2 or tc.shape != (ta.shape[0], tb.shape[1]) or ta.shape[1] != tb.shape[0]:
         raise VerifyError(f"shapes do not fit: {ta}, {tb} and {tc}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphfuse.codegen import arith, control, index
 from graphfuse.codegen.kernel import PointerValue
 from graphfuse.errors import VerifyError
-from graphfuse.gpu import lower_control, lower_convert, lower_memory, lower_reduce, lower_shape
+from graphfuse.gpu import lower_control, lower_convert, lower_dot, lower_memory, lower_reduce, lower_shape
 from graphfuse.gpu.analysis.axis_info import axis_info
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
 from graphfuse.ir.core import Func, attr_dim
@@ -22,7 +22,7 @@ from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim
 from graphfuse.target import Target
 
-FAMILIES = (arith, control, index, lower_control, lower_convert, lower_memory, lower_reduce, lower_shape)
+FAMILIES = (arith, control, index, lower_control, lower_convert, lower_dot, lower_memory, lower_reduce, lower_shape)
 """Modules that fill the tables of lowerings."""
 POINTER_ALIGNMENT = 16
 """Bytes; what a kernel may assume of every tensor it is given."""

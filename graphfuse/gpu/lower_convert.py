@@ -173,17 +173,24 @@ def load_shared(kernel: Kernel, base: Reg, access: SharedAccess, size: int, type
     """Read registers of an LLVM type from shared memory, in vectors."""
     out: dict[int, Reg] = {}
     for group in access.groups:
-        nbytes = size * len(group)
-        at, displacement = shared_address(kernel, base, access.offsets, group[0], size)
-        at = kernel.address(at, displacement)
-        if len(group) == 1 or nbytes <= 4:
-            words = [kernel.text.emit(f"i{8 * nbytes}", f"load i{8 * nbytes}, {at}, align {nbytes}")]
-        else:
-            count = nbytes // 4
-            vector = kernel.text.emit(f"<{count} x i32>", f"load <{count} x i32>, {at}, align {nbytes}")
-            words = [kernel.text.emit("i32", f"extractelement {vector}, i32 {i}") for i in range(count)]
-        out |= dict(zip(group, scatter_words(kernel, words, len(group), type_), strict=True))
+        out |= dict(zip(group, load_group(kernel, base, access, group, size, type_), strict=True))
     return [out[r] for r in range(len(out))]
+
+
+def load_group(
+    kernel: Kernel, base: Reg, access: SharedAccess, group: Sequence[int], size: int, type_: str
+) -> list[Reg]:
+    """Read one vector."""
+    nbytes = size * len(group)
+    at, displacement = shared_address(kernel, base, access.offsets, group[0], size)
+    at = kernel.address(at, displacement)
+    if len(group) == 1 or nbytes <= 4:
+        words = [kernel.text.emit(f"i{8 * nbytes}", f"load i{8 * nbytes}, {at}, align {nbytes}")]
+    else:
+        count = nbytes // 4
+        vector = kernel.text.emit(f"<{count} x i32>", f"load <{count} x i32>, {at}, align {nbytes}")
+        words = [kernel.text.emit("i32", f"extractelement {vector}, i32 {i}") for i in range(count)]
+    return scatter_words(kernel, words, len(group), type_)
 
 
 def shared_address(kernel: Kernel, base: Reg, offsets: LinearLayout, register: int, size: int) -> tuple[Reg, int]:

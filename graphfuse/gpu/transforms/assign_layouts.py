@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
+from graphfuse.gpu.transforms import dot_layouts
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
 from graphfuse.ir.layout import Blocked, LinearLayout
 from graphfuse.ir.types import Ptr, Tile, Type
@@ -76,7 +77,8 @@ class _Wanted:
         """What ops would like, in the order of the text."""
         for op in self.func.walk():
             if op.kind is block.dot:
-                yield from dot_seeds(op, self.warps)
+                wanted = dot_layouts.accumulator_layout(op, self.warps, dot_layouts.reached(op.result, self.users))
+                yield Seed(math.inf, op.result, wanted)
             elif op.kind in (block.load, block.load_view):
                 yield from self._memory_seed(op, op.result, 1.0)
             elif op.kind in (block.store, block.store_view):
@@ -193,13 +195,6 @@ def blocked(shape: Sequence[int], order: Sequence[int], width: int, warps: int) 
     return Blocked(tuple(per_thread), tuple(lanes), tuple(groups), tuple(order)).linear(shape)
 
 
-def dot_seeds(op: Op, warps: int) -> Iterator[Seed]:
-    """What a product would like of its accumulator."""
-    acc = op.result.type
-    assert isinstance(acc, Tile)
-    yield Seed(math.inf, op.result, default_layout(acc, warps))
-
-
 def project(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     """`layout` without what differs along dims that have size 1 in `shape`."""
     out = layout
@@ -305,7 +300,7 @@ class _Rebuild:
         if op.kind is control.for_:
             return self.layouts[op.results[i - 2]]
         if op.kind is block.dot:
-            return dot_operand_layout(op, i, self.layouts[op.result])
+            return dot_layouts.operand_layout(op, i, self.layouts[op.result])
         if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load):
             return self.layouts[result] if tile and result is not None else None
         if op.kind is block.store:
@@ -330,8 +325,3 @@ class _Rebuild:
             new = self.builder(gpu.convert_layout, value, layout=layout)
         self._known[-1][key] = new
         return new
-
-
-def dot_operand_layout(op: Op, i: int, acc: LinearLayout) -> LinearLayout | None:
-    """What a product needs of operand i, given its accumulator's layout; None: any."""
-    return acc if i == 2 else None

@@ -1,0 +1,144 @@
+"""Layouts of products: which instruction computes one, how warps share it, what its operands must look like.
+
+Tensor cores (`mma.sync` m16n8) take f16, bf16, fp8 (as f16, which holds every fp8 number), 8-bit integers, and f32
+where `precision` allows tf32. Everything else is fused multiply-adds on boxes of the accumulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphfuse.dialects import block
+from graphfuse.ir.core import Op, Trait, Value, attr_int
+from graphfuse.ir.layout import LANE, REGISTER, WARP, Blocked, LinearLayout, Mma, Operand
+from graphfuse.ir.types import BF16, F16, F32, I32, Scalar, Tile
+
+_MMA: dict[str, Scalar] = {
+    "f16": F16, "bf16": BF16, "f8e4m3": F16, "f8e5m2": F16, "i8": Scalar("i8"), "u8": Scalar("u8"), "f32": F32,
+}  # fmt: skip
+"""Operand elements of tensor-core products, and what they are multiplied as."""
+
+
+def instruction_elem(op: Op) -> Scalar | None:
+    """What tensor cores multiply this product's operands as; None where they do not."""
+    a, b, acc = (_tile(v) for v in (*op.operands[:2], op.result))
+    multiplied = _MMA.get(a.elem.name)
+    if multiplied is None or (a.elem != b.elem and {a.elem.name, b.elem.name} - {"i8", "u8", "f8e4m3", "f8e5m2"}):
+        return None
+    if multiplied.is_integer != (acc.elem == I32) or (multiplied.is_float and acc.elem not in (F32, F16, BF16)):
+        return None
+    if multiplied.is_integer != (_MMA.get(b.elem.name, F16).is_integer):
+        return None
+    if multiplied == F32 and (op.attrs.get("precision", "ieee") == "ieee" or acc.elem != F32):
+        return None
+    (m, n), k = acc.padded_shape, a.padded_shape[1]
+    return multiplied if m >= 16 and n >= 8 and k >= depth(multiplied) else None
+
+
+def depth(elem: Scalar) -> int:
+    """How far along k one instruction goes."""
+    return 256 // elem.bits
+
+
+def accumulator_layout(op: Op, warps: int, users: Sequence[Op]) -> LinearLayout:
+    """The layout that a product wants of its accumulator; `users` are the ops that its result flows into."""
+    acc = _tile(op.result)
+    shape = acc.padded_shape
+    if instruction_elem(op) is None:
+        return _boxes(shape, warps)
+    return Mma(warp_grid(shape, warps, whole_rows=_reads_rows(users))).linear(shape)
+
+
+def _reads_rows(users: Sequence[Op]) -> bool:
+    """Whether rows are reduced or multiplied on: then a warp had better hold whole rows."""
+    return any(u.kind is block.dot or (u.kind is block.reduce and attr_int(u, "axis") == 1) for u in users)
+
+
+def warp_grid(shape: tuple[int, ...], warps: int, *, whole_rows: bool) -> tuple[int, int]:
+    """Warps along rows and columns: as few operand bytes for each warp as can be, and no warp without work."""
+    m, n = shape
+    best: tuple[float, tuple[int, int]] | None = None
+    down = 1
+    while down <= warps:
+        across = warps // down
+        idle = max(1, down * 16 // m) * max(1, across * 8 // n)
+        cost = (across if whole_rows else 0, idle, m / down + n / across)
+        ranked = (cost[1] * 1e6 + cost[0] * 1e3 + cost[2], (down, across))
+        best = ranked if best is None or ranked < best else best
+        down *= 2
+    assert best is not None
+    return best[1]
+
+
+def _boxes(shape: tuple[int, ...], warps: int) -> LinearLayout:
+    """Boxes of up to 4x4 elements a thread, 4x8 threads a warp, repeated: each operand element serves many products."""
+    m, n = shape
+    room = max(1, m * n // (32 * warps))
+    wide = min(4, n, room)
+    tall = min(4, m, room // wide or 1)
+    lanes_n = min(8, n // wide)
+    lanes_m = min(32 // lanes_n, m // tall)
+    lanes_n = min(32 // lanes_m, n // wide)
+    warps_n = min(warps, max(1, n // (wide * lanes_n)), max(1, _root(warps)))
+    warps_m = warps // warps_n
+    return Blocked((tall, wide), (32 // lanes_n, lanes_n), (warps_m, warps_n), (1, 0)).linear(shape)
+
+
+def _root(n: int) -> int:
+    return 1 << (n.bit_length() - 1) // 2
+
+
+def operand_layout(op: Op, i: int, acc: LinearLayout) -> LinearLayout | None:
+    """What a product needs of operand i, given its accumulator's layout; None: any."""
+    if i == 2:
+        return acc
+    elem = instruction_elem(op)
+    grid = mma_warps(acc)
+    if elem is None or grid is None:
+        return None
+    return Operand(elem.bits, i, grid).linear(_tile(op.operands[i]).padded_shape)
+
+
+def mma_warps(acc: LinearLayout) -> tuple[int, int] | None:
+    """The arrangement of warps of an `mma` accumulator; None for other layouts."""
+    shape, warps = acc.shape, acc.size(WARP)
+    if len(shape) != 2 or shape[0] < 16 or shape[1] < 8 or acc.size(LANE) != 32:
+        return None
+    for down in (1 << i for i in range(warps.bit_length())):
+        if Mma((down, warps // down)).linear(shape) == acc:
+            return down, warps // down
+    return None
+
+
+def operand_of_boxes(acc: LinearLayout, i: int, k: int) -> LinearLayout:
+    """Operand i as a thread needs it that holds boxes of the accumulator: its rows or columns, and all of k."""
+    m, n = acc.shape
+    bits = k.bit_length() - 1
+    shape = (m, k) if i == 0 else (k, n)
+    kept = acc.reduce(1) if i == 0 else acc.reduce(0)
+    shift = bits if i == 0 else 0
+    ins = {name: [b << shift for b in kept.bases(name)] for name in (REGISTER, LANE, WARP)}
+    step = 0 if i == 0 else n.bit_length() - 1
+    ins[REGISTER] = [1 << j + step for j in range(bits)] + ins[REGISTER]
+    return LinearLayout.of(
+        ins, {"dim0": shape[0].bit_length() - 1, "dim1": shape[1].bit_length() - 1}
+    ).distinct_registers()
+
+
+def reached(value: Value, users: dict[Value, list[Op]]) -> list[Op]:
+    """The ops that a value flows into, through elementwise ops and changes of shape."""
+    out: dict[Op, None] = {}
+    stack = [value]
+    while stack:
+        for op in users.get(stack.pop(), ()):
+            if op in out:
+                continue
+            out[op] = None
+            if op.has(Trait.ELEMENTWISE) or op.kind is block.broadcast:
+                stack += op.results
+    return list(out)
+
+
+def _tile(value: Value) -> Tile:
+    assert isinstance(value.type, Tile), f"{value} is not a tile"
+    return value.type
