@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import gc
 import importlib
+import itertools
 import logging
 import os
 import sys
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphfuse.artifact import Array, Executable, Signature
+from graphfuse.artifact import GPU_PREFIX, Array, Executable, Signature, combined
 from graphfuse.errors import ArtifactError, FileError, GraphfuseError, Loc, ParseError, UsageError
 from graphfuse.knobs import NUMERICS, Numerics, Options, check_environment, code_key, numerics_of, settings
 from graphfuse.llvm.host import host_target, parse_target
@@ -39,35 +40,65 @@ log = logging.getLogger(__name__)
 
 Dims = Mapping[str, "int | tuple[int, int]"]
 Progress = Callable[[str], None]
+Targets = str | Target | Sequence[str | Target]
+EMULATED_TARGET = "cuda:sm_90a"
+"""What the emulator runs when nothing else is asked for."""
 
 
 def compile(
     model: Any,
     *,
-    target: str | Target = "",
+    target: Targets = "",
     dims: Dims | None = None,
     threads: int | None = None,
     numerics: str = "",
     options: Options | None = None,
+    device: str = "",
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile a model, or take it from the cache.
 
     Args:
         model: An ONNX file, or a `ModelProto` or its bytes (with the weights inside).
-        target: `cpu` is this machine; `cpu:NAME` one of `graphfuse.target.CPUS`.
+        target: `cpu` is this machine; `cpu:NAME` one of `graphfuse.target.CPUS`, `cuda:ARCH` one of its `GPUS`; or
+            several of these. Default: what `device` runs.
         dims: The model's symbolic dims by name: a number to fix one, or inclusive bounds.
         threads: How many threads run it; default: `GRAPHFUSE_THREADS`, else the usable cores.
         numerics: `strict`, `eager` or `fast` (docs/numerics.md); default: what `options` says, else `eager`.
         options: What else to choose.
+        device: Where it runs: `cpu`, `cuda`, `cuda:N`, or `emulator`, which executes a GPU's code on the CPU.
         progress: Called with the name of each stage as it begins.
     """
     check_environment()
     configure_logging()
-    wanted = target if isinstance(target, Target) else parse_target(target or settings.target or "cpu")
+    where = Device.parse(device)
     chosen = _with_numerics(options, numerics)
-    executable = build(model, wanted, dims or {}, chosen, progress or (lambda _: None))
-    return CompiledModel(executable, threads)
+    source = _source(model)
+    built = [build(source, t, dims or {}, chosen, progress or (lambda _: None)) for t in targets_of(target, where)]
+    return CompiledModel(combined(built), threads, where)
+
+
+def targets_of(target: Targets, device: Device) -> list[Target]:
+    """What to compile for: as said, else `GRAPHFUSE_TARGET`, else what the device is."""
+    asked = [target] if isinstance(target, (str, Target)) else list(target)
+    asked = [t for t in asked if t]
+    found = [t if isinstance(t, Target) else parse_target(t) for t in asked or [_default_target(device)]]
+    if len({str(t) for t in found}) != len(found):
+        raise UsageError(f"two targets are the same: {', '.join(map(str, found))}")
+    return found
+
+
+def _default_target(device: Device) -> str:
+    if device.kind == "cpu":
+        return settings.target or "cpu"
+    if settings.target.startswith(GPU_PREFIX):
+        return settings.target
+    if device.kind == "emulator":
+        return EMULATED_TARGET
+    from graphfuse.runtime.cuda.bindings import open_driver
+    from graphfuse.runtime.cuda.context import context_of
+
+    return GPU_PREFIX + context_of(open_driver(), device.index).info.best_target
 
 
 def _with_numerics(options: Options | None, numerics: str) -> Options:
@@ -84,11 +115,11 @@ def artifact_numerics(executable: Executable) -> Numerics:
         raise ArtifactError(e.message) from None
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:
-    """Load an artifact. Neither onnx nor torch is imported, and no code is generated."""
+def load(path: str | os.PathLike[str], threads: int | None = None, device: str = "") -> CompiledModel:
+    """Load an artifact, to run on `device`. Neither onnx nor torch is imported, and no code is generated."""
     check_environment()
     configure_logging()
-    return CompiledModel(gfx.load(path), threads)
+    return CompiledModel(gfx.load(path), threads, device)
 
 
 def build(model: Any, target: Target, dims: Dims, options: Options, progress: Progress) -> Executable:
@@ -164,8 +195,15 @@ def _key(source: Path | Any, target: Target, dims: Dims, options: Options) -> st
             "target": repr(target),
             "options": repr(sorted(dataclasses.asdict(options).items())),
             "knobs": repr(sorted(code_key().items())),
+            "assembler": _assembler_version() if target.kind == "cuda" else "",
         }
     )
+
+
+def _assembler_version() -> str:
+    from graphfuse.gpu.assembler import assembler_version
+
+    return assembler_version()
 
 
 def _build(source: Path | Any, target: Target, dims: Dims, options: Options, progress: Progress) -> Executable:
@@ -217,7 +255,7 @@ def graph_func(executable: Executable) -> Func:
 
 
 def recompile(
-    path: str | os.PathLike[str], *, target: str = "", numerics: str = "", options: Options | None = None
+    path: str | os.PathLike[str], *, target: Targets = "", numerics: str = "", options: Options | None = None
 ) -> Executable:
     """Build an artifact again from the IR it carries. Its code is ignored, so it need not be trusted.
 
@@ -231,23 +269,35 @@ def recompile(
     chosen = _with_numerics(options, numerics or had)
     if NUMERICS.index(chosen.numerics) < NUMERICS.index(had):
         raise UsageError(f"{path} was compiled with numerics {had!r}: expected that or freer, got {chosen.numerics!r}")
-    return compiler.build(graph_func(executable), parse_target(target or settings.target or "cpu"), chosen)
+    func = graph_func(executable)
+    return combined([compiler.build(func, t, chosen) for t in targets_of(target, Device())])
 
 
 def emit(executable: Executable, stage: str) -> str:
-    """The text of a stage: `graph`, `regions`, `block` as the executable carries them; `llvm`, `asm` made from that."""
+    """The text of a stage: `graph`, `regions`, `block` as the executable carries them; `llvm`, `asm` made from that.
+
+    A GPU's has `ptx` in the place of `asm`, and layouts in `block`.
+    """
     if stage in executable.ir:
         return executable.ir[stage]
-    if stage not in ("llvm", "asm") or "block" not in executable.ir:
-        raise UsageError(f"no stage {stage!r}: expected one of {', '.join((*executable.ir, 'llvm', 'asm'))}")
+    made = ("llvm", "ptx") if executable.is_gpu else ("llvm", "asm")
+    if stage not in made or "block" not in executable.ir:
+        raise UsageError(f"no stage {stage!r} of {executable.target}: one of {', '.join((*executable.ir, *made))}")
+    if stage == "ptx":
+        return executable.code[executable.target].ptx
     importlib.import_module("graphfuse.dialects")  # registers the ops the text names
     from graphfuse.cpu.lower import lower
     from graphfuse.ir.parser import parse_module
     from graphfuse.llvm.codegen import assembly
 
+    funcs = list(parse_module(executable.ir["block"], "<artifact>"))
+    if executable.is_gpu:
+        from graphfuse.gpu.lower import lower as lower_for_gpu
+
+        return lower_for_gpu(funcs, parse_target(executable.target)).text
     host = host_target()
     target = host if str(host) == executable.target else parse_target(executable.target)
-    text = lower(list(parse_module(executable.ir["block"], "<artifact>")), target).text
+    text = lower(funcs, target).text
     return text if stage == "llvm" else assembly(text, target)
 
 
@@ -277,6 +327,7 @@ def verify_regions(
     dims: Dims | None = None,
     target: str = "",
     numerics: str = "",
+    device: str = "",
 ) -> list[dict[str, Any]]:
     """Each region's error against float64, on the inputs it really gets: one row a result, `ok` or not."""
     from graphfuse import checking
@@ -287,8 +338,10 @@ def verify_regions(
         func, numerics = graph_func(executable), artifact_numerics(executable)
     else:
         func = import_model(Path(model), dims=dims)
-    wanted, options = parse_target(target or settings.target or "cpu"), _with_numerics(None, numerics)
-    found = checking.verify_regions(func, wanted, list(inputs), options)
+    where = Device.parse(device)
+    (wanted,), options = targets_of(target, where), _with_numerics(None, numerics)
+    driver = driver_of(where, wanted) if where.is_gpu else None
+    found = checking.verify_regions(func, wanted, list(inputs), options, driver, where.index)
     return [{**dataclasses.asdict(r), "ok": not r.is_suspect} for r in found]
 
 
@@ -304,24 +357,30 @@ def cpu_variant(executable: Executable) -> Executable:
     return found
 
 
-def driver_of(device: Device, executable: Executable) -> Driver:
-    """What drives a GPU, or the emulator in the role of one that has what the executable was compiled for."""
+def gpu_target_of(executable: Executable) -> Target:
+    """The first GPU that it has code for."""
+    found = next((v for v in executable.variants if v.is_gpu), None)
+    if found is None:
+        raise ArtifactError(f"there is code for {executable.target} only: compile it for a GPU, such as cuda:sm_90a")
+    return parse_target(found.target)
+
+
+def driver_of(device: Device, target: Target) -> Driver:
+    """What drives a GPU, or the emulator in the role of one."""
     if device.kind == "cuda":
         from graphfuse.runtime.cuda.bindings import open_driver
 
         return open_driver()
     from graphfuse.gpu.emulator.driver import EmulatedDriver
 
-    found = next((v for v in executable.variants if v.is_gpu), None)
-    if found is None:
-        raise ArtifactError(f"there is code for {executable.target} only: compile for a GPU, such as cuda:sm_90a")
-    return EmulatedDriver(found.code[found.target].arch)
+    return EmulatedDriver(target.cpu)
 
 
 class CompiledModel:
     """A compiled model: call it with inputs by name, get outputs by name.
 
-    Native code is linked at the first call, so a model for another machine can be saved from here.
+    Code is loaded at the first call, so a model for another machine can be saved from here. On a GPU inputs may be
+    there or on the host; see `graphfuse.runtime.cuda.session` for what outputs are then.
     """
 
     def __init__(self, executable: Executable, threads: int | None = None, device: str | Device = "") -> None:
@@ -336,14 +395,14 @@ class CompiledModel:
             return Session(cpu_variant(self.executable), self._threads)
         from graphfuse.runtime.cuda.session import CudaSession
 
-        return CudaSession(self.executable, driver_of(self.device, self.executable), self.device.index)
+        return CudaSession(self.executable, driver_of(self.device, gpu_target_of(self.executable)), self.device.index)
 
     @property
     def signature(self) -> Signature:
         """Inputs, outputs and the ranges of symbolic dims."""
         return self.executable.signature
 
-    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Array]:
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Run: `model({"x": x})` or `model(x=x)`, with numpy arrays or DLPack objects."""
         feed = {**(inputs or {}), **named}
         if settings.interpret:
@@ -379,8 +438,8 @@ class CompiledModel:
         return profile.outputs
 
     def _check(self, feed: Mapping[str, Any], outputs: Mapping[str, Array]) -> None:
-        for name, expected in self.interpret(feed).items():
-            found = np.asarray(outputs[name]).astype(np.float64)
+        for name, expected in self.interpret({k: _on_host(v) for k, v in feed.items()}).items():
+            found = np.asarray(_on_host(outputs[name])).astype(np.float64)
             wanted = np.asarray(expected).astype(np.float64)
             scale = float(np.std(wanted[np.isfinite(wanted)])) if wanted.size else 0.0
             bad = ~np.isclose(found, wanted, rtol=1e-3, atol=1e-3 * scale + 1e-6, equal_nan=True)
@@ -397,6 +456,12 @@ class CompiledModel:
     def inspect(self, dims: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Kernels, steps, traffic and memory as plain data, at these values of symbolic dims."""
         return report(self.executable, dims)
+
+
+def _on_host(value: Any) -> Any:
+    """A copy of a torch tensor on a GPU; anything else as it is."""
+    device = getattr(value, "device", None)
+    return value.cpu() if getattr(device, "type", "cpu") == "cuda" else value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -420,8 +485,8 @@ _ORT_TYPES = {
 class InferenceSession:
     """ONNX Runtime's interface over a compiled model: `run(output_names, input_feed)`.
 
-    `sess_options.intra_op_num_threads` is honoured when it is positive. The CPU is the only provider;
-    a list of providers must include it.
+    `sess_options.intra_op_num_threads` is honoured when it is positive. The first of `providers` is where it runs:
+    the CPU, or a GPU (`("CUDAExecutionProvider", {"device_id": 1})`).
     """
 
     def __init__(
@@ -434,15 +499,13 @@ class InferenceSession:
         dims: Dims | None = None,
         numerics: str = "",
     ) -> None:
-        names = [p if isinstance(p, str) else p[0] for p in providers or ()]
-        if names and "CPUExecutionProvider" not in names:
-            raise UsageError(f"providers: expected 'CPUExecutionProvider' among them, got {', '.join(names)}")
+        device = _device_of(providers, provider_options)
         threads = int(getattr(sess_options, "intra_op_num_threads", 0)) or None
         path = cast("str", path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else ""
         if path and gfx.is_artifact(path):
-            self._model = load(path, threads)
+            self._model = load(path, threads, device)
         else:
-            self._model = compile(path_or_bytes, dims=dims, threads=threads, numerics=numerics)
+            self._model = compile(path_or_bytes, dims=dims, threads=threads, numerics=numerics, device=device)
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -452,7 +515,7 @@ class InferenceSession:
         for name in output_names or ():
             if name not in known:
                 raise UsageError(f"unknown output {name!r}: expected one of {', '.join(map(repr, known))}")
-        outputs = self._model(input_feed)
+        outputs = self._model(input_feed)  # numpy's, as the inputs are
         return [outputs[name] for name in output_names or known]
 
     def get_inputs(self) -> list[NodeArg]:
@@ -465,7 +528,25 @@ class InferenceSession:
 
     def get_providers(self) -> list[str]:
         """Where it runs."""
-        return ["CPUExecutionProvider"]
+        gpu = [_CUDA] if self._model.device.kind == "cuda" else []
+        return [*gpu, _CPU]
+
+
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+def _device_of(providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]] | None) -> str:
+    """ONNX Runtime's providers, each a name or a pair of name and options, as a device."""
+    listed: list[tuple[str, Mapping[str, Any]]] = [
+        (p, {}) if isinstance(p, str) else (p[0], p[1]) for p in providers or (_CPU,)
+    ]
+    for (name, own), more in itertools.zip_longest(listed, options or ()):
+        if name == _CPU:
+            return "cpu"
+        if name == _CUDA:
+            return f"cuda:{ {**own, **(more or {})}.get('device_id', 0) }"
+    names = ", ".join(name for name, _ in listed)
+    raise UsageError(f"providers: expected {_CPU!r} or {_CUDA!r} among them, got {names}")
 
 
 def _node_arg(spec: Any) -> NodeArg:

@@ -5,19 +5,34 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from graphfuse import compiler
+from graphfuse.artifact import (
+    COPY,
+    Buffer,
+    Executable,
+    KernelMeta,
+    Plan,
+    Pointer,
+    Scalar,
+    Signature,
+    Step,
+    TensorSpec,
+)
 from graphfuse.dialects import graph
+from graphfuse.gpu.code import gpu_code
 from graphfuse.interp import graph as interp
-from graphfuse.ir.core import Block, Func, Op, Value, attr_dim
+from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import I64, Tensor
 from graphfuse.knobs import Options
 from graphfuse.llvm.loader import Library, load_object
-from graphfuse.symbolic import evaluate
+from graphfuse.runtime.cuda.driver import Driver
+from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.symbolic import Dim, evaluate
 from graphfuse.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -46,24 +61,28 @@ class RegionCheck:
 
 
 def verify_regions(
-    func: Func, target: Target, inputs: Sequence[Array], options: Options | None = None
+    func: Func,
+    target: Target,
+    inputs: Sequence[Array],
+    options: Options | None = None,
+    driver: Driver | None = None,
+    ordinal: int = 0,
 ) -> list[RegionCheck]:
-    """Run every region of `func` natively and in float64, each on operands computed by the interpreter."""
+    """Run every region of `func` as compiled and in float64, each on operands computed by the interpreter.
+
+    Code for a GPU runs on the one that `driver` has as number `ordinal`.
+    """
     done = compiler.stages(func, target, options or Options())
-    code, scratch = compiler.generate_code(done.kernels, target)
     symbols = interp.bind(done.regions, [a.shape for a in inputs], {})
-    checker = _Checker(done, load_object(code, list(done.kernels)), scratch, symbols)
+    checker = _Checker(done, _runner(done, target, driver, ordinal), symbols)
     checker.block(done.regions.body, dict(zip(done.regions.params, inputs, strict=True)))
     return checker.found
 
 
 class _Checker:
-    def __init__(
-        self, done: compiler.Stages, library: Library, scratch: Mapping[str, Any], symbols: Mapping[str, int]
-    ) -> None:
+    def __init__(self, done: compiler.Stages, runner: Runner, symbols: Mapping[str, int]) -> None:
         self.done = done
-        self.library = library
-        self.scratch = scratch
+        self.runner = runner
         self.symbols = dict(symbols)
         self.found: list[RegionCheck] = []
 
@@ -96,26 +115,111 @@ class _Checker:
             reference, _ = _errors(ref, want, want)
             self.found.append(RegionCheck(kernel, kind, label, i, *_errors(got, want, ref), reference))
 
-    def _unwritten(self, t: Tensor) -> Array:
-        """Room for a result, filled with NaNs (or -1) so that an element the kernel leaves out is seen."""
-        out = np.empty([evaluate(d, self.symbols) for d in t.shape], numpy_dtype(t.elem))
-        out.reshape(-1).view(np.uint8)[...] = 0xFF
-        return out
-
     def _launch(self, op: Op, operands: list[Array]) -> list[Array]:
+        """Run the region's kernel on results filled with NaNs (or -1), so that an element it leaves out is seen."""
+        outputs = [np.empty([evaluate(d, self.symbols) for d in t.shape], numpy_dtype(t.elem)) for t in _tensors(op)]
+        for out in outputs:
+            out.reshape(-1).view(np.uint8)[...] = 0xFF
+        self.runner(op, [np.ascontiguousarray(a) for a in operands], outputs, self.symbols)
+        return outputs
+
+
+class Runner(Protocol):
+    """What runs the kernels."""
+
+    def __call__(self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]) -> None:
+        """Fill the results of a region from its operands, at these values of symbols."""
+        ...
+
+
+def _runner(done: compiler.Stages, target: Target, driver: Driver | None, ordinal: int) -> Runner:
+    if target.kind == "cuda":
+        assert driver is not None, "code for a GPU needs a driver"
+        return GpuRunner(done, target, driver, ordinal)
+    code, scratch = compiler.generate_code(done.kernels, target)
+    return _CpuRunner(done, load_object(code, list(done.kernels)), scratch)
+
+
+def _tensors(op: Op) -> list[Tensor]:
+    return [t for t in op.types if isinstance(t, Tensor)]
+
+
+@dataclass(frozen=True, slots=True)
+class _CpuRunner:
+    """Calls a kernel for its whole grid."""
+
+    done: compiler.Stages
+    library: Library
+    scratch: Mapping[str, Dim]
+
+    def __call__(self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]) -> None:
         name = str(op.attrs["kernel"])
         func = self.done.kernels[name]
-        outputs = [self._unwritten(t) for t in op.types if isinstance(t, Tensor)]
-        arrays = [np.ascontiguousarray(a) for a in operands] + outputs
-        slots = [a.ctypes.data for a in arrays]
-        slots += [self.symbols[v.hint] for v in func.params if v.type == I64]
+        slots = [a.ctypes.data for a in (*operands, *outputs)]
+        slots += [symbols[v.hint] for v in func.params if v.type == I64]
         args = np.array(slots, np.int64)
-        grid = evaluate(attr_dim(func, "grid"), self.symbols)
-        room = np.zeros(evaluate(self.scratch[name], self.symbols) + 128, np.uint8)
+        grid = evaluate(attr_dim(func, "grid"), symbols)
+        room = np.zeros(evaluate(self.scratch[name], symbols) + 128, np.uint8)
         aligned = room.ctypes.data + (-room.ctypes.data) % 64
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
         call(self.library.address(name))(args.ctypes.data, 0, grid, aligned)
-        return outputs
+
+
+class GpuRunner:
+    """Runs a kernel as a model of its own, with one step, at one set of shapes."""
+
+    def __init__(self, done: compiler.Stages, target: Target, driver: Driver, ordinal: int) -> None:
+        self._done, self._target, self._driver, self._ordinal = done, target, driver, ordinal
+        self._made = gpu_code(done.kernels.values(), target)
+
+    def __call__(self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]) -> None:
+        """Fill the results of a region from its operands, at these values of symbols."""
+        executable = self._alone(op, operands, outputs, symbols)
+        feed = {f"in{i}": a for i, a in enumerate(operands)}
+        # what the results held before comes in as bytes, and is copied into them by a step of its own
+        feed |= {f"before{i}": a.reshape(-1).view(np.uint8) for i, a in enumerate(outputs)}
+        with CudaSession(executable, self._driver, self._ordinal) as session:
+            for array, found in zip(outputs, session.run(feed).values(), strict=True):
+                array[...] = found
+
+    def _alone(
+        self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]
+    ) -> Executable:
+        name = str(op.attrs["kernel"])
+        func = self._done.kernels[name]
+        elems = [tensor_of(v).elem.name for v in op.operands]
+        inputs = [TensorSpec(f"in{i}", e, a.shape) for i, (e, a) in enumerate(zip(elems, operands, strict=True))]
+        inputs += [TensorSpec(f"before{i}", "u8", (a.nbytes,)) for i, a in enumerate(outputs)]
+        specs = [TensorSpec(f"out{i}", t.elem.name, a.shape) for i, (t, a) in enumerate(_pairs(op, outputs))]
+        n, k = len(operands), len(outputs)
+        buffers = [Buffer("input", s.nbytes, i) for i, s in enumerate(inputs)]
+        buffers += [Buffer("output", s.nbytes, i) for i, s in enumerate(specs)]
+        steps = [
+            Step("copy_bytes", (Pointer(n + i), Pointer(n + k + i), Scalar(a.nbytes)), 1) for i, a in enumerate(outputs)
+        ]
+        pointers = [Pointer(i) for i in (*range(n), *range(n + k, n + 2 * k))]
+        scalars = [Scalar(symbols[v.hint]) for v in func.params if v.type == I64]
+        label = op.loc.short if op.loc else ""
+        steps.append(Step(name, (*pointers, *scalars), evaluate(attr_dim(func, "grid"), symbols), 1, label))
+        meta = KernelMeta(
+            name,
+            "r" * n + "x" * k + "i" * len(scalars),
+            scratch_bytes=evaluate(self._made.scratch[name], symbols),
+            launch=self._made.launches[name],
+        )
+        target = str(self._target)
+        return Executable(
+            Signature(tuple(inputs), tuple(specs)),
+            Plan(tuple(buffers), tuple(steps)),
+            (meta, KernelMeta("copy_bytes", "rwi", COPY)),
+            (),
+            target,
+            {target: self._made.code},
+        )
+
+
+def _pairs(op: Op, outputs: Sequence[Array]) -> list[tuple[Tensor, Array]]:
+    return list(zip(_tensors(op), outputs, strict=True))
 
 
 def _widened(array: Array) -> Array:

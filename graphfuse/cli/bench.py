@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from graphfuse.cli.common import (
+    device_option,
     dim_option,
     json_option,
     model_argument,
@@ -40,6 +41,7 @@ from graphfuse.runtime import gfx
 @dim_option
 @threads_option
 @numerics_option
+@device_option
 @json_option
 def command(
     model: Path,
@@ -50,13 +52,14 @@ def command(
     dim_texts: tuple[str, ...],
     threads: int | None,
     numerics: str,
+    device: str,
     as_json: bool,
 ) -> None:
     """Warm up, measure in rounds, report medians."""
     if against and gfx.is_artifact(model):
         raise UsageError("--against: expected an ONNX model, an artifact runs in graphfuse only")
     dims = parse_dims(dim_texts)
-    compiled = open_model(model, dims, threads, numerics=numerics)
+    compiled = open_model(model, dims, threads, numerics=numerics, device=device)
     feed = random_inputs(compiled, values_of(dims), seed)
     sides: dict[str, Callable[[], object]] = {"graphfuse": lambda: compiled(feed)}
     used = compiled.session.threads

@@ -34,7 +34,16 @@ seed_option = click.option("--seed", type=int, default=0, show_default=True, hel
 numerics_option = click.option(
     "--numerics", default="", metavar="|".join(NUMERICS), help="How far results may be from the model's own ops."
 )
-target_option = click.option("--target", default="", metavar="TARGET", help="`cpu` (this machine) or `cpu:NAME`.")
+target_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    help="`cpu` (this machine), `cpu:NAME` or `cuda:ARCH`; several may be given.",
+)
+device_option = click.option(
+    "--device", default="", metavar="DEVICE", help="Where it runs: `cpu`, `cuda`, `cuda:N` or `emulator`."
+)
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, DimOption]:
@@ -55,19 +64,22 @@ def open_model(
     path: Path,
     dims: Mapping[str, DimOption] | None = None,
     threads: int | None = None,
-    target: str = "",
+    targets: Sequence[str] = (),
     numerics: str = "",
+    device: str = "",
 ) -> CompiledModel:
     """An artifact as it is, or an ONNX model compiled. Only ranges among `dims` matter to compiling."""
     wanted = numerics_of(numerics) if numerics else None
     if gfx.is_artifact(path):
-        model = load(path, threads)
+        model = load(path, threads, device)
         if wanted not in (None, had := artifact_numerics(model.executable)):
             raise UsageError(f"--numerics: {path} is an artifact, compiled with {had!r}")
         return model
     ranges = {name: d for name, d in (dims or {}).items() if isinstance(d, tuple)}
     with progress("compiling") as note:
-        return compile(path, dims=ranges, threads=threads, target=target, numerics=numerics, progress=note)
+        return compile(
+            path, dims=ranges, threads=threads, target=targets, numerics=numerics, device=device, progress=note
+        )
 
 
 def values_of(dims: Mapping[str, DimOption]) -> dict[str, int]:

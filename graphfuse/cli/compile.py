@@ -19,8 +19,9 @@ from graphfuse.cli.common import (
 from graphfuse.errors import UsageError
 from graphfuse.knobs import Options
 from graphfuse.runtime import gfx
+from graphfuse.runtime.report import code_warnings
 
-STAGES = ("graph", "regions", "block", "llvm", "asm")
+STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
 
 
 @click.command("compile", help="Compile MODEL (.onnx) and write an artifact, or print one of its stages.")
@@ -35,7 +36,7 @@ STAGES = ("graph", "regions", "block", "llvm", "asm")
 def command(
     model: Path,
     output: Path | None,
-    target: str,
+    targets: tuple[str, ...],
     dim_texts: tuple[str, ...],
     numerics: str,
     stage: str | None,
@@ -47,15 +48,17 @@ def command(
         raise UsageError("nothing to do: expected -o OUT.gfx or --emit STAGE")
     dims = parse_dims(dim_texts)
     options = Options(fuse=not no_fuse)
+    if stage is not None and len(targets) > 1:
+        raise UsageError("--emit: expected one --target")
     if from_artifact and dims:
         raise UsageError("--recompile: the dims of an artifact are fixed, so --dim cannot be given")
     if not from_artifact and model.exists() and gfx.is_artifact(model):
         raise UsageError(f"{model} is an artifact: expected an ONNX model, or --recompile")
     with progress("compiling") as note:
         if from_artifact:
-            compiled = CompiledModel(recompile(model, target=target, numerics=numerics, options=options))
+            compiled = CompiledModel(recompile(model, target=targets, numerics=numerics, options=options))
         else:
-            compiled = compile(model, target=target, dims=dims, numerics=numerics, options=options, progress=note)
+            compiled = compile(model, target=targets, dims=dims, numerics=numerics, options=options, progress=note)
         if output is not None:
             note("writing")
             compiled.save(output)
@@ -64,3 +67,5 @@ def command(
     elif output is not None:
         size = nbytes_text(output.stat().st_size)
         click.echo(f"{output}: {len(compiled.executable.kernels)} kernels, {size}", err=True)
+        for warning in code_warnings(compiled.executable):
+            click.echo(f"warning: {warning}", err=True)

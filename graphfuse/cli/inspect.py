@@ -43,7 +43,7 @@ def command(artifact: Path, dim_texts: tuple[str, ...], as_json: bool, html: Pat
 
 
 def _show(artifact: Path, facts: dict[str, Any]) -> None:
-    built = f"{facts['target']}, numerics {facts['meta'].get('numerics', 'eager')}"
+    built = f"{', '.join(facts['targets'])}, numerics {facts['meta'].get('numerics', 'eager')}"
     click.echo(f"{artifact}: {built}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
     for kind in ("inputs", "outputs"):
         for spec in facts[kind]:
@@ -66,6 +66,15 @@ def _show(artifact: Path, facts: dict[str, Any]) -> None:
         for r in facts["steps"]
     ]
     table("", ("#", "kernel", "kind", "from", "programs", "Mflop", "reads", "writes"), rows, right=4)
+    for target, kernels in facts["gpu_kernels"].items():
+        click.echo("")
+        rows = [
+            (k["kernel"], k["threads"], *(_known(k[key]) for key in ("registers", "spill_bytes", "shared_bytes")))
+            for k in kernels
+        ]
+        table(target, ("kernel", "threads", "registers", "spilled", "shared"), rows)
+    for warning in facts["warnings"]:
+        click.echo(f"warning: {warning}")
     click.echo("")
     memory, totals = facts["memory"], facts["totals"]
     over = memory["arena"] / memory["arena_bound"] if memory["arena_bound"] else 1.0
@@ -80,3 +89,7 @@ def _show(artifact: Path, facts: dict[str, Any]) -> None:
         f"{nbytes_text(memory['arena_bound'])}), weights {nbytes_text(memory['weights'])}, "
         f"scratch {nbytes_text(memory['scratch'])}"
     )
+
+
+def _known(value: int) -> object:
+    return "-" if value < 0 else value

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphfuse.artifact import Array
 from graphfuse.cli.common import (
+    device_option,
     dim_option,
     file_name,
     json_option,
@@ -44,6 +45,7 @@ MAX_VALUES = 64
 @json_option
 @threads_option
 @numerics_option
+@device_option
 def command(
     model: Path,
     input_texts: tuple[str, ...],
@@ -54,11 +56,12 @@ def command(
     as_json: bool,
     threads: int | None,
     numerics: str,
+    device: str,
 ) -> None:
     """Gather inputs, run, show."""
     dims = parse_dims(dim_texts)
     feed = read_inputs(input_texts)
-    compiled = open_model(model, dims, threads, numerics=numerics)
+    compiled = open_model(model, dims, threads, numerics=numerics, device=device)
     if fill:
         known = {**shape_values(compiled.signature, feed), **values_of(dims)}
         feed = {**random_inputs(compiled, known, seed), **feed}

@@ -12,6 +12,7 @@ import numpy as np
 from graphfuse.api import verify_regions
 from graphfuse.artifact import Array
 from graphfuse.cli.common import (
+    device_option,
     dim_option,
     json_option,
     model_argument,
@@ -41,6 +42,7 @@ TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2
 @dim_option
 @threads_option
 @numerics_option
+@device_option
 @json_option
 def command(
     model: Path,
@@ -49,6 +51,7 @@ def command(
     dim_texts: tuple[str, ...],
     threads: int | None,
     numerics: str,
+    device: str,
     as_json: bool,
 ) -> None:
     """Run every check that applies, show all, then fail if one did."""
@@ -57,7 +60,7 @@ def command(
     if is_artifact:
         result["sections"] = gfx.verify(model)
     dims = parse_dims(dim_texts)
-    compiled = open_model(model, dims, threads, numerics=numerics)
+    compiled = open_model(model, dims, threads, numerics=numerics, device=device)
     feed = random_inputs(compiled, values_of(dims), seed)
     if not is_artifact and is_installed():
         wanted = Reference(model, compiled.session.threads)(feed)
@@ -65,7 +68,7 @@ def command(
     if regions:
         ranges = {name: d for name, d in dims.items() if isinstance(d, tuple)}
         arrays = [feed[s.name] for s in compiled.signature.inputs]
-        result["regions"] = verify_regions(model, arrays, dims=ranges, numerics=numerics)
+        result["regions"] = verify_regions(model, arrays, dims=ranges, numerics=numerics, device=device)
     if as_json:
         print_json(result)
     else:

@@ -62,6 +62,12 @@ def assemble(ptx: str, arch: str) -> Assembled | None:
     return Assembled(bytes(cubin), read_resources(info), read_warnings(f"{info}\n{errors}"))
 
 
+def assembler_version() -> str:
+    """Of nvJitLink; empty where there is none."""
+    library = _library()
+    return "" if library is None else ".".join(map(str, library.version()))
+
+
 @functools.cache
 def _library() -> Any:
     """`cuda.bindings.nvjitlink` with a library behind it, or None."""

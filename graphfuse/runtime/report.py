@@ -50,10 +50,21 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
         )
     return {
         "target": executable.target,
+        "targets": [v.target for v in executable.variants],
         "code": {
-            name: {"arch": c.arch, "os": c.os, "features": list(c.features), "bytes": len(c.object)}
-            for name, c in executable.code.items()
+            name: {
+                "arch": c.arch,
+                "os": c.os,
+                "features": list(c.features),
+                "bytes": len(c.object),
+                "ptx_bytes": len(c.ptx),
+                "warnings": list(c.warnings),
+            }
+            for v in executable.variants
+            for name, c in v.code.items()
         },
+        "gpu_kernels": {v.target: _gpu_kernels(v) for v in executable.variants if v.is_gpu},
+        "warnings": code_warnings(executable),
         "inputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.inputs],
         "outputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.outputs],
         "dims": {name: [lo, hi] for name, lo, hi in executable.signature.dims},
@@ -67,6 +78,35 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
         "stages": list(executable.ir),
         "meta": dict(executable.meta),
     }
+
+
+def _gpu_kernels(executable: Executable) -> list[dict[str, Any]]:
+    """What each kernel takes of the machine; -1 where no assembler was asked."""
+    return [
+        {
+            "kernel": k.name,
+            "threads": k.launch.threads,
+            "shared_bytes": k.launch.shared_bytes + max(k.launch.static_shared_bytes, 0),
+            "registers": k.launch.registers,
+            "spill_bytes": k.launch.spill_bytes,
+            "cluster": k.launch.cluster,
+            "tensor_maps": len(k.launch.tensor_maps),
+        }
+        for k in executable.kernels
+        if k.launch is not None
+    ]
+
+
+def code_warnings(executable: Executable) -> list[str]:
+    """What the assembler had to say, and kernels that spill registers, for every GPU there is code for."""
+    out: list[str] = []
+    for v in executable.variants:
+        for name, code in v.code.items():
+            out += [f"{name}: {w}" for w in code.warnings]
+        for k in v.kernels:
+            if k.launch is not None and k.launch.spill_bytes > 0:
+                out.append(f"{v.target}: kernel {k.name!r} spills {k.launch.spill_bytes} bytes of registers")
+    return out
 
 
 def _spec(name: str, elem: str, shape: tuple[Dim, ...]) -> dict[str, Any]:
