@@ -44,7 +44,7 @@ def emit_loop(
     kernel: Kernel,
     start: Reg,
     stop: Reg,
-    step: int,
+    step: int | Reg,
     inits: Sequence[Reg],
     body: Callable[[Reg, list[Reg]], Sequence[Reg]],
     *,
@@ -66,7 +66,7 @@ def emit_loop(
         i = text.phi("i64", f"%{text.fresh('i')}")
         phis = [text.phi(r.type, f"%{text.fresh('c')}") for r in inits]
         yielded = body(i, phis)
-        following = text.emit("i64", f"add nsw {i}, {step}")
+        following = text.emit("i64", f"add nsw {i}, {step.text if isinstance(step, Reg) else step}")
         more = text.emit("i1", f"icmp slt {following}, {stop.text}")
         latch = text.label
         text.line(f"br {more}, label %{label}, label %{after}, !llvm.loop {loop_metadata(kernel)}")

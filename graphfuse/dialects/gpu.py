@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Trait, opdef
+from graphfuse.ir.core import Block, Trait, opdef
 from graphfuse.ir.layout import LinearLayout
-from graphfuse.ir.types import Tile, Type
+from graphfuse.ir.types import BOOL, F32, I32, I64, Buffer, Ptr, Scalar, Tile, Type
+from graphfuse.symbolic import Dim
 
 
 @opdef("gpu.convert_layout", Trait.PURE)
@@ -16,3 +17,235 @@ def convert_layout(x: Type, *, layout: LinearLayout) -> Type:
     if layout.shape != x.padded_shape:
         raise VerifyError(f"the layout is for the shape {list(layout.shape)}, the tile is {list(x.shape)}")
     return Tile(x.shape, x.elem, layout)
+
+
+# shared memory and barriers: a `shared<...>` value is a ring of buffers, or of mbarriers; a *slot* says where in a
+# ring we are: an i32 with the position in bits 0..30 and in bit 31 how often the ring went round, modulo 2
+
+
+def _shared(t: Type, what: str) -> Buffer:
+    if not isinstance(t, Buffer):
+        raise VerifyError(f"{what} must be shared memory, got {t}")
+    return t
+
+
+def _barriers(t: Type) -> Buffer:
+    ring = _shared(t, "operand 0")
+    if ring.elem != I64 or len(ring.shape) != 1:
+        raise VerifyError(f"operand 0 must be mbarriers, got {t}")
+    return ring
+
+
+def _slot(t: Type) -> None:
+    if t != I32:
+        raise VerifyError(f"a slot must be i32, got {t}")
+
+
+@opdef("gpu.shared_alloc")
+def shared_alloc(*, shape: tuple[int, ...], elem: Scalar, swizzle: int = 0) -> Type:
+    """Shared memory for as long as the block runs: `shape[0]` buffers of the rest."""
+    row = shape[-1] * elem.bytes if shape else 0
+    if swizzle not in (0, 32, 64, 128) or len(shape) < 2 or (swizzle and row % swizzle):
+        raise VerifyError(f"a row of {row} bytes cannot have the swizzle {swizzle}")
+    return Buffer(shape, elem, swizzle)
+
+
+@opdef("gpu.barriers")
+def barriers(*, count: int, arrivals: int) -> Type:
+    """`count` mbarriers; a phase of each ends after so many arrivals, and the bytes that `expect` announced."""
+    if count < 1 or arrivals < 1:
+        raise VerifyError(f"expected at least one barrier and one arrival, got {count} and {arrivals}")
+    return Buffer((count,), I64)
+
+
+@opdef("gpu.advance", Trait.PURE)
+def advance(slot: Type, by: Type | None = None, *, size: int) -> Type:
+    """The slot `by` places (1) further in a ring of `size`."""
+    _slot(slot)
+    if by not in (None, I64):
+        raise VerifyError(f"operand 1 must be i64, got {by}")
+    return I32
+
+
+@opdef("gpu.wait")
+def wait(barriers: Type, slot: Type, *, previous: bool = False) -> tuple[Type, ...]:
+    """Until the slot's phase of its barrier has ended; with `previous`, the phase before, which none is for a new one.
+
+    So a consumer waits for a full buffer, and a producer with `previous` for one that has been emptied since.
+    """
+    _barriers(barriers)
+    _slot(slot)
+    return ()
+
+
+@opdef("gpu.arrive")
+def arrive(barriers: Type, slot: Type, condition: Type | None = None) -> tuple[Type, ...]:
+    """One arrival of each warpgroup that gets here (of the one thread, where only one is), if the condition holds."""
+    _barriers(barriers)
+    _slot(slot)
+    if condition not in (None, BOOL):
+        raise VerifyError(f"operand 2 must be bool, got {condition}")
+    return ()
+
+
+@opdef("gpu.expect")
+def expect(barriers: Type, slot: Type, *, nbytes: int) -> tuple[Type, ...]:
+    """Arrive, and announce so many bytes of `tma_load` for this phase."""
+    _barriers(barriers)
+    _slot(slot)
+    return ()
+
+
+# the tensor memory accelerator: boxes of tensors. `dims` and `strides` (elements, outermost first, the last 1) are the
+# tensor that begins `offset` elements after the pointer; one i64 coordinate per dim says where the box begins
+
+
+def _tensor(pointer: Type, dims: tuple[Dim, ...], strides: tuple[Dim, ...], coordinates: tuple[Type, ...]) -> Scalar:
+    if not isinstance(pointer, Ptr):
+        raise VerifyError(f"operand 0 must be a pointer, got {pointer}")
+    if not 2 <= len(dims) == len(strides) <= 5 or strides[-1] != 1:
+        raise VerifyError("expected 2 to 5 dims, as many strides, the last of them 1")
+    if len(coordinates) != len(dims) or any(t != I64 for t in coordinates):
+        raise VerifyError(f"expected {len(dims)} i64 coordinates, got {len(coordinates)}")
+    return pointer.elem
+
+
+@opdef("gpu.tma_load")
+def tma_load(
+    pointer: Type,
+    ring: Type,
+    slot: Type,
+    barriers: Type,
+    *coordinates: Type,
+    dims: tuple[Dim, ...],
+    strides: tuple[Dim, ...],
+    offset: Dim = 0,
+) -> tuple[Type, ...]:
+    """Begin to copy a box to a slot of the ring; elements outside the tensor are 0. Its bytes count at the barrier."""
+    elem = _tensor(pointer, dims, strides, coordinates)
+    to = _shared(ring, "operand 1")
+    _slot(slot)
+    _barriers(barriers)
+    if to.elem != elem or len(to.shape) != 3 or not to.swizzle:
+        raise VerifyError(f"cannot load boxes of {elem} into {to}")
+    return ()
+
+
+@opdef("gpu.tma_store")
+def tma_store(
+    pointer: Type,
+    staging: Type,
+    value: Type,
+    *coordinates: Type,
+    dims: tuple[Dim, ...],
+    strides: tuple[Dim, ...],
+    offset: Dim = 0,
+    first: int = 0,
+    pending: int = 0,
+) -> tuple[Type, ...]:
+    """Write a tile as boxes of 16 rows, each from its warp's own buffers in `staging`; what is outside is not written.
+
+    A warp takes its buffers in turn, beginning with number `first`, once all but the last `pending` stores have been
+    read from theirs. f32 values are rounded to the pointer's element.
+    """
+    elem = _tensor(pointer, dims, strides, coordinates)
+    source, tile = _shared(staging, "operand 1"), value
+    if not isinstance(tile, Tile) or source.elem != elem or source.shape[1:] != (16, tile.shape[-1]):
+        raise VerifyError(f"cannot store {value} by way of {source}")
+    if tile.elem not in (elem, F32):
+        raise VerifyError(f"cannot store {value} through {pointer}")
+    return ()
+
+
+@opdef("gpu.tma_flush")
+def tma_flush() -> tuple[Type, ...]:
+    """Until the staging buffers of this thread's stores have been read: a block may not end before."""
+    return ()
+
+
+# products of warpgroups
+
+
+@opdef("gpu.undefined", Trait.PURE)
+def undefined(*, shape: tuple[int, ...], elem: Scalar, layout: LinearLayout) -> Type:
+    """A tile that holds anything."""
+    return Tile(shape, elem, layout)
+
+
+@opdef("gpu.wgmma")
+def wgmma(
+    a: Type, b: Type, slot: Type, acc: Type, keep: Type, *, transpose_a: bool = False, transpose_b: bool = False
+) -> Type:
+    """Begin `(keep ? acc : 0) + A @ B`, A [M, K] and B [K, N] in a slot of their rings, and close a group of such.
+
+    With `transpose_a` the ring holds [K, M], with `transpose_b` [N, K]. Until `wgmma_wait` neither the rings' slot
+    may be written nor the result touched, but by the next `wgmma`.
+    """
+    ta, tb = _shared(a, "operand 0"), _shared(b, "operand 1")
+    _slot(slot)
+    if keep != BOOL or not isinstance(acc, Tile) or acc.layout is None:
+        raise VerifyError(f"expected an accumulator with a layout and a bool, got {acc} and {keep}")
+    m, k = reversed(ta.shape[1:]) if transpose_a else ta.shape[1:]
+    k2, n = reversed(tb.shape[1:]) if transpose_b else tb.shape[1:]
+    if acc.shape != (m, n) or k != k2 or ta.shape[0] != tb.shape[0] or ta.elem.bits != tb.elem.bits:
+        raise VerifyError(f"shapes do not fit: {ta}, {tb} and {acc}")
+    if ta.elem.bits != 16 and (transpose_a or not transpose_b):
+        raise VerifyError(f"{ta.elem} operands must be contiguous along K")
+    return acc
+
+
+@opdef("gpu.wgmma_wait")
+def wgmma_wait(*accumulators: Type, pending: int = 0) -> tuple[Type, ...]:
+    """Until all but the last `pending` groups are done; then the accumulators given may be read."""
+    return accumulators
+
+
+@opdef("gpu.columns", Trait.PURE)
+def columns(x: Type, *, start: int, layout: LinearLayout) -> Type:
+    """The columns from `start` on of a tile, as many as the layout has, every element staying in its thread."""
+    if not isinstance(x, Tile) or x.layout is None or len(x.shape) != 2:
+        raise VerifyError(f"operand must be a matrix with a layout, got {x}")
+    rows, count = layout.shape
+    if rows != x.padded_shape[0] or not 0 <= start <= x.shape[1] - count:
+        raise VerifyError(f"no {count} columns from {start} on in {x}")
+    return Tile((x.shape[0], count), x.elem, layout)
+
+
+# who does what
+
+
+@opdef("gpu.warp_specialize")
+def warp_specialize(
+    *,
+    warps: tuple[int, ...],
+    groups: tuple[int, ...],
+    registers: tuple[int, ...] = (),
+    single: tuple[int, ...] = (),
+    bodies: tuple[Block, ...],
+) -> tuple[Type, ...]:
+    """One body for each role, run by `groups[i]` groups of `warps[i]` warps, in the order of their numbers.
+
+    A body receives its group's number. `registers` is what the threads of each role may use from here on. Roles in
+    `single` are run by one thread of their first warp. Nothing but the end of the function may follow.
+    """
+    if not len(bodies) == len(warps) == len(groups) or (registers and len(registers) != len(warps)):
+        raise VerifyError(f"expected warps, groups (and registers) for each of the {len(bodies)} bodies")
+    if any(b.params.types != (I64,) or b.terminator.operands for b in bodies):
+        raise VerifyError("a body takes the number of its group and yields nothing")
+    if any(n < 1 or n & n - 1 for n in warps) or any(n < 1 for n in groups):
+        raise VerifyError(f"a group must have 1, 2, 4, 8 .. warps, got {warps}, {groups}")
+    return ()
+
+
+@opdef("gpu.for_tiles")
+def for_tiles(group: Type, *carried: Type, tiles: Dim, groups: int = 1, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
+    """Run the body for each program that falls to this block, and of those for every `groups`-th, carrying values.
+
+    Programs `0..tiles` are dealt to the blocks of the grid in turn. They are independent: an iteration must not rely on
+    what another one wrote to global memory.
+    """
+    if group != I64 or len(bodies) != 1 or bodies[0].params.types != (I64, *carried):
+        raise VerifyError("expected a group number, and a body that takes a program number and the carried values")
+    if tuple(v.type for v in bodies[0].terminator.operands) != carried:
+        raise VerifyError("carried types change")
+    return carried

@@ -7,6 +7,7 @@ layout's register number. Scalars are the same in every thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from graphfuse.codegen import kernel as shared
@@ -42,6 +43,24 @@ def lowers(*kinds: OpDef) -> Callable[[Lowering], Lowering]:
 class ThreadTile(Registers):
     """The elements of a tile that this thread holds; a scalar has no layout."""
 
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The warps that run one body of a block whose warps do different things (`gpu.warp_specialize`)."""
+
+    warp: Reg
+    """The warp's number in its group."""
+    group: Reg
+    """The group's number, an i32."""
+    groups: int
+    """How many groups there are."""
+    threads: int
+    """Of a group."""
+    barrier: Reg
+    """The number of the group's hardware barrier, an i32."""
+    single: bool
+    """One thread alone."""
+
+
     __slots__ = ("layout",)
 
     def __init__(self, shape: tuple[int, ...], elem: Scalar, vectors: Sequence[Reg], layout: LinearLayout) -> None:
@@ -52,6 +71,24 @@ class ThreadTile(Registers):
 
 class Kernel(shared.Kernel):
     """The state of lowering one function for `warps` warps a block."""
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A tensor that a kernel reads or writes in boxes by TMA; the runtime encodes it (`cuTensorMapEncodeTiled`)."""
+
+    param: int
+    """Which parameter points to the tensor."""
+    elem: str
+    offset: Dim
+    """Elements from the pointer to the first element of the map."""
+    dims: tuple[Dim, ...]
+    """Sizes in elements, innermost first."""
+    strides: tuple[Dim, ...]
+    """Elements between neighbours along dims 1 and up; dim 0 is contiguous."""
+    box: tuple[int, ...]
+    swizzle: int
+    """Bytes: 0, 32, 64 or 128."""
+
 
     lowerings: ClassVar[dict[OpDef, shared.AnyLowering]] = LOWERINGS
 
@@ -77,6 +114,10 @@ class Kernel(shared.Kernel):
 
     def type_parts(self, type_: Type) -> list[tuple[str, int]]:
         """One LLVM scalar per register of the layout."""
+        self.role: Role | None = None
+        """Set while a body is lowered that only some warps run."""
+        self.maps: list[TensorMap] = []
+        """Tensors that are copied in boxes; `%map0`, `%map1`, ... are the parameters that describe them."""
         if isinstance(type_, Tile):
             return [(register_type(type_.elem), 1)] * layout_of(type_).size(REGISTER)
         if isinstance(type_, Scalar):
@@ -117,7 +158,9 @@ class Kernel(shared.Kernel):
 
     @property
     def warp(self) -> Reg:
-        """The warp's number in its block."""
+        """The warp's number in its block, or in its group where warps have roles."""
+        if self.role:
+            return self.role.warp
         return self.operate("lshr", self.thread, integer(5, "i32"))
 
     def operate(self, name: str, a: Reg, b: Reg) -> Reg:
@@ -197,7 +240,6 @@ class Kernel(shared.Kernel):
         """All threads of the block meet, and see each other's writes."""
         self.text.module.entity("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
         self.text.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
-        self.dirty.clear()
 
     def order(self, root: str, *, writes: bool) -> None:
         """A barrier if other threads may have touched this memory in a way that the coming access must not overtake."""
@@ -210,6 +252,10 @@ class Kernel(shared.Kernel):
     def shared_memory(self, offset: int) -> Reg:
         """The address of a byte of the block's shared memory."""
         self.text.module.entity("@graphfuse_shared = external addrspace(3) global [0 x i8], align 1024")
+        self.dirty.clear()
+        if self.role:
+            self.assembly("void", f"bar.sync $0, {self.role.threads};", "r", self.role.barrier)
+            return
         return self.address(Reg("@graphfuse_shared", SHARED), offset)
 
     def staging(self, nbytes: int) -> Reg:
@@ -230,9 +276,11 @@ class Kernel(shared.Kernel):
     def assembly(self, result: str, template: str, constraints: str, *operands: Reg, effects: bool = True) -> Reg:
         """Inline PTX; with `effects` it stays where it is and orders memory."""
         side = "sideeffect " if effects else ""
-        clobber = ",~{memory}" if effects else ""
+        if effects:
+            constraints = f"{constraints},~{{memory}}" if constraints else "~{memory}"
         code = template.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
-        call = f'call {result} asm {side}"{code}", "{constraints}{clobber}"({", ".join(map(str, operands))})'
+        call = f'call {result} asm {side}"{code}", "{constraints}"({", ".join(map(str, operands))})'
+        call += " convergent nounwind" if effects else ""
         if result == "void":
             self.text.line(call)
             return Reg("", "void")

@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from graphfuse.codegen import arith, control, index
 from graphfuse.codegen.kernel import PointerValue
 from graphfuse.errors import VerifyError
-from graphfuse.gpu import lower_control, lower_convert, lower_dot, lower_memory, lower_reduce, lower_shape
+from graphfuse.gpu import (
+    lower_control,
+    lower_convert,
+    lower_dot,
+    lower_hopper,
+    lower_memory,
+    lower_reduce,
+    lower_shape,
+    lower_wgmma,
+)
 from graphfuse.gpu.analysis.axis_info import axis_info
-from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
+from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, TensorMap
 from graphfuse.ir.core import Func, attr_dim
 from graphfuse.ir.types import I64, Ptr
 from graphfuse.llvm import codegen
@@ -22,30 +31,24 @@ from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim
 from graphfuse.target import Target
 
-FAMILIES = (arith, control, index, lower_control, lower_convert, lower_dot, lower_memory, lower_reduce, lower_shape)
+FAMILIES = (
+    arith,
+    control,
+    index,
+    lower_control,
+    lower_convert,
+    lower_dot,
+    lower_hopper,
+    lower_memory,
+    lower_reduce,
+    lower_shape,
+    lower_wgmma,
+)
 """Modules that fill the tables of lowerings."""
 POINTER_ALIGNMENT = 16
 """Bytes; what a kernel may assume of every tensor it is given."""
 SCRATCH = "scratch"
 """The name of the last parameter: global memory for programs, or null when `scratch_bytes` is 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorMap:
-    """A tensor that a kernel reads or writes in boxes by TMA; the runtime encodes it (`cuTensorMapEncodeTiled`)."""
-
-    param: int
-    """Which parameter points to the tensor."""
-    elem: str
-    offset: Dim
-    """Elements from the pointer to the first element of the map."""
-    dims: tuple[Dim, ...]
-    """Sizes in elements, innermost first."""
-    strides: tuple[Dim, ...]
-    """Elements between neighbours along dims 1 and up; dim 0 is contiguous."""
-    box: tuple[int, ...]
-    swizzle: int
-    """Bytes: 0, 32, 64 or 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class KernelInfo:
     tensor_maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
     """Blocks of a cluster."""
+    persistent: int = 0
+    """Not 0: launch so many blocks for each multiprocessor, at most `grid`; they share out the programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +114,25 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     with text.at(entry):
         _place_memory(kernel)
     threads = warps * WARP_SIZE
-    attrs = f'"nvvm.maxntid"="{threads}" "nvvm.reqntid"="{threads}"'
+    attrs = f'"nvvm.reqntid"="{threads}"'
+    persistent = func.attrs.get("persistent", 0)
+    assert isinstance(persistent, int), "persistent is a number"
+    if persistent:  # registers can only be given from role to role where their number is known
+        attrs += f' "nvvm.minctasm"="{persistent}"'
+    params += [f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %map{i}' for i in range(len(kernel.maps))]
     module.function(text.text(f"define ptx_kernel void @{func.name}({', '.join(params)}) {attrs}"))
     names = (*(v.hint or f"arg{i}" for i, v in enumerate(func.params)), SCRATCH)
     shared = kernel.shared_bytes + kernel.staging_bytes
-    return KernelInfo(func.name, names, attr_dim(func, "grid"), threads, shared, kernel.scratch_bytes)
+    return KernelInfo(
+        func.name,
+        names,
+        attr_dim(func, "grid"),
+        threads,
+        shared,
+        kernel.scratch_bytes,
+        tuple(kernel.maps),
+        persistent=persistent,
+    )
 
 
 def _place_memory(kernel: Kernel) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from graphfuse.gpu.lower import LoweredModule, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
+from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -19,13 +20,17 @@ PIPELINE: tuple[Pass, ...] = (
 """What runs on every block function before it is lowered."""
 
 
-def transformed(func: Func) -> Func:
+FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul,)}
+"""What runs before that for one architecture."""
+
+
+def transformed(func: Func, target: Target | None = None) -> Func:
     """A block function as it is lowered."""
-    for step in PIPELINE:
+    for step in (*(FOR_ARCH.get(target.cpu, ()) if target else ()), *PIPELINE):
         func = step(func)
     return func
 
 
 def compile_functions(funcs: Sequence[Func], target: Target) -> LoweredModule:
     """LLVM IR of block functions."""
-    return lower([transformed(f) for f in funcs], target)
+    return lower([transformed(f, target) for f in funcs], target)

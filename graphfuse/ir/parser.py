@@ -12,12 +12,12 @@ from graphfuse.ir.core import REGISTRY, Attr, Block, Func, Op, OpDef, Params, Va
 from graphfuse.ir.dense import Dense, parse_values
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.printer import hint_base
-from graphfuse.ir.types import SCALAR_NAMES, Ptr, Scalar, Tensor, Tile, Type, scalar, shape_text
+from graphfuse.ir.types import SCALAR_NAMES, Buffer, Ptr, Scalar, Tensor, Tile, Type, scalar, shape_text
 from graphfuse.symbolic import Dim, parse_dim
 
 _TOKEN = re.compile(
     r"""(?P<skip>(?:\s+|//[^\n]*)+)
-      | (?P<shaped>(?:tensor|tile|ptr|dense)<[^<>]*>)
+      | (?P<shaped>(?:tensor|tile|ptr|shared|dense)<[^<>]*>)
       | (?P<range>-?\d+\.\.-?\d+)
       | (?P<number>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b|\d+))
       | (?P<value>%\w+) | (?P<symbol>@\w+) | (?P<string>"(?:[^"\\]|\\.)*") | (?P<word>[A-Za-z_][\w.]*)
@@ -305,6 +305,13 @@ class _Parser:
             raise ParseError(f"unknown type {token.text!r}", token.loc)
         head, _, inner = token.text[:-1].partition("<")
         name = ""
+        if head == "shared":
+            inner, _, swizzle = inner.partition(", swizzle ")
+            shape, elem = _shape(inner, token.loc)
+            sizes = tuple(d for d in shape if isinstance(d, int))
+            if len(sizes) < len(shape) or swizzle not in ("", "32", "64", "128"):
+                raise ParseError(f"expected static dims and a swizzle of 32, 64 or 128, got {token.text}", token.loc)
+            return Buffer(sizes, elem, int(swizzle or 0))
         if m := re.fullmatch(r"(.*), (#\w+)", inner):
             inner, name = m[1], m[2]
             if head != "tile":

@@ -122,7 +122,34 @@ class Tile:
         return math.prod(self.shape)
 
 
-Type: TypeAlias = Scalar | Ptr | Tensor | Tile
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Shared memory of a block, or a ring of such buffers: the first dim counts them, the last is contiguous.
+
+    With a swizzle (32, 64 or 128 bytes), each matrix of the last two dims is as TMA writes it and `wgmma` reads it:
+    panels of `swizzle` bytes along the last dim one after another, their 16-byte chunks XORed (`layout.Tma`).
+    """
+
+    shape: tuple[int, ...]
+    elem: Scalar
+    swizzle: int = 0
+
+    def __str__(self) -> str:
+        swizzle = f", swizzle {self.swizzle}" if self.swizzle else ""
+        return f"shared<{shape_text(self.shape)}{self.elem}{swizzle}>"
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one buffer of the ring."""
+        return math.prod(self.shape[1:]) * self.elem.bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole ring."""
+        return math.prod(self.shape) * self.elem.bytes
+
+
+Type: TypeAlias = Scalar | Ptr | Tensor | Tile | Buffer
 
 
 def shape_text(shape: tuple[Dim, ...]) -> str:

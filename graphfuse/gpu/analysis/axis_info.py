@@ -82,6 +82,11 @@ class _Analysis:
         if op.kind is control.if_:
             yielded = [self.block(body) for body in op.bodies]
             return [meet(a, b) for a, b in zip(*yielded, strict=True)] if len(yielded) == 2 else ()
+        if op.bodies:
+            for body in op.bodies:
+                self.facts.update((v, AxisInfo.unknown(shape_of(v.type))) for v in body.params.values)
+                self.block(body)
+            return [AxisInfo.unknown(shape_of(t)) for t in op.types]
         operands = [self.facts[v] for v in op.operands]
         if not op.types:
             return ()

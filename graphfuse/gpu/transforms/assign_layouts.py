@@ -27,6 +27,8 @@ POINTER_ALIGNMENT = 16
 
 def assign_layouts(func: Func) -> Func:
     """Layouts for `func.attrs["warps"]` warps (default 4). A function whose tiles have layouts keeps them."""
+    if all(t.layout for op in func.walk() for t in op.types if isinstance(t, Tile)):
+        return func
     warps = func.attrs.get("warps", 4)
     assert isinstance(warps, int)
     pointers = {v.hint: POINTER_ALIGNMENT for v in func.params if isinstance(v.type, Ptr)}

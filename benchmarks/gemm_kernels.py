@@ -1,0 +1,156 @@
+"""Matrix products as block functions in text, as a code generator writes them: one tile a program, grouped order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GROUP = 8
+"""Row tiles that go through the columns together, so that what they read stays in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """out [m, n] = epilogue(A @ B). `ta`: memory has A as [k, m]; `tb`: B as [n, k]. `tile` is rows, columns, depth."""
+
+    m: int
+    n: int
+    k: int
+    tile: tuple[int, int, int] = (128, 128, 64)
+    ta: bool = False
+    tb: bool = True
+    elem: str = "bf16"
+    out: str = "bf16"
+    sum: str = "f32"
+    bias: bool = False
+    """Add a vector [n] of `elem`."""
+    residual: bool = False
+    """Add a matrix [m, n] of `elem`."""
+    gelu: bool = False
+    """GELU by tanh, in f32."""
+    symbolic: bool = False
+    """The kernel takes m as an argument."""
+    group: int = GROUP
+    attrs: tuple[tuple[str, str], ...] = ()
+    """Attributes of the function as text: `schedule`, `stages`, ..."""
+
+    @property
+    def inputs(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Names and shapes of what it reads, in the order of its parameters."""
+        out = [("a", (self.k, self.m) if self.ta else (self.m, self.k))]
+        out.append(("b", (self.n, self.k) if self.tb else (self.k, self.n)))
+        if self.bias:
+            out.append(("bias", (self.n,)))
+        if self.residual:
+            out.append(("residual", (self.m, self.n)))
+        return tuple(out)
+
+    @property
+    def flops(self) -> int:
+        """Of the product."""
+        return 2 * self.m * self.n * self.k
+
+
+def text(gemm: Gemm, name: str = "gemm") -> str:
+    """The block function."""
+    g = gemm
+    rows, columns, depth = g.tile
+    m = "m" if g.symbolic else str(g.m)
+    tile = f"tile<{rows}x{columns}x{g.sum}>"
+    row_tiles = f"floordiv(m + {rows - 1}, {rows})" if g.symbolic else str(-(-g.m // rows))
+    column_tiles = -(-g.n // columns)
+    a_base = f"{rows}*i + {m}*k" if g.ta else f"{rows * g.k}*i + k"
+    b_base = f"{columns * g.k}*j + k" if g.tb else f"{columns}*j + {g.n}*k"
+    a_strides = f"[1, ({m})]" if g.ta else f"[{g.k}, 1]"
+    b_strides = f"[1, {g.k}]" if g.tb else f"[{g.n}, 1]"
+    params = [f"%{n}: ptr<{g.elem}>" for n, _ in g.inputs] + [f"%out: ptr<{g.out}>"] + ["%m: i64"] * g.symbolic
+    attrs = "".join(f", {k} = {v}" for k, v in g.attrs)
+    # what is a whole number of tiles has no limit, as from blockgen
+    full = [not g.symbolic and g.m % rows == 0, g.n % columns == 0, g.k % depth == 0]
+    lm, ln, lk = ("" if whole else f"%l{d}" for whole, d in zip(full, "mnk", strict=True))
+    group = f"min({row_tiles} - {g.group}*g, {g.group})"
+    lines = [
+        f"func @{name}({', '.join(params)}) {{grid = ({row_tiles}*{column_tiles}){attrs}}}"
+        + (" dims (m in 1..65536)" if g.symbolic else "")
+        + " {",
+        "%p = block.program_id() : i64",
+        f'%g = block.index(%p) {{expr = (floordiv(p, {g.group * column_tiles})), names = ["p"]}} : i64',
+        f'%h = block.index(%g) {{expr = ({group}), names = ["g"]}} : i64',
+        f'%q = block.index(%p) {{expr = (mod(p, {g.group * column_tiles})), names = ["p"]}} : i64',
+        f'%i = block.index(%g, %q, %h) {{expr = ({g.group}*g + mod(q, h)), names = ["g", "q", "h"]}} : i64',
+        '%j = block.index(%q, %h) {expr = (floordiv(q, h)), names = ["q", "h"]} : i64',
+        f'%lm = block.index(%i) {{expr = ({m} - {rows}*i), names = ["i"]}} : i64',
+        f'%ln = block.index(%j) {{expr = ({g.n} - {columns}*j), names = ["j"]}} : i64',
+        f"%zero = block.const() {{elem = {g.sum}, shape = [{rows}, {columns}], value = 0}} : {tile}",
+        "%lower = block.const() {elem = i64, value = 0} : i64",
+        f"%upper = block.const() {{elem = i64, value = {g.k}}} : i64",
+        f"%acc = for(%lower, %upper, %zero) {{step = {depth}}} do (%k: i64, %c: {tile}) {{",
+        f'  %lk = block.index(%k) {{expr = ({g.k} - k), names = ["k"]}} : i64',
+        f'  %pa = block.index(%i, %k) {{expr = ({a_base}), names = ["i", "k"]}} : i64',
+        f'  %pb = block.index(%j, %k) {{expr = ({b_base}), names = ["j", "k"]}} : i64',
+        "  " + _load("va", "a", "pa", (lm, lk), (rows, depth), a_strides, g.elem),
+        "  " + _load("vb", "b", "pb", (lk, ln), (depth, columns), b_strides, g.elem),
+        f"  %d = block.dot(%va, %vb, %c) : {tile}",
+        "  yield(%d)",
+        f"}} : {tile}",
+        f'%po = block.index(%i, %j) {{expr = ({rows * g.n}*i + {columns}*j), names = ["i", "j"]}} : i64',
+    ]
+    last = "acc"
+    if g.bias:
+        lines += [
+            f'%pbias = block.index(%j) {{expr = ({columns}*j), names = ["j"]}} : i64',
+            _load("vbias", "bias", "pbias", ("", ln), (1, columns), "[0, 1]", g.elem),
+            f"%wide = block.cast(%vbias) {{to = {g.sum}}} : tile<1x{columns}x{g.sum}>",
+            f"%rows = block.broadcast(%wide) {{shape = [{rows}, {columns}]}} : {tile}",
+            f"%biased = block.add(%{last}, %rows) : {tile}",
+        ]
+        last = "biased"
+    if g.residual:
+        lines += [
+            _load("vres", "residual", "po", (lm, ln), (rows, columns), f"[{g.n}, 1]", g.elem),
+            f"%wideres = block.cast(%vres) {{to = {g.sum}}} : {tile}",
+            f"%added = block.add(%{last}, %wideres) : {tile}",
+        ]
+        last = "added"
+    if g.gelu:
+        lines += _gelu(last, tile, (rows, columns))
+        last = "gelu"
+    if g.out != g.sum:
+        lines.append(f"%r = block.cast(%{last}) {{to = {g.out}}} : tile<{rows}x{columns}x{g.out}>")
+        last = "r"
+    limits, limited = _limits((lm, ln))
+    lines.append(f"block.store_view(%out, %po, %{last}{limits}) {{strides = [{g.n}, 1]{limited}}}")
+    return "\n  ".join([*lines, "return()"]) + "\n}\n"
+
+
+def _load(
+    result: str, pointer: str, base: str, limits: tuple[str, str], shape: tuple[int, int], strides: str, elem: str
+) -> str:
+    operands, limited = _limits(limits)
+    size = f"{shape[0]}x{shape[1]}"
+    return (
+        f"%{result} = block.load_view(%{pointer}, %{base}{operands}) "
+        f"{{shape = [{shape[0]}, {shape[1]}], strides = {strides}{limited}}} : tile<{size}x{elem}>"
+    )
+
+
+def _limits(limits: tuple[str, str]) -> tuple[str, str]:
+    """The operands, and the attribute that says which dims they limit."""
+    given = [d for d, v in enumerate(limits) if v]
+    operands = "".join(f", {v}" for v in limits if v)
+    return operands, f", limited = [{', '.join(map(str, given))}]" if given else ""
+
+
+def _gelu(x: str, tile: str, shape: tuple[int, int]) -> list[str]:
+    """x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    size = f"shape = [{shape[0]}, {shape[1]}]"
+    return [
+        f"%c1 = block.const() {{elem = f32, {size}, value = 0.7978845608028654}} : {tile}",
+        f"%c3 = block.const() {{elem = f32, {size}, value = 0.035677408136300125}} : {tile}",
+        f"%half = block.const() {{elem = f32, {size}, value = 0.5}} : {tile}",
+        f"%x2 = block.mul(%{x}, %{x}) : {tile}",
+        f"%u = block.fma(%x2, %c3, %c1) : {tile}",
+        f"%v = block.mul(%u, %{x}) : {tile}",
+        f"%t = block.tanh(%v) : {tile}",
+        f"%xh = block.mul(%{x}, %half) : {tile}",
+        f"%gelu = block.fma(%xh, %t, %xh) : {tile}",
+    ]

@@ -1,0 +1,421 @@
+"""What sm_90 adds around a product: roles of warps, mbarriers, rings of shared buffers, boxes by TMA.
+
+Shared addresses are i32 here, as the instructions want them. Every instruction below is inline assembly: LLVM's
+intrinsics for them change between versions, and the text is what the emulator and the assembler agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphfuse.codegen.control import emit_loop
+from graphfuse.codegen.index import emit_dim
+from graphfuse.codegen.kernel import PointerValue, integer, memory_type
+from graphfuse.dialects import gpu
+from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, TensorMap, lowers
+from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints
+from graphfuse.ir.layout import REGISTER
+from graphfuse.ir.types import Buffer, Scalar, Tile
+from graphfuse.llvm.module import Reg
+from graphfuse.symbolic import bounds
+
+WARPGROUP = 128
+"""Threads of a warpgroup."""
+BUFFER_ALIGNMENT = 1024
+"""Bytes; the pattern of the widest swizzle repeats that often."""
+REGISTER_FILE = 65536
+"""32-bit registers of a multiprocessor."""
+_POSITION, _ROUND = (1 << 31) - 1, -(1 << 31)
+_WAIT = """{
+.reg .pred p;
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;
+@p bra DONE;
+bra WAIT;
+DONE:
+}"""
+_ELECT = """{
+.reg .pred p;
+elect.sync _|p, 0xffffffff;
+selp.b32 $0, 1, 0, p;
+}"""
+
+
+def when(instruction: str, flag: int) -> str:
+    """An instruction that happens where operand `flag` is not 0."""
+    return f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${flag}, 0;\n@p {instruction}\n}}"
+
+
+def flag_of(kernel: Kernel, condition: Reg) -> Reg:
+    """A predicate as an i32, for assembly."""
+    return kernel.text.pure("i32", f"zext {condition} to i32", condition)
+
+
+# shared memory
+
+
+def buffer_of(value: Value) -> Buffer:
+    """The type of shared memory."""
+    assert isinstance(value.type, Buffer), f"{value} is not shared memory"
+    return value.type
+
+
+def _allocate(kernel: Kernel, op: Op, nbytes: int, alignment: int) -> Reg:
+    start = -(-kernel.shared_bytes // alignment) * alignment
+    kernel.shared_bytes = start + -(-nbytes // 128) * 128
+    memory = kernel.shared_memory(start)
+    address = kernel.text.pure("i32", f"ptrtoint {memory} to i32", memory)
+    kernel.values[op.result] = PointerValue(address, f"shared{start}")
+    return address
+
+
+@lowers(gpu.shared_alloc)
+def lower_shared_alloc(kernel: Kernel, op: Op) -> None:
+    """An offset into the block's shared memory."""
+    _allocate(kernel, op, buffer_of(op.result).nbytes, BUFFER_ALIGNMENT)
+
+
+@lowers(gpu.barriers)
+def lower_barriers(kernel: Kernel, op: Op) -> None:
+    """Initialised by the first thread; `warp_specialize` makes them known to the others."""
+    address = _allocate(kernel, op, buffer_of(op.result).nbytes, 8)
+    first = flag_of(kernel, kernel.test("eq", kernel.thread, integer(0, "i32")))
+    for i in range(attr_int(op, "count")):
+        at = kernel.operate("add", address, integer(8 * i, "i32")) if i else address
+        init = f"mbarrier.init.shared::cta.b64 [$0], {attr_int(op, 'arrivals')};"
+        kernel.assembly("void", when(init, 1), "r,r", at, first)
+
+
+def position(kernel: Kernel, slot: Reg) -> Reg:
+    """Which buffer of its ring a slot is."""
+    return kernel.operate("and", slot, integer(_POSITION, "i32"))
+
+
+def slot_address(kernel: Kernel, ring: Value, slot: Reg, size: int) -> Reg:
+    """The shared address of a slot whose ring has `size` bytes for each."""
+    at = kernel.operate("mul", position(kernel, slot), integer(size, "i32"))
+    return kernel.operate("add", kernel.pointer(ring).reg, at)
+
+
+@lowers(gpu.advance)
+def lower_advance(kernel: Kernel, op: Op) -> None:
+    """One further wraps by a comparison, more by a division."""
+    slot, size = kernel.scalar(op.operands[0]), attr_int(op, "size")
+    if len(op.operands) == 1:
+        on = kernel.operate("add", slot, integer(1, "i32"))
+        ends = kernel.test("eq", position(kernel, on), integer(size, "i32"))
+        round_ = kernel.operate("and", slot, integer(_ROUND, "i32"))
+        again = kernel.operate("xor", round_, integer(_ROUND, "i32"))
+        kernel.set(op, [kernel.text.pure("i32", f"select {ends}, {again}, {on}", ends, again, on)])
+        return
+    by = kernel.scalar(op.operands[1])
+    by = kernel.text.pure("i32", f"trunc {by} to i32", by) if by.text.startswith("%") else Reg(by.text, "i32")
+    total = kernel.operate("add", position(kernel, slot), by)
+    rounds = kernel.operate("shl", kernel.operate("udiv", total, integer(size, "i32")), integer(31, "i32"))
+    round_ = kernel.operate("xor", kernel.operate("and", slot, integer(_ROUND, "i32")), rounds)
+    kernel.set(op, [kernel.operate("or", round_, kernel.operate("urem", total, integer(size, "i32")))])
+
+
+# barriers
+
+
+def _barrier(kernel: Kernel, op: Op) -> tuple[Reg, Reg]:
+    slot = kernel.scalar(op.operands[1])
+    return slot_address(kernel, op.operands[0], slot, 8), slot
+
+
+@lowers(gpu.wait)
+def lower_wait(kernel: Kernel, op: Op) -> None:
+    """Spin; the instruction itself sleeps for a while."""
+    at, slot = _barrier(kernel, op)
+    phase = kernel.operate("lshr", slot, integer(31, "i32"))
+    if op.attrs.get("previous"):
+        phase = kernel.operate("xor", phase, integer(1, "i32"))
+    kernel.assembly("void", _WAIT, "r,r", at, phase)
+
+
+@lowers(gpu.arrive)
+def lower_arrive(kernel: Kernel, op: Op) -> None:
+    """By the first thread of every warpgroup."""
+    at, _ = _barrier(kernel, op)
+    condition = kernel.scalar(op.operands[2]) if len(op.operands) > 2 else None
+    assert kernel.role, "barriers are for warps with roles"
+    if not kernel.role.single:
+        within = kernel.operate("and", kernel.thread, integer(WARPGROUP - 1, "i32"))
+        condition = kernel.both(kernel.test("eq", within, integer(0, "i32")), condition)
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [$0];"
+    if condition is None:
+        kernel.assembly("void", arrive, "r", at)
+    else:
+        kernel.assembly("void", when(arrive, 1), "r,r", at, flag_of(kernel, condition))
+
+
+@lowers(gpu.expect)
+def lower_expect(kernel: Kernel, op: Op) -> None:
+    """Only for a single thread: the bytes are announced once."""
+    assert kernel.role, "barriers are for warps with roles"
+    assert kernel.role.single, "one thread announces the bytes"
+    at, _ = _barrier(kernel, op)
+    expect = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {attr_int(op, 'nbytes')};"
+    kernel.assembly("void", expect, "r", at)
+
+
+# boxes
+
+
+def tensor_map(kernel: Kernel, op: Op, elem: Scalar, box: tuple[int, int], swizzle: int) -> Reg:
+    """The parameter that describes the tensor of a `tma_load` or `tma_store`; `box` is (rows, columns)."""
+    dims, strides = attr_dims(op, "dims"), attr_dims(op, "strides")
+    offset = attr_dim(op, "offset") if "offset" in op.attrs else 0
+    whole = (*(1 for _ in dims[2:]), *box)
+    param = kernel.func.params.index(op.operands[0])
+    new = TensorMap(param, elem.name, offset, dims[::-1], strides[-2::-1], whole[::-1], swizzle)
+    if new not in kernel.maps:
+        kernel.maps.append(new)
+    return Reg(f"%map{kernel.maps.index(new)}", "ptr")
+
+
+def coordinates(kernel: Kernel, values: Sequence[Value]) -> list[Reg]:
+    """Where a box begins, as i32, outermost first."""
+    regs = [kernel.scalar(v) for v in values]
+    return [
+        kernel.text.pure("i32", f"trunc {r} to i32", r) if r.text.startswith("%") else Reg(r.text, "i32") for r in regs
+    ]
+
+
+def displaced(kernel: Kernel, at: Sequence[Reg], rows: Reg | int = 0, columns: int = 0) -> list[Reg]:
+    """Coordinates, innermost first, that many rows and columns further."""
+    *outer, row, column = at
+    by = integer(rows, "i32") if isinstance(rows, int) else rows
+    row = row if by.text == "0" else kernel.operate("add", row, by)
+    column = column if not columns else kernel.operate("add", column, integer(columns, "i32"))
+    return [column, row, *reversed(outer)]
+
+
+@lowers(gpu.tma_load)
+def lower_tma_load(kernel: Kernel, op: Op) -> None:
+    """One instruction for each panel of the buffer: a swizzled box is no wider than the swizzle."""
+    _, ring, slot, barrier, *at = op.operands
+    buffer = buffer_of(ring)
+    rows, columns = buffer.shape[1:]
+    width = min(columns, buffer.swizzle // buffer.elem.bytes)
+    to = slot_address(kernel, ring, kernel.scalar(slot), buffer.slot_bytes)
+    signal = slot_address(kernel, barrier, kernel.scalar(slot), 8)
+    map_ = tensor_map(kernel, op, buffer.elem, (rows, width), buffer.swizzle)
+    where = coordinates(kernel, at)
+    rank = len(where)
+    names = ", ".join(f"${3 + i}" for i in range(rank))
+    load = (
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        f" [$0], [$1, {{{names}}}], [$2];"
+    )
+    constraints = ",".join(["r", "l", "r", *("r" for _ in where)])
+    for panel in range(columns // width):
+        there = kernel.operate("add", to, integer(panel * rows * buffer.swizzle, "i32")) if panel else to
+        kernel.assembly(
+            "void", load, constraints, there, map_, signal, *displaced(kernel, where, columns=panel * width)
+        )
+
+
+@lowers(gpu.tma_store)
+def lower_tma_store(kernel: Kernel, op: Op) -> None:
+    """16 rows at a time: registers to the warp's staging buffer, and from there as one box."""
+    _, staging, value, *at = op.operands
+    buffer, tile = buffer_of(staging), kernel.tile(value)
+    assert kernel.role, "the staging buffers are those of warps with roles"
+    type_ = value.type
+    assert isinstance(type_, Tile)
+    columns = buffer.shape[2]
+    map_ = tensor_map(kernel, op, buffer.elem, (16, columns), buffer.swizzle)
+    where = coordinates(kernel, at)
+    slab = columns // 2  # registers of a thread for 16 rows: two rows of the eight, two columns of every eight
+    warps = kernel.role.threads // WARP_SIZE
+    own = buffer.shape[0] // (warps * kernel.role.groups)
+    lane, first = kernel.lane, flag_of(kernel, kernel.test("eq", kernel.lane, integer(0, "i32")))
+    everyone = kernel.operate("add", kernel.operate("mul", kernel.role.group, integer(warps, "i32")), kernel.warp)
+    mine = kernel.operate("mul", everyone, integer(own * buffer.slot_bytes, "i32"))
+    base = kernel.operate("add", kernel.pointer(staging).reg, mine)
+    down = kernel.operate("mul", kernel.warp, integer(16, "i32"))
+    rank = len(where)
+    names = ", ".join(f"${2 + i}" for i in range(rank))
+    store = (
+        f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [$1, {{{names}}}], [$0];\n"
+        "@p cp.async.bulk.commit_group;"
+    )
+    ready = f"cp.async.bulk.wait_group.read {attr_int(op, 'pending') if 'pending' in op.attrs else 0};"
+    turn = attr_int(op, "first") if "first" in op.attrs else 0
+    for i in range(tile.layout.size(REGISTER) // slab):
+        values = tile.vectors[i * slab : (i + 1) * slab]
+        here = kernel.operate("add", base, integer((turn + i) % own * buffer.slot_bytes, "i32"))
+        kernel.assembly("void", f"{when(ready, 0)}\nbar.warp.sync 0xffffffff;", "r", first)
+        if buffer.elem.bits == 16:
+            _stage_halves(kernel, here, buffer, values, lane)
+        else:
+            _stage_words(kernel, here, buffer, values, lane)
+        kernel.assembly("void", "fence.proxy.async.shared::cta;\nbar.warp.sync 0xffffffff;", "")
+        row, _ = tile.layout.apply(register=i * slab)
+        to = displaced(kernel, where, rows=kernel.operate("add", down, integer(row, "i32")))
+        kernel.assembly(
+            "void", when(store, 2 + rank), ",".join(["r", "l", *("r" for _ in to), "r"]), here, map_, *to, first
+        )
+
+
+def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg) -> None:
+    """`stmatrix` writes 16 rows of 16 columns; lanes 0..15 address the left chunks of the rows, 16..31 the right."""
+    row = kernel.operate("and", lane, integer(15, "i32"))
+    start = kernel.operate("add", base, kernel.operate("mul", row, integer(buffer.swizzle, "i32")))
+    right = kernel.operate("lshr", lane, integer(4, "i32"))
+    chunk = kernel.operate("shl", kernel.operate("xor", right, _phase(kernel, buffer, lane)), integer(4, "i32"))
+    for j in range(len(values) // 8):
+        words = [_pack(kernel, buffer.elem, *values[8 * j + 2 * k : 8 * j + 2 * k + 2]) for k in range(4)]
+        at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(32 * j, "i32")))
+        kernel.assembly(
+            "void", "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r", at, *words
+        )
+
+
+def _stage_words(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg) -> None:
+    """Pairs of neighbours, 8 bytes a thread: the swizzle spreads the rows over the banks."""
+    row = kernel.operate("lshr", lane, integer(2, "i32"))
+    pair = kernel.operate("shl", kernel.operate("and", lane, integer(1, "i32")), integer(3, "i32"))
+    start = kernel.operate("add", base, kernel.operate("mul", row, integer(buffer.swizzle, "i32")))
+    start = kernel.operate("add", start, pair)
+    half = kernel.operate("and", kernel.operate("lshr", lane, integer(1, "i32")), integer(1, "i32"))
+    chunk = kernel.operate("shl", kernel.operate("xor", half, _phase(kernel, buffer, row)), integer(4, "i32"))
+    constraint = "f" if values[0].type == "float" else "r"
+    for j in range(len(values) // 4):
+        at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(32 * j, "i32")))
+        for h in range(2):
+            pairs = values[4 * j + 2 * h : 4 * j + 2 * h + 2]
+            store = f"st.shared.v2.b32 [$0+{8 * h * buffer.swizzle}], {{$1, $2}};"
+            kernel.assembly("void", store, f"r,{constraint},{constraint}", at, *pairs)
+
+
+def _phase(kernel: Kernel, buffer: Buffer, row: Reg) -> Reg:
+    """What the 16-byte chunks of a row are XORed with; rows eight apart have the same."""
+    period = 128 // buffer.swizzle
+    within = kernel.operate("and", row, integer(7, "i32"))
+    if period > 1:
+        within = kernel.operate("lshr", within, integer(period.bit_length() - 1, "i32"))
+    return kernel.operate("and", within, integer(buffer.swizzle // 16 - 1, "i32"))
+
+
+def _pack(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> Reg:
+    """Two 16-bit elements as a word, rounded from f32 if need be."""
+    text = kernel.text
+    if a.type == "float":
+        pair = text.emit("<2 x float>", f"insertelement <2 x float> poison, {a}, i32 0")
+        pair = text.emit("<2 x float>", f"insertelement {pair}, {b}, i32 1")
+        half = "bfloat" if elem.name == "bf16" else "half"
+        pair = text.emit(f"<2 x {half}>", f"fptrunc {pair} to <2 x {half}>")
+    else:
+        type_ = memory_type(elem)
+        pair = text.emit(f"<2 x {type_}>", f"insertelement <2 x {type_}> poison, {a}, i32 0")
+        pair = text.emit(f"<2 x {type_}>", f"insertelement {pair}, {b}, i32 1")
+    return text.emit("i32", f"bitcast {pair} to i32")
+
+
+@lowers(gpu.tma_flush)
+def lower_tma_flush(kernel: Kernel, op: Op) -> None:
+    """Every thread waits for its own; most have none."""
+    kernel.assembly("void", "cp.async.bulk.wait_group.read 0;", "")
+
+
+# who does what
+
+
+@lowers(gpu.warp_specialize)
+def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
+    """A chain of branches on the number of the warp, which a shuffle makes known to be the same in all lanes."""
+    text = kernel.text
+    warps, groups = attr_ints(op, "warps"), attr_ints(op, "groups")
+    registers = attr_ints(op, "registers") if "registers" in op.attrs else ()
+    single = attr_ints(op, "single") if "single" in op.attrs else ()
+    raw = kernel.operate("lshr", kernel.thread, integer(5, "i32"))
+    warp = kernel.assembly("i32", "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", raw, effects=False)
+    prefetches, first = text.reserve(), flag_of(kernel, kernel.test("eq", kernel.thread, integer(0, "i32")))
+    kernel.assembly("void", "fence.mbarrier_init.release.cluster;", "")
+    kernel.barrier()
+    end = text.fresh("end")
+    start, barrier = 0, 1
+    for i, body in enumerate(op.bodies):
+        count = warps[i] * groups[i]
+        before = text.reserve()
+        mine, others = text.fresh("role"), text.fresh("next")
+        inside = text.emit("i1", f"icmp ult {warp}, {start + count}")
+        text.line(f"br {inside}, label %{mine}, label %{others if i + 1 < len(op.bodies) else end}")
+        with text.scope(before):
+            text.start(mine)
+            if registers:
+                _set_registers(kernel, registers[i])
+            within = kernel.operate("sub", warp, integer(start, "i32")) if start else warp
+            group = kernel.operate("lshr", within, integer(warps[i].bit_length() - 1, "i32"))
+            group = group if groups[i] > 1 else integer(0, "i32")
+            number = kernel.operate("and", within, integer(warps[i] - 1, "i32")) if groups[i] > 1 else within
+            id_ = kernel.operate("add", group, integer(barrier, "i32"))
+            kernel.role = Role(number, group, groups[i], warps[i] * WARP_SIZE, id_, i in single)
+            (param,) = body.params.values
+            kernel.values[param] = kernel.make(param.type, [kernel.widen_index(group)])
+            kernel.bounds[param] = (0, groups[i] - 1)
+            if i in single:
+                _one_thread(kernel, within, end)
+            kernel.lower_ops(body.ops[:-1])
+            text.line(f"br label %{end}")
+            kernel.role = None
+        if i + 1 < len(op.bodies):
+            text.start(others)
+        start, barrier = start + count, barrier + groups[i]
+    text.start(end)
+    with text.at(prefetches):
+        for i in range(len(kernel.maps)):
+            kernel.assembly("void", when("prefetch.tensormap [$0];", 1), "l,r", Reg(f"%map{i}", "ptr"), first)
+
+
+def _set_registers(kernel: Kernel, count: int) -> None:
+    """Give registers back to the multiprocessor, or wait until it has as many."""
+    threads = kernel.warps * WARP_SIZE
+    have = min(REGISTER_FILE // threads // 8 * 8, 255)
+    if count != have:
+        way = "dec" if count < have else "inc"
+        kernel.assembly("void", f"setmaxnreg.{way}.sync.aligned.u32 {count};", "")
+
+
+def _one_thread(kernel: Kernel, warp: Reg, end: str) -> None:
+    """Leave to `end` all but one thread of the group's first warp."""
+    text = kernel.text
+    one, chosen = text.fresh("warp"), text.fresh("one")
+    first = text.emit("i1", f"icmp eq {warp}, 0")
+    text.line(f"br {first}, label %{one}, label %{end}")
+    text.start(one)
+    flag = kernel.assembly("i32", _ELECT, "=r")
+    elected = text.emit("i1", f"icmp ne {flag}, 0")
+    text.line(f"br {elected}, label %{chosen}, label %{end}")
+    text.start(chosen)
+
+
+@lowers(gpu.for_tiles)
+def lower_for_tiles(kernel: Kernel, op: Op) -> None:
+    """Programs `block + (group + groups * i) * blocks`. What one leaves in memory is nothing to the next."""
+    tiles, groups = attr_dim(op, "tiles"), attr_int(op, "groups") if "groups" in op.attrs else 1
+    group, *carried = op.operands
+    blocks = kernel.widen_index(kernel.special("nctaid.x"))
+    ahead = kernel.operate("mul", kernel.scalar(group), blocks)
+    start = kernel.operate("add", kernel.widen_index(kernel.special("ctaid.x")), ahead)
+    step = kernel.operate("mul", blocks, integer(groups)) if groups > 1 else blocks
+    program, *params = op.body.params.values
+    kernel.bounds[program] = (0, max(0, bounds(tiles, kernel.ranges)[1] - 1))
+    dirty = dict(kernel.dirty)
+
+    def body(i: Reg, phis: list[Reg]) -> list[Reg]:
+        kernel.values[program] = kernel.make(program.type, [i])
+        for param, phi in zip(params, phis, strict=True):
+            kernel.values[param] = kernel.make(param.type, [phi])
+        kernel.dirty = {"staging": "rw"}
+        kernel.lower_ops(op.body.ops[:-1])
+        return [kernel.scalar(v) for v in op.body.terminator.operands]
+
+    inits = [kernel.scalar(v) for v in carried]
+    ends = emit_loop(kernel, start, emit_dim(kernel, tiles), step, inits, body, is_certain=False)
+    for result, end in zip(op.results, ends, strict=True):
+        kernel.values[result] = kernel.make(result.type, [end])
+    kernel.dirty = dirty

@@ -1,0 +1,187 @@
+"""Products of warpgroups: `wgmma` on shared buffers, its descriptors, and its accumulators.
+
+Accumulators are LLVM values tied to the operands of the assembly, so they stay in their registers. `ptxas` serialises
+every `wgmma` of a kernel if something else defines or reads them while a group is in flight, which decides the forms
+below: no zeroed accumulators but a predicate that ignores them, and a last wait that all later reads depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.dialects import gpu
+from graphfuse.gpu.kernel import Kernel, layout_of, lowers
+from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, flag_of, position
+from graphfuse.ir.core import Op, Value, attr_int
+from graphfuse.ir.layout import REGISTER
+from graphfuse.ir.types import Buffer, Scalar, Tile
+from graphfuse.llvm.module import Reg
+
+ROWS = 64
+"""Rows of one instruction."""
+STEP_BYTES = 32
+"""Of K in one instruction."""
+_ADDRESS_MASK = 0x3FFFF
+"""In a cluster the bits above are the block's number, which would spill into other fields of a descriptor."""
+_MODES = {128: 1, 64: 2, 32: 3}
+_TYPES = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "u8": "u8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """How `wgmma` finds a matrix in a swizzled buffer (PTX ISA, "Matrix descriptor"). All in bytes but `along_k`."""
+
+    buffer: Buffer
+    along_k: bool
+    """Whether rows of the buffer run along K, else along M or N."""
+
+    @property
+    def high(self) -> int:
+        """The upper word: stride between groups of eight rows, and the swizzle."""
+        return _MODES[self.buffer.swizzle] << 30 | 8 * self.buffer.swizzle >> 4
+
+    @property
+    def low(self) -> int:
+        """The lower word without the address: where rows run along M or N, the stride between panels."""
+        return (1 if self.along_k else self.panel >> 4) << 16
+
+    @property
+    def panel(self) -> int:
+        """From one panel to the next."""
+        return self.buffer.shape[1] * self.buffer.swizzle
+
+    def rows(self, count: int) -> int:
+        """From row 0 of A (column 0 of B) to row `count`, a multiple of 64."""
+        if self.along_k:
+            return count * self.buffer.swizzle
+        return count * self.buffer.elem.bytes // self.buffer.swizzle * self.panel
+
+    def step(self, i: int) -> int:
+        """From K = 0 to the K of instruction i."""
+        if not self.along_k:
+            return i * (STEP_BYTES // self.buffer.elem.bytes) * self.buffer.swizzle
+        panel, within = divmod(i * STEP_BYTES, self.buffer.swizzle)
+        return panel * self.panel + within
+
+
+@lowers(gpu.undefined)
+def lower_undefined(kernel: Kernel, op: Op) -> None:
+    """LLVM's undef, not poison: it may be carried around a loop and handed to assembly."""
+    kernel.set(op, [Reg("undef", t) for t, _ in kernel.type_parts(op.types[0])])
+
+
+@lowers(gpu.wgmma)
+def lower_wgmma(kernel: Kernel, op: Op) -> None:
+    """One assembly for the whole group: 64 rows x all columns x 32 bytes of K for each instruction."""
+    ring_a, ring_b, slot, acc, keep = op.operands
+    a = Descriptor(buffer_of(ring_a), not op.attrs.get("transpose_a"))
+    b = Descriptor(buffer_of(ring_b), bool(op.attrs.get("transpose_b")))
+    tile, type_ = kernel.tile(acc), acc.type
+    assert isinstance(type_, Tile)
+    rows, n = type_.shape
+    padded = type_.padded_shape[1]
+    assert kernel.role, "products are made by warps with roles"
+    warpgroups = kernel.role.threads // WARPGROUP
+    slabs = rows // (ROWS * warpgroups)
+    used = [s * padded // 2 + i for s in range(slabs) for i in range(n // 2)]
+    values = [tile.vectors[r] for r in used]
+    count = len(values)
+    elem = register_type(type_.elem)
+    struct = "{ " + ", ".join([elem] * count) + " }"
+    constraint = "f" if elem == "float" else "r"
+    constraints = ",".join([f"={constraint}"] * count + [str(i) for i in range(count)] + ["l", "l", "r"])
+    here = kernel.scalar(slot)
+    group = kernel.operate("lshr", kernel.warp, integer(2, "i32")) if warpgroups > 1 else integer(0, "i32")
+    first = kernel.operate("mul", group, integer(a.rows(ROWS), "i32")) if warpgroups > 1 else group
+    bases = _descriptor(kernel, ring_a, a, here, first), _descriptor(kernel, ring_b, b, here, integer(0, "i32"))
+    flag = flag_of(kernel, kernel.scalar(keep))
+    text = _group(a, b, type_.elem, n, slabs, warpgroups, 2 * count)
+    got = kernel.assembly(struct, text, constraints, *values, *bases, flag)
+    out = list(tile.vectors)
+    for r, value in zip(used, kernel.parts(got, [elem] * count), strict=True):
+        out[r] = value
+    kernel.set(op, out)
+
+
+def _descriptor(kernel: Kernel, ring: Value, matrix: Descriptor, slot: Reg, displacement: Reg) -> Reg:
+    base = kernel.operate(
+        "and", kernel.operate("add", kernel.pointer(ring).reg, displacement), integer(_ADDRESS_MASK, "i32")
+    )
+    base = kernel.operate("lshr", base, integer(4, "i32"))
+    base = kernel.operate("or", base, integer(matrix.low, "i32"))
+    moved = kernel.operate("mul", position(kernel, slot), integer(matrix.buffer.slot_bytes >> 4, "i32"))
+    wide = kernel.widen_index(kernel.operate("add", base, moved))
+    return kernel.operate("or", wide, integer(matrix.high << 32))
+
+
+def _group(a: Descriptor, b: Descriptor, acc: Scalar, n: int, slabs: int, warpgroups: int, operand: int) -> str:
+    """The text: `operand` is the number of A's descriptor, then come B's and the flag that keeps the accumulator."""
+    size = a.buffer.elem.bytes
+    steps = (a.buffer.shape[2] if a.along_k else a.buffer.shape[1]) * size // STEP_BYTES
+    sum_ = "s32" if acc.name == "i32" else "f32"
+    kinds = f"{_TYPES[a.buffer.elem.name]}.{_TYPES[b.buffer.elem.name]}"
+    name = f"wgmma.mma_async.sync.aligned.m64n{n}k{STEP_BYTES // size}.{sum_}.{kinds}"
+    tail = "" if sum_ == "s32" else ", 1, 1"
+    tail += f", {int(not a.along_k)}, {int(not b.along_k)}" if size == 2 else ""
+    lines = [
+        "{",
+        ".reg .pred p, q;",
+        ".reg .b64 da, db;",
+        f"setp.ne.b32 p, ${operand + 2}, 0;",
+        "setp.eq.b32 q, 0, 0;",
+        "wgmma.fence.sync.aligned;",
+    ]
+    for i in range(steps):
+        lines.append(f"add.s64 db, ${operand + 1}, {b.step(i) >> 4};")
+        for s in range(slabs):
+            registers = ", ".join(f"${s * n // 2 + r}" for r in range(n // 2))
+            lines.append(f"add.s64 da, ${operand}, {a.step(i) + a.rows(ROWS * warpgroups * s) >> 4};")
+            lines.append(f"{name} {{{registers}}}, da, db, {'q' if i else 'p'}{tail};")
+    return "\n".join([*lines, "wgmma.commit_group.sync.aligned;", "}"])
+
+
+@lowers(gpu.wgmma_wait)
+def lower_wgmma_wait(kernel: Kernel, op: Op) -> None:
+    """Accumulators go through the assembly, so that nothing reads them earlier."""
+    wait = f"wgmma.wait_group.sync.aligned {attr_int(op, 'pending') if 'pending' in op.attrs else 0};"
+    if not op.operands:
+        kernel.assembly("void", wait, "")
+        return
+    for result, operand in zip(op.results, op.operands, strict=True):
+        type_ = operand.type
+        assert isinstance(type_, Tile)
+        tile = kernel.tile(operand)
+        used = _columns_below(type_)
+        kernel.values[result] = kernel.make(type_, _through(kernel, wait, tile.vectors, used))
+
+
+def _columns_below(type_: Tile) -> list[int]:
+    """Registers whose elements are in the tile, not in its padding."""
+    layout = layout_of(type_)
+    return [r for r in range(layout.size(REGISTER)) if layout.apply(register=r)[1] < type_.shape[1]]
+
+
+def _through(kernel: Kernel, wait: str, values: Sequence[Reg], used: Sequence[int]) -> list[Reg]:
+    elem = values[0].type
+    constraint = "f" if elem == "float" else "r"
+    constraints = ",".join([f"={constraint}"] * len(used) + [str(i) for i in range(len(used))])
+    struct = "{ " + ", ".join([elem] * len(used)) + " }"
+    got = kernel.assembly(struct, wait, constraints, *(values[r] for r in used))
+    out = list(values)
+    for r, value in zip(used, kernel.parts(got, [elem] * len(used)), strict=True):
+        out[r] = value
+    return out
+
+
+@lowers(gpu.columns)
+def lower_columns(kernel: Kernel, op: Op) -> None:
+    """Which register of the operand has the element of each of the result's."""
+    tile, type_ = kernel.tile(op.operands[0]), op.types[0]
+    assert isinstance(type_, Tile)
+    start = attr_int(op, "start")
+    held = {tile.layout.apply(register=r): r for r in reversed(range(tile.layout.size(REGISTER)))}
+    layout = layout_of(type_)
+    found = (layout.apply(register=r) for r in range(layout.size(REGISTER)))
+    kernel.set(op, [tile.vectors[held[row, column + start]] for row, column in found])

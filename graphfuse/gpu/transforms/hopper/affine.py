@@ -1,0 +1,202 @@
+"""Index arithmetic of a block function as polynomials, and tiles in memory as boxes of tensors.
+
+A strided view is a box when its base is `offset + sum(start[d] * strides[d])` with an offset that is known at launch,
+and what it leaves out is what lies outside `dims`. The limits of a view say where it begins: `limit = size - start`, of
+which the size does not change from program to program.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from graphfuse.dialects import block
+from graphfuse.gpu.analysis.axis_facts import power_of_two
+from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, attr_strs
+from graphfuse.ir.types import I64, Ptr, Tile
+from graphfuse.symbolic import INF, Dim, Expr, Monomial, Sym, bounds, exact_div, substitute, sym, symbols
+
+ALIGNMENT = 16
+"""Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
+MAX_EXTENT = 1 << 31
+
+
+class Scalars:
+    """Integer scalars of a function as polynomials over its symbols and *leaves*: what differs between programs."""
+
+    def __init__(self, func: Func) -> None:
+        self.ranges: dict[str, tuple[int, int]] = dict(func.ranges)
+        self.leaves: dict[str, Value] = {}
+        """What names in polynomials stand for, besides symbols."""
+        self.divisibility: dict[str, int] = {}
+        """What symbols and leaves are multiples of."""
+        self._known: dict[Value, Dim] = {v: sym(v.hint) for v in func.params if v.type == I64}
+        self._taken = {v.hint for v in func.params}
+        for name, divisor in _assumed(func):
+            self.divisibility[name] = power_of_two(divisor)
+        self.grid = attr_dim(func, "grid")
+        self._program: Dim | None = None
+
+    def leaf(self, value: Value, hint: str, low: float, high: float, divisor: int = 1) -> Dim:
+        """Name a value that is not arithmetic."""
+        name, n = hint, 0
+        while name in self._taken:
+            n += 1
+            name = f"{hint}{n}"
+        self._taken.add(name)
+        self.leaves[name] = value
+        if abs(low) != INF and abs(high) != INF:
+            self.ranges[name] = int(low), int(high)
+        self.divisibility[name] = power_of_two(divisor)
+        self._known[value] = sym(name)
+        return self._known[value]
+
+    def dim(self, value: Value) -> Dim:
+        """The polynomial of an i64 scalar."""
+        if value not in self._known:
+            self._known[value] = self._compute(value)
+        return self._known[value]
+
+    def _compute(self, value: Value) -> Dim:
+        op = value.op
+        if op is None:
+            return self.leaf(value, "value", -INF, INF)
+        if op.kind is block.const:
+            return attr_int(op, "value")
+        if op.kind is block.program_id:
+            if self._program is None:
+                self._program = self.leaf(value, "program", 0, max(0, bounds(self.grid, self.ranges)[1] - 1))
+            return self._program
+        if op.kind is block.index:
+            names = attr_strs(op, "names") if "names" in op.attrs else ()
+            return substitute(attr_dim(op, "expr"), dict(zip(names, (self.dim(v) for v in op.operands), strict=True)))
+        if op.kind in (block.add, block.sub, block.mul):
+            a, b = (self.dim(v) for v in op.operands)
+            return a + b if op.kind is block.add else a - b if op.kind is block.sub else a * b
+        return self.leaf(value, "value", -INF, INF)
+
+    def varies(self, dim: Dim) -> bool:
+        """Whether it differs between programs, or within one."""
+        return not symbols(dim).isdisjoint(self.leaves)
+
+    def divisor(self, dim: Dim) -> int:
+        """A power of two that divides it."""
+        if isinstance(dim, int):
+            return power_of_two(dim)
+        return math.gcd(*(power_of_two(c) * self._factor(m) for m, c in dim.terms))
+
+    def _factor(self, monomial: Monomial) -> int:
+        out = 1
+        for atom, power in monomial:
+            if isinstance(atom, Sym):
+                out *= self.divisibility.get(atom.name, 1) ** power
+        return out
+
+
+def _assumed(func: Func) -> list[tuple[str, int]]:
+    """The pairs of the function's attribute `assume`."""
+    declared: Any = func.attrs.get("assume", ())
+    return [(name, divisor) for name, divisor in declared]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A tile of a tensor: `start` is where it begins, outermost dim first, over symbols and leaves."""
+
+    pointer: Value
+    dims: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
+    offset: Dim
+    start: tuple[Dim, ...]
+
+
+def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | None:
+    """The box that a rank-2 `load_view` or `store_view` moves, its dims permuted; None unless TMA can move it."""
+    loads = op.kind is block.load_view
+    pointer, base, *rest = op.operands
+    tile = op.result.type if loads else rest[0].type
+    limits = rest if loads else rest[1:]
+    limited = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), limits, strict=True))
+    strides = attr_dims(op, "strides")
+    assert isinstance(pointer.type, Ptr)
+    assert isinstance(tile, Tile)
+    shape = tile.shape
+    if (
+        len(shape) != 2
+        or strides[0] == strides[1]
+        or pointer.op is not None
+        or (loads and attr_number(op, "other") != 0)
+    ):
+        return None
+    left = scalars.dim(base)
+    start: dict[int, Dim] = {}
+    extent: dict[int, Dim] = {}
+    for d, limit in limited.items():
+        extent[d], varying = split(scalars.dim(limit), scalars)
+        start[d] = varying * -1
+        left = left - start[d] * strides[d]
+    for d in sorted(set(range(2)) - set(limited), key=lambda d: strides[d] == 1):
+        start[d] = _multiples(left, strides[d], scalars)
+        left = left - start[d] * strides[d]
+        low, high = bounds(start[d], scalars.ranges)
+        if low < 0 or high >= MAX_EXTENT:
+            return None
+        extent[d] = int(high) + shape[d]
+    offset, varying = split(left, scalars)
+    outer = _outer(varying, scalars)
+    if outer is None:
+        return None
+    dims = (*outer[0], *(extent[d] for d in perm))
+    all_strides = (*outer[1], *(strides[d] for d in perm))
+    box = Box(pointer, dims, all_strides, offset, (*outer[2], *(start[d] for d in perm)))
+    return box if _is_aligned(box, pointer.type.elem.bytes, scalars) else None
+
+
+def split(dim: Dim, scalars: Scalars) -> tuple[Dim, Dim]:
+    """What of a sum is the same for the whole launch, and the rest."""
+    fixed: Dim = 0
+    varying: Dim = 0
+    for term in _terms(dim):
+        if scalars.varies(term):
+            varying = varying + term
+        else:
+            fixed = fixed + term
+    return fixed, varying
+
+
+def _terms(dim: Dim) -> list[Dim]:
+    return [Expr(((m, c),)) if m else c for m, c in dim.terms] if isinstance(dim, Expr) else [dim]
+
+
+def _multiples(dim: Dim, stride: Dim, scalars: Scalars) -> Dim:
+    """The varying terms that are multiples of a stride, divided by it."""
+    out: Dim = 0
+    for term in _terms(dim):
+        if scalars.varies(term) and (quotient := exact_div(term, stride)) is not None:
+            out = out + quotient
+    return out
+
+
+def _outer(dim: Dim, scalars: Scalars) -> tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[Dim, ...]] | None:
+    """Dims, strides and starts for what a base has left: nothing, or multiples of one number known at launch."""
+    if isinstance(dim, int):
+        return ((), (), ()) if dim == 0 else None
+    monomial, c = dim.terms[0]
+    fixed = tuple((atom, power) for atom, power in monomial if not scalars.varies(Expr(((((atom, 1),), 1),))))
+    whole = math.gcd(*(k for _, k in dim.terms))
+    stride: Dim = Expr(((fixed, whole),)) if fixed else whole
+    start = exact_div(dim, stride)
+    if c == 0 or start is None:
+        return None
+    low, high = bounds(start, scalars.ranges)
+    if low < 0 or high >= MAX_EXTENT:
+        return None
+    return (int(high) + 1,), (stride,), (start,)
+
+
+def _is_aligned(box: Box, size: int, scalars: Scalars) -> bool:
+    *strides, last = box.strides
+    if last != 1:
+        return False
+    return all(scalars.divisor(d) * size % ALIGNMENT == 0 for d in (*strides, box.offset, box.start[-1]))

@@ -1,0 +1,89 @@
+"""How many warpgroups share a tile, how registers and shared memory are dealt out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphfuse.gpu.transforms.hopper.epilogue import Declined
+from graphfuse.gpu.transforms.hopper.match import Product
+from graphfuse.ir.core import Func
+from graphfuse.ir.types import scalar
+
+SHARED_BYTES = 227 << 10
+"""Of one block; all of a multiprocessor's, but for 1 KB that it keeps for each block."""
+RESERVED_BYTES = 1 << 10
+BARRIER_BYTES = 512
+ALIGNMENT = 1024
+MOST_STAGES = 12
+MOST_ACCUMULATORS = 192
+"""32-bit registers of a thread for the tile; beyond, the epilogue has too few left."""
+PANEL = 128
+"""Bytes of the widest swizzle: what a staging buffer's row has, if the tile is wide enough."""
+REGISTERS = {1: (), 2: (232, 40), 3: (160, 32)}
+"""By consumer warpgroups: registers of a consumer's thread and of a producer's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`groups` groups of `warpgroups` warpgroups each make tiles; all of a group's warpgroups share one."""
+
+    groups: int
+    warpgroups: int
+    stages: int
+    per_multiprocessor: int
+    store_buffers: int
+    """Staging buffers of a warp."""
+    registers: tuple[int, ...]
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that make products."""
+        return self.groups * self.warpgroups
+
+    @property
+    def warps(self) -> int:
+        """Of the whole block, with the producer's four."""
+        return 4 * self.consumers + 4
+
+
+def choose(func: Func, product: Product, store_bytes: int, chunks: int) -> Config:
+    """From the tile, and the attributes `schedule` (cooperative or pingpong), `ring`, `persistent`, `store_buffers`.
+
+    A warp stages 16 rows of `chunks` chunks of columns one after another, `store_bytes` for each.
+    """
+    rows, columns = product.acc.shape
+    if rows not in (64, 128, 256) or columns % 8 or not 8 <= columns <= 256:
+        raise Declined(f"no wgmma for a tile of {rows}x{columns}")
+    pingpong = func.attrs.get("schedule", "cooperative") == "pingpong" and product.trips is not None
+    warpgroups = 1 if pingpong or rows == 64 else 2
+    groups = 2 if pingpong else 1
+    accumulators = rows * columns // (warpgroups * 128)
+    if accumulators > MOST_ACCUMULATORS:
+        raise Declined(f"{accumulators} accumulators in a thread")
+    per_multiprocessor = _number(func, "persistent", 1)
+    registers: tuple[int, ...] = REGISTERS[groups * warpgroups]
+    if registers and accumulators > 128:
+        registers = (240, 24)
+    if per_multiprocessor > 1:
+        registers = ()
+    buffers = _number(func, "store_buffers", 1 if accumulators > 128 else 2)
+    while chunks * (rows // (64 * warpgroups)) % buffers:  # every tile begins with the first buffer
+        buffers -= 1
+    stage = sum(a * b for a, b in (product.a.shape, product.b.shape)) * scalar(product.elem).bytes
+    room = (SHARED_BYTES + RESERVED_BYTES) // per_multiprocessor - RESERVED_BYTES - BARRIER_BYTES
+    room -= -(-4 * groups * warpgroups * store_bytes * buffers // ALIGNMENT) * ALIGNMENT
+    stages = min(_number(func, "ring", MOST_STAGES), room // stage)
+    if stages < 2:
+        raise Declined(f"shared memory has room for {max(stages, 0)} stages of {stage} bytes")
+    return Config(groups, warpgroups, stages, per_multiprocessor, buffers, registers)
+
+
+def _number(func: Func, name: str, default: int) -> int:
+    value = func.attrs.get(name, default)
+    assert isinstance(value, int), f"{name} is a number"
+    return value
+
+
+def chunk_width(columns: int, elem_bytes: int) -> int:
+    """Columns that the epilogue takes at a time: a power of two that divides the tile's, a panel wide at most."""
+    return min(PANEL // elem_bytes, columns & -columns)

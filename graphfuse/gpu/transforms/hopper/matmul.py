@@ -1,0 +1,294 @@
+"""A block function that is a matrix product becomes a persistent kernel of warps with roles.
+
+One thread of a producer warpgroup copies boxes of the operands into a ring of shared buffers (TMA), one or two
+consumer warpgroups multiply what is there (`wgmma`) and run the epilogue on their registers. A buffer is handed over by
+a barrier that counts bytes, and handed back by one that counts warpgroups. Two schedules: `cooperative`, all consumers
+share a tile; `pingpong`, each has tiles of its own and takes turns, so that one's epilogue runs beside the other's
+products.
+
+The function says what a tile is (shapes, `grid`); a function that is something else is left as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphfuse.dialects import block, control, gpu
+from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
+from graphfuse.gpu.transforms.hopper.config import choose, chunk_width
+from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined
+from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
+from graphfuse.ir.layout import Wgmma
+from graphfuse.ir.types import BF16, F16, F32, I32, I64, Scalar, Tile, scalar
+from graphfuse.symbolic import Dim, symbols
+
+log = logging.getLogger(__name__)
+
+ROUNDED = (F16, BF16)
+"""What a store by TMA rounds f32 to by itself."""
+
+
+def hopper_matmul(func: Func) -> Func:
+    """The function as a persistent TMA and `wgmma` kernel, or itself."""
+    try:
+        scalars = Scalars(func)
+        product = match_product(func, scalars)
+        if product is None:
+            return func
+        return _Build(func, scalars, product).func()
+    except Declined as reason:
+        log.debug("@%s is no product for wgmma: %s", func.name, reason)
+        return func
+
+
+_Fill = Callable[[Clones, Value], None]
+_FillTile = Callable[[Clones, Sequence[Value]], Sequence[Value]]
+_FillStep = Callable[[Clones, Value, Value, Sequence[Value]], Sequence[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """A store of the epilogue, its box if TMA can move it, and the staging memory of its warps."""
+
+    op: Op
+    value: Value
+    """What is stored, before a rounding that the store does itself."""
+    box: Box | None
+
+
+class _Build:
+    """Makes the function again."""
+
+    def __init__(self, func: Func, scalars: Scalars, product: Product) -> None:
+        self.old, self.scalars, self.product = func, scalars, product
+        rows, columns = product.acc.shape
+        stored = [op for op in func.body.ops if op.kind is block.store_view]
+        self.width = min((chunk_width(columns, elem_stored(op).bytes) for op in stored), default=1)
+        self.stores = [self._store(op) for op in stored]
+        self._check()
+        boxed = [s for s in self.stores if s.box]
+        self.boxed = len(boxed)
+        self.chunks = range(0, columns, self.width)
+        staged = sum(16 * self.width * elem_stored(s.op).bytes for s in boxed)
+        self.config = choose(func, product, staged, len(self.chunks))
+        self.slabs = rows // (64 * self.config.warpgroups)
+        padded = product.acc.padded_shape[1]
+        warps = (4 * self.config.warpgroups, 1)
+        self.layout = Wgmma(padded, warps).linear((rows, padded))
+        self.chunk_layout = Wgmma(self.width, warps).linear((rows, self.width))
+        self.swizzles = (
+            _swizzle(product.a, scalar(product.elem), along_k=not product.a.transposed),
+            _swizzle(product.b, scalar(product.elem), along_k=product.b.transposed),
+        )
+
+    def _store(self, op: Op) -> _Store:
+        value, elem = op.operands[2], elem_stored(op)
+        box = find_box(op, self.scalars)
+        if elem.bytes not in (2, 4) or self.width * elem.bytes < 32:
+            box = None
+        cast = value.op
+        if box and cast and cast.kind is block.cast and elem in ROUNDED and _elem(cast.operands[0]) == F32:
+            value = cast.operands[0]
+        return _Store(op, value, box)
+
+    def _check(self) -> None:
+        """Nothing but the loop, arithmetic and views; what is stored has the product's shape and is not read."""
+        acc = self.product.acc
+        written = {s.op.operands[0] for s in self.stores}
+        for op in self.old.body.ops[:-1]:
+            if op is self.product.loop or op.has(Trait.PURE) or op.kind is block.store_view:
+                continue
+            if op.kind is not block.load_view:
+                raise Declined(f"{op.kind.name} beside the product")
+        read = {op.operands[0] for op in self.old.walk() if op.kind in (block.load_view, block.load)}
+        if not self.stores or not written.isdisjoint(read) or self.old.attrs.get("inplace"):
+            raise Declined("what is written is also read" if self.stores else "nothing is stored")
+        if any(v.op is not None for v in (*written, *read)):
+            raise Declined("a pointer is computed")
+        for s in self.stores:
+            if not isinstance(s.value.type, Tile) or s.value.type.shape != acc.shape:
+                raise Declined("a store has another shape than the product")
+
+    # the function
+
+    def func(self) -> Func:
+        """Rings and barriers, then a body for each role."""
+        c, p, b = self.config, self.product, Builder()
+        clones = Clones(b, {v: v for v in self.old.params})
+        elem = scalar(p.elem)
+        self.rings = [
+            b(gpu.shared_alloc, shape=(c.stages, *o.shape), elem=elem, swizzle=swizzle, hint=hint)
+            for o, swizzle, hint in zip((p.a, p.b), self.swizzles, ("a_ring", "b_ring"), strict=True)
+        ]
+        self.staging = [self._staging(b, elem_stored(s.op)) if s.box else None for s in self.stores]
+        self.full = b(gpu.barriers, count=c.stages, arrivals=1, hint="full")
+        self.empty = b(gpu.barriers, count=c.stages, arrivals=c.warpgroups, hint="empty")
+        self.turns = b(gpu.barriers, count=2, arrivals=1, hint="turns") if c.groups > 1 else None
+        bodies = (self._role(clones, self._consumer), self._role(clones, self._producer))
+        attrs: dict[str, Attr] = {"warps": (4 * c.warpgroups, 4), "groups": (c.groups, 1), "single": (1,)}
+        if c.registers:
+            attrs["registers"] = c.registers
+        b.append(gpu.warp_specialize.build([], attrs, bodies=bodies))
+        b.append(self.old.body.terminator)
+        new = {**self.old.attrs, "warps": c.warps, "persistent": c.per_multiprocessor}
+        return Func(self.old.name, b.block(self.old.body.params), new, self.old.dims)
+
+    def _staging(self, b: Builder, elem: Scalar) -> Value:
+        count = 4 * self.config.consumers * self.config.store_buffers
+        swizzle = self.width * elem.bytes
+        return b(gpu.shared_alloc, shape=(count, 16, self.width), elem=elem, swizzle=swizzle, hint="staging")
+
+    def _role(self, clones: Clones, fill: _Fill) -> Block:
+        params = Params((I64,), ("group",))
+        inner = clones.inside(Builder(), {})
+        fill(inner, params.values[0])
+        inner.builder.op(control.yield_)
+        return inner.builder.block(params)
+
+    def _tiles(self, clones: Clones, group: Value, groups: int, start: Sequence[Value], fill: _FillTile) -> None:
+        """The loop over the programs of this block; `fill` returns what is carried on."""
+        params = Params((I64, *(v.type for v in start)), ("program", *(v.hint for v in start)))
+        program, *carried = params.values
+        ids = {op.result: program for op in self.old.walk() if op.kind is block.program_id}
+        inner = clones.inside(Builder(), ids)
+        ends = fill(inner, carried)
+        inner.builder.op(control.yield_, *ends)
+        body = inner.builder.block(params)
+        attrs = {"tiles": self.scalars.grid} | ({"groups": groups} if groups > 1 else {})
+        clones.builder.append(gpu.for_tiles.build([group, *start], attrs, bodies=(body,)))
+
+    def _steps(self, clones: Clones, start: Sequence[Value], fill: _FillStep) -> Sequence[Value]:
+        """The loop over K."""
+        loop = self.product.loop
+        lower, upper = (clones(v) for v in loop.operands[:2])
+        params = Params((I64, *(v.type for v in start)), ("k", *(v.hint for v in start)))
+        counter, *carried = params.values
+        inner = clones.inside(Builder(), {self.product.counter: counter})
+        ends = fill(inner, lower, counter, carried)
+        inner.builder.op(control.yield_, *ends)
+        new = loop.kind.build([lower, upper, *start], loop.attrs, loc=loop.loc, bodies=(inner.builder.block(params),))
+        return clones.builder.append(new).results
+
+    # roles
+
+    def _producer(self, clones: Clones, group: Value) -> None:
+        """Fill slot after slot, tile after tile, as soon as it is empty."""
+        p, stages = self.product, self.config.stages
+        nbytes = sum(rows * columns for rows, columns in (p.a.shape, p.b.shape)) * scalar(p.elem).bytes
+
+        def step(inner: Clones, _lower: Value, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
+            (slot,) = carried
+            b = inner.builder
+            b.op(gpu.wait, self.empty, slot, previous=True)
+            b.op(gpu.expect, self.full, slot, nbytes=nbytes)
+            for operand, ring in zip((p.a, p.b), self.rings, strict=True):
+                at = [self._value(inner, d) for d in operand.box.start]
+                operands = [operand.box.pointer, ring, slot, self.full, *at]
+                b.append(gpu.tma_load.build(operands, _tensor(operand.box)))
+            return [b(gpu.advance, slot, size=stages)]
+
+        def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
+            return self._steps(inner, carried, step)
+
+        slot = clones.builder(block.const, value=0, elem=I32, hint="slot")
+        self._tiles(clones, group, 1, [slot], tile)
+
+    def _consumer(self, clones: Clones, group: Value) -> None:
+        """Multiply slot after slot; hand a slot back when the product after it has begun, and so it is read."""
+        c, p, b = self.config, self.product, clones.builder
+        slot = b(block.const, value=0, elem=I32, hint="slot")
+        start, trips = [slot], None
+        if self.turns is not None:
+            assert p.trips is not None, "checked when the schedule was chosen"
+            trips = b(block.index, expr=p.trips, names=())
+            slot = b(gpu.advance, slot, b(block.mul, group, trips), size=c.stages, hint="slot")
+            # the barrier of a group's turn has its number; the first group's first turn is the phase before the first
+            back = b(block.sub, b(block.const, value=2, elem=I64), group)
+            start = [slot, b(gpu.advance, start[0], back, size=2, hint="turn")]
+
+        def step(inner: Clones, lower: Value, counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
+            slot, last, acc = carried
+            b = inner.builder
+            again = b(block.lt, lower, counter)
+            b.op(gpu.wait, self.full, slot)
+            new = b(gpu.wgmma, *self.rings, slot, acc, again, transpose_a=p.a.transposed, transpose_b=p.b.transposed)
+            b.op(gpu.wgmma_wait, pending=1)
+            b.op(gpu.arrive, self.empty, last, again)
+            return [b(gpu.advance, slot, size=c.stages), slot, new]
+
+        def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
+            slot, *turn = carried
+            b = inner.builder
+            acc = b(gpu.undefined, shape=p.acc.shape, elem=p.acc.elem, layout=self.layout, hint="acc")
+            if self.turns is not None:
+                b.op(gpu.wait, self.turns, turn[0])
+            slot, last, acc = self._steps(inner, [slot, slot, acc], step)
+            if self.turns is not None:
+                b.op(gpu.arrive, self.turns, b(gpu.advance, turn[0], size=2))
+                turn = [b(gpu.advance, turn[0], b(block.const, value=2, elem=I64), size=2)]
+            acc = b(gpu.wgmma_wait, acc)
+            b.op(gpu.arrive, self.empty, last)
+            self._epilogue(inner, acc)
+            if trips is not None:
+                slot = b(gpu.advance, slot, trips, size=c.stages)
+            return [slot, *turn]
+
+        self._tiles(clones, group, c.groups, start, tile)
+        if self.boxed:
+            b.op(gpu.tma_flush)
+
+    def _epilogue(self, clones: Clones, acc: Value) -> None:
+        """For some columns after others: what is stored, and the stores."""
+        buffers = self.config.store_buffers
+        pending = buffers * (self.boxed if self.slabs == 1 else 1) - 1
+        for i, start in enumerate(self.chunks):
+            chunk = Chunk(clones, self.product.loop.result, acc, start, self.width)
+            for s, staging in zip(self.stores, self.staging, strict=True):
+                value = chunk.tile(s.value, 1, self.chunk_layout)
+                pointer, base, _, *limits = s.op.operands
+                if s.box is None or staging is None:
+                    at, cuts = chunk.view(s.op, 1, base, limits)
+                    clones.builder.append(remade(s.op, pointer, at, value, *cuts))
+                    continue
+                *outer, row, column = s.box.start
+                where = [self._value(clones, d) for d in (*outer, row, column + start)]
+                attrs = {**_tensor(s.box), "first": i * self.slabs % buffers, "pending": pending}
+                clones.builder.append(gpu.tma_store.build([pointer, staging, value, *where], attrs))
+
+    def _value(self, clones: Clones, dim: Dim) -> Value:
+        if isinstance(dim, int):
+            return clones.builder(block.const, value=dim, elem=I64)
+        names = tuple(sorted(symbols(dim) & self.scalars.leaves.keys()))
+        operands = [clones(self.scalars.leaves[n]) for n in names]
+        return clones.builder(block.index, *operands, expr=dim, names=names)
+
+
+def elem_stored(op: Op) -> Scalar:
+    """The element that a store writes."""
+    return _elem(op.operands[2])
+
+
+def _elem(value: Value) -> Scalar:
+    assert isinstance(value.type, Tile)
+    return value.type.elem
+
+
+def _tensor(box: Box) -> dict[str, Attr]:
+    return {"dims": box.dims, "strides": box.strides, "offset": box.offset}
+
+
+def _swizzle(operand: Operand, elem: Scalar, *, along_k: bool) -> int:
+    """The widest that rows of the buffer are a multiple of; `along_k`: rows run along K."""
+    rows, columns = operand.shape
+    depth = columns if along_k else rows
+    if depth * elem.bytes % 32 or rows % 8 or rows > 256:
+        raise Declined(f"no wgmma on buffers of {rows}x{columns}")
+    if elem.bytes != 2 and not along_k:
+        raise Declined(f"{elem} operands must be contiguous along K")
+    for swizzle in (128, 64, 32):
+        if columns * elem.bytes % swizzle == 0:
+            return swizzle
+    raise Declined(f"rows of {columns * elem.bytes} bytes")

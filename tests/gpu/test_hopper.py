@@ -1,0 +1,200 @@
+"""Matrix products for sm_90a: TMA, wgmma and warps with roles, in the emulator with its checks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.gemm_kernels import Gemm, text
+from graphfuse.dialects import gpu
+from graphfuse.gpu.emulator import Buffer, Emulator, EmulatorError, TensorMap
+from graphfuse.gpu.lower import emit_ptx, lower
+from graphfuse.gpu.pipeline import transformed
+from graphfuse.interp.block import launch
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.parser import parse
+from graphfuse.ir.printer import to_text
+from graphfuse.ir.types import scalar
+from graphfuse.ir.verifier import verify
+from graphfuse.symbolic import evaluate
+from graphfuse.target import Target
+
+TARGET = Target.parse("cuda:sm_90a")
+PINGPONG = (("schedule", '"pingpong"'),)
+ULP = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-22, "i32": 0.0}
+
+
+def compiled(gemm):
+    """The block function, its form with roles, PTX, and how to launch it."""
+    func = parse(text(gemm))
+    verify(func)
+    roles = transformed(func, TARGET)
+    verify(roles)
+    lowered = lower([roles], TARGET)
+    return func, roles, emit_ptx(lowered), lowered.kernels[0]
+
+
+def inputs(gemm, seed=0):
+    rng = np.random.default_rng(seed)
+    dtype = numpy_dtype(scalar(gemm.elem))
+    if gemm.elem == "i8":
+        return [rng.integers(-128, 128, shape).astype(dtype) for _, shape in gemm.inputs]
+    return [rng.standard_normal(shape).astype(dtype) for _, shape in gemm.inputs]
+
+
+def run(gemm, ptx, kernel, arrays, *, blocks=3, seed=0):
+    """What the kernel stores."""
+    symbols = {"m": gemm.m} if gemm.symbolic else {}
+    out = np.zeros((gemm.m, gemm.n), numpy_dtype(scalar(gemm.out)))
+    every = [*arrays, out]
+    maps = []
+    for spec in kernel.tensor_maps:
+        array = every[spec.param]
+        dims = tuple(evaluate(d, symbols) for d in spec.dims)
+        strides = tuple(evaluate(s, symbols) * array.itemsize for s in spec.strides)
+        assert spec.offset == 0
+        maps.append(TensorMap(array, spec.box, spec.swizzle, dims, strides, initialised=array is not out))
+    grid = min(evaluate(kernel.grid, symbols), blocks)
+    arguments = [*arrays, Buffer(out, initialised=False), *symbols.values(), 0, *maps]
+    Emulator(ptx, seed=seed).launch("gemm", (grid,), (kernel.threads,), arguments, shared_bytes=kernel.shared_bytes)
+    return out
+
+
+def wanted(gemm, func, arrays):
+    """What the interpreter stores, before it is rounded."""
+    wide = parse(text(replace(gemm, out=gemm.sum)))
+    out = np.zeros((gemm.m, gemm.n), numpy_dtype(scalar(gemm.sum)))
+    launch(wide, [*(a.reshape(-1) for a in arrays), out.reshape(-1)], {"m": gemm.m} if gemm.symbolic else {})
+    return out
+
+
+def check(gemm, **options):
+    func, roles, ptx, kernel = compiled(gemm)
+    assert any(op.kind is gpu.wgmma for op in roles.walk())
+    arrays = inputs(gemm)
+    want = wanted(gemm, func, arrays).astype(np.float64)
+    got = run(gemm, ptx, kernel, arrays, **options).astype(np.float64)
+    # f32 sums in another order: a few units of their size; then one rounding to the result
+    slack = 0 if gemm.sum == "i32" else 2.0**-21 * gemm.k**0.5 * np.abs(want).max()
+    np.testing.assert_allclose(got, want, rtol=ULP[gemm.out], atol=slack)
+    return ptx, kernel
+
+
+SMALL = Gemm(200, 136, 72)
+
+
+@pytest.mark.parametrize("ta", [False, True])
+@pytest.mark.parametrize("tb", [False, True])
+@pytest.mark.parametrize("elem", ["bf16", "f16"])
+def test_layouts(ta, tb, elem):
+    check(replace(SMALL, ta=ta, tb=tb, elem=elem, out=elem, bias=True))
+
+
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        Gemm(256, 256, 192),
+        replace(SMALL, tile=(64, 64, 32)),
+        replace(SMALL, tile=(64, 64, 32), ta=True, tb=False),
+        replace(SMALL, tile=(64, 128, 64), gelu=True, bias=True, out="f32"),
+        Gemm(300, 520, 200, (128, 256, 64), elem="f16", out="f16", bias=True),
+        Gemm(300, 520, 200, (128, 192, 64), bias=True, residual=True),
+        Gemm(300, 520, 200, (128, 192, 64), bias=True, attrs=PINGPONG),
+        Gemm(300, 520, 136, (64, 256, 64), tb=False, attrs=PINGPONG),
+        Gemm(300, 264, 200, (256, 128, 64), tb=False),
+        Gemm(300, 264, 200, (128, 96, 64), tb=False, bias=True),
+        Gemm(300, 264, 200, (64, 192, 64), symbolic=True, attrs=PINGPONG),
+        Gemm(256, 250, 192, bias=True),
+        Gemm(256, 256, 192, elem="i8", out="i32", sum="i32"),
+        Gemm(256, 256, 192, (128, 128, 128), elem="f8e4m3"),
+        Gemm(256, 256, 320, (128, 128, 128), tb=False),
+        Gemm(100, 64, 64, (64, 16, 64)),
+        Gemm(256, 256, 192, attrs=(("persistent", "2"),)),
+    ],
+    ids=str,
+)
+def test_tiles(gemm):
+    check(gemm)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("attrs", [(), PINGPONG])
+def test_any_schedule_of_warps_and_number_of_blocks(seed, attrs):
+    check(Gemm(192, 320, 320, (64, 64, 64), attrs=(*attrs, ("ring", "3"))), seed=seed, blocks=1 + seed)
+
+
+def test_text_of_roles_parses_back():
+    _, roles, _, _ = compiled(Gemm(256, 256, 192, bias=True))
+    assert to_text(parse(to_text(roles))) == to_text(roles)
+
+
+def test_instructions():
+    ptx, kernel = check(Gemm(256, 256, 192))
+    assert ptx.count("wgmma.mma_async") == 4
+    assert ptx.count("cp.async.bulk.tensor.2d.shared::cluster") == 2
+    assert ptx.count("stmatrix") == 8
+    assert "setmaxnreg.inc.sync.aligned.u32 232" in ptx
+    assert kernel.threads == 384
+    assert kernel.persistent == 1
+    assert kernel.shared_bytes <= 227 << 10
+
+
+DECLINED = {
+    "rows of 66 bytes": Gemm(128, 128, 33),
+    "f32 operands": Gemm(128, 128, 64, elem="f32"),
+    "bytes along N": Gemm(128, 128, 64, elem="i8", sum="i32", out="i32", tb=False),
+    "few rows": Gemm(128, 128, 64, (32, 64, 64)),
+    "too many accumulators": Gemm(256, 256, 64, (256, 256, 64)),
+}
+
+
+@pytest.mark.parametrize("why", DECLINED)
+def test_declined(why):
+    from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+
+    func = parse(text(DECLINED[why]))
+    assert hopper_matmul(func) is func
+
+
+# every mistake below is one that the hardware may hide; the emulator must not
+
+
+def drop(pattern, count=1, after=""):
+    """PTX without the first instructions that match (after some text)."""
+
+    def change(ptx):
+        start = ptx.index(after) if after else 0
+        new, n = re.subn(pattern, "", ptx[start:], count=count)
+        assert n == count, f"{pattern} is there {n} times"
+        return ptx[:start] + new
+
+    return change
+
+
+ARRIVE = r"@p mbarrier\.arrive\.shared::cta\.b64 _, \[%r\d+\];"
+PLANTED = {
+    "no wait for a full buffer": drop(r"@p bra DONE;\s*bra WAIT;", after="setmaxnreg.inc"),
+    "no wait for an empty buffer": drop(r"@p bra DONE;\s*bra WAIT;", after="setmaxnreg.dec"),
+    "no wgmma fence": drop(r"wgmma\.fence\.sync\.aligned;"),
+    "no wait for the last product": drop(r"wgmma\.wait_group\.sync\.aligned 0;"),
+    "no wait before a buffer is handed back": drop(r"wgmma\.wait_group\.sync\.aligned 1;"),
+    "buffers are not handed back": drop(ARRIVE, after="setmaxnreg.inc"),
+    "no proxy fence before a store": drop(r"fence\.proxy\.async\.shared::cta;"),
+    "staging buffers are taken too early": drop(r"@p cp\.async\.bulk\.wait_group\.read \d;", 2),
+    "no fence after the barriers' initialisation": drop(r"fence\.mbarrier_init\.release\.cluster;"),
+    "too few bytes expected": lambda ptx: re.sub(r"(expect_tx\S* _, \[\S+\]), 32768", r"\1, 16384", ptx),
+}
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_mistakes_are_found(mistake):
+    gemm = Gemm(256, 256, 320, attrs=(("ring", "2"), ("store_buffers", "2")))
+    _, _, ptx, kernel = compiled(gemm)
+    broken = PLANTED[mistake](ptx)
+    assert broken != ptx
+    with pytest.raises(EmulatorError):
+        for seed in range(3):
+            run(gemm, broken, kernel, inputs(gemm), blocks=1, seed=seed)
