@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 ALIGN = 64
 """A cache line, and the widest vector."""
 
+RETRIES = 7
+"""Fits per order after the first: most arenas reach their lower bound at once, and others within a few."""
+
 Ints = NDArray[np.int64]
 
 
@@ -33,17 +36,19 @@ def plan_arena(sizes: Any, first: Any, last: Any) -> ArenaPlan:
     """Place buffers of `sizes` bytes, alive from step `first` to step `last` inclusive.
 
     Best fit, largest first: each buffer goes into the tightest gap among those placed that live with
-    it. When the result is above the lower bound, longest-lived first is tried too; the better wins.
+    it. While the result is above the lower bound, the buffers at the top of the arena are placed first
+    instead, and other orders are tried in the same way: longest-lived first, then earliest first. The best wins.
     """
     size, begin, end = (np.asarray(a, dtype=np.int64) for a in (sizes, first, last))
     size = -(-size // ALIGN) * ALIGN
     bound = lower_bound(size, begin, end)
-    offsets, peak = _best_fit(size, begin, end, np.lexsort((begin, -size)))
-    if peak > bound:
-        for order in (np.lexsort((-size, begin - end)), np.lexsort((-size, begin))):
-            other, other_peak = _best_fit(size, begin, end, order)
-            if other_peak < peak:
-                offsets, peak = other, other_peak
+    offsets, peak = np.zeros(len(size), dtype=np.int64), 1 << 62
+    for order in ((begin, -size), (-size, begin - end), (-size, begin)):
+        found, found_peak = _placed(size, begin, end, np.lexsort(order), bound)
+        if found_peak < peak:
+            offsets, peak = found, found_peak
+        if peak == bound:
+            break
     return ArenaPlan(offsets, peak, bound)
 
 
@@ -55,6 +60,21 @@ def lower_bound(sizes: Ints, first: Ints, last: Ints) -> int:
     np.add.at(change, first, sizes)
     np.subtract.at(change, last + 1, sizes)
     return int(np.cumsum(change).max())
+
+
+def _placed(size: Ints, first: Ints, last: Ints, order: Ints, bound: int) -> tuple[Ints, int]:
+    """The best of a few fits: in `order`, then, while above `bound`, with what reached the top put first."""
+    best, least = _best_fit(size, first, last, order)
+    offsets, peak = best, least
+    for _ in range(RETRIES):
+        if least == bound:
+            break
+        is_top = (offsets + size == peak)[order]
+        order = np.concatenate([order[is_top], order[~is_top]])
+        offsets, peak = _best_fit(size, first, last, order)
+        if peak < least:
+            best, least = offsets, peak
+    return best, least
 
 
 def _best_fit(size: Ints, first: Ints, last: Ints, order: Any) -> tuple[Ints, int]:
