@@ -40,9 +40,6 @@ def lowers(*kinds: OpDef) -> Callable[[Lowering], Lowering]:
     return register
 
 
-class ThreadTile(Registers):
-    """The elements of a tile that this thread holds; a scalar has no layout."""
-
 @dataclass(frozen=True, slots=True)
 class Role:
     """The warps that run one body of a block whose warps do different things (`gpu.warp_specialize`)."""
@@ -61,6 +58,9 @@ class Role:
     """One thread alone."""
 
 
+class ThreadTile(Registers):
+    """The elements of a tile that this thread holds; a scalar has no layout."""
+
     __slots__ = ("layout",)
 
     def __init__(self, shape: tuple[int, ...], elem: Scalar, vectors: Sequence[Reg], layout: LinearLayout) -> None:
@@ -68,9 +68,6 @@ class Role:
         super().__init__(shape, elem, vectors)
         self.layout = layout
 
-
-class Kernel(shared.Kernel):
-    """The state of lowering one function for `warps` warps a block."""
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
@@ -89,6 +86,9 @@ class TensorMap:
     swizzle: int
     """Bytes: 0, 32, 64 or 128."""
 
+
+class Kernel(shared.Kernel):
+    """The state of lowering one function for `warps` warps a block."""
 
     lowerings: ClassVar[dict[OpDef, shared.AnyLowering]] = LOWERINGS
 
@@ -109,15 +109,15 @@ class TensorMap:
         """Global memory per program."""
         self.scratch = Reg("%program_scratch", GLOBAL)
         """This program's global memory."""
+        self.role: Role | None = None
+        """Set while a body is lowered that only some warps run."""
+        self.maps: list[TensorMap] = []
+        """Tensors that are copied in boxes; `%map0`, `%map1`, ... are the parameters that describe them."""
 
     # values
 
     def type_parts(self, type_: Type) -> list[tuple[str, int]]:
         """One LLVM scalar per register of the layout."""
-        self.role: Role | None = None
-        """Set while a body is lowered that only some warps run."""
-        self.maps: list[TensorMap] = []
-        """Tensors that are copied in boxes; `%map0`, `%map1`, ... are the parameters that describe them."""
         if isinstance(type_, Tile):
             return [(register_type(type_.elem), 1)] * layout_of(type_).size(REGISTER)
         if isinstance(type_, Scalar):
@@ -238,6 +238,10 @@ class TensorMap:
 
     def barrier(self) -> None:
         """All threads of the block meet, and see each other's writes."""
+        self.dirty.clear()
+        if self.role:
+            self.assembly("void", f"bar.sync $0, {self.role.threads};", "r", self.role.barrier)
+            return
         self.text.module.entity("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
         self.text.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
 
@@ -252,10 +256,6 @@ class TensorMap:
     def shared_memory(self, offset: int) -> Reg:
         """The address of a byte of the block's shared memory."""
         self.text.module.entity("@graphfuse_shared = external addrspace(3) global [0 x i8], align 1024")
-        self.dirty.clear()
-        if self.role:
-            self.assembly("void", f"bar.sync $0, {self.role.threads};", "r", self.role.barrier)
-            return
         return self.address(Reg("@graphfuse_shared", SHARED), offset)
 
     def staging(self, nbytes: int) -> Reg:
