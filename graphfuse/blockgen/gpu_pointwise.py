@@ -9,10 +9,10 @@ whose digits are the dims' positions.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen import gpu_axis_reduction
-from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
@@ -44,21 +44,19 @@ def emit(kernel: Kernel) -> Func:
     if (reduction := gpu_axis_reduction.find(kernel)) is not None:
         return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
+    names, found = accesses(kernel, domain)
+    return Tiling(kernel, domain, names, found, lambda index: store_outputs(kernel, domain, index)).emit()
+
+
+def accesses(kernel: Kernel, domain: Sequence[Dim]) -> tuple[list[str], Accesses]:
+    """Variables over the domain, and what the region reads and writes there."""
     names = dim_names(kernel.space, domain)
-    found = _accesses(kernel, domain, names)
-    dims = merge(domain, names, found)
-    if not dims:
-        return _one_element(kernel, domain)
-    return _Tiling(kernel, domain, dims, names, found).emit()
-
-
-def _accesses(kernel: Kernel, domain: Sequence[Dim], names: Sequence[str]) -> Accesses:
     analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
     for value in kernel.outputs:
         index = reshape_index(as_index(names), domain, shape_of(value), kernel.space)
         analysis.touch(linear(index, strides_of(shape_of(value))))
         analysis.visit(value, index)
-    return analysis.found
+    return names, analysis.found
 
 
 def store_outputs(kernel: Kernel, domain: Sequence[Dim], index: Index) -> None:
@@ -68,26 +66,30 @@ def store_outputs(kernel: Kernel, domain: Sequence[Dim], index: Index) -> None:
         kernel.ev.store(leaf, where, kernel.ev.value(value, where))
 
 
-def _one_element(kernel: Kernel, domain: Sequence[Dim]) -> Func:
-    store_outputs(kernel, domain, (0,) * len(domain))
-    return kernel.finish(1, 10, {"warps": 1})
-
-
-class _Tiling:
-    """The choice of tile for one region, and its emission."""
+class Tiling:
+    """The choice of tile for one region, and its emission; `compute(index)` does the work at an index of the domain."""
 
     def __init__(
-        self, kernel: Kernel, domain: Sequence[Dim], dims: list[Merged], names: Sequence[str], found: Accesses
+        self,
+        kernel: Kernel,
+        domain: Sequence[Dim],
+        names: Sequence[str],
+        found: Accesses,
+        compute: Callable[[Index], None],
     ) -> None:
-        self.kernel, self.domain, self.dims = kernel, domain, dims
-        self.extents = [d.extent for d in dims]
+        self.kernel, self.domain, self.compute = kernel, domain, compute
+        self.dims = merge(domain, names, found)
+        self.extents = [d.extent for d in self.dims]
         self.ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
-        self.strides = [[coefficient(o, names[d.last]) for d in dims] for o in found.offsets]
+        self.strides = [[coefficient(o, names[d.last]) for d in self.dims] for o in found.offsets]
         self.elem_bytes = max(element_of(v).bytes for v in (*kernel.outputs, *kernel.body.params.values))
         self.least_bytes = min(element_of(v).bytes for v in kernel.outputs)
 
     def emit(self) -> Func:
         """The kernel."""
+        if not self.dims:
+            self.compute((0,) * len(self.domain))
+            return self.kernel.finish(1, 10, {"warps": 1})
         per_thread, elements = self._amount()
         fast = self._fast_dims()
         widths = self._widths(fast, elements)
@@ -182,7 +184,7 @@ class _Tiling:
             lanes.append(lane)
             at.append(position)
         index = merged_index(len(self.domain), self.dims, at)
-        in_whole_or_part(kernel, lanes, lambda: store_outputs(kernel, self.domain, index))
+        in_whole_or_part(kernel, lanes, lambda: self.compute(index))
         return grid, math.prod(widths)
 
     def _emit_flat(self, elements: int) -> tuple[Dim, int]:
@@ -193,5 +195,5 @@ class _Tiling:
         pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
         lane, position = lane_along(kernel, total, width, pid * width)
         index = merged_index(len(self.domain), self.dims, unravel(position, self.extents, kernel.space))
-        in_whole_or_part(kernel, [lane], lambda: store_outputs(kernel, self.domain, index))
+        in_whole_or_part(kernel, [lane], lambda: self.compute(index))
         return grid, width

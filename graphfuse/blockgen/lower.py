@@ -11,6 +11,9 @@ from graphfuse.blockgen import (
     gpu_contraction,
     gpu_pointwise,
     gpu_reduction,
+    gpu_scan,
+    gpu_scatter,
+    gpu_topk,
     pointwise,
     reduction,
     serial,
@@ -33,11 +36,13 @@ EMITTERS: dict[str, Callable[[Kernel], Func]] = {
 }
 """By kind of region, for CPUs."""
 GPU_EMITTERS: dict[str, Callable[[Kernel], Func]] = {
-    **EMITTERS,
     "pointwise": gpu_pointwise.emit,
     "reduction": gpu_reduction.emit,
     "contraction": gpu_contraction.emit,
     "attention": gpu_attention.emit,
+    "scan": gpu_scan.emit,
+    "scatter": gpu_scatter.emit,
+    "topk": gpu_topk.emit,
 }
 """By kind of region, for GPUs."""
 

@@ -41,7 +41,7 @@ def emit_scan(kernel: Kernel) -> Func:
     pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
     at = dict(zip(outer, digits(kernel, pid, [shape[i] for i in outer]), strict=True))
     if lanes_dim is None:
-        _scan_line(kernel, op, at)
+        scan_line(kernel, op, at)
     else:
         vector = kernel.machine.lanes(element_of(op.result))
         for piece in pieces(shape[lanes_dim], vector * 2, vector):
@@ -52,13 +52,13 @@ def emit_scan(kernel: Kernel) -> Func:
 
 def _scan_tiles(kernel: Kernel, op: Op, at: dict[int, Dim], lanes_dim: int, piece: Piece) -> None:
     def tile(position: Dim, _: Carried) -> list[Value]:
-        _scan_line(kernel, op, at | {lanes_dim: position})
+        scan_line(kernel, op, at | {lanes_dim: position})
         return []
 
     for_piece(kernel, piece, tile)
 
 
-def _scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
+def scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
     """The loop along the axis; sums of half precision are carried in f32."""
     ev = kernel.ev
     (x,) = op.operands

@@ -197,6 +197,49 @@ GPU_ATTENTION = (
     case("attention", "by_the_inverse", QKV, INVERSE),
 )  # fmt: skip
 
+
+def scan(name: str, shape: str, axis: int, more: str, elem: str = "f32", dims: str = "", sizes: Sizes = ({},)) -> Case:
+    """A running reduction."""
+    return case(
+        "scan", name, f"x: {shape}x{elem}", f"y = cumulate(x) {{axis = {axis}, {more}}}; return(y)", dims, sizes
+    )
+
+
+def topk(name: str, params: str, more: str, dims: str = "", sizes: Sizes = ({},), **options: bool) -> Case:
+    """A sorted selection, with NaN and infinities among floats."""
+    body = f"v, w = topk(x) {{{more}}}; return(v, w)"
+    return case("topk", name, params, body, dims, sizes, special=options.get("special", True))
+
+
+GPU_SERIAL = (
+    scan("chunks", "3x150", 1, 'kind = "sum"', "f16"),
+    scan("whole_chunks", "3x128", 1, 'kind = "max", exclusive = true'),
+    scan("backwards", "2x150", 1, 'kind = "sum", reverse = true', "i32"),
+    scan("backwards_without_itself", "2x70", 1, 'kind = "prod", exclusive = true, reverse = true', "i64"),
+    scan("unknown_line", "2x(n)", 1, 'kind = "min"', "f32", "n in 0..5000", over("n", values=(0, 1, 64, 130))),
+    scan("neighbours", "2x40x70", 1, 'kind = "sum"'),
+    case("scatter", "cache_rows", "x: 300x64xf16, i: 3x1xi64, u: 3x64xf16", "y = scatter_nd(x, i, u); return(y)",
+         indices=300),
+    case("scatter", "long_rows", "x: 5x3000xf32, i: 4x1xi64, u: 4x3000xf32",
+         'y = scatter_nd(x, i, u) {kind = "add"}; return(y)', indices=5),
+    case("scatter", "cells", "x: 9x70xf32, i: 200x2xi32, u: 200xf32",
+         'y = scatter_nd(x, i, u) {kind = "max"}; return(y)', indices=9),
+    case("scatter", "many", "x: 9x8xi32, i: 5000x1xi64, u: 5000x8xi32",
+         'y = scatter_nd(x, i, u) {kind = "add"}; return(y)', indices=9),
+    case("scatter", "corner", "x: 50x70xf32, i: 9x60xi64, u: 9x60xf32",
+         'y = scatter_along(x, i, u) {axis = 0, kind = "add"}; return(y)', indices=50),
+    case("scatter", "symbolic_cache", "x: 2x(n)x64xf32, i: (m)x2xi64, u: (m)x64xf32",
+         "y = scatter_nd(x, i, u); return(y)", "n in 2..512, m in 0..64", [{"n": 9, "m": 0}, {"n": 2, "m": 5}]),
+    topk("experts", "x: 70x64xf32", "k = 2, axis = 1"),
+    topk("least", "x: 3x300xf16", "k = 5, axis = 1, largest = false"),
+    topk("columns", "x: 60x40xf32", "k = 3, axis = 0"),
+    topk("long_line", "x: 2x9000xf32", "k = 3, axis = 1"),
+    topk("unsigned", "x: 3x50xu64", "k = 4, axis = 1", special=False),
+    topk("doubles", "x: 3x50xf64", "k = 4, axis = 1, largest = false"),
+    topk("symbolic_choices", "x: (n)x(m)xi8", "k = (m), axis = 1", "n in 0..64, m in 0..6000",
+         [{"n": 2, "m": 9}, {"n": 1, "m": 0}], special=False),
+)  # fmt: skip
+
 GPU_CASES: dict[str, Case] = {
     f"{group}-{c.name}": c
     for group, cases in (
@@ -205,6 +248,7 @@ GPU_CASES: dict[str, Case] = {
         ("axes", GPU_AXES),
         ("contraction", GPU_CONTRACTION),
         ("attention", GPU_ATTENTION),
+        ("serial", GPU_SERIAL),
     )
     for c in cases
 }

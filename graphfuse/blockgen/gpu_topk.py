@@ -1,0 +1,195 @@
+"""Emits sorted selections for GPUs: each choice is the best of the elements that come after the last one.
+
+Elements become integers that order like them, held in registers; several short lines share a program, and longer lines
+are read again for each choice.
+"""
+
+from __future__ import annotations
+
+from graphfuse.blockgen.evaluate import Lane, accumulator, neutral
+from graphfuse.blockgen.gpu_reduction import across
+from graphfuse.blockgen.gpu_tiles import (
+    at_most,
+    fitting,
+    in_chunks,
+    lane_along,
+    power_of_two,
+    warps_for,
+)
+from graphfuse.blockgen.index import Index
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.loops import Carried, digits
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func, Op, Value, attr_int
+from graphfuse.ir.types import I32, I64, Scalar, Tile
+from graphfuse.symbolic import Dim, ceildiv
+
+LONGEST = 4096
+"""Elements of a line whose choices are made in registers."""
+
+
+def emit(kernel: Kernel) -> Func:
+    """Lines in registers, several to a program when they are short; longer lines are read again for each choice."""
+    (op,) = (op for op in kernel.body.ops if op.kind is graph.topk)
+    return _TopK(kernel, op).emit()
+
+
+class _TopK:
+    """The state of emitting one selection: which lanes run over lines and along them."""
+
+    def __init__(self, kernel: Kernel, op: Op) -> None:
+        self.kernel, self.op = kernel, op
+        (self.x,) = op.operands
+        self.shape, self.axis = shape_of(self.x), attr_int(op, "axis")
+        self.extent = self.shape[self.axis]
+        self.outer = [i for i in range(len(self.shape)) if i != self.axis]
+        self.stored = dict(zip(kernel.outputs, kernel.stores, strict=True))
+        self.lines: list[Lane] = []
+
+    def emit(self) -> Func:
+        """Grid over lines."""
+        kernel, ev = self.kernel, self.kernel.ev
+        ranges = kernel.space.ranges
+        self.width = max(2, min(LONGEST, power_of_two(at_most(self.extent, ranges))))
+        height = 1
+        extents = [self.shape[i] for i in self.outer]
+        if extents:
+            height = fitting(extents[-1], 1, max(1, 1024 // self.width), ranges)
+        counts = [*extents[:-1], ceildiv(extents[-1], height)] if extents else []
+        grid = positions(counts)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        at = list(digits(kernel, pid, counts))
+        if height > 1:
+            lane, at[-1] = lane_along(kernel, extents[-1], height, at[-1] * height)
+            self.lines = [lane]
+        self.at = dict(zip(self.outer, at, strict=True))
+        count = shape_of(self.op.results[0])[self.axis]
+        if at_most(self.extent, ranges) <= self.width:
+            with ev.lanes_as(*self._lanes(lane_along(kernel, self.extent, self.width, 0))):
+                keys, numbers = self._keys(self.position), self._numbers(self.position)
+                live = ev.live_lanes()
+
+            def best(last: Carried) -> tuple[Value, Value]:
+                return self._best(keys, self._after(keys, numbers, live, last), numbers)
+        else:
+            best = self._best_of_chunks
+        key = _key_elem(element_of(self.x))
+        nothing = ev.const(0, key, self._line_shape()), ev.const(-1, I64, self._line_shape())
+
+        def choose(rank: Dim, last: Carried) -> list[Value]:
+            found = best(last)
+            self._store(rank, found[1])
+            return list(found)
+
+        ev.loop("s", count, choose, nothing)
+        work = 1 + self.extent * count // 64
+        return kernel.finish(grid, work, {"warps": warps_for(self.width * height, 8)})
+
+    def _lanes(self, along: tuple[Lane, Dim]) -> list[Lane]:
+        """Lanes in the order of their dims."""
+        lane, self.position = along
+        return self._ordered(lane)
+
+    def _ordered(self, lane: Lane) -> list[Lane]:
+        columns = bool(self.outer) and self.outer[-1] > self.axis
+        return [lane, *self.lines] if columns else [*self.lines, lane]
+
+    @property
+    def _along(self) -> int:
+        return 0 if self.outer and self.outer[-1] > self.axis else len(self.lines)
+
+    def _line_shape(self) -> tuple[int, ...] | None:
+        """A value per line: None for one line."""
+        return tuple(n.extent for n in self._ordered(Lane("", 1))) if self.lines else None
+
+    def _index(self, position: Dim) -> Index:
+        return tuple(position if d == self.axis else self.at[d] for d in range(len(self.shape)))
+
+    def _keys(self, position: Dim) -> Value:
+        """Integers that are larger the sooner an element is chosen, equal where the index decides."""
+        ev = self.kernel.ev
+        keys = ordered(self.kernel, ev.shaped(ev.value(self.x, self._index(position)), ev.full_shape()))
+        return keys if self.op.attrs.get("largest", True) else ev.emit(block.ELEMENTWISE["not"], keys)
+
+    def _numbers(self, position: Dim) -> Value:
+        ev = self.kernel.ev
+        return ev.shaped(ev.index(position), ev.full_shape())
+
+    def _after(self, keys: Value, numbers: Value, live: Value | None, last: Carried) -> Value:
+        """Which elements exist and come after the last choice (number -1: none yet)."""
+        ev = self.kernel.ev
+        assert isinstance(keys.type, Tile)
+        shape = keys.type.shape
+        key, number = (ev.shaped(v, shape) for v in last)
+        fresh = ev.emit(block.lt, number, ev.const(0, I64, shape))
+        later = ev.emit(block.and_, ev.emit(block.eq, keys, key), ev.emit(block.lt, number, numbers))
+        after = ev.emit(block.or_, ev.emit(block.or_, fresh, ev.emit(block.lt, keys, key)), later)
+        return after if live is None else ev.emit(block.and_, after, live)
+
+    def _best(self, keys: Value, candidates: Value, numbers: Value) -> tuple[Value, Value]:
+        """The largest key among candidates and the least number that has it."""
+        ev = self.kernel.ev
+        assert isinstance(keys.type, Tile)
+        shape, elem = keys.type.shape, keys.type.elem
+        low, far = ev.const(neutral("max", elem), elem, shape), ev.const(neutral("min", I64), I64, shape)
+        best = across(ev, "max", ev.emit(block.select, candidates, keys, low), (self._along,), elem)
+        same = ev.emit(block.and_, candidates, ev.emit(block.eq, keys, ev.shaped(best, shape)))
+        return best, across(ev, "min", ev.emit(block.select, same, numbers, far), (self._along,), I64)
+
+    def _best_of_chunks(self, last: Carried) -> tuple[Value, Value]:
+        """The same for a line that is read in chunks: each lane keeps its best."""
+        kernel, ev = self.kernel, self.kernel.ev
+        elem = _key_elem(element_of(self.x))
+        shape = tuple(lane.extent for lane in self._ordered(Lane("", self.width)))
+
+        def chunk(lane: Lane, position: Dim, carried: Carried) -> list[Value]:
+            with ev.lanes_as(*self._ordered(lane)):
+                keys, numbers = self._keys(position), self._numbers(position)
+                candidates = self._after(keys, numbers, ev.live_lanes(), last)
+                empty = ev.emit(block.lt, carried[1], ev.const(0, I64, shape))
+                better = ev.emit(block.or_, empty, ev.emit(block.lt, carried[0], keys))
+                better = ev.emit(block.and_, better, candidates)
+                return [
+                    ev.emit(block.select, better, keys, carried[0]),
+                    ev.emit(block.select, better, numbers, carried[1]),
+                ]
+
+        start = ev.const(neutral("max", elem), elem, shape), ev.const(-1, I64, shape)
+        keys, numbers = in_chunks(kernel, self.extent, self.width, chunk, start)
+        return self._best(keys, ev.emit(block.ge, numbers, ev.const(0, I64, shape)), numbers)
+
+    def _store(self, rank: Dim, number: Value) -> None:
+        ev = self.kernel.ev
+        chosen = ev.bind("g", 0, self.extent - 1, number)
+        values, numbers = self.op.results
+        with ev.lanes_as(*self._ordered(Lane("", 1))) if self.lines else ev.lanes_as():
+            if values in self.stored:
+                ev.store(self.stored[values], self._index(rank), ev.value(self.x, self._index(chosen)))
+            if numbers in self.stored:
+                ev.store(self.stored[numbers], self._index(rank), number)
+
+
+def _key_elem(elem: Scalar) -> Scalar:
+    """The integer that elements are ordered by."""
+    return I64 if elem.bits > 32 or elem.name == "u32" else I32
+
+
+def ordered(kernel: Kernel, x: Value) -> Value:
+    """Signed integers in the order of the elements; equal zeros are equal, and NaN is the largest."""
+    ev, fn = kernel.ev, block.ELEMENTWISE
+    elem = block.elem_of(x.type)
+    assert isinstance(x.type, Tile)
+    shape = x.type.shape
+    key = _key_elem(elem)
+    if not elem.is_float:
+        if elem.name == "u64":
+            return ev.emit(fn["xor"], ev.emit(block.bitcast, x, to=I64), ev.const(-(1 << 63), I64, shape))
+        return x if elem == key else ev.emit(block.cast, x, to=key)
+    wide = accumulator(elem)
+    x = x if elem == wide else ev.emit(block.cast, x, to=wide)
+    positive_zero = ev.emit(fn["add"], x, ev.const(0.0, wide, shape))
+    bits = ev.emit(block.bitcast, positive_zero, to=key)
+    turned = ev.emit(fn["xor"], bits, ev.const((1 << key.bits - 1) - 1, key, shape))
+    out = ev.emit(block.select, ev.emit(block.lt, bits, ev.const(0, key, shape)), turned, bits)
+    return ev.emit(block.select, ev.emit(fn["isnan"], x), ev.const((1 << key.bits - 1) - 1, key, shape), out)
