@@ -1,0 +1,250 @@
+"""Runs matrix products on the GPU beside torch's (a process of its own: a kernel that fails takes its context along).
+
+Reads jobs from a file, one shape each, and prints a line of JSON for every step; `gpu_gemm` starts it and reads them.
+Sustained timing: each contestant alone, launches in a CUDA graph, replayed for `warm` seconds and then timed for
+`seconds`, in `rounds` rounds whose order rotates. Data is random; outputs are poisoned before they are checked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from cuda.bindings import driver
+
+Call = Callable[[], None]
+ELEMS = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+MAP_ELEMS = {"bf16": "BFLOAT16", "f16": "FLOAT16", "f32": "FLOAT32"}
+GRAPH_MS = 10.0
+"""About what one replay takes."""
+
+
+def checked(result: Any) -> Any:
+    """What a driver call gives, or its error."""
+    code, *values = result
+    if code != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(str(code))
+    return values[0] if len(values) == 1 else values
+
+
+def tensor_map(spec: dict[str, Any], tensor: torch.Tensor) -> Any:
+    """128 bytes for one `TensorMap` of a kernel."""
+    enum = driver.CUtensorMapDataType
+    elem = getattr(enum, f"CU_TENSOR_MAP_DATA_TYPE_{MAP_ELEMS[spec['elem']]}")
+    size = tensor.element_size()
+    rank = len(spec["dims"])
+    swizzle = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}[spec["swizzle"]]
+    return checked(
+        driver.cuTensorMapEncodeTiled(
+            elem,
+            rank,
+            tensor.data_ptr() + spec["offset"] * size,
+            [driver.cuuint64_t(d) for d in spec["dims"]],
+            [driver.cuuint64_t(s * size) for s in spec["strides"]],
+            [driver.cuuint32_t(b) for b in spec["box"]],
+            [driver.cuuint32_t(1)] * rank,
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    )
+
+
+class Kernel:
+    """A compiled product, bound to tensors: inputs in the order of its parameters, then the output."""
+
+    def __init__(self, spec: dict[str, Any], tensors: list[torch.Tensor], symbols: list[int]) -> None:
+        self.spec, self._tensors = spec, tensors
+        image = Path(spec["image"]).read_bytes()
+        self.module = checked(driver.cuModuleLoadData(image + b"\0"))
+        self.function = checked(driver.cuModuleGetFunction(self.module, spec["name"].encode()))
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        checked(driver.cuFuncSetAttribute(self.function, attribute, spec["shared_bytes"]))
+        self.registers = self._attribute("NUM_REGS")
+        self.local_bytes = self._attribute("LOCAL_SIZE_BYTES")
+        sms = torch.cuda.get_device_properties(0).multi_processor_count
+        self.grid = min(spec["grid"], sms * spec["persistent"]) if spec["persistent"] else spec["grid"]
+        words = [ctypes.c_uint64(v) for v in (*(t.data_ptr() for t in tensors), *symbols, 0)]
+        maps = [tensor_map(m, tensors[m["param"]]) for m in spec["tensor_maps"]]
+        self._keep = (words, maps)
+        addresses = [ctypes.addressof(w) for w in words] + [int(m.getPtr()) for m in maps]
+        self._params = (ctypes.c_void_p * len(addresses))(*addresses)
+
+    def _attribute(self, name: str) -> int:
+        enum = driver.CUfunction_attribute
+        return int(checked(driver.cuFuncGetAttribute(getattr(enum, f"CU_FUNC_ATTRIBUTE_{name}"), self.function)))
+
+    def __call__(self) -> None:
+        """Launch on torch's current stream."""
+        stream = torch.cuda.current_stream().cuda_stream
+        params = ctypes.addressof(self._params)
+        threads, shared = self.spec["threads"], self.spec["shared_bytes"]
+        checked(driver.cuLaunchKernel(self.function, self.grid, 1, 1, threads, 1, 1, shared, stream, params, 0))
+
+
+class Timed:
+    """A contestant in a graph."""
+
+    def __init__(self, call: Call) -> None:
+        call()
+        torch.cuda.synchronize()
+        self.count = max(1, min(500, round(GRAPH_MS / max(_elapsed(call, 3), 1e-3))))
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            call()
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, stream=side):
+            for _ in range(self.count):
+                call()
+        self.ms = _elapsed(self.graph.replay, 2)
+
+    def sustained(self, warm: float, seconds: float) -> float:
+        """Milliseconds of one launch."""
+        for _ in range(max(1, round(warm * 1e3 / self.ms))):
+            self.graph.replay()
+        replays = max(1, round(seconds * 1e3 / self.ms))
+        return _elapsed(self.graph.replay, replays) / self.count
+
+
+def _elapsed(call: Call, count: int) -> float:
+    """Milliseconds of one of `count` calls."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(count):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / count
+
+
+class Problem:
+    """The data of a job, and torch's ways to compute it."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        elem = ELEMS[job["elem"]]
+        generator = torch.Generator("cuda").manual_seed(0)
+
+        def random(*shape: int) -> torch.Tensor:
+            return torch.randn(*shape, device="cuda", generator=generator, dtype=torch.float32).to(elem)
+
+        m, n, k = job["m"], job["n"], job["k"]
+        self.memory = [random(k, m) if job["ta"] else random(m, k), random(n, k) if job["tb"] else random(k, n)]
+        self.a = self.memory[0].T if job["ta"] else self.memory[0]
+        self.b = self.memory[1].T if job["tb"] else self.memory[1]
+        self.bias = random(n)
+        self.residual = random(m, n) if job["residual"] else None
+        self.out = torch.empty(m, n, device="cuda", dtype=elem)
+        self.job = job
+
+    def inputs(self) -> list[torch.Tensor]:
+        """What a kernel reads, in order."""
+        out = list(self.memory)
+        if self.job["bias"]:
+            out.append(self.bias)
+        if self.residual is not None:
+            out.append(self.residual)
+        return out
+
+    def exact(self) -> torch.Tensor:
+        """In f32."""
+        out = self.a.float() @ self.b.float()
+        if self.job["bias"]:
+            out += self.bias.float()
+        if self.residual is not None:
+            out += self.residual.float()
+        return torch.nn.functional.gelu(out, approximate="tanh") if self.job["gelu"] else out
+
+    def peers(self) -> dict[str, Call]:
+        """torch's calls; each is entered once more where it is the one to beat."""
+        a, b, out, bias = self.a, self.b, self.out, self.bias
+        functional = torch.nn.functional
+        if self.job["gelu"]:
+            return {
+                "cublaslt": lambda: _ignore(torch._addmm_activation(bias, a, b, use_gelu=True)),
+                "cublaslt again": lambda: _ignore(torch._addmm_activation(bias, a, b, use_gelu=True)),
+                "eager": lambda: _ignore(functional.gelu(torch.addmm(bias, a, b), approximate="tanh")),
+            }
+        if self.residual is not None:
+            residual = self.residual
+            return {
+                "addmm": lambda: _ignore(torch.addmm(residual, a, b, out=out)),
+                "eager": lambda: _ignore(torch.addmm(bias, a, b).add_(residual)),
+            }
+        return {
+            "mm": lambda: _ignore(torch.mm(a, b, out=out)),
+            "mm again": lambda: _ignore(torch.mm(a, b, out=out)),
+            "addmm": lambda: _ignore(torch.addmm(bias, a, b, out=out)),
+        }
+
+
+def _ignore(_: object) -> None:
+    return None
+
+
+def run(job: dict[str, Any], timing: dict[str, float], say: Callable[[dict[str, Any]], None]) -> None:
+    """One shape: check every kernel, then time all."""
+    problem = Problem(job)
+    exact = problem.exact()
+    calls: dict[str, Call] = {} if job.get("check_only") else dict(problem.peers())
+    if job.get("few_peers"):
+        calls.pop("mm again", None)
+        calls.pop("cublaslt again", None)
+    symbols = [job["m"]] if job["symbolic"] else []
+    for spec in job["kernels"]:
+        say({"trying": spec["label"]})
+        problem.out.fill_(float("nan"))
+        kernel = Kernel(spec, [*problem.inputs(), problem.out], symbols)
+        kernel()
+        torch.cuda.synchronize()
+        error = ((problem.out.float() - exact).norm() / exact.norm()).item()
+        good = error < 1e-2
+        say({"kernel": spec["label"], "error": error, "registers": kernel.registers, "local": kernel.local_bytes})
+        if good:
+            calls[spec["label"]] = kernel
+    del exact
+    if job.get("check_only"):
+        return
+    timed: dict[str, Timed] = {}
+    for label, call in calls.items():
+        say({"trying": label})
+        timed[label] = Timed(call)
+    times: dict[str, list[float]] = {label: [] for label in timed}
+    labels = list(timed)
+    for r in range(int(timing["rounds"])):
+        shift = r * len(labels) // max(1, int(timing["rounds"]))
+        for label in labels[shift:] + labels[:shift]:
+            say({"trying": label})
+            times[label].append(timed[label].sustained(timing["warm"], timing["seconds"]))
+    flops = 2 * job["m"] * job["n"] * job["k"]
+    for label, ms in times.items():
+        middle = statistics.median(ms)
+        say({"result": label, "us": middle * 1e3, "tflops": flops / middle / 1e9, "all_us": [t * 1e3 for t in ms]})
+
+
+def main() -> None:
+    """`python -m benchmarks.gemm_worker JOBS`: a file with {"timing": .., "jobs": [..]}."""
+    work = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    torch.backends.cuda.matmul.allow_tf32 = False
+    print(json.dumps({"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}), flush=True)
+    for i, job in enumerate(work["jobs"]):
+        begun = time.perf_counter()
+
+        def say(row: dict[str, Any], job: dict[str, Any] = job) -> None:
+            print(json.dumps({"job": job["name"], **row}), flush=True)
+
+        run(job, work["timing"], say)
+        torch.cuda.empty_cache()
+        print(json.dumps({"job": job["name"], "done": i, "seconds": time.perf_counter() - begun}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,326 @@
+"""Matrix products of the compiler on an H200 beside cuBLAS: `python -m benchmarks.gpu_gemm --set plain`.
+
+Sets: `plain` (x @ w.T, all shapes), `layouts` (all four operand layouts), `fused` (bias and GELU), `residual`, and
+`sweep` (every tile on every shape; with `--quick`, one short round each). The tile of a shape is chosen by `choose`,
+with no trial runs, but in a sweep. Compiles in parallel processes; kernels run in a process that is started again,
+without the kernel at fault, when one fails or hangs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks import record
+from benchmarks.gemm_kernels import Gemm, text
+
+SHAPES = (
+    (8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 768, 768), (2048, 3072, 768),
+    (1024, 3072, 768), (2048, 768, 3072), (4096, 14336, 4096), (8192, 8192, 1024), (8192, 1024, 8192),
+    (16384, 768, 768), (64, 4096, 4096), (16, 4096, 4096), (512, 512, 16384), (512, 1024, 1024),
+    (4096, 4104, 1000), (2048, 50304, 768), (1024, 1024, 4096),
+)  # fmt: skip
+FEW = ((4096, 4096, 4096), (2048, 2048, 2048), (2048, 3072, 768), (4096, 14336, 4096), (8192, 8192, 1024))
+LAYOUTS = {"nt": (False, True), "nn": (False, False), "tn": (True, False), "tt": (True, True)}
+"""Transposed or not, A then B: `nt` is x @ w.T with a weight [n, k]."""
+PINGPONG = (("schedule", '"pingpong"'),)
+MULTIPROCESSORS = 132
+TILES: dict[str, tuple[tuple[int, int, int], tuple[tuple[str, str], ...], float, int]] = {
+    "128x256": ((128, 256, 64), (), 1.0, 220),
+    "256x128": ((256, 128, 64), (), 0.98, 220),
+    "128x192": ((128, 192, 64), (), 0.97, 180),
+    "128x128": ((128, 128, 64), (), 0.9, 150),
+    "p128x192": ((128, 192, 64), PINGPONG, 1.0, 40),
+    "p128x128": ((128, 128, 64), PINGPONG, 0.97, 40),
+    "p64x256": ((64, 256, 64), PINGPONG, 0.95, 40),
+    "p64x192": ((64, 192, 64), PINGPONG, 0.92, 40),
+    "p64x128": ((64, 128, 64), PINGPONG, 0.82, 40),
+    "64x256": ((64, 256, 64), (), 0.75, 150),
+    "64x128": ((64, 128, 64), (), 0.7, 120),
+    "64x64": ((64, 64, 64), (), 0.5, 100),
+    "64x128x2": ((64, 128, 64), (("persistent", "2"),), 0.75, 60),
+    "64x64x2": ((64, 64, 64), (("persistent", "2"),), 0.6, 60),
+    "64x32x2": ((64, 32, 64), (("persistent", "2"),), 0.3, 60),
+}
+"""Tile and schedule; the share of the peak rate it reaches; what an epilogue costs, in steps of K."""
+SETS = ("plain", "layouts", "fused", "residual", "sweep")
+SILENCE = 60.0
+"""Seconds without a word after which the worker is taken to hang."""
+
+
+def choose(m: int, n: int, k: int) -> str:
+    """The tile that takes least time by a simple count: waves of tiles, each its products and its epilogue."""
+
+    def cost(name: str) -> float:
+        (rows, columns, _), attrs, rate, extra = TILES[name]
+        tiles = math.ceil(m / rows) * math.ceil(n / columns)
+        together = 2 if ("persistent", "2") in attrs else 1
+        waves = math.ceil(tiles / (MULTIPROCESSORS * together)) * together
+        return waves * rows * columns * (k + extra) / rate
+
+    return min(TILES, key=cost)
+
+
+def gemms(which: str, elem: str, only: Sequence[str]) -> Iterator[tuple[str, dict[str, Gemm]]]:
+    """Jobs by name: a shape and the kernels that compete on it."""
+    for shape in FEW if which == "layouts" else SHAPES:
+        for layout, (ta, tb) in LAYOUTS.items():
+            if (which == "layouts") != (layout != "nt"):
+                continue
+            name = f"{'x'.join(map(str, shape))} {layout} {elem}"
+            if only and not any(o in name for o in only):
+                continue
+            fused = which == "fused"
+            base = Gemm(*shape, ta=ta, tb=tb, elem=elem, out=elem, bias=fused, gelu=fused, residual=which == "residual")
+            tiles = TILES if which == "sweep" else [choose(*shape)]
+            yield (
+                f"{name}{' bias gelu' if fused else ' residual' if base.residual else ''}",
+                {t: replace(base, tile=TILES[t][0], attrs=TILES[t][1]) for t in tiles},
+            )
+
+
+def compile_one(gemm: Gemm, label: str, folder: str, assembler: str) -> dict[str, Any]:
+    """PTX, a cubin if there is an assembler, and how to launch it."""
+    from graphfuse.gpu.lower import emit_ptx, lower
+    from graphfuse.gpu.pipeline import transformed
+    from graphfuse.ir.parser import parse
+    from graphfuse.symbolic import evaluate
+    from graphfuse.target import Target
+
+    target = Target.parse("cuda:sm_90a")
+    begun = time.perf_counter()
+    func = transformed(parse(text(gemm)), target)
+    lowered = lower([func], target)
+    ptx = emit_ptx(lowered).rstrip("\0\n") + "\n"
+    seconds = time.perf_counter() - begun
+    (kernel,) = lowered.kernels
+    stem = Path(folder) / f"{abs(hash((gemm, label))):x}"
+    image = stem.with_suffix(".ptx")
+    image.write_text(ptx, encoding="utf-8")
+    log = ""
+    if assembler:
+        cubin = stem.with_suffix(".cubin")
+        command = [assembler, "-arch=sm_90a", "-v", str(image), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        log = "\n".join(s for s in (done.stdout + done.stderr).splitlines() if "C7" in s or "spill" in s or "err" in s)
+        image = cubin
+    return {
+        "label": label,
+        "name": kernel.name,
+        "image": str(image),
+        "log": log,
+        "is_wgmma": "wgmma.mma_async" in ptx,
+        "compile_s": seconds,
+        "assemble_s": time.perf_counter() - begun - seconds,
+        "threads": kernel.threads,
+        "shared_bytes": kernel.shared_bytes,
+        "grid": evaluate(kernel.grid, {"m": gemm.m}),
+        "persistent": kernel.persistent,
+        "tensor_maps": [
+            {
+                **asdict(t),
+                "offset": evaluate(t.offset, {"m": gemm.m}),
+                "dims": [evaluate(d, {"m": gemm.m}) for d in t.dims],
+                "strides": [evaluate(s, {"m": gemm.m}) for s in t.strides],
+            }
+            for t in kernel.tensor_maps
+        ],
+    }
+
+
+def compile_all(jobs: Sequence[tuple[str, dict[str, Gemm]]], folder: str, assembler: str) -> list[dict[str, Any]]:
+    """Jobs for the worker; kernels that are no `wgmma` kernels, or do not compile, are left out."""
+    out: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        tasks = [(n, {t: pool.submit(compile_one, g, t, folder, assembler) for t, g in ks.items()}) for n, ks in jobs]
+        for (name, futures), (_, kernels) in zip(tasks, jobs, strict=True):
+            first = next(iter(kernels.values()))
+            done: list[dict[str, Any]] = []
+            for label, future in futures.items():
+                try:
+                    spec = future.result()
+                except Exception as e:  # noqa: BLE001  # one kernel less, and its reason in the output
+                    print(f"{name} {label}: {type(e).__name__}: {str(e)[:300]}", flush=True)
+                    continue
+                if not spec["is_wgmma"]:
+                    print(f"{name} {label}: declined", flush=True)
+                    continue
+                done.append(spec)
+            fields = {f: getattr(first, f) for f in ("m", "n", "k", "ta", "tb", "elem", "bias", "residual", "gelu")}
+            out.append({"name": name, **fields, "symbolic": first.symbolic, "kernels": done})
+    return out
+
+
+def work(jobs: list[dict[str, Any]], timing: dict[str, float], folder: str, until: float) -> list[dict[str, Any]]:
+    """Everything the worker said. A kernel that fails or hangs is taken out and the worker started again."""
+    said: list[dict[str, Any]] = []
+    pending = list(jobs)
+    while pending and time.monotonic() < until:
+        path = Path(folder) / "jobs.json"
+        path.write_text(json.dumps({"timing": timing, "jobs": pending}), encoding="utf-8")
+        command = [sys.executable, "-m", "benchmarks.gemm_worker", str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1) as worker:
+            trying = _listen(worker, said, pending, until)
+            worker.kill()
+        if not pending or time.monotonic() >= until:
+            break
+        if trying is None:
+            raise SystemExit("the worker ended before its first kernel")
+        print(f"{pending[0]['name']} {trying}: failed or hung", flush=True)
+        said.append({"job": pending[0]["name"], "failed": trying})
+        left = [k for k in pending[0]["kernels"] if k["label"] != trying]
+        if len(left) == len(pending[0]["kernels"]):
+            pending.pop(0)  # a peer failed
+        else:
+            pending[0] = {**pending[0], "kernels": left}
+    return said
+
+
+def _listen(worker: Any, said: list[dict[str, Any]], pending: list[dict[str, Any]], until: float) -> str | None:
+    """Read until the worker ends, is silent for too long, or time is up; returns what it tried last."""
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        for line in worker.stdout:
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read, daemon=True).start()
+    trying: str | None = None
+    while time.monotonic() < until:
+        try:
+            line = lines.get(timeout=SILENCE)
+        except queue.Empty:
+            return trying
+        if not line:
+            return trying
+        if not line.startswith("{"):
+            continue
+        row = json.loads(line)
+        if "trying" in row:
+            trying = row["trying"]
+            continue
+        said.append(row)
+        if "done" in row:
+            pending.pop(0)
+            _show(row["job"], [r for r in said if r.get("job") == row["job"]], row["seconds"])
+    return trying
+
+
+def _show(name: str, rows: list[dict[str, Any]], seconds: float) -> None:
+    results = {r["result"]: r for r in rows if "result" in r}
+    kernels = {r["kernel"]: r for r in rows if "kernel" in r}
+    peers = [r["tflops"] for label, r in results.items() if label not in kernels]
+    best = max(peers, default=math.nan)
+    parts = [
+        f"{label} {r['tflops']:.0f}TF {r['us']:.1f}us"
+        + (f" x{r['tflops'] / best:.3f} e{kernels[label]['error']:.1e}" if label in kernels else "")
+        for label, r in sorted(results.items(), key=lambda i: -i[1]["tflops"])
+    ]
+    wrong = [f"WRONG {k} e{r['error']:.2e}" for k, r in kernels.items() if k not in results]
+    print(f"{name} [{seconds:.0f}s]: {'; '.join(parts + wrong)}", flush=True)
+
+
+def rows_of(said: Sequence[dict[str, Any]], jobs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each job: every contestant's time, our kernels' errors, resources and ratios to the best peer."""
+    gpu = next((r["gpu"] for r in said if "gpu" in r), "")
+    out: list[dict[str, Any]] = []
+    for job in jobs:
+        mine = [r for r in said if r.get("job") == job["name"]]
+        results = {
+            r["result"]: {"us": r["us"], "tflops": r["tflops"], "all_us": r["all_us"]} for r in mine if "result" in r
+        }
+        kernels = {r["kernel"]: r for r in mine if "kernel" in r}
+        peers = {label: r for label, r in results.items() if label not in kernels}
+        best = min((r["us"] for r in peers.values()), default=math.nan)
+        ours = [
+            {
+                "tile": k["label"],
+                **results.get(k["label"], {}),
+                "ratio": best / results[k["label"]]["us"] if k["label"] in results else None,
+                "error": kernels.get(k["label"], {}).get("error"),
+                "registers": kernels.get(k["label"], {}).get("registers"),
+                "local_bytes": kernels.get(k["label"], {}).get("local"),
+                "compile_s": k["compile_s"],
+                "assemble_s": k["assemble_s"],
+                "log": k["log"],
+            }
+            for k in job["kernels"]
+        ]
+        out.append(
+            {
+                "job": job["name"],
+                "gpu": gpu,
+                "chosen": choose(job["m"], job["n"], job["k"]),
+                "peers": peers,
+                "ours": ours,
+            }
+        )
+    return out
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> str:
+    """Geometric means of the ratio to the best peer: of the tile chosen, and of the best tile."""
+    chosen, best = [], []
+    for row in rows:
+        ratios = {k["tile"]: k["ratio"] for k in row["ours"] if k.get("ratio")}
+        if row["chosen"] in ratios:
+            chosen.append(ratios[row["chosen"]])
+        if ratios:
+            best.append(max(ratios.values()))
+
+    def mean(xs: list[float]) -> str:
+        return (
+            f"{math.exp(sum(map(math.log, xs)) / len(xs)):.3f} (least {min(xs):.3f}, {len(xs)} shapes)" if xs else "-"
+        )
+
+    return f"ratio to the best peer: chosen tile {mean(chosen)}; best tile {mean(best)}"
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=SETS, action="append", default=[])
+    parser.add_argument("--elem", default="bf16", choices=("bf16", "f16"))
+    parser.add_argument("--only", action="append", default=[], help="jobs whose name has this text")
+    parser.add_argument("--quick", action="store_true", help="one short round: for sweeps, not to be quoted")
+    parser.add_argument("--budget", type=float, default=450, help="seconds, after which no kernel is started")
+    parser.add_argument("--assembler", default=shutil.which("ptxas") or "", help="ptxas; none: the driver compiles")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gpu_gemm.json"))
+    args = parser.parse_args()
+    until = time.monotonic() + args.budget
+    timing = {"warm": 0.06, "seconds": 0.12, "rounds": 1} if args.quick else {"warm": 0.35, "seconds": 0.5, "rounds": 3}
+    wanted = [job for s in args.set or ["plain"] for job in gemms(s, args.elem, args.only)]
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        jobs = compile_all(wanted, folder, args.assembler)
+        count = sum(len(j["kernels"]) for j in jobs)
+        print(f"{count} kernels compiled in {time.perf_counter() - begun:.0f} s, by {args.assembler or 'the driver'}")
+        for job in jobs:
+            for k in job["kernels"]:
+                if k["log"] and ("C7" in k["log"] or "0 bytes spill stores, 0 bytes spill loads" not in k["log"]):
+                    print(f"{job['name']} {k['label']}: {k['log'][:300]}")
+        if args.quick:
+            jobs = [{**j, "few_peers": True} for j in jobs]
+        said = work(jobs, timing, folder, until)
+    rows = rows_of(said, jobs)
+    record.write(args.out, rows)
+    print(summary(rows))
+
+
+if __name__ == "__main__":
+    main()
