@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphfuse.blockgen.evaluate import accumulator
-from graphfuse.blockgen.kernel import Machine
+from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.tiling import panel_vectors
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
@@ -29,7 +29,9 @@ _Key = tuple[int, int, int]
 
 
 def pack_weights(func: Func, machine: Machine) -> Func:
-    """Pack the constant right-hand sides of contractions and dense convolutions."""
+    """Pack the constant right-hand sides of contractions and dense convolutions; for a CPU only."""
+    if isinstance(machine, GpuMachine):  # tiles come from matrices as they are
+        return func
     packed: dict[_Key, Dense] = {}
 
     def visit(op: Op) -> Replacement | None:

@@ -12,6 +12,7 @@ from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
+from graphfuse.fusion.split_long_sums import split_long_sums, splitting
 from graphfuse.fusion.winograd import winograd
 from graphfuse.ir.passes import Pass, pass_name
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -40,8 +41,16 @@ CHANGES_ROUNDING: frozenset[Pass] = frozenset({recognise_functions, fold_batch_n
 """Passes that `strict` does without. The others keep every rounding, or the order of one sum at most."""
 
 
-def graph_pipeline(numerics: Numerics) -> tuple[Pass, ...]:
-    """The passes that run under `numerics`; see docs/numerics.md."""
+def graph_pipeline(numerics: Numerics, programs: int | None = None) -> tuple[Pass, ...]:
+    """The passes that run under `numerics` (docs/numerics.md); for a GPU that runs so many programs at a time."""
+    passes = _pipeline(numerics)
+    if programs is None:
+        return passes
+    # tensor cores leave nothing to save by fewer multiplications
+    return (*(p for p in passes if p is not winograd), splitting(programs))
+
+
+def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
     match numerics:
         case "strict":
             return tuple(p for p in GRAPH_PIPELINE if p not in CHANGES_ROUNDING)
@@ -57,7 +66,7 @@ PASSES: dict[str, Pass] = {
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
         merge_contractions, multiply_by_reciprocal, recognise_flattening, recognise_functions, simplify_movement,
-        winograd,
+        split_long_sums, winograd,
     )
 }  # fmt: skip
 """Every graph pass by the name it has in text."""

@@ -1,0 +1,164 @@
+"""Splits reductions and products that few programs would compute: partial results first, then their reduction.
+
+    %s = graph.reduce(%x) {axes = [1], kind = "sum"} : tensor<2xf32>            // x: 2 x 1048576
+
+becomes, for a machine that runs 132 programs at a time,
+
+    %r = graph.reshape(%x) {shape = [2, 128, 8192]} : tensor<2x128x8192xf32>
+    %p = graph.reduce(%r) {axes = [2], kind = "sum"} : tensor<2x128xf32>
+    %s = graph.reduce(%p) {axes = [1], kind = "sum"} : tensor<2xf32>
+
+Elementwise ops before the reduction are made again under the new shape, so that they stay in one kernel with it. A
+product is split along k: its parts are a batch, summed afterwards. Partial sums of halves are f32.
+
+Requires: canonicalize; static extents. Ensures: the same values but for the order of sums. Cost: one sweep.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.simplify_movement import reshaped
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import Pass
+from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, given, rule_with, sweep
+from graphfuse.ir.types import BF16, F16, F32, Scalar
+from graphfuse.symbolic import Dim
+
+LONG = 1 << 17
+"""Elements that one program may reduce alone: a second kernel costs as much time."""
+LEAST = 1 << 12
+"""Elements of a part."""
+LONG_DEPTH = 2048
+"""k of a product that may be split."""
+LEAST_DEPTH = 256
+"""k of a part."""
+TILE = 64
+"""Rows and columns of a tile of a product that one program computes."""
+LINE = 32
+"""Neighbours that one program reduces together when they are what is kept."""
+CONE = 16
+"""Elementwise ops before a reduction that are made again."""
+
+
+@rule_with(graph.reduce)
+def reduce_in_parts(op: Op, programs: int) -> Replacement | None:
+    """reduce(x) = reduce(reduce of each part of x)."""
+    (x,) = op.operands
+    t = tensor_of(x)
+    axes = sorted(attr_ints(op, "axes"))
+    kind = str(op.attrs["kind"])
+    if not axes or axes != list(range(axes[0], axes[-1] + 1)) or not t.is_static:
+        return None
+    first, after = axes[0], axes[-1] + 1
+    shape = _static(t.shape)
+    length = math.prod(shape[first:after])
+    inner, outer = math.prod(shape[after:]), math.prod(shape[:first])
+    busy = outer * -(-inner // LINE)
+    if inner * outer == 0 or 2 * busy > programs or length * min(inner, LINE) < LONG:
+        return None
+    parts = _parts(length, max(1, programs // busy), LEAST // min(inner, LINE))
+    if parts == 1:
+        return None
+    split = (*shape[:first], parts, length // parts, *shape[after:])
+    wide = F32 if t.elem in (F16, BF16) and kind in ("sum", "prod") else t.elem
+    if wide != t.elem and inner != 1:  # only rows take their cast into the kernel
+        return None
+    again = _under(x, split, [CONE if inner == 1 else 0])
+    partial = graph.reduce(_cast(again, wide), axes=(first + 1,), kind=kind, loc=op.loc)
+    whole = _cast(graph.reduce(partial, axes=(first,), kind=kind, loc=op.loc).result, t.elem)
+    return reshaped(whole, tensor_of(op.result).shape)
+
+
+@rule_with(graph.contract)
+def multiply_in_parts(op: Op, programs: int) -> Replacement | None:
+    """sum over k = sum over parts of the sum over k in the part."""
+    a, b = op.operands
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    if not tensor_of(a).is_static or not tensor_of(b).is_static:
+        return None
+    sizes = dict(zip(lhs + rhs, _static((*tensor_of(a).shape, *tensor_of(b).shape)), strict=True))
+    summed = [c for c in sizes if c not in out]
+    if len(summed) != 1 or not all(summed[0] in labels for labels in (lhs, rhs)):
+        return None
+    (k,) = summed
+    rows, columns, batch = (
+        math.prod(sizes[c] for c in out if (c in lhs, c in rhs) == where)
+        for where in ((True, False), (False, True), (True, True))
+    )
+    side = LINE if 1 in (rows, columns) else TILE
+    busy = batch * -(-rows // side) * -(-columns // side)
+    if busy == 0 or 2 * busy > programs or sizes[k] < LONG_DEPTH or _is_reduced(a) or _is_reduced(b):
+        return None
+    parts = _parts(sizes[k], programs // busy, LEAST_DEPTH)
+    if parts == 1:
+        return None
+    letter = next(c for c in "pqrstuvwxyzabcdefghijklmno" if c not in sizes)
+    split = [_split(v, labels.index(k), parts) for v, labels in ((a, lhs), (b, rhs))]
+    spec = ",".join(labels.replace(k, letter + k) for labels in (lhs, rhs)) + f"->{letter}{out}"
+    elem = tensor_of(op.result).elem
+    wide = F32 if elem in (F16, BF16) else elem
+    products = graph.contract(*split, spec=spec, elem=wide, loc=op.loc)
+    return _cast(graph.reduce(products, axes=(0,), kind="sum", loc=op.loc).result, elem)
+
+
+RULES: tuple[RuleWith[int], ...] = (*reduce_in_parts, *multiply_in_parts)
+
+
+def split_long_sums(func: Func, programs: int = 132) -> Func:
+    """Give each of so many programs, which run at a time, a part of every long sum."""
+    return dead_code(sweep(func, given(RULES, programs))[0])
+
+
+def splitting(programs: int) -> Pass:
+    """`split_long_sums` for a machine that runs so many programs at a time."""
+
+    def run(func: Func) -> Func:
+        return split_long_sums(func, programs)
+
+    run.__name__ = split_long_sums.__name__
+    return run
+
+
+def _static(shape: Sequence[Dim]) -> list[int]:
+    return [d for d in shape if isinstance(d, int)]
+
+
+def _parts(length: int, most: int, least: int) -> int:
+    """The largest divisor of `length` up to `most` that leaves at least `least` elements to a part."""
+    return max((p for p in range(1, most + 1) if length % p == 0 and length // p >= least), default=1)
+
+
+def _split(x: Value, axis: int, parts: int) -> Value:
+    """`x` with one axis in parts: two axes."""
+    shape = tensor_of(x).shape
+    return reshaped(x, (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]))
+
+
+def _under(x: Value, shape: tuple[int, ...], left: list[int]) -> Value:
+    """`x` under another shape, elementwise ops made again while any are `left`."""
+    op = x.op
+    if op is None or not op.has(Trait.ELEMENTWISE) or len(op.results) != 1 or left[0] == 0:
+        return reshaped(x, shape)
+    left[0] -= 1
+    return remade(op, *(_under(v, shape, left) for v in op.operands)).result
+
+
+def _is_reduced(x: Value) -> bool:
+    """Whether elementwise ops make `x` from a reduction: the probabilities of an attention, which stays whole."""
+    seen: set[Value] = set()
+    stack = [x]
+    while stack:
+        op = stack.pop().op
+        if op is not None and op.kind is graph.reduce:
+            return True
+        if op is not None and (op.has(Trait.ELEMENTWISE) or op.kind is graph.broadcast):
+            stack += [v for v in op.operands if v not in seen]
+            seen.update(op.operands)
+    return False
+
+
+def _cast(x: Value, elem: Scalar) -> Value:
+    return x if tensor_of(x).elem == elem else graph.cast(x, to=elem).result

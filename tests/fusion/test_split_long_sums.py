@@ -1,0 +1,58 @@
+"""Long sums are split where programs would be idle, and nowhere else; every kernel of a part runs on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphfuse.blockgen.kernel import GpuMachine
+from graphfuse.dialects import graph
+from graphfuse.fusion.outline import outline
+from graphfuse.fusion.split_long_sums import split_long_sums
+from graphfuse.ir.core import Func
+from graphfuse.ir.verifier import verify
+from tests.blockgen.cases import attention, softmax
+from tests.blockgen.support import Case, check_blocks, graph_func
+
+
+def count(func: Func, kind: object) -> int:
+    return sum(op.kind is kind for op in func.walk())
+
+
+@pytest.mark.parametrize(
+    ("params", "body"),
+    [
+        ("x: 2x262144xf32", softmax(1, "2, 262144")),
+        ("x: 500x600xf16", 'e = exp(x); s = reduce(e) {axes = [0, 1], kind = "sum"}; return(s)'),
+        ("x: 70000x5xf32", 's = reduce(x) {axes = [0], kind = "sum"}; n = neg(s); return(n)'),
+        ("x: 3x4096xf16, w: 70x4096xf16", 'y = contract(x, w) {spec = "mk,nk->mn"}; z = neg(y); return(z)'),
+    ],
+)
+def test_parts_give_the_whole(params: str, body: str) -> None:
+    func = graph_func(params, body)
+    split = split_long_sums(func)
+    verify(split)
+    assert count(split, graph.reduce) > count(func, graph.reduce)
+    regions, _ = outline(split)
+    check_blocks(regions, Case("split", (), func).arrays({}), GpuMachine())
+
+
+@pytest.mark.parametrize(
+    ("params", "body"),
+    [
+        ("x: 200x262144xf32", 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'),
+        ("x: 2x5000xf32", 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'),
+        ("x: 2x262147xf32", 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'),
+        ("x: 262144x2x3xf32", 's = reduce(x) {axes = [0, 2], kind = "sum"}; return(s)'),
+        ("x: 4096x4096xf16, w: 4096x4096xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}; return(y)'),
+        ("x: 3x200xf16, w: 200x70xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}; return(y)'),
+    ],
+)
+def test_what_stays_whole(params: str, body: str) -> None:
+    func = graph_func(params, body)
+    assert [op.kind for op in split_long_sums(func).walk()] == [op.kind for op in func.walk()]
+
+
+def test_attention_over_many_keys_stays_whole() -> None:
+    func = attention("decode", "1", "1", "4096", 2, 64).func
+    regions, _ = outline(split_long_sums(func))
+    assert [op.attrs["kind"] for op in regions.walk() if op.kind is graph.region] == ["attention"]
