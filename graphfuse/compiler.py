@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Signature, TensorSpec, Weight
+from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
 from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.numerics import apply_numerics
@@ -33,6 +33,7 @@ from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import graph_pipeline
 from graphfuse.fusion.plan import KernelCall, plan
+from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import gpu_code
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
@@ -74,7 +75,8 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     """Graph IR to block functions."""
     clock = _Clock()
     machine = machine_of(target)
-    pipeline = Pipeline(graph_pipeline(options.numerics), check=settings.verify, after=_show)
+    programs = machine.multiprocessors if isinstance(machine, GpuMachine) else None
+    pipeline = Pipeline(graph_pipeline(options.numerics, programs), check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(func))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
     regions, ledger = clock("partition", lambda: outline(packed, fuse=options.fuse))
@@ -98,9 +100,9 @@ def build(func: Func, target: Target, options: Options) -> Executable:
     """Compile `@main` for a target."""
     done = stages(func, target, options)
     clock = _Clock()
-    code, launches, scratch, texts = clock("code", lambda: _code(done, target))
     calls = {name: _call(name, f, done) for name, f in done.kernels.items()}
     planned = clock("plan", lambda: plan(dead_code(done.regions), calls))
+    code, launches, scratch, texts = clock("code", lambda: _code(done, planned.plan, target))
     metas = [_meta(name, f, done, scratch[name], launches.get(name)) for name, f in done.kernels.items()]
     metas.append(KernelMeta("copy_bytes", "rwi", COPY, ""))
     for name, seconds in {**done.seconds, **clock.seconds}.items():
@@ -120,10 +122,10 @@ def build(func: Func, target: Target, options: Options) -> Executable:
     )
 
 
-def _code(done: Stages, target: Target) -> tuple[Code, dict[str, Launch], dict[str, Dim], dict[str, str]]:
+def _code(done: Stages, placed: Plan, target: Target) -> tuple[Code, dict[str, Launch], dict[str, Dim], dict[str, str]]:
     """Code, how a GPU's kernels are launched, each kernel's scratch bytes, and stages whose text replaces another."""
     if target.kind == "cuda":
-        made = gpu_code(done.kernels.values(), target)
+        made = gpu_code(with_alignments(done.kernels, placed).values(), target)
         return made.code, made.launches, made.scratch, {"block": module_text(made.funcs)}
     made, scratch = generate_code(done.kernels, target)
     return Code.of(target, made), {}, scratch, {}

@@ -26,6 +26,8 @@ from graphfuse.target import GpuInfo
 VERSION = 13000
 SHARED_BYTES = 227 << 10
 ALIGNMENT = 256
+FIRST_HANDLE = 256
+"""Streams 0 to 2 are the default ones."""
 _MAP = struct.Struct("<QHHHH5Q5Q5H")
 _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _FLOATS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
@@ -88,7 +90,7 @@ class EmulatedDriver:
         digits = arch.removeprefix("sm_").rstrip("af")
         self._info = GpuInfo(f"emulated {arch}", int(digits[:-1]), int(digits[-1]), memory_bytes, SHARED_BYTES)
         self._devices, self._seed, self._checks = devices, seed, checks
-        self._handles = itertools.count(1)
+        self._handles = itertools.count(FIRST_HANDLE)
         self._modules: dict[int, Emulator] = {}
         self._functions: dict[int, tuple[Emulator, str]] = {}
         self._memory: dict[int, Array] = {}
@@ -149,13 +151,16 @@ class EmulatedDriver:
         """Memory filled with ones: as a float, NaN."""
         if self.allocated + nbytes > self._info.memory_bytes:
             raise MemoryError(f"{nbytes} bytes of device memory")
+        self.allocated += nbytes
+        return self._allocated(nbytes)
+
+    def _allocated(self, nbytes: int) -> int:
         raw = np.full(nbytes + ALIGNMENT, 0xFF, np.uint8)
         start = -_address(raw) % ALIGNMENT
         array = raw[start : start + nbytes]
         address = _address(raw) + start
         self._memory[address] = array
         self._starts = sorted(self._memory)
-        self.allocated += nbytes
         return address
 
     def free(self, address: int) -> None:
@@ -169,14 +174,12 @@ class EmulatedDriver:
 
     def alloc_host(self, nbytes: int) -> int:
         """Host memory is like device memory, and does not count."""
-        address = self.alloc(nbytes)
-        self.allocated -= nbytes
-        return address
+        return self._allocated(nbytes)
 
     def free_host(self, address: int) -> None:
         """Give host memory back."""
-        self.allocated += self._memory[address].nbytes
-        self.free(address)
+        del self._memory[address]
+        self._starts = sorted(self._memory)
 
     def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Host to device."""

@@ -26,9 +26,7 @@ class Context:
         if not count:
             raise DeviceError("there is no GPU")
         if ordinal >= count:
-            raise DeviceError(
-                f"no device cuda:{ordinal}: there {'is' if count == 1 else 'are'} {count}, from cuda:0 on"
-            )
+            raise DeviceError(f"no device cuda:{ordinal}: expected at most cuda:{count - 1}")
         self.driver, self.ordinal = driver, ordinal
         try:
             self.info: GpuInfo = driver.device_info(ordinal)
@@ -51,13 +49,15 @@ class Context:
             raise DeviceError(f"{self.where} failed earlier in this process ({self.lost}): start a new process")
         if self._pid != os.getpid():
             raise DeviceError("a GPU cannot be used in a forked process: start it with 'spawn'")
-        self.driver.push(self.handle)
         try:
-            yield
+            self.driver.push(self.handle)
+            try:
+                yield
+            finally:
+                with contextlib.suppress(DriverError):  # a lost context has had its say
+                    self.driver.pop()
         except DriverError as e:
             raise self.failure(e, "") from None
-        finally:
-            self.driver.pop()
 
     def failure(self, error: DriverError, what: str) -> DeviceError:
         """The error for users; remembers when the context is lost."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,7 @@ class Pool:
             return Block(self._driver.alloc(size), size)
         except MemoryError:
             self.trim()
+            _trim_torch()
         try:
             return Block(self._driver.alloc(size), size)
         except MemoryError:
@@ -118,6 +120,13 @@ def host_bytes(address: int, nbytes: int) -> Array:
         return np.empty(0, np.uint8)
     view: Any = (ctypes.c_char * nbytes).from_address(address)
     return np.frombuffer(view, np.uint8)
+
+
+def _trim_torch() -> None:
+    """Memory that torch, if it is there, keeps for itself."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is not None:
+        cuda.empty_cache()
 
 
 def _rounded(nbytes: int) -> int:

@@ -40,6 +40,7 @@ from graphfuse.runtime.session import MAX_BOUND, Memory, Profile, StepTime, avai
 
 log = logging.getLogger(__name__)
 
+WEIGHTS = "weights"
 MAX_GRAPHS = 8
 """How many sets of addresses a set of shapes remembers a graph for."""
 STAGED = 32 << 20
@@ -48,11 +49,20 @@ STAGED = 32 << 20
 
 @dataclass(slots=True, eq=False)
 class _Shaped:
-    """A plan at one set of shapes, and graphs of it by addresses; `seen` are the addresses of the run before."""
+    """A plan at one set of shapes, and graphs of it by addresses; `seen` are the addresses of earlier runs."""
 
     launches: Launches
     graphs: OrderedDict[tuple[int, ...], int] = field(default_factory=OrderedDict[tuple[int, ...], int])
-    seen: tuple[int, ...] = ()
+    seen: OrderedDict[tuple[int, ...], None] = field(default_factory=OrderedDict[tuple[int, ...], None])
+
+    def is_known(self, addresses: tuple[int, ...]) -> bool:
+        """Whether an earlier run had the same addresses; remembers them. Allocators hand out the same few in turn."""
+        known = addresses in self.seen
+        self.seen[addresses] = None
+        self.seen.move_to_end(addresses)
+        if len(self.seen) > 2 * MAX_GRAPHS:
+            self.seen.popitem(last=False)
+        return known
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +88,13 @@ class _Held:
         self.blocks: dict[str, Block] = {}
         self.executables: list[int] = []
         self.pinned = Pinned(context.driver)
+
+    def shrink(self, stream: int) -> None:
+        """Give back all but the weights: what did not fit this time must not stand in the way of smaller shapes."""
+        with contextlib.suppress(DriverError):
+            self.context.driver.synchronize(stream)
+            for what in [b for b in self.blocks if b != WEIGHTS]:
+                self.context.driver.free(self.blocks.pop(what).address)
 
     def release(self) -> None:
         """Give everything back; what is lost already is gone."""
@@ -177,7 +194,11 @@ class CudaSession:
             shaped = self._bind(tuple(o.shape for o in operands))
             self._order(stream)
             outputs = self._outputs(shaped, operands, given)
-            addresses = self._place(shaped, operands, outputs, stream)
+            try:
+                addresses = self._place(shaped, operands, outputs, stream)
+            except DeviceError:
+                self._held.shrink(stream)
+                raise
             ns = self._execute(shaped, addresses, stream, timed=timed)
             return self._results(shaped, operands, outputs, stream), ns
 
@@ -211,7 +232,7 @@ class CudaSession:
         """Copy the weights to the device; where each is."""
         weights = self.executable.weights
         offsets, total = _offsets([w.array.nbytes for w in weights])
-        base = self._block("weights", total).address
+        base = self._block(WEIGHTS, total).address
         for w, offset in zip(weights, offsets, strict=True):
             array = np.ascontiguousarray(w.array)
             if array.nbytes:
@@ -335,9 +356,8 @@ class CudaSession:
             self._guarded("tensor maps", lambda: launches.point(self._driver, io, arena, scratch))
         if timed:
             return self._timed(launches, stream)
-        if executable is None and self._graphs and shaped.seen == addresses and len(launches.items) > 1:
+        if executable is None and self._graphs and len(launches.items) > 1 and shaped.is_known(addresses):
             executable = self._record(shaped, addresses)
-        shaped.seen = addresses
         if executable is not None:
             shaped.graphs.move_to_end(addresses)
             self._guarded("the graph of a run", lambda: self._driver.launch_graph(executable, stream))

@@ -1,0 +1,56 @@
+"""How far the addresses of a kernel's tensors are aligned: most by 16 bytes, those inside of others maybe less.
+
+The runtime aligns every tensor it hands out or takes in to 16 bytes. A plan may put a tensor at any offset in another
+one (parts of a concatenation, rows that a loop goes over), which the attribute `alignments` then says, in bytes, one
+number for each pointer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from graphfuse.artifact import Plan, Pointer
+from graphfuse.ir.core import Func
+from graphfuse.ir.types import Ptr
+from graphfuse.symbolic import Dim
+
+POINTER_ALIGNMENT = 16
+"""Bytes; the widest access there is."""
+ALIGNMENTS = "alignments"
+
+
+def pointer_alignments(func: Func) -> dict[str, int]:
+    """Bytes by parameter name."""
+    names = [v.hint for v in func.params if isinstance(v.type, Ptr)]
+    found = func.attrs.get(ALIGNMENTS)
+    if found is None:
+        return dict.fromkeys(names, POINTER_ALIGNMENT)
+    assert isinstance(found, tuple), "one number for each pointer"
+    return {name: n for name, n in zip(names, found, strict=True) if isinstance(n, int)}
+
+
+def with_alignments(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:
+    """The kernels, those with an attribute that a step of the plan gives a tensor inside of another."""
+    offsets: dict[tuple[str, int], set[Dim]] = {}
+    for _, step in plan.walk():
+        for i, arg in enumerate(step.args):
+            if isinstance(arg, Pointer):
+                offsets.setdefault((step.kernel, i), set()).add(arg.offset)
+    out: dict[str, Func] = {}
+    for name, func in kernels.items():
+        pointers = sum(isinstance(v.type, Ptr) for v in func.params)
+        found = tuple(divisor(offsets.get((name, i), ())) for i in range(pointers))
+        aligned = all(n == POINTER_ALIGNMENT for n in found)
+        out[name] = func if aligned else replace(func, attrs={**func.attrs, ALIGNMENTS: found})
+    return out
+
+
+def divisor(offsets: Iterable[Dim]) -> int:
+    """The largest power of two, at most 16, that divides all of these for all values of their symbols."""
+    out = POINTER_ALIGNMENT
+    for offset in offsets:
+        factors = [offset] if isinstance(offset, int) else [c for _, c in offset.terms]
+        out = math.gcd(out, *factors)
+    return out
