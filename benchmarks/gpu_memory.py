@@ -1,0 +1,320 @@
+"""Memory-bound kernels on a GPU, against torch eager, Inductor, Triton and a plain copy, in the same rounds.
+
+    python benchmarks/gpu_memory.py [--quick] [--only WORDS] [--numerics fast] [--json FILE]
+    python benchmarks/gpu_memory.py --dry        no GPU: compile everything, run small ones on the emulator
+
+Tensors are torch's on the GPU, outputs preallocated. A burst is a number of calls between two CUDA events, behind a
+kernel that sleeps until all are queued, so that only the GPU counts. Every contestant warms up and is timed in each
+round, in rotated order; a figure is the median of the rounds. Bandwidth counts each tensor once. Ours is compared with
+torch in f64 before it is timed, its output filled with NaN before that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+os.environ["GRAPHFUSE_CACHE"] = "0"
+
+import graphfuse
+from benchmarks import record
+from benchmarks.memory_cases import Case, cases, host_inputs
+
+TARGET = "cuda:sm_90a"
+SMALLER = 4096
+"""How much smaller the cases are that the emulator runs."""
+PIECE = 1 << 26
+"""Elements that are compared at a time."""
+SLEEP_PER_CALL = 150_000
+"""Cycles: more than any contestant takes to queue one call."""
+
+Call = Callable[[], Any]
+
+
+# on the GPU
+
+
+class Gpu:
+    """torch, and how long a burst lasts."""
+
+    def __init__(self, *, quick: bool) -> None:
+        import torch
+
+        self.torch = torch
+        self.rounds = 3 if quick else 5
+        self.burst_ms = 8.0 if quick else 25.0
+
+    def tensors(self, case: Case) -> list[Any]:
+        """Random normal inputs."""
+        torch = self.torch
+        torch.manual_seed(0)
+        dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[case.elem]
+        return [torch.randn(s, device="cuda", dtype=dtype) for s in case.inputs]
+
+    def output(self, case: Case) -> Any:
+        """Poisoned."""
+        torch = self.torch
+        if case.result == "i64":
+            return torch.full(case.out, -1, device="cuda", dtype=torch.int64)
+        dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[case.result]
+        return torch.full(case.out, float("nan"), device="cuda", dtype=dtype)
+
+    def ms(self, call: Call, calls: int) -> float:
+        """Milliseconds of one call of a burst."""
+        torch = self.torch
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(SLEEP_PER_CALL * calls)  # torch's own benchmarks use it
+        start.record()
+        for _ in range(calls):
+            call()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / calls
+
+    def race(self, contestants: dict[str, Call]) -> dict[str, float]:
+        """The median microseconds of each."""
+        names = list(contestants)
+        calls: dict[str, int] = {}
+        for name in names:
+            self.ms(contestants[name], 2)
+            calls[name] = max(4, min(200, round(self.burst_ms / max(self.ms(contestants[name], 4), 1e-3))))
+        found: dict[str, list[float]] = {name: [] for name in names}
+        for i in range(self.rounds):
+            for name in names[i % len(names) :] + names[: i % len(names)]:
+                self.ms(contestants[name], max(2, calls[name] // 2))
+                found[name].append(self.ms(contestants[name], calls[name]))
+        return {name: 1e3 * statistics.median(times) for name, times in found.items()}
+
+    def error(self, case: Case, inputs: Sequence[Any], out: Any) -> float:
+        """The largest difference from f64 over the largest element; for positions, the part that is wrong."""
+        if case.result == "i64":
+            return self._wrong(case, inputs[0], out)
+        pieces = [(inputs, out)]
+        if case.pointwise:
+            split = [x.split(PIECE) for x in inputs]
+            pieces = [(p, o) for *p, o in zip(*split, out.split(PIECE), strict=True)]
+        worst = scale = 0.0
+        for given, got in pieces:
+            want = case.torch(self.torch, *(x.double() for x in given))
+            difference = (got.double() - want).abs().max().item()
+            worst = difference if difference != difference else max(worst, difference)
+            if worst != worst:
+                return worst
+            scale = max(scale, want.abs().max().item())
+        return worst / scale
+
+    def _wrong(self, case: Case, x: Any, out: Any) -> float:
+        want = case.torch(self.torch, x)
+        axis = 1 if out.shape[0] == x.shape[0] and self.torch.equal(want, x.argmax(1)) else 0
+        inside = (out >= 0) & (out < x.shape[axis])
+        found = x.gather(axis, out.clamp(0, x.shape[axis] - 1).unsqueeze(axis)).squeeze(axis)
+        return 1.0 - (inside & (found == x.amax(axis))).double().mean().item()
+
+
+def measure(gpu: Gpu, case: Case, numerics: str, deadline: float) -> dict[str, Any]:
+    """One row of the table."""
+    torch = gpu.torch
+    row: dict[str, Any] = {"case": case.name, "bytes": case.nbytes, "notes": []}
+    inputs = gpu.tensors(case)
+    contestants: dict[str, Call] = {}
+    try:
+        start = time.perf_counter()
+        compiled = graphfuse.compile(case.model(), target=TARGET, device="cuda", numerics=numerics)
+        row["compile_s"] = time.perf_counter() - start
+        row["kernels"] = kernels(compiled)
+        out = gpu.output(case)
+        feed = dict(zip(case.names, inputs, strict=True))
+        compiled.session.run(feed, out={"out": out})
+        torch.cuda.synchronize()
+        row["error"] = gpu.error(case, inputs, out)
+        row["ok"] = row["error"] <= case.tolerance
+        contestants["ours"] = lambda: compiled.session.run(feed, out={"out": out})
+    except graphfuse.GraphfuseError as e:
+        row["ok"] = False
+        row["notes"].append(f"ours: {e}")
+    torch.cuda.empty_cache()
+    contestants["eager"] = lambda: case.torch(torch, *inputs)
+    contestants |= _inductor(gpu, case, inputs, deadline, row)
+    if case.softmax:
+        contestants |= _triton(gpu, inputs[0], row)
+    source = torch.randn(case.nbytes // 8, device="cuda")
+    copy = torch.empty_like(source)
+    contestants["copy"] = lambda: copy.copy_(source)
+    us = gpu.race(contestants)
+    row["us"] = us
+    row["tb_per_s"] = {name: case.nbytes / t * 1e-6 for name, t in us.items()}
+    peers = {name: t for name, t in us.items() if name not in ("ours", "copy")}
+    row["best"] = min(peers, key=lambda name: peers[name])
+    if "ours" in us:
+        row["ratio"] = peers[row["best"]] / us["ours"]
+        row["ratio_to_copy"] = us["copy"] / us["ours"]
+    return row
+
+
+def _inductor(gpu: Gpu, case: Case, inputs: Sequence[Any], deadline: float, row: dict[str, Any]) -> dict[str, Call]:
+    torch = gpu.torch
+    if time.perf_counter() > deadline:
+        row["notes"].append("inductor: no time left to compile")
+        return {}
+    try:
+        torch._dynamo.reset()  # its public way to forget what was compiled before
+        start = time.perf_counter()
+        compiled = torch.compile(lambda *xs: case.torch(torch, *xs), dynamic=False)
+        compiled(*inputs)
+        torch.cuda.synchronize()
+        row["inductor_compile_s"] = time.perf_counter() - start
+    except Exception as e:  # noqa: BLE001  # a compiler that is missing fails in many ways
+        row["notes"].append(f"inductor: {type(e).__name__}: {str(e).strip().splitlines()[0][:120] if str(e) else ''}")
+        return {}
+    return {"inductor": lambda: compiled(*inputs)}
+
+
+def _triton(gpu: Gpu, x: Any, row: dict[str, Any]) -> dict[str, Call]:
+    """The best of several numbers of warps."""
+    try:
+        from benchmarks.triton_softmax import softmaxes
+
+        out = gpu.torch.empty_like(x)
+        found = softmaxes(x, out)
+        if not found:
+            row["notes"].append("triton: the row is too long for one block")
+            return {}
+        times: dict[int, float] = {}
+        for warps, call in found.items():
+            gpu.ms(call, 3)
+            times[warps] = gpu.ms(call, 10)
+        row["triton_warps"] = min(times, key=lambda w: times[w])
+        return {"triton": found[row["triton_warps"]]}
+    except Exception as e:  # noqa: BLE001  # a compiler that is missing fails in many ways
+        row["notes"].append(f"triton: {type(e).__name__}: {str(e).strip().splitlines()[0][:120] if str(e) else ''}")
+        return {}
+
+
+def report(row: dict[str, Any]) -> str:
+    """One line."""
+    us, speed = row["us"], row["tb_per_s"]
+    text = f"{row['case']:28s}"
+    for name in ("ours", "eager", "inductor", "triton", "copy"):
+        text += f" {us[name]:8.1f} {speed[name]:5.2f}" if name in us else f" {'-':>8s} {'-':>5s}"
+    text += f"  {row.get('ratio', 0):5.3f} {row['best']:8s} {row.get('ratio_to_copy', 0):5.3f}"
+    text += f"  {row['error']:.1e}" if "error" in row else "  no result"
+    return text + ("" if row["ok"] else " WRONG") + "".join(f"\n    {note}" for note in row["notes"])
+
+
+# anywhere
+
+
+def kernels(compiled: graphfuse.CompiledModel) -> list[dict[str, Any]]:
+    """What each kernel takes of the machine, and how wide its accesses are."""
+    executable = compiled.executable
+    (code,) = executable.code.values()
+    found: list[dict[str, Any]] = []
+    for k in executable.kernels:
+        if k.launch is None:
+            continue
+        body = re.search(rf"\.entry {re.escape(k.name)}\b(.*?)(?=\.entry |\Z)", code.ptx, re.S)
+        found.append(
+            {
+                "name": k.name,
+                "threads": k.launch.threads,
+                "registers": k.launch.registers,
+                "spills": k.launch.spill_bytes,
+                "accesses": accesses(body[1] if body else ""),
+            }
+        )
+    return found
+
+
+def accesses(ptx: str) -> dict[str, int]:
+    """How often an access of each width stands in the text, and barriers."""
+    found: dict[str, int] = {}
+    for guard, kind, vector, bits in re.findall(r"(@\S+\s+)?\b(ld|st)\.global(?:\.\w+)*?(\.v\d)?\.[a-z](\d+)", ptx):
+        width = int(bits) * int(vector[2:] or 1 if vector else 1)
+        name = f"{'predicated ' if guard else ''}{kind}{width}"
+        found[name] = found.get(name, 0) + 1
+    if barriers := len(re.findall(r"\bbar\.sync", ptx)):
+        found["barriers"] = barriers
+    return found
+
+
+def dry(words: Sequence[str], numerics: str) -> bool:
+    """Compile every case; run small ones on the emulator against torch on the CPU."""
+    import torch
+
+    good = True
+    for case, small in zip(cases(), cases(SMALLER), strict=True):
+        if not _asked(case, words):
+            continue
+        start = time.perf_counter()
+        compiled = graphfuse.compile(case.model(), target=TARGET, numerics=numerics)
+        seconds = time.perf_counter() - start
+        print(f"{case.name:28s} compiled in {seconds:.2f} s")
+        for k in kernels(compiled):
+            widths = ", ".join(f"{n} {name}" for name, n in sorted(k["accesses"].items()))
+            takes = f"{k['threads']} threads, {k['registers']} registers, {k['spills']} bytes spilled"
+            print(f"    {k['name']}: {takes}; {widths}")
+            good = good and k["spills"] <= 0
+        error = _emulated(small, numerics, torch)
+        print(f"    {' x '.join(map(str, small.inputs[0]))} on the emulator: error {error:.1e}")
+        good = good and error <= small.tolerance
+    return good
+
+
+def _emulated(case: Case, numerics: str, torch: Any) -> float:
+    feed = host_inputs(case)
+    compiled = graphfuse.compile(case.model(), target=TARGET, device="emulator", numerics=numerics)
+    got = np.asarray(compiled(feed)["out"]).astype(np.float64)
+    want = case.torch(torch, *(torch.from_numpy(x.astype(np.float64)) for x in feed.values())).numpy()
+    if case.result == "i64":
+        return float((got != want).mean())
+    return float(np.abs(got - want).max() / np.abs(want).max())
+
+
+def _asked(case: Case, words: Sequence[str]) -> bool:
+    return not words or any(w in case.name for w in words)
+
+
+def main() -> int:
+    """Measure, or check without a GPU."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--dry", action="store_true", help="no GPU: compile, and run small ones on the emulator")
+    parser.add_argument("--only", default="", help="cases whose name has one of these words, separated by commas")
+    parser.add_argument("--numerics", default="eager", choices=("strict", "eager", "fast"))
+    parser.add_argument("--seconds", type=float, default=240, help="no Inductor compilation begins after this")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    words = [w for w in args.only.split(",") if w]
+    if args.dry:
+        return 0 if dry(words, args.numerics) else 1
+    gpu = Gpu(quick=args.quick)
+    deadline = time.perf_counter() + args.seconds
+    print(f"{gpu.torch.cuda.get_device_name()}; microseconds and TB/s; ratio to the best peer and to a copy")
+    names = ("ours", "eager", "inductor", "triton", "copy")
+    print(f"{'':28s}" + "".join(f" {n:>14s}" for n in names) + "  ratio best     copy   error")
+    rows: list[dict[str, Any]] = []
+    for case in cases():
+        if _asked(case, words):
+            rows.append(measure(gpu, case, args.numerics, deadline))
+            print(report(rows[-1]), flush=True)
+            gpu.torch.cuda.empty_cache()
+            if args.json:  # what there is, should the time run out
+                record.write(args.json, rows)
+    ratios = [row["ratio"] for row in rows if "ratio" in row]
+    if ratios:
+        print(f"geomean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
