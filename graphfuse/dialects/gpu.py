@@ -131,29 +131,44 @@ def tma_load(
     return ()
 
 
+def _staging(t: Type) -> Buffer:
+    buffer = _shared(t, "a staging buffer")
+    if len(buffer.shape) != 3 or buffer.shape[1] != 16 or not buffer.swizzle:
+        raise VerifyError(f"a staging buffer has 16 rows and a swizzle, got {t}")
+    return buffer
+
+
+@opdef("gpu.stage")
+def stage(staging: Type, value: Type, *, column: int = 0, buffer: int = 0, pending: int = -1) -> tuple[Type, ...]:
+    """Each warp copies its 16 rows of a tile to a buffer of its own, number `buffer` of those it has, from `column` on.
+
+    With `pending`, it first waits until all but its last so many stores have been read. f32 values are rounded to the
+    buffer's element.
+    """
+    to, tile = _staging(staging), value
+    if not isinstance(tile, Tile) or tile.elem not in (to.elem, F32) or column + tile.shape[-1] > to.shape[2]:
+        raise VerifyError(f"cannot stage {value} in {to}")
+    return ()
+
+
 @opdef("gpu.tma_store")
 def tma_store(
     pointer: Type,
     staging: Type,
-    value: Type,
     *coordinates: Type,
     dims: tuple[Dim, ...],
     strides: tuple[Dim, ...],
     offset: Dim = 0,
-    first: int = 0,
-    pending: int = 0,
+    buffer: int = 0,
 ) -> tuple[Type, ...]:
-    """Write a tile as boxes of 16 rows, each from its warp's own buffers in `staging`; what is outside is not written.
+    """Begin to copy each warp's buffer to a box: of the rows from the coordinates on, 16 for each warp in turn.
 
-    A warp takes its buffers in turn, beginning with number `first`, once all but the last `pending` stores have been
-    read from theirs. f32 values are rounded to the pointer's element.
+    What is outside the tensor is not written.
     """
     elem = _tensor(pointer, dims, strides, coordinates)
-    source, tile = _shared(staging, "operand 1"), value
-    if not isinstance(tile, Tile) or source.elem != elem or source.shape[1:] != (16, tile.shape[-1]):
-        raise VerifyError(f"cannot store {value} by way of {source}")
-    if tile.elem not in (elem, F32):
-        raise VerifyError(f"cannot store {value} through {pointer}")
+    source = _staging(staging)
+    if source.elem != elem:
+        raise VerifyError(f"cannot store {source} through {pointer}")
     return ()
 
 
@@ -161,6 +176,61 @@ def tma_store(
 def tma_flush() -> tuple[Type, ...]:
     """Until the staging buffers of this thread's stores have been read: a block may not end before."""
     return ()
+
+
+# copies from global to shared memory that threads begin and later wait for (`cp.async`)
+
+
+@opdef("gpu.copy_async")
+def copy_async(
+    pointer: Type,
+    base: Type,
+    ring: Type,
+    slot: Type,
+    condition: Type,
+    *limits: Type,
+    strides: tuple[Dim, ...],
+    width: int,
+    limited: tuple[int, ...] = (),
+    transposed: bool = False,
+) -> tuple[Type, ...]:
+    """Begin to copy a strided matrix, as `block.load_view` reads one, to buffer number `slot` if the condition holds.
+
+    Elements at or past a limit are 0. `width` elements that are contiguous in the buffer are so, and aligned, in memory
+    too. With `transposed`, dim 0 of the matrix is the last of the buffer.
+    """
+    to = _shared(ring, "operand 2")
+    if not isinstance(pointer, Ptr) or pointer.elem != to.elem or len(to.shape) != 3:
+        raise VerifyError(f"cannot copy from {pointer} to {to}")
+    if base != I64 or slot != I64 or condition != BOOL or any(t != I64 for t in limits):
+        raise VerifyError(f"expected i64, i64, bool and i64 limits, got {base}, {slot}, {condition}, {limits}")
+    if len(strides) != 2 or len(limits) != len(limited) or any(d not in (0, 1) for d in limited):
+        raise VerifyError(f"strides {strides} and limited dims {limited} are not those of a matrix")
+    if width * to.elem.bytes not in (4, 8, 16) or to.shape[2] % width:
+        raise VerifyError(f"copies are of 4, 8 or 16 bytes, got {width} of {to.elem}")
+    return ()
+
+
+@opdef("gpu.commit")
+def commit() -> tuple[Type, ...]:
+    """Close a group of the copies begun since the last one."""
+    return ()
+
+
+@opdef("gpu.wait_group")
+def wait_group(*, pending: int) -> tuple[Type, ...]:
+    """Until all but the last `pending` groups have landed and every thread is here: all may read them."""
+    return ()
+
+
+@opdef("gpu.load_shared")
+def load_shared(ring: Type, slot: Type, *, transposed: bool = False, layout: LinearLayout | None = None) -> Type:
+    """Buffer number `slot` as a tile."""
+    source = _shared(ring, "operand 0")
+    if slot != I64 or len(source.shape) != 3:
+        raise VerifyError(f"expected a ring of matrices and an i64, got {ring} and {slot}")
+    shape = source.shape[:0:-1] if transposed else source.shape[1:]
+    return Tile(shape, source.elem, layout)
 
 
 # products of warpgroups
@@ -200,15 +270,14 @@ def wgmma_wait(*accumulators: Type, pending: int = 0) -> tuple[Type, ...]:
     return accumulators
 
 
-@opdef("gpu.columns", Trait.PURE)
-def columns(x: Type, *, start: int, layout: LinearLayout) -> Type:
-    """The columns from `start` on of a tile, as many as the layout has, every element staying in its thread."""
-    if not isinstance(x, Tile) or x.layout is None or len(x.shape) != 2:
-        raise VerifyError(f"operand must be a matrix with a layout, got {x}")
-    rows, count = layout.shape
-    if rows != x.padded_shape[0] or not 0 <= start <= x.shape[1] - count:
-        raise VerifyError(f"no {count} columns from {start} on in {x}")
-    return Tile((x.shape[0], count), x.elem, layout)
+@opdef("gpu.part", Trait.PURE)
+def part(x: Type, *, start: tuple[int, ...], layout: LinearLayout) -> Type:
+    """The elements from `start` on of a tile, as many as the layout has, each staying in its thread."""
+    if not isinstance(x, Tile) or x.layout is None or len(x.shape) != len(start) or len(layout.shape) != len(start):
+        raise VerifyError(f"operand must be a tile with a layout, of rank {len(start)}, got {x}")
+    if any(not 0 <= s <= n - m for s, n, m in zip(start, x.shape, layout.shape, strict=True)):
+        raise VerifyError(f"no part of {list(layout.shape)} from {list(start)} on in {x}")
+    return Tile(layout.shape, x.elem, layout)
 
 
 # who does what

@@ -14,8 +14,7 @@ from graphfuse.codegen.kernel import PointerValue, integer, memory_type
 from graphfuse.dialects import gpu
 from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, TensorMap, lowers
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints
-from graphfuse.ir.layout import REGISTER
-from graphfuse.ir.types import Buffer, Scalar, Tile
+from graphfuse.ir.types import Buffer, Scalar
 from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import bounds
 
@@ -217,50 +216,57 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
         )
 
 
-@lowers(gpu.tma_store)
-def lower_tma_store(kernel: Kernel, op: Op) -> None:
-    """16 rows at a time: registers to the warp's staging buffer, and from there as one box."""
-    _, staging, value, *at = op.operands
-    buffer, tile = buffer_of(staging), kernel.tile(value)
+def _staging_buffer(kernel: Kernel, staging: Value, op: Op) -> Reg:
+    """The address of the warp's own buffer that an op names."""
     assert kernel.role, "the staging buffers are those of warps with roles"
-    type_ = value.type
-    assert isinstance(type_, Tile)
-    columns = buffer.shape[2]
-    map_ = tensor_map(kernel, op, buffer.elem, (16, columns), buffer.swizzle)
-    where = coordinates(kernel, at)
-    slab = columns // 2  # registers of a thread for 16 rows: two rows of the eight, two columns of every eight
+    buffer = buffer_of(staging)
     warps = kernel.role.threads // WARP_SIZE
     own = buffer.shape[0] // (warps * kernel.role.groups)
-    lane, first = kernel.lane, flag_of(kernel, kernel.test("eq", kernel.lane, integer(0, "i32")))
-    everyone = kernel.operate("add", kernel.operate("mul", kernel.role.group, integer(warps, "i32")), kernel.warp)
-    mine = kernel.operate("mul", everyone, integer(own * buffer.slot_bytes, "i32"))
+    number = kernel.operate("add", kernel.operate("mul", kernel.role.group, integer(warps, "i32")), kernel.warp)
+    mine = kernel.operate("mul", number, integer(own * buffer.slot_bytes, "i32"))
     base = kernel.operate("add", kernel.pointer(staging).reg, mine)
+    turn = attr_int(op, "buffer") if "buffer" in op.attrs else 0
+    return kernel.operate("add", base, integer(turn * buffer.slot_bytes, "i32")) if turn else base
+
+
+@lowers(gpu.stage)
+def lower_stage(kernel: Kernel, op: Op) -> None:
+    """The lane that stores is the one that knows what has been read; the others wait for it."""
+    staging, value = op.operands
+    buffer, tile = buffer_of(staging), kernel.tile(value)
+    here, lane = _staging_buffer(kernel, staging, op), kernel.lane
+    if "pending" in op.attrs:
+        first = flag_of(kernel, kernel.test("eq", lane, integer(0, "i32")))
+        ready = f"cp.async.bulk.wait_group.read {attr_int(op, 'pending')};"
+        kernel.assembly("void", f"{when(ready, 0)}\nbar.warp.sync 0xffffffff;", "r", first)
+    start = (attr_int(op, "column") if "column" in op.attrs else 0) * buffer.elem.bytes
+    if buffer.elem.bits == 16:
+        _stage_halves(kernel, here, buffer, tile.vectors, lane, start)
+    else:
+        _stage_words(kernel, here, buffer, tile.vectors, lane, start)
+
+
+@lowers(gpu.tma_store)
+def lower_tma_store(kernel: Kernel, op: Op) -> None:
+    """One box by the first lane, once all lanes' writes are visible to TMA."""
+    _, staging, *at = op.operands
+    buffer = buffer_of(staging)
+    first = flag_of(kernel, kernel.test("eq", kernel.lane, integer(0, "i32")))
+    kernel.assembly("void", "fence.proxy.async.shared::cta;\nbar.warp.sync 0xffffffff;", "")
+    map_ = tensor_map(kernel, op, buffer.elem, (16, buffer.shape[2]), buffer.swizzle)
     down = kernel.operate("mul", kernel.warp, integer(16, "i32"))
-    rank = len(where)
-    names = ", ".join(f"${2 + i}" for i in range(rank))
+    to = displaced(kernel, coordinates(kernel, at), rows=down)
+    names = ", ".join(f"${2 + i}" for i in range(len(to)))
     store = (
-        f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [$1, {{{names}}}], [$0];\n"
+        f"cp.async.bulk.tensor.{len(to)}d.global.shared::cta.tile.bulk_group [$1, {{{names}}}], [$0];\n"
         "@p cp.async.bulk.commit_group;"
     )
-    ready = f"cp.async.bulk.wait_group.read {attr_int(op, 'pending') if 'pending' in op.attrs else 0};"
-    turn = attr_int(op, "first") if "first" in op.attrs else 0
-    for i in range(tile.layout.size(REGISTER) // slab):
-        values = tile.vectors[i * slab : (i + 1) * slab]
-        here = kernel.operate("add", base, integer((turn + i) % own * buffer.slot_bytes, "i32"))
-        kernel.assembly("void", f"{when(ready, 0)}\nbar.warp.sync 0xffffffff;", "r", first)
-        if buffer.elem.bits == 16:
-            _stage_halves(kernel, here, buffer, values, lane)
-        else:
-            _stage_words(kernel, here, buffer, values, lane)
-        kernel.assembly("void", "fence.proxy.async.shared::cta;\nbar.warp.sync 0xffffffff;", "")
-        row, _ = tile.layout.apply(register=i * slab)
-        to = displaced(kernel, where, rows=kernel.operate("add", down, integer(row, "i32")))
-        kernel.assembly(
-            "void", when(store, 2 + rank), ",".join(["r", "l", *("r" for _ in to), "r"]), here, map_, *to, first
-        )
+    here = _staging_buffer(kernel, staging, op)
+    constraints = ",".join(["r", "l", *("r" for _ in to), "r"])
+    kernel.assembly("void", when(store, 2 + len(to)), constraints, here, map_, *to, first)
 
 
-def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg) -> None:
+def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg, column: int) -> None:
     """`stmatrix` writes 16 rows of 16 columns; lanes 0..15 address the left chunks of the rows, 16..31 the right."""
     row = kernel.operate("and", lane, integer(15, "i32"))
     start = kernel.operate("add", base, kernel.operate("mul", row, integer(buffer.swizzle, "i32")))
@@ -268,13 +274,13 @@ def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Re
     chunk = kernel.operate("shl", kernel.operate("xor", right, _phase(kernel, buffer, lane)), integer(4, "i32"))
     for j in range(len(values) // 8):
         words = [_pack(kernel, buffer.elem, *values[8 * j + 2 * k : 8 * j + 2 * k + 2]) for k in range(4)]
-        at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(32 * j, "i32")))
+        at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(column + 32 * j, "i32")))
         kernel.assembly(
             "void", "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r", at, *words
         )
 
 
-def _stage_words(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg) -> None:
+def _stage_words(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg, column: int) -> None:
     """Pairs of neighbours, 8 bytes a thread: the swizzle spreads the rows over the banks."""
     row = kernel.operate("lshr", lane, integer(2, "i32"))
     pair = kernel.operate("shl", kernel.operate("and", lane, integer(1, "i32")), integer(3, "i32"))
@@ -284,7 +290,7 @@ def _stage_words(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg
     chunk = kernel.operate("shl", kernel.operate("xor", half, _phase(kernel, buffer, row)), integer(4, "i32"))
     constraint = "f" if values[0].type == "float" else "r"
     for j in range(len(values) // 4):
-        at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(32 * j, "i32")))
+        at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(column + 32 * j, "i32")))
         for h in range(2):
             pairs = values[4 * j + 2 * h : 4 * j + 2 * h + 2]
             store = f"st.shared.v2.b32 [$0+{8 * h * buffer.swizzle}], {{$1, $2}};"

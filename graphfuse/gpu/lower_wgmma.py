@@ -14,7 +14,7 @@ from graphfuse.codegen.kernel import integer, register_type
 from graphfuse.dialects import gpu
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
 from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, flag_of, position
-from graphfuse.ir.core import Op, Value, attr_int
+from graphfuse.ir.core import Op, Value, attr_int, attr_ints
 from graphfuse.ir.layout import REGISTER
 from graphfuse.ir.types import Buffer, Scalar, Tile
 from graphfuse.llvm.module import Reg
@@ -175,13 +175,12 @@ def _through(kernel: Kernel, wait: str, values: Sequence[Reg], used: Sequence[in
     return out
 
 
-@lowers(gpu.columns)
-def lower_columns(kernel: Kernel, op: Op) -> None:
+@lowers(gpu.part)
+def lower_part(kernel: Kernel, op: Op) -> None:
     """Which register of the operand has the element of each of the result's."""
     tile, type_ = kernel.tile(op.operands[0]), op.types[0]
     assert isinstance(type_, Tile)
-    start = attr_int(op, "start")
+    start, layout = attr_ints(op, "start"), layout_of(type_)
     held = {tile.layout.apply(register=r): r for r in reversed(range(tile.layout.size(REGISTER)))}
-    layout = layout_of(type_)
     found = (layout.apply(register=r) for r in range(layout.size(REGISTER)))
-    kernel.set(op, [tile.vectors[held[row, column + start]] for row, column in found])
+    kernel.set(op, [tile.vectors[held[tuple(map(sum, zip(at, start, strict=True)))]] for at in found])

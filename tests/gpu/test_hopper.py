@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks.gemm_kernels import Gemm, text
-from graphfuse.dialects import gpu
+from graphfuse.blockgen.kernel import GpuMachine
+from graphfuse.blockgen.lower import lower_region
+from graphfuse.dialects import gpu, graph
+from graphfuse.fusion.outline import outline
 from graphfuse.gpu.emulator import Buffer, Emulator, EmulatorError, TensorMap
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
@@ -21,6 +24,8 @@ from graphfuse.ir.types import scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import evaluate
 from graphfuse.target import Target
+from tests.blockgen.gpu_cases import contract, linear
+from tests.blockgen.support import launched
 
 TARGET = Target.parse("cuda:sm_90a")
 PINGPONG = (("schedule", '"pingpong"'),)
@@ -45,10 +50,8 @@ def inputs(gemm, seed=0):
     return [rng.standard_normal(shape).astype(dtype) for _, shape in gemm.inputs]
 
 
-def run(gemm, ptx, kernel, arrays, *, blocks=3, seed=0):
-    """What the kernel stores."""
-    symbols = {"m": gemm.m} if gemm.symbolic else {}
-    out = np.zeros((gemm.m, gemm.n), numpy_dtype(scalar(gemm.out)))
+def emulate(ptx, kernel, arrays, out, symbols, *, blocks=3, seed=0):
+    """Run a kernel that writes `out`."""
     every = [*arrays, out]
     maps = []
     for spec in kernel.tensor_maps:
@@ -59,7 +62,15 @@ def run(gemm, ptx, kernel, arrays, *, blocks=3, seed=0):
         maps.append(TensorMap(array, spec.box, spec.swizzle, dims, strides, initialised=array is not out))
     grid = min(evaluate(kernel.grid, symbols), blocks)
     arguments = [*arrays, Buffer(out, initialised=False), *symbols.values(), 0, *maps]
-    Emulator(ptx, seed=seed).launch("gemm", (grid,), (kernel.threads,), arguments, shared_bytes=kernel.shared_bytes)
+    Emulator(ptx, seed=seed).launch(
+        kernel.name, (grid,), (kernel.threads,), arguments, shared_bytes=kernel.shared_bytes
+    )
+
+
+def run(gemm, ptx, kernel, arrays, **options):
+    """What the kernel stores."""
+    out = np.zeros((gemm.m, gemm.n), numpy_dtype(scalar(gemm.out)))
+    emulate(ptx, kernel, arrays, out, {"m": gemm.m} if gemm.symbolic else {}, **options)
     return out
 
 
@@ -140,6 +151,38 @@ def test_instructions():
     assert kernel.threads == 384
     assert kernel.persistent == 1
     assert kernel.shared_bytes <= 227 << 10
+
+
+REGIONS = {
+    "whole tiles": linear("whole", "256", "192", "768", "mk,nk->mn"),
+    "rest after the loop": linear("rest", "256", "192", "200", "mk,kn->mn"),
+    "everything cut off": linear("cut", "200", "136", "200", "km,kn->mn"),
+    "unknown rows": linear("rows", "(n)", "256", "192", "mk,nk->mn", dims="n in 1..4096", sizes=({"n": 300},)),
+    "one step of K": contract("step", "mk,nk->mn", "x: 256x64xf16, w: 128x64xf16"),
+    "heads": contract("heads", "bsnd,btnd->bnst", "x: 2x128x4x64xf16, w: 2x128x4x64xf16"),
+    "batch": contract("batch", "bmk,bkn->bmn", "x: 5x256x64xbf16, w: 5x64x256xbf16"),
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_regions(name):
+    """Products as blockgen writes them."""
+    case = REGIONS[name]
+    func, _ = outline(case.func)
+    (region,) = (op for op in func.walk() if op.kind is graph.region)
+    kernel = lower_region(region, "product", func.ranges, GpuMachine(multiprocessors=1))
+    for values in case.sizes:
+        roles = transformed(kernel, TARGET)
+        verify(roles)
+        assert any(op.kind is gpu.wgmma for op in roles.walk())
+        arrays = case.arrays(values)
+        lowered = lower([roles], TARGET)
+        (want,) = launched(kernel, region, arrays, values)
+        got = np.zeros_like(want)
+        emulate(emit_ptx(lowered), lowered.kernels[0], arrays, got, values, blocks=7)
+        # one rounding of the sum, and the sum before it in another order
+        wide = want.astype(np.float64)
+        np.testing.assert_allclose(got.astype(np.float64), wide, rtol=2.0**-7, atol=2.0**-9 * np.abs(wide).max())
 
 
 DECLINED = {

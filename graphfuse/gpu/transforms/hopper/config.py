@@ -87,3 +87,8 @@ def _number(func: Func, name: str, default: int) -> int:
 def chunk_width(columns: int, elem_bytes: int) -> int:
     """Columns that the epilogue takes at a time: a power of two that divides the tile's, a panel wide at most."""
     return min(PANEL // elem_bytes, columns & -columns)
+
+
+def part_width(accumulators: int) -> int:
+    """Columns that the epilogue computes at a time: few, where the product leaves few registers."""
+    return 16 if accumulators > 96 else 32

@@ -1,4 +1,4 @@
-"""What a function does with its product, again for some columns of it: tiles narrow enough to live beside the rest.
+"""What a function does with its product, again for a part of it: tiles small enough to live beside the rest.
 
 Starting from the value a store writes, ops are made anew in the layout that is asked of them: memory is read by the
 threads that need it, and no data moves between threads.
@@ -6,11 +6,13 @@ threads that need it, and no data moves between threads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
 from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints, remade
 from graphfuse.ir.layout import LinearLayout
-from graphfuse.ir.types import Tile
+from graphfuse.ir.types import Tile, Type
 from graphfuse.symbolic import Dim, sym, symbols
 
 
@@ -41,64 +43,77 @@ class Clones:
         return self._known[value]
 
 
+Axes = tuple[int | None, ...]
+"""For each dim of a tile, along which axis of the product only a part of it is wanted; None: all."""
+Made = dict[tuple[Value, Axes, tuple[int, ...], LinearLayout], Value]
+"""What has been made of which value: axes, where the part begins along them, and layout."""
+
+
 class Chunk:
-    """The columns `start .. start + width` of the function's tiles."""
+    """The part of the function's tiles that begins at `start` and has the shape `size`, in rows and columns."""
 
-    def __init__(self, clones: Clones, product: Value, acc: Value, start: int, width: int) -> None:
+    def __init__(
+        self, clones: Clones, product: tuple[Value, Value], start: tuple[int, int], size: tuple[int, int], made: Made
+    ) -> None:
         self.clones, self.builder = clones, clones.builder
-        self.product, self.acc = product, acc
+        self.product, self.acc = product
         """The product in the old function and in the new one."""
-        self.start, self.width = start, width
-        self._made: dict[tuple[Value, int | None, LinearLayout], Value] = {}
+        self.start, self.size = start, size
+        self._made = made
 
-    def tile(self, value: Value, cut: int | None, layout: LinearLayout) -> Value:
-        """A tile in a layout; `cut` is the dim that only these columns are wanted of."""
-        key = (value, cut, layout)
+    def tile(self, value: Value, axes: Axes, layout: LinearLayout) -> Value:
+        """A tile in a layout."""
+        key = (value, axes, tuple(self.start[a] for a in axes if a is not None), layout)
         if key not in self._made:
-            self._made[key] = self._make(value, cut, layout)
+            self._made[key] = self._make(value, axes, layout)
         return self._made[key]
 
-    def _make(self, value: Value, cut: int | None, layout: LinearLayout) -> Value:
-        b, op, old = self.builder, value.op, value.type
-        assert isinstance(old, Tile)
-        shape = tuple(self.width if d == cut else n for d, n in enumerate(old.shape))
+    def _shape(self, type_: Type, axes: Axes) -> tuple[int, ...]:
+        assert isinstance(type_, Tile)
+        return tuple(n if a is None else self.size[a] for n, a in zip(type_.shape, axes, strict=True))
+
+    def _make(self, value: Value, axes: Axes, layout: LinearLayout) -> Value:
+        op, shape = value.op, self._shape(value.type, axes)
         if value == self.product:
-            if cut != 1:
+            if axes != (0, 1):
                 raise Declined("the product is read in another shape")
-            return b(gpu.columns, self.acc, start=self.start, layout=layout)
+            return self.builder(gpu.part, self.acc, start=self.start, layout=layout)
         if op is None:
             raise Declined("a tile comes from outside")
         if op.kind in (block.const, block.splat):
             operands = [self.clones(v) for v in op.operands]
             return self._add(op, operands, shape=shape, layout=layout)
         if op.has(Trait.ELEMENTWISE) or op.kind is block.index:
-            operands = [self.tile(v, cut, layout) if isinstance(v.type, Tile) else self.clones(v) for v in op.operands]
+            operands = [self.tile(v, axes, layout) if isinstance(v.type, Tile) else self.clones(v) for v in op.operands]
             return self._add(op, operands)
         if op.kind is block.broadcast:
-            return self._broadcast(op, cut, shape, layout)
+            return self._broadcast(op, axes, layout)
         if op.kind is block.reshape:
-            return self._reshape(op, cut, shape, layout)
+            return self._reshape(op, axes, layout)
         if op.kind is block.arange:
-            first = attr_int(op, "start") + (self.start if cut == 0 else 0)
+            first = attr_int(op, "start") + (0 if axes[0] is None else self.start[axes[0]])
             return self._add(op, [], start=first, end=first + shape[0], layout=layout)
         if op.kind is block.load_view:
             pointer, base, *limits = op.operands
-            at, cuts = self.view(op, cut, base, limits)
+            at, cuts = self.view(op, axes, base, limits)
             return self._add(op, [self.clones(pointer), at, *cuts], shape=shape, layout=layout)
         raise Declined(f"{op.kind.name} after the product")
 
     def _add(self, op: Op, operands: list[Value], **changes: Attr) -> Value:
         return self.builder.append(remade(op, *operands, **changes)).result
 
-    def _broadcast(self, op: Op, cut: int | None, shape: tuple[int, ...], layout: LinearLayout) -> Value:
+    def _padded(self, type_: Type, axes: Axes) -> tuple[int, ...]:
+        assert isinstance(type_, Tile)
+        return Tile(self._shape(type_, axes), type_.elem).padded_shape
+
+    def _broadcast(self, op: Op, axes: Axes, layout: LinearLayout) -> Value:
         source = op.operands[0].type
         assert isinstance(source, Tile)
-        inner = cut if cut is not None and source.shape[cut] > 1 else None
-        narrow = Tile(tuple(self.width if d == inner else n for d, n in enumerate(source.shape)), source.elem)
-        operand = self.tile(op.operands[0], inner, project(layout, narrow.padded_shape))
-        return self._add(op, [operand], shape=shape, layout=layout)
+        inner = tuple(a if n > 1 else None for n, a in zip(source.shape, axes, strict=True))
+        operand = self.tile(op.operands[0], inner, project(layout, self._padded(source, inner)))
+        return self._add(op, [operand], shape=self._shape(op.types[0], axes), layout=layout)
 
-    def _reshape(self, op: Op, cut: int | None, shape: tuple[int, ...], layout: LinearLayout) -> Value:
+    def _reshape(self, op: Op, axes: Axes, layout: LinearLayout) -> Value:
         """Dims of size 1 come and go; the layout goes along."""
         source, target = op.operands[0].type, op.types[0]
         assert isinstance(source, Tile)
@@ -107,20 +122,20 @@ class Chunk:
         after = [d for d, n in enumerate(target.shape) if n > 1]
         if [source.shape[d] for d in before] != [target.shape[d] for d in after]:
             raise Declined("a reshape mixes dims")
-        inner = before[after.index(cut)] if cut in after else None
-        narrow = Tile(tuple(self.width if d == inner else n for d, n in enumerate(source.shape)), source.elem)
-        operand = self.tile(op.operands[0], inner, layout.reshape(narrow.padded_shape))
-        return self._add(op, [operand], shape=shape)
+        kept = {b: axes[a] for b, a in zip(before, after, strict=True)}
+        inner = tuple(kept.get(d) for d in range(len(source.shape)))
+        operand = self.tile(op.operands[0], inner, layout.reshape(self._padded(source, inner)))
+        return self._add(op, [operand], shape=self._shape(target, axes))
 
-    def view(self, op: Op, cut: int | None, base: Value, limits: list[Value]) -> tuple[Value, list[Value]]:
-        """Base and limits of a strided view of these columns."""
+    def view(self, op: Op, axes: Axes, base: Value, limits: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """Base and limits of a strided view of the part."""
         limited = attr_ints(op, "limited") if "limited" in op.attrs else ()
-        at = self.clones(base)
-        if cut is not None:
-            at = self._moved(at, attr_dims(op, "strides")[cut] * self.start)
-        return at, [
-            self._moved(self.clones(v), -self.start if d == cut else 0) for d, v in zip(limited, limits, strict=True)
-        ]
+        starts = [0 if a is None else self.start[a] for a in axes]
+        ahead: Dim = 0
+        for stride, start in zip(attr_dims(op, "strides"), starts, strict=True):
+            ahead = ahead + stride * start
+        at = self._moved(self.clones(base), ahead)
+        return at, [self._moved(self.clones(v), -starts[d]) for d, v in zip(limited, limits, strict=True)]
 
     def _moved(self, value: Value, by: Dim) -> Value:
         if by == 0:

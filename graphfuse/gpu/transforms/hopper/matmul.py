@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
-from graphfuse.gpu.transforms.hopper.config import choose, chunk_width
-from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined
+from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width
+from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Made
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
 from graphfuse.ir.layout import Wgmma
@@ -71,14 +71,13 @@ class _Build:
         self._check()
         boxed = [s for s in self.stores if s.box]
         self.boxed = len(boxed)
-        self.chunks = range(0, columns, self.width)
         staged = sum(16 * self.width * elem_stored(s.op).bytes for s in boxed)
-        self.config = choose(func, product, staged, len(self.chunks))
-        self.slabs = rows // (64 * self.config.warpgroups)
+        self.config = choose(func, product, staged, columns // self.width)
         padded = product.acc.padded_shape[1]
         warps = (4 * self.config.warpgroups, 1)
         self.layout = Wgmma(padded, warps).linear((rows, padded))
-        self.chunk_layout = Wgmma(self.width, warps).linear((rows, self.width))
+        step = min(self.width, part_width(rows * columns // (self.config.warpgroups * 128)))
+        self.part_layout = Wgmma(step, warps).linear((64 * self.config.warpgroups, step))
         self.swizzles = (
             _swizzle(product.a, scalar(product.elem), along_k=not product.a.transposed),
             _swizzle(product.b, scalar(product.elem), along_k=product.b.transposed),
@@ -99,7 +98,7 @@ class _Build:
         acc = self.product.acc
         written = {s.op.operands[0] for s in self.stores}
         for op in self.old.body.ops[:-1]:
-            if op is self.product.loop or op.has(Trait.PURE) or op.kind is block.store_view:
+            if op.kind in (control.for_, block.store_view) or op.has(Trait.PURE):
                 continue
             if op.kind is not block.load_view:
                 raise Declined(f"{op.kind.name} beside the product")
@@ -162,14 +161,15 @@ class _Build:
 
     def _steps(self, clones: Clones, start: Sequence[Value], fill: _FillStep) -> Sequence[Value]:
         """The loop over K."""
-        loop = self.product.loop
-        lower, upper = (clones(v) for v in loop.operands[:2])
+        p = self.product
+        lower, upper = (self._value(clones, d) for d in (p.lower, p.upper))
         params = Params((I64, *(v.type for v in start)), ("k", *(v.hint for v in start)))
         counter, *carried = params.values
-        inner = clones.inside(Builder(), {self.product.counter: counter})
+        inner = clones.inside(Builder(), {p.counter: counter} if p.counter else {})
         ends = fill(inner, lower, counter, carried)
         inner.builder.op(control.yield_, *ends)
-        new = loop.kind.build([lower, upper, *start], loop.attrs, loc=loop.loc, bodies=(inner.builder.block(params),))
+        operands, body = [lower, upper, *start], inner.builder.block(params)
+        new = control.for_.build(operands, {"step": p.step} if p.step > 1 else {}, bodies=(body,))
         return clones.builder.append(new).results
 
     # roles
@@ -203,7 +203,7 @@ class _Build:
         start, trips = [slot], None
         if self.turns is not None:
             assert p.trips is not None, "checked when the schedule was chosen"
-            trips = b(block.index, expr=p.trips, names=())
+            trips = self._value(clones, p.trips)
             slot = b(gpu.advance, slot, b(block.mul, group, trips), size=c.stages, hint="slot")
             # the barrier of a group's turn has its number; the first group's first turn is the phase before the first
             back = b(block.sub, b(block.const, value=2, elem=I64), group)
@@ -241,22 +241,36 @@ class _Build:
             b.op(gpu.tma_flush)
 
     def _epilogue(self, clones: Clones, acc: Value) -> None:
-        """For some columns after others: what is stored, and the stores."""
-        buffers = self.config.store_buffers
-        pending = buffers * (self.boxed if self.slabs == 1 else 1) - 1
-        for i, start in enumerate(self.chunks):
-            chunk = Chunk(clones, self.product.loop.result, acc, start, self.width)
+        """For a box of each store after another: part by part what is stored, into the warps' buffers; the stores."""
+        height, step = self.part_layout.shape
+        rows, columns = self.product.acc.shape
+        made: Made = {}
+        boxes = [(r, c) for c in range(0, columns, self.width) for r in range(0, rows, height)]
+        for i, (row, column) in enumerate(boxes):
+            for at in range(0, self.width, step):
+                start = (row, column + at)
+                chunk = Chunk(clones, (self.product.result, acc), start, (height, step), made)
+                for s, staging in zip(self.stores, self.staging, strict=True):
+                    self._keep(chunk, s, staging, i, at)
             for s, staging in zip(self.stores, self.staging, strict=True):
-                value = chunk.tile(s.value, 1, self.chunk_layout)
-                pointer, base, _, *limits = s.op.operands
-                if s.box is None or staging is None:
-                    at, cuts = chunk.view(s.op, 1, base, limits)
-                    clones.builder.append(remade(s.op, pointer, at, value, *cuts))
-                    continue
-                *outer, row, column = s.box.start
-                where = [self._value(clones, d) for d in (*outer, row, column + start)]
-                attrs = {**_tensor(s.box), "first": i * self.slabs % buffers, "pending": pending}
-                clones.builder.append(gpu.tma_store.build([pointer, staging, value, *where], attrs))
+                if s.box and staging is not None:
+                    *outer, r, c = s.box.start
+                    where = [self._value(clones, d) for d in (*outer, r + row, c + column)]
+                    attrs: dict[str, Attr] = {**_tensor(s.box), "buffer": i % self.config.store_buffers}
+                    clones.builder.append(gpu.tma_store.build([s.op.operands[0], staging, *where], attrs))
+
+    def _keep(self, chunk: Chunk, s: _Store, staging: Value | None, box: int, column: int) -> None:
+        """Store a part, or put it where the store by TMA of its box will find it."""
+        b = chunk.clones.builder
+        value = chunk.tile(s.value, (0, 1), self.part_layout)
+        if staging is None:
+            pointer, base, _, *limits = s.op.operands
+            at, cuts = chunk.view(s.op, (0, 1), base, limits)
+            b.append(remade(s.op, pointer, at, value, *cuts))
+            return
+        buffers = self.config.store_buffers
+        wait: dict[str, Attr] = {} if column else {"pending": buffers * self.boxed - 1}
+        b.append(gpu.stage.build([staging, value], {"buffer": box % buffers, "column": column, **wait}))
 
     def _value(self, clones: Clones, dim: Dim) -> Value:
         if isinstance(dim, int):
