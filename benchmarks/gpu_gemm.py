@@ -291,6 +291,11 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     return f"ratio to the best peer: chosen tile {mean(chosen)}; best tile {mean(best)}"
 
 
+def _ptxas() -> str:
+    """Where NVIDIA's assembler is, if it is there."""
+    return shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas") or ""
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -299,7 +304,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], help="jobs whose name has this text")
     parser.add_argument("--quick", action="store_true", help="one short round: for sweeps, not to be quoted")
     parser.add_argument("--budget", type=float, default=450, help="seconds, after which no kernel is started")
-    parser.add_argument("--assembler", default=shutil.which("ptxas") or "", help="ptxas; none: the driver compiles")
+    parser.add_argument("--assembler", default=_ptxas(), help="ptxas; none: the driver compiles")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gpu_gemm.json"))
     args = parser.parse_args()
     until = time.monotonic() + args.budget
