@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "fusion": INTERP | {"fusion"},
     "blockgen": DIALECTS | {"blockgen"},
     "llvm": LEVEL_0 | {"llvm"},
-    "codegen": DIALECTS | {"llvm", "codegen", "cpu"},
+    "codegen": DIALECTS | {"llvm", "codegen"},
     "cpu": DIALECTS | {"llvm", "codegen", "cpu"},
     "gpu": DIALECTS | {"llvm", "codegen", "gpu"},
     "runtime": LEVEL_0 | {"llvm", "runtime"},

@@ -18,7 +18,7 @@ import graphfuse
 from graphfuse import api, checking, compiler
 from graphfuse.api import artifact_numerics, recompile, verify_regions
 from graphfuse.blockgen.numerics import COARSE
-from graphfuse.cpu import vecmath
+from graphfuse.codegen import vecmath
 from graphfuse.dialects import block
 from graphfuse.errors import ArtifactError, UsageError
 from graphfuse.fusion.passes import graph_pipeline

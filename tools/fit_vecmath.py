@@ -1,4 +1,4 @@
-"""Fit the polynomials of `graphfuse/cpu/vecmath_tables.py`; prints that file's table.
+"""Fit the polynomials of `graphfuse/codegen/vecmath_tables.py`; prints that file's table.
 
 Offline only: needs mpmath, which graphfuse itself does not. Remez exchange on a dense grid, in
 50 digits, on the error that the function built from the polynomial will see (relative, unless

@@ -39,7 +39,7 @@ from graphfuse.knobs import Numerics
 _HALVES = (F16, BF16)
 _FUNCTIONS: tuple[OpDef, ...] = tuple(block.ELEMENTWISE.values())
 COARSE = ("tan", "asin", "asinh", "acosh", "atanh")
-"""Functions whose f32 form is off by more than 2 ulp (`cpu.vecmath.ULP`)."""
+"""Functions whose f32 form is off by more than 2 ulp (`codegen.vecmath.ULP`)."""
 
 
 # functions to 2 ulp

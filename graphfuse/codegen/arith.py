@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphfuse.codegen import convert
+from graphfuse.codegen import convert, vecmath
 from graphfuse.codegen.integers import INTEGER
 from graphfuse.codegen.kernel import (
     Kernel,
@@ -18,11 +18,10 @@ from graphfuse.codegen.kernel import (
     vector_type,
     width_of,
 )
-from graphfuse.cpu import vecmath
 from graphfuse.dialects import block
 from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Op
-from graphfuse.ir.types import F32, Scalar
+from graphfuse.ir.types import F32, F64, Scalar
 from graphfuse.llvm.module import Reg
 
 Emit = Callable[[Kernel, Scalar, Sequence[Reg]], Reg]
@@ -34,6 +33,8 @@ def elementwise(kernel: Kernel, name: str, elem: Scalar, operands: Sequence[Reg]
     """The shared function `name` on one vector of each operand."""
     if not elem.is_float:
         return INTEGER[name](kernel, elem, operands)
+    if (own := kernel.functions.get(name)) and (out := own(kernel, elem, operands)) is not None:
+        return out
     wide = compute_elem(elem)
     out = _float(kernel, name, wide, [convert.float_to_float(kernel, x, elem, wide) for x in operands])
     is_bool = element_type(out.type) == "i1"
@@ -56,7 +57,7 @@ def _float(kernel: Kernel, name: str, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 
 def call_vecmath(kernel: Kernel, name: str, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-    """A function of `cpu.vecmath`, defined in this module on first use."""
+    """A function of `codegen.vecmath`, defined in this module on first use."""
     fn = vecmath.define(name, elem.name, width_of(xs[0].type))
     for text in (*fn.declarations, fn.definition):
         kernel.text.module.entity(text)
@@ -141,10 +142,11 @@ def _truncmod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """C's fmod, exact; f32 in f64."""
     type_ = xs[0].type
     width = width_of(type_)
-    for text in _fmod_texts(width):
+    any_ratio = elem == F64
+    for text in _fmod_texts(width, kernel.helpers, any_ratio=any_ratio):
         kernel.text.module.entity(text)
     wide = [kernel.convert("fpext", x, "double") for x in xs]
-    out = kernel.text.emit(wide[0].type, f"call {wide[0].type} @gf.fmod.v{width}({wide[0]}, {wide[1]})")
+    out = kernel.text.emit(wide[0].type, f"call {wide[0].type} @{_fmod_name(width, any_ratio)}({wide[0]}, {wide[1]})")
     return kernel.convert("fptrunc", out, element_type(type_))
 
 
@@ -159,8 +161,15 @@ def _floormod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     return kernel.choose(is_zero, kernel.intrinsic("copysign", b.type, zero, b), moved)
 
 
-def _fmod_texts(width: int) -> list[str]:
-    """r = |a|; while r >= |b| take off q |b|, q the leading 26 bits of r / |b|, never too large: each step is exact."""
+def _fmod_name(width: int, any_ratio: bool) -> str:
+    return f"gf.fmod.v{width}{'.any' if any_ratio else ''}"
+
+
+def _fmod_texts(width: int, attribute: str, *, any_ratio: bool) -> list[str]:
+    """r = |a|; while r >= |b| take off q |b|, q the leading 26 bits of r / |b|, never too large: each step is exact.
+
+    With `any_ratio` r / |b| may overflow, as it does not for f32 numbers: then multiples of 2^600 |b| are taken off.
+    """
     v, m, i = (vector_type(e, width) for e in ("double", "i1", "i64"))
     name = suffix_of(width)
 
@@ -175,8 +184,9 @@ def _fmod_texts(width: int) -> list[str]:
     ]
     if width > 1:
         declarations.append(f"declare i1 @llvm.vector.reduce.or.v{width}i1({m})")
+    divisor, scaling = ("%m2", _fmod_scaling(v, m, c)) if any_ratio else ("%m", "")
     definition = f"""\
-define internal {v} @gf.fmod.v{width}({v} %a, {v} %b) nounwind noinline {{
+define internal {v} @{_fmod_name(width, any_ratio)}({v} %a, {v} %b) nounwind {attribute} {{
 entry:
   %r0 = call {v} @llvm.fabs.{name}({v} %a)
   %m = call {v} @llvm.fabs.{name}({v} %b)
@@ -191,10 +201,9 @@ loop:
   %any = {any_left}
   br i1 %any, label %step, label %done
 step:
-  %ratio = fdiv {v} %r, %m
-  %lower = fmul {v} %ratio, {c(1 - 2**-52)}
-  %in_range = fcmp olt {v} %lower, {c(2.0**1000)}
-  %q0 = select {m} %in_range, {v} %lower, {v} {c(2.0**1000)}
+{scaling}
+  %ratio = fdiv {v} %r, {divisor}
+  %q0 = fmul {v} %ratio, {c(1 - 2**-52)}
   %bits = bitcast {v} %q0 to {i}
   %kept = and {i} %bits, {c(-(1 << 27), i)}
   %leading = bitcast {i} %kept to {v}
@@ -204,7 +213,7 @@ step:
   %some = fcmp oge {v} %q1, {c(1.0)}
   %q = select {m} %some, {v} %q1, {v} {c(1.0)}
   %minus = fneg {v} %q
-  %less = call {v} @llvm.fma.{name}({v} %minus, {v} %m, {v} %r)
+  %less = call {v} @llvm.fma.{name}({v} %minus, {v} {divisor}, {v} %r)
   %next = select {m} %more, {v} %less, {v} %r
   br label %loop
 done:
@@ -219,6 +228,19 @@ done:
 }}
 """
     return [*declarations, definition]
+
+
+def _fmod_scaling(v: str, m: str, c: Callable[[float], str]) -> str:
+    """`%m2` = 2^600k |b|, k the least of 0, 1 and 2 that makes r / m2 less than 2^900."""
+    lines: list[str] = []
+    for before, after in (("%m", "%m1"), ("%m1", "%m2")):
+        lines += [
+            f"  {after}.limit = fmul {v} {before}, {c(2.0**900)}",
+            f"  {after}.far = fcmp oge {v} %r, {after}.limit",
+            f"  {after}.grown = fmul {v} {before}, {c(2.0**600)}",
+            f"  {after} = select {m} {after}.far, {v} {after}.grown, {v} {before}",
+        ]
+    return "\n".join(lines)
 
 
 def suffix_of(width: int) -> str:
@@ -278,8 +300,12 @@ def lower_fma(kernel: Kernel, op: Op) -> None:
     """One rounding, also of narrow floats: their product is exact in f32's double."""
     tiles = [kernel.registers(v) for v in op.operands]
     elem = tiles[0].elem
+    own = kernel.functions.get("fma")
     out: list[Reg] = []
     for xs in zip(*(t.vectors for t in tiles), strict=True):
+        if own is not None and (native := own(kernel, elem, xs)) is not None:
+            out.append(native)
+            continue
         wide = Scalar("f64") if elem.bits < 32 else elem
         fused = kernel.intrinsic(
             "fma", vector_type(register_type(wide), width_of(xs[0].type)),
@@ -303,7 +329,7 @@ def lower_cast(kernel: Kernel, op: Op) -> None:
     to = op.attrs["to"]
     assert isinstance(to, Scalar), "checked by the type rule"
     saturate = bool(op.attrs.get("saturate", False))
-    kernel.set(op, [convert.cast(kernel, x, tile.elem, to, saturate=saturate) for x in tile.vectors])
+    kernel.set(op, convert.cast_all(kernel, tile.vectors, tile.elem, to, saturate=saturate))
     if tile.elem.is_integer and to.name == "i64" and op.operands[0] in kernel.bounds:
         kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
 

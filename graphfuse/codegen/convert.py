@@ -6,6 +6,8 @@ is integer arithmetic on the bits, so no library is called and no instruction fl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphfuse.codegen import small_floats
 from graphfuse.codegen.integers import wrap
 from graphfuse.codegen.kernel import (
@@ -42,6 +44,22 @@ def cast(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool =
     return wrap(kernel, resize(kernel, x, source, to), to)
 
 
+def cast_all(kernel: Kernel, xs: Sequence[Reg], source: Scalar, to: Scalar, *, saturate: bool = False) -> list[Reg]:
+    """`block.cast` of a tile's registers, which a target may convert in pairs."""
+    if source.name in _PLAIN and is_float8(to) and source != F64:
+        wide = [float_to_float(kernel, x, source, F32) for x in xs]
+        if (out := kernel.to_float8(wide, to, saturate=saturate)) is not None:
+            return out
+    if is_float8(source) and to.is_float and source != to and (wide := kernel.from_float8(xs, source)) is not None:
+        return [float_to_float(kernel, x, F32, to, saturate=saturate) for x in wide]
+    return [cast(kernel, x, source, to, saturate=saturate) for x in xs]
+
+
+def is_float8(elem: Scalar) -> bool:
+    """The formats that processors convert, if any."""
+    return elem.name in ("f8e4m3", "f8e5m2")
+
+
 def resize(kernel: Kernel, x: Reg, source: Scalar, to: Scalar) -> Reg:
     """An integer's register to another width."""
     have, want = element_type(x.type), register_type(to)
@@ -75,13 +93,13 @@ def float_to_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, satura
     if source == to:
         return x
     if source.name not in _PLAIN:
-        return float_to_float(kernel, small_floats.to_f32(kernel, x, source), F32, to, saturate=saturate)
+        return float_to_float(kernel, _widened(kernel, x, source), F32, to, saturate=saturate)
     if to.name not in _PLAIN:
         if source == F64:
             x = _round_to_odd(kernel, x)
         elif source != F32:
             x = float_to_float(kernel, x, source, F32)
-        return small_floats.from_f32(kernel, x, to, saturate=saturate)
+        return _narrowed(kernel, x, to, saturate=saturate)
     if source.bits == 16:
         x = _half_to_f32(kernel, x) if source == F16 else _bf16_to_f32(kernel, x)
         return x if to == F32 else float_to_float(kernel, x, F32, to)
@@ -90,6 +108,20 @@ def float_to_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, satura
             x = _round_to_odd(kernel, x) if to == F16 else kernel.convert("fptrunc", x, "float")
         return _f32_to_half(kernel, x) if to == F16 else _f32_to_bf16(kernel, x)
     return kernel.convert("fpext" if to.bits > source.bits else "fptrunc", x, register_type(to))
+
+
+def _widened(kernel: Kernel, x: Reg, source: Scalar) -> Reg:
+    """A float of up to 8 bits as f32."""
+    if is_float8(source) and (out := kernel.from_float8([x], source)) is not None:
+        return out[0]
+    return small_floats.to_f32(kernel, x, source)
+
+
+def _narrowed(kernel: Kernel, x: Reg, to: Scalar, *, saturate: bool) -> Reg:
+    """An f32 as a float of up to 8 bits."""
+    if is_float8(to) and (out := kernel.to_float8([x], to, saturate=saturate)) is not None:
+        return out[0]
+    return small_floats.from_f32(kernel, x, to, saturate=saturate)
 
 
 def _round_to_odd(kernel: Kernel, x: Reg) -> Reg:
@@ -111,6 +143,10 @@ def _native_half(kernel: Kernel) -> bool:
     return kernel.target.arch != "x86_64" or kernel.target.has("f16c")
 
 
+def _native_bfloat(kernel: Kernel) -> bool:
+    return kernel.target.kind == "cuda"
+
+
 def _half_to_f32(kernel: Kernel, x: Reg) -> Reg:
     if _native_half(kernel):
         return kernel.convert("fpext", kernel.convert("bitcast", x, "half"), "float")
@@ -124,12 +160,16 @@ def _f32_to_half(kernel: Kernel, x: Reg) -> Reg:
 
 
 def _bf16_to_f32(kernel: Kernel, x: Reg) -> Reg:
+    if _native_bfloat(kernel):
+        return kernel.convert("fpext", kernel.convert("bitcast", x, "bfloat"), "float")
     wide = kernel.convert("zext", x, "i32")
     return kernel.convert("bitcast", kernel.binary("shl", wide, integer(16, wide.type)), "float")
 
 
 def _f32_to_bf16(kernel: Kernel, x: Reg) -> Reg:
     """Add half of the last kept bit, less one unless it is odd; NaN keeps a bit."""
+    if _native_bfloat(kernel):
+        return kernel.convert("bitcast", kernel.convert("fptrunc", x, "bfloat"), "i16")
     bits = kernel.convert("bitcast", x, "i32")
     sixteen = integer(16, bits.type)
     odd = kernel.binary("and", kernel.binary("lshr", bits, sixteen), integer(1, bits.type))

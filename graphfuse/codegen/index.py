@@ -64,6 +64,11 @@ class _Arithmetic:
         return self._text.pure(type_, f"trunc {x} to {type_}", x)
 
     def _call(self, call: Call) -> Reg:
+        if self._element == "i64" and self._divides_in_i32(call):
+            narrow = _Arithmetic(self._kernel, self._regs, self._ranges, "i32", self._width)
+            x = narrow._call(call)
+            type_ = vector_type("i64", width_of(x.type))
+            return self._text.pure(type_, f"sext {x} to {type_}", x)
         a, b = (self.dim(d) for d in call.args)
         if call.fn in ("min", "max"):
             return self._intrinsic(f"s{call.fn}", a, b)
@@ -83,6 +88,11 @@ class _Arithmetic:
         if call.fn == "mod":
             return self._binary("add", rest, self._binary("and", negative, b))
         return self._binary("add", self._binary("sdiv", a, b), negative)
+
+    def _divides_in_i32(self, call: Call) -> bool:
+        """Whether a quotient or remainder of i64 should be one of i32: GPUs have 64-bit products only in parts."""
+        wanted = self._kernel.target.kind == "cuda" and call.fn in ("floordiv", "mod")
+        return wanted and all(_fits_i32(d, self._ranges) for d in call.args)
 
     def _binary(self, name: str, a: Reg, b: Reg) -> Reg:
         a, b = self._fit(a, b)

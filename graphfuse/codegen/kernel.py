@@ -17,6 +17,8 @@ from graphfuse.target import Target
 Lowering = Callable[["Kernel", Op], None]
 AnyLowering: TypeAlias = Callable[[Any, Op], None]
 """A lowering for one target's kernels."""
+Function: TypeAlias = Callable[[Any, Scalar, Sequence[Reg]], Reg | None]
+"""One target's own form of a function of floats, from the kernel, the operands' element and the operands, if any."""
 LOWERINGS: dict[OpDef, Lowering] = {}
 """How ops of the block dialect become LLVM IR when it is the same on every target."""
 
@@ -136,6 +138,10 @@ class Kernel:
 
     lowerings: ClassVar[dict[OpDef, AnyLowering]] = {}
     """The target's own lowerings; they come before the shared ones."""
+    functions: ClassVar[dict[str, Function]] = {}
+    """The target's own forms of elementwise functions (and `fma`) of floats; they come before the shared ones."""
+    helpers: ClassVar[str] = "noinline"
+    """The attribute of functions with loops, which a target without calls must inline."""
 
     def __init__(self, func: Func, target: Target, text: FunctionText) -> None:
         self.func, self.target, self.text = func, target, text
@@ -179,6 +185,14 @@ class Kernel:
         self.values[op.result] = self.make(op.types[0], vectors)
 
     # instructions
+
+    def to_float8(self, xs: Sequence[Reg], to: Scalar, *, saturate: bool) -> list[Reg] | None:
+        """Rounds f32 registers by the target's own instructions, neighbours together; None if it has none."""
+        return None
+
+    def from_float8(self, xs: Sequence[Reg], source: Scalar) -> list[Reg] | None:
+        """Widens to f32 by the target's own instructions, neighbours together; None if it has none."""
+        return None
 
     def intrinsic(self, name: str, type_: str, *operands: Reg, overload: str = "", result: str = "") -> Reg:
         """Call `llvm.<name>.<overload>`, by default overloaded on `type_`, its result."""

@@ -28,7 +28,7 @@ FORMATS = {
     "f8e5m2": Format(5, 2, 15, 0x7B, 0x7C, 0x7E),
     "f8e4m3fnuz": Format(4, 3, 8, 0x7F, 0x80, 0x80, signed_zero=False),
     "f8e5m2fnuz": Format(5, 2, 16, 0x7F, 0x80, 0x80, signed_zero=False),
-    "f4e2m1": Format(2, 1, 1, 0x7, 0x7, 0x7),
+    "f4e2m1": Format(2, 1, 1, 0x7, 0x7, 0x8),  # NaN becomes a zero of the other sign, as ml_dtypes has it
 }
 
 
@@ -109,17 +109,19 @@ def from_f32(kernel: Kernel, x: Reg, elem: Scalar, *, saturate: bool = False) ->
     else:
         large = integer(f.overflow, t)
     out = kernel.choose(too_large, large, signed)
-    nan = kernel.binary("or", integer(f.nan, t), sign) if f.signed_zero else integer(f.nan, t)
+    nan = kernel.binary("xor", integer(f.nan, t), sign) if f.signed_zero else integer(f.nan, t)
     out = kernel.choose(kernel.compare("icmp ugt", size, inf), nan, out)
     return kernel.convert("trunc", out, narrow)
 
 
 def _to_e8m0(kernel: Kernel, x: Reg, bits: Reg, narrow: str, *, saturate: bool) -> Reg:
-    """The exponent of the nearest power of two; negative numbers, zero and NaN are NaN (255)."""
+    """The exponent of the nearest power of two, ties upward; negative numbers, zero and NaN are NaN (255)."""
     t = bits.type
-    carried = kernel.binary("add", bits, integer(0x3FFFFF, t))
-    odd = kernel.binary("and", kernel.binary("lshr", bits, integer(23, t)), integer(1, t))
-    out = kernel.binary("lshr", kernel.binary("add", carried, odd), integer(23, t))
+    is_tiny = kernel.compare("icmp ult", bits, integer(0x800000, t))  # 2^-127 has a field of its own below
+    half_up = kernel.choose(is_tiny, integer(0x200000, t), integer(0x400000, t))
+    out = kernel.binary("lshr", kernel.binary("add", bits, half_up), integer(23, t))
+    if saturate:
+        out = kernel.intrinsic("umin", t, out, integer(254, t))
     zero = constant(float_text(0.0), "float", width_of(t))
     bad = kernel.compare("fcmp ule", x, zero)
     out = kernel.choose(bad, integer(255, t), out)

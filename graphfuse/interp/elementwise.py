@@ -92,7 +92,7 @@ def cast(x: Array, to: Scalar, *, saturate: bool = False) -> Array:
 
 
 def _to_float(x: Array, to: Scalar, *, saturate: bool) -> Array:
-    if elem_of(x.dtype).bits < 8:
+    if elem_of(x.dtype).bits <= 8:  # of two such types numpy knows no cast
         x = x.astype(np.float32)
     dtype = numpy_dtype(to)
     if saturate and to.bits <= 8:

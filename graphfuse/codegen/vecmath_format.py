@@ -6,8 +6,8 @@ No function of its own ends here; those are in `vecmath` and `vecmath_trig`.
 from dataclasses import dataclass
 from typing import Final
 
-from graphfuse.cpu.vecmath_emit import Code, Value
-from graphfuse.cpu.vecmath_tables import F32, F32_PARTS, F64, F64_PARTS, Table
+from graphfuse.codegen.vecmath_emit import Code, Value
+from graphfuse.codegen.vecmath_tables import F32, F32_PARTS, F64, F64_PARTS, Table
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from graphfuse.cpu.vecmath import FUNCTIONS, ULP, VectorFunction, arity, define
-from graphfuse.cpu.vecmath_emit import Code, Value
+from graphfuse.codegen.vecmath import FUNCTIONS, ULP, VectorFunction, arity, define
+from graphfuse.codegen.vecmath_emit import Code, Value
 
 FLOAT = {"f32": np.float32, "f64": np.float64}
 BITS = {"f32": np.uint32, "f64": np.uint64}

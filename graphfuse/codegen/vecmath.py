@@ -5,7 +5,7 @@ It does not own angles (`vecmath_trig`), coefficients (`vecmath_tables`), the te
 the code is branch free FMA arithmetic that LLVM lowers for the target at hand. Only sin, cos and
 tan branch, to a slow reduction, when a lane is large.
 
-`ULP` is the largest error in units in the last place, tests/cpu/test_vecmath.py holds it. Special
+`ULP` is the largest error in units in the last place, tests/codegen/test_vecmath.py holds it. Special
 values are those of C99 annex F (nan, infinities, signed zeros, subnormal arguments and results).
 
 Sources: W. Cody, W. Waite, Software Manual for the Elementary Functions, 1980 (reductions);
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from graphfuse.cpu import vecmath_trig
-from graphfuse.cpu.vecmath_emit import Code, Value
-from graphfuse.cpu.vecmath_format import FORMATS, format_of, odd_poly, round_to_bits
-from graphfuse.cpu.vecmath_tables import F32
+from graphfuse.codegen import vecmath_trig
+from graphfuse.codegen.vecmath_emit import Code, Value
+from graphfuse.codegen.vecmath_format import FORMATS, format_of, odd_poly, round_to_bits
+from graphfuse.codegen.vecmath_tables import F32
 
 _INF: Final = float("inf")
 _NAN: Final = float("nan")
@@ -381,7 +381,7 @@ def _pow(c: Code, x: Value, y: Value) -> Value:
 
 # --- interface ----------------------------------------------------------------------------------
 
-_UNARY: Final[dict[str, Callable[[Code, Value], Value]]] = {
+BODIES: Final[dict[str, Callable[[Code, Value], Value]]] = {
     "exp": _exp,
     "exp2": _exp2,
     "log": _log,
@@ -404,7 +404,9 @@ _UNARY: Final[dict[str, Callable[[Code, Value], Value]]] = {
     "atanh": _atanh,
 }
 
-FUNCTIONS: Final = (*_UNARY, "pow")
+"""Functions of one argument."""
+
+FUNCTIONS: Final = (*BODIES, "pow")
 
 # name -> largest error in ulp (f32, f64); 0.5 would be correctly rounded
 ULP: Final[dict[str, tuple[float, float]]] = {
@@ -449,6 +451,6 @@ def define(fn: str, elem: str, lanes: int) -> VectorFunction:
         result = _pow(code, x, Value(code, "%y", elem))
     else:
         parameters = ("x",)
-        result = _UNARY[fn](code, x)
+        result = BODIES[fn](code, x)
     text = code.definition(parameters, result)
     return VectorFunction(code.symbol, text, tuple(code.declarations))

@@ -5,9 +5,9 @@ The functions take and return values; naming and wrapping them is `vecmath`'s.
 
 from typing import Final
 
-from graphfuse.cpu.vecmath_emit import INTEGER_OF, Code, Operand, Value
-from graphfuse.cpu.vecmath_format import format_of, odd_poly, round_to_bits
-from graphfuse.cpu.vecmath_tables import TWO_OVER_PI
+from graphfuse.codegen.vecmath_emit import INTEGER_OF, Code, Operand, Value
+from graphfuse.codegen.vecmath_format import format_of, odd_poly, round_to_bits
+from graphfuse.codegen.vecmath_tables import TWO_OVER_PI
 
 _TWO_OVER_PI_BITS: Final = 1200
 _TWO_OVER_PI_BYTES: Final = TWO_OVER_PI.to_bytes(_TWO_OVER_PI_BITS // 8 + 32, "little")
@@ -101,12 +101,8 @@ def _slow_lane(c: Code, x: str, lane: int, results: tuple[str, str]) -> tuple[st
     if c.lanes == 1:
         return r_out, q_out
     new_r, new_q = c.name(), c.name()
-    lines.append(
-        f"  {new_r} = insertelement {c.type(c.elem)} {results[0]}, {scalar} {r_out}, i32 {lane}"
-    )
-    lines.append(
-        f"  {new_q} = insertelement {c.type(integer)} {results[1]}, {integer} {q_out}, i32 {lane}"
-    )
+    lines.append(f"  {new_r} = insertelement {c.type(c.elem)} {results[0]}, {scalar} {r_out}, i32 {lane}")
+    lines.append(f"  {new_q} = insertelement {c.type(integer)} {results[1]}, {integer} {q_out}, i32 {lane}")
     return new_r, new_q
 
 
@@ -164,24 +160,37 @@ def _sine_at(c: Code, r: Value, q: Value) -> Value:
     return _flipped(c.select((q & 1).is_(1), cos, sin), sign)
 
 
-def sin(c: Code, x: Value) -> Value:
-    """Sin: by quadrants."""
-    return c.select(x.is_(0.0), x, _sine_at(c, *_reduce_trig(c, x)))
+def sin_of(c: Code, x: Value, r: Value, q: Value) -> Value:
+    """sin(x), x = q pi/2 + r: by quadrants."""
+    return c.select(x.is_(0.0), x, _sine_at(c, r, q))
 
 
-def cos(c: Code, x: Value) -> Value:
-    """Cos: sin one quadrant on."""
-    r, q = _reduce_trig(c, x)
+def cos_of(c: Code, x: Value, r: Value, q: Value) -> Value:
+    """cos(x), x = q pi/2 + r: sin one quadrant on."""
     return _sine_at(c, r, q + 1)
 
 
-def tan(c: Code, x: Value) -> Value:
-    """Tan: sin / cos, or -cos / sin in odd quadrants."""
-    r, q = _reduce_trig(c, x)
+def tan_of(c: Code, x: Value, r: Value, q: Value) -> Value:
+    """tan(x), x = q pi/2 + r: sin / cos, or -cos / sin in odd quadrants."""
     sin, cos = _sin_cos_poly(c, r)
     odd = (q & 1).is_(1)
     ratio = c.select(odd, cos, sin) / c.select(odd, sin, cos)
     return c.select(x.is_(0.0), x, _flipped(ratio, q << format_of(x).sign_shift))
+
+
+def sin(c: Code, x: Value) -> Value:
+    """Sin: see `sin_of`."""
+    return sin_of(c, x, *_reduce_trig(c, x))
+
+
+def cos(c: Code, x: Value) -> Value:
+    """Cos: see `cos_of`."""
+    return cos_of(c, x, *_reduce_trig(c, x))
+
+
+def tan(c: Code, x: Value) -> Value:
+    """Tan: see `tan_of`."""
+    return tan_of(c, x, *_reduce_trig(c, x))
 
 
 def _asin_parts(c: Code, a: Value) -> tuple[Value, Value]:
@@ -205,9 +214,7 @@ def acos(c: Code, x: Value) -> Value:
     small, p = _asin_parts(c, x.abs())
     middle = half_pi - (p.with_sign_of(x) - half_pi_low)
     twice = p + p
-    return c.select(
-        small, middle, c.select(x < 0.0, 2 * half_pi - (twice - 2 * half_pi_low), twice)
-    )
+    return c.select(small, middle, c.select(x < 0.0, 2 * half_pi - (twice - 2 * half_pi_low), twice))
 
 
 def atan(c: Code, x: Value) -> Value:
