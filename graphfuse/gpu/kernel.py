@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from graphfuse.codegen import kernel as shared
 from graphfuse.codegen.kernel import Registers, integer, register_type
+from graphfuse.gpu import float8
 from graphfuse.gpu.analysis.axis_info import Facts
 from graphfuse.ir.core import Func, Op, OpDef, Value
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
@@ -27,6 +28,8 @@ WARP_SIZE = 32
 Lowering = Callable[["Kernel", Op], None]
 LOWERINGS: dict[OpDef, shared.AnyLowering] = {}
 """How ops become LLVM IR where the GPU has its own way."""
+FUNCTIONS: dict[str, shared.Function] = {}
+"""Elementwise functions of floats that the GPU has instructions or shorter forms for."""
 
 
 def lowers(*kinds: OpDef) -> Callable[[Lowering], Lowering]:
@@ -91,6 +94,8 @@ class Kernel(shared.Kernel):
     """The state of lowering one function for `warps` warps a block."""
 
     lowerings: ClassVar[dict[OpDef, shared.AnyLowering]] = LOWERINGS
+    functions: ClassVar[dict[str, shared.Function]] = FUNCTIONS
+    helpers: ClassVar[str] = "alwaysinline"
 
     def __init__(self, func: Func, target: Target, text: FunctionText, warps: int, facts: Facts) -> None:
         super().__init__(func, target, text)
@@ -137,6 +142,16 @@ class Kernel(shared.Kernel):
         found = self.values[value]
         assert isinstance(found, ThreadTile), f"{value} is not a tile"
         return found
+
+    # conversions
+
+    def to_float8(self, xs: Sequence[Reg], to: Scalar, *, saturate: bool) -> list[Reg] | None:
+        """See `float8`."""
+        return float8.from_f32(self, xs, to, saturate=saturate) if float8.is_native(self) else None
+
+    def from_float8(self, xs: Sequence[Reg], source: Scalar) -> list[Reg] | None:
+        """See `float8`."""
+        return float8.to_f32(self, xs, source) if float8.is_native(self) else None
 
     # threads
 

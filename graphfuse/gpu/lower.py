@@ -21,6 +21,7 @@ from graphfuse.gpu import (
     lower_reduce,
     lower_shape,
     lower_wgmma,
+    math,
 )
 from graphfuse.gpu.analysis.axis_info import axis_info
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, TensorMap
@@ -43,6 +44,7 @@ FAMILIES = (
     lower_reduce,
     lower_shape,
     lower_wgmma,
+    math,
 )
 """Modules that fill the tables of lowerings."""
 POINTER_ALIGNMENT = 16

@@ -144,11 +144,18 @@ def fma_f32(a: Array, b: Array, c: Array) -> Array:
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
     """a * b + c in float64 with the product's error carried (Dekker): within one unit in the last place."""
     product = a * b
-    split_a, split_b = a * 134217729.0, b * 134217729.0
-    a_high, b_high = split_a - (split_a - a), split_b - (split_b - b)
+    a_high, b_high = _upper_half(a), _upper_half(b)
     a_low, b_low = a - a_high, b - b_high
     error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
     total = product + c
     back = total - product
     error = error + ((product - (total - back)) + (c - back))
     return np.where(np.isfinite(error), total + error, total)
+
+
+def _upper_half(x: Array) -> Array:
+    """The upper half of the significand, rounded so that the rest has no more bits (Dekker, Veltkamp)."""
+    scale = np.where(np.abs(x) > 2.0**990, 2.0**-64, 1.0)  # the product below may not overflow
+    scaled = x * scale
+    split = scaled * 134217729.0
+    return (split - (split - scaled)) / scale

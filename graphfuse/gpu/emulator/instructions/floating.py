@@ -64,9 +64,11 @@ def _mode(i: Instruction) -> str:
 
 
 def _apply(d: Decoder, i: Instruction, function: Function, inputs: int) -> Step:
-    kind = d.type(i)
+    kind = d.type(i, 0)
     ops = d.operands(i, inputs + 1)
     sources = [source(d, i, op, kind) for op in ops[1:]]
+    if len(i.types) > 1:  # add.f32.f16 and its kin: all but the last operand are narrower
+        sources = [*(_widened(source(d, i, op, d.type(i))) for op in ops[1:-1]), sources[-1]]
     if "ftz" in i.mods and element(kind) == "f32":
         sources = [_flushed(s) for s in sources]
     put, finish = d.sink(i, ops[0]), _finish(d, i)
@@ -82,6 +84,10 @@ def _apply(d: Decoder, i: Instruction, function: Function, inputs: int) -> Step:
     return step
 
 
+def _widened(read: Source) -> Source:
+    return lambda g: read(g).astype(np.float32)
+
+
 def _flushed(read: Source) -> Source:
     return lambda g: floats.flush(read(g))
 
@@ -89,7 +95,7 @@ def _flushed(read: Source) -> Source:
 def add_sub_mul(d: Decoder, i: Instruction) -> Step:
     """add, sub, mul."""
     d.only(i, (*ROUNDING, "ftz", "sat", "noftz"))
-    kind, mode = element(d.type(i)), _mode(i)
+    kind, mode = element(d.type(i, 0)), _mode(i)
     native: Binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[i.name]
     if kind in ("f32", "f64") and mode == "rn":
         return _apply(d, i, native, 2)
@@ -107,7 +113,7 @@ def add_sub_mul(d: Decoder, i: Instruction) -> Step:
 def fma(d: Decoder, i: Instruction) -> Step:
     """fma, and mad of floats, which is the same."""
     d.only(i, (*ROUNDING, "ftz", "sat", "relu", "noftz"))
-    kind, mode = element(d.type(i)), _mode(i)
+    kind, mode = element(d.type(i, 0)), _mode(i)
     if kind == "f64":
         if mode != "rn":
             raise d.error(i, "only .rn is emulated for f64")
