@@ -42,7 +42,8 @@ test-full: venv $(BIN)/.models ## the above, every model, 2,000 fuzz cases
 	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu'
 
 test-gpu: venv ## what needs an NVIDIA GPU
-	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python -m pip install --quiet -e '.[test,cuda]'
+	$(BIN)/python -m pytest -m gpu tests/gpu/device
 
 bench: venv $(BIN)/.models ## speed against ONNX Runtime and Inductor
 	$(BIN)/python -m benchmarks.cpu_models

@@ -124,10 +124,12 @@ def load(path: str | os.PathLike[str], threads: int | None = None, device: str =
 
 def build(model: Any, target: Target, dims: Dims, options: Options, progress: Progress) -> Executable:
     """The executable of a model: from the cache, else compiled and put there."""
+    source = _source(model)
+    if settings.cache == "0":
+        return _build(source, target, dims, options, progress)
     # locks and user folders take 30 ms to import, which loading an artifact need not pay
     from graphfuse.runtime.cache import default_cache
 
-    source = _source(model)
     if (cache := default_cache()) is None:
         return _build(source, target, dims, options, progress)
     progress("looking into the cache")

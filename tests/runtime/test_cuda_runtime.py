@@ -45,7 +45,7 @@ from graphfuse.target import GpuInfo
 from tests.gpu.emulator.test_asynchronous import tensor_kernel
 from tests.runtime import sample
 from tests.runtime.fake_cuda import CUresult, FakeCuda
-from tests.runtime.gpu_sample import executable, ptx
+from tests.runtime.gpu_sample import FAULTY, executable, ptx
 from tests.runtime.sample import WIDTH, expected, inputs
 
 
@@ -539,17 +539,10 @@ def test_profile_names_the_kernel_that_failed(cuda):
 
 
 def test_emulator_names_kernel_and_node():
-    broken = executable()
-    code = broken.code["cuda:sm_80"]
-    past_the_end = code.ptx.replace("ld.param.b64", "ld.param.b64", 1)
-    at = past_the_end.index("scale_row")
-    body = past_the_end[at:].replace("st.global.b32", "st.global.b32", 1)
-    wrong = past_the_end[:at] + body.replace("add.s64", "sub.s64", 1)
-    broken = replace(broken, code={"cuda:sm_80": replace(code, ptx=wrong)})
     with pytest.raises(
         DeviceError, match=r"cuda:0 \(emulated sm_90a\): kernel 'scale_row' \(node 'x \* w'\): .*out of"
     ):
-        CudaSession(broken, EmulatedDriver()).run(inputs(3))
+        CudaSession(executable(kernels=FAULTY), EmulatedDriver()).run(inputs(3))
 
 
 def test_no_driver(monkeypatch):
