@@ -35,7 +35,8 @@ def known_passes():
     """The passes a text test can name: the ir-level ones, fusion's, and those over block functions."""
     fusion = importlib.import_module("graphfuse.fusion.passes").PASSES
     blocks = importlib.import_module("graphfuse.blockgen.numerics").BLOCK_PASSES
-    return (dead_code, common_subexpressions, *fusion.values(), *(p for group in blocks.values() for p in group))
+    gpu = importlib.import_module("graphfuse.gpu.transforms.pipeline_loads").pipeline_loads
+    return (dead_code, common_subexpressions, *fusion.values(), *(p for group in blocks.values() for p in group), gpu)
 
 
 class Fired(logging.Handler):

@@ -13,6 +13,7 @@ from graphfuse.codegen import arith, control, index
 from graphfuse.codegen.kernel import PointerValue
 from graphfuse.errors import VerifyError
 from graphfuse.gpu import (
+    lower_async,
     lower_control,
     lower_convert,
     lower_dot,
@@ -37,6 +38,7 @@ FAMILIES = (
     control,
     index,
     lower_control,
+    lower_async,
     lower_convert,
     lower_dot,
     lower_hopper,

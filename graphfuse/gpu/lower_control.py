@@ -18,6 +18,8 @@ def touched(kernel: Kernel, body: Block) -> dict[str, str]:
     for op in walk(body):
         if op.kind in STAGED:
             out.setdefault("staging", set()).update("rw")
+        if op.kind is gpu.load_shared and op.operands[0] in kernel.values:
+            out.setdefault(kernel.pointer(op.operands[0]).root, set()).add("r")
         for v in op.operands:
             if isinstance(v.type, Ptr) and v in kernel.values:
                 writes = op.kind in (block.store, block.store_view)

@@ -196,11 +196,15 @@ def load_group(
 def shared_address(kernel: Kernel, base: Reg, offsets: LinearLayout, register: int, size: int) -> tuple[Reg, int]:
     """Where a register's element is: an address that registers share where they can, and bytes to add."""
     assert base.type == SHARED
+    at, displacement = shared_offset(kernel, offsets, register, size)
+    return (base if at is None else kernel.address(base, at)), displacement
+
+
+def shared_offset(kernel: Kernel, offsets: LinearLayout, register: int, size: int) -> tuple[Reg | None, int]:
+    """Bytes to a register's element, as an i32 that depends on the thread (None: 0) and a constant."""
     bits = offsets.out_bits
     reach, moved = kernel.reach(offsets, 0, bits), offsets.flat(register=register)
     at = kernel.displaced(kernel.spread(offsets, 0, bits), moved & reach, reach)
-    if at.text.startswith("%"):
-        return kernel.address(base, kernel.operate("mul", at, integer(size, "i32")) if size > 1 else at), (
-            moved & ~reach
-        ) * size
-    return base, (int(at.text) + (moved & ~reach)) * size
+    if not at.text.startswith("%"):
+        return None, (int(at.text) + (moved & ~reach)) * size
+    return (kernel.operate("mul", at, integer(size, "i32")) if size > 1 else at), (moved & ~reach) * size

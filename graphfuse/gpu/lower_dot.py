@@ -154,11 +154,14 @@ def _mma(
 def _multiply_add(
     kernel: Kernel, a: ThreadTile, b: ThreadTile, acc: LinearLayout, sums: Sequence[Reg], wide: Scalar
 ) -> list[Reg]:
-    """Both operands through shared memory, one barrier, then products in the order of k."""
+    """Operands through shared memory unless they come from there, one barrier, then products in the order of k."""
     k_size = a.layout.shape[1]
     left = operand_of_boxes(acc, 0, k_size)
     right = operand_of_boxes(acc, 1, k_size)
-    fetch_a, fetch_b = _staged(kernel, [(a, left), (b, right)], wide)
+    wanted = {0: (a, left), 1: (b, right)}
+    moves = {i: (t, layout) for i, (t, layout) in wanted.items() if t.layout != layout}
+    fetched = dict(zip(moves, _staged(kernel, list(moves.values()), wide), strict=True)) if moves else {}
+    fetch_a, fetch_b = (fetched.get(i) or _held(kernel, t, wide) for i, (t, _) in wanted.items())
     rows, columns = acc.reduce(1), acc.reduce(0)
     n_bits, k_bits = columns.out_bits, k_size.bit_length() - 1
     out = list(sums)
@@ -168,6 +171,12 @@ def _multiply_add(
             y = fetch_b(k << n_bits | columns.flat(register=r))
             out[r] = _fma(kernel, x, y, out[r], wide)
     return out
+
+
+def _held(kernel: Kernel, tile: ThreadTile, wide: Scalar) -> Word:
+    """Elements of a tile that is where it is needed."""
+    held = {tile.layout.flat(register=r): v for r, v in enumerate(tile.vectors)}
+    return lambda flat: casts.cast(kernel, held[flat], tile.elem, wide)
 
 
 def _fma(kernel: Kernel, a: Reg, b: Reg, c: Reg, wide: Scalar) -> Reg:

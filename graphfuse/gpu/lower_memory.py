@@ -104,9 +104,9 @@ def _view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value],
     strides = attr_dims(op, "strides")
     pointer = kernel.pointer(op.operands[0])
     size = type_.elem.bytes
-    base = _element(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
+    base = element_address(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
     limited = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), limits, strict=True))
-    bounds = {d: _limit(kernel, v) for d, v in limited.items()}
+    bounds = {d: limit_of(kernel, v) for d, v in limited.items()}
     owner = kernel.owns(layout) if stores else None
     for registers in _groups(kernel, op, type_, layout):
         first = registers[0]
@@ -117,11 +117,11 @@ def _view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value],
             elif n != padded:
                 at = kernel.coordinate(layout, d, first)
                 predicate = kernel.both(predicate, kernel.test("ult", at, integer(n, "i32")))
-        address, displacement = _strided(kernel, base, layout, strides, size, first)
+        address, displacement = strided_address(kernel, base, layout, strides, size, first)
         yield Access(registers, address, displacement, predicate)
 
 
-def _strided(
+def strided_address(
     kernel: Kernel, base: Reg, layout: LinearLayout, strides: Sequence[Dim], size: int, register: int
 ) -> tuple[Reg, int]:
     """The address of the element in a register: one per thread, registers apart by constants where that is so."""
@@ -160,7 +160,7 @@ def _advance(kernel: Kernel, address: Reg, at: Reg, stride: Dim, size: int, most
     return kernel.text.pure(address.type, f"getelementptr i8, {address}, {wide}", address, wide)
 
 
-def _limit(kernel: Kernel, value: Value) -> Reg:
+def limit_of(kernel: Kernel, value: Value) -> Reg:
     """A limit as an i32: coordinates are far below its largest."""
     limit = kernel.scalar(value)
     if not limit.text.startswith("%"):
@@ -206,7 +206,8 @@ def _width(kernel: Kernel, op: Op, type_: Tile, layout: LinearLayout) -> tuple[i
     return best
 
 
-def _element(kernel: Kernel, base: Reg, elem: Scalar, offset: Reg) -> Reg:
+def element_address(kernel: Kernel, base: Reg, elem: Scalar, offset: Reg) -> Reg:
+    """The address `offset` elements further."""
     if offset.text == "0":
         return base
     return kernel.text.pure(base.type, f"getelementptr {memory_type(elem)}, {base}, {offset}", base, offset)
@@ -264,7 +265,7 @@ def _gather_accesses(
                 if n != padded:
                     at = kernel.coordinate(layout_of(type_), d, first)
                     predicate = kernel.both(predicate, kernel.test("ult", at, integer(n, "i32")))
-        yield Access(registers, _element(kernel, pointer.reg, elem, offsets[first]), 0, predicate)
+        yield Access(registers, element_address(kernel, pointer.reg, elem, offsets[first]), 0, predicate)
 
 
 # instructions

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from graphfuse.gpu.lower import LoweredModule, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES, STAGES, pipeline_loads
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
-from graphfuse.target import Target
+from graphfuse.target import GPU_SIZES, Target
 
 PIPELINE: tuple[Pass, ...] = (
     assign_layouts,
@@ -26,11 +27,27 @@ FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul,)}
 
 def transformed(func: Func, target: Target | None = None) -> Func:
     """A block function as it is lowered."""
-    for step in (*(FOR_ARCH.get(target.cpu, ()) if target else ()), *PIPELINE):
+    for step in FOR_ARCH.get(target.cpu, ()) if target else ():
+        func = step(func)
+    func = pipeline_loads(func, GPU_SIZES[target.cpu][1] if target else SHARED_BYTES)
+    for step in PIPELINE:
         func = step(func)
     return func
 
 
 def compile_functions(funcs: Sequence[Func], target: Target) -> LoweredModule:
-    """LLVM IR of block functions."""
-    return lower([transformed(f, target) for f in funcs], target)
+    """LLVM IR of block functions; what then takes more shared memory than there is has fewer stages."""
+    room = GPU_SIZES[target.cpu][1]
+    while True:
+        lowered = lower([transformed(f, target) for f in funcs], target)
+        large = {k.name for k in lowered.kernels if k.shared_bytes > room}
+        shallower = [_with_fewer_stages(f) if f.name in large else f for f in funcs]
+        if shallower == list(funcs):
+            return lowered
+        funcs = shallower
+
+
+def _with_fewer_stages(func: Func) -> Func:
+    stages = func.attrs.get("stages", STAGES)
+    assert isinstance(stages, int), "stages is a number"
+    return Func(func.name, func.body, {**func.attrs, "stages": stages - 1}, func.dims) if stages > 1 else func

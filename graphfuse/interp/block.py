@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.dialects import block, control
+from graphfuse.dialects import block, control, gpu
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.graph import contract_arrays, reduce_array
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
-from graphfuse.ir.types import I64, Ptr, Scalar, Tile
+from graphfuse.ir.types import I64, Buffer, Ptr, Scalar, Tile
 from graphfuse.symbolic import Atom, Dim, Sym, evaluate
 
 
@@ -294,6 +294,36 @@ def _reduce(_: Context, op: Op, x: Array) -> Array:
     return reduce_array(x, (_attr(op, "axis"),), str(_attr(op, "kind")))
 
 
+# shared memory: what a block of threads does at once happens at once
+
+
+def _shared_alloc(_: Context, op: Op) -> Pointer:
+    ring = op.types[0]
+    assert isinstance(ring, Buffer)
+    array = np.zeros(ring.shape, numpy_dtype(ring.elem))
+    return Pointer(array, 0, np.zeros(ring.shape, np.bool_))
+
+
+def _copy_async(
+    context: Context, op: Op, pointer: Pointer, base: Array, ring: Pointer, slot: Array, go: Array, *limits: Array
+) -> None:
+    if not go:
+        return
+    order = -1 if _attr(op, "transposed") else 1
+    where, inside = _view(context, op, ring.array.shape[1:][::order], base, limits)
+    tile = _read(context, pointer, where, inside, 0)
+    ring.array[int(slot)] = tile.T if order < 0 else tile
+    assert ring.written is not None
+    ring.written[int(slot)] = True
+
+
+def _load_shared(context: Context, op: Op, ring: Pointer, slot: Array) -> Array:
+    if context.checks and ring.written is not None and not ring.written[int(slot)].all():
+        raise InputError(f"read of buffer {int(slot)}, which nobody wrote")
+    tile = ring.array[int(slot)]
+    return tile.T if _attr(op, "transposed") else tile
+
+
 Semantics = Callable[..., Any]
 
 SEMANTICS: dict[OpDef, Semantics] = {
@@ -318,5 +348,11 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.store: _store,
     block.dot: _dot,
     block.reduce: _reduce,
+    gpu.convert_layout: lambda _context, _op, x: x,
+    gpu.shared_alloc: _shared_alloc,
+    gpu.copy_async: _copy_async,
+    gpu.commit: lambda _context, _op: None,
+    gpu.wait_group: lambda _context, _op: None,
+    gpu.load_shared: _load_shared,
 }
 """What each op computes: (context, op, operands) to an array, a pointer or nothing."""

@@ -68,7 +68,12 @@ class _Wanted:
             for v in op.results:
                 if isinstance(v.type, Tile) and v.type.layout is not None:
                     self._spread(v, v.type.layout)
-        for seed in sorted(self._seeds(), key=lambda s: -s.weight):
+        seeds = sorted(self._seeds(), key=lambda s: -s.weight)
+        for seed in seeds:
+            if seed.weight == math.inf:
+                self._spread(seed.value, seed.layout)
+        self._operands_in_shared_memory()
+        for seed in seeds:
             self._spread(seed.value, seed.layout)
         for op in self.func.walk():
             for v in (*op.operands, *op.results):
@@ -85,6 +90,14 @@ class _Wanted:
                 yield from self._memory_seed(op, op.result, 1.0)
             elif op.kind in (block.store, block.store_view):
                 yield from self._memory_seed(op, op.operands[2], 0.9)
+
+    def _operands_in_shared_memory(self) -> None:
+        """What products read from shared memory, any thread can read: in the layout that the product needs."""
+        for op in self.func.walk():
+            for i in range(2 if op.kind is block.dot else 0):
+                wanted = dot_layouts.operand_layout(op, i, self.layouts[op.result], shared=True)
+                if wanted and dot_layouts.comes_from_shared_memory(op.operands[i]):
+                    self._spread(op.operands[i], wanted)
 
     def _memory_seed(self, op: Op, value: Value, factor: float) -> Iterator[Seed]:
         t = value.type

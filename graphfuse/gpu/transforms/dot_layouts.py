@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.dialects import block
+from graphfuse.dialects import block, gpu
 from graphfuse.ir.core import Op, Trait, Value, attr_int
 from graphfuse.ir.layout import LANE, REGISTER, WARP, Blocked, LinearLayout, Mma, Operand
 from graphfuse.ir.types import BF16, F16, F32, I32, Scalar, Tile
@@ -45,7 +45,7 @@ def accumulator_layout(op: Op, warps: int, users: Sequence[Op]) -> LinearLayout:
     acc = _tile(op.result)
     shape = acc.padded_shape
     if instruction_elem(op) is None:
-        return _boxes(shape, warps)
+        return _boxes(shape, warps, 1 if _lies_along_k(op.operands[1]) else 4)
     return Mma(warp_grid(shape, warps, whole_rows=_reads_rows(users))).linear(shape)
 
 
@@ -70,11 +70,17 @@ def warp_grid(shape: tuple[int, ...], warps: int, *, whole_rows: bool) -> tuple[
     return best[1]
 
 
-def _boxes(shape: tuple[int, ...], warps: int) -> LinearLayout:
-    """Boxes of up to 4x4 elements a thread, 4x8 threads a warp, repeated: each operand element serves many products."""
+def _lies_along_k(right: Value) -> bool:
+    """Whether columns of a right operand are rows in shared memory: then neighbours must read neighbouring ones."""
+    op = right.owner
+    return isinstance(op, Op) and op.kind is gpu.load_shared and bool(op.attrs.get("transposed"))
+
+
+def _boxes(shape: tuple[int, ...], warps: int, widest: int) -> LinearLayout:
+    """Boxes of 4 rows a thread, 4x8 threads a warp, repeated: each operand element serves many products."""
     m, n = shape
     room = max(1, m * n // (32 * warps))
-    wide = min(4, n, room)
+    wide = min(widest, n, room)
     tall = min(4, m, room // wide or 1)
     lanes_n = min(8, n // wide)
     lanes_m = min(32 // lanes_n, m // tall)
@@ -88,14 +94,17 @@ def _root(n: int) -> int:
     return 1 << (n.bit_length() - 1) // 2
 
 
-def operand_layout(op: Op, i: int, acc: LinearLayout) -> LinearLayout | None:
-    """What a product needs of operand i, given its accumulator's layout; None: any."""
+def operand_layout(op: Op, i: int, acc: LinearLayout, *, shared: bool = False) -> LinearLayout | None:
+    """What a product needs of operand i, given its accumulator's layout; None: any.
+
+    `shared`: the operand is in shared memory, from where any layout can be read.
+    """
     if i == 2:
         return acc
     elem = instruction_elem(op)
     grid = mma_warps(acc)
     if elem is None or grid is None:
-        return None
+        return operand_of_boxes(acc, i, _tile(op.operands[0]).padded_shape[1]) if shared else None
     return Operand(elem.bits, i, grid).linear(_tile(op.operands[i]).padded_shape)
 
 
@@ -123,6 +132,17 @@ def operand_of_boxes(acc: LinearLayout, i: int, k: int) -> LinearLayout:
     return LinearLayout.of(
         ins, {"dim0": shape[0].bit_length() - 1, "dim1": shape[1].bit_length() - 1}
     ).distinct_registers()
+
+
+def comes_from_shared_memory(value: Value) -> bool:
+    """Whether a value is a tile in shared memory, by way of elementwise ops and transpositions."""
+    op = value.owner
+    if not isinstance(op, Op):
+        return False
+    if op.kind is gpu.load_shared:
+        return True
+    passes = op.kind is block.trans or (op.has(Trait.ELEMENTWISE) and len(op.operands) == 1)
+    return passes and comes_from_shared_memory(op.operands[0])
 
 
 def reached(value: Value, users: dict[Value, list[Op]]) -> list[Op]:

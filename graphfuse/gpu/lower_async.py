@@ -1,0 +1,206 @@
+"""`cp.async` into rings in shared memory, and their tiles as registers: `ldmatrix` where its pattern fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.dialects import gpu
+from graphfuse.gpu.analysis.memory_access import bank_conflicts
+from graphfuse.gpu.kernel import SHARED, WARP_SIZE, Kernel, layout_of, lowers
+from graphfuse.gpu.lower_convert import load_shared, shared_offset
+from graphfuse.gpu.lower_memory import element_address, limit_of, strided_address
+from graphfuse.gpu.words import scatter_words
+from graphfuse.ir.core import Op, Value, attr_dims, attr_int, attr_ints
+from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP, Blocked, LinearLayout, Shared, Tma
+from graphfuse.ir.types import Buffer, Tile
+from graphfuse.llvm.module import Reg
+
+
+def memory_layout(ring: Buffer) -> LinearLayout:
+    """From element offsets in one buffer of a ring to its rows and columns."""
+    if ring.swizzle:
+        return Tma(ring.elem.bytes, (1, 0), ring.swizzle).linear(ring.shape[1:])
+    return Shared((1, 0)).linear(ring.shape[1:])
+
+
+def _slot_address(kernel: Kernel, ring: Value, slot: Value) -> tuple[Buffer, Reg]:
+    """The buffer's type and its first shared address, an i32."""
+    type_ = ring.type
+    assert isinstance(type_, Buffer), f"{ring} is not shared memory"
+    number = kernel.scalar(slot)
+    base = kernel.pointer(ring).reg
+    if not number.text.startswith("%"):
+        at = int(number.text) * type_.slot_bytes
+        return type_, kernel.operate("add", base, integer(at, "i32")) if at else base
+    short = kernel.text.pure("i32", f"trunc {number} to i32", number)
+    return type_, kernel.operate("add", base, kernel.operate("mul", short, integer(type_.slot_bytes, "i32")))
+
+
+def copying_layout(ring: Buffer, width: int, warps: int) -> LinearLayout:
+    """Which thread copies what of a buffer: lanes along rows, `width` elements each."""
+    rows, columns = ring.shape[1:]
+    across = min(WARP_SIZE, columns // width)
+    down = WARP_SIZE // across
+    return Blocked((1, width), (down, across), (warps, 1), (1, 0)).linear((rows, columns))
+
+
+@lowers(gpu.copy_async)
+def lower_copy_async(kernel: Kernel, op: Op) -> None:
+    """One instruction for each `width` elements; those past a limit are cut off by the number of bytes it reads."""
+    pointer, base, ring, slot, condition, *limits = op.operands
+    if "r" in kernel.dirty.get(kernel.pointer(ring).root, ""):  # by an earlier loop: a wait lies between iterations
+        kernel.barrier()
+    type_, to = _slot_address(kernel, ring, slot)
+    width, size = attr_int(op, "width"), type_.elem.bytes
+    layout = copying_layout(type_, width, kernel.warps)
+    order = (1, 0) if op.attrs.get("transposed") else (0, 1)
+    """Which dim of the matrix each dim of the buffer is."""
+    strides = attr_dims(op, "strides")
+    limited = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), limits, strict=True))
+    bounds = {order.index(d): limit_of(kernel, v) for d, v in limited.items()}
+    start = element_address(kernel, kernel.pointer(pointer).reg, type_.elem, kernel.scalar(base))
+    offsets = layout.through(memory_layout(type_))
+    go = kernel.both(kernel.scalar(condition), kernel.owns(layout))
+    assert go is not None
+    free = layout.free_masks().get(REGISTER, 0)
+    for r in range(0, layout.size(REGISTER), width):
+        if r & free:
+            continue
+        source, displacement = strided_address(kernel, start, layout, [strides[d] for d in order], size, r)
+        at, constant = shared_offset(kernel, offsets, r, size)
+        target = to if at is None else kernel.operate("add", to, at)
+        nbytes = _bytes_inside(kernel, layout, bounds, r, width, size)
+        kind = "cg" if width * size == 16 else "ca"
+        cut = "" if nbytes is None else ", $3"
+        kernel.assembly(
+            "void",
+            f"@$2 cp.async.{kind}.shared.global [$0+{constant}], [$1+{displacement}], {width * size}{cut};",
+            "r,l,b" if nbytes is None else "r,l,b,r",
+            target,
+            source,
+            go,
+            *([] if nbytes is None else [nbytes]),
+        )
+
+
+def _bytes_inside(
+    kernel: Kernel, layout: LinearLayout, bounds: dict[int, Reg], register: int, width: int, size: int
+) -> Reg | None:
+    """How much of an instruction's bytes lies below the limits; None: all of them."""
+    full = integer(width * size, "i32")
+    out: Reg | None = None
+    if 1 in bounds:
+        left = kernel.operate("sub", bounds[1], kernel.coordinate(layout, 1, register))
+        for name, bound in (("smax", 0), ("smin", width)):
+            kernel.text.module.entity(f"declare i32 @llvm.{name}.i32(i32, i32)")
+            left = kernel.text.pure("i32", f"call i32 @llvm.{name}.i32({left}, i32 {bound})", left)
+        out = kernel.operate("mul", left, integer(size, "i32")) if size > 1 else left
+    if 0 in bounds:
+        inside = kernel.test("slt", kernel.coordinate(layout, 0, register), bounds[0])
+        most = out or full
+        out = kernel.text.pure("i32", f"select {inside}, {most}, i32 0", inside, most)
+    return out
+
+
+@lowers(gpu.commit)
+def lower_commit(kernel: Kernel, op: Op) -> None:
+    """Groups are a thread's own."""
+    kernel.assembly("void", "cp.async.commit_group;", "")
+
+
+@lowers(gpu.wait_group)
+def lower_wait_group(kernel: Kernel, op: Op) -> None:
+    """A thread waits for its own copies, then for the other threads."""
+    kernel.assembly("void", f"cp.async.wait_group {attr_int(op, 'pending')};", "")
+    kernel.barrier()
+
+
+# from shared memory to registers
+
+
+@lowers(gpu.load_shared)
+def lower_load_shared(kernel: Kernel, op: Op) -> None:
+    """With `ldmatrix`, else vectors."""
+    tile = op.types[0]
+    assert isinstance(tile, Tile)
+    kernel.dirty[kernel.pointer(op.operands[0]).root] = "r"
+    type_, base = _slot_address(kernel, op.operands[0], op.operands[1])
+    layout = layout_of(tile)
+    if op.attrs.get("transposed"):
+        layout = layout.transpose((1, 0))
+    distinct = layout.distinct_registers()
+    memory, size = memory_layout(type_), type_.elem.bytes
+    want = register_type(tile.elem)
+    offsets = distinct.through(memory)
+    if matrices := matrix_pattern(offsets, 8 * size):
+        values = _load_matrices(kernel, base, matrices, size, want)
+    else:
+        start = kernel.text.pure(SHARED, f"inttoptr {base} to {SHARED}", base)
+        values = load_shared(kernel, start, bank_conflicts(memory, distinct, size), size, want)
+    held = {distinct.flat(register=r): r for r in range(distinct.size(REGISTER))}
+    kernel.set(op, [values[held[layout.flat(register=r)]] for r in range(layout.size(REGISTER))])
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """A warp's registers as 8x8 matrices of 16 bits: where lanes find rows, and how registers fill words."""
+
+    rows: LinearLayout
+    """To offsets: lane bits 0-2 are the row of a matrix, 3 and 4 which of `count`; register bits the instructions."""
+    count: int
+    """Matrices of one instruction."""
+    packed: int
+    """Register bits within a word; above them, those of the matrices of an instruction, then `rows`' own."""
+    transposed: bool
+
+
+def matrix_pattern(offsets: LinearLayout, bits: int) -> Matrices | None:
+    """How `ldmatrix` loads what lies at `offsets` (elements); None where it cannot.
+
+    Lane l gets 32 bits of row l / 4 of a matrix whose rows are 16 contiguous bytes (PTX ISA, "ldmatrix"); transposed,
+    16-bit elements only, two of column l / 4.
+    """
+    registers, lanes = offsets.bases(REGISTER), offsets.bases(LANE)
+    packed = (32 // bits).bit_length() - 1 if bits <= 32 else -1
+    if packed < 0 or len(registers) < packed or len(lanes) != 5:
+        return None
+    unit = packed + 2
+    inner, rest = [*registers[:packed], *lanes[:2]], [*lanes[2:]]
+    transposed = False
+    if inner != [1 << i for i in range(unit)]:
+        inner, rest = [*lanes[2:]], [*registers[:packed], *lanes[:2]]
+        transposed = True
+        if bits != 16 or inner != [1, 2, 4]:
+            return None
+    others = [*rest, *registers[packed:], *offsets.bases(WARP)]
+    if any(b & (1 << unit) - 1 for b in others):
+        return None
+    matrices = registers[packed : packed + 2]
+    ins = {
+        LANE: [*rest, *matrices, *[0] * (2 - len(matrices))],
+        WARP: offsets.bases(WARP),
+        REGISTER: registers[packed + 2 :],
+    }
+    return Matrices(LinearLayout.of(ins, {OFFSET: offsets.out_bits}), 1 << len(matrices), packed, transposed)
+
+
+def _load_matrices(kernel: Kernel, base: Reg, pattern: Matrices, size: int, type_: str) -> list[Reg]:
+    """One instruction for up to four matrices."""
+    n = pattern.count
+    trans = ".trans" if pattern.transposed else ""
+    names = ", ".join(f"${i}" for i in range(n))
+    result = "i32" if n == 1 else "{ " + ", ".join(["i32"] * n) + " }"
+    out: list[Reg] = []
+    for r in range(pattern.rows.size(REGISTER)):
+        at, constant = shared_offset(kernel, pattern.rows, r, size)
+        address = base if at is None else kernel.operate("add", base, at)
+        got = kernel.assembly(
+            result,
+            f"ldmatrix.sync.aligned.m8n8.x{n}{trans}.shared.b16 {{{names}}}, [${n}+{constant}];",
+            ",".join(["=r"] * n + ["r"]),
+            address,
+        )
+        for word in [got] if n == 1 else kernel.parts(got, ["i32"] * n):
+            out += scatter_words(kernel, [word], 1 << pattern.packed, type_)
+    return out
