@@ -22,6 +22,8 @@ class Dataflow:
     """Uses and transparency of one block's ops."""
 
     block: Block
+    reads_padded: bool = False
+    """Whether convolutions read through the padding of their input: a GPU loads it masked at no cost."""
     uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))
     generated: set[Value] = field(default_factory=set[Value])
     """Values computed from fills and iotas alone: cheaper to compute again than to read."""
@@ -35,7 +37,15 @@ class Dataflow:
 
     def is_transparent(self, op: Op) -> bool:
         """Whether `op` is an index map (or generates its value from indices) rather than work."""
-        return op.kind in _VIEWS or op.result in self.generated if len(op.types) == 1 else False
+        if len(op.types) != 1:
+            return False
+        return op.kind in _VIEWS or op.result in self.generated or (self.reads_padded and self._pads_convolutions(op))
+
+    def _pads_convolutions(self, op: Op) -> bool:
+        if op.kind is not graph.pad or op.attrs.get("mode", "constant") != "constant":
+            return False
+        users = self.uses[op.result]
+        return bool(users) and all(user.kind is graph.conv and user.operands[1] != op.result for user in users)
 
     def sources(self, value: Value) -> list[tuple[Value, tuple[Op, ...]]]:
         """The values in memory (or computed by work) that `value` reads, each with the transparent ops passed.

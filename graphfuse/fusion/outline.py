@@ -8,12 +8,13 @@ parameter, constant, view by permutation or second copy becomes a copying region
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.dataflow import Dataflow, operands_inside
-from graphfuse.fusion.partition import Decision, Group, partition
+from graphfuse.fusion.partition import Decision, Group, Partition, partition
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, walk
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.rewrite import dead_code
@@ -40,25 +41,31 @@ def _as_return(terminator: Op) -> Op:
     return control.return_(*terminator.operands)
 
 
-def outline(func: Func, *, fuse: bool = True) -> tuple[Func, list[Decision]]:
+def outline(func: Func, *, fuse: bool = True, reads_padded: bool = False) -> tuple[Func, list[Decision]]:
     """Partition a function (loop bodies too) into regions; also the ledger of decisions.
 
-    Without `fuse` every op that does work is a region of its own.
+    Without `fuse` every op that does work is a region of its own. `reads_padded`: see `Dataflow`.
     """
     kernels = Kernels()
     ledger: list[Decision] = []
-    body = _Outliner(func.body, kernels, ledger, {}, fuse).run()
+    cut = partial(partition, fuse=fuse, reads_padded=reads_padded)
+    body = _Outliner(func.body, kernels, ledger, {}, cut).run()
     return dead_code(replace(func, body=body)), ledger
 
 
 class _Outliner:
     def __init__(
-        self, block: Block, kernels: Kernels, ledger: list[Decision], outside: Mapping[Value, Value], fuse: bool
+        self,
+        block: Block,
+        kernels: Kernels,
+        ledger: list[Decision],
+        outside: Mapping[Value, Value],
+        cut: Callable[[Block], Partition],
     ) -> None:
-        self.fuse = fuse
+        self.cut = cut
         self.kernels = kernels
         self.ledger = ledger
-        self.part = partition(block, fuse=fuse)
+        self.part = cut(block)
         self.flow: Dataflow = self.part.flow
         self.block = block
         self.params = replace(block.params)
@@ -195,7 +202,7 @@ class _Outliner:
         for v in operands_inside(op):
             if v not in defined and v not in self.now:
                 self.now[v] = self._in_memory(v)
-        body = _Outliner(op.body, self.kernels, self.ledger, self.now, self.fuse).run()
+        body = _Outliner(op.body, self.kernels, self.ledger, self.now, self.cut).run()
         new = self.builder.append(replace(op, operands=tuple(carried), bodies=(body,)))
         self.now.update(zip(op.results, new.results, strict=True))
 

@@ -56,9 +56,9 @@ class Partition:
     ledger: list[Decision]
 
 
-def partition(block: Block, *, fuse: bool = True) -> Partition:
+def partition(block: Block, *, fuse: bool = True, reads_padded: bool = False) -> Partition:
     """Group the ops of a block; transparent ops and constants belong to no group. Without `fuse`, one op a group."""
-    return _Partitioner(Dataflow(block), fuse).run()
+    return _Partitioner(Dataflow(block, reads_padded), fuse).run()
 
 
 class _Partitioner:

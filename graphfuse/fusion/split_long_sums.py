@@ -11,13 +11,14 @@ becomes, for a machine that runs 132 programs at a time,
 Elementwise ops before the reduction are made again under the new shape, so that they stay in one kernel with it. A
 product is split along k: its parts are a batch, summed afterwards. Partial sums of halves are f32.
 
-Requires: canonicalize; static extents. Ensures: the same values but for the order of sums. Cost: one sweep.
+Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums. Cost: one
+sweep.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify_movement import reshaped
@@ -25,7 +26,7 @@ from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_
 from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, given, rule_with, sweep
 from graphfuse.ir.types import BF16, F16, F32, Scalar
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, Ranges, bounds, product, static
 
 LONG = 1 << 17
 """Elements that one program may reduce alone: a second kernel costs as much time."""
@@ -43,26 +44,37 @@ CONE = 16
 """Elementwise ops before a reduction that are made again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """How many run at a time, and the ranges of the symbols: what is not known counts at its largest."""
+
+    count: int
+    ranges: Ranges
+
+    def most(self, shape: Sequence[Dim]) -> int:
+        """An upper bound of the elements of a shape."""
+        return bounds(product(shape), self.ranges)[1]
+
+
 @rule_with(graph.reduce)
-def reduce_in_parts(op: Op, programs: int) -> Replacement | None:
+def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """reduce(x) = reduce(reduce of each part of x)."""
     (x,) = op.operands
     t = tensor_of(x)
     axes = sorted(attr_ints(op, "axes"))
     kind = str(op.attrs["kind"])
-    if not axes or axes != list(range(axes[0], axes[-1] + 1)) or not t.is_static:
+    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
         return None
     first, after = axes[0], axes[-1] + 1
-    shape = _static(t.shape)
-    length = math.prod(shape[first:after])
-    inner, outer = math.prod(shape[after:]), math.prod(shape[:first])
+    length = product(t.shape[first:after])
+    inner, outer = programs.most(t.shape[after:]), programs.most(t.shape[:first])
     busy = outer * -(-inner // LINE)
-    if inner * outer == 0 or 2 * busy > programs or length * min(inner, LINE) < LONG:
+    if not isinstance(length, int) or busy == 0 or 2 * busy > programs.count or length * min(inner, LINE) < LONG:
         return None
-    parts = _parts(length, max(1, programs // busy), LEAST // min(inner, LINE))
+    parts = _parts(length, max(1, programs.count // busy), LEAST // min(inner, LINE))
     if parts == 1:
         return None
-    split = (*shape[:first], parts, length // parts, *shape[after:])
+    split = (*t.shape[:first], parts, length // parts, *t.shape[after:])
     wide = F32 if t.elem in (F16, BF16) and kind in ("sum", "prod") else t.elem
     if wide != t.elem and inner != 1:  # only rows take their cast into the kernel
         return None
@@ -73,27 +85,26 @@ def reduce_in_parts(op: Op, programs: int) -> Replacement | None:
 
 
 @rule_with(graph.contract)
-def multiply_in_parts(op: Op, programs: int) -> Replacement | None:
+def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """sum over k = sum over parts of the sum over k in the part."""
     a, b = op.operands
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
-    if not tensor_of(a).is_static or not tensor_of(b).is_static:
-        return None
-    sizes = dict(zip(lhs + rhs, _static((*tensor_of(a).shape, *tensor_of(b).shape)), strict=True))
+    sizes = dict(zip(lhs + rhs, (*tensor_of(a).shape, *tensor_of(b).shape), strict=True))
     summed = [c for c in sizes if c not in out]
     if len(summed) != 1 or not all(summed[0] in labels for labels in (lhs, rhs)):
         return None
     (k,) = summed
+    depth = sizes[k]
     rows, columns, batch = (
-        math.prod(sizes[c] for c in out if (c in lhs, c in rhs) == where)
+        programs.most([sizes[c] for c in out if (c in lhs, c in rhs) == where])
         for where in ((True, False), (False, True), (True, True))
     )
     side = LINE if 1 in (rows, columns) else TILE
     busy = batch * -(-rows // side) * -(-columns // side)
-    if busy == 0 or 2 * busy > programs or sizes[k] < LONG_DEPTH or _is_reduced(a) or _is_reduced(b):
+    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0 or 2 * busy > programs.count:
         return None
-    parts = _parts(sizes[k], programs // busy, LEAST_DEPTH)
-    if parts == 1:
+    parts = _parts(depth, programs.count // busy, LEAST_DEPTH)
+    if parts == 1 or _is_reduced(a) or _is_reduced(b):
         return None
     letter = next(c for c in "pqrstuvwxyzabcdefghijklmno" if c not in sizes)
     split = [_split(v, labels.index(k), parts) for v, labels in ((a, lhs), (b, rhs))]
@@ -104,12 +115,12 @@ def multiply_in_parts(op: Op, programs: int) -> Replacement | None:
     return _cast(graph.reduce(products, axes=(0,), kind="sum", loc=op.loc).result, elem)
 
 
-RULES: tuple[RuleWith[int], ...] = (*reduce_in_parts, *multiply_in_parts)
+RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts)
 
 
 def split_long_sums(func: Func, programs: int = 132) -> Func:
     """Give each of so many programs, which run at a time, a part of every long sum."""
-    return dead_code(sweep(func, given(RULES, programs))[0])
+    return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges)))[0])
 
 
 def splitting(programs: int) -> Pass:
@@ -122,10 +133,6 @@ def splitting(programs: int) -> Pass:
     return run
 
 
-def _static(shape: Sequence[Dim]) -> list[int]:
-    return [d for d in shape if isinstance(d, int)]
-
-
 def _parts(length: int, most: int, least: int) -> int:
     """The largest divisor of `length` up to `most` that leaves at least `least` elements to a part."""
     return max((p for p in range(1, most + 1) if length % p == 0 and length // p >= least), default=1)
@@ -134,10 +141,11 @@ def _parts(length: int, most: int, least: int) -> int:
 def _split(x: Value, axis: int, parts: int) -> Value:
     """`x` with one axis in parts: two axes."""
     shape = tensor_of(x).shape
-    return reshaped(x, (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]))
+    whole = static(shape[axis])
+    return reshaped(x, (*shape[:axis], parts, whole // parts, *shape[axis + 1 :]))
 
 
-def _under(x: Value, shape: tuple[int, ...], left: list[int]) -> Value:
+def _under(x: Value, shape: tuple[Dim, ...], left: list[int]) -> Value:
     """`x` under another shape, elementwise ops made again while any are `left`."""
     op = x.op
     if op is None or not op.has(Trait.ELEMENTWISE) or len(op.results) != 1 or left[0] == 0:

@@ -11,7 +11,7 @@ from graphfuse.ir.types import Tile
 from graphfuse.ir.verifier import verify
 from tests.blockgen.cases import ALL
 from tests.blockgen.gpu_cases import GPU_CASES
-from tests.blockgen.support import Case, check_blocks
+from tests.blockgen.support import Case, check_blocks, graph_func, region_ops
 
 GPU = GpuMachine()
 
@@ -44,3 +44,17 @@ def test_large_blocks_equal_the_graph(name: str) -> None:
             for type_ in op.types:
                 if isinstance(type_, Tile):
                     assert type_.shape == type_.padded_shape, type_
+
+
+@pytest.mark.parametrize("channels", [3, 64])
+def test_convolutions_read_through_padding(channels: int) -> None:
+    """Padding in front of a convolution is no kernel of its own: loads are masked."""
+    func = graph_func(f"x: 2x9x10x{channels}xf16, w: 3x3x{channels}x40xf16", """
+        p = pad(x) {low = [0, 1, 2, 0], high = [0, 1, 0, 0]}
+        y = conv(p, w) {strides = [2, 1], low = ZERO, high = ZERO, dilation = [1, 1], input_dilation = [1, 1], LAYOUT}
+        return(y)""".replace("ZERO", "[0, 0]").replace("LAYOUT", 'layout = "nhwc"'))  # fmt: skip
+    regions, _ = outline(func, reads_padded=True)
+    assert [op.attrs["kind"] for op in region_ops(regions)] == ["contraction"]
+    check_blocks(regions, Case("padded", (), func).arrays({}), GPU)
+    apart, _ = outline(func)
+    assert [op.attrs["kind"] for op in region_ops(apart)] == ["pointwise", "contraction"]

@@ -36,6 +36,15 @@ def test_parts_give_the_whole(params: str, body: str) -> None:
     check_blocks(regions, Case("split", (), func).arrays({}), GpuMachine())
 
 
+@pytest.mark.parametrize(("most", "splits"), [(16, True), (4096, False)])
+def test_unknown_rows_count_at_their_most(most: int, splits: bool) -> None:
+    func = graph_func("x: (n)x4096xf16, w: 4096x1000xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}; return(y)',
+                      f"n in 1..{most}")  # fmt: skip
+    split = split_long_sums(func)
+    assert (count(split, graph.reduce) == 1) == splits
+    check_blocks(outline(split)[0], Case("split", (), func).arrays({"n": 3}), GpuMachine())
+
+
 @pytest.mark.parametrize(
     ("params", "body"),
     [
