@@ -16,7 +16,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -88,6 +88,8 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
         has_fma = target.arch != "x86_64" or target.has("fma")
         kernel = lower_region(region, name, ranges, machine)
         rounded = apply_numerics(kernel, options.numerics, has_fma=has_fma)
+        if target.kind == "cuda" and options.numerics == "strict":  # its code generator has approximations
+            rounded = replace(rounded, attrs={**rounded.attrs, "numerics": "strict"})
         if rounded is not kernel:
             verify(rounded)
         return rounded
