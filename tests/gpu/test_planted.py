@@ -45,7 +45,7 @@ class Case:
                 out = self.run(changed, seed)
             except EmulatorError as e:
                 return str(e)
-            if not np.allclose(out, self.right, rtol=1e-3, atol=1e-3, equal_nan=True):
+            if not np.allclose(out, self.right, rtol=1e-3, atol=1e-6, equal_nan=True):
                 return "wrong"
         return ""
 
