@@ -45,14 +45,12 @@ from graphfuse.artifact import (
     Code,
     Executable,
     Json,
-    Node,
     Weight,
     check,
     check_variants,
     elem_dtype,
-    program_from_json,
-    program_to_json,
 )
+from graphfuse.artifact_json import Node, program_from_json, program_to_json
 from graphfuse.errors import ArtifactError, FileError, Loc
 
 MAGIC = b"\x89GFX\r\n\x1a\n"

@@ -23,10 +23,8 @@ from graphfuse.artifact import (
     TensorSpec,
     Weight,
     check,
-    plan_to_json,
-    program_to_json,
-    read_dim,
 )
+from graphfuse.artifact_json import plan_to_json, program_to_json, read_dim
 from graphfuse.errors import ArtifactError, FileError
 from graphfuse.runtime import gfx
 from graphfuse.symbolic import ceildiv, maximum, minimum, mod, sym
@@ -61,7 +59,7 @@ def test_every_kind_of_dim_round_trips():
 
 
 def plan_from(text: str):
-    from graphfuse.artifact import Node, plan_from_json
+    from graphfuse.artifact_json import Node, plan_from_json
 
     return plan_from_json(Node(json.loads(text)))
 

@@ -36,11 +36,12 @@ from graphfuse.artifact import (
 from graphfuse.errors import ArtifactError, DeviceError, InputError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.runtime import gfx
-from graphfuse.runtime.cuda import bindings, dlpack
+from graphfuse.runtime.cuda import bindings, dlpack, transfer
 from graphfuse.runtime.cuda.arrays import DeviceArray
 from graphfuse.runtime.cuda.bindings import BindingsDriver
 from graphfuse.runtime.cuda.context import choose_variant, context_of
-from graphfuse.runtime.cuda.session import MAX_GRAPHS, CudaSession
+from graphfuse.runtime.cuda.graphs import MAX_GRAPHS
+from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.target import GpuInfo
 from tests.gpu.emulator.test_asynchronous import tensor_kernel
 from tests.runtime import sample
@@ -148,6 +149,18 @@ def test_threads_take_turns(driver):
     for t in threads:
         t.join()
     assert not failed
+
+
+@pytest.mark.parametrize("staged", [0, 90, 130])
+def test_arrays_too_large_for_staging(driver, monkeypatch, staged):
+    """Of `x` (60 bytes) and `past` (120), none, one, and both one at a time."""
+    monkeypatch.setattr(transfer, "STAGED", staged)
+    session = CudaSession(executable(), driver)
+    for seed in range(3):
+        assert_right(session, 3, seed)
+    feed = inputs(3)
+    found = session.run({"x": on_device(driver, feed["x"]), "past": feed["past"]})
+    np.testing.assert_allclose(found["total"].numpy(), expected(feed)["total"], rtol=1e-5, atol=1e-5)
 
 
 def test_non_contiguous_host_inputs(driver):

@@ -163,6 +163,11 @@ class Launches:
         source, to, nbytes = (int(x) for x in self._args[item.first : item.first + 3])
         driver.copy(to, source, nbytes, stream)
 
+    def run_all(self, driver: Driver, stream: int) -> None:
+        """Give all of them to the driver."""
+        for item in self.items:
+            self.run(driver, item, stream)
+
     def arguments(self, k: KernelLaunch) -> list[Argument]:
         """The slots of a launch with the regions they point into."""
         out: list[Argument] = []

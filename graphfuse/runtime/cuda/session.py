@@ -1,7 +1,7 @@
 """Runs an executable on a GPU: the same calls as `graphfuse.runtime.session.Session`.
 
 Kernels run on torch's current stream when an input is a torch tensor on the GPU, else on a stream of the session's
-own. The second run with the same addresses is recorded as a CUDA graph, the ones after it replay that.
+own. A run with the addresses of an earlier one is recorded as a CUDA graph, those after it replay that.
 """
 
 from __future__ import annotations
@@ -11,83 +11,58 @@ import logging
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphfuse.artifact import Executable, Signature, elem_dtype
-from graphfuse.errors import DeviceError, GraphfuseError, InputError
+from graphfuse.errors import DeviceError, GraphfuseError
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Template
-from graphfuse.runtime.cuda.arrays import (
-    ALIGNMENT,
-    DeviceArray,
-    Operand,
-    Reader,
-    current_stream,
-    is_cuda_tensor,
-    torch_dtype,
-    torch_module,
-)
+from graphfuse.runtime.cuda.arrays import Operand, Reader, current_stream, is_cuda_tensor
 from graphfuse.runtime.cuda.context import Context, choose_variant, context_of
 from graphfuse.runtime.cuda.driver import Driver, DriverError
+from graphfuse.runtime.cuda.graphs import Graphs, Recorder
 from graphfuse.runtime.cuda.launches import Copy, KernelLaunch, Launches
 from graphfuse.runtime.cuda.memory import Block, Pinned
+from graphfuse.runtime.cuda.outputs import Output, make_outputs
+from graphfuse.runtime.cuda.transfer import copy_in, copy_out, offsets
 from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.session import MAX_BOUND, Memory, Profile, StepTime, available_cores, memory
 
 log = logging.getLogger(__name__)
 
 WEIGHTS = "weights"
-MAX_GRAPHS = 8
-"""How many sets of addresses a set of shapes remembers a graph for."""
-STAGED = 32 << 20
-"""Host arrays from this size on are copied by the driver from where they are, not through pinned memory."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Shaped:
-    """A plan at one set of shapes, and graphs of it by addresses; `seen` are the addresses of earlier runs."""
+    """A plan at one set of shapes."""
 
     launches: Launches
-    graphs: OrderedDict[tuple[int, ...], int] = field(default_factory=OrderedDict[tuple[int, ...], int])
-    seen: OrderedDict[tuple[int, ...], None] = field(default_factory=OrderedDict[tuple[int, ...], None])
-
-    def is_known(self, addresses: tuple[int, ...]) -> bool:
-        """Whether an earlier run had the same addresses; remembers them. Allocators hand out the same few in turn."""
-        known = addresses in self.seen
-        self.seen[addresses] = None
-        self.seen.move_to_end(addresses)
-        if len(self.seen) > 2 * MAX_GRAPHS:
-            self.seen.popitem(last=False)
-        return known
-
-
-@dataclass(slots=True, eq=False)
-class _Output:
-    """Where one output goes: `address` on the device, and then to the host if `host` has its place in staging."""
-
-    name: str
-    shape: tuple[int, ...]
-    elem: str
-    address: int = 0
-    nbytes: int = 0
-    staged: int = -1
-    value: Any = None
-    given: Any = None
+    graphs: Graphs
 
 
 class _Held:
     """What a session holds on the GPU, apart from it so that it can be released after the session is gone."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, graphs: bool) -> None:
         self.context = context
         self.stream = 0
         self.blocks: dict[str, Block] = {}
-        self.executables: list[int] = []
+        self.recorder = Recorder(context.driver, works=graphs)
         self.pinned = Pinned(context.driver)
+
+    def block(self, what: str, nbytes: int, stream: int) -> Block:
+        """Memory of the session's own that only grows. Freeing waits for earlier work that may still use it."""
+        block = self.blocks.get(what)
+        if block is None or block.nbytes < nbytes:
+            if block is not None:
+                self.context.driver.free(self.blocks.pop(what).address)
+            block = self.blocks[what] = self.context.pool.take(nbytes, what, stream)
+        return block
 
     def shrink(self, stream: int) -> None:
         """Give back all but the weights: what did not fit this time must not stand in the way of smaller shapes."""
@@ -102,14 +77,13 @@ class _Held:
             driver = self.context.driver
             if self.stream:
                 driver.synchronize(self.stream)
-            for executable in self.executables:
-                driver.destroy_executable(executable)
+            self.recorder.close()
             for block in self.blocks.values():
                 driver.free(block.address)
             self.pinned.close()
             if self.stream:
                 driver.destroy_stream(self.stream)
-        self.stream, self.blocks, self.executables = 0, {}, []
+        self.stream, self.blocks = 0, {}
 
 
 class CudaSession:
@@ -128,10 +102,9 @@ class CudaSession:
         self._binder = Binder(executable.signature)
         self._reader = Reader(executable.signature, self._binder, self.context)
         self._code = self.executable.code[self.executable.target]
-        self._graphs = graphs
         self._shaped: OrderedDict[tuple[tuple[int, ...], ...], _Shaped] = OrderedDict()
         self._lock = threading.Lock()
-        self._held = _Held(self.context)
+        self._held = _Held(self.context, graphs=graphs)
         self._template: Template | None = None
         self._functions: dict[str, int] = {}
         self._last_stream = 0
@@ -193,14 +166,16 @@ class CudaSession:
             operands = self._reader.operands(inputs, stream)
             shaped = self._bind(tuple(o.shape for o in operands))
             self._order(stream)
-            outputs = self._outputs(shaped, operands, given)
+            shapes = shaped.launches.bound.output_shapes
+            outputs = make_outputs(self.context, self.signature, shapes, operands, given, stream)
             try:
-                addresses = self._place(shaped, operands, outputs, stream)
+                addresses, is_reading = self._place(shaped, operands, outputs, stream)
             except DeviceError:
                 self._held.shrink(stream)
                 raise
             ns = self._execute(shaped, addresses, stream, timed=timed)
-            return self._results(shaped, operands, outputs, stream), ns
+            self._finish(operands, outputs, stream, is_reading=is_reading)
+            return {o.spec.name: o.finished() for o in outputs}, ns
 
     def _stream(self, inputs: Mapping[str, Any]) -> int:
         if any(is_cuda_tensor(v) for v in inputs.values()):
@@ -231,14 +206,14 @@ class CudaSession:
     def _upload(self) -> list[int]:
         """Copy the weights to the device; where each is."""
         weights = self.executable.weights
-        offsets, total = _offsets([w.array.nbytes for w in weights])
-        base = self._block(WEIGHTS, total).address
-        for w, offset in zip(weights, offsets, strict=True):
+        places, total = offsets([w.array.nbytes for w in weights])
+        base = self._held.block(WEIGHTS, total, self._last_stream).address
+        for w, offset in zip(weights, places, strict=True):
             array = np.ascontiguousarray(w.array)
             if array.nbytes:
                 self._driver.copy_in(base + offset, array.ctypes.data, array.nbytes, 0)
         self._driver.synchronize(0)
-        return [base + offset for offset in offsets]
+        return [base + offset for offset in places]
 
     def _bind(self, shapes: tuple[tuple[int, ...], ...]) -> _Shaped:
         if (shaped := self._shaped.get(shapes)) is not None:
@@ -246,121 +221,47 @@ class CudaSession:
             return shaped
         values = self._binder.bind(shapes)
         bound = self._prepared().bind(values, range(len(self.executable.kernels)), 1)
-        shaped = self._shaped[shapes] = _Shaped(Launches(self.executable, bound, self._functions))
+        launches = Launches(self.executable, bound, self._functions)
+        shaped = self._shaped[shapes] = _Shaped(launches, Graphs(self._held.recorder))
         if len(self._shaped) > MAX_BOUND:
-            _, old = self._shaped.popitem(last=False)
-            for executable in old.graphs.values():
-                self._drop(executable)
+            self._shaped.popitem(last=False)[1].graphs.drop()
         log.debug("bound %s: %d launches, arena %d bytes", values, len(bound.records), bound.arena.peak)
         return shaped
 
-    def _block(self, what: str, nbytes: int) -> Block:
-        """Memory of the session's own that only grows. Who grows it waits, as earlier work may still use it."""
-        block = self._held.blocks.get(what)
-        if block is None or block.nbytes < nbytes:
-            if block is not None:
-                self._driver.free(block.address)
-                del self._held.blocks[what]
-            block = self._held.blocks[what] = self.context.pool.take(nbytes, what, self._last_stream)
-        return block
-
-    def _outputs(self, shaped: _Shaped, operands: Sequence[Operand], given: Mapping[str, Any]) -> list[_Output]:
-        specs, shapes = self.signature.outputs, shaped.launches.bound.output_shapes
-        origins = {o.origin for o in operands}
-        names = [s.name for s in specs]
-        for name in given:
-            if name not in names:
-                raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, names))}")
-        out: list[_Output] = []
-        for spec, shape in zip(specs, shapes, strict=True):
-            nbytes = int(np.prod(shape, dtype=np.int64)) * elem_dtype(spec.elem).itemsize
-            output = _Output(spec.name, shape, spec.elem, nbytes=nbytes, given=given.get(spec.name))
-            if output.given is not None:
-                self._use_given(output)
-            elif "torch" in origins and torch_dtype(spec.elem) is not None:
-                output.value = torch_module().empty(
-                    shape, dtype=torch_dtype(spec.elem), device=f"cuda:{self.context.ordinal}"
-                )
-                output.address = int(output.value.data_ptr())
-            elif origins & {"torch", "device"}:
-                block = self.context.pool.take(nbytes, f"output {spec.name!r}", self._last_stream)
-                output.value = DeviceArray(self.context, block, spec.elem, shape)
-                output.address = block.address
-            out.append(output)
-        return out
-
-    def _use_given(self, output: _Output) -> None:
-        """Write in place where that is possible, else by a copy at the end."""
-        array: Any = output.given
-        on_gpu = is_cuda_tensor(array)
-        wanted: Any = torch_dtype(output.elem) if on_gpu else elem_dtype(output.elem)
-        fits = getattr(array, "dtype", None) == wanted
-        if on_gpu:
-            fits = fits and array.device.index == self.context.ordinal
-        else:
-            fits = fits and isinstance(output.given, np.ndarray) and output.given.flags.writeable
-        if not fits or tuple(array.shape) != output.shape:
-            raise InputError(
-                f"output {output.name!r}: expected a writable {wanted} array of shape {output.shape}, "
-                f"found {getattr(array, 'dtype', type(array).__name__)} of shape {tuple(getattr(array, 'shape', ()))}"
-            )
-        if on_gpu:
-            is_usable = array.is_contiguous() and array.data_ptr() % ALIGNMENT == 0
-            output.value = array if is_usable else torch_module().empty_like(array).contiguous()
-            output.address = int(output.value.data_ptr())
-
     def _place(
-        self, shaped: _Shaped, operands: Sequence[Operand], outputs: Sequence[_Output], stream: int
-    ) -> tuple[int, ...]:
-        """Find every tensor an address, and copy in what is on the host. Inputs, outputs, arena, scratch."""
-        hosts = [o.host.nbytes if o.host is not None else -1 for o in operands]
-        hosts += [o.nbytes if o.value is None else -1 for o in outputs]
-        offsets, total = _offsets([n for n in hosts if n >= 0])
-        base = self._block("inputs and outputs", total).address if offsets else 0
-        places = iter(offsets)
-        addresses = [o.address if o.host is None else base + next(places) for o in operands]
-        for output in outputs:
-            if output.value is None:
-                output.staged = next(places)
-                output.address = base + output.staged
-        self._copy_in(operands, addresses, base, total, stream)
-        arena = self._block("intermediate tensors", shaped.launches.bound.arena.peak)
-        scratch = self._block("scratch", shaped.launches.scratch_bytes).address if shaped.launches.scratch_bytes else 0
-        return (*addresses, *(o.address for o in outputs), arena.address, scratch)
+        self, shaped: _Shaped, operands: Sequence[Operand], outputs: Sequence[Output], stream: int
+    ) -> tuple[tuple[int, ...], bool]:
+        """Find every tensor an address and copy in what is on the host.
 
-    def _copy_in(
-        self, operands: Sequence[Operand], addresses: Sequence[int], base: int, total: int, stream: int
-    ) -> None:
-        """Small arrays through pinned memory in one go, large ones from where they are."""
-        small = [
-            (a - base, o.host) for o, a in zip(operands, addresses, strict=True) if o.host is not None and o.host.nbytes
-        ]
-        for offset, array in small:
-            if array.nbytes > STAGED:
-                self._driver.copy_in(base + offset, array.ctypes.data, array.nbytes, stream)
-        small = [(offset, array) for offset, array in small if array.nbytes <= STAGED]
-        if not small:
-            return
-        self._driver.synchronize(stream)  # the run before may still be reading what is there
-        end = max(offset + array.nbytes for offset, array in small)
-        room = self._held.pinned.room(total)
-        for offset, array in small:
-            room[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
-        self._driver.copy_in(base, room.ctypes.data, end, stream)
+        The addresses of inputs, outputs, arena and scratch, and whether the host's memory is still being read.
+        """
+        hosts = [o.host for o in operands if o.host is not None]
+        returned = [o for o in outputs if o.on_host]
+        places, total = offsets([*(a.nbytes for a in hosts), *(o.nbytes for o in returned)])
+        base = self._held.block("inputs and outputs", total, stream).address if places else 0
+        found = iter(base + p for p in places)
+        io = [next(found) if o.host is not None else o.address for o in operands]
+        for output in returned:
+            output.address = next(found)
+        items = [(a, o.host) for a, o in zip(io, operands, strict=True) if o.host is not None]
+        is_reading = copy_in(self._driver, self._held.pinned, items, stream)
+        launches = shaped.launches
+        arena = self._held.block("intermediate tensors", launches.bound.arena.peak, stream).address
+        scratch = launches.scratch_bytes and self._held.block("scratch", launches.scratch_bytes, stream).address
+        return (*io, *(o.address for o in outputs), arena, scratch), is_reading
 
     def _execute(self, shaped: _Shaped, addresses: tuple[int, ...], stream: int, *, timed: bool) -> list[int]:
         launches = shaped.launches
         *io, arena, scratch = addresses
-        executable = None if timed else shaped.graphs.get(addresses)
-        if executable is None:
+        graph = None if timed else shaped.graphs.get(addresses)
+        if graph is None:
             self._guarded("tensor maps", lambda: launches.point(self._driver, io, arena, scratch))
         if timed:
             return self._timed(launches, stream)
-        if executable is None and self._graphs and len(launches.items) > 1 and shaped.is_known(addresses):
-            executable = self._record(shaped, addresses)
-        if executable is not None:
-            shaped.graphs.move_to_end(addresses)
-            self._guarded("the graph of a run", lambda: self._driver.launch_graph(executable, stream))
+        if graph is None and len(launches.items) > 1:
+            graph = shaped.graphs.record(addresses, lambda s: launches.run_all(self._driver, s), self._last_stream)
+        if graph is not None:
+            self._guarded("the graph of a run", lambda: self._driver.launch_graph(graph, stream))
             return []
         for item in launches.items:
             self._launch(launches, item, stream)
@@ -375,7 +276,7 @@ class CudaSession:
         label = leaf.label or (item.meta.label if isinstance(item, KernelLaunch) else "")
         return f"kernel {item.name!r}" + (f" (node {label!r})" if label else "")
 
-    def _guarded(self, what: str, work: Any) -> None:
+    def _guarded(self, what: str, work: Callable[[], None]) -> None:
         """Say what the driver, or the emulator, was doing when it fails."""
         try:
             work()
@@ -400,96 +301,19 @@ class CudaSession:
         self._driver.destroy_event(end)
         return ns
 
-    def _record(self, shaped: _Shaped, addresses: tuple[int, ...]) -> int | None:
-        """A graph of the launches; None where the driver cannot, and then it is not asked again."""
-        driver = self._driver
-        if not self._held.stream:
-            self._held.stream = driver.create_stream()  # torch's default stream cannot be recorded
-        stream = self._held.stream
-        try:
-            driver.begin_capture(stream)
-            try:
-                for item in shaped.launches.items:
-                    shaped.launches.run(driver, item, stream)
-            finally:
-                graph = driver.end_capture(stream)
-            executable = self._instantiated(shaped, graph)
-            driver.destroy_graph(graph)
-        except DriverError as e:
-            if e.is_sticky:
-                raise
-            log.warning("launches are not recorded as a graph: %s", e)
-            self._graphs = False
-            return None
-        shaped.graphs[addresses] = executable
-        return executable
-
-    def _instantiated(self, shaped: _Shaped, graph: int) -> int:
-        """The graph, in the oldest one's place when there are many: changing addresses is cheaper than a new one."""
-        if len(shaped.graphs) >= MAX_GRAPHS:
-            _, oldest = shaped.graphs.popitem(last=False)
-            self._driver.synchronize(self._last_stream)
-            if self._driver.update(oldest, graph):
-                return oldest
-            self._drop(oldest)
-        executable = self._driver.instantiate(graph)
-        self._held.executables.append(executable)
-        return executable
-
-    def _drop(self, executable: int) -> None:
-        self._held.executables.remove(executable)
-        self._driver.destroy_executable(executable)
-
-    def _results(
-        self, shaped: _Shaped, operands: Sequence[Operand], outputs: Sequence[_Output], stream: int
-    ) -> dict[str, Any]:
-        hosts = [o for o in outputs if o.staged >= 0]
+    def _finish(self, operands: Sequence[Operand], outputs: Sequence[Output], stream: int, *, is_reading: bool) -> None:
+        """Copy to the host what goes there; wait also for libraries that do not know the stream."""
+        hosts = [o for o in outputs if o.on_host]
+        for o in hosts:
+            o.value = np.empty(o.shape, elem_dtype(o.spec.elem))
         if hosts:
-            self._copy_out(hosts, stream)
-        elif any(o.origin == "device" for o in operands):
-            # other libraries know nothing of this stream
-            self._synchronize(shaped, stream)
-        for o in outputs:
-            if o.given is not None and o.value is not o.given:
-                if is_cuda_tensor(o.given):
-                    o.given.copy_(o.value)
-                else:
-                    o.given[...] = o.value
-                o.value = o.given
-        return {o.name: o.value for o in outputs}
-
-    def _copy_out(self, outputs: Sequence[_Output], stream: int) -> None:
-        begin = min(o.staged for o in outputs)
-        end = max(o.staged + o.nbytes for o in outputs)
-        small = end - begin <= STAGED
-        room = self._held.pinned.room(end - begin) if small else None
-        for o in outputs:
-            o.value = np.empty(o.shape, elem_dtype(o.elem))
-            if room is None and o.nbytes:
-                self._driver.copy_out(o.value.ctypes.data, o.address, o.nbytes, stream)
-        if room is not None and end > begin:
-            base = outputs[0].address - outputs[0].staged
-            self._driver.copy_out(room.ctypes.data, base + begin, end - begin, stream)
-        self._guarded(self._suspects(), lambda: self._driver.synchronize(stream))
-        for o in outputs:
-            if room is not None and o.nbytes:
-                o.value.reshape(-1).view(np.uint8)[...] = room[o.staged - begin : o.staged - begin + o.nbytes]
-
-    def _synchronize(self, shaped: _Shaped, stream: int) -> None:
-        self._guarded(self._suspects(), lambda: self._driver.synchronize(stream))
+            items = [(o.address, o.value) for o in hosts]
+            self._guarded(self._suspects(), lambda: copy_out(self._driver, self._held.pinned, items, stream))
+        elif is_reading or any(o.origin == "device" for o in operands):
+            self._guarded(self._suspects(), lambda: self._driver.synchronize(stream))
 
     def _suspects(self) -> str:
         """Kernels report nothing when they fail; the wait after them does."""
         names = [k.name for k in self.executable.kernels if k.launch is not None]
         few = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
         return f"a kernel failed, one of {few} (GRAPHFUSE_DEBUG=1 runs them one at a time and names it)"
-
-
-def _offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where things of these sizes go one after the other, each at a multiple of 256, and where they end."""
-    out: list[int] = []
-    end = 0
-    for size in sizes:
-        out.append(end)
-        end += -(-size // 256) * 256
-    return out, end

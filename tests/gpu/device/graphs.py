@@ -26,7 +26,7 @@ def graph(
 
 
 def node(kind, inputs, output, **attributes):
-    return helper.make_node(kind, inputs.split(), [output], name=kind.lower(), **attributes)
+    return helper.make_node(kind, inputs.split(), [output], name=output, **attributes)
 
 
 def pointwise(shape=(1 << 21,)):

@@ -1,0 +1,111 @@
+"""Where the outputs of a run go: fresh arrays of the inputs' kind, or those that the caller gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphfuse.artifact import Signature, TensorSpec, elem_dtype
+from graphfuse.errors import InputError
+from graphfuse.runtime.cuda.arrays import (
+    ALIGNMENT,
+    DeviceArray,
+    Operand,
+    is_cuda_tensor,
+    torch_dtype,
+    torch_module,
+)
+from graphfuse.runtime.cuda.context import Context
+
+
+@dataclass(slots=True, eq=False)
+class Output:
+    """An output: `value` is what kernels write, at `address`; `given` is the caller's array if there is one.
+
+    One on the host is written in the session's memory first, and gets its value at the end.
+    """
+
+    spec: TensorSpec
+    shape: tuple[int, ...]
+    address: int = 0
+    value: Any = None
+    given: Any = None
+    on_host: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * elem_dtype(self.spec.elem).itemsize
+
+    def finished(self) -> Any:
+        """What the caller gets, once `value` has its content."""
+        if self.given is None or self.value is self.given:
+            return self.value
+        if is_cuda_tensor(self.given):
+            self.given.copy_(self.value)
+        else:
+            self.given[...] = self.value
+        return self.given
+
+
+def make_outputs(
+    context: Context,
+    signature: Signature,
+    shapes: Sequence[tuple[int, ...]],
+    operands: Sequence[Operand],
+    given: Mapping[str, Any],
+    stream: int,
+) -> list[Output]:
+    """One for each of the signature, in order.
+
+    They are torch tensors if an input is one on the GPU, `DeviceArray` if another library has one there, else numpy's.
+    """
+    names = [s.name for s in signature.outputs]
+    for name in given:
+        if name not in names:
+            raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, names))}")
+    origins = {o.origin for o in operands}
+    out: list[Output] = []
+    for spec, shape in zip(signature.outputs, shapes, strict=True):
+        output = Output(spec, shape, given=given.get(spec.name))
+        if output.given is not None:
+            _use_given(output, context)
+        elif "torch" in origins and torch_dtype(spec.elem) is not None:
+            device = f"cuda:{context.ordinal}"
+            output.value = torch_module().empty(shape, dtype=torch_dtype(spec.elem), device=device)
+            output.address = int(output.value.data_ptr())
+        elif origins & {"torch", "device"}:
+            block = context.pool.take(output.nbytes, f"output {spec.name!r}", stream)
+            output.value = DeviceArray(context, block, spec.elem, shape)
+            output.address = block.address
+        else:
+            output.on_host = True
+        out.append(output)
+    return out
+
+
+def _use_given(output: Output, context: Context) -> None:
+    """Let kernels write into the caller's array where they can; else it is copied to at the end."""
+    array: Any = output.given
+    on_gpu = is_cuda_tensor(array)
+    wanted: Any = torch_dtype(output.spec.elem) if on_gpu else elem_dtype(output.spec.elem)
+    fits = getattr(array, "dtype", None) == wanted
+    if on_gpu:
+        fits = fits and array.device.index == context.ordinal
+    else:
+        fits = fits and isinstance(output.given, np.ndarray) and output.given.flags.writeable
+    if not fits or tuple(array.shape) != output.shape:
+        found = getattr(array, "dtype", type(array).__name__)
+        raise InputError(
+            f"output {output.spec.name!r}: expected a writable {wanted} array of shape {output.shape}, "
+            f"found {found} of shape {tuple(getattr(array, 'shape', ()))}"
+        )
+    if not on_gpu:
+        output.on_host = True
+        return
+    is_usable = array.is_contiguous() and array.data_ptr() % ALIGNMENT == 0
+    output.value = array if is_usable else torch_module().empty_like(array).contiguous()
+    output.address = int(output.value.data_ptr())
