@@ -117,12 +117,12 @@ class GpuAttention(AttentionKernel):
         narrow = element_of(self.roles.scores.lhs).bytes <= 2
         rows = power_of_two(at_most(self.rows, ranges))
         outer = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
-        height = 128 if narrow else 64
+        height = (128 if narrow else 64) // max(1, values // (128 if narrow else 64))
         while height > LEAST_SIDE and (height >= 2 * rows or outer * -(-rows // height) < machine.multiprocessors):
             height //= 2
-        keys = (128 if values <= 64 else 64 if values <= 128 else 32) if narrow else 32
+        keys = 64 if narrow and values <= 64 else 32  # more and the registers of a thread run out
         keys = max(LEAST_SIDE, min(keys, power_of_two(at_most(self.keys, ranges))))
-        return height, keys, {128: 8, 64: 4, 32: 4}.get(height, 2)
+        return height, keys, max(2, min(8, height * max(values, 64) // (1024 if narrow else 512)))
 
     def _result_index(self) -> Index:
         scores = self._index(self.row, 0)

@@ -24,6 +24,8 @@ from graphfuse.symbolic import Dim, ceildiv
 
 TILE = 4096
 """Elements of a program's tile when the reduced axes are long."""
+IN_FLIGHT = 32 << 10
+"""Bytes that a multiprocessor should have asked for at any time."""
 LINE = 32
 """Neighbours in memory that a tile has at least, if there are so many."""
 
@@ -140,6 +142,12 @@ class AxisReduction:
         least = LINE if self.columns else 1
         while high > least and total < high * machine.multiprocessors:
             high //= 2
+        # few programs must have more in flight each; a search carries three registers an element
+        share = max(1, min(8, total // high // machine.multiprocessors))
+        most = IN_FLIGHT // share // max(element_of(v).bytes for v, _ in self.terms.reads((0,) * len(self.shape)))
+        most = min(most, TILE if self.last is not None else 4 * TILE)
+        if high * wide < most:
+            wide = max(wide, fitting(reduced, wide, most // high, ranges))
         return high, wide
 
     # emission
@@ -159,7 +167,7 @@ class AxisReduction:
             lanes.append(lane)
         in_whole_or_part(kernel, lanes, lambda: self._program(tuple(at)))
         work = 1 + positions([self.dims[i].extent for i in self.reduced]) * high // 256
-        return kernel.finish(grid, work, {"warps": warps_for(high * wide, 16)})
+        return kernel.finish(grid, work, {"warps": _warps(high * wide)})
 
     def _program(self, at: Index) -> None:
         """Walk the reduced dims, fold, finish: under the lane of the kept dim, if there is one."""
@@ -260,6 +268,10 @@ class AxisReduction:
         end = end if shape is None else ev.shaped(end, shape)
         inside = ev.emit(block.and_, ev.emit(block.ge, found, zero), ev.emit(block.lt, found, end))
         return ev.emit(block.select, inside, found, zero)
+
+
+def _warps(elements: int) -> int:
+    return warps_for(elements, 16) if elements <= TILE else warps_for(elements, 32, 16)
 
 
 def _better(*, kernel: Kernel, kind: str, last: bool, elem: Scalar, here: Value, best: Value) -> Value:
