@@ -100,7 +100,7 @@ def attention():
     return graph(nodes, dict.fromkeys("qkv", shape), {"z": shape}, {"c": np.array(0.125, np.float32)})
 
 
-def misaligned_parts():
+def misaligned_parts(first=3, second=501, columns=1037):
     """Results inside of another tensor at offsets that are no multiple of 16 bytes."""
     nodes = [
         node("Softmax", "x", "a", axis=1),
@@ -108,7 +108,8 @@ def misaligned_parts():
         node("Concat", "a b", "c", axis=0),
         node("Mul", "c c", "z"),
     ]
-    return graph(nodes, {"x": (3, 1037), "y": (501, 1037)}, {"z": (504, 1037), "c": (504, 1037)})
+    whole = (first + second, columns)
+    return graph(nodes, {"x": (first, columns), "y": (second, columns)}, {"z": whole, "c": whole})
 
 
 def integers():
