@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from graphfuse.gpu.lower import LoweredModule, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
+from graphfuse.gpu.transforms.coalesce import coalesce
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES, STAGES, pipeline_loads
 from graphfuse.ir.core import Func
@@ -15,6 +16,7 @@ from graphfuse.target import GPU_SIZES, Target
 
 PIPELINE: tuple[Pass, ...] = (
     assign_layouts,
+    coalesce,
     common_subexpressions,  # constants and ranges that were made again in one layout
     dead_code,
 )

@@ -14,15 +14,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, gpu
+from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import dot_layouts
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
 from graphfuse.ir.layout import Blocked, LinearLayout
-from graphfuse.ir.types import Ptr, Tile, Type
+from graphfuse.ir.types import Tile, Type
 
 VECTOR_BYTES = 16
-POINTER_ALIGNMENT = 16
 
 
 def assign_layouts(func: Func) -> Func:
@@ -31,7 +31,7 @@ def assign_layouts(func: Func) -> Func:
         return func
     warps = func.attrs.get("warps", 4)
     assert isinstance(warps, int)
-    pointers = {v.hint: POINTER_ALIGNMENT for v in func.params if isinstance(v.type, Ptr)}
+    pointers = pointer_alignments(func)
     wanted = _Wanted(func, warps, axis_info(func, pointers))
     wanted.settle()
     return _Rebuild(wanted.layouts).func(func)
@@ -192,17 +192,32 @@ def coalesced(func: Func, op: Op, type_: Tile, warps: int, facts: Facts) -> Line
     width = min(width, VECTOR_BYTES // type_.elem.bytes or 1, type_.padded_shape[fast])
     if most < width:  # rather idle threads than narrow accesses, but for what the smallest access is
         width = max(most, min(width, max(1, 4 // type_.elem.bytes)))
-    return blocked(type_.padded_shape, tuple(order), width, warps)
+    # a row that is reduced stays within a warp as far as there are rows for the warps
+    outer = tuple(reversed(order)) if _is_reduced(func, type_, fast) else tuple(order)
+    return blocked(type_.padded_shape, tuple(order), width, warps, outer)
 
 
-def blocked(shape: Sequence[int], order: Sequence[int], width: int, warps: int) -> LinearLayout:
-    """`width` elements of the fastest dim per thread, then lanes, then warps, along `order`; the rest in registers."""
+def _is_reduced(func: Func, type_: Tile, axis: int) -> bool:
+    """Whether a tile of this shape is reduced along an axis."""
+    return any(
+        op.kind is block.reduce and attr_int(op, "axis") == axis and _same_shape(op.operands[0].type, type_)
+        for op in func.walk()
+    )
+
+
+def blocked(
+    shape: Sequence[int], order: Sequence[int], width: int, warps: int, outer: Sequence[int] = ()
+) -> LinearLayout:
+    """`width` elements of the fastest dim per thread, then lanes along `order`, then warps; the rest in registers.
+
+    Warps go along `outer`, which is `order` if it is not given.
+    """
     rank = len(shape)
     per_thread, lanes, groups = [1] * rank, [1] * rank, [1] * rank
     per_thread[order[0]] = min(width, shape[order[0]])
     left = [n // p for n, p in zip(shape, per_thread, strict=True)]
-    for sizes, count in ((lanes, WARP_SIZE), (groups, warps)):
-        for d in order:
+    for sizes, count, dims in ((lanes, WARP_SIZE, order), (groups, warps, outer or order)):
+        for d in dims:
             sizes[d] = min(left[d], count)
             left[d] //= sizes[d]
             count //= sizes[d]

@@ -1,0 +1,81 @@
+"""Loads and stores in the layout that memory likes, where the one that was chosen for a tile touches far more sectors.
+
+A tile has one layout for all that is done with it. What is read along one dim and written along another (a
+transposition, a sum of a matrix and a transposed one) suits one of the accesses; the other gets a layout of its own,
+and `gpu.convert_layout` carries the elements between through shared memory. Kernels with products are left alone:
+their layouts belong to the matrix unit.
+"""
+
+from __future__ import annotations
+
+from graphfuse.dialects import block, gpu
+from graphfuse.gpu.alignment import pointer_alignments
+from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
+from graphfuse.gpu.analysis.memory_access import SECTOR_BYTES, coalescing, vector_width
+from graphfuse.gpu.transforms.assign_layouts import coalesced
+from graphfuse.ir.core import Func, Op, attr_dims
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
+from graphfuse.ir.rewrite import Replacement, rebuild
+from graphfuse.ir.types import Tile
+
+WASTE = 2.0
+"""Sectors of the tile's own layout over those of the best one, from which a conversion pays."""
+FAR = 1 << 20
+"""Stands for a stride that is not known: its elements share no sector."""
+
+
+def coalesce(func: Func) -> Func:
+    """Conversions beside the accesses of `func`, whose tiles have layouts, that waste sectors."""
+    kinds = {op.kind for op in func.walk()} - {gpu.convert_layout}
+    if any(kind is block.dot or kind.name.startswith("gpu.") for kind in kinds):
+        return func
+    facts = axis_info(func, pointer_alignments(func))
+    warps = func.attrs.get("warps", 4)
+    assert isinstance(warps, int), "warps is a number"
+
+    def visit(old: Op, new: Op) -> Replacement | None:
+        if old.kind is block.load_view:
+            best = _better(func, old, old.types[0], warps, facts)
+            if best is None:
+                return None
+            load = new.kind.build(new.operands, {**new.attrs, "layout": best}, loc=new.loc)
+            return gpu.convert_layout.build([load.result], {"layout": _layout(old.types[0])}, loc=new.loc)
+        if old.kind is block.store_view:
+            best = _better(func, old, old.operands[2].type, warps, facts)
+            if best is None:
+                return None
+            pointer, start, tile, *limits = new.operands
+            turned = gpu.convert_layout.build([tile], {"layout": best}, loc=new.loc).result
+            return new.kind.build([pointer, start, turned, *limits], new.attrs, loc=new.loc)
+        return None
+
+    return rebuild(func, visit_pair=visit)
+
+
+def _layout(type_: object) -> LinearLayout:
+    assert isinstance(type_, Tile)
+    assert type_.layout is not None, f"{type_} has no layout"
+    return type_.layout
+
+
+def _better(func: Func, op: Op, type_: object, warps: int, facts: Facts) -> LinearLayout | None:
+    """The layout for this access, if the tile's own is much worse."""
+    assert isinstance(type_, Tile)
+    have, best = _layout(type_), coalesced(func, op, type_, warps, facts)
+    if len(type_.shape) < 2 or have == best:
+        return None
+    return best if _sectors(func, op, type_, have, facts) >= WASTE * _sectors(func, op, type_, best, facts) else None
+
+
+def _sectors(func: Func, op: Op, type_: Tile, layout: LinearLayout, facts: Facts) -> float:
+    """Sectors that one warp touches for each sector's worth of elements it moves."""
+    info = access_info(func, op, facts)
+    rank, size = len(type_.shape), type_.elem.bytes
+    widths = [info.vector(d, size) for d in range(rank)]
+    vectors = [vector_width(layout, w, w, size, d) if w > 1 else 1 for d, w in enumerate(widths)]
+    axis = max(range(rank), key=lambda d: (vectors[d], d))
+    strides = [s if isinstance(s, int) else FAR for s in attr_dims(op, "strides")]
+    warp = layout.select(WARP, ())
+    found = coalescing(warp, strides, size, vectors[axis], axis)
+    moved = warp.size(REGISTER) * warp.size(LANE) * size / SECTOR_BYTES
+    return found.sectors / max(moved, 1.0)
