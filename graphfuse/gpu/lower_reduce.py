@@ -24,6 +24,8 @@ from graphfuse.ir.layout import LANE, REGISTER, WARP, Echelon, LinearLayout, nul
 from graphfuse.ir.types import F32, I32, Scalar
 from graphfuse.llvm.module import Reg
 
+_PARTS_BITS = 2
+"""A thread reads up to so many bits' worth of parts by itself: one vector of 16 bytes."""
 _BINARY = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 
 
@@ -129,10 +131,25 @@ def _reduce(kernel: Kernel, kind: str, wide: Scalar, spread: _Spread, values: Se
             partial = [combine(pair) for pair in zip(partial, got, strict=True)]
     if done.rank == spread.axis_bits:
         return partial
-    source, target = _across_warps(spread, kept, done)
     bits = spread.axis_bits - done.rank
+    lanes_used = _reading_lanes(spread, bits)
+    source, target = _across_warps(spread, kept, done, lanes_used)
     parts = convert(kernel, partial, plan(source, target, wide.bits))
-    return [combine(parts[i << bits : i + 1 << bits]) for i in range(len(partial))]
+    bits -= len(lanes_used)
+    partial = [combine(parts[i << bits : i + 1 << bits]) for i in range(len(partial))]
+    for lane in lanes_used:
+        got = shuffled(kernel, partial, butterfly(kernel, 1 << lane))
+        partial = [combine(pair) for pair in zip(partial, got, strict=True)]
+    return partial
+
+
+def _reading_lanes(spread: _Spread, bits: int) -> list[int]:
+    """Lane bits that share out the parts of many warps: four in each thread, as one vector, instead of all.
+
+    Such lanes hold the same results. None where there are too few, or few parts.
+    """
+    free = [i for i, base in enumerate(spread.result.bases(LANE)) if base == 0]
+    return free[: bits - _PARTS_BITS] if bits > _PARTS_BITS and len(free) >= bits - _PARTS_BITS else []
 
 
 def _within_thread(spread: _Spread) -> tuple[list[list[int]], list[int], Echelon]:
@@ -187,8 +204,13 @@ def _warp_instruction(kind: str, wide: Scalar) -> str:
     return {"sum": "add", "any": "or", "all": "and", "max": f"{sign}max", "min": f"{sign}min"}.get(kind, "")
 
 
-def _across_warps(spread: _Spread, kept: Sequence[int], done: Echelon) -> tuple[LinearLayout, LinearLayout]:
-    """Layouts of a tile [what remains, undone part of the axis]: as warps hold it, and all parts in each thread."""
+def _across_warps(
+    spread: _Spread, kept: Sequence[int], done: Echelon, lanes: Sequence[int]
+) -> tuple[LinearLayout, LinearLayout]:
+    """Layouts of a tile [what remains, undone part of the axis]: as warps hold it, and as threads read it.
+
+    Each thread reads all parts, but those that differ by `lanes`, which read different ones.
+    """
     pivots = {vector.bit_length() - 1 for vector in done.basis}
     left = [i for i in range(spread.axis_bits) if i not in pivots]
 
@@ -204,5 +226,8 @@ def _across_warps(spread: _Spread, kept: Sequence[int], done: Echelon) -> tuple[
     registers = [spread.layout.bases(REGISTER)[i] for i in kept]
     have[REGISTER] = [spread.rest(b) << bits | undone(spread.along(b)) for b in registers]
     want = {n: [b << bits for b in spread.result.bases(n)] for n in (LANE, WARP)}
-    want[REGISTER] = [*(1 << i for i in range(bits)), *(b << bits for b in spread.result.bases(REGISTER))]
+    inside = bits - len(lanes)
+    for i, lane in enumerate(lanes):
+        want[LANE][lane] = 1 << inside + i
+    want[REGISTER] = [*(1 << i for i in range(inside)), *(b << bits for b in spread.result.bases(REGISTER))]
     return LinearLayout.of(have, outs), LinearLayout.of(want, outs)
