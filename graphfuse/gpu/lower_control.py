@@ -4,27 +4,66 @@ from __future__ import annotations
 
 from graphfuse.codegen import control as shared
 from graphfuse.dialects import block, control, gpu
-from graphfuse.gpu.kernel import Kernel, lowers
-from graphfuse.ir.core import Block, Op, walk
-from graphfuse.ir.types import Ptr
+from graphfuse.gpu.kernel import STAGING, Kernel, lowers
+from graphfuse.ir.core import Block, Op, attr_dim, attr_dims, attr_strs, walk
+from graphfuse.ir.types import Ptr, Tile
+from graphfuse.symbolic import substitute, sym
 
 STAGED = (gpu.convert_layout, block.reduce, block.dot)
 """Ops that may pass data between threads through staging memory."""
 
 
-def touched(kernel: Kernel, body: Block) -> dict[str, str]:
-    """What a body may leave unordered: memory it accesses, each with `r`, `w` or `rw`."""
+def touched(kernel: Kernel, body: Block, loop: Op | None = None) -> dict[str, str]:
+    """What a body may leave unordered: memory it accesses, each with `r`, `w` or `rw`.
+
+    Of a loop's body, without memory that only one store touches, each time elsewhere: no iteration meets another.
+    """
     out: dict[str, set[str]] = {}
+    accesses: dict[str, list[Op]] = {}
     for op in walk(body):
         if op.kind in STAGED:
-            out.setdefault("staging", set()).update("rw")
+            for root in STAGING:
+                out.setdefault(root, set()).update("rw")
         if op.kind is gpu.load_shared and op.operands[0] in kernel.values:
             out.setdefault(kernel.pointer(op.operands[0]).root, set()).add("r")
         for v in op.operands:
             if isinstance(v.type, Ptr) and v in kernel.values:
                 writes = op.kind in (block.store, block.store_view)
-                out.setdefault(kernel.pointer(v).root, set()).add("w" if writes else "r")
+                root = kernel.pointer(v).root
+                out.setdefault(root, set()).add("w" if writes else "r")
+                accesses.setdefault(root, []).append(op)
+    for root, ops in accesses.items():
+        if loop and len(ops) == 1 and ops[0] in body.ops and _moves_on(ops[0], loop):
+            del out[root]
     return {root: "".join(sorted(kinds)) for root, kinds in out.items()}
+
+
+def _moves_on(op: Op, loop: Op) -> bool:
+    """Whether a store writes past, or before, all that it wrote in the iterations before."""
+    if op.kind is not block.store_view:
+        return False
+    start, tile = op.operands[1].owner, op.operands[2].type
+    strides = attr_dims(op, "strides")
+    counter = loop.body.params.values[0]
+    assert isinstance(tile, Tile)
+    if not isinstance(start, Op) or start.kind is not block.index or counter not in start.operands:
+        return False
+    inside = {v for other in walk(loop.body) for v in other.results}
+    inside |= {v for other in walk(loop.body) for b in other.bodies for v in b.params.values}
+    inside |= set(loop.body.params.values[1:])
+    if not inside.isdisjoint(start.operands):
+        return False
+    names = attr_strs(start, "names")
+    step = loop.attrs.get("step", 1)
+    assert isinstance(step, int), "checked by the type rule"
+    expr = attr_dim(start, "expr")
+    moved = substitute(expr, {n: sym(n) + step for n, v in zip(names, start.operands, strict=True) if v == counter})
+    advance, span = moved - expr, 1
+    for n, stride in zip(tile.shape, strides, strict=True):
+        if not isinstance(stride, int):
+            return False
+        span += (n - 1) * abs(stride)
+    return isinstance(advance, int) and abs(advance) >= span
 
 
 def _merge(*states: dict[str, str]) -> dict[str, str]:
@@ -36,7 +75,7 @@ def _merge(*states: dict[str, str]) -> dict[str, str]:
 def lower_for(kernel: Kernel, op: Op) -> None:
     """An iteration follows another one, or what came before the loop."""
     before = dict(kernel.dirty)
-    kernel.dirty = _merge(before, touched(kernel, op.body))
+    kernel.dirty = _merge(before, touched(kernel, op.body, op))
     shared.lower_for(kernel, op)
     kernel.dirty = _merge(before, kernel.dirty)
 
