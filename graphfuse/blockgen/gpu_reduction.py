@@ -2,7 +2,9 @@
 
 A row that fits the registers of a block is one tile, loaded once, however many reductions follow each other. Short
 rows go several to a program, as a tile [rows, row]. A longer row is walked in chunks: one walk for all reductions that
-do not need each other's results, each with a tile of partial results, and one for the outputs.
+do not need each other's results, each with a tile of partial results, and one for the outputs. Every other walk goes
+backwards, so that it begins with what the cache still has. The largest element and the sum of exponentials relative to
+it take one walk (Milakov and Gimelshein, Online normalizer calculation for softmax).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.evaluate import COMBINE, Evaluator, Lane, accumulator, neutral
 from graphfuse.blockgen.gpu_tiles import (
+    VECTOR_BYTES,
     at_most,
     fitting,
     in_chunks,
@@ -31,7 +34,7 @@ from graphfuse.ir.core import Func, Op, Value, dims_of
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv
 
-LONGEST_TILE = 16384
+LONGEST_TILE = 32768
 """Elements of a row that is held in registers, of up to 4 bytes each."""
 DYNAMIC_TILE = 4096
 """The same for rows of unknown length: a row that is shorter wastes the lanes that are left over."""
@@ -94,18 +97,24 @@ def partial_elem(kind: str, elem: Scalar) -> Scalar:
 class _GpuRows(RowKernel):
     """One region's rows on a GPU."""
 
+    backwards = False
+    """Which way the next walk goes."""
+
     def emit(self, reduces: Sequence[Op]) -> Func:
         """The kernel for the rows' length, as far as it is known."""
         self.reduces = reduces
         self.whole = [v for v in self.kernel.outputs if not self.is_row_value(v)]
         self.extents = [d.extent for d in self.row]
-        wide = max(element_of(v).bytes for v in (*self.kernel.body.params.values, *self.kernel.outputs))
-        longest = LONGEST_TILE * 4 // max(4, wide)
+        longest = LONGEST_TILE * 4 // max(4, self._wide())
         static = all(isinstance(d, int) for d in self.extents)
         widths = self._row_widths()
         if math.prod(widths) <= (longest if static else min(longest, DYNAMIC_TILE)):
             return self._emit_tiles(widths)
         return self._emit_long()
+
+    def _wide(self) -> int:
+        """Bytes of the largest element in memory."""
+        return max(element_of(v).bytes for v in (*self.kernel.body.params.values, *self.kernel.outputs))
 
     def _row_widths(self) -> list[int]:
         """Lanes along the dims of a whole row; two at least, for a lane of one has no mask."""
@@ -139,7 +148,7 @@ class _GpuRows(RowKernel):
         tile = size * height
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         work = 1 + round(tile * cost_per_element(ops)) // 64
-        return kernel.finish(grid, work, {"warps": _row_warps(tile)})
+        return kernel.finish(grid, work, {"warps": _row_warps(tile, self._wide())})
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
         """Lanes over a whole row, and the row's index under them."""
@@ -236,14 +245,23 @@ class _GpuRows(RowKernel):
             ev.branch(fits, as_tile, in_chunks)
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         work = positions(self.extents) * max(1, round(cost_per_element(ops) * 16)) // 1024
-        return kernel.finish(grid, work, {"warps": warps_for(self._chunk(), 16)})
+        return kernel.finish(grid, work, {"warps": warps_for(self._chunk(), 8, 32)})
 
     def _chunk(self) -> int:
-        return fitting(self.extents[-1], CHUNK // 4, CHUNK, self.kernel.space.ranges, slack=0.05)
+        """Lanes of a chunk: more where there are few rows for each multiprocessor."""
+        machine, ranges = self.kernel.machine, self.kernel.space.ranges
+        assert isinstance(machine, GpuMachine)
+        few = at_most(positions([d.extent for d in self.outer]), ranges) < 4 * machine.multiprocessors
+        return fitting(self.extents[-1], CHUNK // 4, CHUNK * 2 if few else CHUNK, ranges, slack=0.05)
 
     def _walk_all(self) -> None:
         ev = self.kernel.ev
-        for level in levels(self.reduces):
+        found = levels(self.reduces)
+        while found:
+            level, *found = found
+            if found and is_softmax(level, found[0]):
+                self._walk_softmax(level[0], found.pop(0)[0])
+                continue
             kinds = [str(op.attrs["kind"]) for op in level]
             elems = [partial_elem(k, element_of(op.operands[0])) for k, op in zip(kinds, level, strict=True)]
 
@@ -261,19 +279,63 @@ class _GpuRows(RowKernel):
         if self.whole:
             self._walk(lambda row, _: self._store(self._index(row), self.whole), ())
 
+    def _walk_softmax(self, largest: Op, total: Op) -> None:
+        """Each lane's largest element so far, and its sum relative to that, scaled down when a larger one comes."""
+        ev, (z,) = self.kernel.ev, largest.operands
+        elem, shape = element_of(z), (self._chunk(),)
+        exp, lowest = block.ELEMENTWISE["exp"], neutral("max", elem)
+
+        def step(row: Index, carried: Carried) -> list[Value]:
+            top, acc = carried
+            got = live_or_neutral(ev, "max", elem, ev.value(z, self._within(z, row)))
+            larger = ev.emit(block.max_, top, got)
+            none = ev.emit(block.eq, larger, ev.const(lowest, elem, shape))
+            base = ev.emit(block.select, none, ev.const(0.0, elem, shape), larger)
+            scale = ev.emit(exp, ev.emit(block.sub, top, base))
+            term = ev.emit(exp, ev.emit(block.sub, got, base))
+            return [larger, ev.emit(block.fma, acc, scale, term)]
+
+        top, acc = self._walk(step, [ev.const(lowest, elem, shape), ev.const(0.0, elem, shape)])
+        most = across(ev, "max", top, (0,), elem)
+        scale = ev.emit(exp, ev.emit(block.sub, top, ev.shaped(most, shape)))
+        self._remember(largest, most)
+        self._remember(total, across(ev, "sum", ev.emit(block.mul, acc, scale), (0,), elem))
+
     def _walk(self, step: Callable[[Index, Carried], Sequence[Value]], start: Sequence[Value]) -> Carried:
-        """Carry values over the chunks of a row."""
+        """Carry values over the chunks of a row, the other way than the walk before."""
         kernel, ev = self.kernel, self.kernel.ev
         *outer, last = self.extents
+        backwards, self.backwards = self.backwards, not self.backwards
 
         def along(at: Index, carried: Carried) -> Carried:
             def chunk(lane: Lane, position: Dim, values: Carried) -> Sequence[Value]:
                 with ev.lanes_as(lane):
                     return step((*at, position), values)
 
-            return in_chunks(kernel, last, self._chunk(), chunk, carried)
+            return in_chunks(kernel, last, self._chunk(), chunk, carried, backwards=backwards)
 
         return nest(ev, outer, along, tuple(start))
+
+
+def is_softmax(first: Sequence[Op], second: Sequence[Op]) -> bool:
+    """Whether these levels are a largest element, and the sum of exponentials relative to it."""
+    if len(first) != 1 or len(second) != 1:
+        return False
+    (largest,), (total,) = first, second
+    (z,), (term,) = largest.operands, total.operands
+    if (
+        (largest.attrs["kind"], total.attrs["kind"]) != ("max", "sum")
+        or term.op is None
+        or term.op.kind is not graph.exp
+    ):
+        return False
+    difference = term.op.operands[0].op
+    if difference is None or difference.kind is not graph.sub or difference.operands[0] != z:
+        return False
+    base = difference.operands[1]
+    while base.op is not None and base.op.kind in (graph.broadcast, graph.reshape):
+        base = base.op.operands[0]
+    return base == largest.result and partial_elem("sum", element_of(term)) == element_of(z)
 
 
 def levels(reduces: Sequence[Op]) -> list[list[Op]]:
@@ -293,6 +355,9 @@ def levels(reduces: Sequence[Op]) -> list[list[Op]]:
     return [[op for op in reduces if depth[op] == d] for d in sorted(set(depth.values()))]
 
 
-def _row_warps(elements: int) -> int:
-    """Up to 8 warps of 16 elements a thread; larger tiles up to 32 elements a thread."""
-    return warps_for(elements, 16) if elements <= 4096 else warps_for(elements, 32 if elements > 8192 else 16, 16)
+def _row_warps(elements: int, elem_bytes: int) -> int:
+    """Up to 8 warps of 16 elements a thread; for larger tiles two vectors a thread, for the largest 32 elements."""
+    if elements <= 4096:
+        return warps_for(elements, 16)
+    vectors = 2 * VECTOR_BYTES // max(1, elem_bytes)
+    return warps_for(elements, vectors if elements <= 8192 else 32, 32)

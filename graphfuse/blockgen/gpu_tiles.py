@@ -99,8 +99,13 @@ def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], N
     ev.branch(condition, lambda: with_lanes(*whole), lambda _: with_lanes(*lanes))
 
 
-def in_chunks(kernel: Kernel, extent: Dim, width: int, step: AtChunk, carried: Carried) -> Carried:
-    """Carry values over the chunks of a dim: whole ones in a loop, then the one that is cut by the end, if any."""
+def in_chunks(
+    kernel: Kernel, extent: Dim, width: int, step: AtChunk, carried: Carried, *, backwards: bool = False
+) -> Carried:
+    """Carry values over the chunks of a dim: whole ones in a loop, then the one that is cut by the end, if any.
+
+    Backwards, the cut one comes first, and then the whole ones from the last on.
+    """
 
     def chunk(first: Dim, values: Carried, *, whole: bool) -> Sequence[Value]:
         lane, position = lane_along(kernel, extent, width, first)
@@ -108,5 +113,10 @@ def in_chunks(kernel: Kernel, extent: Dim, width: int, step: AtChunk, carried: C
 
     count = floordiv(extent, width)
     left = kernel.space.simplify(ceildiv(extent, width) - count)
-    carried = kernel.ev.loop("t", count, lambda t, c: chunk(t * width, c, whole=True), carried)
-    return kernel.ev.loop("t", left, lambda t, c: chunk((count + t) * width, c, whole=False), carried)
+
+    def cut(values: Carried) -> Carried:
+        return kernel.ev.loop("t", left, lambda t, c: chunk((count + t) * width, c, whole=False), values)
+
+    if backwards:
+        return kernel.ev.loop("t", count, lambda t, c: chunk((count - 1 - t) * width, c, whole=True), cut(carried))
+    return cut(kernel.ev.loop("t", count, lambda t, c: chunk(t * width, c, whole=True), carried))
