@@ -24,6 +24,7 @@ from graphfuse.gpu import (
     lower_wgmma,
     math,
 )
+from graphfuse.gpu.alignment import POINTER_ALIGNMENT, pointer_alignments
 from graphfuse.gpu.analysis.axis_info import axis_info
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, TensorMap
 from graphfuse.ir.core import Func, attr_dim
@@ -37,8 +38,8 @@ FAMILIES = (
     arith,
     control,
     index,
-    lower_control,
     lower_async,
+    lower_control,
     lower_convert,
     lower_dot,
     lower_hopper,
@@ -49,8 +50,6 @@ FAMILIES = (
     math,
 )
 """Modules that fill the tables of lowerings."""
-POINTER_ALIGNMENT = 16
-"""Bytes; what a kernel may assume of every tensor it is given."""
 SCRATCH = "scratch"
 """The name of the last parameter: global memory for programs, or null when `scratch_bytes` is 0."""
 
@@ -108,7 +107,7 @@ def warps_of(func: Func) -> int:
 def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInfo:
     text = FunctionText(module)
     warps = warps_of(func)
-    pointers = {v.hint: POINTER_ALIGNMENT for v in func.params if isinstance(v.type, Ptr)}
+    pointers = pointer_alignments(func)
     kernel = Kernel(func, target, text, warps, axis_info(func, pointers))
     params = _bind_params(kernel)
     kernel.program = text.pure("i64", f"zext {kernel.special('ctaid.x')} to i64", kernel.special("ctaid.x"))
@@ -152,12 +151,12 @@ def _place_memory(kernel: Kernel) -> None:
 
 def _bind_params(kernel: Kernel) -> list[str]:
     func = kernel.func
-    roots = _roots(func)
+    roots, aligned = _roots(func), pointer_alignments(func)
     out: list[str] = []
     for i, (param, type_) in enumerate(zip(func.params, func.body.params.types, strict=True)):
         name = f"%a{i}"
         if isinstance(type_, Ptr):
-            out.append(f"{GLOBAL} noundef align {POINTER_ALIGNMENT} {name}")
+            out.append(f"{GLOBAL} noundef align {aligned[param.hint]} {name}")
             kernel.values[param] = PointerValue(Reg(name, GLOBAL), roots[i])
             continue
         if type_ != I64:
