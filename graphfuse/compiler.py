@@ -79,7 +79,9 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     pipeline = Pipeline(graph_pipeline(options.numerics, programs), check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(func))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
-    regions, ledger = clock("partition", lambda: outline(packed, fuse=options.fuse))
+    regions, ledger = clock(
+        "partition", lambda: outline(packed, fuse=options.fuse, reads_padded=isinstance(machine, GpuMachine))
+    )
     verify(regions)
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
     ranges = _all_ranges(regions)
