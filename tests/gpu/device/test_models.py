@@ -36,7 +36,8 @@ def compare(want, got):
     for name, array in want.items():
         assert (got[name].dtype, got[name].shape) == (array.dtype, array.shape), name
         assert array.dtype.kind == "f" or np.array_equal(got[name], array), name
-    return _health.distance(want, got)
+    floats = {name: array for name, array in want.items() if array.dtype.kind == "f"}
+    return _health.distance(floats, {name: got[name] for name in floats}) if floats else 0.0
 
 
 @pytest.mark.parametrize("name", GRAPHS)
