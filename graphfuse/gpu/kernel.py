@@ -24,6 +24,9 @@ from graphfuse.target import Target
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
 """LLVM types of addresses."""
 WARP_SIZE = 32
+EXCHANGE_BYTES = 1024
+STAGING = ("staging", "exchange0", "exchange1")
+"""Shared memory that ops use for a moment: for much, and two places for little."""
 
 Lowering = Callable[["Kernel", Op], None]
 LOWERINGS: dict[OpDef, shared.AnyLowering] = {}
@@ -110,6 +113,10 @@ class Kernel(shared.Kernel):
         """Shared memory that lives as long as the program (`block.alloc`)."""
         self.staging_bytes = 0
         """Shared memory for conversions and reductions, which each use for a moment."""
+        self.exchanges = 0
+        """How many of those were small."""
+        self.exchange_start = 0
+        """Where the two places for them are."""
         self.scratch_bytes: Dim = 0
         """Global memory per program."""
         self.scratch = Reg("%program_scratch", GLOBAL)
@@ -277,6 +284,21 @@ class Kernel(shared.Kernel):
         """Shared memory for a moment: its users order themselves by `order("staging", ...)`."""
         self.staging_bytes = max(self.staging_bytes, nbytes)
         return Reg("%staging", SHARED)
+
+    def exchange(self, nbytes: int) -> tuple[Reg, str]:
+        """Shared memory for a moment, and what `order` calls it.
+
+        Small amounts come from two places by turns: the barrier between the writes and reads of one also lies between
+        the reads of the other and the writes that follow.
+        """
+        if nbytes > EXCHANGE_BYTES:
+            return self.staging(nbytes), STAGING[0]
+        if not self.exchanges:
+            self.exchange_start = -(-self.shared_bytes // 128) * 128
+            self.shared_bytes = self.exchange_start + 2 * EXCHANGE_BYTES
+        turn = self.exchanges % 2
+        self.exchanges += 1
+        return self.shared_memory(self.exchange_start + turn * EXCHANGE_BYTES), STAGING[1 + turn]
 
     def address(self, base: Reg, offset_bytes: Reg | int) -> Reg:
         """An address some bytes further."""

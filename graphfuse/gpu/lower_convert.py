@@ -15,8 +15,6 @@ from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.types import Tile
 from graphfuse.llvm.module import Reg
 
-STAGING = "staging"
-
 
 @lowers(gpu.convert_layout)
 def lower_convert_layout(kernel: Kernel, op: Op) -> None:
@@ -30,7 +28,7 @@ def convert(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> li
     """Move elements of one type from the registers of `conversion.source` to those of its target."""
     type_ = values[0].type
     size = conversion.elem_bits // 8
-    staging = kernel.staging(conversion.shared_bytes) if conversion.shared else None
+    staging, root = kernel.exchange(conversion.shared_bytes) if conversion.shared else (None, "")
     out = list(values)
     for step in conversion.steps:
         match step:
@@ -42,13 +40,13 @@ def convert(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> li
                 out = _gather(kernel, out, source)
             case Store(access, free_lanes, free_warps):
                 assert staging is not None
-                kernel.order(STAGING, writes=True)
+                kernel.order(root, writes=True)
                 store_shared(kernel, staging, access, out, size, sole(kernel, free_lanes, free_warps))
             case Barrier("warp"):
                 warp_barrier(kernel)
-                kernel.dirty[STAGING] = "rw"
+                kernel.dirty[root] = "rw"
             case Barrier():
-                kernel.order(STAGING, writes=False)
+                kernel.order(root, writes=False)
             case Load(access):
                 assert staging is not None
                 out = load_shared(kernel, staging, access, size, type_)

@@ -13,7 +13,7 @@ from graphfuse.codegen.kernel import integer, literal, register_type
 from graphfuse.dialects import block
 from graphfuse.gpu.convert import Load, Store, plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
-from graphfuse.gpu.lower_convert import STAGING, load_group, sole, store_shared
+from graphfuse.gpu.lower_convert import load_group, sole, store_shared
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, operand_layout, operand_of_boxes
 from graphfuse.gpu.words import gather_words
 from graphfuse.ir.core import Op
@@ -191,8 +191,8 @@ def _staged(kernel: Kernel, moves: Sequence[tuple[ThreadTile, LinearLayout]], wi
     starts = [0]
     for p in plans:
         starts.append(-(-(starts[-1] + p.shared_bytes) // 128) * 128)
-    staging = kernel.staging(starts[-1])
-    kernel.order(STAGING, writes=True)
+    staging, root = kernel.exchange(starts[-1])
+    kernel.order(root, writes=True)
     for p, start, (tile, _) in zip(plans, starts, moves, strict=False):
         values = tile.vectors
         store = next(s for s in p.steps if isinstance(s, Store))
@@ -201,7 +201,7 @@ def _staged(kernel: Kernel, moves: Sequence[tuple[ThreadTile, LinearLayout]], wi
         values = [holder[distinct.flat(register=r)] for r in range(distinct.size(REGISTER))]
         predicate = sole(kernel, store.free_lanes, store.free_warps)
         store_shared(kernel, kernel.address(staging, start), store.access, values, tile.elem.bytes, predicate)
-    kernel.order(STAGING, writes=False)
+    kernel.order(root, writes=False)
     return [
         _fetcher(kernel, kernel.address(staging, start), p.steps, tile.elem, layout, wide)
         for p, start, (tile, layout) in zip(plans, starts, moves, strict=False)

@@ -75,10 +75,10 @@ def softmax():
 def test_every_barrier_is_needed(make):
     case = make()
     count = len(re.findall(BARRIER, case.ptx))
-    assert count == {"converted": 3, "softmax": 3, "pipelined": 1}[make.__name__]
+    assert count == {"converted": 3, "softmax": 2, "pipelined": 1}[make.__name__]
     for i in range(count):
         message = case.planted(BARRIER, "", i)
-        assert "race" in message, (i, message)
+        assert re.search("race|uninitialised", message), (i, message)
 
 
 @pytest.mark.parametrize("stages", [2, 3])
