@@ -15,10 +15,12 @@ from graphfuse import checking
 from graphfuse.api import CompiledModel, emit, recompile, verify_regions
 from graphfuse.artifact import Plan, Pointer, Step
 from graphfuse.cli import main
+from graphfuse.dialects import block
 from graphfuse.errors import ArtifactError, DeviceError, TargetError, UsageError
 from graphfuse.gpu import assembler
 from graphfuse.gpu.alignment import divisor, with_alignments
 from graphfuse.gpu.code import gpu_code
+from graphfuse.gpu.transforms.hopper.affine import Scalars, find_box
 from graphfuse.ir.parser import parse
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
@@ -185,6 +187,22 @@ def test_offsets_inside_of_tensors():
     assert with_alignments({"k": func}, Plan((), steps))["k"].attrs["alignments"] == (16, 8)
     aligned = with_alignments({"k": func}, Plan((), steps[:0]))["k"]
     assert "alignments" not in aligned.attrs
+
+
+@pytest.mark.parametrize(
+    ("attrs", "found"), [("", True), ("alignments = [16, 4], ", True), ("alignments = [8], ", False)]
+)
+def test_boxes_need_whole_alignment(attrs, found):
+    text = f"""func @k(%a: ptr<f16>{", %b: ptr<f16>" if "4]" in attrs else ""}) {{{attrs}grid = 4}} {{
+      %p = block.program_id() : i64
+      %i = block.index(%p) {{expr = (4096*p), names = ["p"]}} : i64
+      %v = block.load_view(%a, %i) {{shape = [64, 64], strides = [64, 1]}} : tile<64x64xf16>
+      block.store_view(%a, %i, %v) {{strides = [64, 1]}}
+      return()
+    }}"""
+    func = parse(text)
+    load = next(op for op in func.walk() if op.kind is block.load_view)
+    assert (find_box(load, Scalars(func)) is not None) == found
 
 
 def test_parts_at_odd_offsets():

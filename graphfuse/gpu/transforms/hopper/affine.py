@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphfuse.dialects import block
+from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import power_of_two
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, attr_strs
 from graphfuse.ir.types import I64, Ptr, Tile
@@ -35,6 +36,7 @@ class Scalars:
         self._taken = {v.hint for v in func.params}
         for name, divisor in _assumed(func):
             self.divisibility[name] = power_of_two(divisor)
+        self.alignments = pointer_alignments(func)
         self.grid = attr_dim(func, "grid")
         self._program: Dim | None = None
 
@@ -126,6 +128,7 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | 
         len(shape) != 2
         or strides[0] == strides[1]
         or pointer.op is not None
+        or scalars.alignments[pointer.hint] % ALIGNMENT
         or (loads and attr_number(op, "other") != 0)
     ):
         return None
