@@ -324,6 +324,18 @@ class Template:
         )
 
 
+def scratch_on_gpu(executable: Executable, bound: Bound) -> int:
+    """Scratch bytes of the launch that needs most: its programs share none, but launches follow one another."""
+    most = 0
+    rows: list[list[int]] = bound.records[:, [0, 2]].tolist()
+    for kernel, grid in rows:
+        nbytes = evaluate(executable.kernels[kernel].scratch_bytes, bound.values)
+        if not 0 <= nbytes * grid <= MAX_BYTES:
+            raise ArtifactError(f"plan: expected 0..{MAX_BYTES} bytes of scratch, found {nbytes * grid}")
+        most = max(most, nbytes * grid)
+    return most
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Launches:
     """The launches of a segment, in order; `start` is the first slot of each."""

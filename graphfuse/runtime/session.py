@@ -21,7 +21,7 @@ from graphfuse.artifact import Array, Executable, Signature, elem_dtype
 from graphfuse.errors import InputError, UsageError
 from graphfuse.knobs import settings
 from graphfuse.runtime.binding import Binder
-from graphfuse.runtime.bound import Bound, Template
+from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.native import NativeCode, address_of
 from graphfuse.runtime.planner import ArenaPlan
 
@@ -54,7 +54,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes a model takes at given shapes. `arena_bound` is the least any placement could need."""
+    """Bytes a model takes at given shapes. `arena_bound` is the least any placement could need.
+
+    Scratch memory is per thread on a CPU, per program of a launch on a GPU.
+    """
 
     arena: int
     arena_bound: int
@@ -253,7 +256,11 @@ def memory(executable: Executable, values: Mapping[str, int], threads: int) -> M
     template = Template(executable)
     plan = template.arena(template.sizes(values))
     weights = sum(w.array.nbytes for w in executable.weights)
-    return Memory(plan.peak, plan.lower_bound, weights, template.scratch_bytes(values) * threads)
+    if executable.is_gpu:
+        scratch = scratch_on_gpu(executable, template.bind(values, range(len(executable.kernels)), 1))
+    else:
+        scratch = template.scratch_bytes(values) * threads
+    return Memory(plan.peak, plan.lower_bound, weights, scratch)
 
 
 def _thread_count(threads: int | None) -> int:

@@ -590,8 +590,17 @@ def test_driver_too_old(cuda):
         CudaSession(executable(), BindingsDriver(old)).run(inputs(3))
 
 
-def test_cubin_first_then_ptx(cuda):
-    cuda.fake.fail["cuModuleLoadDataEx"] = [CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU]
+def test_memory_facts():
+    session, n = CudaSession(executable(), EmulatedDriver()), 7
+    found = session.memory({"x": (n, WIDTH), "past": (2 * n, WIDTH)})
+    assert found.scratch == n * WIDTH * 4  # of every row's program
+    assert found.weights == 2 * WIDTH * 4
+    assert found.arena == -(-n * WIDTH * 4 // 64) * 64
+
+
+@pytest.mark.parametrize("result", ["NO_BINARY_FOR_GPU", "UNSUPPORTED_PTX_VERSION"])
+def test_cubin_first_then_ptx(cuda, result):
+    cuda.fake.fail["cuModuleLoadDataEx"] = [CUresult[f"CUDA_ERROR_{result}"]]
     assert_right(CudaSession(executable(cubin=b"not for this one"), cuda.driver), 3)
     assert cuda.calls["cuModuleLoadDataEx"] == 2
     cuda.fake.fail["cuModuleLoadDataEx"] = [CUresult.CUDA_ERROR_INVALID_IMAGE] * 2

@@ -100,7 +100,7 @@ class Context:
             try:
                 return self.driver.load_module(code.object)
             except DriverError as e:
-                if e.code not in UNUSABLE_CODE or not code.ptx:
+                if e.code not in (*UNUSABLE_CODE, OLD_DRIVER) or not code.ptx:
                     raise self._unloadable(code, e) from None
         try:
             return self.driver.load_module(code.ptx.encode() + b"\0")

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphfuse.artifact import Array, Executable, KernelMeta, Launch, TensorMapSpec, elem_dtype
 from graphfuse.errors import ArtifactError
-from graphfuse.runtime.bound import Bound
+from graphfuse.runtime.bound import Bound, scratch_on_gpu
 from graphfuse.runtime.cuda.driver import Argument, Driver
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
@@ -77,7 +77,7 @@ class Launches:
         self._scratch = np.zeros(1, np.int64)
         self._bases = bound.regions.weights
         self.items = tuple(self._items(executable, bound, functions))
-        self.scratch_bytes = self._scratch_needed()
+        self.scratch_bytes = scratch_on_gpu(executable, bound)
         self._pack()
 
     def _items(self, executable: Executable, bound: Bound, functions: Mapping[str, int]) -> list[KernelLaunch | Copy]:
@@ -94,14 +94,6 @@ class Launches:
                 raise ArtifactError(f"kernel {meta.name!r}: expected at most {MAX_GRID} programs, found {grid}")
             items.append(KernelLaunch(self, meta, meta.launch, functions[meta.name], step, grid, first))
         return items
-
-    def _scratch_needed(self) -> int:
-        """Programs of one launch share nothing; launches follow one another."""
-        most = 0
-        for item in self.items:
-            if isinstance(item, KernelLaunch) and item.meta.scratch_bytes != 0:
-                most = max(most, item.grid * evaluate(item.meta.scratch_bytes, self.bound.values))
-        return most
 
     def _pack(self) -> None:
         """The address of every parameter of every launch, in one array."""
