@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphfuse.codegen.kernel import integer, register_type
 from graphfuse.dialects import gpu
 from graphfuse.gpu.analysis.memory_access import bank_conflicts
 from graphfuse.gpu.kernel import SHARED, WARP_SIZE, Kernel, layout_of, lowers
-from graphfuse.gpu.lower_convert import load_shared, shared_offset
 from graphfuse.gpu.lower_memory import element_address, limit_of, strided_address
-from graphfuse.gpu.words import scatter_words
+from graphfuse.gpu.matrices import load_matrices, matrix_pattern
+from graphfuse.gpu.shared_access import load_shared, shared_offset
 from graphfuse.ir.core import Op, Value, attr_dims, attr_int, attr_ints
-from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP, Blocked, LinearLayout, Shared, Tma
+from graphfuse.ir.layout import REGISTER, Blocked, LinearLayout, Shared, Tma
 from graphfuse.ir.types import Buffer, Tile
 from graphfuse.llvm.module import Reg
 
@@ -134,73 +132,9 @@ def lower_load_shared(kernel: Kernel, op: Op) -> None:
     want = register_type(tile.elem)
     offsets = distinct.through(memory)
     if matrices := matrix_pattern(offsets, 8 * size):
-        values = _load_matrices(kernel, base, matrices, size, want)
+        values = load_matrices(kernel, base, matrices, size, want)
     else:
         start = kernel.text.pure(SHARED, f"inttoptr {base} to {SHARED}", base)
         values = load_shared(kernel, start, bank_conflicts(memory, distinct, size), size, want)
     held = {distinct.flat(register=r): r for r in range(distinct.size(REGISTER))}
     kernel.set(op, [values[held[layout.flat(register=r)]] for r in range(layout.size(REGISTER))])
-
-
-@dataclass(frozen=True, slots=True)
-class Matrices:
-    """A warp's registers as 8x8 matrices of 16 bits: where lanes find rows, and how registers fill words."""
-
-    rows: LinearLayout
-    """To offsets: lane bits 0-2 are the row of a matrix, 3 and 4 which of `count`; register bits the instructions."""
-    count: int
-    """Matrices of one instruction."""
-    packed: int
-    """Register bits within a word; above them, those of the matrices of an instruction, then `rows`' own."""
-    transposed: bool
-
-
-def matrix_pattern(offsets: LinearLayout, bits: int) -> Matrices | None:
-    """How `ldmatrix` loads what lies at `offsets` (elements); None where it cannot.
-
-    Lane l gets 32 bits of row l / 4 of a matrix whose rows are 16 contiguous bytes (PTX ISA, "ldmatrix"); transposed,
-    16-bit elements only, two of column l / 4.
-    """
-    registers, lanes = offsets.bases(REGISTER), offsets.bases(LANE)
-    packed = (32 // bits).bit_length() - 1 if bits <= 32 else -1
-    if packed < 0 or len(registers) < packed or len(lanes) != 5:
-        return None
-    unit = packed + 2
-    inner, rest = [*registers[:packed], *lanes[:2]], [*lanes[2:]]
-    transposed = False
-    if inner != [1 << i for i in range(unit)]:
-        inner, rest = [*lanes[2:]], [*registers[:packed], *lanes[:2]]
-        transposed = True
-        if bits != 16 or inner != [1, 2, 4]:
-            return None
-    others = [*rest, *registers[packed:], *offsets.bases(WARP)]
-    if any(b & (1 << unit) - 1 for b in others):
-        return None
-    matrices = registers[packed : packed + 2]
-    ins = {
-        LANE: [*rest, *matrices, *[0] * (2 - len(matrices))],
-        WARP: offsets.bases(WARP),
-        REGISTER: registers[packed + 2 :],
-    }
-    return Matrices(LinearLayout.of(ins, {OFFSET: offsets.out_bits}), 1 << len(matrices), packed, transposed)
-
-
-def _load_matrices(kernel: Kernel, base: Reg, pattern: Matrices, size: int, type_: str) -> list[Reg]:
-    """One instruction for up to four matrices."""
-    n = pattern.count
-    trans = ".trans" if pattern.transposed else ""
-    names = ", ".join(f"${i}" for i in range(n))
-    result = "i32" if n == 1 else "{ " + ", ".join(["i32"] * n) + " }"
-    out: list[Reg] = []
-    for r in range(pattern.rows.size(REGISTER)):
-        at, constant = shared_offset(kernel, pattern.rows, r, size)
-        address = base if at is None else kernel.operate("add", base, at)
-        got = kernel.assembly(
-            result,
-            f"ldmatrix.sync.aligned.m8n8.x{n}{trans}.shared.b16 {{{names}}}, [${n}+{constant}];",
-            ",".join(["=r"] * n + ["r"]),
-            address,
-        )
-        for word in [got] if n == 1 else kernel.parts(got, ["i32"] * n):
-            out += scatter_words(kernel, [word], 1 << pattern.packed, type_)
-    return out

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
-from graphfuse.gpu.analysis.memory_access import SharedAccess
+from graphfuse.gpu.analysis.memory_access import bank_conflicts
 from graphfuse.gpu.convert import Barrier, Conversion, Exchange, Gather, Load, Rename, Store, plan
-from graphfuse.gpu.kernel import SHARED, Kernel, layout_of, lowers
-from graphfuse.gpu.words import butterfly, from_lane, gather_words, scatter_words, shuffled, warp_barrier
+from graphfuse.gpu.kernel import Kernel, layout_of, lowers
+from graphfuse.gpu.matrices import load_matrices, matrix_pattern, memory_for_matrices
+from graphfuse.gpu.shared_access import load_shared, sole, store_shared
+from graphfuse.gpu.words import butterfly, from_lane, shuffled, warp_barrier
 from graphfuse.ir.core import Op
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.types import Tile
@@ -28,6 +30,8 @@ def convert(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> li
     """Move elements of one type from the registers of `conversion.source` to those of its target."""
     type_ = values[0].type
     size = conversion.elem_bits // 8
+    if conversion.route == "shared" and (moved := _through_matrices(kernel, values, conversion)):
+        return moved
     staging, root = kernel.exchange(conversion.shared_bytes) if conversion.shared else (None, "")
     out = list(values)
     for step in conversion.steps:
@@ -51,6 +55,29 @@ def convert(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> li
                 assert staging is not None
                 out = load_shared(kernel, staging, access, size, type_)
     return out
+
+
+def _through_matrices(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> list[Reg] | None:
+    """By way of shared memory and `ldmatrix`, where the target is made of its matrices."""
+    bits, size = conversion.elem_bits, conversion.elem_bits // 8
+    source, target = conversion.source.distinct_registers(), conversion.target.distinct_registers()
+    memory = memory_for_matrices(source, target, bits)
+    pattern = matrix_pattern(target.through(memory), bits) if memory else None
+    if memory is None or pattern is None:
+        return None
+    staging, root = kernel.exchange(size << memory.out_bits)
+    held = {conversion.source.flat(register=r): v for r, v in reversed(list(enumerate(values)))}
+    distinct = [held[source.flat(register=r)] for r in range(source.size(REGISTER))]
+    free = source.free_masks()
+    kernel.order(root, writes=True)
+    access = bank_conflicts(memory, source, size)
+    store_shared(kernel, staging, access, distinct, size, sole(kernel, free.get(LANE, 0), free.get(WARP, 0)))
+    kernel.order(root, writes=False)
+    base = kernel.text.pure("i32", f"ptrtoint {staging} to i32", staging)
+    loaded = load_matrices(kernel, base, pattern, size, values[0].type)
+    where = {target.flat(register=r): r for r in range(target.size(REGISTER))}
+    full = conversion.target
+    return [loaded[where[full.flat(register=r)]] for r in range(full.size(REGISTER))]
 
 
 # between lanes
@@ -114,95 +141,3 @@ def _choices(columns: Sequence[int]) -> list[tuple[int, int]]:
             basis = [(v ^ column if v >> pivot & 1 else v, p) for v, p in basis]
             basis.append((column, pivot))
     return basis
-
-
-# shared memory
-
-
-def sole(kernel: Kernel, free_lanes: int, free_warps: int) -> Reg | None:
-    """Whether this thread has none of these bits; None when there are none to have."""
-    out: Reg | None = None
-    for source, free in ((kernel.lane, free_lanes), (kernel.warp, free_warps)):
-        if free:
-            mine = kernel.test("eq", kernel.operate("and", source, integer(free, "i32")), integer(0, "i32"))
-            out = kernel.both(out, mine)
-    return out
-
-
-def store_shared(
-    kernel: Kernel, base: Reg, access: SharedAccess, values: Sequence[Reg], size: int, predicate: Reg | None = None
-) -> None:
-    """Write registers to shared memory, elements of `size` bytes, in vectors."""
-    for group in access.groups:
-        words = gather_words(kernel, [values[r] for r in group])
-        at, displacement = shared_address(kernel, base, access.offsets, group[0], size)
-        if predicate is None:
-            at = kernel.address(at, displacement)
-            kernel.text.line(f"store {_as_vector(kernel, words)}, {at}, align {size * len(group)}")
-        else:
-            _store_if(kernel, predicate, at, displacement, words)
-
-
-def _as_vector(kernel: Kernel, words: Sequence[Reg]) -> Reg:
-    if len(words) == 1:
-        return words[0]
-    vector = Reg("poison", f"<{len(words)} x {words[0].type}>")
-    for i, word in enumerate(words):
-        vector = kernel.text.emit(vector.type, f"insertelement {vector}, {word}, i32 {i}")
-    return vector
-
-
-def _store_if(kernel: Kernel, predicate: Reg, at: Reg, displacement: int, words: Sequence[Reg]) -> None:
-    suffix, constraint = {"i8": ("b8", "h"), "i16": ("b16", "h"), "i32": ("b32", "r")}[words[0].type]
-    words = [kernel.convert("zext", w, "i16") if w.type == "i8" else w for w in words]
-    names = ", ".join(f"${i + 2}" for i in range(len(words)))
-    vector, names = (f".v{len(words)}", f"{{{names}}}") if len(words) > 1 else ("", names)
-    kernel.assembly(
-        "void",
-        f"@$1 st.shared{vector}.{suffix} [$0+{displacement}], {names};",
-        ",".join(["r", "b", *[constraint] * len(words)]),
-        at,
-        predicate,
-        *words,
-    )
-
-
-def load_shared(kernel: Kernel, base: Reg, access: SharedAccess, size: int, type_: str) -> list[Reg]:
-    """Read registers of an LLVM type from shared memory, in vectors."""
-    out: dict[int, Reg] = {}
-    for group in access.groups:
-        out |= dict(zip(group, load_group(kernel, base, access, group, size, type_), strict=True))
-    return [out[r] for r in range(len(out))]
-
-
-def load_group(
-    kernel: Kernel, base: Reg, access: SharedAccess, group: Sequence[int], size: int, type_: str
-) -> list[Reg]:
-    """Read one vector."""
-    nbytes = size * len(group)
-    at, displacement = shared_address(kernel, base, access.offsets, group[0], size)
-    at = kernel.address(at, displacement)
-    if len(group) == 1 or nbytes <= 4:
-        words = [kernel.text.emit(f"i{8 * nbytes}", f"load i{8 * nbytes}, {at}, align {nbytes}")]
-    else:
-        count = nbytes // 4
-        vector = kernel.text.emit(f"<{count} x i32>", f"load <{count} x i32>, {at}, align {nbytes}")
-        words = [kernel.text.emit("i32", f"extractelement {vector}, i32 {i}") for i in range(count)]
-    return scatter_words(kernel, words, len(group), type_)
-
-
-def shared_address(kernel: Kernel, base: Reg, offsets: LinearLayout, register: int, size: int) -> tuple[Reg, int]:
-    """Where a register's element is: an address that registers share where they can, and bytes to add."""
-    assert base.type == SHARED
-    at, displacement = shared_offset(kernel, offsets, register, size)
-    return (base if at is None else kernel.address(base, at)), displacement
-
-
-def shared_offset(kernel: Kernel, offsets: LinearLayout, register: int, size: int) -> tuple[Reg | None, int]:
-    """Bytes to a register's element, as an i32 that depends on the thread (None: 0) and a constant."""
-    bits = offsets.out_bits
-    reach, moved = kernel.reach(offsets, 0, bits), offsets.flat(register=register)
-    at = kernel.displaced(kernel.spread(offsets, 0, bits), moved & reach, reach)
-    if not at.text.startswith("%"):
-        return None, (int(at.text) + (moved & ~reach)) * size
-    return (kernel.operate("mul", at, integer(size, "i32")) if size > 1 else at), (moved & ~reach) * size

@@ -13,7 +13,7 @@ from graphfuse.codegen.kernel import integer, literal, register_type
 from graphfuse.dialects import block
 from graphfuse.gpu.convert import Load, Store, plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
-from graphfuse.gpu.lower_convert import load_group, sole, store_shared
+from graphfuse.gpu.shared_access import load_group, sole, store_shared
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, operand_layout, operand_of_boxes
 from graphfuse.gpu.words import gather_words
 from graphfuse.ir.core import Op

@@ -84,6 +84,23 @@ def test_narrow_elements_share_shuffles():
     assert counts == {"i8": 2, "f32": 8, "i64": 16}
 
 
+@pytest.mark.parametrize(
+    ("elem", "index", "per_thread", "order"),
+    [
+        ("f16", 0, (1, 8), (1, 0)), ("f16", 0, (8, 1), (0, 1)), ("f16", 1, (1, 8), (1, 0)), ("f16", 1, (8, 1), (0, 1)),
+        ("i8", 0, (1, 16), (1, 0)), ("f32", 0, (1, 4), (1, 0)), ("f32", 1, (4, 1), (0, 1)),
+    ],
+)  # fmt: skip
+def test_operands_are_read_as_matrices(elem, index, per_thread, order):
+    """Where a thread holds 16 bytes of a row of matrices; of 16-bit elements, of a column too. No bank conflicts."""
+    blocked = Blocked(per_thread, (8, 4) if order == (1, 0) else (4, 8), (2, 2), order)
+    operand = Operand(8 * Scalar(elem).bytes, index, (2, 2))
+    report = run([blocked.linear((64, 64)), operand.linear((64, 64))], (64, 64), elem)
+    assert any(name.startswith("ldmatrix") for name in report.instructions)
+    assert not any(name.startswith("ld.shared") for name in report.instructions)
+    assert not report.conflicts
+
+
 def test_one_barrier_between_users_of_staging():
     """Store, barrier, load; barrier, store, barrier, load."""
     report = run([f.linear((64, 64)) for f in (ROWS, COLUMNS, ROWS)], (64, 64), "f32")
