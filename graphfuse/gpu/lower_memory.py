@@ -21,7 +21,7 @@ from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_ints, attr_nu
 from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import Ptr, Scalar, Tile, Type
 from graphfuse.llvm.module import Reg
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, ceildiv
 
 SHARED_ALLOC_BYTES = 32 << 10
 """`block.alloc` of a known size up to this is shared memory, else global memory of the program's own."""
@@ -58,7 +58,7 @@ def lower_alloc(kernel: Kernel, op: Op) -> None:
     nbytes: Dim = count * elem.bytes
     at = kernel.text.emit(GLOBAL, f"getelementptr i8, {kernel.scratch}, {emit_dim(kernel, start)}")
     kernel.values[op.result] = PointerValue(at, root)
-    kernel.scratch_bytes = start + (nbytes + 127) // 128 * 128 if isinstance(nbytes, int) else start + nbytes + 128
+    kernel.scratch_bytes = start + ceildiv(nbytes, 128) * 128
 
 
 @lowers(block.offset)
