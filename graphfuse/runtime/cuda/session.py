@@ -21,7 +21,7 @@ from graphfuse.artifact import Executable, Signature, elem_dtype
 from graphfuse.errors import DeviceError, GraphfuseError
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Template
-from graphfuse.runtime.cuda.arrays import Operand, Reader, current_stream, is_cuda_tensor
+from graphfuse.runtime.cuda.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
 from graphfuse.runtime.cuda.context import Context, choose_variant, context_of
 from graphfuse.runtime.cuda.driver import Driver, DriverError
 from graphfuse.runtime.cuda.graphs import Graphs, Recorder
@@ -174,7 +174,9 @@ class CudaSession:
                 self._held.shrink(stream)
                 raise
             ns = self._execute(shaped, addresses, stream, timed=timed)
-            self._finish(operands, outputs, stream, is_reading=is_reading)
+            # other libraries know nothing of this stream, and may have their arrays back after the call
+            is_reading |= any(o.origin == "device" for o in operands)
+            self._finish(outputs, stream, must_wait=is_reading)
             return {o.spec.name: o.finished() for o in outputs}, ns
 
     def _stream(self, inputs: Mapping[str, Any]) -> int:
@@ -301,15 +303,15 @@ class CudaSession:
         self._driver.destroy_event(end)
         return ns
 
-    def _finish(self, operands: Sequence[Operand], outputs: Sequence[Output], stream: int, *, is_reading: bool) -> None:
-        """Copy to the host what goes there; wait also for libraries that do not know the stream."""
+    def _finish(self, outputs: Sequence[Output], stream: int, *, must_wait: bool) -> None:
+        """Copy to the host what goes there. What goes to another library has to be complete."""
         hosts = [o for o in outputs if o.on_host]
         for o in hosts:
             o.value = np.empty(o.shape, elem_dtype(o.spec.elem))
         if hosts:
             items = [(o.address, o.value) for o in hosts]
             self._guarded(self._suspects(), lambda: copy_out(self._driver, self._held.pinned, items, stream))
-        elif is_reading or any(o.origin == "device" for o in operands):
+        elif must_wait or any(isinstance(o.value, DeviceArray) for o in outputs):
             self._guarded(self._suspects(), lambda: self._driver.synchronize(stream))
 
     def _suspects(self) -> str:
