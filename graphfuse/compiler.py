@@ -67,7 +67,9 @@ def machine_of(target: Target) -> Machine:
     """What tiling needs to know of a target."""
     if target.kind == "cuda":
         multiprocessors, shared_bytes = GPU_SIZES[target.cpu]
-        return GpuMachine(multiprocessors=multiprocessors, shared_bytes=shared_bytes)
+        return GpuMachine(
+            multiprocessors=multiprocessors, shared_bytes=shared_bytes, has_wgmma=target.cpu == "sm_90a"
+        )
     return Machine(vector_bytes=target.vector_bytes, registers=target.registers)
 
 

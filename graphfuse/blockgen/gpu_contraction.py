@@ -20,9 +20,10 @@ from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
-from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, product_tile
+from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile
 from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
+    VECTOR_BYTES,
     at_most,
     fitting,
     in_chunks,
@@ -37,8 +38,8 @@ from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.products import product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Value
-from graphfuse.symbolic import Dim, bounds, ceildiv, floordiv, minimum, mod, product, symbols
+from graphfuse.ir.core import Attr, Func, Value
+from graphfuse.symbolic import Dim, bounds, ceildiv, exact_div, floordiv, minimum, mod, product, symbols
 
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""
@@ -46,6 +47,8 @@ TYPICAL = 2048
 """What an unknown extent is taken to be, within its range."""
 WINDOW = 128
 """Taps of a window up to which a depthwise product goes over them one by one."""
+WGMMA_ELEMS = frozenset({"f16", "bf16", "i8", "f8e4m3", "f8e5m2"})
+"""What warpgroups multiply."""
 SPARE = 1.13
 """Rows of the innermost dim alone are a tile's rows when no more than this factor of them are to spare."""
 
@@ -159,7 +162,8 @@ class GpuContraction(ContractionKernel):
             batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
-        tile = product_tile(self.gpu, elem, self._typical(m), self._typical(n), self._typical(depth), batch)
+        choose = boxed_tile if self.gpu.has_wgmma and self._is_boxed(rows) else product_tile
+        tile = choose(self.gpu, elem, self._typical(m), self._typical(n), self._typical(depth), batch)
         extents = [self.dims[i].extent for i in others]
         row_tiles, column_tiles = ceildiv(m, tile.m), ceildiv(columns, tile.n)
         grid = positions([*extents, row_tiles, column_tiles])
@@ -174,8 +178,40 @@ class GpuContraction(ContractionKernel):
         held = self._held(row_digits, rows, row_lane)
         acc = self._sum(tile, index, self._indexed(where | dict(zip(rows, held, strict=True))), row_lane, lane)
         store_results(kernel, self.work, index, row_lane, lane, acc)
-        attrs = {"flops": 2 * positions(self.domain) * depth, "warps": tile.warps, "stages": tile.stages}
+        attrs: dict[str, Attr] = {"flops": 2 * positions(self.domain) * depth}
+        attrs |= {"warps": tile.warps, "stages": tile.stages}
+        if tile.wgmma:
+            attrs |= {"schedule": tile.wgmma.schedule, "persistent": tile.wgmma.per_multiprocessor}
+            attrs |= {"split": tile.wgmma.split} if tile.wgmma.split > 1 else {}
         return kernel.finish(grid, 1 + tile.m * tile.n * depth // 16384, attrs)
+
+    def _is_boxed(self, rows: Sequence[int]) -> bool:
+        """Whether TMA can copy tiles of both operands, and `wgmma` multiply them.
+
+        They are memory, of one element of at most 2 bytes, and of rows (columns) and k one is contiguous. All other
+        strides are multiples of 16 bytes.
+        """
+        work = self.work
+        elem = element_of(work.lhs)
+        if elem != element_of(work.rhs) or elem.name not in WGMMA_ELEMS or len(rows) != 1 or len(self.k_dims) != 1:
+            return False
+        k = self.k_names[self.k_dims[0].last]
+        at = as_index(self.names), as_index(self.k_names)
+        for value, index, side in ((work.lhs, work.lhs_at, rows[0]), (work.rhs, work.rhs_at, self.column_dims[-1])):
+            found = self._reads(value, index(*at))
+            if len(found.offsets) != 1 or found.opaque or not is_view(value, self.kernel):
+                return False
+            names = [k, *(self.names[d.last] for d in self.dims)]
+            strides = {name: coefficient(found.offsets[0], name) for name in names}
+            along_side = strides[self.names[self.dims[side].last]]
+            if strides[k] != 1 and (along_side != 1 or elem.bytes != 2):
+                return False
+            if sum(s == 1 for s in strides.values()) != 1:
+                return False
+            whole = VECTOR_BYTES // elem.bytes
+            if any(s is None or (s != 1 and exact_div(s, whole) is None) for s in strides.values()):
+                return False
+        return True
 
     def _rows(self) -> list[int]:
         """The dims that a tile's rows are of: the innermost if few rows would be spare, else neighbours too."""
@@ -247,6 +283,14 @@ class GpuContraction(ContractionKernel):
         if not extents:
             return step((), Lane("", 1), start)
         *outer, last = extents
+        if tile.wgmma:
+            trips = ceildiv(last, tile.k)
+
+            def box(t: Dim, values: Carried) -> list[Value]:
+                lane, position = lane_along(kernel, last, tile.k, t * tile.k)
+                return [step((position,), lane, values[0])]
+
+            return ev.loop("k", trips, box, (start,))[0]
         width = max(LEAST_SIDE, fitting(last, LEAST_SIDE, tile.k, kernel.space.ranges, slack=0.4))
 
         def chunk(place: Index, lane: Lane, position: Dim, values: Carried) -> list[Value]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphfuse.blockgen.gpu_tiles import power_of_two
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile, wgmma_tile
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.ir.types import Scalar
 
@@ -24,6 +25,8 @@ class ProductTile:
     k: int
     warps: int
     stages: int
+    wgmma: WgmmaTile | None = None
+    """Set where warpgroups make the product."""
 
 
 # (m, n, warps, share of the peak rate that a multiprocessor full of such tiles reaches)
@@ -43,6 +46,12 @@ _WIDE = (
 def product_tile(machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1) -> ProductTile:
     """The tile whose programs take least time: waves over the multiprocessors times the time of one tile."""
     return min(_candidates(machine, elem, k), key=lambda t: (_cost(machine, elem, t, m, n, batch), -t.m * t.n))
+
+
+def boxed_tile(machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1) -> ProductTile:
+    """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros."""
+    tile = wgmma_tile(machine.multiprocessors, m, n, k * elem.bytes, batch)
+    return ProductTile(tile.m, tile.n, STEP_BYTES // elem.bytes, 8, 2, tile)
 
 
 def _candidates(machine: GpuMachine, elem: Scalar, k: int) -> Iterator[ProductTile]:

@@ -39,6 +39,8 @@ class GpuMachine(Machine):
     """Shared memory of one block."""
     max_warps: int = 32
     """Warps of one block."""
+    has_wgmma: bool = False
+    """Whether products of warpgroups and copies of boxes (TMA) are there: Hopper."""
 
     def lanes(self, elem: Scalar) -> int:
         """Elements of a tile that one warp holds one of each: what schedules without an opinion of their own use."""

@@ -1,0 +1,99 @@
+"""Tiles of matrix products by `wgmma`: from shapes, by a model of the time that was fitted to an H200; no trial runs.
+
+A step is 128 bytes of K. It takes as long as the slowest of the tensor cores, the way from the cache to shared memory,
+and the barriers. The whole product takes as long as the multiprocessor with most tiles; and, as large products run at
+the limit of power, no less than its energy does. Both limits round each other off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+STEP_BYTES = 128
+"""Of K: a line of swizzled shared memory."""
+ROWS = 64
+"""Of the smallest tile: what one `wgmma` takes."""
+_LAUNCH_US = 0.98
+_FILL_US = 0.44
+"""Until the first step's operands are there."""
+_MMA_NS = 0.54 / 32
+"""Of a step, for each element of the tile: 4096 multiplied bytes a clock, at 1.85 GHz."""
+_BYTE_NS = 0.0070
+"""Of a step, for each byte of its operands."""
+_STEP_NS = 117.0
+"""Of a step at least."""
+_EPILOGUE_NS = 0.078
+"""For each element of a tile."""
+_OVERLAPPED = 0.6
+"""Share of it that is left where another group multiplies meanwhile."""
+_MMA_ENERGY, _BYTE_ENERGY = 0.409e-5 / 32, 0.15e-7
+"""In microseconds at the limit of power: of a step, for each element of the tile and for each byte of its operands."""
+_SHARPNESS = 2.7
+"""Exponent of the norm that joins the two limits."""
+_EXCHANGE_US, _EXCHANGE_NS = 0.7, 0.02
+"""Of a sum over the blocks of a cluster, and of each element that a block sends."""
+_CLUSTERS = {2: 0.5, 4: 0.227}
+"""Clusters of so many blocks that run at once, for each multiprocessor: they do not span parts of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaTile:
+    """A tile [m, n] of the result: `split` blocks share its K; `per_multiprocessor` blocks run side by side."""
+
+    m: int
+    n: int
+    pingpong: bool = False
+    per_multiprocessor: int = 1
+    split: int = 1
+
+    @property
+    def schedule(self) -> str:
+        """The attribute of the function."""
+        return "pingpong" if self.pingpong else "cooperative"
+
+
+TILES = (
+    WgmmaTile(128, 192, pingpong=True), WgmmaTile(256, 128), WgmmaTile(128, 256), WgmmaTile(128, 192),
+    WgmmaTile(128, 128), WgmmaTile(128, 128, pingpong=True), WgmmaTile(64, 256, pingpong=True),
+    WgmmaTile(64, 192, pingpong=True), WgmmaTile(64, 128, per_multiprocessor=2), WgmmaTile(64, 128, pingpong=True),
+    WgmmaTile(64, 64, per_multiprocessor=2), WgmmaTile(64, 32, per_multiprocessor=2),
+    WgmmaTile(64, 256), WgmmaTile(64, 128), WgmmaTile(64, 64), WgmmaTile(64, 32),
+    *(WgmmaTile(m, n, split=s) for s in (2, 4) for m, n in ((128, 128), (64, 128), (64, 64))),
+)  # fmt: skip
+"""Of those that take about the same time the first is chosen."""
+_ABOUT = 1.005
+
+
+def wgmma_tile(multiprocessors: int, m: int, n: int, k_bytes: int, batch: int = 1) -> WgmmaTile:
+    """The tile that takes least time for `batch` products [m, k] x [k, n]."""
+    steps = -(-k_bytes // STEP_BYTES)
+    times = {t: microseconds(t, multiprocessors, m, n, steps, batch) for t in _candidates(n, steps)}
+    least = min(times.values())
+    return next(t for t, us in times.items() if us <= least * _ABOUT)
+
+
+def _candidates(n: int, steps: int) -> Iterator[WgmmaTile]:
+    widest = max(32, 1 << (n - 1).bit_length())
+    for tile in TILES:
+        if tile.n <= widest and steps >= 4 * tile.split * (tile.split > 1):
+            yield tile
+
+
+def microseconds(tile: WgmmaTile, multiprocessors: int, m: int, n: int, steps: int, batch: int = 1) -> float:
+    """What the model says."""
+    tiles = -(-m // tile.m) * -(-n // tile.n) * batch
+    area = tile.m * tile.n
+    nbytes = (min(tile.m, -(-m // 8) * 8) + tile.n) * STEP_BYTES
+    step = max(area * _MMA_NS, nbytes * _BYTE_NS, _STEP_NS)
+    at_once = multiprocessors if tile.split == 1 else int(multiprocessors * _CLUSTERS[tile.split])
+    rounds = -(-tiles // at_once)
+    epilogue = area * _EPILOGUE_NS / tile.split
+    if tile.pingpong and rounds > 1:
+        epilogue *= _OVERLAPPED
+    busy = rounds * (-(-steps // tile.split) * step + epilogue) / 1e3 + _FILL_US
+    energy = tiles * steps * (area * _MMA_ENERGY + nbytes * _BYTE_ENERGY)
+    exchange = 0.0
+    if tile.split > 1:
+        exchange = _EXCHANGE_US + area * (tile.split - 1) / tile.split * _EXCHANGE_NS / 1e3
+    return _LAUNCH_US + (busy**_SHARPNESS + energy**_SHARPNESS) ** (1 / _SHARPNESS) + rounds * exchange
