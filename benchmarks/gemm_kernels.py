@@ -27,6 +27,11 @@ class Gemm:
     """Add a matrix [m, n] of `elem`."""
     gelu: bool = False
     """GELU by tanh, in f32."""
+    gate: bool = False
+    """Multiply silu(A @ B) by A @ C, C a matrix like B."""
+    parts: int = 1
+    """A and B are sums of so many matrices [parts, ...], the largest first. Of their products, the small are left out;
+    what a step adds is rounded as a sum of f32, not as tensor cores do."""
     symbolic: bool = False
     """The kernel takes m as an argument."""
     group: int = GROUP
@@ -36,8 +41,11 @@ class Gemm:
     @property
     def inputs(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Names and shapes of what it reads, in the order of its parameters."""
-        out = [("a", (self.k, self.m) if self.ta else (self.m, self.k))]
-        out.append(("b", (self.n, self.k) if self.tb else (self.k, self.n)))
+        stack = (self.parts,) if self.parts > 1 else ()
+        out = [("a", (*stack, self.k, self.m) if self.ta else (*stack, self.m, self.k))]
+        out.append(("b", (*stack, self.n, self.k) if self.tb else (*stack, self.k, self.n)))
+        if self.gate:
+            out.append(("c", out[-1][1]))
         if self.bias:
             out.append(("bias", (self.n,)))
         if self.residual:
@@ -46,8 +54,8 @@ class Gemm:
 
     @property
     def flops(self) -> int:
-        """Of the product."""
-        return 2 * self.m * self.n * self.k
+        """Of the product, or both."""
+        return 2 * self.m * self.n * self.k * (1 + self.gate)
 
 
 def text(gemm: Gemm, name: str = "gemm") -> str:
@@ -83,18 +91,33 @@ def text(gemm: Gemm, name: str = "gemm") -> str:
         f"%zero = block.const() {{elem = {g.sum}, shape = [{rows}, {columns}], value = 0}} : {tile}",
         "%lower = block.const() {elem = i64, value = 0} : i64",
         f"%upper = block.const() {{elem = i64, value = {g.k}}} : i64",
-        f"%acc = for(%lower, %upper, %zero) {{step = {depth}}} do (%k: i64, %c: {tile}) {{",
+        (
+            f"%acc{', %acc2' * g.gate} = for(%lower, %upper, %zero{', %zero' * g.gate}) {{step = {depth}}} do "
+            f"(%k: i64, %s: {tile}{f', %s2: {tile}' * g.gate}) {{"
+        ),
         f'  %lk = block.index(%k) {{expr = ({g.k} - k), names = ["k"]}} : i64',
-        f'  %pa = block.index(%i, %k) {{expr = ({a_base}), names = ["i", "k"]}} : i64',
-        f'  %pb = block.index(%j, %k) {{expr = ({b_base}), names = ["j", "k"]}} : i64',
-        "  " + _load("va", "a", "pa", (lm, lk), (rows, depth), a_strides, g.elem),
-        "  " + _load("vb", "b", "pb", (lk, ln), (depth, columns), b_strides, g.elem),
-        f"  %d = block.dot(%va, %vb, %c) : {tile}",
-        "  yield(%d)",
-        f"}} : {tile}",
+    ]
+    for p in range(g.parts):
+        ahead_a, ahead_b = (f"{p}*{m}*{g.k} + ", f"{p * g.n * g.k} + ") if p else ("", "")
+        lines += [
+            f'  %pa{p} = block.index(%i, %k) {{expr = ({ahead_a}{a_base}), names = ["i", "k"]}} : i64',
+            f'  %pb{p} = block.index(%j, %k) {{expr = ({ahead_b}{b_base}), names = ["j", "k"]}} : i64',
+            "  " + _load(f"va{p}", "a", f"pa{p}", (lm, lk), (rows, depth), a_strides, g.elem),
+            "  " + _load(f"vb{p}", "b", f"pb{p}", (lk, ln), (depth, columns), b_strides, g.elem),
+        ]
+    lines += [
+        *_step(g, tile, (lk, ln), b_strides),
+        f"}} : {tile}{f', {tile}' * g.gate}",
         f'%po = block.index(%i, %j) {{expr = ({rows * g.n}*i + {columns}*j), names = ["i", "j"]}} : i64',
     ]
     last = "acc"
+    if g.gate:
+        lines += [
+            f"%open = block.sigmoid(%acc) : {tile}",
+            f"%silu = block.mul(%acc, %open) : {tile}",
+            f"%gated = block.mul(%silu, %acc2) : {tile}",
+        ]
+        last = "gated"
     if g.bias:
         lines += [
             f'%pbias = block.index(%j) {{expr = ({columns}*j), names = ["j"]}} : i64',
@@ -120,6 +143,25 @@ def text(gemm: Gemm, name: str = "gemm") -> str:
     limits, limited = _limits((lm, ln))
     lines.append(f"block.store_view(%out, %po, %{last}{limits}) {{strides = [{g.n}, 1]{limited}}}")
     return "\n  ".join([*lines, "return()"]) + "\n}\n"
+
+
+def _step(g: Gemm, tile: str, limits: tuple[str, str], strides: str) -> list[str]:
+    """The products of a step, and what it yields."""
+    if g.gate:
+        return [
+            "  " + _load("vc", "c", "pb0", limits, (g.tile[2], g.tile[1]), strides, g.elem),
+            f"  %d = block.dot(%va0, %vb0, %s) : {tile}",
+            f"  %d2 = block.dot(%va0, %vc, %s2) : {tile}",
+            "  yield(%d, %d2)",
+        ]
+    if g.parts == 1:
+        return [f"  %d = block.dot(%va0, %vb0, %s) : {tile}", "  yield(%d)"]
+    pairs = [(p, total - p) for total in reversed(range(g.parts)) for p in range(total + 1)]  # small products first
+    last, lines = "zero", list[str]()
+    for p, q in pairs:
+        lines.append(f"  %d{p}{q} = block.dot(%va{p}, %vb{q}, %{last}) : {tile}")
+        last = f"d{p}{q}"
+    return [*lines, f"  %d = block.add(%s, %{last}) : {tile}", "  yield(%d)"]
 
 
 def _load(

@@ -58,8 +58,9 @@ def emulate(ptx, kernel, arrays, out, symbols, *, blocks=3, seed=0):
         array = every[spec.param]
         dims = tuple(evaluate(d, symbols) for d in spec.dims)
         strides = tuple(evaluate(s, symbols) * array.itemsize for s in spec.strides)
-        assert spec.offset == 0
-        maps.append(TensorMap(array, spec.box, spec.swizzle, dims, strides, initialised=array is not out))
+        start = evaluate(spec.offset, symbols) * array.itemsize
+        new = TensorMap(array, spec.box, spec.swizzle, dims, strides, initialised=array is not out, offset=start)
+        maps.append(new)
     grid = min(evaluate(kernel.grid, symbols), blocks)
     arguments = [*arrays, Buffer(out, initialised=False), *symbols.values(), 0, *maps]
     Emulator(ptx, seed=seed).launch(
@@ -124,6 +125,12 @@ def test_layouts(ta, tb, elem):
         Gemm(256, 256, 320, (128, 128, 128), tb=False),
         Gemm(100, 64, 64, (64, 16, 64)),
         Gemm(256, 256, 192, attrs=(("persistent", "2"),)),
+        Gemm(256, 128, 192, (128, 64, 64), gate=True),
+        Gemm(200, 136, 72, tb=False, gate=True),
+        Gemm(200, 136, 72, (64, 64, 64), gate=True, attrs=PINGPONG),
+        Gemm(200, 136, 136, parts=3, out="f32"),
+        Gemm(200, 136, 72, (64, 64, 32), parts=3, out="f32", attrs=PINGPONG),
+        Gemm(200, 136, 72, (128, 64, 32), ta=True, tb=False, parts=2, out="f32"),
     ],
     ids=str,
 )
@@ -140,6 +147,13 @@ def test_any_schedule_of_warps_and_number_of_blocks(seed, attrs):
 def test_text_of_roles_parses_back():
     _, roles, _, _ = compiled(Gemm(256, 256, 192, bias=True))
     assert to_text(parse(to_text(roles))) == to_text(roles)
+
+
+def test_sums_of_a_step_are_read_when_its_products_are_done():
+    gemm = Gemm(128, 128, 192, (128, 64, 32), parts=2, out="f32")
+    _, _, ptx, kernel = compiled(gemm)
+    with pytest.raises(EmulatorError):
+        run(gemm, drop(r"wgmma\.wait_group\.sync\.aligned 0;")(ptx), kernel, inputs(gemm))
 
 
 def test_instructions():

@@ -93,8 +93,9 @@ class _Analysis:
         if op.kind is block.index:
             return [self.index(op, operands)]
         rule = RULES.get(op.kind)
-        info = rule(op, operands) if rule else AxisInfo.unknown(shape_of(op.types[0]))
-        return [sharpen(info, shape_of(op.types[0]))]
+        if rule is None:
+            return [sharpen(AxisInfo.unknown(shape), shape) for shape in map(shape_of, op.types)]
+        return [sharpen(rule(op, operands), shape_of(op.types[0]))]
 
     def loop(self, op: Op) -> Sequence[AxisInfo]:
         """Carried values begin as their initial facts and only lose some, until an iteration loses none."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match import Product
 from graphfuse.ir.core import Func
-from graphfuse.ir.types import scalar
 
 SHARED_BYTES = 227 << 10
 """Of one block; all of a multiprocessor's, but for 1 KB that it keeps for each block."""
@@ -57,7 +56,7 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int) -> Confi
     pingpong = func.attrs.get("schedule", "cooperative") == "pingpong" and product.trips is not None
     warpgroups = 1 if pingpong or rows == 64 else 2
     groups = 2 if pingpong else 1
-    accumulators = rows * columns // (warpgroups * 128)
+    accumulators = product.accumulated // (warpgroups * 128)
     if accumulators > MOST_ACCUMULATORS:
         raise Declined(f"{accumulators} accumulators in a thread")
     per_multiprocessor = _number(func, "persistent", 1)
@@ -69,7 +68,7 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int) -> Confi
     buffers = _number(func, "store_buffers", 1 if accumulators > 128 else 2)
     while chunks * (rows // (64 * warpgroups)) % buffers:  # every tile begins with the first buffer
         buffers -= 1
-    stage = sum(a * b for a, b in (product.a.shape, product.b.shape)) * scalar(product.elem).bytes
+    stage = product.step_bytes
     room = (SHARED_BYTES + RESERVED_BYTES) // per_multiprocessor - RESERVED_BYTES - BARRIER_BYTES
     room -= -(-4 * groups * warpgroups * store_bytes * buffers // ALIGNMENT) * ALIGNMENT
     stages = min(_number(func, "ring", MOST_STAGES), room // stage)

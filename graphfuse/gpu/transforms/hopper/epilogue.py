@@ -53,11 +53,11 @@ class Chunk:
     """The part of the function's tiles that begins at `start` and has the shape `size`, in rows and columns."""
 
     def __init__(
-        self, clones: Clones, product: tuple[Value, Value], start: tuple[int, int], size: tuple[int, int], made: Made
+        self, clones: Clones, products: dict[Value, Value], start: tuple[int, int], size: tuple[int, int], made: Made
     ) -> None:
         self.clones, self.builder = clones, clones.builder
-        self.product, self.acc = product
-        """The product in the old function and in the new one."""
+        self.products = products
+        """The new function's products by the old one's."""
         self.start, self.size = start, size
         self._made = made
 
@@ -74,10 +74,10 @@ class Chunk:
 
     def _make(self, value: Value, axes: Axes, layout: LinearLayout) -> Value:
         op, shape = value.op, self._shape(value.type, axes)
-        if value == self.product:
+        if value in self.products:
             if axes != (0, 1):
                 raise Declined("the product is read in another shape")
-            return self.builder(gpu.part, self.acc, start=self.start, layout=layout)
+            return self.builder(gpu.part, self.products[value], start=self.start, layout=layout)
         if op is None:
             raise Declined("a tile comes from outside")
         if op.kind in (block.const, block.splat):

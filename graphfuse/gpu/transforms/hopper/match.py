@@ -1,20 +1,23 @@
-"""Recognises a block function that is a matrix product: one loop over K around one `dot`, then elementwise work.
+"""Recognises a block function that is a matrix product: one loop over K around `dot`s, then elementwise work.
 
     %acc = for %k = lower to upper carrying zeros { a = load_view; b = load_view; yield dot(a, b, acc) }
 
-Operands may be transposed between load and product. Everything else in the loop is index arithmetic. A product after
+Operands may be transposed between load and product, and have part in several products. A step may make several sums,
+each of a chain of products `dot(c, d, dot(a, b, acc))`, or chains of their own that begin at 0 and are then added to
+what is carried: `add(acc, dot(c, d, dot(a, b, 0)))`. Everything else in the loop is index arithmetic. A product after
 the loop may go on where it ends, with views that are cut off: boxes are cut off by themselves. One product and no loop
 is a loop too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.dialects import block, control
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
 from graphfuse.ir.core import Func, Op, Value, attr_ints, attr_number
-from graphfuse.ir.types import Ptr, Tile
+from graphfuse.ir.types import Ptr, Tile, scalar
 from graphfuse.symbolic import Dim, Expr, bounds, ceildiv, substitute
 
 ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
@@ -33,14 +36,27 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    """What was recognised: `lower`, `upper` and `step` of a loop that makes `result`."""
+class Term:
+    """A product of a step: the numbers of its operands, and of the result that it is summed into."""
 
-    a: Operand
-    b: Operand
+    a: int
+    b: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What was recognised: `lower`, `upper` and `step` of a loop that makes `results`."""
+
+    operands: tuple[Operand, ...]
+    terms: tuple[Term, ...]
+    """Of every step, in their order."""
     acc: Tile
+    """The type of each result."""
     elem: str
-    result: Value
+    results: tuple[Value, ...]
+    is_added: bool
+    """A step's products are summed from 0 and then added to the result, which rounds as additions do."""
     counter: Value | None
     """The old loop's counter."""
     lower: Dim
@@ -48,6 +64,25 @@ class Product:
     step: int
     trips: Dim | None
     """Iterations, if the launch decides their number."""
+
+    @property
+    def step_bytes(self) -> int:
+        """What is loaded for one step."""
+        return sum(rows * columns for rows, columns in (o.shape for o in self.operands)) * scalar(self.elem).bytes
+
+    @property
+    def accumulated(self) -> int:
+        """Elements of all accumulators."""
+        rows, columns = self.acc.shape
+        return rows * columns * len(self.results) * (2 if self.is_added else 1)
+
+    def is_transposed(self, operand: int) -> bool:
+        """Whether memory has an operand as [K, M] or [N, K]."""
+        return self.operands[operand].transposed
+
+    def runs_along_k(self, operand: int) -> bool:
+        """Whether an operand is contiguous along K."""
+        return self.is_transposed(operand) == any(t.b == operand for t in self.terms)
 
 
 def match_product(func: Func, scalars: Scalars) -> Product | None:
@@ -63,14 +98,14 @@ def match_product(func: Func, scalars: Scalars) -> Product | None:
 
 
 def _match_loop(loop: Op, scalars: Scalars) -> Product | None:
-    if loop.kind is not control.for_ or len(loop.results) != 1:
+    if loop.kind is not control.for_ or not loop.results:
         return None
-    lower, upper, init = loop.operands
+    lower, upper, *inits = loop.operands
     step = loop.attrs.get("step", 1)
-    counter, carried = loop.body.params.values
-    (last,) = loop.body.terminator.operands
-    dot = last.op
-    if dot is None or dot.kind is not block.dot or dot.operands[2] != carried or not _is_zero(init):
+    counter, *carried = loop.body.params.values
+    found = [_chain(v, c) for v, c in zip(loop.body.terminator.operands, carried, strict=True)]
+    chains = [c for c in found if c is not None]
+    if len(chains) < len(found) or len({added for _, added in chains}) > 1 or not all(map(_is_zero, inits)):
         return None
     assert isinstance(step, int)
     first, end = scalars.dim(lower), scalars.dim(upper)
@@ -78,48 +113,83 @@ def _match_loop(loop: Op, scalars: Scalars) -> Product | None:
         return None  # it might not run at all, and nothing would set the accumulator
     low, high = bounds(first, scalars.ranges)[0], bounds(end, scalars.ranges)[1]
     scalars.leaf(counter, "k", low, high - 1, min(scalars.divisor(first), scalars.divisor(step)))
-    if not _only_reads(loop, carried, last):
+    if not _only_reads(loop, carried, [dot for dots, _ in chains for dot in dots]):
         return None
-    return _product(dot, loop.result, scalars, counter, (first, end, step))
+    dots = [(dot, i) for i, (dots, _) in enumerate(chains) for dot in dots]
+    return _product(dots, tuple(loop.results), scalars, counter, (first, end, step), is_added=chains[0][1])
+
+
+def _chain(last: Value, carried: Value) -> tuple[list[Op], bool] | None:
+    """The products that make what is carried next, and whether they begin at 0 and are added to it."""
+    op, base = last.op, None
+    if op is not None and op.kind is block.add and carried in op.operands:
+        (last, *_) = [v for v in op.operands if v != carried] or [carried]
+    else:
+        base = carried
+    dots: list[Op] = []
+    while last != base and last.op is not None and last.op.kind is block.dot:
+        dots.insert(0, last.op)
+        last = last.op.operands[2]
+    whole = _is_zero(last) if base is None else last == base
+    return (dots, base is None) if dots and whole else None
 
 
 def _match_single(dot: Op, scalars: Scalars) -> Product | None:
     """One step is a loop of one iteration."""
     if not _is_zero(dot.operands[2]):
         return None
-    return _product(dot, dot.result, scalars, None, (0, 1, 1))
+    return _product([(dot, 0)], (dot.result,), scalars, None, (0, 1, 1))
 
 
 def _product(
-    dot: Op, result: Value, scalars: Scalars, counter: Value | None, loop: tuple[Dim, Dim, int]
+    dots: Sequence[tuple[Op, int]],
+    results: tuple[Value, ...],
+    scalars: Scalars,
+    counter: Value | None,
+    loop: tuple[Dim, Dim, int],
+    *,
+    is_added: bool = False,
 ) -> Product | None:
-    a, b = (_operand(v, scalars) for v in dot.operands[:2])
-    acc = dot.result.type
-    if a is None or b is None or not isinstance(acc, Tile):
+    operands: dict[tuple[Value, int], Operand] = {}
+    for dot, _ in dots:
+        for side in range(2):
+            operand = operands.get((dot.operands[side], side)) or _operand(dot.operands[side], scalars)
+            if operand is None:
+                return None
+            operands[dot.operands[side], side] = operand
+    number = {key: i for i, key in enumerate(operands)}
+    terms = tuple(Term(number[dot.operands[0], 0], number[dot.operands[1], 1], i) for dot, i in dots)
+    acc, elems = results[0].type, {_elem(o) for o in operands.values()}
+    if not isinstance(acc, Tile) or any(v.type != acc for v in results) or len(elems) > 1:
         return None
-    elem = _elem(a)
-    if elem != _elem(b) or ACCUMULATED.get(elem) != acc.elem.name:
+    elem = elems.pop()
+    if ACCUMULATED.get(elem) != acc.elem.name:
         return None
     lower, upper, step = loop
     trips = ceildiv(upper - lower, step)
-    return Product(a, b, acc, elem, result, counter, lower, upper, step, None if scalars.varies(trips) else trips)
+    known = None if scalars.varies(trips) else trips
+    every = tuple(operands.values())
+    return Product(every, terms, acc, elem, results, is_added, counter, lower, upper, step, known)
 
 
 def _with_rest(product: Product, dot: Op, scalars: Scalars) -> Product | None:
     """The loop with one iteration more, for a product after it that goes on where the loop ends."""
-    if dot.operands[2] != product.result or product.counter is None or product.trips is None:
+    if len(product.terms) > 1 or product.is_added or dot.operands[2] != product.results[0]:
         return None
-    rest = _product(dot, dot.result, scalars, None, (0, 1, 1))
+    if product.counter is None or product.trips is None:
+        return None
+    rest = _product([(dot, 0)], (dot.result,), scalars, None, (0, 1, 1))
     end = scalars.dim(product.counter)
     assert isinstance(end, Expr)
     at_end = {str(end): product.lower + product.trips * product.step}
     if rest is None:
         return None
-    a, b = _joined(product.a, rest.a, at_end), _joined(product.b, rest.b, at_end)
-    if a is None or b is None:
+    joined = [_joined(o, r, at_end) for o, r in zip(product.operands, rest.operands, strict=True)]
+    operands = tuple(o for o in joined if o is not None)
+    if len(operands) < len(joined):
         return None
     upper = product.lower + (product.trips + 1) * product.step
-    return replace(product, a=a, b=b, result=rest.result, upper=upper, trips=product.trips + 1)
+    return replace(product, operands=operands, results=rest.results, upper=upper, trips=product.trips + 1)
 
 
 def _joined(whole: Operand, rest: Operand, at_end: dict[str, Dim]) -> Operand | None:
@@ -143,14 +213,15 @@ def _is_zero(value: Value) -> bool:
     return op is not None and op.kind is block.const and attr_number(op, "value") == 0
 
 
-def _only_reads(loop: Op, carried: Value, dot: Value) -> bool:
-    """Whether the body has nothing but loads, the product and arithmetic, and only the product reads the sum."""
+def _only_reads(loop: Op, carried: Sequence[Value], dots: Sequence[Op]) -> bool:
+    """Whether the body has nothing but loads, the products and arithmetic, and only they read the sums."""
+    ends = loop.body.terminator.operands
     for op in loop.body.ops[:-1]:
         if op.kind not in (*INDEX_OPS, block.load_view, block.trans, block.dot):
             return False
-        if op.kind is block.dot and op.result != dot:
+        if op.kind is block.dot and op not in dots:
             return False
-        if carried in op.operands and op.kind is not block.dot:
+        if op.kind is not block.dot and op.result not in ends and not set(carried).isdisjoint(op.operands):
             return False
     return True
 

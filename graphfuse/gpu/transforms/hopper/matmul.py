@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
@@ -22,7 +23,7 @@ from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Ma
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
 from graphfuse.ir.layout import Wgmma
-from graphfuse.ir.types import BF16, F16, F32, I32, I64, Scalar, Tile, scalar
+from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tile, scalar
 from graphfuse.symbolic import Dim, symbols
 
 log = logging.getLogger(__name__)
@@ -76,12 +77,11 @@ class _Build:
         padded = product.acc.padded_shape[1]
         warps = (4 * self.config.warpgroups, 1)
         self.layout = Wgmma(padded, warps).linear((rows, padded))
-        step = min(self.width, part_width(rows * columns // (self.config.warpgroups * 128)))
+        step = min(self.width, part_width(product.accumulated // (self.config.warpgroups * 128)))
         self.part_layout = Wgmma(step, warps).linear((64 * self.config.warpgroups, step))
-        self.swizzles = (
-            _swizzle(product.a, scalar(product.elem), along_k=not product.a.transposed),
-            _swizzle(product.b, scalar(product.elem), along_k=product.b.transposed),
-        )
+        self.swizzles = [
+            _swizzle(o, scalar(product.elem), along_k=product.runs_along_k(i)) for i, o in enumerate(product.operands)
+        ]
 
     def _store(self, op: Op) -> _Store:
         value, elem = op.operands[2], elem_stored(op)
@@ -119,8 +119,8 @@ class _Build:
         clones = Clones(b, {v: v for v in self.old.params})
         elem = scalar(p.elem)
         self.rings = [
-            b(gpu.shared_alloc, shape=(c.stages, *o.shape), elem=elem, swizzle=swizzle, hint=hint)
-            for o, swizzle, hint in zip((p.a, p.b), self.swizzles, ("a_ring", "b_ring"), strict=True)
+            b(gpu.shared_alloc, shape=(c.stages, *o.shape), elem=elem, swizzle=swizzle, hint=f"{_side(p, i)}_ring")
+            for i, (o, swizzle) in enumerate(zip(p.operands, self.swizzles, strict=True))
         ]
         self.staging = [self._staging(b, elem_stored(s.op)) if s.box else None for s in self.stores]
         self.full = b(gpu.barriers, count=c.stages, arrivals=1, hint="full")
@@ -177,14 +177,13 @@ class _Build:
     def _producer(self, clones: Clones, group: Value) -> None:
         """Fill slot after slot, tile after tile, as soon as it is empty."""
         p, stages = self.product, self.config.stages
-        nbytes = sum(rows * columns for rows, columns in (p.a.shape, p.b.shape)) * scalar(p.elem).bytes
 
         def step(inner: Clones, _lower: Value, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
             (slot,) = carried
             b = inner.builder
             b.op(gpu.wait, self.empty, slot, previous=True)
-            b.op(gpu.expect, self.full, slot, nbytes=nbytes)
-            for operand, ring in zip((p.a, p.b), self.rings, strict=True):
+            b.op(gpu.expect, self.full, slot, nbytes=p.step_bytes)
+            for operand, ring in zip(p.operands, self.rings, strict=True):
                 at = [self._value(inner, d) for d in operand.box.start]
                 operands = [operand.box.pointer, ring, slot, self.full, *at]
                 b.append(gpu.tma_load.build(operands, _tensor(operand.box)))
@@ -210,28 +209,42 @@ class _Build:
             start = [slot, b(gpu.advance, start[0], back, size=2, hint="turn")]
 
         def step(inner: Clones, lower: Value, counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
-            slot, last, acc = carried
+            slot, last, *accs = carried
             b = inner.builder
             again = b(block.lt, lower, counter)
             b.op(gpu.wait, self.full, slot)
-            new = b(gpu.wgmma, *self.rings, slot, acc, again, transpose_a=p.a.transposed, transpose_b=p.b.transposed)
-            b.op(gpu.wgmma_wait, pending=1)
+            accs = self._multiply(b, slot, accs, again)
+            b.op(gpu.wgmma_wait, pending=len(p.terms))
             b.op(gpu.arrive, self.empty, last, again)
-            return [b(gpu.advance, slot, size=c.stages), slot, new]
+            return [b(gpu.advance, slot, size=c.stages), slot, *accs]
+
+        def added_step(inner: Clones, _lower: Value, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
+            slot, *sums = carried
+            b = inner.builder
+            b.op(gpu.wait, self.full, slot)
+            accs = self._multiply(b, slot, self._undefined(b), b(block.const, value=False, elem=BOOL))
+            done = b.append(gpu.wgmma_wait.build(accs, {})).results
+            b.op(gpu.arrive, self.empty, slot)
+            return [b(gpu.advance, slot, size=c.stages), *map(partial(b, block.add), sums, done)]
 
         def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
             slot, *turn = carried
             b = inner.builder
-            acc = b(gpu.undefined, shape=p.acc.shape, elem=p.acc.elem, layout=self.layout, hint="acc")
             if self.turns is not None:
                 b.op(gpu.wait, self.turns, turn[0])
-            slot, last, acc = self._steps(inner, [slot, slot, acc], step)
+            last = None
+            if p.is_added:
+                zero = b(block.const, value=0.0, elem=p.acc.elem, shape=p.acc.shape, layout=self.layout)
+                slot, *sums = self._steps(inner, [slot, *(zero for _ in p.results)], added_step)
+            else:
+                slot, last, *sums = self._steps(inner, [slot, slot, *self._undefined(b)], step)
             if self.turns is not None:
                 b.op(gpu.arrive, self.turns, b(gpu.advance, turn[0], size=2))
                 turn = [b(gpu.advance, turn[0], b(block.const, value=2, elem=I64), size=2)]
-            acc = b(gpu.wgmma_wait, acc)
-            b.op(gpu.arrive, self.empty, last)
-            self._epilogue(inner, acc)
+            if last is not None:
+                sums = b.append(gpu.wgmma_wait.build(sums, {})).results
+                b.op(gpu.arrive, self.empty, last)
+            self._epilogue(inner, dict(zip(p.results, sums, strict=True)))
             if trips is not None:
                 slot = b(gpu.advance, slot, trips, size=c.stages)
             return [slot, *turn]
@@ -240,7 +253,26 @@ class _Build:
         if self.boxed:
             b.op(gpu.tma_flush)
 
-    def _epilogue(self, clones: Clones, acc: Value) -> None:
+    def _undefined(self, b: Builder) -> list[Value]:
+        acc = self.product.acc
+        return [
+            b(gpu.undefined, shape=acc.shape, elem=acc.elem, layout=self.layout, hint="acc")
+            for _ in self.product.results
+        ]
+
+    def _multiply(self, b: Builder, slot: Value, accs: Sequence[Value], keep: Value) -> list[Value]:
+        """Begin a step's products; an accumulator's first may ignore what it holds."""
+        p, new = self.product, dict(enumerate(accs))
+        keeps = dict.fromkeys(new, keep)
+        for t in p.terms:
+            rings = self.rings[t.a], self.rings[t.b]
+            transposed: dict[str, Attr] = {"transpose_a": p.is_transposed(t.a), "transpose_b": p.is_transposed(t.b)}
+            operands = [*rings, slot, new[t.result], keeps[t.result]]
+            new[t.result] = b.append(gpu.wgmma.build(operands, transposed)).result
+            keeps[t.result] = b(block.const, value=True, elem=BOOL) if len(p.terms) > len(accs) else keep
+        return list(new.values())
+
+    def _epilogue(self, clones: Clones, products: dict[Value, Value]) -> None:
         """For a box of each store after another: part by part what is stored, into the warps' buffers; the stores."""
         height, step = self.part_layout.shape
         rows, columns = self.product.acc.shape
@@ -249,7 +281,7 @@ class _Build:
         for i, (row, column) in enumerate(boxes):
             for at in range(0, self.width, step):
                 start = (row, column + at)
-                chunk = Chunk(clones, (self.product.result, acc), start, (height, step), made)
+                chunk = Chunk(clones, products, start, (height, step), made)
                 for s, staging in zip(self.stores, self.staging, strict=True):
                     self._keep(chunk, s, staging, i, at)
             for s, staging in zip(self.stores, self.staging, strict=True):
@@ -278,6 +310,10 @@ class _Build:
         names = tuple(sorted(symbols(dim) & self.scalars.leaves.keys()))
         operands = [clones(self.scalars.leaves[n]) for n in names]
         return clones.builder(block.index, *operands, expr=dim, names=names)
+
+
+def _side(product: Product, operand: int) -> str:
+    return "b" if any(t.b == operand for t in product.terms) else "a"
 
 
 def elem_stored(op: Op) -> Scalar:
