@@ -184,17 +184,30 @@ class Launch:
     After its arguments a kernel takes the address of its scratch memory and the tensor maps, whose dims are in terms of
     the integer arguments: `symbols` names these in order. One that `overlaps` waits for the kernels before it by itself
     (`griddepcontrol.wait`). What the assembler says is -1 where there was none.
+
+    A program may be made by `split` blocks. If `persistent` is not 0, no more than so many blocks for each
+    multiprocessor are launched, in whole clusters: they share out the programs among themselves.
     """
 
     threads: int
     shared_bytes: int = 0
     cluster: int = 1
+    split: int = 1
+    persistent: int = 0
     overlaps: bool = False
     symbols: tuple[str, ...] = ()
     tensor_maps: tuple[TensorMapSpec, ...] = ()
     registers: int = -1
     spill_bytes: int = -1
     static_shared_bytes: int = -1
+
+    def blocks(self, programs: int, multiprocessors: int) -> int:
+        """How many blocks a launch of so many programs has."""
+        count = programs * self.split
+        if not self.persistent:
+            return count
+        most = max(1, multiprocessors * self.persistent // self.cluster) * self.cluster
+        return min(count, most)
 
 
 COPY = "copy"

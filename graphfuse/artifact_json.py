@@ -98,11 +98,12 @@ def _kernel_to_json(kernel: KernelMeta) -> Json:
     return out | ({"launch": _launch_to_json(kernel.launch)} if kernel.launch else {})
 
 
+_LAUNCH_SHAPE = ("threads", "shared_bytes", "cluster", "split", "persistent")
 _LAUNCH_NUMBERS = ("registers", "spill_bytes", "static_shared_bytes")
 
 
 def _launch_to_json(launch: Launch) -> Json:
-    out: dict[str, Json] = {k: getattr(launch, k) for k in ("threads", "shared_bytes", "cluster", "overlaps")}
+    out: dict[str, Json] = {k: getattr(launch, k) for k in (*_LAUNCH_SHAPE, "overlaps")}
     out |= {k: getattr(launch, k) for k in _LAUNCH_NUMBERS}
     return out | {"symbols": list(launch.symbols), "tensor_maps": [_map_to_json(m) for m in launch.tensor_maps]}
 
@@ -279,6 +280,8 @@ def _launch_from_json(node: Node) -> Launch:
         threads=node["threads"].integer(1, 1024),
         shared_bytes=node["shared_bytes"].integer(0, MAX_SHARED_BYTES),
         cluster=node["cluster"].integer(1, 16),
+        split=node["split"].integer(1, 16),
+        persistent=node["persistent"].integer(0, 32),
         overlaps=node["overlaps"].value is True,
         symbols=tuple(s.text() for s in node["symbols"].items()),
         tensor_maps=tuple(_map_from_json(m) for m in node["tensor_maps"].items(0, 64)),

@@ -66,13 +66,14 @@ GPU_SIZES: dict[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class GpuInfo:
-    """A GPU there is: name, compute capability, bytes of memory, and the most shared memory a block may have."""
+    """A GPU there is: name, compute capability, bytes of memory, the most shared memory a block may have, size."""
 
     name: str
     major: int
     minor: int
     memory_bytes: int
     shared_bytes: int
+    multiprocessors: int
 
     @property
     def arch(self) -> str:

@@ -58,6 +58,8 @@ def _launch(kernel: KernelInfo, func: Func, ptx: str, assembled: Assembled | Non
         threads=kernel.threads,
         shared_bytes=kernel.shared_bytes,
         cluster=kernel.cluster,
+        split=kernel.split,
+        persistent=kernel.persistent,
         overlaps="griddepcontrol.wait" in _body(ptx, kernel.name),
         symbols=tuple(v.hint for v in func.params if not isinstance(v.type, Ptr)),
         tensor_maps=maps,

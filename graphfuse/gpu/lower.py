@@ -73,7 +73,9 @@ class KernelInfo:
     cluster: int = 1
     """Blocks of a cluster."""
     persistent: int = 0
-    """Not 0: launch so many blocks for each multiprocessor, at most `grid`; they share out the programs."""
+    """Not 0: launch no more than so many blocks for each multiprocessor; they share out the programs."""
+    split: int = 1
+    """Blocks that make a program together: `grid * split` are launched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,8 @@ class FakeCuda:
 
     def cuDeviceGetAttribute(self, kind, device):  # noqa: N802
         info = self.driver.device_info(int(device))
-        return {"MAJOR": info.major, "MINOR": info.minor, "OPTIN": info.shared_bytes}[kind.rpartition("_")[2]]
+        values = {"MAJOR": info.major, "MINOR": info.minor, "OPTIN": info.shared_bytes, "COUNT": info.multiprocessors}
+        return values[kind.rpartition("_")[2]]
 
     def cuDeviceTotalMem(self, device):  # noqa: N802
         return self.driver.device_info(int(device)).memory_bytes

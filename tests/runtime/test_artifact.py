@@ -15,6 +15,7 @@ import pytest
 from graphfuse.artifact import (
     Buffer,
     KernelMeta,
+    Launch,
     Loop,
     Pointer,
     Scalar,
@@ -327,3 +328,19 @@ def test_malformed_program(tmp_path, monkeypatch, change, message):
 def test_bfloat_is_not_float():
     assert np.dtype(ml_dtypes.bfloat16) != np.float16
     assert Buffer("arena", 4) == Buffer("arena", 4, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("launch", "programs", "blocks"),
+    [
+        (Launch(32), 500, 500),
+        (Launch(32, persistent=1), 500, 10),
+        (Launch(32, persistent=2), 7, 7),
+        (Launch(32, persistent=1, cluster=4, split=4), 500, 8),
+        (Launch(32, persistent=1, cluster=4, split=4), 1, 4),
+        (Launch(32, persistent=1, cluster=16, split=16), 3, 16),
+        (Launch(32, persistent=1), 0, 0),
+    ],
+)
+def test_blocks_of_persistent_kernels(launch, programs, blocks):
+    assert launch.blocks(programs, multiprocessors=10) == blocks

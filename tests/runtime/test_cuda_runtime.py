@@ -615,7 +615,7 @@ def test_kernel_that_is_not_there(cuda):
 
 
 def gpu(major, minor):
-    return GpuInfo("a GPU", major, minor, 1 << 30, 99 << 10)
+    return GpuInfo("a GPU", major, minor, 1 << 30, 99 << 10, 4)
 
 
 @pytest.mark.parametrize(

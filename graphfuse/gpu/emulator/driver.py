@@ -25,6 +25,7 @@ from graphfuse.target import GpuInfo
 
 VERSION = 13000
 SHARED_BYTES = 227 << 10
+MULTIPROCESSORS = 4
 ALIGNMENT = 256
 FIRST_HANDLE = 256
 """Streams 0 to 2 are the default ones."""
@@ -88,7 +89,8 @@ class EmulatedDriver:
         self, arch: str = "sm_90a", *, devices: int = 1, seed: int = 0, checks: bool = True, memory_bytes: int = 1 << 40
     ) -> None:
         digits = arch.removeprefix("sm_").rstrip("af")
-        self._info = GpuInfo(f"emulated {arch}", int(digits[:-1]), int(digits[-1]), memory_bytes, SHARED_BYTES)
+        sizes = (memory_bytes, SHARED_BYTES, MULTIPROCESSORS)
+        self._info = GpuInfo(f"emulated {arch}", int(digits[:-1]), int(digits[-1]), *sizes)
         self._devices, self._seed, self._checks = devices, seed, checks
         self._handles = itertools.count(FIRST_HANDLE)
         self._modules: dict[int, Emulator] = {}

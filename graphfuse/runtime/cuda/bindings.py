@@ -86,6 +86,7 @@ class BindingsDriver:
             attribute("COMPUTE_CAPABILITY_MINOR"),
             int(self._call("cuDeviceTotalMem", device)),
             attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            attribute("MULTIPROCESSOR_COUNT"),
         )
 
     def retain(self, ordinal: int) -> int:

@@ -71,8 +71,11 @@ class _Map:
 class Launches:
     """The launches of `bound`, in order. `point` fills in the addresses; then each can be given to the driver."""
 
-    def __init__(self, executable: Executable, bound: Bound, functions: Mapping[str, int]) -> None:
+    def __init__(
+        self, executable: Executable, bound: Bound, functions: Mapping[str, int], multiprocessors: int
+    ) -> None:
         self.bound = bound
+        self._multiprocessors = multiprocessors
         self._args = bound.args
         self._scratch = np.zeros(1, np.int64)
         self._bases = bound.regions.weights
@@ -90,9 +93,10 @@ class Launches:
             if meta.launch is None:
                 items.append(Copy(meta.name, step, first))
                 continue
-            if grid > MAX_GRID:
+            blocks = meta.launch.blocks(grid, self._multiprocessors)
+            if blocks > MAX_GRID:
                 raise ArtifactError(f"kernel {meta.name!r}: expected at most {MAX_GRID} programs, found {grid}")
-            items.append(KernelLaunch(self, meta, meta.launch, functions[meta.name], step, grid, first))
+            items.append(KernelLaunch(self, meta, meta.launch, functions[meta.name], step, blocks, first))
         return items
 
     def _pack(self) -> None:

@@ -223,7 +223,7 @@ class CudaSession:
             return shaped
         values = self._binder.bind(shapes)
         bound = self._prepared().bind(values, range(len(self.executable.kernels)), 1)
-        launches = Launches(self.executable, bound, self._functions)
+        launches = Launches(self.executable, bound, self._functions, self.context.info.multiprocessors)
         shaped = self._shaped[shapes] = _Shaped(launches, Graphs(self._held.recorder))
         if len(self._shaped) > MAX_BOUND:
             self._shaped.popitem(last=False)[1].graphs.drop()
