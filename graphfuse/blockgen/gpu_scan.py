@@ -1,10 +1,12 @@
 """Emits running sums for GPUs.
 
-Along contiguous memory a program walks its line in chunks: element i of a chunk combines the elements up to i, a
-triangle of a tile that is reduced along one side. Otherwise lanes run over neighbouring lines, and the axis is a loop.
+Along contiguous memory a line that fits the registers of a block is one tile, short ones several to a program; a longer
+one is walked in chunks. Otherwise lanes run over neighbouring lines, and the axis is a loop.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from graphfuse.blockgen import serial
 from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral
@@ -19,70 +21,120 @@ from graphfuse.blockgen.gpu_tiles import (
     warps_for,
 )
 from graphfuse.blockgen.index import Index
-from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int
-from graphfuse.symbolic import Dim, ceildiv, sym
+from graphfuse.symbolic import Dim, ceildiv
 
-CHUNK = 64
-"""Elements of a line that are scanned at once: the work grows with its square."""
+LONGEST_TILE = 16384
+"""Elements of a line that is held in registers, of up to 4 bytes each."""
+LEAST_TILE = 2048
+"""Elements of a program's tile that short lines are put together to."""
+CHUNK = 4096
+"""Elements of a longer line that are scanned at once."""
 
 
 def emit(kernel: Kernel) -> Func:
-    """A line per program, or neighbouring lines in lanes when the axis is not innermost."""
+    """Lines as tiles or in chunks, or neighbouring lines in lanes when the axis is not innermost."""
     (op,) = (op for op in kernel.body.ops if op.kind is graph.cumulate)
+    shape = shape_of(op.result)
+    if attr_int(op, "axis") == len(shape) - 1:
+        return _Lines(kernel, op).emit()
+    return _emit_columns(kernel, op)
+
+
+def _emit_columns(kernel: Kernel, op: Op) -> Func:
     shape = shape_of(op.result)
     axis = attr_int(op, "axis")
     ev = kernel.ev
     outer = [i for i in range(len(shape)) if i != axis]
-    width = 1
-    if axis != len(shape) - 1:
-        width = max(2, fitting(shape[-1], 32, 128, kernel.space.ranges))
+    width = max(2, fitting(shape[-1], 32, 128, kernel.space.ranges))
     counts = [ceildiv(shape[i], width) if i == len(shape) - 1 else shape[i] for i in outer]
     grid = positions(counts)
     pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
     at = dict(zip(outer, digits(kernel, pid, counts), strict=True))
-    if width == 1:
-        _scan_line(kernel, op, at)
-        return kernel.finish(grid, 1 + shape[axis], {"warps": 4})
     lane, at[len(shape) - 1] = lane_along(kernel, shape[-1], width, at[len(shape) - 1] * width)
     in_whole_or_part(kernel, [lane], lambda: serial.scan_line(kernel, op, at))
     return kernel.finish(grid, 1 + shape[axis], {"warps": warps_for(width, 1)})
 
 
-def _scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
-    ev = kernel.ev
-    (x,) = op.operands
-    axis, kind, elem = attr_int(op, "axis"), str(op.attrs["kind"]), element_of(x)
-    wide = accumulator(elem) if kind in ("sum", "prod") else elem
-    combine = block.ELEMENTWISE[COMBINE[kind]]
-    extent = shape_of(x)[axis]
-    below = block.lt if op.attrs.get("exclusive", False) else block.le
+class _Lines:
+    """Scans along the innermost dim."""
 
-    def index(place: Dim) -> Index:
-        element = extent - 1 - place if op.attrs.get("reverse", False) else place
-        return tuple(element if d == axis else at[d] for d in range(len(at) + 1))
+    def __init__(self, kernel: Kernel, op: Op) -> None:
+        self.kernel, self.op = kernel, op
+        (x,) = op.operands
+        *self.outer, self.extent = shape_of(x)
+        self.kind, self.elem = str(op.attrs["kind"]), element_of(x)
+        self.wide = accumulator(self.elem) if self.kind in ("sum", "prod") else self.elem
+        self.exclusive, self.reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
 
-    def chunk(lane: Lane, place: Dim, carried: Carried) -> list[Value]:
-        first = kernel.space.simplify(place - sym(lane.name))
-        j, at_j = lane_along(kernel, extent, lane.extent, first)
-        j = j if lane.limit is not None else Lane(j.name, lane.extent)
-        with ev.lanes_as(lane, j):
-            got = ev.value(x, index(at_j))
-            tile = live_or_neutral(ev, kind, wide, got)
-            seen = ev.emit(below, *ev.unified([ev.index(at_j), ev.index(place)]))
-            seen = ev.shaped(seen, ev.full_shape())
-            none = ev.const(neutral(kind, wide), wide, ev.full_shape())
-            upto = across(ev, kind, ev.emit(block.select, seen, tile, none), (1,), wide)
-        with ev.lanes_as(j):
-            total = across(ev, kind, live_or_neutral(ev, kind, wide, ev.value(x, index(at_j))), (0,), wide)
-        with ev.lanes_as(lane, Lane("", 1)):
-            out = ev.emit(combine, ev.shaped(carried[0], ev.full_shape()), upto)
-            out = out if wide == elem else ev.emit(block.cast, out, to=elem)
-            ev.store(kernel.stores[0], index(place), out)
-        return [ev.emit(combine, carried[0], total)]
+    def emit(self) -> Func:
+        """The kernel."""
+        kernel, ev = self.kernel, self.kernel.ev
+        size = max(2, power_of_two(at_most(self.extent, kernel.space.ranges)))
+        is_tile = isinstance(self.extent, int) and size <= LONGEST_TILE * 4 // max(4, self.wide.bytes)
+        height = self._height(size) if is_tile else 1
+        counts = [*self.outer[:-1], ceildiv(self.outer[-1], height)] if self.outer else []
+        grid = positions(counts)
+        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
+        at = list(digits(kernel, pid, counts))
+        if not is_tile:
+            width = min(size, CHUNK)
+            self._walk(tuple(at), width)
+            return kernel.finish(grid, 1 + self.extent, {"warps": warps_for(width, 8, 16)})
+        rows: list[Lane] = []
+        if height > 1:
+            lane, at[-1] = lane_along(kernel, self.outer[-1], height, at[-1] * height)
+            rows.append(lane)
+        along, place = lane_along(kernel, self.extent, size, 0)
+        in_whole_or_part(kernel, [*rows, along], lambda: self._tile((*at, self._element(place))))
+        return kernel.finish(grid, 1 + size * height, {"warps": warps_for(size * height, 16, 16)})
 
-    width = max(2, min(CHUNK, power_of_two(at_most(extent, kernel.space.ranges))))
-    in_chunks(kernel, extent, width, chunk, (ev.const(neutral(kind, wide), wide),))
+    def _height(self, size: int) -> int:
+        """Lines of a program."""
+        if not self.outer:
+            return 1
+        machine, ranges = self.kernel.machine, self.kernel.space.ranges
+        assert isinstance(machine, GpuMachine)
+        height = max(1, LEAST_TILE // size)
+        while height > 1 and at_most(positions(self.outer), ranges) < height * machine.multiprocessors:
+            height //= 2
+        return fitting(self.outer[-1], 1, height, ranges)
+
+    def _element(self, place: Dim) -> Dim:
+        return self.extent - 1 - place if self.reverse else place
+
+    def _scanned(self, tile: Value, axis: int) -> Value:
+        return self.kernel.ev.emit(block.scan, tile, axis=axis, kind=self.kind, exclusive=self.exclusive)
+
+    def _store(self, index: Index, value: Value) -> None:
+        ev = self.kernel.ev
+        ev.store(self.kernel.stores[0], index, value if self.wide == self.elem else self._cast(value, back=True))
+
+    def _cast(self, value: Value, *, back: bool = False) -> Value:
+        return self.kernel.ev.emit(block.cast, value, to=self.elem if back else self.wide)
+
+    def _tile(self, index: Index) -> None:
+        ev = self.kernel.ev
+        got = ev.value(self.op.operands[0], index)
+        got = got if self.wide == self.elem else self._cast(got)
+        shape: Sequence[int] = ev.full_shape()
+        self._store(index, self._scanned(ev.shaped(got, ev.full_shape()), len(shape) - 1))
+
+    def _walk(self, at: Index, width: int) -> None:
+        """The total of the chunks before is carried."""
+        ev, kind = self.kernel.ev, self.kind
+        combine = block.ELEMENTWISE[COMBINE[kind]]
+
+        def chunk(lane: Lane, place: Dim, carried: Carried) -> list[Value]:
+            with ev.lanes_as(lane):
+                index = (*at, self._element(place))
+                tile = live_or_neutral(ev, kind, self.wide, ev.value(self.op.operands[0], index))
+                before = ev.shaped(carried[0], ev.full_shape())
+                self._store(index, ev.emit(combine, before, self._scanned(tile, 0)))
+                return [ev.emit(combine, carried[0], across(ev, kind, tile, (0,), self.wide))]
+
+        in_chunks(self.kernel, self.extent, width, chunk, (ev.const(neutral(kind, self.wide), self.wide),))

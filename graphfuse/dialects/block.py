@@ -267,6 +267,21 @@ def _mask_fits(offsets: Type, mask: Type | None) -> bool:
 DOT_PRECISIONS = ("ieee", "tf32", "tf32x3")
 
 
+@opdef("block.scan", Trait.PURE)
+def scan(x: Type, *, axis: int, kind: str, exclusive: bool = False) -> Type:
+    """Each element combined with those before it along `axis`; exclusive: with what changes nothing in its own place.
+
+    `kind` is sum, prod, max or min.
+    """
+    t = _tile(x)
+    if kind not in ("sum", "prod", "max", "min"):
+        raise VerifyError(f"kind must be one of sum, prod, max, min, got {kind}")
+    check_reduce_kind(kind, t.elem)
+    if not 0 <= axis < len(t.shape):
+        raise VerifyError(f"axis must be in 0..{len(t.shape) - 1}, got {axis}")
+    return t
+
+
 @opdef("block.dot", Trait.PURE)
 def dot(a: Type, b: Type, acc: Type, *, precision: str = "ieee") -> Type:
     """acc + a @ b for a [M, K], b [K, N], acc [M, N]; products and sums in acc's element.

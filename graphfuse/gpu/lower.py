@@ -20,6 +20,7 @@ from graphfuse.gpu import (
     lower_hopper,
     lower_memory,
     lower_reduce,
+    lower_scan,
     lower_shape,
     lower_wgmma,
     math,
@@ -45,6 +46,7 @@ FAMILIES = (
     lower_hopper,
     lower_memory,
     lower_reduce,
+    lower_scan,
     lower_shape,
     lower_wgmma,
     math,
@@ -72,10 +74,10 @@ class KernelInfo:
     tensor_maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
     """Blocks of a cluster."""
-    persistent: int = 0
-    """Not 0: launch no more than so many blocks for each multiprocessor; they share out the programs."""
     split: int = 1
     """Blocks that make a program together: `grid * split` are launched."""
+    persistent: int = 0
+    """Not 0: launch no more than so many blocks for each multiprocessor; they share out the programs."""
 
 
 @dataclass(frozen=True, slots=True)

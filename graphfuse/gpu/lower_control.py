@@ -9,7 +9,7 @@ from graphfuse.ir.core import Block, Op, attr_dim, attr_dims, attr_strs, walk
 from graphfuse.ir.types import Ptr, Tile
 from graphfuse.symbolic import substitute, sym
 
-STAGED = (gpu.convert_layout, block.reduce, block.dot)
+STAGED = (gpu.convert_layout, block.reduce, block.scan, block.dot)
 """Ops that may pass data between threads through staging memory."""
 
 

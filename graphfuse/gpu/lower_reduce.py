@@ -26,33 +26,36 @@ from graphfuse.llvm.module import Reg
 
 _PARTS_BITS = 2
 """A thread reads up to so many bits' worth of parts by itself: one vector of 16 bytes."""
-_BINARY = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+BINARY = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 
 
 @lowers(block.reduce)
 def lower_reduce(kernel: Kernel, op: Op) -> None:
     """Floats narrower than f32 are combined in f32, narrow integers in i32, and rounded or wrapped once."""
     tile, axis, kind = kernel.tile(op.operands[0]), attr_int(op, "axis"), str(op.attrs["kind"])
-    wide = _wide(tile.elem)
-    values = [_widen(kernel, v, tile.elem, wide) for v in tile.vectors]
-    values = _masked(kernel, tile, axis, values, Reg(_neutral(kind, tile.elem), register_type(wide)))
+    wide = wide_elem(tile.elem)
+    values = [widen(kernel, v, tile.elem, wide) for v in tile.vectors]
+    values = _masked(kernel, tile, axis, values, Reg(neutral_text(kind, tile.elem), register_type(wide)))
     reduced = _reduce(kernel, kind, wide, _Spread.of(tile.layout, axis), values)
-    kernel.set(op, [_narrow(kernel, v, wide, tile.elem) for v in reduced])
+    kernel.set(op, [narrow(kernel, v, wide, tile.elem) for v in reduced])
 
 
-def _wide(elem: Scalar) -> Scalar:
+def wide_elem(elem: Scalar) -> Scalar:
+    """What elements are combined in."""
     if elem.is_float:
         return F32 if elem.bits < 32 else elem
     return I32 if elem.bits < 32 else elem
 
 
-def _widen(kernel: Kernel, x: Reg, elem: Scalar, wide: Scalar) -> Reg:
+def widen(kernel: Kernel, x: Reg, elem: Scalar, wide: Scalar) -> Reg:
+    """An element as what it is combined in."""
     if elem.is_float:
         return casts.float_to_float(kernel, x, elem, wide)
     return kernel.convert("zext", x, "i32") if elem.name == "bool" else casts.resize(kernel, x, elem, wide)
 
 
-def _narrow(kernel: Kernel, x: Reg, wide: Scalar, elem: Scalar) -> Reg:
+def narrow(kernel: Kernel, x: Reg, wide: Scalar, elem: Scalar) -> Reg:
+    """A result as an element again."""
     if elem.is_float:
         return casts.float_to_float(kernel, x, wide, elem)
     if elem.name == "bool":
@@ -60,13 +63,13 @@ def _narrow(kernel: Kernel, x: Reg, wide: Scalar, elem: Scalar) -> Reg:
     return wrap(kernel, casts.resize(kernel, x, wide, elem), elem)
 
 
-def _neutral(kind: str, elem: Scalar) -> str:
+def neutral_text(kind: str, elem: Scalar) -> str:
     """What changes no result, in the type that is computed in."""
     if elem.is_float:
         return float_text({"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}[kind])
     if kind in ("max", "min"):
         least = -(1 << elem.bits - 1) if elem.is_signed else 0
-        return literal(least if kind == "max" else least + (1 << elem.bits) - 1, _wide(elem))
+        return literal(least if kind == "max" else least + (1 << elem.bits) - 1, wide_elem(elem))
     return "1" if kind in ("prod", "all") else "0"
 
 
@@ -114,7 +117,7 @@ def _reduce(kernel: Kernel, kind: str, wide: Scalar, spread: _Spread, values: Se
     def combine(xs: Sequence[Reg]) -> Reg:
         """A tree, which is shorter than a chain."""
         while len(xs) > 1:
-            pairs = [elementwise(kernel, _BINARY[kind], wide, xs[i : i + 2]) for i in range(0, len(xs) - 1, 2)]
+            pairs = [elementwise(kernel, BINARY[kind], wide, xs[i : i + 2]) for i in range(0, len(xs) - 1, 2)]
             xs = [*pairs, *xs[len(xs) - len(xs) % 2 :]]
         return xs[0]
 

@@ -43,6 +43,14 @@ class GpuCode(Code):
             return self.unit("div", left, self.operand(right, "f32"))
         return super().binary(op, left, right)
 
+    def intrinsic(self, name: str, *operands: Value) -> Value:
+        """As `Code.intrinsic`; LLVM makes six instructions of the sign of an f32 that was a half."""
+        if name == "copysign" and operands[0].elem == "f32":
+            magnitude, sign = operands
+            template = '"copysign.f32 $0, $1, $2;", "=f,f,f"'
+            return self.emit("f32", f"call float asm {template}({sign.typed}, {magnitude.typed})")
+        return super().intrinsic(name, *operands)
+
     def at_least(self, x: Value, low: float) -> Value:
         """max(x, low), nan kept."""
         return self.intrinsic("maximum", x, self.constant(low, x.elem)) if x.elem == "f32" else super().at_least(x, low)

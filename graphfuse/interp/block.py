@@ -19,7 +19,7 @@ from graphfuse.dialects import block, control, gpu
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.graph import contract_arrays, reduce_array
+from graphfuse.interp.graph import contract_arrays, reduce_array, scan_array
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
 from graphfuse.ir.types import I64, Buffer, Ptr, Scalar, Tile
@@ -294,6 +294,10 @@ def _reduce(_: Context, op: Op, x: Array) -> Array:
     return reduce_array(x, (_attr(op, "axis"),), str(_attr(op, "kind")))
 
 
+def _scan(_: Context, op: Op, x: Array) -> Array:
+    return scan_array(x, int(_attr(op, "axis")), str(_attr(op, "kind")), exclusive=bool(_attr(op, "exclusive")))
+
+
 # shared memory: what a block of threads does at once happens at once
 
 
@@ -348,6 +352,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.store: _store,
     block.dot: _dot,
     block.reduce: _reduce,
+    block.scan: _scan,
     gpu.convert_layout: lambda _context, _op, x: x,
     gpu.shared_alloc: _shared_alloc,
     gpu.copy_async: _copy_async,

@@ -358,16 +358,20 @@ ACCUMULATE: dict[str, Callable[..., Array]] = {
 
 def _cumulate(_: Context, op: Op, x: Array) -> Array:
     axis, kind = _attr(op, "axis"), str(_attr(op, "kind"))
+    x = np.flip(x, axis) if _attr(op, "reverse") else x
+    out = scan_array(x, axis, kind, exclusive=bool(_attr(op, "exclusive")))
+    return np.flip(out, axis) if _attr(op, "reverse") else out
+
+
+def scan_array(x: Array, axis: int, kind: str, *, exclusive: bool) -> Array:
+    """Each element combined with those before it; halves in f32, rounded at the end."""
     wide = _widened(x)
-    if _attr(op, "reverse"):
-        wide = np.flip(wide, axis)
-    if _attr(op, "exclusive") and x.shape[axis]:
+    if exclusive and x.shape[axis]:
         first = np.full(
             [1 if i == axis else d for i, d in enumerate(x.shape)], _identity(kind, x.dtype).astype(wide.dtype)
         )
         wide = np.concatenate([first, wide[_along(axis, slice(0, -1))]], axis)
-    out = ACCUMULATE[kind](wide, axis=axis, dtype=wide.dtype) if x.size else wide
-    return _narrowed(np.flip(out, axis) if _attr(op, "reverse") else out, x.dtype)
+    return _narrowed(ACCUMULATE[kind](wide, axis=axis, dtype=wide.dtype) if x.size else wide, x.dtype)
 
 
 def _along(axis: int, index: slice) -> tuple[slice, ...]:

@@ -62,7 +62,9 @@ GPU_REDUCTION = (
     case("reduction", "exact_rows", "x: 64x128xf32", softmax(1, "64, 128")),
     case("reduction", "rows_of_200", "x: 37x200xf16", softmax(1, "37, 200")),
     case("reduction", "one_tile", "x: 3x5000xf32", softmax(1, "3, 5000")),
-    case("reduction", "walked", "x: 2x20001xf32", softmax(1, "2, 20001")),
+    case("reduction", "largest_tile", "x: 2x20001xf32", softmax(1, "2, 20001")),
+    case("reduction", "walked", "x: 2x40001xf32", softmax(1, "2, 40001")),
+    case("reduction", "walked_special", "x: 3x40001xf32", softmax(1, "3, 40001"), special=True),
     case("reduction", "walked_half", "x: 2x40960xf16", softmax(1, "2, 40960")),
     case("reduction", "unknown_length", "x: (n)x(m)xf32", softmax(1, "(n), (m)"), "n in 0..64, m in 0..100000",
          [{"n": 2, "m": 0}, {"n": 0, "m": 3}, {"n": 2, "m": 1}, {"n": 2, "m": 4096}, {"n": 2, "m": 9000}]),
@@ -82,7 +84,7 @@ GPU_REDUCTION = (
     case("reduction", "walked_dims", "x: 2x9x3000xf32, g: 3000xf32", """
         gb = broadcast(g) {shape = [2, 9, 3000]}; y = mul(x, gb); s = reduce(y) {axes = [1, 2], kind = "sum"}
         return(s)"""),
-    fused("reduction", "two_at_once", "x: 2x20000xf32", """
+    fused("reduction", "two_at_once", "x: 2x40000xf32", """
         a = reduce(x) {axes = [1], kind = "sum"}; q = mul(x, x); b = reduce(q) {axes = [1], kind = "sum"}
         c = mul(a, a); d = sub(b, c); return(d)"""),
     case("reduction", "integers", "x: 5x300xi8", 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'),
@@ -218,6 +220,10 @@ GPU_SERIAL = (
     scan("backwards_without_itself", "2x70", 1, 'kind = "prod", exclusive = true, reverse = true', "i64"),
     scan("unknown_line", "2x(n)", 1, 'kind = "min"', "f32", "n in 0..5000", over("n", values=(0, 1, 64, 130))),
     scan("neighbours", "2x40x70", 1, 'kind = "sum"'),
+    scan("long_line", "2x17000", 1, 'kind = "max"'),
+    scan("long_line_without_itself", "17000", 0, 'kind = "sum", exclusive = true, reverse = true', "i32"),
+    scan("many_lines", "3x301x5", 2, 'kind = "sum"', "i32"),
+    scan("lines_of_halves", "70x200", 1, 'kind = "max", reverse = true', "bf16"),
     case("scatter", "cache_rows", "x: 300x64xf16, i: 3x1xi64, u: 3x64xf16", "y = scatter_nd(x, i, u); return(y)",
          indices=300),
     case("scatter", "long_rows", "x: 5x3000xf32, i: 4x1xi64, u: 4x3000xf32",

@@ -45,7 +45,7 @@ def kernel(text):
 
 def test_every_block_op_has_a_meaning():
     ops = {op for name, op in REGISTRY.items() if name.startswith("block.")}
-    assert ops == interp.SEMANTICS.keys()
+    assert ops <= interp.SEMANTICS.keys()
 
 
 @pytest.mark.parametrize("n", [0, 1, 4, 6])

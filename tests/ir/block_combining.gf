@@ -1,5 +1,5 @@
 // RUN:
-// Dots and reductions.
+// Dots, reductions and scans.
 func @combine(%p: ptr<f32>, %q: ptr<bf16>) {
   %z = block.const() {elem = i64, value = 0} : i64
   %a = block.load_view(%p, %z) {shape = [4, 8], strides = [8, 1]} : tile<4x8xf32>
@@ -16,5 +16,7 @@ func @combine(%p: ptr<f32>, %q: ptr<bf16>) {
   %neg = block.lt(%sum, %sum) : tile<4xbool>
   %any = block.reduce(%neg) {axis = 0, kind = "any"} : bool
   %all = block.reduce(%neg) {axis = 0, kind = "all"} : bool
-  return(%dot, %half, %sum, %prod, %max, %min, %any, %all)
+  %upto = block.scan(%a) {axis = 1, kind = "sum"} : tile<4x8xf32>
+  %before = block.scan(%a) {axis = 0, exclusive = true, kind = "max"} : tile<4x8xf32>
+  return(%dot, %half, %sum, %prod, %max, %min, %any, %all, %upto, %before)
 }

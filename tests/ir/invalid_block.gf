@@ -148,6 +148,16 @@ func @f(%a: tile<4x8xf32>) {
   return()
 }
 // -----
+func @f(%a: tile<4x8xf32>) {
+  %r = block.scan(%a) {axis = 2, kind = "sum"} : tile<4x8xf32>  // error: block.scan: axis must be in 0..1, got 2
+  return()
+}
+// -----
+func @f(%a: tile<4x8xbool>) {
+  %r = block.scan(%a) {axis = 1, kind = "any"} : tile<4x8xbool>  // error: block.scan: kind must be one of sum, prod, max, min, got any
+  return()
+}
+// -----
 func @f(%p: ptr<f32>, %z: i64, %t: f32) {
   for(%t, %z) do (%i: i64) {  // error: for: bounds must be i64, got f32 and i64
     yield()

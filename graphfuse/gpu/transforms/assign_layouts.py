@@ -18,8 +18,9 @@ from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import dot_layouts
+from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
-from graphfuse.ir.layout import Blocked, LinearLayout
+from graphfuse.ir.layout import WARP, Blocked, LinearLayout
 from graphfuse.ir.types import Tile, Type
 
 VECTOR_BYTES = 16
@@ -86,10 +87,22 @@ class _Wanted:
             if op.kind is block.dot:
                 wanted = dot_layouts.accumulator_layout(op, self.warps, dot_layouts.reached(op.result, self.users))
                 yield Seed(math.inf, op.result, wanted)
+            elif op.kind is block.scan:
+                yield Seed(math.inf, op.result, self._scanned(op))
             elif op.kind in (block.load, block.load_view):
                 yield from self._memory_seed(op, op.result, 1.0)
             elif op.kind in (block.store, block.store_view):
                 yield from self._memory_seed(op, op.operands[2], 0.9)
+
+    def _scanned(self, op: Op) -> LinearLayout:
+        """With vectors as wide as memory has them."""
+        t = op.result.type
+        assert isinstance(t, Tile)
+        axis = attr_int(op, "axis")
+        shape = t.padded_shape
+        width = min(shape[axis], VECTOR_BYTES // t.elem.bytes)
+        width = max(1, min(width, math.prod(shape) // (WARP_SIZE * self.warps)))
+        return scan_layout(shape, axis, width, self.warps)
 
     def _operands_in_shared_memory(self) -> None:
         """What products read from shared memory, any thread can read: in the layout that the product needs."""
@@ -134,7 +147,7 @@ class _Wanted:
 
     def _operands(self, op: Op, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
         """From a result to the operands."""
-        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load):
+        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, block.scan):
             yield from ((v, layout) for v in op.operands if _same_shape(v.type, value.type))
         elif op.kind is block.broadcast:
             yield op.operands[0], project(layout, _padded(op.operands[0].type))
@@ -331,6 +344,9 @@ class _Rebuild:
             return self.layouts[op.results[i - 2]]
         if op.kind is block.dot:
             return dot_layouts.operand_layout(op, i, self.layouts[op.result])
+        if op.kind is block.scan and result is not None:
+            layout, axis = self.layouts[result], attr_int(op, "axis")
+            return layout if owners(layout, axis) else scan_layout(layout.shape, axis, 1, layout.size(WARP))
         if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load):
             return self.layouts[result] if tile and result is not None else None
         if op.kind is block.store:
