@@ -19,7 +19,7 @@ from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints
-from graphfuse.ir.types import I64, Scalar
+from graphfuse.ir.types import I32, I64, Scalar
 from graphfuse.symbolic import Dim, ceildiv
 
 TILE = 4096
@@ -226,23 +226,31 @@ class AxisReduction:
     # positions of extremes
 
     def _search(self, at: Index, kept: Sequence[Lane], *, last: bool) -> Value:
-        """Per lane the best element and its position (-1: none yet), then the best of the lanes."""
+        """Per lane the best element and its position (-1: none yet), then the best of the lanes.
+
+        Where the first is wanted, an element like what a lane begins with is not taken. If that is the best, all
+        elements are alike, no lane has a position, and the first is at 0.
+        """
         ev = self.kernel.ev
         kind, elem = self.terms.kind, self.elem
         shape, axes = self._shape(kept)
+        short = at_most(self.dims[self.along].extent, self.kernel.space.ranges) < 1 << 31
+        at_elem = I32 if short else I64
 
         def step(got: Value, position: Dim, carried: Carried) -> list[Value]:
             best, where = carried
             live = ev.live_lanes()
             here = live_or_neutral(ev, kind, elem, got)
             better = _better(kernel=self.kernel, kind=kind, last=last, elem=elem, here=here, best=best)
-            better = ev.emit(block.or_, better, ev.emit(block.lt, where, ev.const(0, I64, shape)))
+            if last:
+                better = ev.emit(block.or_, better, ev.emit(block.lt, where, ev.const(0, at_elem, shape)))
             if live is not None:
                 better = ev.emit(block.and_, better, live)
-            i = ev.shaped(ev.index(position), shape)
+            i = ev.index(position)
+            i = ev.shaped(ev.emit(block.cast, i, to=I32) if short else i, shape)
             return [ev.emit(block.select, better, here, best), ev.emit(block.select, better, i, where)]
 
-        none = ev.const(-1, I64, shape)
+        none = ev.const(-1, at_elem, shape)
         best, where = self._walk(at, kept, step, (ev.const(neutral(kind, elem), elem, shape), none))
         top = across(ev, kind, best, axes, elem)
         top = ev.shaped(top, shape)
@@ -250,19 +258,19 @@ class AxisReduction:
         if elem.is_float:
             isnan = block.ELEMENTWISE["isnan"]
             equal = ev.emit(block.or_, equal, ev.emit(block.and_, ev.emit(isnan, best), ev.emit(isnan, top)))
-        equal = ev.emit(block.and_, equal, ev.emit(block.ge, where, ev.const(0, I64, shape)))
+        equal = ev.emit(block.and_, equal, ev.emit(block.ge, where, ev.const(0, at_elem, shape)))
         if last:
-            found = across(ev, "max", ev.emit(block.select, equal, where, none), axes, I64)
-            return self._at_least_first(found)
-        far = ev.const((1 << 63) - 1, I64, shape)
-        found = across(ev, "min", ev.emit(block.select, equal, where, far), axes, I64)
-        return self._at_least_first(found)
+            found = across(ev, "max", ev.emit(block.select, equal, where, none), axes, at_elem)
+        else:
+            far = ev.const((1 << at_elem.bits - 1) - 1, at_elem, shape)
+            found = across(ev, "min", ev.emit(block.select, equal, where, far), axes, at_elem)
+        found = ev.emit(block.cast, found, to=I64) if short else found
+        is_certain = last and self.kernel.space.below(0, self.dims[self.along].extent)
+        return found if is_certain else self._at_least_first(found)
 
     def _at_least_first(self, found: Value) -> Value:
-        """The position found; 0 where there was no element."""
+        """The position found; 0 where there was none."""
         ev, extent = self.kernel.ev, self.dims[self.along].extent
-        if self.kernel.space.below(0, extent):
-            return found
         shape = getattr(found.type, "shape", None)
         zero, end = ev.const(0, I64, shape), ev.index(extent)
         end = end if shape is None else ev.shaped(end, shape)
@@ -278,10 +286,8 @@ def _better(*, kernel: Kernel, kind: str, last: bool, elem: Scalar, here: Value,
     """Whether a later element is to be taken instead of the best so far; the first (or last) NaN is the extreme."""
     ev, fn = kernel.ev, block.ELEMENTWISE
     compare = {("max", False): "gt", ("max", True): "ge", ("min", False): "lt", ("min", True): "le"}[kind, last]
+    if elem.is_float and not last:  # not below or equal: above, or one of them is NaN
+        above = ev.emit(fn["not"], ev.emit(fn["le" if kind == "max" else "ge"], here, best))
+        return ev.emit(block.and_, above, ev.emit(fn["not"], ev.emit(fn["isnan"], best)))
     better = ev.emit(fn[compare], here, best)
-    if not elem.is_float:
-        return better
-    nan = ev.emit(fn["isnan"], here)
-    if not last:
-        nan = ev.emit(block.and_, nan, ev.emit(fn["not"], ev.emit(fn["isnan"], best)))
-    return ev.emit(block.or_, better, nan)
+    return ev.emit(block.or_, better, ev.emit(fn["isnan"], here)) if elem.is_float else better

@@ -24,7 +24,7 @@ from graphfuse.blockgen.gpu_tiles import (
     warps_for,
 )
 from graphfuse.blockgen.index import Index, unravel
-from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.kernel import WARP, GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.reduction import RowKernel
@@ -148,7 +148,10 @@ class _GpuRows(RowKernel):
         tile = size * height
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         work = 1 + round(tile * cost_per_element(ops)) // 64
-        return kernel.finish(grid, work, {"warps": _row_warps(tile, self._wide())})
+        warps = _row_warps(tile, self._wide())
+        # as many registers as leave room for a second block, whose loads fill the time that this one computes
+        crowded = tile > warps * WARP * 16 and warps <= 16
+        return kernel.finish(grid, work, {"warps": warps} | ({"resident": 2} if crowded else {}))
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
         """Lanes over a whole row, and the row's index under them."""

@@ -116,6 +116,9 @@ GPU_AXES = (
     arg("row_argmax", "50x300", 1, "max"),
     arg("row_argmin_last", "3x5000", 1, "min", "true"),
     arg("column_argmax", "300x50", 0, "max", "true"),
+    *(case("pointwise", f"all_alike_{last}", "x: 5x70xf32", f"""
+        k = full() {{shape = [5, 70], elem = f32, value = -inf}}; m = min(x, k)
+        a = arg_reduce(m) {{axis = 1, kind = "max", last = {last}}}; return(a)""") for last in ("true", "false")),
     arg("argmax_of_unknown_length", "2x(n)", 1, "max", "false", "n in 0..9000", over("n", values=(0, 1, 2500))),
     case("pointwise", "argmax_of_equals", "x: 2x3000xf32",
          'z = sub(x, x); a = arg_reduce(z) {axis = 1, kind = "max"}; return(a)'),
