@@ -29,6 +29,8 @@ os.environ["GRAPHFUSE_CACHE"] = "0"
 import graphfuse
 from benchmarks import record
 from benchmarks.memory_cases import Case, cases, host_inputs
+from graphfuse.gpu.emulator.driver import EmulatedDriver
+from graphfuse.runtime.cuda.session import CudaSession
 
 TARGET = "cuda:sm_90a"
 SMALLER = 4096
@@ -264,20 +266,28 @@ def dry(words: Sequence[str], numerics: str) -> bool:
             takes = f"{k['threads']} threads, {k['registers']} registers, {k['spills']} bytes spilled"
             print(f"    {k['name']}: {takes}; {widths}")
             good = good and k["spills"] <= 0
-        error = _emulated(small, numerics, torch)
-        print(f"    {' x '.join(map(str, small.inputs[0]))} on the emulator: error {error:.1e}")
+        error, wasted = _emulated(small, numerics, torch)
+        shape = " x ".join(map(str, small.inputs[0]))
+        print(f"    {shape} on the emulator: error {error:.1e}{''.join(wasted)}")
         good = good and error <= small.tolerance
     return good
 
 
-def _emulated(case: Case, numerics: str, torch: Any) -> float:
+def _emulated(case: Case, numerics: str, torch: Any) -> tuple[float, list[str]]:
+    """The error, and accesses that take more sectors or wavefronts than their bytes need."""
     feed = host_inputs(case)
-    compiled = graphfuse.compile(case.model(), target=TARGET, device="emulator", numerics=numerics)
-    got = np.asarray(compiled(feed)["out"]).astype(np.float64)
+    compiled = graphfuse.compile(case.model(), target=TARGET, numerics=numerics)
+    driver = EmulatedDriver(TARGET.partition(":")[2])
+    got = np.asarray(CudaSession(compiled.executable, driver).run(feed)["out"]).astype(np.float64)
     want = case.torch(torch, *(torch.from_numpy(x.astype(np.float64)) for x in feed.values())).numpy()
+    wasted = [
+        f"\n    {t.per_request:.2f} for {t.ideal / t.requests:.2f}: {t.text}"
+        for _, report in driver.reports
+        for t in (*report.uncoalesced, *report.conflicts)
+    ]
     if case.result == "i64":
-        return float((got != want).mean())
-    return float(np.abs(got - want).max() / np.abs(want).max())
+        return float((got != want).mean()), wasted
+    return float(np.abs(got - want).max() / np.abs(want).max()), wasted
 
 
 def _asked(case: Case, words: Sequence[str]) -> bool:
