@@ -124,8 +124,9 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     attrs = f'"nvvm.reqntid"="{threads}"'
     persistent = func.attrs.get("persistent", 0)
     assert isinstance(persistent, int), "persistent is a number"
-    if persistent:  # registers can only be given from role to role where their number is known
-        attrs += f' "nvvm.minctasm"="{persistent}"'
+    resident = persistent or func.attrs.get("resident", 0)
+    if resident:  # registers can only be given from role to role where their number is known
+        attrs += f' "nvvm.minctasm"="{resident}"'
     params += [f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %map{i}' for i in range(len(kernel.maps))]
     module.function(text.text(f"define ptx_kernel void @{func.name}({', '.join(params)}) {attrs}"))
     names = (*(v.hint or f"arg{i}" for i, v in enumerate(func.params)), SCRATCH)
