@@ -29,11 +29,15 @@ def _shared(t: Type, what: str) -> Buffer:
     return t
 
 
-def _barriers(t: Type) -> Buffer:
-    ring = _shared(t, "operand 0")
+def _barriers_at(t: Type, operand: int) -> Buffer:
+    ring = _shared(t, f"operand {operand}")
     if ring.elem != I64 or len(ring.shape) != 1:
-        raise VerifyError(f"operand 0 must be mbarriers, got {t}")
+        raise VerifyError(f"operand {operand} must be mbarriers, got {t}")
     return ring
+
+
+def _barriers(t: Type) -> Buffer:
+    return _barriers_at(t, 0)
 
 
 def _slot(t: Type) -> None:
@@ -68,10 +72,11 @@ def advance(slot: Type, by: Type | None = None, *, size: int) -> Type:
 
 
 @opdef("gpu.wait")
-def wait(barriers: Type, slot: Type, *, previous: bool = False) -> tuple[Type, ...]:
+def wait(barriers: Type, slot: Type, *, previous: bool = False, cluster: bool = False) -> tuple[Type, ...]:
     """Until the slot's phase of its barrier has ended; with `previous`, the phase before, which none is for a new one.
 
-    So a consumer waits for a full buffer, and a producer with `previous` for one that has been emptied since.
+    So a consumer waits for a full buffer, and a producer with `previous` for one that has been emptied since. With
+    `cluster`, what other blocks did before they arrived is seen.
     """
     _barriers(barriers)
     _slot(slot)
@@ -94,6 +99,48 @@ def expect(barriers: Type, slot: Type, *, nbytes: int) -> tuple[Type, ...]:
     _barriers(barriers)
     _slot(slot)
     return ()
+
+
+# blocks of a cluster
+
+
+@opdef("gpu.cluster_rank", Trait.PURE)
+def cluster_rank() -> Type:
+    """The number of this block in its cluster."""
+    return I64
+
+
+@opdef("gpu.arrive_at")
+def arrive_at(barriers: Type, slot: Type, *, block: int) -> tuple[Type, ...]:
+    """One arrival of each warp at the barrier of a block of the cluster; its waiters see what the warp did before."""
+    _barriers(barriers)
+    _slot(slot)
+    return ()
+
+
+def _room(t: Type, part: int) -> Buffer:
+    room = _shared(t, "operand 0")
+    if len(room.shape) != 3 or not 0 <= part < room.shape[0] or room.elem.bytes != 4 or room.shape[1] % 4:
+        raise VerifyError(f"expected shared memory for parts of 4 registers of a thread, and a part of it, got {t}")
+    return room
+
+
+@opdef("gpu.send")
+def send(room: Type, value: Type, barriers: Type, slot: Type, *, block: int, part: int) -> tuple[Type, ...]:
+    """Write a tile to a part of the shared memory of a block of the cluster, then `arrive_at` its barrier."""
+    to = _room(room, part)
+    if not isinstance(value, Tile) or value.layout is None or value.elem != to.elem:
+        raise VerifyError(f"cannot send {value} to {to}")
+    _barriers_at(barriers, 2)
+    _slot(slot)
+    return ()
+
+
+@opdef("gpu.receive")
+def receive(room: Type, *, part: int, shape: tuple[int, ...], elem: Scalar, layout: LinearLayout) -> Type:
+    """The tile that was sent to a part of this block's shared memory, by threads that hold it in the same layout."""
+    _room(room, part)
+    return Tile(shape, elem, layout)
 
 
 # the tensor memory accelerator: boxes of tensors. `dims` and `strides` (elements, outermost first, the last 1) are the
@@ -290,12 +337,14 @@ def warp_specialize(
     groups: tuple[int, ...],
     registers: tuple[int, ...] = (),
     single: tuple[int, ...] = (),
+    cluster: int = 1,
     bodies: tuple[Block, ...],
 ) -> tuple[Type, ...]:
     """One body for each role, run by `groups[i]` groups of `warps[i]` warps, in the order of their numbers.
 
     A body receives its group's number. `registers` is what the threads of each role may use from here on. Roles in
-    `single` are run by one thread of their first warp. Nothing but the end of the function may follow.
+    `single` are run by one thread of their first warp. All blocks of a cluster begin, and end, together. Nothing but the
+    end of the function may follow.
     """
     if not len(bodies) == len(warps) == len(groups) or (registers and len(registers) != len(warps)):
         raise VerifyError(f"expected warps, groups (and registers) for each of the {len(bodies)} bodies")
@@ -307,10 +356,12 @@ def warp_specialize(
 
 
 @opdef("gpu.for_tiles")
-def for_tiles(group: Type, *carried: Type, tiles: Dim, groups: int = 1, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
+def for_tiles(
+    group: Type, *carried: Type, tiles: Dim, groups: int = 1, split: int = 1, bodies: tuple[Block, ...]
+) -> tuple[Type, ...]:
     """Run the body for each program that falls to this block, and of those for every `groups`-th, carrying values.
 
-    Programs `0..tiles` are dealt to the blocks of the grid in turn. They are independent: an iteration must not rely on
+    Programs `0..tiles` are dealt to the blocks of the grid in turn, each to `split` neighbours. They are independent: an iteration must not rely on
     what another one wrote to global memory.
     """
     if group != I64 or len(bodies) != 1 or bodies[0].params.types != (I64, *carried):

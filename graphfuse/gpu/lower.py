@@ -14,6 +14,7 @@ from graphfuse.codegen.kernel import PointerValue
 from graphfuse.errors import VerifyError
 from graphfuse.gpu import (
     lower_async,
+    lower_cluster,
     lower_control,
     lower_convert,
     lower_dot,
@@ -40,6 +41,7 @@ FAMILIES = (
     control,
     index,
     lower_async,
+    lower_cluster,
     lower_control,
     lower_convert,
     lower_dot,
@@ -108,6 +110,13 @@ def warps_of(func: Func) -> int:
     return warps
 
 
+def attr_or(func: Func, name: str, default: int) -> int:
+    """A number among a function's attributes."""
+    value = func.attrs.get(name, default)
+    assert isinstance(value, int), f"{name} is a number"
+    return value
+
+
 def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInfo:
     text = FunctionText(module)
     warps = warps_of(func)
@@ -127,6 +136,9 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     resident = persistent or func.attrs.get("resident", 0)
     if resident:  # registers can only be given from role to role where their number is known
         attrs += f' "nvvm.minctasm"="{resident}"'
+    cluster, split = attr_or(func, "cluster", 1), attr_or(func, "split", 1)
+    if cluster > 1:
+        attrs += f' "nvvm.cluster_dim"="{cluster},1,1"'
     params += [f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %map{i}' for i in range(len(kernel.maps))]
     module.function(text.text(f"define ptx_kernel void @{func.name}({', '.join(params)}) {attrs}"))
     names = (*(v.hint or f"arg{i}" for i, v in enumerate(func.params)), SCRATCH)
@@ -139,6 +151,8 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
         shared,
         kernel.scratch_bytes,
         tuple(kernel.maps),
+        cluster=cluster,
+        split=split if cluster > 1 else 1,
         persistent=persistent,
     )
 

@@ -130,7 +130,8 @@ def lower_wait(kernel: Kernel, op: Op) -> None:
     phase = kernel.operate("lshr", slot, integer(31, "i32"))
     if op.attrs.get("previous"):
         phase = kernel.operate("xor", phase, integer(1, "i32"))
-    kernel.assembly("void", _WAIT, "r,r", at, phase)
+    wait = _WAIT.replace(".parity.", ".parity.acquire.cluster.") if op.attrs.get("cluster") else _WAIT
+    kernel.assembly("void", wait, "r,r", at, phase)
 
 
 @lowers(gpu.arrive)
@@ -341,7 +342,11 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
     warp = kernel.assembly("i32", "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", raw, effects=False)
     prefetches, first = text.reserve(), flag_of(kernel, kernel.test("eq", kernel.thread, integer(0, "i32")))
     kernel.assembly("void", "fence.mbarrier_init.release.cluster;", "")
-    kernel.barrier()
+    clustered = "cluster" in op.attrs and attr_int(op, "cluster") > 1
+    if clustered:
+        kernel.assembly("void", "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", "")
+    else:
+        kernel.barrier()
     end = text.fresh("end")
     start, barrier = 0, 1
     for i, body in enumerate(op.bodies):
@@ -372,6 +377,8 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
             text.start(others)
         start, barrier = start + count, barrier + groups[i]
     text.start(end)
+    if clustered:  # the others may still write to this block's memory
+        kernel.assembly("void", "barrier.cluster.arrive;\nbarrier.cluster.wait;", "")
     with text.at(prefetches):
         for i in range(len(kernel.maps)):
             kernel.assembly("void", when("prefetch.tensormap [$0];", 1), "l,r", Reg(f"%map{i}", "ptr"), first)
@@ -401,12 +408,18 @@ def _one_thread(kernel: Kernel, warp: Reg, end: str) -> None:
 
 @lowers(gpu.for_tiles)
 def lower_for_tiles(kernel: Kernel, op: Op) -> None:
-    """Programs `block + (group + groups * i) * blocks`. What one leaves in memory is nothing to the next."""
+    """Programs `block + (group + groups * i) * blocks`. What one leaves in memory is nothing to the next.
+
+    Where several blocks share a program, they count as one.
+    """
     tiles, groups = attr_dim(op, "tiles"), attr_int(op, "groups") if "groups" in op.attrs else 1
     group, *carried = op.operands
-    blocks = kernel.widen_index(kernel.special("nctaid.x"))
+    split = attr_int(op, "split") if "split" in op.attrs else 1
+    own, blocks = (kernel.widen_index(kernel.special(r)) for r in ("ctaid.x", "nctaid.x"))
+    if split > 1:
+        own, blocks = (kernel.operate("udiv", r, integer(split)) for r in (own, blocks))
     ahead = kernel.operate("mul", kernel.scalar(group), blocks)
-    start = kernel.operate("add", kernel.widen_index(kernel.special("ctaid.x")), ahead)
+    start = kernel.operate("add", own, ahead)
     step = kernel.operate("mul", blocks, integer(groups)) if groups > 1 else blocks
     program, *params = op.body.params.values
     kernel.bounds[program] = (0, max(0, bounds(tiles, kernel.ranges)[1] - 1))

@@ -61,7 +61,8 @@ def emulate(ptx, kernel, arrays, out, symbols, *, blocks=3, seed=0):
         start = evaluate(spec.offset, symbols) * array.itemsize
         new = TensorMap(array, spec.box, spec.swizzle, dims, strides, initialised=array is not out, offset=start)
         maps.append(new)
-    grid = min(evaluate(kernel.grid, symbols), blocks)
+    most = max(1, blocks // kernel.cluster) * kernel.cluster
+    grid = min(evaluate(kernel.grid, symbols) * kernel.split, most)
     arguments = [*arrays, Buffer(out, initialised=False), *symbols.values(), 0, *maps]
     Emulator(ptx, seed=seed).launch(
         kernel.name, (grid,), (kernel.threads,), arguments, shared_bytes=kernel.shared_bytes

@@ -45,10 +45,11 @@ class Config:
         return 4 * self.consumers + 4
 
 
-def choose(func: Func, product: Product, store_bytes: int, chunks: int) -> Config:
+def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_bytes: int = 0) -> Config:
     """From the tile, and the attributes `schedule` (cooperative or pingpong), `ring`, `persistent`, `store_buffers`.
 
-    A warp stages 16 rows of `chunks` chunks of columns one after another, `store_bytes` for each.
+    A warp stages 16 rows of `chunks` chunks of columns one after another, `store_bytes` for each. `room_bytes` of
+    shared memory are for something else.
     """
     rows, columns = product.acc.shape
     if rows not in (64, 128, 256) or columns % 8 or not 8 <= columns <= 256:
@@ -71,6 +72,7 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int) -> Confi
     stage = product.step_bytes
     room = (SHARED_BYTES + RESERVED_BYTES) // per_multiprocessor - RESERVED_BYTES - BARRIER_BYTES
     room -= -(-4 * groups * warpgroups * store_bytes * buffers // ALIGNMENT) * ALIGNMENT
+    room -= -(-room_bytes // ALIGNMENT) * ALIGNMENT
     stages = min(_number(func, "ring", MOST_STAGES), room // stage)
     if stages < 2:
         raise Declined(f"shared memory has room for {max(stages, 0)} stages of {stage} bytes")

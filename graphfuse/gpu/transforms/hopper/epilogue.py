@@ -53,11 +53,18 @@ class Chunk:
     """The part of the function's tiles that begins at `start` and has the shape `size`, in rows and columns."""
 
     def __init__(
-        self, clones: Clones, products: dict[Value, Value], start: tuple[int, int], size: tuple[int, int], made: Made
+        self,
+        clones: Clones,
+        products: dict[Value, Value],
+        start: tuple[int, int],
+        size: tuple[int, int],
+        made: Made,
+        first_column: int = 0,
     ) -> None:
         self.clones, self.builder = clones, clones.builder
         self.products = products
-        """The new function's products by the old one's."""
+        """The new function's products by the old one's; they have the columns from `first_column` on."""
+        self.first_column = first_column
         self.start, self.size = start, size
         self._made = made
 
@@ -77,7 +84,8 @@ class Chunk:
         if value in self.products:
             if axes != (0, 1):
                 raise Declined("the product is read in another shape")
-            return self.builder(gpu.part, self.products[value], start=self.start, layout=layout)
+            start = (self.start[0], self.start[1] - self.first_column)
+            return self.builder(gpu.part, self.products[value], start=start, layout=layout)
         if op is None:
             raise Declined("a tile comes from outside")
         if op.kind in (block.const, block.splat):

@@ -21,6 +21,7 @@ from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
 from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Made
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
+from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
 from graphfuse.ir.layout import Wgmma
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tile, scalar
@@ -67,13 +68,16 @@ class _Build:
         self.old, self.scalars, self.product = func, scalars, product
         rows, columns = product.acc.shape
         stored = [op for op in func.body.ops if op.kind is block.store_view]
-        self.width = min((chunk_width(columns, elem_stored(op).bytes) for op in stored), default=1)
+        self.split = self._split()
+        own = columns // self.split
+        self.width = min((chunk_width(own, elem_stored(op).bytes) for op in stored), default=1)
         self.stores = [self._store(op) for op in stored]
         self._check()
         boxed = [s for s in self.stores if s.box]
         self.boxed = len(boxed)
         staged = sum(16 * self.width * elem_stored(s.op).bytes for s in boxed)
-        self.config = choose(func, product, staged, columns // self.width)
+        received = rows * columns * product.acc.elem.bytes // self.split * (self.split - 1)
+        self.config = choose(func, product, staged, own // self.width, received)
         padded = product.acc.padded_shape[1]
         warps = (4 * self.config.warpgroups, 1)
         self.layout = Wgmma(padded, warps).linear((rows, padded))
@@ -82,6 +86,13 @@ class _Build:
         self.swizzles = [
             _swizzle(o, scalar(product.elem), along_k=product.runs_along_k(i)) for i, o in enumerate(product.operands)
         ]
+
+    def _split(self) -> int:
+        """Blocks that share a tile."""
+        p, columns = self.product, self.product.acc.shape[1]
+        if p.is_added or len(p.results) > 1 or self.old.attrs.get("schedule") == "pingpong" or columns & columns - 1:
+            return 1
+        return split_of(self.old, p.trips, columns, self.scalars.ranges)
 
     def _store(self, op: Op) -> _Store:
         value, elem = op.operands[2], elem_stored(op)
@@ -126,13 +137,19 @@ class _Build:
         self.full = b(gpu.barriers, count=c.stages, arrivals=1, hint="full")
         self.empty = b(gpu.barriers, count=c.stages, arrivals=c.warpgroups, hint="empty")
         self.turns = b(gpu.barriers, count=2, arrivals=1, hint="turns") if c.groups > 1 else None
+        self.exchange = None
+        if self.split > 1:
+            self.exchange = exchange(b, self.split, p.accumulated, p.acc.elem, c.warpgroups)
         bodies = (self._role(clones, self._consumer), self._role(clones, self._producer))
         attrs: dict[str, Attr] = {"warps": (4 * c.warpgroups, 4), "groups": (c.groups, 1), "single": (1,)}
         if c.registers:
             attrs["registers"] = c.registers
+        if self.split > 1:
+            attrs["cluster"] = self.split
         b.append(gpu.warp_specialize.build([], attrs, bodies=bodies))
         b.append(self.old.body.terminator)
         new = {**self.old.attrs, "warps": c.warps, "persistent": c.per_multiprocessor}
+        new |= {"split": self.split, "cluster": self.split} if self.split > 1 else {}
         return Func(self.old.name, b.block(self.old.body.params), new, self.old.dims)
 
     def _staging(self, b: Builder, elem: Scalar) -> Value:
@@ -157,12 +174,17 @@ class _Build:
         inner.builder.op(control.yield_, *ends)
         body = inner.builder.block(params)
         attrs = {"tiles": self.scalars.grid} | ({"groups": groups} if groups > 1 else {})
+        attrs |= {"split": self.split} if self.split > 1 else {}
         clones.builder.append(gpu.for_tiles.build([group, *start], attrs, bodies=(body,)))
 
     def _steps(self, clones: Clones, start: Sequence[Value], fill: _FillStep) -> Sequence[Value]:
         """The loop over K."""
         p = self.product
-        lower, upper = (self._value(clones, d) for d in (p.lower, p.upper))
+        if self.exchange is not None:
+            assert p.trips is not None, "checked before a sum is split"
+            lower, upper = self.exchange.steps(clones.builder, p.lower, p.trips, p.step)
+        else:
+            lower, upper = (self._value(clones, d) for d in (p.lower, p.upper))
         params = Params((I64, *(v.type for v in start)), ("k", *(v.hint for v in start)))
         counter, *carried = params.values
         inner = clones.inside(Builder(), {p.counter: counter} if p.counter else {})
@@ -208,6 +230,9 @@ class _Build:
             back = b(block.sub, b(block.const, value=2, elem=I64), group)
             start = [slot, b(gpu.advance, start[0], back, size=2, hint="turn")]
 
+        elif self.exchange is not None:
+            start = [slot, self.exchange.first_slot(b)]
+
         def step(inner: Clones, lower: Value, counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
             slot, last, *accs = carried
             b = inner.builder
@@ -244,7 +269,10 @@ class _Build:
             if last is not None:
                 sums = b.append(gpu.wgmma_wait.build(sums, {})).results
                 b.op(gpu.arrive, self.empty, last)
-            self._epilogue(inner, dict(zip(p.results, sums, strict=True)))
+            if self.exchange is not None:
+                turn = [self._shared_epilogue(inner, sums[0], turn[0])]
+            else:
+                self._epilogue(inner, dict(zip(p.results, sums, strict=True)))
             if trips is not None:
                 slot = b(gpu.advance, slot, trips, size=c.stages)
             return [slot, *turn]
@@ -272,16 +300,32 @@ class _Build:
             keeps[t.result] = b(block.const, value=True, elem=BOOL) if len(p.terms) > len(accs) else keep
         return list(new.values())
 
-    def _epilogue(self, clones: Clones, products: dict[Value, Value]) -> None:
-        """For a box of each store after another: part by part what is stored, into the warps' buffers; the stores."""
+    def _shared_epilogue(self, clones: Clones, acc: Value, turn: Value) -> Value:
+        """The epilogue of this block's columns of the sum; the next turn."""
+        assert self.exchange is not None
+        rows, columns = self.product.acc.shape
+        own = columns // self.split
+        layout = Wgmma(own, (4 * self.config.warpgroups, 1)).linear((rows, own))
+
+        def then(b: Builder, total: Value, first: int) -> None:
+            self._epilogue(clones.inside(b, {}), {self.product.results[0]: total}, first)
+
+        return self.exchange.add_up(clones.builder, acc, turn, layout, then)
+
+    def _epilogue(self, clones: Clones, products: dict[Value, Value], first: int = 0) -> None:
+        """For a box of each store after another: part by part what is stored, into the warps' buffers; the stores.
+
+        The products have this block's columns, from `first` on.
+        """
         height, step = self.part_layout.shape
         rows, columns = self.product.acc.shape
         made: Made = {}
-        boxes = [(r, c) for c in range(0, columns, self.width) for r in range(0, rows, height)]
+        last = first + columns // self.split
+        boxes = [(r, c) for c in range(first, last, self.width) for r in range(0, rows, height)]
         for i, (row, column) in enumerate(boxes):
             for at in range(0, self.width, step):
                 start = (row, column + at)
-                chunk = Chunk(clones, products, start, (height, step), made)
+                chunk = Chunk(clones, products, start, (height, step), made, first)
                 for s, staging in zip(self.stores, self.staging, strict=True):
                     self._keep(chunk, s, staging, i, at)
             for s, staging in zip(self.stores, self.staging, strict=True):

@@ -1,0 +1,92 @@
+"""Products for sm_90a by clusters of blocks, in the emulator with its checks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.gemm_kernels import Gemm
+from graphfuse.gpu.emulator import EmulatorError
+from tests.gpu.test_hopper import PINGPONG, check, compiled, drop, inputs, run
+
+
+def split(n):
+    return (("split", str(n)),)
+
+
+SPLIT = Gemm(128, 128, 256, (64, 64, 64), attrs=split(2))
+
+
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        SPLIT,
+        replace(SPLIT, tb=False, ta=True, bias=True, gelu=True),
+        replace(SPLIT, out="f32", residual=True),
+        Gemm(200, 136, 328, (128, 128, 64), bias=True, attrs=split(2)),
+        Gemm(72, 136, 584, (64, 128, 64), attrs=split(4)),
+        Gemm(130, 64, 320, (64, 64, 64), symbolic=True, attrs=split(4)),
+        Gemm(128, 128, 320, (128, 128, 64), attrs=(*split(2), ("persistent", "2"))),
+        Gemm(256, 128, 384, (256, 128, 64), attrs=split(2)),
+    ],
+    ids=str,
+)
+def test_sums_are_split(gemm):
+    ptx, kernel = check(gemm, blocks=4)
+    assert kernel.cluster == kernel.split == int(dict(gemm.attrs)["split"])
+    assert f".reqnctapercluster {kernel.cluster}" in ptx
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_schedule_of_warps_and_number_of_clusters(seed):
+    check(replace(SPLIT, m=192, attrs=(*SPLIT.attrs, ("ring", "2"))), seed=seed, blocks=2 * (1 + seed))
+
+
+def test_the_result_is_the_same_whoever_comes_first():
+    _, _, ptx, kernel = compiled(replace(SPLIT, attrs=split(4)))
+    arrays = inputs(SPLIT)
+    first, second = (run(SPLIT, ptx, kernel, arrays, blocks=8, seed=s) for s in (1, 2))
+    np.testing.assert_array_equal(first.view(np.int16), second.view(np.int16))
+
+
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        Gemm(128, 128, 64, (64, 64, 64), attrs=split(2)),
+        Gemm(128, 128, 256, (64, 64, 64), attrs=(*split(2), *PINGPONG)),
+        Gemm(128, 96, 256, (64, 96, 64), attrs=split(2)),
+    ],
+    ids=["one step", "pingpong", "columns no power of two"],
+)
+def test_not_split(gemm):
+    _, kernel = check(gemm)
+    assert kernel.cluster == kernel.split == 1
+
+
+PLANTED = {
+    "no wait for what the others sent": drop(r"@p bra DONE;\s*bra WAIT;", after="st.shared::cluster.v4"),
+    "no wait until the others have read": lambda ptx: re.sub(
+        r"(acquire\.cluster\S* p, \[%r\d+\], %r\d+;)\s*@p bra DONE;\s*bra WAIT;", r"\1", ptx, count=1
+    ),
+    "blocks end before others have arrived there": lambda ptx: re.sub(
+        r"barrier\.cluster\.arrive;\s*barrier\.cluster\.wait;", "", ptx
+    ),
+    "blocks begin before others are ready": lambda ptx: re.sub(
+        r"barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;", "bar.sync 0;", ptx
+    ),
+    "the wrong block": lambda ptx: re.sub(r"(mapa\S+ %r\d+, %r\d+), 1;", r"\1, 0;", ptx),
+}
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_mistakes_are_found(mistake):
+    gemm = replace(SPLIT, attrs=(*SPLIT.attrs, ("ring", "2")))
+    _, _, ptx, kernel = compiled(gemm)
+    broken = PLANTED[mistake](ptx)
+    assert broken != ptx
+    with pytest.raises(EmulatorError):
+        for seed in range(6):
+            run(gemm, broken, kernel, inputs(gemm), blocks=2, seed=seed)
