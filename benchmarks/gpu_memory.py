@@ -126,7 +126,8 @@ class Gpu:
 def measure(gpu: Gpu, case: Case, numerics: str, deadline: float) -> dict[str, Any]:
     """One row of the table."""
     torch = gpu.torch
-    row: dict[str, Any] = {"case": case.name, "bytes": case.nbytes, "notes": []}
+    gpu_name = torch.cuda.get_device_name()
+    row: dict[str, Any] = {"case": case.name, "gpu": gpu_name, "numerics": numerics, "bytes": case.nbytes, "notes": []}
     inputs = gpu.tensors(case)
     contestants: dict[str, Call] = {}
     try:
