@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 GROUP = 8
 """Row tiles that go through the columns together, so that what they read stays in the cache."""
+
+
+STATISTICS = ("scale", "shift", "sums")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,9 @@ class Gemm:
     """GELU by tanh, in f32."""
     gate: bool = False
     """Multiply silu(A @ B) by A @ C, C a matrix like B."""
+    norm: bool = False
+    """Before the bias, scale rows by a vector [m] and add shift [m] times sums [n], all f32: what normalising the rows
+    of A comes to, `sums` being those of B's columns."""
     parts: int = 1
     """A and B are sums of so many matrices [parts, ...], the largest first. Of their products, the small are left out;
     what a step adds is rounded as a sum of f32, not as tensor cores do."""
@@ -46,6 +53,8 @@ class Gemm:
         out.append(("b", (*stack, self.n, self.k) if self.tb else (*stack, self.k, self.n)))
         if self.gate:
             out.append(("c", out[-1][1]))
+        if self.norm:
+            out += [("scale", (self.m,)), ("shift", (self.m,)), ("sums", (self.n,))]
         if self.bias:
             out.append(("bias", (self.n,)))
         if self.residual:
@@ -70,7 +79,11 @@ def text(gemm: Gemm, name: str = "gemm") -> str:
     b_base = f"{columns * g.k}*j + k" if g.tb else f"{columns}*j + {g.n}*k"
     a_strides = f"[1, ({m})]" if g.ta else f"[{g.k}, 1]"
     b_strides = f"[1, {g.k}]" if g.tb else f"[{g.n}, 1]"
-    params = [f"%{n}: ptr<{g.elem}>" for n, _ in g.inputs] + [f"%out: ptr<{g.out}>"] + ["%m: i64"] * g.symbolic
+    params = (
+        [f"%{n}: ptr<{'f32' if n in STATISTICS else g.elem}>" for n, _ in g.inputs]
+        + [f"%out: ptr<{g.out}>"]
+        + ["%m: i64"] * g.symbolic
+    )
     attrs = "".join(f", {k} = {v}" for k, v in g.attrs)
     # what is a whole number of tiles has no limit, as from blockgen
     full = [not g.symbolic and g.m % rows == 0, g.n % columns == 0, g.k % depth == 0]
@@ -118,6 +131,20 @@ def text(gemm: Gemm, name: str = "gemm") -> str:
             f"%gated = block.mul(%silu, %acc2) : {tile}",
         ]
         last = "gated"
+    if g.norm:
+        lines += [
+            f'%prow = block.index(%i) {{expr = ({rows}*i), names = ["i"]}} : i64',
+            f'%psums = block.index(%j) {{expr = ({columns}*j), names = ["j"]}} : i64',
+            _load("vscale", "scale", "prow", (lm, ""), (rows, 1), "[1, 0]", "f32"),
+            _load("vshift", "shift", "prow", (lm, ""), (rows, 1), "[1, 0]", "f32"),
+            _load("vsums", "sums", "psums", ("", ln), (1, columns), "[0, 1]", "f32"),
+            f"%scales = block.broadcast(%vscale) {{shape = [{rows}, {columns}]}} : {tile}",
+            f"%shifts = block.broadcast(%vshift) {{shape = [{rows}, {columns}]}} : {tile}",
+            f"%allsums = block.broadcast(%vsums) {{shape = [{rows}, {columns}]}} : {tile}",
+            f"%scaled = block.mul(%{last}, %scales) : {tile}",
+            f"%normed = block.fma(%shifts, %allsums, %scaled) : {tile}",
+        ]
+        last = "normed"
     if g.bias:
         lines += [
             f'%pbias = block.index(%j) {{expr = ({columns}*j), names = ["j"]}} : i64',
@@ -142,6 +169,49 @@ def text(gemm: Gemm, name: str = "gemm") -> str:
         last = "r"
     limits, limited = _limits((lm, ln))
     lines.append(f"block.store_view(%out, %po, %{last}{limits}) {{strides = [{g.n}, 1]{limited}}}")
+    return "\n  ".join([*lines, "return()"]) + "\n}\n"
+
+
+def split_text(shape: tuple[int, ...], parts: int = 3) -> str:
+    """A block function: f32 [shape] as the sum of bf16 [parts, shape], largest first.
+
+    Each part is what fits in bf16 of what is left, cut off, and 2^-30 of it is left over, so that all parts have the
+    sign of the whole and none is 0 unless it is: an infinity times the parts of a number is what it is times the
+    number. Infinities and NaN are all in every part.
+    """
+    chunk, size = 2048, math.prod(shape)
+    tile, half, bits = (f"tile<{chunk}x{e}>" for e in ("f32", "bf16", "i32"))
+    at = f"shape = [{chunk}]"
+    limit, limited = ("", "") if size % chunk == 0 else (", %left", ", limited = [0]")
+    lines = [
+        f"func @split(%x: ptr<f32>, %out: ptr<bf16>) {{grid = ({-(-size // chunk)}), warps = 8}} {{",
+        "%p = block.program_id() : i64",
+        f'%left = block.index(%p) {{expr = ({size} - {chunk}*p), names = ["p"]}} : i64',
+        f'%at0 = block.index(%p) {{expr = ({chunk}*p), names = ["p"]}} : i64',
+        f"%r0 = block.load_view(%x, %at0{limit}) {{{at}, strides = [1]{limited}}} : {tile}",
+        f"%mask = block.const() {{elem = i32, {at}, value = -65536}} : {bits}",
+        f"%infinity = block.const() {{elem = f32, {at}, value = inf}} : {tile}",
+        f"%little = block.const() {{elem = f32, {at}, value = {2.0**-30}}} : {tile}",
+        f"%size = block.abs(%r0) : {tile}",
+        f"%finite = block.lt(%size, %infinity) : tile<{chunk}xbool>",
+    ]
+    for p in range(parts):
+        part = f"r{p}"
+        if p + 1 < parts:
+            part = f"h{p}"
+            lines += [
+                f"%b{p} = block.bitcast(%r{p}) {{to = i32}} : {bits}",
+                f"%c{p} = block.and(%b{p}, %mask) : {bits}",
+                f"%h{p} = block.bitcast(%c{p}) {{to = f32}} : {tile}",
+                f"%d{p} = block.sub(%r{p}, %h{p}) : {tile}",
+                f"%e{p} = block.fma(%h{p}, %little, %d{p}) : {tile}",
+                f"%r{p + 1} = block.select(%finite, %e{p}, %r0) : {tile}",
+            ]
+        lines += [
+            f"%v{p} = block.cast(%{part}) {{to = bf16}} : {half}",
+            f'%o{p} = block.index(%p) {{expr = ({chunk}*p + {p * size}), names = ["p"]}} : i64',
+            f"block.store_view(%out, %o{p}, %v{p}{limit}) {{strides = [1]{limited}}}",
+        ]
     return "\n  ".join([*lines, "return()"]) + "\n}\n"
 
 

@@ -21,7 +21,9 @@ from cuda.bindings import driver
 
 Call = Callable[[], None]
 ELEMS = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
-MAP_ELEMS = {"bf16": "BFLOAT16", "f16": "FLOAT16", "f32": "FLOAT32"}
+MAP_ELEMS = {
+    "bf16": "BFLOAT16", "f16": "FLOAT16", "f32": "FLOAT32", "i32": "INT32", "i8": "UINT8", "f8e4m3": "UINT8",
+}  # fmt: skip
 GRAPH_MS = 10.0
 """About what one replay takes."""
 
@@ -71,7 +73,9 @@ class Kernel:
         self.registers = self._attribute("NUM_REGS")
         self.local_bytes = self._attribute("LOCAL_SIZE_BYTES")
         sms = torch.cuda.get_device_properties(0).multi_processor_count
-        self.grid = min(spec["grid"], sms * spec["persistent"]) if spec["persistent"] else spec["grid"]
+        self.grid = spec["grid"] * spec["split"]
+        if spec["persistent"]:
+            self.grid = min(self.grid, sms * spec["persistent"] // spec["cluster"] * spec["cluster"])
         words = [ctypes.c_uint64(v) for v in (*(t.data_ptr() for t in tensors), *symbols, 0)]
         maps = [tensor_map(m, tensors[m["param"]]) for m in spec["tensor_maps"]]
         self._keep = (words, maps)
@@ -213,6 +217,13 @@ def run(job: dict[str, Any], timing: dict[str, float], say: Callable[[dict[str, 
     del exact
     if job.get("check_only"):
         return
+    time_all(calls, 2 * job["m"] * job["n"] * job["k"], timing, say)
+
+
+def time_all(
+    calls: dict[str, Call], flops: int, timing: dict[str, float], say: Callable[[dict[str, Any]], None]
+) -> None:
+    """Times of all contestants by turns, and what rate `flops` operations make of them."""
     timed: dict[str, Timed] = {}
     for label, call in calls.items():
         say({"trying": label})
@@ -224,15 +235,16 @@ def run(job: dict[str, Any], timing: dict[str, float], say: Callable[[dict[str, 
         for label in labels[shift:] + labels[:shift]:
             say({"trying": label})
             times[label].append(timed[label].sustained(timing["warm"], timing["seconds"]))
-    flops = 2 * job["m"] * job["n"] * job["k"]
     for label, ms in times.items():
         middle = statistics.median(ms)
         say({"result": label, "us": middle * 1e3, "tflops": flops / middle / 1e9, "all_us": [t * 1e3 for t in ms]})
 
 
-def main() -> None:
-    """`python -m benchmarks.gemm_worker JOBS`: a file with {"timing": .., "jobs": [..]}."""
-    work = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+def serve(
+    path: Path, run: Callable[[dict[str, Any], dict[str, float], Callable[[dict[str, Any]], None]], None]
+) -> None:
+    """Run the jobs of a file {"timing": .., "jobs": [..]}."""
+    work = json.loads(path.read_text(encoding="utf-8"))
     torch.backends.cuda.matmul.allow_tf32 = False
     print(json.dumps({"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}), flush=True)
     for i, job in enumerate(work["jobs"]):
@@ -244,6 +256,11 @@ def main() -> None:
         run(job, work["timing"], say)
         torch.cuda.empty_cache()
         print(json.dumps({"job": job["name"], "done": i, "seconds": time.perf_counter() - begun}), flush=True)
+
+
+def main() -> None:
+    """`python -m benchmarks.gemm_worker JOBS`."""
+    serve(Path(sys.argv[1]), run)
 
 
 if __name__ == "__main__":

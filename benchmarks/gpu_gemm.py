@@ -1,8 +1,8 @@
 """Matrix products of the compiler on an H200 beside cuBLAS: `python -m benchmarks.gpu_gemm --set plain`.
 
 Sets: `plain` (x @ w.T, all shapes), `layouts` (all four operand layouts), `fused` (bias and GELU), `residual`, and
-`sweep` (every tile on every shape; with `--quick`, one short round each). The tile of a shape is chosen by `choose`,
-with no trial runs, but in a sweep. Compiles in parallel processes; kernels run in a process that is started again,
+`sweep` (every tile on every shape; with `--quick`, one short round each). Kernels are the compiler's, from a graph,
+with the tile of its choice and no trial runs; a sweep adds every other tile. Compiles in parallel processes; kernels run in a process that is started again,
 without the kernel at fault, when one fails or hangs.
 """
 
@@ -38,41 +38,35 @@ FEW = ((4096, 4096, 4096), (2048, 2048, 2048), (2048, 3072, 768), (4096, 14336, 
 LAYOUTS = {"nt": (False, True), "nn": (False, False), "tn": (True, False), "tt": (True, True)}
 """Transposed or not, A then B: `nt` is x @ w.T with a weight [n, k]."""
 PINGPONG = (("schedule", '"pingpong"'),)
-MULTIPROCESSORS = 132
-TILES: dict[str, tuple[tuple[int, int, int], tuple[tuple[str, str], ...], float, int]] = {
-    "128x256": ((128, 256, 64), (), 1.0, 220),
-    "256x128": ((256, 128, 64), (), 0.98, 220),
-    "128x192": ((128, 192, 64), (), 0.97, 180),
-    "128x128": ((128, 128, 64), (), 0.9, 150),
-    "p128x192": ((128, 192, 64), PINGPONG, 1.0, 40),
-    "p128x128": ((128, 128, 64), PINGPONG, 0.97, 40),
-    "p64x256": ((64, 256, 64), PINGPONG, 0.95, 40),
-    "p64x192": ((64, 192, 64), PINGPONG, 0.92, 40),
-    "p64x128": ((64, 128, 64), PINGPONG, 0.82, 40),
-    "64x256": ((64, 256, 64), (), 0.75, 150),
-    "64x128": ((64, 128, 64), (), 0.7, 120),
-    "64x64": ((64, 64, 64), (), 0.5, 100),
-    "64x128x2": ((64, 128, 64), (("persistent", "2"),), 0.75, 60),
-    "64x64x2": ((64, 64, 64), (("persistent", "2"),), 0.6, 60),
-    "64x32x2": ((64, 32, 64), (("persistent", "2"),), 0.3, 60),
+TILES: dict[str, tuple[tuple[int, int, int], tuple[tuple[str, str], ...]]] = {
+    "128x256": ((128, 256, 64), ()),
+    "256x128": ((256, 128, 64), ()),
+    "128x192": ((128, 192, 64), ()),
+    "128x128": ((128, 128, 64), ()),
+    "p128x192": ((128, 192, 64), PINGPONG),
+    "p128x128": ((128, 128, 64), PINGPONG),
+    "p64x256": ((64, 256, 64), PINGPONG),
+    "p64x192": ((64, 192, 64), PINGPONG),
+    "p64x128": ((64, 128, 64), PINGPONG),
+    "64x256": ((64, 256, 64), ()),
+    "64x128": ((64, 128, 64), ()),
+    "64x64": ((64, 64, 64), ()),
+    "64x32": ((64, 32, 64), ()),
+    "64x128x2": ((64, 128, 64), (("persistent", "2"),)),
+    "64x64x2": ((64, 64, 64), (("persistent", "2"),)),
+    "64x32x2": ((64, 32, 64), (("persistent", "2"),)),
+    **{
+        f"{m}x{n} split {s}": ((m, n, 64), (("split", str(s)),))
+        for s in (2, 4)
+        for m, n in ((128, 128), (64, 128), (64, 64))
+    },
 }
-"""Tile and schedule; the share of the peak rate it reaches; what an epilogue costs, in steps of K."""
+"""Tiles and schedules of a sweep."""
+COMPILER = "compiler"
+"""The kernel that the compiler makes, tile and all."""
 SETS = ("plain", "layouts", "fused", "residual", "sweep")
 SILENCE = 60.0
 """Seconds without a word after which the worker is taken to hang."""
-
-
-def choose(m: int, n: int, k: int) -> str:
-    """The tile that takes least time by a simple count: waves of tiles, each its products and its epilogue."""
-
-    def cost(name: str) -> float:
-        (rows, columns, _), attrs, rate, extra = TILES[name]
-        tiles = math.ceil(m / rows) * math.ceil(n / columns)
-        together = 2 if ("persistent", "2") in attrs else 1
-        waves = math.ceil(tiles / (MULTIPROCESSORS * together)) * together
-        return waves * rows * columns * (k + extra) / rate
-
-    return min(TILES, key=cost)
 
 
 def gemms(which: str, elem: str, only: Sequence[str]) -> Iterator[tuple[str, dict[str, Gemm]]]:
@@ -86,15 +80,23 @@ def gemms(which: str, elem: str, only: Sequence[str]) -> Iterator[tuple[str, dic
                 continue
             fused = which == "fused"
             base = Gemm(*shape, ta=ta, tb=tb, elem=elem, out=elem, bias=fused, gelu=fused, residual=which == "residual")
-            tiles = TILES if which == "sweep" else [choose(*shape)]
+            tiles = TILES if which == "sweep" else {}
             yield (
                 f"{name}{' bias gelu' if fused else ' residual' if base.residual else ''}",
-                {t: replace(base, tile=TILES[t][0], attrs=TILES[t][1]) for t in tiles},
+                {COMPILER: base} | {t: replace(base, tile=TILES[t][0], attrs=TILES[t][1]) for t in tiles},
             )
 
 
 def compile_one(gemm: Gemm, label: str, folder: str, assembler: str) -> dict[str, Any]:
-    """PTX, a cubin if there is an assembler, and how to launch it."""
+    """How to launch a product."""
+    from benchmarks.gemm_regions import region_text
+
+    code = region_text(gemm) if label == COMPILER else text(gemm)
+    return {"label": label, **compile_text(code, folder, assembler, gemm.m)}
+
+
+def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str, Any]:
+    """A block function to PTX, to a cubin if there is an assembler, and how to launch it."""
     from graphfuse.gpu.lower import emit_ptx, lower
     from graphfuse.gpu.pipeline import transformed
     from graphfuse.ir.parser import parse
@@ -103,12 +105,12 @@ def compile_one(gemm: Gemm, label: str, folder: str, assembler: str) -> dict[str
 
     target = Target.parse("cuda:sm_90a")
     begun = time.perf_counter()
-    func = transformed(parse(text(gemm)), target)
+    func = transformed(parse(code), target)
     lowered = lower([func], target)
     ptx = emit_ptx(lowered).rstrip("\0\n") + "\n"
     seconds = time.perf_counter() - begun
     (kernel,) = lowered.kernels
-    stem = Path(folder) / f"{abs(hash((gemm, label))):x}"
+    stem = Path(folder) / f"{abs(hash(code)):x}"
     image = stem.with_suffix(".ptx")
     image.write_text(ptx, encoding="utf-8")
     log = ""
@@ -119,7 +121,6 @@ def compile_one(gemm: Gemm, label: str, folder: str, assembler: str) -> dict[str
         log = "\n".join(s for s in (done.stdout + done.stderr).splitlines() if "C7" in s or "spill" in s or "err" in s)
         image = cubin
     return {
-        "label": label,
         "name": kernel.name,
         "image": str(image),
         "log": log,
@@ -128,14 +129,18 @@ def compile_one(gemm: Gemm, label: str, folder: str, assembler: str) -> dict[str
         "assemble_s": time.perf_counter() - begun - seconds,
         "threads": kernel.threads,
         "shared_bytes": kernel.shared_bytes,
-        "grid": evaluate(kernel.grid, {"m": gemm.m}),
+        "grid": evaluate(kernel.grid, {"m": m}),
         "persistent": kernel.persistent,
+        "split": kernel.split,
+        "cluster": kernel.cluster,
+        "attrs": {k: v for k, v in func.attrs.items() if k in ("schedule", "persistent", "split")},
+        "stages": [op.attrs["count"] for op in func.walk() if op.kind.name == "gpu.barriers"][:1],
         "tensor_maps": [
             {
                 **asdict(t),
-                "offset": evaluate(t.offset, {"m": gemm.m}),
-                "dims": [evaluate(d, {"m": gemm.m}) for d in t.dims],
-                "strides": [evaluate(s, {"m": gemm.m}) for s in t.strides],
+                "offset": evaluate(t.offset, {"m": m}),
+                "dims": [evaluate(d, {"m": m}) for d in t.dims],
+                "strides": [evaluate(s, {"m": m}) for s in t.strides],
             }
             for t in kernel.tensor_maps
         ],
@@ -165,17 +170,24 @@ def compile_all(jobs: Sequence[tuple[str, dict[str, Gemm]]], folder: str, assemb
     return out
 
 
-def work(jobs: list[dict[str, Any]], timing: dict[str, float], folder: str, until: float) -> list[dict[str, Any]]:
+def work(
+    jobs: list[dict[str, Any]],
+    timing: dict[str, float],
+    folder: str,
+    until: float,
+    worker: Sequence[str] = ("benchmarks.gemm_worker",),
+    silence: float = SILENCE,
+) -> list[dict[str, Any]]:
     """Everything the worker said. A kernel that fails or hangs is taken out and the worker started again."""
     said: list[dict[str, Any]] = []
     pending = list(jobs)
     while pending and time.monotonic() < until:
         path = Path(folder) / "jobs.json"
         path.write_text(json.dumps({"timing": timing, "jobs": pending}), encoding="utf-8")
-        command = [sys.executable, "-m", "benchmarks.gemm_worker", str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1) as worker:
-            trying = _listen(worker, said, pending, until)
-            worker.kill()
+        command = [sys.executable, "-m", *worker, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+            trying = _listen(process, said, pending, until, silence)
+            process.kill()
         if not pending or time.monotonic() >= until:
             break
         if trying is None:
@@ -190,7 +202,9 @@ def work(jobs: list[dict[str, Any]], timing: dict[str, float], folder: str, unti
     return said
 
 
-def _listen(worker: Any, said: list[dict[str, Any]], pending: list[dict[str, Any]], until: float) -> str | None:
+def _listen(
+    worker: Any, said: list[dict[str, Any]], pending: list[dict[str, Any]], until: float, silence: float
+) -> str | None:
     """Read until the worker ends, is silent for too long, or time is up; returns what it tried last."""
     lines: queue.Queue[str] = queue.Queue()
 
@@ -203,7 +217,7 @@ def _listen(worker: Any, said: list[dict[str, Any]], pending: list[dict[str, Any
     trying: str | None = None
     while time.monotonic() < until:
         try:
-            line = lines.get(timeout=SILENCE)
+            line = lines.get(timeout=silence)
         except queue.Empty:
             return trying
         if not line:
@@ -258,6 +272,9 @@ def rows_of(said: Sequence[dict[str, Any]], jobs: Sequence[dict[str, Any]]) -> l
                 "compile_s": k["compile_s"],
                 "assemble_s": k["assemble_s"],
                 "log": k["log"],
+                "attrs": k["attrs"],
+                "stages": k["stages"],
+                "boxes": [m["box"] for m in k["tensor_maps"]],
             }
             for k in job["kernels"]
         ]
@@ -265,7 +282,7 @@ def rows_of(said: Sequence[dict[str, Any]], jobs: Sequence[dict[str, Any]]) -> l
             {
                 "job": job["name"],
                 "gpu": gpu,
-                "chosen": choose(job["m"], job["n"], job["k"]),
+                "chosen": COMPILER,
                 "peers": peers,
                 "ours": ours,
             }
@@ -291,7 +308,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     return f"ratio to the best peer: chosen tile {mean(chosen)}; best tile {mean(best)}"
 
 
-def _ptxas() -> str:
+def ptxas() -> str:
     """Where NVIDIA's assembler is, if it is there."""
     return shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas") or ""
 
@@ -304,7 +321,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], help="jobs whose name has this text")
     parser.add_argument("--quick", action="store_true", help="one short round: for sweeps, not to be quoted")
     parser.add_argument("--budget", type=float, default=450, help="seconds, after which no kernel is started")
-    parser.add_argument("--assembler", default=_ptxas(), help="ptxas; none: the driver compiles")
+    parser.add_argument("--assembler", default=ptxas(), help="ptxas; none: the driver compiles")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gpu_gemm.json"))
     args = parser.parse_args()
     until = time.monotonic() + args.budget

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.gemm_kernels import Gemm, text
+from benchmarks.gemm_kernels import STATISTICS, Gemm, split_text, text
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import gpu, graph
@@ -47,7 +47,8 @@ def inputs(gemm, seed=0):
     dtype = numpy_dtype(scalar(gemm.elem))
     if gemm.elem == "i8":
         return [rng.integers(-128, 128, shape).astype(dtype) for _, shape in gemm.inputs]
-    return [rng.standard_normal(shape).astype(dtype) for _, shape in gemm.inputs]
+    elems = [np.float32 if name in STATISTICS else dtype for name, _ in gemm.inputs]
+    return [rng.standard_normal(shape).astype(e) for e, (_, shape) in zip(elems, gemm.inputs, strict=True)]
 
 
 def emulate(ptx, kernel, arrays, out, symbols, *, blocks=3, seed=0):
@@ -126,6 +127,7 @@ def test_layouts(ta, tb, elem):
         Gemm(256, 256, 320, (128, 128, 128), tb=False),
         Gemm(100, 64, 64, (64, 16, 64)),
         Gemm(256, 256, 192, attrs=(("persistent", "2"),)),
+        Gemm(200, 136, 136, norm=True, bias=True),
         Gemm(256, 128, 192, (128, 64, 64), gate=True),
         Gemm(200, 136, 72, tb=False, gate=True),
         Gemm(200, 136, 72, (64, 64, 64), gate=True, attrs=PINGPONG),
@@ -148,6 +150,52 @@ def test_any_schedule_of_warps_and_number_of_blocks(seed, attrs):
 def test_text_of_roles_parses_back():
     _, roles, _, _ = compiled(Gemm(256, 256, 192, bias=True))
     assert to_text(parse(to_text(roles))) == to_text(roles)
+
+
+def by_parts(a, b):
+    """f32 [m, k] times f32 [n, k], split and multiplied by kernels."""
+    parts = []
+    for x in (a, b):
+        _, ptx, kernel = parts_of(x)
+        out = np.zeros((3, *x.shape), numpy_dtype(scalar("bf16")))
+        emulate(ptx, kernel, [x], out, {}, blocks=1 << 10)
+        parts.append(out)
+        np.testing.assert_allclose(out.astype(np.float64).sum(0), x, rtol=2.0**-28)
+    gemm = Gemm(len(a), len(b), a.shape[1], (64, 64, 32), parts=3, out="f32")
+    _, _, ptx, kernel = compiled(gemm)
+    return run(gemm, ptx, kernel, parts).astype(np.float64)
+
+
+def test_f32_by_parts_is_nearer_than_f32_sums():
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((64, 1024)).astype(np.float32) for _ in range(2))
+    want = a.astype(np.float64) @ b.T.astype(np.float64)
+    one_by_one = np.zeros((64, 64), np.float32)
+    for k in range(a.shape[1]):
+        one_by_one += a[:, k, None] * b[:, k]
+    assert np.linalg.norm(by_parts(a, b) - want) < 0.7 * np.linalg.norm(one_by_one - want)
+
+
+def test_f32_by_parts_of_any_magnitude():
+    """Every sum is near to what its terms allow; infinities and NaN come out as they should."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((64, 256)) * np.exp(3 * rng.standard_normal((64, 256))) for _ in range(2))
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    a[0, :3], a[1, 0], b[:3, 0] = [np.inf, 0, np.nan], -np.inf, [1.0, np.inf, 0]
+    got = by_parts(a, b)
+    with np.errstate(invalid="ignore"):
+        want, size = (f(a).astype(np.float64) @ f(b).T.astype(np.float64) for f in (np.asarray, np.abs))
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(got[~finite], want[~finite])
+    assert (np.abs(got[finite] - want[finite]) / size[finite]).max() < 2.0**-20
+
+
+def parts_of(x):
+    """The kernel that splits an array."""
+    func = parse(split_text(x.shape))
+    verify(func)
+    lowered = lower([transformed(func, TARGET)], TARGET)
+    return func, emit_ptx(lowered), lowered.kernels[0]
 
 
 def test_sums_of_a_step_are_read_when_its_products_are_done():
