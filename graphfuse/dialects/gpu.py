@@ -167,14 +167,29 @@ def tma_load(
     dims: tuple[Dim, ...],
     strides: tuple[Dim, ...],
     offset: Dim = 0,
+    rows: int = 0,
 ) -> tuple[Type, ...]:
-    """Begin to copy a box to a slot of the ring; elements outside the tensor are 0. Its bytes count at the barrier."""
+    """Begin to copy a box to a slot of the ring; elements outside the tensor are 0. Its bytes count at the barrier.
+
+    If `rows` is not 0, only so many rows of the slot are written.
+    """
     elem = _tensor(pointer, dims, strides, coordinates)
     to = _shared(ring, "operand 1")
     _slot(slot)
-    _barriers(barriers)
+    _barriers_at(barriers, 3)
+    if rows % 8 or not 0 <= rows <= to.shape[1]:
+        raise VerifyError(f"expected a multiple of 8 rows of {to}, got {rows}")
     if to.elem != elem or len(to.shape) != 3 or not to.swizzle:
         raise VerifyError(f"cannot load boxes of {elem} into {to}")
+    return ()
+
+
+@opdef("gpu.zero_rows")
+def zero_rows(ring: Type, *, start: int) -> tuple[Type, ...]:
+    """Write 0 to the rows from `start` on of every slot of a ring, by the whole group, for `wgmma` to read."""
+    to = _shared(ring, "operand 0")
+    if len(to.shape) != 3 or not to.swizzle or not 0 <= start < to.shape[1] or start % 8:
+        raise VerifyError(f"no rows from {start} on in {to}")
     return ()
 
 
@@ -312,8 +327,11 @@ def wgmma(
 
 
 @opdef("gpu.wgmma_wait")
-def wgmma_wait(*accumulators: Type, pending: int = 0) -> tuple[Type, ...]:
-    """Until all but the last `pending` groups are done; then the accumulators given may be read."""
+def wgmma_wait(*accumulators: Type, pending: int = 0, fence: bool = False) -> tuple[Type, ...]:
+    """Until all but the last `pending` groups are done; then the accumulators given may be read.
+
+    With `fence` no assembler moves what reads them to before the wait, at the cost of a memory fence.
+    """
     return accumulators
 
 
@@ -343,8 +361,8 @@ def warp_specialize(
     """One body for each role, run by `groups[i]` groups of `warps[i]` warps, in the order of their numbers.
 
     A body receives its group's number. `registers` is what the threads of each role may use from here on. Roles in
-    `single` are run by one thread of their first warp. All blocks of a cluster begin, and end, together. Nothing but the
-    end of the function may follow.
+    `single` are run by one thread of their first warp. All blocks of a cluster begin, and end, together. Nothing but
+    the end of the function may follow.
     """
     if not len(bodies) == len(warps) == len(groups) or (registers and len(registers) != len(warps)):
         raise VerifyError(f"expected warps, groups (and registers) for each of the {len(bodies)} bodies")
@@ -361,8 +379,8 @@ def for_tiles(
 ) -> tuple[Type, ...]:
     """Run the body for each program that falls to this block, and of those for every `groups`-th, carrying values.
 
-    Programs `0..tiles` are dealt to the blocks of the grid in turn, each to `split` neighbours. They are independent: an iteration must not rely on
-    what another one wrote to global memory.
+    Programs `0..tiles` are dealt to the blocks of the grid in turn, each to `split` neighbours. They are independent:
+    an iteration must not rely on what another one wrote to global memory.
     """
     if group != I64 or len(bodies) != 1 or bodies[0].params.types != (I64, *carried):
         raise VerifyError("expected a group number, and a body that takes a program number and the carried values")

@@ -199,9 +199,10 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
     buffer = buffer_of(ring)
     rows, columns = buffer.shape[1:]
     width = min(columns, buffer.swizzle // buffer.elem.bytes)
+    box_rows = (attr_int(op, "rows") if "rows" in op.attrs else 0) or rows
     to = slot_address(kernel, ring, kernel.scalar(slot), buffer.slot_bytes)
     signal = slot_address(kernel, barrier, kernel.scalar(slot), 8)
-    map_ = tensor_map(kernel, op, buffer.elem, (rows, width), buffer.swizzle)
+    map_ = tensor_map(kernel, op, buffer.elem, (box_rows, width), buffer.swizzle)
     where = coordinates(kernel, at)
     rank = len(where)
     names = ", ".join(f"${3 + i}" for i in range(rank))
@@ -215,6 +216,31 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
         kernel.assembly(
             "void", load, constraints, there, map_, signal, *displaced(kernel, where, columns=panel * width)
         )
+
+
+@lowers(gpu.zero_rows)
+def lower_zero_rows(kernel: Kernel, op: Op) -> None:
+    """16 bytes a thread at a time; within a panel the rows lie one after another."""
+    assert kernel.role, "rings are those of warps with roles"
+    buffer = buffer_of(op.operands[0])
+    slots, rows, columns = buffer.shape
+    panels, start = columns * buffer.elem.bytes // buffer.swizzle, attr_int(op, "start")
+    thread = kernel.operate("add", kernel.operate("mul", kernel.warp, integer(WARP_SIZE, "i32")), kernel.lane)
+    at = kernel.operate("mul", thread, integer(16, "i32"))
+    at = kernel.operate("add", kernel.pointer(op.operands[0]).reg, at)
+    nbytes, step = (rows - start) * buffer.swizzle, 16 * kernel.role.threads
+    zero = integer(0, "i32")
+    for panel in range(slots * panels):
+        begin = panel * rows * buffer.swizzle + start * buffer.swizzle
+        for done in range(0, nbytes, step):
+            store = f"st.shared.v4.b32 [$0+{begin + done}], {{$1, $1, $1, $1}};"
+            if done + step <= nbytes:
+                kernel.assembly("void", store, "r,r", at, zero)
+            else:
+                inside = kernel.test("ult", thread, integer((nbytes - done) // 16, "i32"))
+                kernel.assembly("void", when(store, 2), "r,r,r", at, zero, flag_of(kernel, inside))
+    kernel.assembly("void", "fence.proxy.async.shared::cta;", "")
+    kernel.barrier()
 
 
 def _staging_buffer(kernel: Kernel, staging: Value, op: Op) -> Reg:

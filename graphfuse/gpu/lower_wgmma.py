@@ -146,6 +146,8 @@ def _group(a: Descriptor, b: Descriptor, acc: Scalar, n: int, slabs: int, warpgr
 def lower_wgmma_wait(kernel: Kernel, op: Op) -> None:
     """Accumulators go through the assembly, so that nothing reads them earlier."""
     wait = f"wgmma.wait_group.sync.aligned {attr_int(op, 'pending') if 'pending' in op.attrs else 0};"
+    if op.attrs.get("fence"):
+        wait += "\nfence.acq_rel.cta;"
     if not op.operands:
         kernel.assembly("void", wait, "")
         return

@@ -66,6 +66,32 @@ def test_not_split(gemm):
     assert kernel.cluster == kernel.split == 1
 
 
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        Gemm(16, 128, 256, (64, 64, 64)),
+        Gemm(13, 128, 256, (64, 64, 64), attrs=split(2)),
+        Gemm(16, 128, 200, (128, 64, 64), bias=True),
+        Gemm(128, 24, 192, (128, 64, 64)),
+        Gemm(72, 136, 24, (64, 64, 64), tb=False),
+    ],
+    ids=str,
+)
+def test_few_rows_are_copied_as_they_are(gemm):
+    _, kernel = check(gemm, blocks=4)
+    least = min(-(-n // 8) * 8 for n in (gemm.m, gemm.n, gemm.k) if n < 64)
+    assert least in {m.box[1] for m in kernel.tensor_maps if m.param < 2}
+
+
+def test_rows_that_were_not_copied_are_0():
+    gemm = Gemm(16, 128, 256, (64, 64, 64))
+    _, _, ptx, kernel = compiled(gemm)
+    with pytest.raises(EmulatorError, match="written|initialised"):
+        run(gemm, drop(r"st\.shared\.v4\.b32 \[[^;]*;")(ptx), kernel, inputs(gemm))
+    with pytest.raises(EmulatorError):
+        run(gemm, drop(r"fence\.proxy\.async\.shared::cta;")(ptx), kernel, inputs(gemm))
+
+
 PLANTED = {
     "no wait for what the others sent": drop(r"@p bra DONE;\s*bra WAIT;", after="st.shared::cluster.v4"),
     "no wait until the others have read": lambda ptx: re.sub(

@@ -199,16 +199,19 @@ class _Build:
     def _producer(self, clones: Clones, group: Value) -> None:
         """Fill slot after slot, tile after tile, as soon as it is empty."""
         p, stages = self.product, self.config.stages
+        few = [_few_rows(o) for o in p.operands]
 
         def step(inner: Clones, _lower: Value, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
             (slot,) = carried
             b = inner.builder
             b.op(gpu.wait, self.empty, slot, previous=True)
-            b.op(gpu.expect, self.full, slot, nbytes=p.step_bytes)
-            for operand, ring in zip(p.operands, self.rings, strict=True):
+            nbytes = sum((r or o.shape[0]) * o.shape[1] for r, o in zip(few, p.operands, strict=True))
+            b.op(gpu.expect, self.full, slot, nbytes=nbytes * scalar(p.elem).bytes)
+            for operand, ring, rows in zip(p.operands, self.rings, few, strict=True):
                 at = [self._value(inner, d) for d in operand.box.start]
                 operands = [operand.box.pointer, ring, slot, self.full, *at]
-                b.append(gpu.tma_load.build(operands, _tensor(operand.box)))
+                attrs: dict[str, Attr] = {**_tensor(operand.box)} | ({"rows": rows} if rows else {})
+                b.append(gpu.tma_load.build(operands, attrs))
             return [b(gpu.advance, slot, size=stages)]
 
         def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
@@ -220,6 +223,7 @@ class _Build:
     def _consumer(self, clones: Clones, group: Value) -> None:
         """Multiply slot after slot; hand a slot back when the product after it has begun, and so it is read."""
         c, p, b = self.config, self.product, clones.builder
+        self._zero_rows(b)
         slot = b(block.const, value=0, elem=I32, hint="slot")
         start, trips = [slot], None
         if self.turns is not None:
@@ -267,7 +271,7 @@ class _Build:
                 b.op(gpu.arrive, self.turns, b(gpu.advance, turn[0], size=2))
                 turn = [b(gpu.advance, turn[0], b(block.const, value=2, elem=I64), size=2)]
             if last is not None:
-                sums = b.append(gpu.wgmma_wait.build(sums, {})).results
+                sums = b.append(gpu.wgmma_wait.build(sums, {"fence": True})).results
                 b.op(gpu.arrive, self.empty, last)
             if self.exchange is not None:
                 turn = [self._shared_epilogue(inner, sums[0], turn[0])]
@@ -280,6 +284,12 @@ class _Build:
         self._tiles(clones, group, c.groups, start, tile)
         if self.boxed:
             b.op(gpu.tma_flush)
+
+    def _zero_rows(self, b: Builder) -> None:
+        """What is never copied of buffers that are larger than their tensors."""
+        for operand, ring in zip(self.product.operands, self.rings, strict=True):
+            if rows := _few_rows(operand):
+                b.op(gpu.zero_rows, ring, start=rows)
 
     def _undefined(self, b: Builder) -> list[Value]:
         acc = self.product.acc
@@ -345,7 +355,8 @@ class _Build:
             b.append(remade(s.op, pointer, at, value, *cuts))
             return
         buffers = self.config.store_buffers
-        wait: dict[str, Attr] = {} if column else {"pending": buffers * self.boxed - 1}
+        earlier = sum(other.box is not None for other in self.stores[: self.stores.index(s)])
+        wait: dict[str, Attr] = {} if column else {"pending": buffers * self.boxed - 1 - earlier}
         b.append(gpu.stage.build([staging, value], {"buffer": box % buffers, "column": column, **wait}))
 
     def _value(self, clones: Clones, dim: Dim) -> Value:
@@ -354,6 +365,13 @@ class _Build:
         names = tuple(sorted(symbols(dim) & self.scalars.leaves.keys()))
         operands = [clones(self.scalars.leaves[n]) for n in names]
         return clones.builder(block.index, *operands, expr=dim, names=names)
+
+
+def _few_rows(operand: Operand) -> int:
+    """Rows to copy where the tensor has fewer than the buffer, else 0: TMA takes long to fill up boxes."""
+    extent = operand.box.dims[-2]
+    rows = -(-extent // 8) * 8 if isinstance(extent, int) else 0
+    return rows if 0 < rows < operand.shape[0] else 0
 
 
 def _side(product: Product, operand: int) -> str:
