@@ -2,8 +2,8 @@
 
 Sets: `plain` (x @ w.T, all shapes), `layouts` (all four operand layouts), `fused` (bias and GELU), `residual`, and
 `sweep` (every tile on every shape; with `--quick`, one short round each). Kernels are the compiler's, from a graph,
-with the tile of its choice and no trial runs; a sweep adds every other tile. Compiles in parallel processes; kernels run in a process that is started again,
-without the kernel at fault, when one fails or hangs.
+with the tile of its choice and no trial runs; a sweep adds every other tile. Compiles in parallel processes; kernels
+run in a process that is started again, without the kernel at fault, when one fails or hangs.
 """
 
 from __future__ import annotations

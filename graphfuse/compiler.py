@@ -22,6 +22,7 @@ from typing import TypeVar
 import numpy as np
 
 from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
+from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
 from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.numerics import apply_numerics
@@ -78,7 +79,9 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     clock = _Clock()
     machine = machine_of(target)
     programs = machine.multiprocessors if isinstance(machine, GpuMachine) else None
-    pipeline = Pipeline(graph_pipeline(options.numerics, programs), check=settings.verify, after=_show)
+    share = MOST_SPLIT if isinstance(machine, GpuMachine) and machine.has_wgmma else 1
+    passes = graph_pipeline(options.numerics, programs, share=share)
+    pipeline = Pipeline(passes, check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(func))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
     regions, ledger = clock(

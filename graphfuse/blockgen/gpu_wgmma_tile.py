@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 STEP_BYTES = 128
 """Of K: a line of swizzled shared memory."""
+MOST_SPLIT = 4
+"""Blocks that share a tile."""
 ROWS = 64
 """Of the smallest tile: what one `wgmma` takes."""
 _LAUNCH_US = 0.98

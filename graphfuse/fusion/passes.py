@@ -41,13 +41,16 @@ CHANGES_ROUNDING: frozenset[Pass] = frozenset({recognise_functions, fold_batch_n
 """Passes that `strict` does without. The others keep every rounding, or the order of one sum at most."""
 
 
-def graph_pipeline(numerics: Numerics, programs: int | None = None) -> tuple[Pass, ...]:
-    """The passes that run under `numerics` (docs/numerics.md); for a GPU that runs so many programs at a time."""
+def graph_pipeline(numerics: Numerics, programs: int | None = None, share: int = 1) -> tuple[Pass, ...]:
+    """The passes that run under `numerics` (docs/numerics.md); for a GPU that runs so many programs at a time.
+
+    Of these `share` can share a product.
+    """
     passes = _pipeline(numerics)
     if programs is None:
         return passes
     # tensor cores leave nothing to save by fewer multiplications
-    return (*(p for p in passes if p is not winograd), splitting(programs))
+    return (*(p for p in passes if p is not winograd), splitting(programs, share))
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:

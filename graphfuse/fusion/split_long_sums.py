@@ -50,6 +50,8 @@ class Programs:
 
     count: int
     ranges: Ranges
+    share: int = 1
+    """How many share a product of narrow elements by themselves, in one kernel."""
 
     def most(self, shape: Sequence[Dim]) -> int:
         """An upper bound of the elements of a shape."""
@@ -101,7 +103,8 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     )
     side = LINE if 1 in (rows, columns) else TILE
     busy = batch * -(-rows // side) * -(-columns // side)
-    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0 or 2 * busy > programs.count:
+    share = 1 if 1 in (rows, columns) or tensor_of(a).elem.bytes > 2 else programs.share
+    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0 or 2 * busy * share > programs.count:
         return None
     parts = _parts(depth, programs.count // busy, LEAST_DEPTH)
     if parts == 1 or _is_reduced(a) or _is_reduced(b):
@@ -118,16 +121,16 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
 RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts)
 
 
-def split_long_sums(func: Func, programs: int = 132) -> Func:
+def split_long_sums(func: Func, programs: int = 132, share: int = 1) -> Func:
     """Give each of so many programs, which run at a time, a part of every long sum."""
-    return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges)))[0])
+    return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges, share)))[0])
 
 
-def splitting(programs: int) -> Pass:
-    """`split_long_sums` for a machine that runs so many programs at a time."""
+def splitting(programs: int, share: int = 1) -> Pass:
+    """`split_long_sums` for a machine that runs so many programs at a time, of which some share a product."""
 
     def run(func: Func) -> Func:
-        return split_long_sums(func, programs)
+        return split_long_sums(func, programs, share)
 
     run.__name__ = split_long_sums.__name__
     return run

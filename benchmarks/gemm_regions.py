@@ -1,0 +1,59 @@
+"""Matrix products as the compiler makes them: from graph to block function, the tile of its own choice."""
+
+from __future__ import annotations
+
+from benchmarks.gemm_kernels import Gemm
+from graphfuse.compiler import Options, stages
+from graphfuse.dialects import control, graph
+from graphfuse.ir.core import Builder, Func, Params, Value
+from graphfuse.ir.printer import to_text
+from graphfuse.ir.types import F32, Tensor, scalar
+from graphfuse.ir.verifier import verify
+from graphfuse.target import Target
+
+
+def region_text(gemm: Gemm) -> str:
+    """The block function for a shape, its epilogue and its layouts; `tile`, `attrs` and `group` say nothing here.
+
+    As in a model of 16-bit floats: every op but GELU has their type.
+    """
+    g = gemm
+    if g.gate or g.norm or g.symbolic or g.parts > 1:
+        raise ValueError("expected a plain product, with bias, residual or GELU")
+    params = Params(tuple(Tensor(s, scalar(g.elem)) for _, s in g.inputs), tuple(name for name, _ in g.inputs))
+    values = dict(zip(params.hints, params.values, strict=True))
+    b = Builder()
+
+    def wide(name: str) -> Value:
+        return b(graph.broadcast, values[name], shape=(g.m, g.n))
+
+    spec = f"{'km' if g.ta else 'mk'},{'nk' if g.tb else 'kn'}->mn"
+    out = b(graph.contract, values["a"], values["b"], spec=spec)
+    if g.bias:
+        out = b(graph.add, out, wide("bias"))
+    if g.residual:
+        out = b(graph.add, out, values["residual"])
+    if g.gelu:
+        out = b(graph.cast, _gelu(b, b(graph.cast, out, to=F32), (g.m, g.n)), to=scalar(g.out))
+    b.append(control.return_(out))
+    func = Func("main", b.block(params), {}, ())
+    verify(func)
+    done = stages(func, Target.parse("cuda:sm_90a"), Options())
+    kernels = list(done.kernels.values())
+    assert len(kernels) == 1, f"one kernel, not {list(done.kernels)}"
+    (region,) = done.region_ops.values()
+    found = [v.hint for v in region.operands]
+    assert found == list(params.hints), f"the kernel takes {found}"
+    return to_text(kernels[0])
+
+
+def _gelu(b: Builder, x: Value, shape: tuple[int, int]) -> Value:
+    """x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+
+    def number(value: float) -> Value:
+        return b(graph.full, shape=shape, value=value, elem=F32)
+
+    inner = b(graph.add, b(graph.mul, b(graph.mul, x, x), number(0.035677408136300125)), number(0.7978845608028654))
+    tanh = b(graph.tanh, b(graph.mul, inner, x))
+    half = b(graph.mul, x, number(0.5))
+    return b(graph.add, half, b(graph.mul, half, tanh))
