@@ -15,6 +15,7 @@ depthwise convolutions are sums over the window of elementwise products.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
@@ -55,7 +56,7 @@ SPARE = 1.13
 
 def emit(kernel: Kernel) -> Func:
     """The contraction of the region with its epilogue."""
-    (op,) = (op for op in kernel.body.ops if op.kind in (graph.contract, graph.conv))
+    (op,) = (op for op in kernel.body.ops if op.kind in (graph.contract, graph.contract_parts, graph.conv))
     return GpuContraction(kernel, product_of(op)).emit()
 
 
@@ -163,7 +164,9 @@ class GpuContraction(ContractionKernel):
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
         choose = boxed_tile if self.gpu.has_wgmma and self._is_boxed(rows) else product_tile
-        tile = choose(self.gpu, elem, self._typical(m), self._typical(n), self._typical(depth), batch)
+        tile = choose(self.gpu, elem, self._typical(m), self._typical(n), self._typical(depth), batch, self.work.terms)
+        if self.work.terms and len(kernel.outputs) > 1:
+            tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]
         row_tiles, column_tiles = ceildiv(m, tile.m), ceildiv(columns, tile.n)
         grid = positions([*extents, row_tiles, column_tiles])
@@ -274,11 +277,15 @@ class GpuContraction(ContractionKernel):
             if flat:
                 at = unravel(at[0], [d.extent for d in self.k_dims], kernel.space)
             k = merged_index(len(work.depth), self.k_dims, at)
+            terms = work.terms or ((work.lhs, work.rhs),)
             with ev.lanes_as(rows, k_lane):
-                a = operand_tile(kernel, work.lhs, work.lhs_at(lhs_index, k), 1)
+                a = {v: operand_tile(kernel, v, work.lhs_at(lhs_index, k), 1) for v, _ in terms}
             with ev.lanes_as(k_lane, columns):
-                b = operand_tile(kernel, work.rhs, work.rhs_at(index, k), 0)
-            return ev.emit(block.dot, a, b, carried)
+                b = {v: operand_tile(kernel, v, work.rhs_at(index, k), 0) for _, v in terms}
+            got = start if work.terms else carried
+            for v, w in terms:
+                got = ev.emit(block.dot, a[v], b[w], got)
+            return ev.emit(block.add, carried, got) if work.terms else got
 
         if not extents:
             return step((), Lane("", 1), start)

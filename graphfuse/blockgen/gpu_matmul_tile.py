@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphfuse.blockgen.gpu_tiles import power_of_two
@@ -12,6 +12,8 @@ from graphfuse.ir.types import Scalar
 
 ROW_BYTES = 128
 """Bytes of k in one step: a line of shared memory."""
+LARGEST_OF_SUMS = 64 * 128
+"""Elements of a tile that is a sum of several products: two accumulators for each, and a step of every operand."""
 LEAST_SIDE = 16
 """Rows or columns of the smallest product that tensor cores take."""
 
@@ -43,14 +45,22 @@ _WIDE = (
 """For elements of 4 bytes and more: each thread a block of the result."""
 
 
-def product_tile(machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1) -> ProductTile:
-    """The tile whose programs take least time: waves over the multiprocessors times the time of one tile."""
-    return min(_candidates(machine, elem, k), key=lambda t: (_cost(machine, elem, t, m, n, batch), -t.m * t.n))
+def product_tile(
+    machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1, terms: Sequence[object] = ()
+) -> ProductTile:
+    """The tile whose programs take least time: waves over the multiprocessors times the time of one tile.
+
+    `terms` are the products whose sum is made, where it is of several.
+    """
+    candidates = (t for t in _candidates(machine, elem, k) if not terms or t.m * t.n <= LARGEST_OF_SUMS)
+    return min(candidates, key=lambda t: (_cost(machine, elem, t, m, n, batch), -t.m * t.n))
 
 
-def boxed_tile(machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1) -> ProductTile:
+def boxed_tile(
+    machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1, terms: Sequence[object] = ()
+) -> ProductTile:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros."""
-    tile = wgmma_tile(machine.multiprocessors, m, n, k * elem.bytes, batch)
+    tile = wgmma_tile(machine.multiprocessors, m, n, k * elem.bytes, batch, len(terms))
     return ProductTile(tile.m, tile.n, STEP_BYTES // elem.bytes, 8, 2, tile)
 
 

@@ -67,12 +67,20 @@ TILES = (
 _ABOUT = 1.005
 
 
-def wgmma_tile(multiprocessors: int, m: int, n: int, k_bytes: int, batch: int = 1) -> WgmmaTile:
-    """The tile that takes least time for `batch` products [m, k] x [k, n]."""
-    steps = -(-k_bytes // STEP_BYTES)
-    times = {t: microseconds(t, multiprocessors, m, n, steps, batch) for t in _candidates(n, steps)}
+def wgmma_tile(multiprocessors: int, m: int, n: int, k_bytes: int, batch: int = 1, terms: int = 0) -> WgmmaTile:
+    """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many."""
+    steps = -(-k_bytes // STEP_BYTES) * max(terms, 1)
+    candidates = (t for t in _candidates(n, steps) if not terms or _has_room_for_sums(t))
+    times = {t: microseconds(t, multiprocessors, m, n, steps, batch) for t in candidates}
     least = min(times.values())
     return next(t for t, us in times.items() if us <= least * _ABOUT)
+
+
+def _has_room_for_sums(tile: WgmmaTile) -> bool:
+    """Whether two accumulators fit in registers, and two steps of three parts of both operands in shared memory."""
+    threads = 128 if tile.pingpong or tile.m == ROWS else 256
+    alone = tile.split == 1 and tile.per_multiprocessor == 1
+    return alone and tile.m * tile.n <= 64 * threads and tile.m + tile.n <= 256
 
 
 def _candidates(n: int, steps: int) -> Iterator[WgmmaTile]:

@@ -7,7 +7,7 @@ with the region's epilogue. Contractions and attention are built of these.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
@@ -30,19 +30,30 @@ class Product:
     depth: tuple[Dim, ...]
     lhs_at: Callable[[Index, Index], Index]
     rhs_at: Callable[[Index, Index], Index]
+    terms: tuple[tuple[Value, Value], ...] = ()
+    """Factors of the products whose sum this is, smallest first; lhs and rhs are of the last, all are indexed alike."""
 
     def swapped(self) -> Product:
         """The same product with its operands exchanged."""
-        return Product(self.result, self.rhs, self.lhs, self.domain, self.depth, self.rhs_at, self.lhs_at)
+        terms = tuple((b, a) for a, b in self.terms)
+        return Product(self.result, self.rhs, self.lhs, self.domain, self.depth, self.rhs_at, self.lhs_at, terms)
 
 
 def product_of(op: Op) -> Product:
     """The index functions of a contraction or of an unpadded channels-last convolution."""
-    return _contract(op) if op.kind is graph.contract else _conv(op)
+    if op.kind is graph.contract:
+        return _contract(op, *op.operands)
+    return _contract_parts(op) if op.kind is graph.contract_parts else _conv(op)
 
 
-def _contract(op: Op) -> Product:
-    a, b = op.operands
+def _contract_parts(op: Op) -> Product:
+    count = len(op.operands) // 2
+    lhs, rhs = op.operands[:count], op.operands[count:]
+    terms = tuple((lhs[i], rhs[total - i]) for total in reversed(range(count)) for i in range(total + 1))
+    return replace(_contract(op, lhs[0], rhs[0]), terms=terms)
+
+
+def _contract(op: Op, a: Value, b: Value) -> Product:
     spec = op.attrs["spec"]
     assert isinstance(spec, str)
     lhs, rhs, out = graph.parse_spec(spec)

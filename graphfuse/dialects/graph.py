@@ -10,7 +10,7 @@ from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import BOOL, I64, Scalar, Tensor, Type
+from graphfuse.ir.types import BOOL, F32, I64, Scalar, Tensor, Type
 from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
 
 MOVES = (Trait.PURE, Trait.MOVEMENT)
@@ -218,6 +218,22 @@ def contract(a: Type, b: Type, *, spec: str, elem: Scalar | None = None) -> Type
     if len(set(out)) != len(out) or not set(out) <= set(sizes):
         raise VerifyError(f"output labels {out!r} must be distinct labels of the operands")
     return Tensor(tuple(sizes[label] for label in out), elem or ta.elem)
+
+
+@opdef("graph.contract_parts", Trait.PURE)
+def contract_parts(*parts: Type, spec: str) -> Type:
+    """The contraction of two sums of tensors: the terms of one, largest first, then as many of the other.
+
+    Products of the i-th and j-th term, from 0, are left out where i + j reaches the number of terms. Sums are f32,
+    rounded to nearest at least every 64 terms.
+    """
+    count = len(parts) // 2
+    types = [_tensor(t, f"operand {i}") for i, t in enumerate(parts)]
+    if not parts or len(parts) % 2 or any(t != types[i // count * count] for i, t in enumerate(types)):
+        raise VerifyError("expected the terms of two sums, as many of each, of one type")
+    result = contract.infer(types[0], types[count], spec=spec, elem=F32)
+    assert isinstance(result, Tensor)
+    return result
 
 
 def parse_spec(spec: str) -> tuple[str, str, str]:

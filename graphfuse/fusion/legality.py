@@ -59,7 +59,7 @@ def why_not_merge(flow: Dataflow, group: Region, consumer: Region, alone: bool) 
     for op in consumer.ops:
         if (reason := _why_not_aligned(flow, op, group)) is not None:
             return reason
-        if op.kind in (graph.contract, graph.conv, graph.reduce) and any(
+        if op.kind in (graph.contract, graph.contract_parts, graph.conv, graph.reduce) and any(
             source.op in group.ops for v in op.operands for source, _ in flow.sources(v)
         ):
             return f"{op.kind} reads it more than once"

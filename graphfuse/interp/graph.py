@@ -10,7 +10,9 @@ module decides numbers; types and shapes are decided by the type rules.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -423,6 +425,13 @@ def _contract(context: Context, op: Op, a: Array, b: Array) -> Array:
     return contract_arrays(a.astype(dtype, copy=False), b.astype(dtype, copy=False), str(_attr(op, "spec")))
 
 
+def _contract_parts(context: Context, op: Op, *parts: Array) -> Array:
+    dtype, spec, count = context.dtype(_elem(op)), str(_attr(op, "spec")), len(parts) // 2
+    wide = [p.astype(dtype, copy=False) for p in parts]
+    pairs = [(i, total - i) for total in reversed(range(count)) for i in range(total + 1)]  # small ones first
+    return functools.reduce(operator.add, (contract_arrays(wide[i], wide[count + j], spec) for i, j in pairs))
+
+
 def contract_arrays(a: Array, b: Array, spec: str) -> Array:
     """The batched dot product of two arrays of one element, by one matmul."""
     dtype = a.dtype
@@ -673,6 +682,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.cumulate: _cumulate,
     graph.reduce_window: _reduce_window,
     graph.contract: _contract,
+    graph.contract_parts: _contract_parts,
     graph.conv: _conv,
     graph.reshape: _reshape,
     graph.permute: _permute,

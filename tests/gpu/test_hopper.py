@@ -24,6 +24,7 @@ from graphfuse.ir.types import scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import evaluate
 from graphfuse.target import Target
+from tests.blockgen.cases import case
 from tests.blockgen.gpu_cases import contract, linear
 from tests.blockgen.support import launched
 
@@ -51,20 +52,22 @@ def inputs(gemm, seed=0):
     return [rng.standard_normal(shape).astype(e) for e, (_, shape) in zip(elems, gemm.inputs, strict=True)]
 
 
-def emulate(ptx, kernel, arrays, out, symbols, *, blocks=3, seed=0):
-    """Run a kernel that writes `out`."""
-    every = [*arrays, out]
+def emulate(ptx, kernel, arrays, outs, symbols, *, blocks=3, seed=0):
+    """Run a kernel that writes `outs`."""
+    every = [*arrays, *outs]
     maps = []
     for spec in kernel.tensor_maps:
         array = every[spec.param]
         dims = tuple(evaluate(d, symbols) for d in spec.dims)
         strides = tuple(evaluate(s, symbols) * array.itemsize for s in spec.strides)
         start = evaluate(spec.offset, symbols) * array.itemsize
-        new = TensorMap(array, spec.box, spec.swizzle, dims, strides, initialised=array is not out, offset=start)
+        new = TensorMap(
+            array, spec.box, spec.swizzle, dims, strides, initialised=spec.param < len(arrays), offset=start
+        )
         maps.append(new)
     most = max(1, blocks // kernel.cluster) * kernel.cluster
     grid = min(evaluate(kernel.grid, symbols) * kernel.split, most)
-    arguments = [*arrays, Buffer(out, initialised=False), *symbols.values(), 0, *maps]
+    arguments = [*arrays, *(Buffer(out, initialised=False) for out in outs), *symbols.values(), 0, *maps]
     Emulator(ptx, seed=seed).launch(
         kernel.name, (grid,), (kernel.threads,), arguments, shared_bytes=kernel.shared_bytes
     )
@@ -73,7 +76,7 @@ def emulate(ptx, kernel, arrays, out, symbols, *, blocks=3, seed=0):
 def run(gemm, ptx, kernel, arrays, **options):
     """What the kernel stores."""
     out = np.zeros((gemm.m, gemm.n), numpy_dtype(scalar(gemm.out)))
-    emulate(ptx, kernel, arrays, out, {"m": gemm.m} if gemm.symbolic else {}, **options)
+    emulate(ptx, kernel, arrays, [out], {"m": gemm.m} if gemm.symbolic else {}, **options)
     return out
 
 
@@ -158,7 +161,7 @@ def by_parts(a, b):
     for x in (a, b):
         _, ptx, kernel = parts_of(x)
         out = np.zeros((3, *x.shape), numpy_dtype(scalar("bf16")))
-        emulate(ptx, kernel, [x], out, {}, blocks=1 << 10)
+        emulate(ptx, kernel, [x], [out], {}, blocks=1 << 10)
         parts.append(out)
         np.testing.assert_allclose(out.astype(np.float64).sum(0), x, rtol=2.0**-28)
     gemm = Gemm(len(a), len(b), a.shape[1], (64, 64, 32), parts=3, out="f32")
@@ -223,6 +226,18 @@ REGIONS = {
     "unknown rows": linear("rows", "(n)", "256", "192", "mk,nk->mn", dims="n in 1..4096", sizes=({"n": 300},)),
     "one step of K": contract("step", "mk,nk->mn", "x: 256x64xf16, w: 128x64xf16"),
     "heads": contract("heads", "bsnd,btnd->bnst", "x: 2x128x4x64xf16, w: 2x128x4x64xf16"),
+    "sums of parts": case(
+        "contraction",
+        "parts",
+        ", ".join(f"{v}{i}: {n}x192xbf16" for v, n in (("x", 200), ("w", 136)) for i in range(3)),
+        'y = contract_parts(x0, x1, x2, w0, w1, w2) {spec = "mk,nk->mn"}; z = neg(y); return(z)',
+    ),
+    "several results": case(
+        "contraction",
+        "results",
+        "x: 512x64xf16, w: 384x64xf16",
+        'y = contract(x, w) {spec = "mk,nk->mn"}; z = neg(y); e = tanh(y); h = abs(y); return(z, e, h)',
+    ),
     "batch": contract("batch", "bmk,bkn->bmn", "x: 5x256x64xbf16, w: 5x64x256xbf16"),
 }
 
@@ -240,12 +255,13 @@ def test_regions(name):
         assert any(op.kind is gpu.wgmma for op in roles.walk())
         arrays = case.arrays(values)
         lowered = lower([roles], TARGET)
-        (want,) = launched(kernel, region, arrays, values)
-        got = np.zeros_like(want)
-        emulate(emit_ptx(lowered), lowered.kernels[0], arrays, got, values, blocks=7)
-        # one rounding of the sum, and the sum before it in another order
-        wide = want.astype(np.float64)
-        np.testing.assert_allclose(got.astype(np.float64), wide, rtol=2.0**-7, atol=2.0**-9 * np.abs(wide).max())
+        wants = launched(kernel, region, arrays, values)
+        gots = [np.zeros_like(want) for want in wants]
+        emulate(emit_ptx(lowered), lowered.kernels[0], arrays, gots, values, blocks=2)
+        for got, want in zip(gots, wants, strict=True):
+            # one rounding of the sum, and the sum before it in another order
+            wide = want.astype(np.float64)
+            np.testing.assert_allclose(got.astype(np.float64), wide, rtol=2.0**-7, atol=2.0**-9 * np.abs(wide).max())
 
 
 DECLINED = {
