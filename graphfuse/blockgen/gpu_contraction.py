@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
@@ -24,6 +25,7 @@ from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile
 from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
+    SECTOR_BYTES,
     VECTOR_BYTES,
     at_most,
     fitting,
@@ -163,7 +165,9 @@ class GpuContraction(ContractionKernel):
             batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
-        choose = boxed_tile if self.gpu.has_wgmma and self._is_boxed(rows) else product_tile
+        choose = product_tile
+        if self.gpu.has_wgmma and self._is_boxed(rows):
+            choose = partial(boxed_tile, aligned=self._is_boxed(rows, SECTOR_BYTES))
         tile = choose(self.gpu, elem, self._typical(m), self._typical(n), self._typical(depth), batch, self.work.terms)
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
@@ -188,11 +192,11 @@ class GpuContraction(ContractionKernel):
             attrs |= {"split": tile.wgmma.split} if tile.wgmma.split > 1 else {}
         return kernel.finish(grid, 1 + tile.m * tile.n * depth // 16384, attrs)
 
-    def _is_boxed(self, rows: Sequence[int]) -> bool:
+    def _is_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> bool:
         """Whether TMA can copy tiles of both operands, and `wgmma` multiply them.
 
         They are memory, of one element of at most 2 bytes, and of rows (columns) and k one is contiguous. All other
-        strides are multiples of 16 bytes.
+        strides are multiples of `unit` bytes.
         """
         work = self.work
         elem = element_of(work.lhs)
@@ -211,7 +215,7 @@ class GpuContraction(ContractionKernel):
                 return False
             if sum(s == 1 for s in strides.values()) != 1:
                 return False
-            whole = VECTOR_BYTES // elem.bytes
+            whole = unit // elem.bytes
             if any(s is None or (s != 1 and exact_div(s, whole) is None) for s in strides.values()):
                 return False
         return True

@@ -57,10 +57,18 @@ def product_tile(
 
 
 def boxed_tile(
-    machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1, terms: Sequence[object] = ()
+    machine: GpuMachine,
+    elem: Scalar,
+    m: int,
+    n: int,
+    k: int,
+    batch: int = 1,
+    terms: Sequence[object] = (),
+    *,
+    aligned: bool = True,
 ) -> ProductTile:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros."""
-    tile = wgmma_tile(machine.multiprocessors, m, n, k * elem.bytes, batch, len(terms))
+    tile = wgmma_tile(machine.multiprocessors, m, n, k * elem.bytes, batch, len(terms), aligned=aligned)
     return ProductTile(tile.m, tile.n, STEP_BYTES // elem.bytes, 8, 2, tile)
 
 

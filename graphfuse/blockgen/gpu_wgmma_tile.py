@@ -23,6 +23,8 @@ _MMA_NS = 0.54 / 32
 """Of a step, for each element of the tile: 4096 multiplied bytes a clock, at 1.85 GHz."""
 _BYTE_NS = 0.0070
 """Of a step, for each byte of its operands."""
+_UNALIGNED = 3.3
+"""Times that, where rows in memory are no whole sectors of 32 bytes."""
 _STEP_NS = 117.0
 """Of a step at least."""
 _EPILOGUE_NS = 0.078
@@ -67,11 +69,13 @@ TILES = (
 _ABOUT = 1.005
 
 
-def wgmma_tile(multiprocessors: int, m: int, n: int, k_bytes: int, batch: int = 1, terms: int = 0) -> WgmmaTile:
+def wgmma_tile(
+    multiprocessors: int, m: int, n: int, k_bytes: int, batch: int = 1, terms: int = 0, *, aligned: bool = True
+) -> WgmmaTile:
     """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many."""
     steps = -(-k_bytes // STEP_BYTES) * max(terms, 1)
     candidates = (t for t in _candidates(n, steps) if not terms or _has_room_for_sums(t))
-    times = {t: microseconds(t, multiprocessors, m, n, steps, batch) for t in candidates}
+    times = {t: microseconds(t, multiprocessors, m, n, steps, batch, aligned=aligned) for t in candidates}
     least = min(times.values())
     return next(t for t, us in times.items() if us <= least * _ABOUT)
 
@@ -90,12 +94,14 @@ def _candidates(n: int, steps: int) -> Iterator[WgmmaTile]:
             yield tile
 
 
-def microseconds(tile: WgmmaTile, multiprocessors: int, m: int, n: int, steps: int, batch: int = 1) -> float:
-    """What the model says."""
+def microseconds(
+    tile: WgmmaTile, multiprocessors: int, m: int, n: int, steps: int, batch: int = 1, *, aligned: bool = True
+) -> float:
+    """What the model says; `aligned`: rows in memory are whole sectors."""
     tiles = -(-m // tile.m) * -(-n // tile.n) * batch
     area = tile.m * tile.n
     nbytes = (min(tile.m, -(-m // 8) * 8) + tile.n) * STEP_BYTES
-    step = max(area * _MMA_NS, nbytes * _BYTE_NS, _STEP_NS)
+    step = max(area * _MMA_NS, nbytes * _BYTE_NS * (1 if aligned else _UNALIGNED), _STEP_NS)
     at_once = multiprocessors if tile.split == 1 else int(multiprocessors * _CLUSTERS[tile.split])
     rounds = -(-tiles // at_once)
     epilogue = area * _EPILOGUE_NS / tile.split

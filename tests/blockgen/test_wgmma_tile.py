@@ -93,3 +93,11 @@ def test_what_boxes_can_be_copied_of(name):
     kernel = lower_region(region, "product", func.ranges, GpuMachine(has_wgmma=True))
     assert ("schedule" in kernel.attrs) == boxed
     assert "schedule" not in lower_region(region, "product", func.ranges, GpuMachine()).attrs
+
+
+def test_rows_that_are_no_whole_sectors_want_large_tiles():
+    """Measured: 256x128 77.8 us, 128x256 88.5, 128x128 100.1, 64x128 148.4, 64x64 188.5."""
+    times = {t: microseconds(by_label(t), SMS, 4096, 4104, 16, aligned=False) for t in ("256x128", "128x128", "64x64")}
+    assert times["256x128"] < times["128x128"] < times["64x64"]
+    assert 0.85 < times["256x128"] / 77.8 < 1.15
+    assert wgmma_tile(SMS, 4096, 4104, 2 * 1000, aligned=False) == WgmmaTile(256, 128)
