@@ -12,6 +12,7 @@ from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
+from graphfuse.fusion.split_f32 import split_f32
 from graphfuse.fusion.split_long_sums import split_long_sums, splitting
 from graphfuse.fusion.winograd import winograd
 from graphfuse.ir.passes import Pass, pass_name
@@ -40,17 +41,25 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
 CHANGES_ROUNDING: frozenset[Pass] = frozenset({recognise_functions, fold_batch_norm, winograd})
 """Passes that `strict` does without. The others keep every rounding, or the order of one sum at most."""
 
+BY_PARTS: tuple[Pass, ...] = (
+    split_f32,
+    fold_constants,  # the parts of weights
+    common_subexpressions,  # what several products read is split once
+)
+"""What runs last where `wgmma` makes products, but under `strict`."""
+
 
 def graph_pipeline(numerics: Numerics, programs: int | None = None, share: int = 1) -> tuple[Pass, ...]:
     """The passes that run under `numerics` (docs/numerics.md); for a GPU that runs so many programs at a time.
 
-    Of these `share` can share a product.
+    Of these `share` can share a product: more than one only where there is `wgmma`.
     """
     passes = _pipeline(numerics)
     if programs is None:
         return passes
+    parts = BY_PARTS if share > 1 and numerics != "strict" else ()
     # tensor cores leave nothing to save by fewer multiplications
-    return (*(p for p in passes if p is not winograd), splitting(programs, share))
+    return (*(p for p in passes if p is not winograd), splitting(programs, share), *parts)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:

@@ -13,7 +13,8 @@ func @accumulate(%a: tensor<(m)x8xbf16>, %b: tensor<8x3xbf16>, %i: tensor<(m)x8x
   %half = graph.contract(%a, %b) {spec = "mk,kn->mn"} : tensor<(m)x3xbf16>
   %single = graph.contract(%a, %b) {elem = f32, spec = "mk,kn->mn"} : tensor<(m)x3xf32>
   %int = graph.contract(%i, %j) {elem = i32, spec = "mk,kn->mn"} : tensor<(m)x3xi32>
-  return(%half, %single, %int)
+  %parts = graph.contract_parts(%a, %a, %b, %b) {spec = "mk,kn->mn"} : tensor<(m)x3xf32>
+  return(%half, %single, %int, %parts)
 }
 
 func @conv(%x: tensor<(n)x4x9x9xf32>, %w: tensor<6x2x3x3xf32>, %d: tensor<4x1x3x3xf32>, %t: tensor<5x4x2x2xf32>) {
