@@ -1,14 +1,21 @@
 """PTX to a cubin with nvJitLink, where it is installed; needs no GPU. Says what each kernel takes of the machine.
 
-The library is NVIDIA's (`pip install 'graphfuse[cuda]'`). Without it the driver assembles PTX when it is loaded.
+The library is NVIDIA's (`pip install 'graphfuse[cuda]'`). Without it the driver assembles PTX when it is loaded. It
+ignores `setmaxnreg`, without which kernels of warps with roles have too few registers: such modules are for `ptxas`,
+which comes with the CUDA toolkit and with a package of its own, or else for the driver.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import re
+import shutil
+import subprocess
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from graphfuse.errors import TargetError
@@ -39,6 +46,8 @@ def assemble(ptx: str, arch: str) -> Assembled | None:
 
     Raises TargetError when the assembler refuses the text: it was not asked to if its own version is too old.
     """
+    if "setmaxnreg" in ptx:
+        return _assemble_by_ptxas(ptx, arch)
     library = _library()
     if library is None or not _knows(library, arch):
         return None
@@ -60,6 +69,36 @@ def assemble(ptx: str, arch: str) -> Assembled | None:
     finally:
         library.destroy(handle)
     return Assembled(bytes(cubin), read_resources(info), read_warnings(f"{info}\n{errors}"))
+
+
+def _assemble_by_ptxas(ptx: str, arch: str) -> Assembled | None:
+    program = _ptxas()
+    if not program:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "kernels.ptx", Path(folder) / "kernels.cubin"
+        source.write_text(ptx, encoding="utf-8")
+        command = [program, f"-arch={arch}", "-v", str(source), "-o", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        log = done.stdout + done.stderr
+        if done.returncode == 0:
+            return Assembled(target.read_bytes(), read_resources(log), read_warnings(log))
+    if "Unsupported .version" in log or "is not defined for option 'gpu-name'" in log:
+        return None
+    raise TargetError(f"the assembler refuses the PTX for {arch}: {_line(log)}")
+
+
+@functools.cache
+def _ptxas() -> str:
+    """NVIDIA's assembler: on the path, in the toolkit's usual place, or in its Python package; empty if nowhere."""
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except ValueError:
+        spec = None
+    folders = [Path(p) for p in (spec.submodule_search_locations or ())] if spec else []
+    packaged = [str(p) for f in folders for p in sorted(f.glob("*/bin/ptxas"), reverse=True)]
+    places = ("ptxas", "/usr/local/cuda/bin/ptxas", *packaged)
+    return next((found for p in places if (found := shutil.which(p))), "")
 
 
 def assembler_version() -> str:
@@ -111,10 +150,10 @@ def read_resources(log: str) -> dict[str, Resources]:
 
 
 def read_warnings(log: str) -> tuple[str, ...]:
-    """Lines with a warning, and notes that a wgmma was serialised, without their prefix."""
+    """Lines with a warning, and notes on wgmma (serialised) and setmaxnreg (ignored), without their prefix."""
     out: dict[str, None] = {}
     for line in log.splitlines():
-        if "warning" in line.lower() or "serializ" in line.lower():
+        if "warning" in line.lower() or "serializ" in line.lower() or "setmaxnreg" in line:
             text = re.sub(r"^.*?(warning|info)\s*:\s*", "", line, count=1, flags=re.I).strip()
             out[text] = None
     return tuple(out)
