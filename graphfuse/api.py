@@ -23,7 +23,17 @@ import numpy as np
 
 from graphfuse.artifact import GPU_PREFIX, Array, Executable, Signature, combined
 from graphfuse.errors import ArtifactError, FileError, GraphfuseError, Loc, ParseError, UsageError
-from graphfuse.knobs import NUMERICS, Numerics, Options, check_environment, code_key, numerics_of, settings
+from graphfuse.knobs import (
+    NUMERICS,
+    Numerics,
+    Options,
+    Precision,
+    check_environment,
+    code_key,
+    numerics_of,
+    precision_of,
+    settings,
+)
 from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.runtime import gfx
 from graphfuse.runtime.device import Device
@@ -41,6 +51,8 @@ log = logging.getLogger(__name__)
 Dims = Mapping[str, "int | tuple[int, int]"]
 Progress = Callable[[str], None]
 Targets = str | Target | Sequence[str | Target]
+CHECKED = {"f32": 1e-3, "f16": 2e-2, "bf16": 1e-1}
+"""How far results may be from the interpreter's under `GRAPHFUSE_CHECK`, by precision."""
 EMULATED_TARGET = "cuda:sm_90a"
 """What the emulator runs when nothing else is asked for."""
 
@@ -52,6 +64,7 @@ def compile(
     dims: Dims | None = None,
     threads: int | None = None,
     numerics: str = "",
+    precision: str = "",
     options: Options | None = None,
     device: str = "",
     progress: Progress | None = None,
@@ -65,6 +78,8 @@ def compile(
         dims: The model's symbolic dims by name: a number to fix one, or inclusive bounds.
         threads: How many threads run it; default: `GRAPHFUSE_THREADS`, else the usable cores.
         numerics: `strict`, `eager` or `fast` (docs/numerics.md); default: what `options` says, else `eager`.
+        precision: `f32`, `f16` or `bf16`: what an f32 model multiplies and stores (docs/precision.md); default: what
+            `options` says, else `f32`, the model's own. Inputs and outputs keep their types.
         options: What else to choose.
         device: Where it runs: `cpu`, `cuda`, `cuda:N`, or `emulator`, which executes a GPU's code on the CPU.
         progress: Called with the name of each stage as it begins.
@@ -72,7 +87,7 @@ def compile(
     check_environment()
     configure_logging()
     where = Device.parse(device)
-    chosen = _with_numerics(options, numerics)
+    chosen = _chosen(options, numerics, precision)
     source = _source(model)
     built = [build(source, t, dims or {}, chosen, progress or (lambda _: None)) for t in targets_of(target, where)]
     return CompiledModel(combined(built), threads, where)
@@ -101,9 +116,11 @@ def _default_target(device: Device) -> str:
     return GPU_PREFIX + context_of(open_driver(), device.index).info.best_target
 
 
-def _with_numerics(options: Options | None, numerics: str) -> Options:
+def _chosen(options: Options | None, numerics: str, precision: str) -> Options:
     chosen = options or Options()
-    return dataclasses.replace(chosen, numerics=numerics_of(numerics)) if numerics else chosen
+    if numerics:
+        chosen = dataclasses.replace(chosen, numerics=numerics_of(numerics))
+    return dataclasses.replace(chosen, precision=precision_of(precision)) if precision else chosen
 
 
 def artifact_numerics(executable: Executable) -> Numerics:
@@ -111,6 +128,15 @@ def artifact_numerics(executable: Executable) -> Numerics:
     text = str(executable.meta.get("numerics", "eager"))
     try:
         return numerics_of(text)
+    except UsageError as e:
+        raise ArtifactError(e.message) from None
+
+
+def artifact_precision(executable: Executable) -> Precision:
+    """What an executable multiplies and stores; `f32` where it does not say."""
+    text = str(executable.meta.get("precision", "f32"))
+    try:
+        return precision_of(text)
     except UsageError as e:
         raise ArtifactError(e.message) from None
 
@@ -257,20 +283,28 @@ def graph_func(executable: Executable) -> Func:
 
 
 def recompile(
-    path: str | os.PathLike[str], *, target: Targets = "", numerics: str = "", options: Options | None = None
+    path: str | os.PathLike[str],
+    *,
+    target: Targets = "",
+    numerics: str = "",
+    precision: str = "",
+    options: Options | None = None,
 ) -> Executable:
     """Build an artifact again from the IR it carries. Its code is ignored, so it need not be trusted.
 
-    `numerics` is the artifact's own by default. Its IR has been rewritten with that, so a stricter one is an error.
+    `numerics` and `precision` are the artifact's own by default. Its IR has been rewritten with those, so a stricter
+    numerics is an error, and so is another precision of one that has halves.
     """
     from graphfuse import compiler
 
     check_environment()
     executable = gfx.load(path)
-    had = artifact_numerics(executable)
-    chosen = _with_numerics(options, numerics or had)
+    had, stored = artifact_numerics(executable), artifact_precision(executable)
+    chosen = _chosen(options, numerics or had, precision or stored)
     if NUMERICS.index(chosen.numerics) < NUMERICS.index(had):
         raise UsageError(f"{path} was compiled with numerics {had!r}: expected that or freer, got {chosen.numerics!r}")
+    if stored not in ("f32", chosen.precision):
+        raise UsageError(f"{path} was compiled with precision {stored!r}: expected that, got {chosen.precision!r}")
     func = graph_func(executable)
     return combined([compiler.build(func, t, chosen) for t in targets_of(target, Device())])
 
@@ -329,6 +363,7 @@ def verify_regions(
     dims: Dims | None = None,
     target: str = "",
     numerics: str = "",
+    precision: str = "",
     device: str = "",
 ) -> list[dict[str, Any]]:
     """Each region's error against float64, on the inputs it really gets: one row a result, `ok` or not."""
@@ -337,11 +372,12 @@ def verify_regions(
 
     if gfx.is_artifact(model):
         executable = gfx.load(model)
-        func, numerics = graph_func(executable), artifact_numerics(executable)
+        func = graph_func(executable)
+        numerics, precision = artifact_numerics(executable), artifact_precision(executable)
     else:
         func = import_model(Path(model), dims=dims)
     where = Device.parse(device)
-    (wanted,), options = targets_of(target, where), _with_numerics(None, numerics)
+    (wanted,), options = targets_of(target, where), _chosen(None, numerics, precision)
     driver = driver_of(where, wanted) if where.is_gpu else None
     found = checking.verify_regions(func, wanted, list(inputs), options, driver, where.index)
     return [{**dataclasses.asdict(r), "ok": not r.is_suspect} for r in found]
@@ -440,11 +476,12 @@ class CompiledModel:
         return profile.outputs
 
     def _check(self, feed: Mapping[str, Any], outputs: Mapping[str, Array]) -> None:
+        tolerance = CHECKED[artifact_precision(self.executable)]
         for name, expected in self.interpret({k: _on_host(v) for k, v in feed.items()}).items():
             found = np.asarray(_on_host(outputs[name])).astype(np.float64)
             wanted = np.asarray(expected).astype(np.float64)
             scale = float(np.std(wanted[np.isfinite(wanted)])) if wanted.size else 0.0
-            bad = ~np.isclose(found, wanted, rtol=1e-3, atol=1e-3 * scale + 1e-6, equal_nan=True)
+            bad = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance * scale + 1e-6, equal_nan=True)
             if bad.any():
                 at = tuple(int(i) for i in np.argwhere(bad)[0])
                 raise AssertionError(
@@ -500,6 +537,7 @@ class InferenceSession:
         *,
         dims: Dims | None = None,
         numerics: str = "",
+        precision: str = "",
     ) -> None:
         device = _device_of(providers, provider_options)
         threads = int(getattr(sess_options, "intra_op_num_threads", 0)) or None
@@ -507,7 +545,9 @@ class InferenceSession:
         if path and gfx.is_artifact(path):
             self._model = load(path, threads, device)
         else:
-            self._model = compile(path_or_bytes, dims=dims, threads=threads, numerics=numerics, device=device)
+            self._model = compile(
+                path_or_bytes, dims=dims, threads=threads, numerics=numerics, precision=precision, device=device
+            )
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None

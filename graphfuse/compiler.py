@@ -3,6 +3,7 @@
 graph_pipeline     canonical forms, folding, layout           fusion/passes.py
 pack_weights       constant operands in the panels kernels read   blockgen/pack_weights.py
 outline            regions, as text                           fusion/outline.py
+store_halves       f16 or bf16 in memory, if asked for        fusion/store_halves.py
 lower_region       region to block function                   blockgen/lower.py
 apply_numerics     roundings inside a kernel                  blockgen/numerics.py
 generate_code      block functions to one LLVM object         cpu/lower.py
@@ -34,13 +35,14 @@ from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import graph_pipeline
 from graphfuse.fusion.plan import KernelCall, plan
+from graphfuse.fusion.store_halves import store_halves
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import gpu_code
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
 from graphfuse.ir.printer import module_text, to_text
 from graphfuse.ir.rewrite import dead_code
-from graphfuse.ir.types import Ptr, Tensor
+from graphfuse.ir.types import Ptr, Tensor, scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options, settings
 from graphfuse.llvm import codegen
@@ -68,9 +70,7 @@ def machine_of(target: Target) -> Machine:
     """What tiling needs to know of a target."""
     if target.kind == "cuda":
         multiprocessors, shared_bytes = GPU_SIZES[target.cpu]
-        return GpuMachine(
-            multiprocessors=multiprocessors, shared_bytes=shared_bytes, has_wgmma=target.cpu == "sm_90a"
-        )
+        return GpuMachine(multiprocessors=multiprocessors, shared_bytes=shared_bytes, has_wgmma=target.cpu == "sm_90a")
     return Machine(vector_bytes=target.vector_bytes, registers=target.registers)
 
 
@@ -80,13 +80,17 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     machine = machine_of(target)
     programs = machine.multiprocessors if isinstance(machine, GpuMachine) else None
     share = MOST_SPLIT if isinstance(machine, GpuMachine) and machine.has_wgmma else 1
-    passes = graph_pipeline(options.numerics, programs, share=share)
-    pipeline = Pipeline(passes, check=settings.verify, after=_show)
+    pipeline = Pipeline(
+        graph_pipeline(options.numerics, programs, options.precision, share), check=settings.verify, after=_show
+    )
     canonical = clock("graph passes", lambda: pipeline.run(func))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
     regions, ledger = clock(
         "partition", lambda: outline(packed, fuse=options.fuse, reads_padded=isinstance(machine, GpuMachine))
     )
+    if options.precision != "f32":
+        whole = regions
+        regions = clock("store halves", lambda: store_halves(whole, scalar(options.precision)))
     verify(regions)
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
     ranges = _all_ranges(regions)
@@ -127,7 +131,7 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         code={str(target): code},
         ir=_texts(done) | texts,
         ledger=[_decision(d) for d in done.ledger],
-        meta={"numerics": options.numerics, "fuse": options.fuse},
+        meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
     )
 
 

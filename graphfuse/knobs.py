@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -161,14 +161,29 @@ NUMERICS: tuple[Numerics, ...] = get_args(Numerics)
 """From the least freedom to the most: each may do what those before it may."""
 
 
+Precision = Literal["f32", "f16", "bf16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+Named = TypeVar("Named", bound=str)
+
+
 def numerics_of(text: str) -> Numerics:
     """The numerics of that name."""
-    for known in NUMERICS:
-        if text == known:
-            return known
-    close = difflib.get_close_matches(text, NUMERICS, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(NUMERICS)}"
-    raise UsageError(f"unknown numerics {text!r}; {hint}")
+    return _named("numerics", text, NUMERICS)
+
+
+def precision_of(text: str) -> Precision:
+    """The precision of that name."""
+    return _named("precision", text, PRECISIONS)
+
+
+def _named(what: str, text: str, known: Sequence[Named]) -> Named:
+    for name in known:
+        if text == name:
+            return name
+    close = difflib.get_close_matches(text, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
+    raise UsageError(f"unknown {what} {text!r}; {hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +192,14 @@ class Options:
 
     `fuse=False` makes every op a region of its own, to show what fusion does. `numerics` is how far results may be
     from those of the model's ops done one by one: `strict` rounds as they do, `eager` takes the liberties of eager
-    frameworks, `fast` more (docs/numerics.md).
+    frameworks, `fast` more (docs/numerics.md). `precision` is what an f32 model multiplies and stores: `f32` is the
+    model's own, `f16` and `bf16` halves (docs/precision.md).
     """
 
     fuse: bool = True
     numerics: Numerics = "eager"
+    precision: Precision = "f32"
 
     def __post_init__(self) -> None:
         numerics_of(self.numerics)  # a caller without a type checker may pass any text
+        precision_of(self.precision)

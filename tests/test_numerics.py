@@ -334,7 +334,8 @@ def test_the_artifact_says_and_a_recompile_keeps(convolution: Path, tmp_path: Pa
         assert recompile(path).meta["numerics"] == numerics
         assert all(r["ok"] for r in verify_regions(path, [X]))
     assert recompile(tmp_path / "strict.gfx", numerics="eager").meta["numerics"] == "eager"
-    assert recompile(tmp_path / "eager.gfx", options=Options(fuse=False)).meta == {"numerics": "eager", "fuse": False}
+    meta = {"numerics": "eager", "precision": "f32", "fuse": False}
+    assert recompile(tmp_path / "eager.gfx", options=Options(fuse=False)).meta == meta
 
 
 def test_a_recompile_cannot_be_stricter(convolution: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from graphfuse.cli.common import (
     numerics_option,
     open_model,
     parse_dims,
+    precision_option,
     print_json,
     random_inputs,
     seed_option,
@@ -41,6 +42,7 @@ from graphfuse.runtime import gfx
 @dim_option
 @threads_option
 @numerics_option
+@precision_option
 @device_option
 @json_option
 def command(
@@ -52,6 +54,7 @@ def command(
     dim_texts: tuple[str, ...],
     threads: int | None,
     numerics: str,
+    precision: str,
     device: str,
     as_json: bool,
 ) -> None:
@@ -59,7 +62,7 @@ def command(
     if against and gfx.is_artifact(model):
         raise UsageError("--against: expected an ONNX model, an artifact runs in graphfuse only")
     dims = parse_dims(dim_texts)
-    compiled = open_model(model, dims, threads, numerics=numerics, device=device)
+    compiled = open_model(model, dims, threads, numerics=numerics, precision=precision, device=device)
     feed = random_inputs(compiled, values_of(dims), seed)
     sides: dict[str, Callable[[], object]] = {"graphfuse": lambda: compiled(feed)}
     used = compiled.session.threads

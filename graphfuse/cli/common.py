@@ -14,10 +14,10 @@ from typing import Any
 import click
 import numpy as np
 
-from graphfuse.api import CompiledModel, artifact_numerics, compile, load
+from graphfuse.api import CompiledModel, artifact_numerics, artifact_precision, compile, load
 from graphfuse.artifact import Array, Signature, elem_dtype
 from graphfuse.errors import FileError, InputError, Loc, UsageError
-from graphfuse.knobs import NUMERICS, numerics_of
+from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims
 from graphfuse.symbolic import evaluate
@@ -33,6 +33,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
 numerics_option = click.option(
     "--numerics", default="", metavar="|".join(NUMERICS), help="How far results may be from the model's own ops."
+)
+precision_option = click.option(
+    "--precision", default="", metavar="|".join(PRECISIONS), help="What an f32 model multiplies and stores."
 )
 target_option = click.option(
     "--target",
@@ -66,19 +69,30 @@ def open_model(
     threads: int | None = None,
     targets: Sequence[str] = (),
     numerics: str = "",
+    precision: str = "",
     device: str = "",
 ) -> CompiledModel:
     """An artifact as it is, or an ONNX model compiled. Only ranges among `dims` matter to compiling."""
     wanted = numerics_of(numerics) if numerics else None
+    stored = precision_of(precision) if precision else None
     if gfx.is_artifact(path):
         model = load(path, threads, device)
         if wanted not in (None, had := artifact_numerics(model.executable)):
             raise UsageError(f"--numerics: {path} is an artifact, compiled with {had!r}")
+        if stored not in (None, has := artifact_precision(model.executable)):
+            raise UsageError(f"--precision: {path} is an artifact, compiled with {has!r}")
         return model
     ranges = {name: d for name, d in (dims or {}).items() if isinstance(d, tuple)}
     with progress("compiling") as note:
         return compile(
-            path, dims=ranges, threads=threads, target=targets, numerics=numerics, device=device, progress=note
+            path,
+            dims=ranges,
+            threads=threads,
+            target=targets,
+            numerics=numerics,
+            precision=precision,
+            device=device,
+            progress=note,
         )
 
 

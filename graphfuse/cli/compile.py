@@ -13,6 +13,7 @@ from graphfuse.cli.common import (
     nbytes_text,
     numerics_option,
     parse_dims,
+    precision_option,
     progress,
     target_option,
 )
@@ -30,6 +31,7 @@ STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
 @target_option
 @dim_option
 @numerics_option
+@precision_option
 @click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
 @click.option("--recompile", "from_artifact", is_flag=True, help="MODEL is an artifact: rebuild it from its IR.")
 @click.option("--no-fuse", is_flag=True, help="One kernel per op.")
@@ -39,6 +41,7 @@ def command(
     targets: tuple[str, ...],
     dim_texts: tuple[str, ...],
     numerics: str,
+    precision: str,
     stage: str | None,
     from_artifact: bool,
     no_fuse: bool,
@@ -56,9 +59,13 @@ def command(
         raise UsageError(f"{model} is an artifact: expected an ONNX model, or --recompile")
     with progress("compiling") as note:
         if from_artifact:
-            compiled = CompiledModel(recompile(model, target=targets, numerics=numerics, options=options))
+            compiled = CompiledModel(
+                recompile(model, target=targets, numerics=numerics, precision=precision, options=options)
+            )
         else:
-            compiled = compile(model, target=targets, dims=dims, numerics=numerics, options=options, progress=note)
+            compiled = compile(
+                model, target=targets, dims=dims, numerics=numerics, precision=precision, options=options, progress=note
+            )
         if output is not None:
             note("writing")
             compiled.save(output)

@@ -44,6 +44,8 @@ def command(artifact: Path, dim_texts: tuple[str, ...], as_json: bool, html: Pat
 
 def _show(artifact: Path, facts: dict[str, Any]) -> None:
     built = f"{', '.join(facts['targets'])}, numerics {facts['meta'].get('numerics', 'eager')}"
+    if (precision := facts["meta"].get("precision", "f32")) != "f32":
+        built += f", precision {precision}"
     click.echo(f"{artifact}: {built}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
     for kind in ("inputs", "outputs"):
         for spec in facts[kind]:

@@ -19,6 +19,7 @@ from graphfuse.cli.common import (
     numerics_option,
     open_model,
     parse_dims,
+    precision_option,
     print_json,
     random_inputs,
     read_inputs,
@@ -45,6 +46,7 @@ MAX_VALUES = 64
 @json_option
 @threads_option
 @numerics_option
+@precision_option
 @device_option
 def command(
     model: Path,
@@ -56,12 +58,13 @@ def command(
     as_json: bool,
     threads: int | None,
     numerics: str,
+    precision: str,
     device: str,
 ) -> None:
     """Gather inputs, run, show."""
     dims = parse_dims(dim_texts)
     feed = read_inputs(input_texts)
-    compiled = open_model(model, dims, threads, numerics=numerics, device=device)
+    compiled = open_model(model, dims, threads, numerics=numerics, precision=precision, device=device)
     if fill:
         known = {**shape_values(compiled.signature, feed), **values_of(dims)}
         feed = {**random_inputs(compiled, known, seed), **feed}

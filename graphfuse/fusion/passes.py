@@ -7,6 +7,7 @@ from graphfuse.fusion.decompose_conv import decompose_conv
 from graphfuse.fusion.fold_batch_norm import fold_batch_norm
 from graphfuse.fusion.fold_constants import fold_constants
 from graphfuse.fusion.layout import layout
+from graphfuse.fusion.lower_precision import lower_precision, lowering
 from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
 from graphfuse.fusion.recognise_flattening import recognise_flattening
@@ -14,10 +15,12 @@ from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
 from graphfuse.fusion.split_f32 import split_f32
 from graphfuse.fusion.split_long_sums import split_long_sums, splitting
+from graphfuse.fusion.store_halves import store_halves
 from graphfuse.fusion.winograd import winograd
 from graphfuse.ir.passes import Pass, pass_name
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
-from graphfuse.knobs import Numerics
+from graphfuse.ir.types import scalar
+from graphfuse.knobs import Numerics, Precision
 
 GRAPH_PIPELINE: tuple[Pass, ...] = (
     dead_code,
@@ -49,17 +52,24 @@ BY_PARTS: tuple[Pass, ...] = (
 """What runs last where `wgmma` makes products, but under `strict`."""
 
 
-def graph_pipeline(numerics: Numerics, programs: int | None = None, share: int = 1) -> tuple[Pass, ...]:
-    """The passes that run under `numerics` (docs/numerics.md); for a GPU that runs so many programs at a time.
+def graph_pipeline(
+    numerics: Numerics, programs: int | None = None, precision: Precision = "f32", share: int = 1
+) -> tuple[Pass, ...]:
+    """The passes that run under `numerics` (docs/numerics.md) and `precision` (docs/precision.md).
 
-    Of these `share` can share a product: more than one only where there is `wgmma`.
+    `programs` is how many a GPU runs at a time, None on a CPU; `share` of them can share a product: more than one only
+    where there is `wgmma`.
     """
     passes = _pipeline(numerics)
+    if programs is not None or precision != "f32":
+        # tensor cores leave nothing to save by fewer multiplications, and its transforms lose digits that halves lack
+        passes = tuple(p for p in passes if p is not winograd)
+    if precision != "f32":
+        passes = (*passes, lowering(scalar(precision)))
     if programs is None:
         return passes
-    parts = BY_PARTS if share > 1 and numerics != "strict" else ()
-    # tensor cores leave nothing to save by fewer multiplications
-    return (*(p for p in passes if p is not winograd), splitting(programs, share), *parts)
+    parts = BY_PARTS if share > 1 and numerics != "strict" and precision == "f32" else ()
+    return (*passes, splitting(programs, share), *parts)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
@@ -77,8 +87,8 @@ PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
-        merge_contractions, multiply_by_reciprocal, recognise_flattening, recognise_functions, simplify_movement,
-        split_long_sums, winograd,
+        lower_precision, merge_contractions, multiply_by_reciprocal, recognise_flattening, recognise_functions,
+        simplify_movement, split_long_sums, store_halves, winograd,
     )
 }  # fmt: skip
 """Every graph pass by the name it has in text."""

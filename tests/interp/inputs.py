@@ -13,6 +13,8 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import Ptr, Scalar, Tensor, Tile
 from graphfuse.symbolic import Expr, evaluate, symbols
 
+HALF = 2.0**-8
+"""What results in f16 may be off by, as a part of the largest."""
 MEMORY = 4096
 """Elements behind each pointer of a block function."""
 
@@ -91,21 +93,22 @@ def observations(func, *, wide=False):
     return out
 
 
-def assert_same_numbers(before, after, *, exact=False, folded=False):
+def assert_same_numbers(before, after, *, exact=False, folded=False, halves=False):
     """The two functions compute the same, in their own precision and, more closely, in f64.
 
     Not in f64 where the second has `folded` what the first computes of constants: folding rounds to the element.
+    Where the second has `halves`, f32 results are as close as those.
     """
-    for wide in (False,) if folded else (False, True):
+    for wide in (False,) if folded or halves else (False, True):
         want, got = observations(before, wide=wide), observations(after, wide=wide)
         assert [v for v, _ in want] == [v for v, _ in got]
         for (_, a), (_, b) in zip(want, got, strict=True):
             assert len(a) == len(b)
             for x, y in zip(a, b, strict=True):
-                assert_close(x, y, exact=exact, wide=wide)
+                assert_close(x, y, exact=exact, wide=wide, steps=HALF if halves else 0)
 
 
-def assert_close(x, y, *, exact=False, wide=False):
+def assert_close(x, y, *, exact=False, wide=False, steps=0):
     """Equal for integers; for floats within some rounding steps of the largest value, or equal in every bit."""
     assert (x.shape, x.dtype) == (y.shape, y.dtype)
     if exact:
@@ -116,6 +119,6 @@ def assert_close(x, y, *, exact=False, wide=False):
     if not elem.is_float:
         np.testing.assert_array_equal(a, b)
         return
-    steps = {"f64": 2.0**-40, "f32": 2.0**-19, "f16": 2.0**-8, "bf16": 2.0**-5}.get(elem.name, 0.5)
+    steps = steps or {"f64": 2.0**-40, "f32": 2.0**-19, "f16": HALF, "bf16": 2.0**-5}.get(elem.name, 0.5)
     top = np.max(np.abs(a[np.isfinite(a)]), initial=1e-30)
     np.testing.assert_allclose(a, b, rtol=steps, atol=(2.0**-40 if wide else steps) * top)

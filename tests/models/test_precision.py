@@ -1,0 +1,41 @@
+"""Every model under `--precision` against ONNX Runtime in f32, at all its shapes."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import graphfuse
+import models
+from models import _compare
+
+pytest.importorskip("onnxruntime")
+
+BOUNDS = {"f16": 2e-2, "bf16": 1e-1}
+"""Largest difference, in standard deviations of the output. Half of it, and less, is what most models show."""
+SLOW = {name for name in models.names() if models.requires(name) or name.startswith("light_")}
+
+
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch):
+    monkeypatch.setenv("GRAPHFUSE_CACHE", "0")
+
+
+@pytest.mark.parametrize("precision", BOUNDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.full] if n in SLOW else []) for n in models.names()]
+)
+def test_halves_stay_near_f32(name, precision):
+    for package in models.requires(name):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"building {name} needs {package}")
+    model, path = models.get(name), models.cached(name, small=True)
+    compiled = graphfuse.compile(path, dims=model.DIMS, precision=precision)
+    reference = _compare.onnxruntime_of(path)
+    for seed, dims in enumerate(_compare.shapes(model)):
+        feeds = model.inputs(np.random.default_rng(seed), small=True, **dims)
+        distance = _compare.distance(reference(feeds), compiled(feeds))
+        print(f"{name} {precision} {dims}: {distance:.1e}")  # noqa: T201  # shown by `-rP`
+        assert 1e-6 < distance <= BOUNDS[precision], dims
