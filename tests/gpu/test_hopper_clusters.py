@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from benchmarks.gemm_kernels import Gemm
+from graphfuse.compiler import Options, build
 from graphfuse.gpu.emulator import EmulatorError
+from graphfuse.gpu.emulator.driver import EmulatedDriver
+from graphfuse.ir.core import Func
+from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.target import Target
+from tests.blockgen.support import graph_func
 from tests.gpu.test_hopper import PINGPONG, check, compiled, drop, inputs, run
 
 
@@ -90,6 +96,22 @@ def test_rows_that_were_not_copied_are_0():
         run(gemm, drop(r"st\.shared\.v4\.b32 \[[^;]*;")(ptx), kernel, inputs(gemm))
     with pytest.raises(EmulatorError):
         run(gemm, drop(r"fence\.proxy\.async\.shared::cta;")(ptx), kernel, inputs(gemm))
+
+
+def test_from_a_graph_to_the_driver():
+    """The compiler splits the sum, the runtime launches whole clusters."""
+    m, n, k = 40, 1152, 2048
+    x, w = (f"{rows}x{k}xf16" for rows in (m, n))
+    func = graph_func(f"x: {x}, w: {w}", 'y = contract(x, w) {spec = "mk,nk->mn"}; return(y)')
+    func = Func(func.name, func.body, {"inputs": ("x", "w"), "outputs": ("y",)}, func.dims)
+    executable = build(func, Target.parse("cuda:sm_90a"), Options())
+    (kernel,) = (k for k in executable.kernels if k.launch)
+    assert kernel.launch.cluster == kernel.launch.split == 4
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((rows, k)).astype(np.float16) for rows in (m, n))
+    got = CudaSession(executable, EmulatedDriver("sm_90a")).run({"x": a, "w": b})["y"]
+    want = a.astype(np.float32) @ b.astype(np.float32).T
+    np.testing.assert_allclose(got.astype(np.float32), want, rtol=2.0**-11, atol=2.0**-12 * np.abs(want).max())
 
 
 PLANTED = {
