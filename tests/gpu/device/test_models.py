@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 BOUND = 1e-4
 """Largest difference, in standard deviations of the output."""
+HALVES = {"f16": 2e-2, "bf16": 1e-1}
+"""The same under `precision`, as in tests/models/test_precision.py."""
 
 
 def reference(model):
@@ -63,6 +65,24 @@ def test_models(name, target):
         want = run(feed)
         for _ in range(3):
             assert compare(want, compiled(feed)) <= BOUND, dims
+
+
+@pytest.mark.parametrize("precision", HALVES)
+@pytest.mark.parametrize("name", models.names())
+def test_models_in_halves(name, precision, target):
+    for package in models.requires(name):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"building {name} needs {package}")
+    path, model = models.cached(name, small=True), models.get(name)
+    compiled = graphfuse.compile(path, dims=model.DIMS, target=target, device="cuda", precision=precision)
+    run = reference(str(path))
+    for seed, dims in enumerate(model.TEST_DIMS or [{}]):
+        feed = model.inputs(np.random.default_rng(seed), small=True, **dims)
+        want = run(feed)
+        for _ in range(3):
+            distance = compare(want, compiled(feed))
+            assert distance <= HALVES[precision], dims
+        print(f"{name} {precision} {dims}: {distance:.1e}")  # noqa: T201  # shown by `-rP`
 
 
 @pytest.mark.parametrize("name", ["digits", "tinygpt"])
