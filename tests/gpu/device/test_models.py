@@ -14,14 +14,13 @@ from graphfuse.api import CompiledModel, verify_regions
 from graphfuse.runtime import gfx
 from models import _health
 from tests.gpu.device.graphs import GRAPHS, feed_of, matmul, softmax
+from tests.models.test_precision import BOUNDS, OWN_BOUNDS
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 BOUND = 1e-4
 """Largest difference, in standard deviations of the output."""
-HALVES = {"f16": 2e-2, "bf16": 1e-1}
-"""The same under `precision`, as in tests/models/test_precision.py."""
 
 
 def reference(model):
@@ -67,7 +66,7 @@ def test_models(name, target):
             assert compare(want, compiled(feed)) <= BOUND, dims
 
 
-@pytest.mark.parametrize("precision", HALVES)
+@pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("name", models.names())
 def test_models_in_halves(name, precision, target):
     for package in models.requires(name):
@@ -81,7 +80,7 @@ def test_models_in_halves(name, precision, target):
         want = run(feed)
         for _ in range(3):
             distance = compare(want, compiled(feed))
-            assert distance <= HALVES[precision], dims
+            assert distance <= OWN_BOUNDS.get((name, precision), BOUNDS[precision]), dims
         print(f"{name} {precision} {dims}: {distance:.1e}")  # noqa: T201  # shown by `-rP`
 
 
