@@ -23,9 +23,13 @@ _MMA_NS = 0.54 / 32
 """Of a step, for each element of the tile: 4096 multiplied bytes a clock, at 1.85 GHz."""
 _BYTE_NS = 0.0070
 """Of a step, for each byte of its operands."""
-_UNALIGNED = 3.3
+_UNALIGNED = 3.0
 """Times that, where rows in memory are no whole sectors of 32 bytes."""
-_STEP_NS = 117.0
+_HALF_RING = 1.1
+"""Times that, where a block is alone on its multiprocessor with half the shared memory, and the sum is not short."""
+_SHORT = 16
+"""Steps."""
+_STEP_NS = 107.0
 """Of a step at least."""
 _EPILOGUE_NS = 0.078
 """For each element of a tile."""
@@ -35,10 +39,13 @@ _MMA_ENERGY, _BYTE_ENERGY = 0.409e-5 / 32, 0.15e-7
 """In microseconds at the limit of power: of a step, for each element of the tile and for each byte of its operands."""
 _SHARPNESS = 2.7
 """Exponent of the norm that joins the two limits."""
-_EXCHANGE_US, _EXCHANGE_NS = 0.7, 0.02
-"""Of a sum over the blocks of a cluster, and of each element that a block sends."""
-_CLUSTERS = {2: 0.5, 4: 0.227}
-"""Clusters of so many blocks that run at once, for each multiprocessor: they do not span parts of the machine."""
+_EXCHANGE_US, _EXCHANGE_NS = {2: 0.8, 4: 2.5}, 0.12
+"""Of a sum over so many blocks of a cluster, and of each element that a block sends."""
+_CLUSTERS = {2: 0.5, 4: 0.16}
+"""Tiles that clusters of so many blocks make at once, for each multiprocessor, as fitted: clusters do not
+span parts of the machine."""
+_APART_NS = 1 / 12000
+"""Of a step of a split sum, for each byte of all blocks that run at once, as neighbours load other parts of K."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +67,9 @@ class WgmmaTile:
 TILES = (
     WgmmaTile(128, 192, pingpong=True), WgmmaTile(256, 128), WgmmaTile(128, 256), WgmmaTile(128, 192),
     WgmmaTile(128, 128), WgmmaTile(128, 128, pingpong=True), WgmmaTile(64, 256, pingpong=True),
-    WgmmaTile(64, 192, pingpong=True), WgmmaTile(64, 128, per_multiprocessor=2), WgmmaTile(64, 128, pingpong=True),
-    WgmmaTile(64, 64, per_multiprocessor=2), WgmmaTile(64, 32, per_multiprocessor=2),
-    WgmmaTile(64, 256), WgmmaTile(64, 128), WgmmaTile(64, 64), WgmmaTile(64, 32),
+    WgmmaTile(64, 192, pingpong=True), WgmmaTile(64, 128), WgmmaTile(64, 128, pingpong=True),
+    WgmmaTile(64, 128, per_multiprocessor=2), WgmmaTile(64, 64, per_multiprocessor=2), WgmmaTile(64, 64),
+    WgmmaTile(64, 32), WgmmaTile(64, 32, per_multiprocessor=2), WgmmaTile(64, 256),
     *(WgmmaTile(m, n, split=s) for s in (2, 4) for m, n in ((128, 128), (64, 128), (64, 64))),
 )  # fmt: skip
 """Of those that take about the same time the first is chosen."""
@@ -101,9 +108,14 @@ def microseconds(
     tiles = -(-m // tile.m) * -(-n // tile.n) * batch
     area = tile.m * tile.n
     nbytes = (min(tile.m, -(-m // 8) * 8) + tile.n) * STEP_BYTES
-    step = max(area * _MMA_NS, nbytes * _BYTE_NS * (1 if aligned else _UNALIGNED), _STEP_NS)
     at_once = multiprocessors if tile.split == 1 else int(multiprocessors * _CLUSTERS[tile.split])
     rounds = -(-tiles // at_once)
+    way = nbytes * _BYTE_NS * (1 if aligned else _UNALIGNED)
+    if rounds < tile.per_multiprocessor and steps > _SHORT:
+        way *= _HALF_RING
+    if tile.split > 1:
+        way = max(way, min(tiles, at_once) * tile.split * nbytes * _APART_NS)
+    step = max(area * _MMA_NS, way, _STEP_NS)
     epilogue = area * _EPILOGUE_NS / tile.split
     if tile.pingpong and rounds > 1:
         epilogue *= _OVERLAPPED
@@ -111,5 +123,5 @@ def microseconds(
     energy = tiles * steps * (area * _MMA_ENERGY + nbytes * _BYTE_ENERGY)
     exchange = 0.0
     if tile.split > 1:
-        exchange = _EXCHANGE_US + area * (tile.split - 1) / tile.split * _EXCHANGE_NS / 1e3
+        exchange = _EXCHANGE_US[tile.split] + area * (tile.split - 1) / tile.split * _EXCHANGE_NS / 1e3
     return _LAUNCH_US + (busy**_SHARPNESS + energy**_SHARPNESS) ** (1 / _SHARPNESS) + rounds * exchange
