@@ -56,6 +56,9 @@ check: venv ## lint, format, types
 docs: venv ## render the generated pages
 	$(BIN)/python -m graphfuse knobs --markdown > docs/knobs.md
 	$(BIN)/python -m graphfuse errors --markdown > docs/errors.md
+	$(BIN)/python tools/render_results.py > docs/benchmarks.md
+	$(BIN)/python tools/render_results.py fusion > docs/fusion.md
+	$(BIN)/python tools/render_gpu_results.py > docs/benchmarks-gpu.md
 
 clean: ## remove what was built
 	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis

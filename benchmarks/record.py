@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("onnxruntime", "torch", "onnx", "llvmlite", "numpy")
+PACKAGES = ("onnxruntime", "torch", "triton", "onnx", "llvmlite", "numpy")
 
 
 def environment() -> dict[str, Any]:
@@ -29,8 +29,13 @@ def environment() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "versions": versions,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": f"python -m benchmarks.{shlex.join([Path(sys.argv[0]).stem, *sys.argv[1:]])}",
+        "command": f"python -m benchmarks.{shlex.join([Path(sys.argv[0]).stem, *map(argument, sys.argv[1:])])}",
     }
+
+
+def argument(text: str) -> str:
+    """An argument of the command; of a file somewhere else, the place it has in the repository."""
+    return f"benchmarks/results/{Path(text).name}" if Path(text).is_absolute() else text
 
 
 def cpu_name() -> str:

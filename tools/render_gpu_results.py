@@ -1,0 +1,114 @@
+"""Renders docs/benchmarks-gpu.md from benchmarks/results/gpu_*.json, so that no figure is typed by hand.
+
+python tools/render_gpu_results.py > docs/benchmarks-gpu.md
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.render_results import RESULTS, geometric_mean
+
+INTRODUCTION = """# Benchmarks on a GPU
+
+Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/gpu_*.json`, each written by the command it names. Peers are
+timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the best of them. Nothing is tuned: tiles are what the
+compiler chooses. The card is power-limited: absolute figures drift by several per cent, ratios less."""
+
+
+def heading(title: str, found: dict[str, Any]) -> None:
+    """What was measured, on what, when and how."""
+    versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
+    print(f"\n## {title}\n\n{found['rows'][0]['gpu']}; {found['date'][:10]}; {versions}.\n\n    {found['command']}\n")
+    if "note" in found:
+        print(f"Note: {found['note']}.\n")
+
+
+def summary(ratios: list[float]) -> str:
+    """Geometric mean and the least."""
+    return f"**{geometric_mean(ratios):.3f}** (least {min(ratios):.3f})"
+
+
+def memory(found: dict[str, Any]) -> None:
+    """Kernels that move bytes."""
+    heading("Memory-bound kernels", found)
+    sides = ("ours", "eager", "inductor", "triton", "copy")
+    print("Microseconds; `copy` moves the same bytes by torch.\n")
+    print(f"| | {' | '.join(sides)} | TB/s | ratio | to copy | error |\n|{'---|' * (len(sides) + 5)}")
+    for row in found["rows"]:
+        times = [f"{row['us'][s]:.1f}" if s in row["us"] else "" for s in sides]
+        figures = [f"{row['tb_per_s']['ours']:.2f}", f"{row['ratio']:.3f}", f"{row['ratio_to_copy']:.3f}"]
+        print("| " + " | ".join([row["case"], *times, *figures, f"{row['error']:.1e}"]) + " |")
+    print(f"\nGeometric mean of ratios: {summary([r['ratio'] for r in found['rows']])}.")
+
+
+def products(found: dict[str, Any]) -> None:
+    """Matrix products by the compiler's own choice."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in found["rows"]:
+        _, layout, elem, *rest = row["job"].split()
+        groups.setdefault(" ".join([elem, *rest]) + ("" if layout == "nt" else ", other layouts"), []).append(row)
+    heading(f"Matrix products: {'; '.join(groups)}", found)
+    print("M x N x K; `nt` is x @ w.T. TFLOP/s.")
+    for name, rows in groups.items():
+        peers = list(rows[0]["peers"])
+        print(f"\n| {name} | ours | {' | '.join(peers)} | ratio |\n|{'---|' * (len(peers) + 3)}")
+        ratios: list[float] = []
+        for row in rows:
+            ours = next(o for o in row["ours"] if o["tile"] == row["chosen"])
+            ratios.append(ours["ratio"])
+            shape = " ".join(row["job"].split()[:2])
+            rates = [f"{row['peers'][p]['tflops']:.0f}" if p in row["peers"] else "" for p in peers]
+            print("| " + " | ".join([shape, f"{ours['tflops']:.0f}", *rates, f"{ours['ratio']:.3f}"]) + " |")
+        print(f"\nGeometric mean: {summary(ratios)}.")
+
+
+def kinds(found: dict[str, Any]) -> None:
+    """Products of other elements, and fused pairs: every tile that was tried."""
+    heading("Products of other kinds, by tile", found)
+    print("| product | what | TFLOP/s | us | ratio | error |\n|---|---|---|---|---|---|")
+    for row in found["rows"]:
+        for name, side in [*row["peers"].items(), *row["ours"].items()]:
+            label = name if name in row["peers"] else f"**{name}**"
+            ratio = "" if name in row["peers"] else f"{side['ratio']:.3f}"
+            figures = [f"{side['tflops']:.0f}", f"{side['us']:.1f}", ratio, f"{side['error']:.1e}"]
+            print("| " + " | ".join([row["job"], label, *figures]) + " |")
+
+
+def models(found: dict[str, Any]) -> None:
+    """Whole models."""
+    heading("Whole models", found)
+    sides = ("ours", "eager", "inductor", "reduce-overhead")
+    print("Milliseconds; compile times in seconds.\n")
+    print("| model | ours | eager | Inductor | Inductor, reduce-overhead | ratio | compile: ours | Inductor |")
+    print("|---|---|---|---|---|---|---|---|")
+    for row in found["rows"]:
+        times = [f"{row['ms'][s]:.3f}" if s in row["ms"] else "" for s in sides]
+        compiling = [f"{row[k]:.1f}" if k in row else "" for k in ("compile_s", "inductor_compile_s")]
+        name = f"{row['case']} {row['precision']}"
+        print("| " + " | ".join([name, *times, f"{row['ratio']:.3f}", *compiling]) + " |")
+
+
+RENDER = {"gpu_memory": memory, "gpu_models": models, "gpu_gemm_kinds": kinds, "gpu_gemm": products}
+"""By what a file's name begins with; the first that fits."""
+
+
+def kind(path: Path) -> str:
+    """Which table a file is for."""
+    return next(name for name in RENDER if path.stem.startswith(name))
+
+
+def main() -> None:
+    """Print the page."""
+    print(INTRODUCTION)
+    for path in sorted(RESULTS.glob("gpu_*.json"), key=lambda p: (list(RENDER).index(kind(p)), p.name)):
+        RENDER[kind(path)](json.loads(path.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()
