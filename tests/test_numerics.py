@@ -250,6 +250,38 @@ def test_powers_and_means(numerics: Numerics, wanted: list[str]) -> None:
             if op.kind.name not in ("graph.full", "return")] == wanted  # fmt: skip
 
 
+GELU = """
+func @main(%x: tensor<4096xf32>) {
+  %half = graph.full() {elem = f32, shape = [4096], value = 0.5} : tensor<4096xf32>
+  %one = graph.full() {elem = f32, shape = [4096], value = 1.0} : tensor<4096xf32>
+  %c = graph.full() {elem = f32, shape = [4096], value = 0.8} : tensor<4096xf32>
+  %u = graph.mul(%x, %c) : tensor<4096xf32>
+  %t = graph.tanh(%u) : tensor<4096xf32>
+  %p = graph.add(%one, %t) : tensor<4096xf32>
+LINES  return(%y)
+}
+"""
+TWO_PRODUCTS = "  %a = graph.mul(%{}, %{}) : tensor<4096xf32>\n  %y = graph.mul(%{}, %{}) : tensor<4096xf32>\n"
+
+
+@pytest.mark.parametrize(
+    "factors", [("x", "half", "a", "p"), ("half", "p", "x", "a"), ("x", "p", "a", "half")], ids=" ".join
+)
+def test_gelu_by_tanh_is_a_logistic_function_except_strictly(factors: tuple[str, ...]) -> None:
+    """1 + tanh(u) cancels where u is far below 0; sigmoid does not."""
+    text = GELU.replace("LINES", TWO_PRODUCTS.format(*factors))
+    x = np.random.default_rng(6).uniform(-9, 9, 4096).astype(np.float32)
+    want = x / (1 + np.exp(-1.6 * x.astype(np.float64)))
+    for numerics in NUMERICS:
+        found = kernels(text, numerics)
+        assert ("block.tanh" in found) == (numerics == "strict")
+        assert ("block.sigmoid" in found) == (numerics != "strict")
+        (got,) = run(text, numerics, x)
+        assert np.abs(got - want).max() < 1e-6
+        if numerics != "strict":
+            assert np.abs(got / want - 1).max() < 3e-6
+
+
 def test_a_reciprocal_may_overflow_under_fast_only() -> None:
     text = """
 func @main(%x: tensor<4x16xf32>, %y: tensor<4x1xf32>) {

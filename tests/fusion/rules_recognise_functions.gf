@@ -15,6 +15,34 @@ func @logistic(%x: tensor<8xf32>) {
   %v10 = graph.div(%x, %v9) : tensor<8xf32>
   return(%v5, %v10)
 }
+func @logistic_by_tanh(%x: tensor<8xf32>, %u: tensor<8xf32>) {
+  %half = graph.full() {elem = f32, shape = [8], value = 0.5} : tensor<8xf32>
+  %one = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %c = graph.full() {elem = f32, shape = [8], value = 0.75} : tensor<8xf32>
+  %w = graph.mul(%u, %c) : tensor<8xf32>
+  %t = graph.tanh(%w) : tensor<8xf32>
+  %p = graph.add(%t, %one) : tensor<8xf32>
+  %hx = graph.mul(%x, %half) : tensor<8xf32>
+  %a = graph.mul(%hx, %p) : tensor<8xf32>
+  %hp = graph.mul(%half, %p) : tensor<8xf32>
+  %b = graph.mul(%x, %hp) : tensor<8xf32>
+  %px = graph.mul(%p, %x) : tensor<8xf32>
+  %d = graph.mul(%px, %half) : tensor<8xf32>
+  %e = graph.mul(%p, %x) : tensor<8xf32>
+  return(%a, %b, %d, %e)
+}
+func @logistic_by_tanh_distributed(%x: tensor<8xf32>, %u: tensor<8xf32>) {
+  %half = graph.full() {elem = f32, shape = [8], value = 0.5} : tensor<8xf32>
+  %t = graph.tanh(%u) : tensor<8xf32>
+  %h = graph.mul(%half, %x) : tensor<8xf32>
+  %ht = graph.mul(%t, %h) : tensor<8xf32>
+  %a = graph.add(%h, %ht) : tensor<8xf32>
+  %s = graph.mul(%half, %t) : tensor<8xf32>
+  %b = graph.add(%s, %half) : tensor<8xf32>
+  %xt = graph.mul(%x, %t) : tensor<8xf32>
+  %c = graph.add(%h, %xt) : tensor<8xf32>
+  return(%a, %b, %c)
+}
 func @quotient_by_quotient(%x: tensor<8xf32>) {
   %v0 = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
   %v1 = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
@@ -50,6 +78,44 @@ func @logistic(%x: tensor<8xf32>) {
   %v1 = graph.sigmoid(%x) : tensor<8xf32>
   %v2 = graph.mul(%x, %v1) : tensor<8xf32>
   return(%v0, %v2)
+}
+
+func @logistic_by_tanh(%x: tensor<8xf32>, %u: tensor<8xf32>) {
+  %one = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %c = graph.full() {elem = f32, shape = [8], value = 0.75} : tensor<8xf32>
+  %w = graph.mul(%u, %c) : tensor<8xf32>
+  %t = graph.tanh(%w) : tensor<8xf32>
+  %p = graph.add(%t, %one) : tensor<8xf32>
+  %v0 = graph.full() {elem = f32, shape = [8], value = 1.5} : tensor<8xf32>
+  %v1 = graph.mul(%u, %v0) : tensor<8xf32>
+  %v2 = graph.sigmoid(%v1) : tensor<8xf32>
+  %a = graph.mul(%x, %v2) : tensor<8xf32>
+  %v3 = graph.full() {elem = f32, shape = [8], value = 1.5} : tensor<8xf32>
+  %v4 = graph.mul(%u, %v3) : tensor<8xf32>
+  %hp = graph.sigmoid(%v4) : tensor<8xf32>
+  %b = graph.mul(%x, %hp) : tensor<8xf32>
+  %v5 = graph.full() {elem = f32, shape = [8], value = 1.5} : tensor<8xf32>
+  %v6 = graph.mul(%u, %v5) : tensor<8xf32>
+  %v7 = graph.sigmoid(%v6) : tensor<8xf32>
+  %d = graph.mul(%x, %v7) : tensor<8xf32>
+  %e = graph.mul(%p, %x) : tensor<8xf32>
+  return(%a, %b, %d, %e)
+}
+
+func @logistic_by_tanh_distributed(%x: tensor<8xf32>, %u: tensor<8xf32>) {
+  %half = graph.full() {elem = f32, shape = [8], value = 0.5} : tensor<8xf32>
+  %t = graph.tanh(%u) : tensor<8xf32>
+  %h = graph.mul(%half, %x) : tensor<8xf32>
+  %v0 = graph.full() {elem = f32, shape = [8], value = 2.0} : tensor<8xf32>
+  %v1 = graph.mul(%u, %v0) : tensor<8xf32>
+  %v2 = graph.sigmoid(%v1) : tensor<8xf32>
+  %a = graph.mul(%x, %v2) : tensor<8xf32>
+  %v3 = graph.full() {elem = f32, shape = [8], value = 2.0} : tensor<8xf32>
+  %v4 = graph.mul(%u, %v3) : tensor<8xf32>
+  %b = graph.sigmoid(%v4) : tensor<8xf32>
+  %xt = graph.mul(%x, %t) : tensor<8xf32>
+  %c = graph.add(%h, %xt) : tensor<8xf32>
+  return(%a, %b, %c)
 }
 
 func @quotient_by_quotient(%x: tensor<8xf32>) {
