@@ -19,6 +19,20 @@ def convert_layout(x: Type, *, layout: LinearLayout) -> Type:
     return Tile(x.shape, x.elem, layout)
 
 
+SHORT = ("exp", "sigmoid")
+"""Functions that `short` has."""
+
+
+@opdef("gpu.short", Trait.PURE, Trait.ELEMENTWISE)
+def short(x: Type, *, function: str) -> Type:
+    """A function of f32 within 2^-16 of its value: enough for what is rounded to f16 or bf16."""
+    if not isinstance(x, Tile | Scalar) or (x.elem if isinstance(x, Tile) else x) != F32:
+        raise VerifyError(f"operand must be f32, got {x}")
+    if function not in SHORT:
+        raise VerifyError(f"function must be one of {', '.join(SHORT)}, got {function}")
+    return x
+
+
 # shared memory and barriers: a `shared<...>` value is a ring of buffers, or of mbarriers; a *slot* says where in a
 # ring we are: an i32 with the position in bits 0..30 and in bit 31 how often the ring went round, modulo 2
 

@@ -9,6 +9,7 @@ from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.coalesce import coalesce
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES, STAGES, pipeline_loads
+from graphfuse.gpu.transforms.short_functions import short_functions
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -18,7 +19,8 @@ PIPELINE: tuple[Pass, ...] = (
     assign_layouts,
     coalesce,
     common_subexpressions,  # constants and ranges that were made again in one layout
-    dead_code,
+    dead_code,  # before anything asks where a value is read
+    short_functions,
 )
 """What runs on every block function before it is lowered."""
 
