@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphfuse.ir.layout import Slice, Wgmma
 from graphfuse.errors import TargetError
 from graphfuse.gpu.analysis.liveness import liveness, registers_per_thread
 from graphfuse.gpu.analysis.shared_memory import Buffer, allocate
+from graphfuse.ir.layout import Slice, Wgmma
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import BF16, F32, F64, I64, Ptr, Tile
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from graphfuse.errors import VerifyError
 from graphfuse.ir.layout import (
     LANE,
     OFFSET,
@@ -21,7 +22,6 @@ from graphfuse.ir.layout import (
     null_space,
     xor_columns,
 )
-from graphfuse.errors import VerifyError
 from tests.gpu.layouts.strategies import LAWS, any_map, distributed, families, shape_for, shapes
 
 identity = LinearLayout.identity

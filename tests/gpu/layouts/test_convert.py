@@ -10,6 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphfuse.errors import UnsupportedError, VerifyError
+from graphfuse.gpu.analysis.memory_access import bank_conflicts, coalescing, vector_width
+from graphfuse.gpu.convert import (
+    Barrier,
+    Exchange,
+    Gather,
+    Load,
+    Rename,
+    Store,
+    matrix_quotient,
+    plan,
+    simulate,
+    swizzle,
+)
 from graphfuse.ir.layout import (
     BLOCK,
     LANE,
@@ -24,20 +38,6 @@ from graphfuse.ir.layout import (
     Slice,
     Tma,
     Wgmma,
-)
-from graphfuse.errors import UnsupportedError, VerifyError
-from graphfuse.gpu.analysis.memory_access import bank_conflicts, coalescing, vector_width
-from graphfuse.gpu.convert import (
-    Barrier,
-    Exchange,
-    Gather,
-    Load,
-    Rename,
-    Store,
-    matrix_quotient,
-    plan,
-    simulate,
-    swizzle,
 )
 from tests.gpu.layouts.strategies import LAWS, any_map, distributed
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP, Mma, Operand, Shared, Slice, Tma, Wgmma
 from graphfuse.errors import VerifyError
+from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP, Mma, Operand, Shared, Slice, Tma, Wgmma
 
 
 def entries(m):

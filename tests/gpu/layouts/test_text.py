@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphfuse.ir.layout import FAMILIES, Blocked, Linear, Slice, parse_layout, parse_table, table_text
 from graphfuse.errors import GraphfuseError, ParseError, VerifyError
+from graphfuse.ir.layout import FAMILIES, Blocked, Linear, Slice, parse_layout, parse_table, table_text
 from tests.gpu.layouts.strategies import LAWS, any_map, families
 
 
