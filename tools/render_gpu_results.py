@@ -16,9 +16,10 @@ from tools.render_results import RESULTS, geometric_mean
 
 INTRODUCTION = """# Benchmarks on a GPU
 
-Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/gpu_*.json`, each written by the command it names. Peers are
-timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the best of them. Nothing is tuned: tiles are what the
-compiler chooses. The card is power-limited: absolute figures drift by several per cent, ratios less."""
+Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/gpu_*.json`, each written by the command it
+names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the best of them.
+Nothing is tuned: tiles are what the compiler chooses. The card is power-limited: absolute figures drift by several per
+cent, ratios less."""
 
 
 def heading(title: str, found: dict[str, Any]) -> None:
