@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -133,7 +134,7 @@ def integer(value: int, type_: str = "i64") -> Reg:
     return constant(str(value), element_type(type_), width_of(type_))
 
 
-class Kernel:
+class Kernel(ABC):
     """The state of lowering one function. A target says what registers a type has (`type_parts`, `make`)."""
 
     lowerings: ClassVar[dict[OpDef, AnyLowering]] = {}
@@ -154,13 +155,13 @@ class Kernel:
 
     # values
 
+    @abstractmethod
     def type_parts(self, type_: Type) -> list[tuple[str, int]]:
         """The LLVM element and lanes of each register of an IR type."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make(self, type_: Type, vectors: Sequence[Reg]) -> KernelValue:
         """A value of an IR type that is not a pointer."""
-        raise NotImplementedError
 
     def registers(self, value: Value) -> Registers:
         """A tile or a scalar."""
