@@ -105,9 +105,7 @@ def emit_ptx(lowered: LoweredModule) -> str:
 
 def warps_of(func: Func) -> int:
     """How many warps a block of this function has."""
-    warps = func.attrs.get("warps", 4)
-    assert isinstance(warps, int), "warps is a number"
-    return warps
+    return attr_or(func, "warps", 4)
 
 
 def attr_or(func: Func, name: str, default: int) -> int:
