@@ -1,31 +1,28 @@
 """Runs matrix products on the GPU beside torch's (a process of its own: a kernel that fails takes its context along).
 
 Reads jobs from a file, one shape each, and prints a line of JSON for every step; `gpu_gemm` starts it and reads them.
-Sustained timing: each contestant alone, launches in a CUDA graph, replayed for `warm` seconds and then timed for
-`seconds`, in `rounds` rounds whose order rotates. Data is random; outputs are poisoned before they are checked.
+Timing as in `gpu_timing`, launches in a CUDA graph. Data is random; outputs are poisoned before they are checked.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from cuda.bindings import driver
 
-Call = Callable[[], None]
+from benchmarks.gpu_timing import Call, Recorded, Timing, medians, race, twice
+
 ELEMS = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 MAP_ELEMS = {
     "bf16": "BFLOAT16", "f16": "FLOAT16", "f32": "FLOAT32", "i32": "INT32", "i8": "UINT8", "f8e4m3": "UINT8",
 }  # fmt: skip
-GRAPH_MS = 10.0
-"""About what one replay takes."""
 
 
 def checked(result: Any) -> Any:
@@ -94,42 +91,6 @@ class Kernel:
         checked(driver.cuLaunchKernel(self.function, self.grid, 1, 1, threads, 1, 1, shared, stream, params, 0))
 
 
-class Timed:
-    """A contestant in a graph."""
-
-    def __init__(self, call: Call) -> None:
-        call()
-        torch.cuda.synchronize()
-        self.count = max(1, min(500, round(GRAPH_MS / max(_elapsed(call, 3), 1e-3))))
-        side = torch.cuda.Stream()
-        with torch.cuda.stream(side):
-            call()
-        torch.cuda.synchronize()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, stream=side):
-            for _ in range(self.count):
-                call()
-        self.ms = _elapsed(self.graph.replay, 2)
-
-    def sustained(self, warm: float, seconds: float) -> float:
-        """Milliseconds of one launch."""
-        for _ in range(max(1, round(warm * 1e3 / self.ms))):
-            self.graph.replay()
-        replays = max(1, round(seconds * 1e3 / self.ms))
-        return _elapsed(self.graph.replay, replays) / self.count
-
-
-def _elapsed(call: Call, count: int) -> float:
-    """Milliseconds of one of `count` calls."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(count):
-        call()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) / count
-
-
 class Problem:
     """The data of a job, and torch's ways to compute it."""
 
@@ -168,40 +129,33 @@ class Problem:
         return torch.nn.functional.gelu(out, approximate="tanh") if self.job["gelu"] else out
 
     def peers(self) -> dict[str, Call]:
-        """torch's calls; each is entered once more where it is the one to beat."""
+        """torch's calls, the one to beat first."""
         a, b, out, bias = self.a, self.b, self.out, self.bias
         functional = torch.nn.functional
         if self.job["gelu"]:
             return {
-                "cublaslt": lambda: _ignore(torch._addmm_activation(bias, a, b, use_gelu=True)),
-                "cublaslt again": lambda: _ignore(torch._addmm_activation(bias, a, b, use_gelu=True)),
-                "eager": lambda: _ignore(functional.gelu(torch.addmm(bias, a, b), approximate="tanh")),
+                "cublaslt": lambda: torch._addmm_activation(bias, a, b, use_gelu=True),
+                "eager": lambda: functional.gelu(torch.addmm(bias, a, b), approximate="tanh"),
             }
         if self.residual is not None:
             residual = self.residual
             return {
-                "addmm": lambda: _ignore(torch.addmm(residual, a, b, out=out)),
-                "eager": lambda: _ignore(torch.addmm(bias, a, b).add_(residual)),
+                "addmm": lambda: torch.addmm(residual, a, b, out=out),
+                "eager": lambda: torch.addmm(bias, a, b).add_(residual),
             }
         return {
-            "mm": lambda: _ignore(torch.mm(a, b, out=out)),
-            "mm again": lambda: _ignore(torch.mm(a, b, out=out)),
-            "addmm": lambda: _ignore(torch.addmm(bias, a, b, out=out)),
+            "mm": lambda: torch.mm(a, b, out=out),
+            "addmm": lambda: torch.addmm(bias, a, b, out=out),
         }
 
 
-def _ignore(_: object) -> None:
-    return None
-
-
-def run(job: dict[str, Any], timing: dict[str, float], say: Callable[[dict[str, Any]], None]) -> None:
+def run(job: dict[str, Any], timing: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
     """One shape: check every kernel, then time all."""
     problem = Problem(job)
     exact = problem.exact()
-    calls: dict[str, Call] = {} if job.get("check_only") else dict(problem.peers())
-    if job.get("few_peers"):
-        calls.pop("mm again", None)
-        calls.pop("cublaslt again", None)
+    calls: dict[str, Call] = {}
+    if not job.get("check_only"):
+        calls |= problem.peers() if job.get("few_peers") else twice(problem.peers())
     symbols = [job["m"]] if job["symbolic"] else []
     for spec in job["kernels"]:
         say({"trying": spec["label"]})
@@ -221,28 +175,24 @@ def run(job: dict[str, Any], timing: dict[str, float], say: Callable[[dict[str, 
 
 
 def time_all(
-    calls: dict[str, Call], flops: int, timing: dict[str, float], say: Callable[[dict[str, Any]], None]
+    calls: Mapping[str, Call], flops: int, timing: dict[str, Any], say: Callable[[dict[str, Any]], None]
 ) -> None:
     """Times of all contestants by turns, and what rate `flops` operations make of them."""
-    timed: dict[str, Timed] = {}
-    for label, call in calls.items():
+
+    def trying(label: str) -> None:
         say({"trying": label})
-        timed[label] = Timed(call)
-    times: dict[str, list[float]] = {label: [] for label in timed}
-    labels = list(timed)
-    for r in range(int(timing["rounds"])):
-        shift = r * len(labels) // max(1, int(timing["rounds"]))
-        for label in labels[shift:] + labels[:shift]:
-            say({"trying": label})
-            times[label].append(timed[label].sustained(timing["warm"], timing["seconds"]))
-    for label, ms in times.items():
-        middle = statistics.median(ms)
-        say({"result": label, "us": middle * 1e3, "tflops": flops / middle / 1e9, "all_us": [t * 1e3 for t in ms]})
+
+    recorded: dict[str, Recorded] = {}
+    for label, call in calls.items():
+        trying(label)
+        recorded[label] = Recorded(call)
+    found = race(recorded, Timing(**timing), trying)
+    for label, ms in medians(found).items():
+        all_us = [t * 1e3 for t in found[label]]
+        say({"result": label, "us": ms * 1e3, "tflops": flops / ms / 1e9, "all_us": all_us})
 
 
-def serve(
-    path: Path, run: Callable[[dict[str, Any], dict[str, float], Callable[[dict[str, Any]], None]], None]
-) -> None:
+def serve(path: Path, run: Callable[[dict[str, Any], dict[str, Any], Callable[[dict[str, Any]], None]], None]) -> None:
     """Run the jobs of a file {"timing": .., "jobs": [..]}."""
     work = json.loads(path.read_text(encoding="utf-8"))
     torch.backends.cuda.matmul.allow_tf32 = False

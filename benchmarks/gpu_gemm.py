@@ -8,12 +8,10 @@ run in a process that is started again, without the kernel at fault, when one fa
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
 import queue
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +25,7 @@ from typing import Any
 
 from benchmarks import record
 from benchmarks.gemm_kernels import Gemm, text
+from benchmarks.gpu_timing import QUICK, SUSTAINED, Timing, arguments, asked, ptxas
 
 SHAPES = (
     (8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 768, 768), (2048, 3072, 768),
@@ -76,7 +75,7 @@ def gemms(which: str, elem: str, only: Sequence[str]) -> Iterator[tuple[str, dic
             if (which == "layouts") != (layout != "nt"):
                 continue
             name = f"{'x'.join(map(str, shape))} {layout} {elem}"
-            if only and not any(o in name for o in only):
+            if not asked(name, only):
                 continue
             fused = which == "fused"
             base = Gemm(*shape, ta=ta, tb=tb, elem=elem, out=elem, bias=fused, gelu=fused, residual=which == "residual")
@@ -172,7 +171,7 @@ def compile_all(jobs: Sequence[tuple[str, dict[str, Gemm]]], folder: str, assemb
 
 def work(
     jobs: list[dict[str, Any]],
-    timing: dict[str, float],
+    timing: Timing,
     folder: str,
     until: float,
     worker: Sequence[str] = ("benchmarks.gemm_worker",),
@@ -183,7 +182,7 @@ def work(
     pending = list(jobs)
     while pending and time.monotonic() < until:
         path = Path(folder) / "jobs.json"
-        path.write_text(json.dumps({"timing": timing, "jobs": pending}), encoding="utf-8")
+        path.write_text(json.dumps({"timing": timing.fields(), "jobs": pending}), encoding="utf-8")
         command = [sys.executable, "-m", *worker, str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
             trying = _listen(process, said, pending, until, silence)
@@ -308,24 +307,15 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     return f"ratio to the best peer: chosen tile {mean(chosen)}; best tile {mean(best)}"
 
 
-def ptxas() -> str:
-    """Where NVIDIA's assembler is, if it is there."""
-    return shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas") or ""
-
-
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, budget=450, json="benchmarks/results/gpu_gemm.json")
     parser.add_argument("--set", choices=SETS, action="append", default=[])
     parser.add_argument("--elem", default="bf16", choices=("bf16", "f16"))
-    parser.add_argument("--only", action="append", default=[], help="jobs whose name has this text")
-    parser.add_argument("--quick", action="store_true", help="one short round: for sweeps, not to be quoted")
-    parser.add_argument("--budget", type=float, default=450, help="seconds, after which no kernel is started")
     parser.add_argument("--assembler", default=ptxas(), help="ptxas; none: the driver compiles")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gpu_gemm.json"))
     args = parser.parse_args()
     until = time.monotonic() + args.budget
-    timing = {"warm": 0.06, "seconds": 0.12, "rounds": 1} if args.quick else {"warm": 0.35, "seconds": 0.5, "rounds": 3}
+    timing = QUICK if args.quick else SUSTAINED
     wanted = [job for s in args.set or ["plain"] for job in gemms(s, args.elem, args.only)]
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
@@ -340,7 +330,7 @@ def main() -> None:
             jobs = [{**j, "few_peers": True} for j in jobs]
         said = work(jobs, timing, folder, until)
     rows = rows_of(said, jobs)
-    record.write(args.out, rows)
+    record.write(args.json, rows)
     print(summary(rows))
 
 

@@ -8,7 +8,6 @@ scales and shifts after it). The last two beside eager calls and Inductor's max-
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -21,7 +20,8 @@ from typing import Any
 
 from benchmarks import record
 from benchmarks.gemm_kernels import STATISTICS, Gemm, split_text, text
-from benchmarks.gpu_gemm import compile_text, ptxas, work
+from benchmarks.gpu_gemm import compile_text, work
+from benchmarks.gpu_timing import QUICK, SUSTAINED, arguments, asked, ptxas, twice
 
 PINGPONG = (("schedule", '"pingpong"'),)
 SQUARE = ((4096, 4096, 4096),)
@@ -244,7 +244,7 @@ def error_of(got: Any, exact: Any) -> float:
     return ((got.double() - exact).norm() / exact.norm()).item()
 
 
-def run(job: dict[str, Any], timing: dict[str, float], say: Callable[[dict[str, Any]], None]) -> None:
+def run(job: dict[str, Any], timing: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
     """Check every contestant and peer, then time them."""
     import torch
 
@@ -254,7 +254,7 @@ def run(job: dict[str, Any], timing: dict[str, float], say: Callable[[dict[str, 
     exact = problem.exact()
     calls: dict[str, Callable[[], Any]] = {}
 
-    for label, call in problem.peers().items():
+    for label, call in twice(problem.peers()).items():
         say({"trying": label})
         got = call()
         say({"peer": label, "error": error_of(got, exact)})
@@ -308,7 +308,7 @@ def jobs_of(sets: Sequence[str], only: Sequence[str]) -> Iterator[tuple[str, str
     for kind in sets:
         for shape in GATED if kind in ("swiglu", "layernorm") else SQUARE:
             name = f"{'x'.join(map(str, shape))} {kind}"
-            if not only or any(o in name for o in only):
+            if asked(name, only):
                 yield name, kind, shape
 
 
@@ -340,16 +340,12 @@ def main() -> None:
 
         serve(Path(sys.argv[2]), run)
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, budget=450, json="benchmarks/results/gpu_gemm_kinds.json")
     parser.add_argument("--set", choices=SETS, action="append", default=[])
-    parser.add_argument("--only", action="append", default=[], help="jobs whose name has this text")
-    parser.add_argument("--quick", action="store_true", help="one short round, not to be quoted")
-    parser.add_argument("--budget", type=float, default=450, help="seconds, after which no kernel is started")
     parser.add_argument("--assembler", default=ptxas(), help="ptxas; none: the driver compiles")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gpu_gemm_kinds.json"))
     args = parser.parse_args()
     until = time.monotonic() + args.budget
-    timing = {"warm": 0.06, "seconds": 0.12, "rounds": 1} if args.quick else {"warm": 0.35, "seconds": 0.5, "rounds": 3}
+    timing = QUICK if args.quick else SUSTAINED
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(os.cpu_count()) as pool:
         started = [
             prepared(name, kind, shape, pool, folder, args.assembler)
@@ -363,7 +359,7 @@ def main() -> None:
                     print(f"{job['name']} {k['label']}: {notes}")
         said = work(jobs, timing, folder, until, ("benchmarks.gpu_gemm_kinds", "--worker"), AUTOTUNING)
     rows = rows_of(said, jobs)
-    record.write(args.out, rows)
+    record.write(args.json, rows)
     for row in rows:
         for label, r in {**row["peers"], **row["ours"]}.items():
             ratio = f" x{r['ratio']:.3f}" if label in row["ours"] else ""

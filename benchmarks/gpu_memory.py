@@ -3,21 +3,19 @@
     python benchmarks/gpu_memory.py [--quick] [--only WORDS] [--numerics fast] [--json FILE]
     python benchmarks/gpu_memory.py --dry        no GPU: compile everything, run small ones on the emulator
 
-Tensors are torch's on the GPU, outputs preallocated. A burst is a number of calls between two CUDA events, behind a
-kernel that sleeps until all are queued, so that only the GPU counts. Every contestant warms up and is timed in each
-round, in rotated order; a figure is the median of the rounds. Bandwidth counts each tensor once. Ours is compared with
-torch in f64 before it is timed, its output filled with NaN before that.
+Tensors are torch's on the GPU, outputs preallocated. Timing as in `gpu_timing`, behind a kernel that sleeps until all
+calls are queued, so that only the GPU counts. Bandwidth counts each tensor once; the copy is entered twice. Ours is
+compared with torch in f64 before it is timed, its output filled with NaN before that.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ os.environ["GRAPHFUSE_CACHE"] = "0"
 
 import graphfuse
 from benchmarks import record
+from benchmarks.gpu_timing import QUICK, Call, Called, Timing, arguments, asked, elapsed, medians, race, twice
 from benchmarks.memory_cases import Case, cases, host_inputs
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.runtime.cuda.session import CudaSession
@@ -37,24 +36,19 @@ SMALLER = 4096
 """How much smaller the cases are that the emulator runs."""
 PIECE = 1 << 26
 """Elements that are compared at a time."""
-SLEEP_PER_CALL = 150_000
-"""Cycles: more than any contestant takes to queue one call."""
-
-Call = Callable[[], Any]
+TIMING = Timing(0.0125, 0.025, 5)
 
 
 # on the GPU
 
 
 class Gpu:
-    """torch, and how long a burst lasts."""
+    """torch, and what cases look like there."""
 
-    def __init__(self, *, quick: bool) -> None:
+    def __init__(self) -> None:
         import torch
 
         self.torch = torch
-        self.rounds = 3 if quick else 5
-        self.burst_ms = 8.0 if quick else 25.0
 
     def tensors(self, case: Case) -> list[Any]:
         """Random normal inputs."""
@@ -70,32 +64,6 @@ class Gpu:
             return torch.full(case.out, -1, device="cuda", dtype=torch.int64)
         dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[case.result]
         return torch.full(case.out, float("nan"), device="cuda", dtype=dtype)
-
-    def ms(self, call: Call, calls: int) -> float:
-        """Milliseconds of one call of a burst."""
-        torch = self.torch
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(SLEEP_PER_CALL * calls)  # torch's own benchmarks use it
-        start.record()
-        for _ in range(calls):
-            call()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / calls
-
-    def race(self, contestants: dict[str, Call]) -> dict[str, float]:
-        """The median microseconds of each."""
-        names = list(contestants)
-        calls: dict[str, int] = {}
-        for name in names:
-            self.ms(contestants[name], 2)
-            calls[name] = max(4, min(200, round(self.burst_ms / max(self.ms(contestants[name], 4), 1e-3))))
-        found: dict[str, list[float]] = {name: [] for name in names}
-        for i in range(self.rounds):
-            for name in names[i % len(names) :] + names[: i % len(names)]:
-                self.ms(contestants[name], max(2, calls[name] // 2))
-                found[name].append(self.ms(contestants[name], calls[name]))
-        return {name: 1e3 * statistics.median(times) for name, times in found.items()}
 
     def error(self, case: Case, inputs: Sequence[Any], out: Any) -> float:
         """The largest difference from f64 over the largest element; for positions, the part that is wrong."""
@@ -123,7 +91,7 @@ class Gpu:
         return 1.0 - (inside & (found == x.amax(axis))).double().mean().item()
 
 
-def measure(gpu: Gpu, case: Case, numerics: str, deadline: float) -> dict[str, Any]:
+def measure(gpu: Gpu, case: Case, numerics: str, timing: Timing, deadline: float) -> dict[str, Any]:
     """One row of the table."""
     torch = gpu.torch
     gpu_name = torch.cuda.get_device_name()
@@ -152,11 +120,12 @@ def measure(gpu: Gpu, case: Case, numerics: str, deadline: float) -> dict[str, A
         contestants |= _triton(gpu, inputs[0], row)
     source = torch.randn(case.nbytes // 8, device="cuda")
     copy = torch.empty_like(source)
-    contestants["copy"] = lambda: copy.copy_(source)
-    us = gpu.race(contestants)
+    contestants |= twice({"copy": lambda: copy.copy_(source)})
+    racing = {name: Called(call, asleep=True) for name, call in contestants.items()}
+    us = {name: 1e3 * ms for name, ms in medians(race(racing, timing)).items()}
     row["us"] = us
     row["tb_per_s"] = {name: case.nbytes / t * 1e-6 for name, t in us.items()}
-    peers = {name: t for name, t in us.items() if name not in ("ours", "copy")}
+    peers = {name: t for name, t in us.items() if name != "ours" and not name.startswith("copy")}
     row["best"] = min(peers, key=lambda name: peers[name])
     if "ours" in us:
         row["ratio"] = peers[row["best"]] / us["ours"]
@@ -194,8 +163,8 @@ def _triton(gpu: Gpu, x: Any, row: dict[str, Any]) -> dict[str, Call]:
             return {}
         times: dict[int, float] = {}
         for warps, call in found.items():
-            gpu.ms(call, 3)
-            times[warps] = gpu.ms(call, 10)
+            elapsed(call, 3)
+            times[warps] = elapsed(call, 10, asleep=True)
         row["triton_warps"] = min(times, key=lambda w: times[w])
         return {"triton": found[row["triton_warps"]]}
     except Exception as e:  # noqa: BLE001  # a compiler that is missing fails in many ways
@@ -256,7 +225,7 @@ def dry(words: Sequence[str], numerics: str) -> bool:
 
     good = True
     for case, small in zip(cases(), cases(SMALLER), strict=True):
-        if not _asked(case, words):
+        if not asked(case.name, words):
             continue
         start = time.perf_counter()
         compiled = graphfuse.compile(case.model(), target=TARGET, numerics=numerics)
@@ -291,32 +260,23 @@ def _emulated(case: Case, numerics: str, torch: Any) -> tuple[float, list[str]]:
     return float(np.abs(got - want).max() / np.abs(want).max()), wasted
 
 
-def _asked(case: Case, words: Sequence[str]) -> bool:
-    return not words or any(w in case.name for w in words)
-
-
 def main() -> int:
     """Measure, or check without a GPU."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument("--dry", action="store_true", help="no GPU: compile, and run small ones on the emulator")
-    parser.add_argument("--only", default="", help="cases whose name has one of these words, separated by commas")
+    parser = arguments(__doc__, budget=240, dry=True)
     parser.add_argument("--numerics", default="eager", choices=("strict", "eager", "fast"))
-    parser.add_argument("--seconds", type=float, default=240, help="no Inductor compilation begins after this")
-    parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    words = [w for w in args.only.split(",") if w]
     if args.dry:
-        return 0 if dry(words, args.numerics) else 1
-    gpu = Gpu(quick=args.quick)
-    deadline = time.perf_counter() + args.seconds
+        return 0 if dry(args.only, args.numerics) else 1
+    gpu = Gpu()
+    timing = QUICK if args.quick else TIMING
+    deadline = time.perf_counter() + args.budget
     print(f"{gpu.torch.cuda.get_device_name()}; microseconds and TB/s; ratio to the best peer and to a copy")
     names = ("ours", "eager", "inductor", "triton", "copy")
     print(f"{'':28s}" + "".join(f" {n:>14s}" for n in names) + "  ratio best     copy   error")
     rows: list[dict[str, Any]] = []
     for case in cases():
-        if _asked(case, words):
-            rows.append(measure(gpu, case, args.numerics, deadline))
+        if asked(case.name, args.only):
+            rows.append(measure(gpu, case, args.numerics, timing, deadline))
             print(report(rows[-1]), flush=True)
             gpu.torch.cuda.empty_cache()
             if args.json:  # what there is, should the time run out

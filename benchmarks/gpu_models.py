@@ -12,10 +12,8 @@ in f32, its output filled with NaN.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -34,18 +32,16 @@ os.environ["GRAPHFUSE_CACHE"] = "0"
 import graphfuse
 import models
 from benchmarks import record
+from benchmarks.gpu_timing import AGAIN, QUICK, Call, Called, Timing, arguments, asked, medians, race, twice
 
 TARGET = "cuda:sm_90a"
 BOUNDS = {"f16": 2e-2, "bf16": 1e-1}
 """Largest error, in standard deviations of the output."""
 ONNX_TYPES = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
-ROUNDS = 7
-BURST_MS = 60.0
+TIMING = Timing(0.02, 0.06, 7)
 PEERS = {"inductor": "default", "reduce-overhead": "reduce-overhead"}
 SECONDS_TO_COMPILE = 25.0
 """What one compilation by Inductor may take: without so much left, it is left out."""
-
-Call = Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -170,40 +166,7 @@ def errors(case: Case, feeds: Mapping[str, np.ndarray], found: Mapping[str, np.n
 # on the GPU
 
 
-class Race:
-    """Calls timed by CUDA events; contestants take turns."""
-
-    def __init__(self, torch: Any) -> None:
-        self.torch = torch
-
-    def ms(self, call: Call, calls: int) -> float:
-        """Milliseconds of one call of a burst, as a loop in Python makes them."""
-        torch = self.torch
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        start.record()
-        for _ in range(calls):
-            call()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / calls
-
-    def run(self, contestants: dict[str, Call]) -> dict[str, float]:
-        """The median of each."""
-        calls: dict[str, int] = {}
-        for name, call in contestants.items():
-            self.ms(call, 5)
-            calls[name] = max(4, min(200, round(BURST_MS / self.ms(call, 5))))
-        found: dict[str, list[float]] = {name: [] for name in contestants}
-        names = list(contestants)
-        for i in range(ROUNDS):
-            for name in names[i % len(names) :] + names[: i % len(names)]:
-                self.ms(contestants[name], 3)
-                found[name].append(self.ms(contestants[name], calls[name]))
-        return {name: statistics.median(times) for name, times in found.items()}
-
-
-def measure(torch: Any, case: Case, precision: str, deadline: float) -> dict[str, Any]:
+def measure(torch: Any, case: Case, precision: str, timing: Timing, deadline: float) -> dict[str, Any]:
     """One row of the table."""
     row: dict[str, Any] = {"case": case.name, "precision": precision, "gpu": torch.cuda.get_device_name(), "notes": []}
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[precision]
@@ -216,12 +179,12 @@ def measure(torch: Any, case: Case, precision: str, deadline: float) -> dict[str
     except Exception as e:  # noqa: BLE001  # the peers are worth measuring without us
         row["notes"].append(f"ours: {_line(e)}")
     try:
-        contestants |= _peers(torch, case, [given[name] for name in case.inputs], dtype, deadline, row)
+        contestants |= twice(_peers(torch, case, [given[name] for name in case.inputs], dtype, deadline, row))
     except Exception as e:  # noqa: BLE001  # so are we without the peers
         row["notes"].append(f"peers: {_line(e)}")
     with torch.inference_mode():
-        row["ms"] = Race(torch).run(contestants)
-    peers = {name: ms for name, ms in row["ms"].items() if name != "ours"}
+        row["ms"] = medians(race({name: Called(call, asleep=False) for name, call in contestants.items()}, timing))
+    peers = {name: ms for name, ms in row["ms"].items() if name != "ours" and not name.endswith(AGAIN)}
     if peers:
         row["best"] = min(peers, key=lambda name: peers[name])
     if peers and "ours" in row["ms"]:
@@ -312,7 +275,7 @@ def dry(words: list[str], precision: str) -> bool:
 
     good = True
     for case in CASES:
-        if not _asked(case, words):
+        if not asked(case.name, words):
             continue
         start = time.perf_counter()
         compiled = compiled_of(case, precision, device="emulator")
@@ -336,26 +299,18 @@ def dry(words: list[str], precision: str) -> bool:
     return good
 
 
-def _asked(case: Case, words: list[str]) -> bool:
-    return not words or any(word in case.name for word in words)
-
-
 def main() -> int:
     """Every case in turn, as far as time allows."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", default="", help="words, separated by commas, of which a case's name has one")
+    parser = arguments(__doc__, budget=450, dry=True)
     parser.add_argument("--precision", default="f16", choices=BOUNDS)
-    parser.add_argument("--seconds", type=float, default=450.0, help="after these nothing more begins")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--dry", action="store_true")
     args = parser.parse_args()
-    words = [w.strip() for w in args.only.split(",") if w.strip()]
     if args.dry:
-        return 0 if dry(words, args.precision) else 1
+        return 0 if dry(args.only, args.precision) else 1
     import torch
 
-    deadline = time.perf_counter() + args.seconds
-    cases = [case for case in CASES if _asked(case, words)]
+    deadline = time.perf_counter() + args.budget
+    timing = QUICK if args.quick else TIMING
+    cases = [case for case in CASES if asked(case.name, args.only)]
     rows: list[dict[str, Any]] = []
     print(f"{'ms':20s} {'ours':>8s} {'eager':>8s} {'inductor':>8s} {'r-o':>8s}  ratio best            error")
     for i, case in enumerate(cases):
@@ -366,7 +321,7 @@ def main() -> int:
         # each gets its share of what is left, so that a slow one does not leave the others without peers
         share = time.perf_counter() + left / (len(cases) - i)
         try:
-            rows.append(measure(torch, case, args.precision, share))
+            rows.append(measure(torch, case, args.precision, timing, share))
             print(report(rows[-1]), flush=True)
         except Exception as e:  # noqa: BLE001  # the others are worth measuring
             print(f"{case.name:20s} {_line(e)}", flush=True)
