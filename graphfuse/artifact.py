@@ -161,7 +161,7 @@ def _leaves(step: Step | Loop) -> Iterator[Step]:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMapSpec:
+class TensorMap:
     """A tensor that a GPU kernel copies in boxes (TMA): what the driver encodes once its address is known.
 
     `param` points to it; its first element is `offset` elements from there. `dims` and `box` are in elements,
@@ -196,7 +196,7 @@ class Launch:
     persistent: int = 0
     overlaps: bool = False
     symbols: tuple[str, ...] = ()
-    tensor_maps: tuple[TensorMapSpec, ...] = ()
+    tensor_maps: tuple[TensorMap, ...] = ()
     registers: int = -1
     spill_bytes: int = -1
     static_shared_bytes: int = -1

@@ -25,7 +25,7 @@ from graphfuse.artifact import (
     Scalar,
     Signature,
     Step,
-    TensorMapSpec,
+    TensorMap,
     TensorSpec,
     Weight,
     check,
@@ -108,7 +108,7 @@ def _launch_to_json(launch: Launch) -> Json:
     return out | {"symbols": list(launch.symbols), "tensor_maps": [_map_to_json(m) for m in launch.tensor_maps]}
 
 
-def _map_to_json(m: TensorMapSpec) -> Json:
+def _map_to_json(m: TensorMap) -> Json:
     return {
         "param": m.param,
         "elem": m.elem,
@@ -289,10 +289,10 @@ def _launch_from_json(node: Node) -> Launch:
     )
 
 
-def _map_from_json(node: Node) -> TensorMapSpec:
+def _map_from_json(node: Node) -> TensorMap:
     dims = tuple(d.dim() for d in node["dims"].items(1, 5))
     rank = len(dims)
-    return TensorMapSpec(
+    return TensorMap(
         param=node["param"].integer(),
         elem=node["elem"].one_of(ELEMS),
         offset=node["offset"].dim(),

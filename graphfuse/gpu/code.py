@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from graphfuse.artifact import Code, Launch, TensorMapSpec
+from graphfuse.artifact import Code, Launch
 from graphfuse.gpu.assembler import Assembled, assemble
 from graphfuse.gpu.lower import KernelInfo, LoweredModule, emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
@@ -51,9 +51,6 @@ def ptx_of(lowered: LoweredModule) -> str:
 
 def _launch(kernel: KernelInfo, func: Func, ptx: str, assembled: Assembled | None) -> Launch:
     found = assembled.resources.get(kernel.name) if assembled else None
-    maps = tuple(
-        TensorMapSpec(m.param, m.elem, m.offset, m.dims, m.strides, m.box, m.swizzle) for m in kernel.tensor_maps
-    )
     return Launch(
         threads=kernel.threads,
         shared_bytes=kernel.shared_bytes,
@@ -62,7 +59,7 @@ def _launch(kernel: KernelInfo, func: Func, ptx: str, assembled: Assembled | Non
         persistent=kernel.persistent,
         overlaps="griddepcontrol.wait" in _body(ptx, kernel.name),
         symbols=tuple(v.hint for v in func.params if not isinstance(v.type, Ptr)),
-        tensor_maps=maps,
+        tensor_maps=kernel.tensor_maps,
         registers=found.registers if found else -1,
         spill_bytes=found.spill_bytes if found else -1,
         static_shared_bytes=found.shared_bytes if found else -1,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from graphfuse.artifact import TensorMap
 from graphfuse.codegen import kernel as shared
 from graphfuse.codegen.kernel import Registers, integer, register_type
 from graphfuse.gpu import float8
@@ -73,24 +74,6 @@ class ThreadTile(Registers):
         assert len(vectors) == layout.size(REGISTER), f"{len(vectors)} registers for {layout}"
         super().__init__(shape, elem, vectors)
         self.layout = layout
-
-
-@dataclass(frozen=True, slots=True)
-class TensorMap:
-    """A tensor that a kernel reads or writes in boxes by TMA; the runtime encodes it (`cuTensorMapEncodeTiled`)."""
-
-    param: int
-    """Which parameter points to the tensor."""
-    elem: str
-    offset: Dim
-    """Elements from the pointer to the first element of the map."""
-    dims: tuple[Dim, ...]
-    """Sizes in elements, innermost first."""
-    strides: tuple[Dim, ...]
-    """Elements between neighbours along dims 1 and up; dim 0 is contiguous."""
-    box: tuple[int, ...]
-    swizzle: int
-    """Bytes: 0, 32, 64 or 128."""
 
 
 class Kernel(shared.Kernel):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graphfuse.artifact import TensorMap
 from graphfuse.codegen import arith, control, index
 from graphfuse.codegen.kernel import PointerValue
 from graphfuse.errors import VerifyError
@@ -28,7 +29,7 @@ from graphfuse.gpu import (
 )
 from graphfuse.gpu.alignment import POINTER_ALIGNMENT, pointer_alignments
 from graphfuse.gpu.analysis.axis_info import axis_info
-from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, TensorMap
+from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
 from graphfuse.ir.core import Func, attr_dim
 from graphfuse.ir.types import I64, Ptr
 from graphfuse.llvm import codegen

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphfuse.artifact import TensorMap
 from graphfuse.codegen.control import emit_loop
 from graphfuse.codegen.index import emit_dim
 from graphfuse.codegen.kernel import PointerValue, integer, memory_type
 from graphfuse.dialects import gpu
-from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, TensorMap, lowers
+from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, lowers
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints
 from graphfuse.ir.types import Buffer, Scalar
 from graphfuse.llvm.module import Reg

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from graphfuse.artifact import TensorMapSpec
+from graphfuse.artifact import TensorMap
 from graphfuse.runtime.cuda.bindings import BindingsDriver
 from graphfuse.runtime.cuda.driver import OLD_DRIVER, STICKY, UNUSABLE_CODE
 from tests.runtime.fake_cuda import CUresult, FakeCuda
@@ -20,8 +20,8 @@ ROOM = ctypes.create_string_buffer(256)
 AT = ctypes.addressof(ROOM)
 PLAIN = SimpleNamespace(grid=3, threads=128, shared_bytes=0, function=5, params=AT, cluster=1, overlaps=False)
 CLUSTERED = SimpleNamespace(**{**vars(PLAIN), "cluster": 2, "overlaps": True})
-MAP = TensorMapSpec(0, "bf16", 0, (64, 64), (64,), (64, 64), 128)
-BYTES = TensorMapSpec(0, "f8e4m3", 0, (64, 64), (64,), (64, 64), 0)
+MAP = TensorMap(0, "bf16", 0, (64, 64), (64,), (64, 64), 128)
+BYTES = TensorMap(0, "f8e4m3", 0, (64, 64), (64,), (64, 64), 0)
 CALLS = [
     ("device_count",), ("retain", 0), ("push", 5), ("pop",), ("load_module", b"x\0"), ("function", 5, "f"),
     ("allow_shared", 5, 100), ("alloc", 10), ("free", 5), ("memory_info",), ("alloc_host", 5), ("free_host", AT),

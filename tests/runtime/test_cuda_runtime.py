@@ -29,7 +29,7 @@ from graphfuse.artifact import (
     Pointer,
     Signature,
     Step,
-    TensorMapSpec,
+    TensorMap,
     TensorSpec,
     combined,
 )
@@ -679,7 +679,7 @@ def tma_executable(**launch):
         ".param .align 64 .b8 src[128], .param .align 64 .b8 dst[128])",
     )
     rows = sample.sym("n")
-    maps = tuple(TensorMapSpec(p, "f32", 0, (24, rows), (24,), (8, 32), 0) for p in (0, 1))
+    maps = tuple(TensorMap(p, "f32", 0, (24, rows), (24,), (8, 32), 0) for p in (0, 1))
     target = "cuda:sm_90a"
     buffers = (Buffer("input", rows * 96, 0), Buffer("output", rows * 96, 0), Buffer("output", 1024, 1))
     step = Step("k", (Pointer(0), Pointer(1), Pointer(2), sample.Scalar(rows)), 1)

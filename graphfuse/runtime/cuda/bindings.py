@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from graphfuse.artifact import TensorMapSpec, elem_dtype
+from graphfuse.artifact import TensorMap, elem_dtype
 from graphfuse.errors import DeviceError
 from graphfuse.runtime.cuda.driver import DriverError, LaunchCall
 from graphfuse.target import GpuInfo
@@ -202,7 +202,7 @@ class BindingsDriver:
     # launches
 
     def encode_tensor_map(
-        self, spec: TensorMapSpec, address: int, dims: Sequence[int], strides: Sequence[int]
+        self, spec: TensorMap, address: int, dims: Sequence[int], strides: Sequence[int]
     ) -> bytes:
         """`cuTensorMapEncodeTiled`; elements outside of the tensor read as zero."""
         cu = self._cu

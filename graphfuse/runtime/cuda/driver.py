@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from graphfuse.artifact import TensorMapSpec
+from graphfuse.artifact import TensorMap
 from graphfuse.target import GpuInfo
 
 UNUSABLE_CODE = {200: "it is damaged", 209: "it is for another architecture", 218: "the PTX is refused"}
@@ -179,7 +179,7 @@ class Driver(Protocol):
         ...
 
     def encode_tensor_map(
-        self, spec: TensorMapSpec, address: int, dims: Sequence[int], strides: Sequence[int]
+        self, spec: TensorMap, address: int, dims: Sequence[int], strides: Sequence[int]
     ) -> bytes:
         """A tensor map of 128 bytes; `dims` in elements, `strides` in bytes, both innermost first."""
         ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphfuse.artifact import Array, Executable, KernelMeta, Launch, TensorMapSpec, elem_dtype
+from graphfuse.artifact import Array, Executable, KernelMeta, Launch, TensorMap, elem_dtype
 from graphfuse.errors import ArtifactError
 from graphfuse.runtime.bound import Bound, scratch_on_gpu
 from graphfuse.runtime.cuda.driver import Argument, Driver
@@ -59,7 +59,7 @@ class KernelLaunch:
 class _Map:
     """A tensor map of one launch: `room` has its 128 bytes, for the address `encoded_for`."""
 
-    spec: TensorMapSpec
+    spec: TensorMap
     slot: int
     offset: int
     dims: tuple[int, ...]
@@ -118,7 +118,7 @@ class Launches:
                 self._params[at] = address_of(k.maps[-1].room)
                 at += 1
 
-    def _map(self, k: KernelLaunch, spec: TensorMapSpec) -> _Map:
+    def _map(self, k: KernelLaunch, spec: TensorMap) -> _Map:
         assert k.meta.launch is not None
         integers = [i for i, mode in enumerate(k.meta.params) if mode == "i"]
         names = k.meta.launch.symbols
