@@ -1,19 +1,34 @@
 """The block dialect: one program instance's work on tiles in registers.
 
-A block function's parameters are pointers to the tensors it reads and writes, then one i64 per symbol, named
-as the symbol. Its attribute `grid` is the number of programs. Offsets and strides count elements. Control
-flow (`for`, `if`) is structured and lives in `control.py`.
+A block function's parameters are pointers to the tensors it reads and writes, and scalars; those that are i64 are
+symbols, named as they are. Its attribute `grid` is the number of programs, or up to three numbers; without it the grid
+is given at launch. Offsets and strides count elements. Control flow (`for`, `while`, `if`) is structured and lives in
+`control.py`; atomics, barriers and what serves debugging in `effects.py`.
+
+What a function promises of its parameters are attributes by name: `assume = [["n", 16], ["x", 16]]` what numbers, and
+addresses in bytes, are divisible by; `readonly`, `writeonly` and `noalias` list pointers. A function with `assume`
+promises nothing else about alignment; one without is compiled from a graph, whose tensors the runtime aligns.
+
+Loads of memory that other elements of the program stored before are ordered after those stores where both go through
+one parameter, and by `block.barrier` in any case. Accesses of different programs are ordered by atomics only.
 """
 
 from __future__ import annotations
 
 import math
 
-from graphfuse.dialects.elementwise import check_reduce_kind, declare
+from graphfuse.dialects.elementwise import (
+    FUNCTIONS,
+    MACHINE_FUNCTIONS,
+    MACHINE_REDUCE_KINDS,
+    NO_SIGNED_WRAP,
+    check_reduce_kind,
+    declare,
+)
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Trait, opdef
 from graphfuse.ir.layout import LinearLayout
-from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile, Type
+from graphfuse.ir.types import BOOL, I32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
 
 
@@ -44,8 +59,10 @@ def _pointer(t: Type) -> Ptr:
     return t
 
 
-ELEMENTWISE = declare("block", elem_of, with_elem)
-"""Every shared elementwise function on scalars and tiles, by bare name."""
+MAX_GRID_RANK = 3
+
+ELEMENTWISE = declare("block", elem_of, with_elem, (*FUNCTIONS, *MACHINE_FUNCTIONS), NO_SIGNED_WRAP)
+"""Every elementwise function on scalars and tiles, by bare name."""
 
 add, sub, mul, div = (ELEMENTWISE[n] for n in ("add", "sub", "mul", "div"))
 max_, min_, and_, or_ = (ELEMENTWISE[n] for n in ("max", "min", "and", "or"))
@@ -62,7 +79,9 @@ def fma(a: Type, b: Type, c: Type) -> Type:
 
 @opdef("block.select", Trait.PURE, Trait.ELEMENTWISE)
 def select(condition: Type, a: Type, b: Type) -> Type:
-    """Elementwise `condition ? a : b`."""
+    """Elementwise `condition ? a : b`; of two pointers, by one bool."""
+    if isinstance(a, Ptr) and a == b and condition == BOOL:
+        return a
     if a != b or condition != with_elem(a, BOOL):
         raise VerifyError(f"operand types do not fit: {condition}, {a} and {b}")
     return a
@@ -82,6 +101,14 @@ def bitcast(x: Type, *, to: Scalar) -> Type:
     return with_elem(x, to)
 
 
+@opdef("block.assume", Trait.PURE, Trait.ELEMENTWISE)
+def assume(x: Type, *, multiple_of: int) -> Type:
+    """x, of which every element is promised to be a multiple of a number."""
+    if not elem_of(x).is_integer or multiple_of < 1:
+        raise VerifyError(f"expected integers and a positive number, got {x} and {multiple_of}")
+    return x
+
+
 # sources
 
 
@@ -94,8 +121,20 @@ def const(
 
 
 @opdef("block.program_id", Trait.PURE)
-def program_id() -> Type:
-    """Which program this is, in 0..grid."""
+def program_id(*, axis: int = 0) -> Type:
+    """Which program this is along an axis of the grid, from 0."""
+    return _grid_axis(axis)
+
+
+@opdef("block.num_programs", Trait.PURE)
+def num_programs(*, axis: int = 0) -> Type:
+    """How many programs there are along an axis of the grid."""
+    return _grid_axis(axis)
+
+
+def _grid_axis(axis: int) -> Type:
+    if not 0 <= axis < MAX_GRID_RANK:
+        raise VerifyError(f"axis must be in 0..{MAX_GRID_RANK - 1}, got {axis}")
     return I64
 
 
@@ -180,6 +219,28 @@ def offset(pointer: Type, by: Type) -> Type:
     if by != I64:
         raise VerifyError(f"operand 1 must be i64, got {by}")
     return _pointer(pointer)
+
+
+@opdef("block.pointer_cast", Trait.PURE)
+def pointer_cast(pointer: Type, *, to: Scalar) -> Type:
+    """The same address as a pointer to another element."""
+    _pointer(pointer)
+    return Ptr(to)
+
+
+@opdef("block.pointer_diff", Trait.PURE)
+def pointer_diff(a: Type, b: Type) -> Type:
+    """How many elements `a` is past `b`; both point into one array."""
+    if a != b or not isinstance(a, Ptr):
+        raise VerifyError(f"operands must be equal pointer types, got {a} and {b}")
+    return I64
+
+
+@opdef("block.address", Trait.PURE)
+def address(pointer: Type) -> Type:
+    """The address in bytes; 0 is that of no array."""
+    _pointer(pointer)
+    return I64
 
 
 def _view(shape: tuple[int, ...], strides: tuple[Dim, ...], limited: tuple[int, ...], limits: tuple[Type, ...]) -> None:
@@ -268,10 +329,10 @@ DOT_PRECISIONS = ("ieee", "tf32", "tf32x3")
 
 
 @opdef("block.scan", Trait.PURE)
-def scan(x: Type, *, axis: int, kind: str, exclusive: bool = False) -> Type:
+def scan(x: Type, *, axis: int, kind: str, exclusive: bool = False, reverse: bool = False) -> Type:
     """Each element combined with those before it along `axis`; exclusive: with what changes nothing in its own place.
 
-    `kind` is sum, prod, max or min.
+    `kind` is sum, prod, max or min; `reverse` combines it with those after it.
     """
     t = _tile(x)
     if kind not in ("sum", "prod", "max", "min"):
@@ -284,26 +345,49 @@ def scan(x: Type, *, axis: int, kind: str, exclusive: bool = False) -> Type:
 
 @opdef("block.dot", Trait.PURE)
 def dot(a: Type, b: Type, acc: Type, *, precision: str = "ieee") -> Type:
-    """acc + a @ b for a [M, K], b [K, N], acc [M, N]; products and sums in acc's element.
+    """acc + a @ b for a [.., M, K], b [.., K, N], acc [.., M, N]; products and sums in acc's element.
 
-    `precision` says how f32 operands may be rounded: "ieee" not at all, "tf32" to 11 bits, "tf32x3" to 22 as sums of
-    two.
+    Dims in front are equal and counted alike. `precision` says how f32 operands may be rounded: "ieee" not at all,
+    "tf32" to 11 bits, "tf32x3" to 22 as sums of two.
     """
     if precision not in DOT_PRECISIONS:
         raise VerifyError(f"precision must be one of {', '.join(DOT_PRECISIONS)}, got {precision}")
     ta, tb, tc = _tile(a), _tile(b), _tile(acc)
-    if len(ta.shape) != 2 or len(tb.shape) != 2 or tc.shape != (ta.shape[0], tb.shape[1]) or ta.shape[1] != tb.shape[0]:
+    ranks = {len(t.shape) for t in (ta, tb, tc)}
+    if len(ranks) != 1 or min(ranks) < 2:
+        raise VerifyError(f"shapes do not fit: {ta}, {tb} and {tc}")
+    (*left, m, k), (*right, k2, n) = ta.shape, tb.shape
+    if left != right or k != k2 or tc.shape != (*left, m, n):
         raise VerifyError(f"shapes do not fit: {ta}, {tb} and {tc}")
     return tc
 
 
 @opdef("block.reduce", Trait.PURE)
 def reduce(x: Type, *, axis: int, kind: str) -> Type:
-    """Combine along `axis`, which disappears (a rank-1 tile gives a scalar)."""
+    """Combine along `axis`, which disappears (a rank-1 tile gives a scalar).
+
+    `max` and `min` are NaN if any element is; `maxnum` and `minnum` if all are.
+    """
     t = _tile(x)
+    check_reduce_kind(kind, t.elem, MACHINE_REDUCE_KINDS)
+    return _reduced(t, axis, t.elem)
+
+
+@opdef("block.arg_reduce", Trait.PURE)
+def arg_reduce(x: Type, *, axis: int, kind: str, elem: Scalar = I64) -> Type:
+    """The index along `axis`, which disappears, of the first `max` or `min`; NaN counts as extreme."""
+    t = _tile(x)
+    if kind not in ("max", "min"):
+        raise VerifyError(f"kind must be max or min, got {kind}")
+    if elem not in (I32, I64):
+        raise VerifyError(f"indices are i32 or i64, got {elem}")
     check_reduce_kind(kind, t.elem)
+    return _reduced(t, axis, elem)
+
+
+def _reduced(t: Tile, axis: int, elem: Scalar) -> Type:
     if not 0 <= axis < len(t.shape):
         raise VerifyError(f"axis must be in 0..{len(t.shape) - 1}, got {axis}")
     shape = t.shape[:axis] + t.shape[axis + 1 :]
     layout = t.layout.slice(axis) if t.layout else None
-    return Tile(shape, t.elem, layout) if shape else t.elem
+    return Tile(shape, elem, layout) if shape else elem

@@ -36,6 +36,24 @@ def for_(lower: Type, upper: Type, *carried: Type, step: int = 1, bodies: tuple[
     return carried
 
 
+@opdef("while")
+def while_(*carried: Type, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
+    """Run the first body; while the bool that it yields first holds, run the second on the rest and start again.
+
+    The first takes what is carried and yields a bool and values of the same types; these are the results when the bool
+    is false, else what the second takes. The second yields what the first takes next.
+    """
+    if len(bodies) != 2:
+        raise VerifyError(f"expected a condition and a body, got {len(bodies)}")
+    for name, body, before in (("condition", bodies[0], (BOOL,)), ("body", bodies[1], ())):
+        if body.params.types != carried:
+            raise VerifyError(f"the {name} must take {_list(carried)}, it takes {_list(body.params.types)}")
+        yielded = tuple(v.type for v in body.terminator.operands)
+        if yielded != (*before, *carried):
+            raise VerifyError(f"the {name} must yield {_list((*before, *carried))}, it yields {_list(yielded)}")
+    return carried
+
+
 @opdef("if")
 def if_(condition: Type, *, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
     """Run the first body if the condition holds, else the second (which may be left out when nothing is yielded)."""

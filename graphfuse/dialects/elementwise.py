@@ -5,7 +5,7 @@ The table is the one place that says which elementwise functions exist and which
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,8 +13,8 @@ from graphfuse.errors import VerifyError
 from graphfuse.ir.core import OpDef, Trait, opdef
 from graphfuse.ir.types import BOOL, Scalar, Type
 
-Takes = Literal["float", "integer", "number", "bool", "logical", "any"]
-"""`number` is float or integer; `logical` is bool or integer (bitwise)."""
+Takes = Literal["float", "integer", "whole", "number", "bool", "logical", "any"]
+"""`number` is float or integer; `logical` is bool or integer (bitwise); `whole` is an integer of whole bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,19 @@ FUNCTIONS: tuple[Function, ...] = (
 )  # fmt: skip
 
 
+MACHINE_FUNCTIONS: tuple[Function, ...] = (
+    Function("maxnum", 2, "float", "the larger; where one is NaN the other.", commutative=True),
+    Function("minnum", 2, "float", "the smaller; where one is NaN the other.", commutative=True),
+    Function("mulhi", 2, "whole", "the upper half of the double-width product.", commutative=True),
+    Function("rsqrt", 1, "float", "1 / sqrt(a)."),
+    Function("popcount", 1, "whole", "how many bits are set."),
+    Function("clz", 1, "whole", "how many zeros lead; the width for 0."),
+)  # fmt: skip
+"""What hand-written kernels ask of a machine: in the block dialect only."""
+NO_SIGNED_WRAP = frozenset({"add", "sub", "mul"})
+"""Functions of the block dialect with an attribute `nsw`: a promise that the result fits, as C makes it for `int`."""
+
+
 def accepts(takes: Takes, elem: Scalar) -> bool:
     """Whether an elementwise function over `takes` is defined on `elem`."""
     match takes:
@@ -94,6 +107,8 @@ def accepts(takes: Takes, elem: Scalar) -> bool:
             return elem.is_float
         case "integer":
             return elem.is_integer
+        case "whole":
+            return elem.is_integer and elem.bits >= 8
         case "number":
             return elem.name != "bool"
         case "bool":
@@ -105,9 +120,13 @@ def accepts(takes: Takes, elem: Scalar) -> bool:
 
 
 def declare(
-    prefix: str, elem_of: Callable[[Type], Scalar], with_elem: Callable[[Type, Scalar], Type]
+    prefix: str,
+    elem_of: Callable[[Type], Scalar],
+    with_elem: Callable[[Type, Scalar], Type],
+    functions: Sequence[Function] = FUNCTIONS,
+    no_wrap: Collection[str] = (),
 ) -> dict[str, OpDef]:
-    """Declare `<prefix>.<name>` for every function of the table.
+    """Declare `<prefix>.<name>` for every function of a table; those in `no_wrap` have an attribute `nsw`.
 
     `elem_of` gives an operand's element or raises; `with_elem` gives the type of the same shape with another one.
     """
@@ -124,14 +143,30 @@ def declare(
         return with_elem(types[0], BOOL) if fn.to_bool else types[0]
 
     out: dict[str, OpDef] = {}
-    for fn in FUNCTIONS:
+    for fn in functions:
         traits = [Trait.PURE, Trait.ELEMENTWISE]
         traits += [Trait.COMMUTATIVE] if fn.commutative else []
-        out[fn.name] = opdef(f"{prefix}.{fn.name}", *traits)(_type_rule(fn, check))
+        out[fn.name] = opdef(f"{prefix}.{fn.name}", *traits)(
+            _type_rule(fn, check, elem_of if fn.name in no_wrap else None)
+        )
     return out
 
 
-def _type_rule(fn: Function, check: Callable[[Function, tuple[Type, ...]], Type]) -> Callable[..., Type]:
+def _type_rule(
+    fn: Function, check: Callable[[Function, tuple[Type, ...]], Type], wraps: Callable[[Type], Scalar] | None
+) -> Callable[..., Type]:
+    """The rule of a function; of one whose wrapping can be ruled out, `wraps` gives an operand's element."""
+    if wraps is not None:
+
+        def arithmetic(a: Type, b: Type, *, nsw: bool = False) -> Type:
+            out = check(fn, (a, b))
+            if nsw and not wraps(a).is_signed:
+                raise VerifyError(f"nsw is a promise about signed integers, got {a}")
+            return out
+
+        arithmetic.__doc__ = f"{fn.doc} `nsw` promises that none does that matters."
+        return arithmetic
+
     if fn.arity == 1:
 
         def unary(a: Type) -> Type:
@@ -148,11 +183,15 @@ def _type_rule(fn: Function, check: Callable[[Function, tuple[Type, ...]], Type]
 
 
 REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
+MACHINE_REDUCE_KINDS = (*REDUCE_KINDS, "maxnum", "minnum", "xor")
+"""Those of the block dialect: also extremes that ignore NaN, and exclusive or."""
 
 
-def check_reduce_kind(kind: str, elem: Scalar) -> None:
-    """`any` and `all` combine bools, the others numbers."""
-    if kind not in REDUCE_KINDS:
-        raise VerifyError(f"kind must be one of {', '.join(REDUCE_KINDS)}, got {kind}")
-    if (kind in ("any", "all")) != (elem == BOOL):
+def check_reduce_kind(kind: str, elem: Scalar, kinds: Sequence[str] = REDUCE_KINDS) -> None:
+    """`any` and `all` combine bools, `maxnum` and `minnum` floats, `xor` integers, the others numbers."""
+    if kind not in kinds:
+        raise VerifyError(f"kind must be one of {', '.join(kinds)}, got {kind}")
+    fits = {"any": elem == BOOL, "all": elem == BOOL, "xor": elem.is_integer}
+    fits |= dict.fromkeys(("maxnum", "minnum"), elem.is_float)
+    if not fits.get(kind, elem != BOOL):
         raise VerifyError(f"kind {kind} does not combine {elem}")

@@ -9,66 +9,70 @@ and reading program-local memory before it is written is an error; a kernel gene
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from graphfuse.dialects import block, control, gpu
+from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.errors import GraphfuseError, InputError
+from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.graph import contract_arrays, reduce_array, scan_array
+from graphfuse.interp.memory import Context, Pointer, read, write
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
 from graphfuse.ir.types import I64, Buffer, Ptr, Scalar, Tile
 from graphfuse.symbolic import Atom, Dim, Sym, evaluate
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pointer:
-    """Element `offset` of a flat array. `written` marks initialised elements of program-local memory."""
+def launch(
+    func: Func,
+    args: Sequence[Array],
+    symbols: Mapping[str, Any],
+    *,
+    grid: Sequence[int] | None = None,
+    checks: bool = True,
+    out: Callable[[str], object] = print,
+) -> None:
+    """Run every program of a kernel, one after another, in a grid of its own if it does not say one.
 
-    array: Array
-    offset: int = 0
-    written: Array | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """One program: its number, the symbols' values, and whether memory is checked."""
-
-    program: int
-    symbols: Mapping[str, int]
-    checks: bool
-
-    def dim(self, dim: Dim) -> int:
-        """The number a dim is."""
-        try:
-            return evaluate(dim, self.symbols)
-        except KeyError as e:
-            raise InputError(f"dim {e.args[0]!r} has no value") from None
+    `args` are contiguous arrays, one per pointer, changed in place; `symbols` the scalars by name; `out` takes lines
+    that are printed.
+    """
+    sizes = grid_of(func, symbols) if grid is None else tuple(grid)
+    for program in range(math.prod(sizes)):
+        run_program(func, args, symbols, program, grid=sizes, checks=checks, out=out)
 
 
-def launch(func: Func, args: Sequence[Array], symbols: Mapping[str, int], *, checks: bool = True) -> None:
-    """Run every program of a kernel. `args` are contiguous arrays, one per pointer, changed in place."""
+def grid_of(func: Func, symbols: Mapping[str, Any]) -> tuple[int, ...]:
+    """The grid that a function says, of one program if it says none."""
+    attr: Any = func.attrs.get("grid", 1)
     try:
-        count: Any = func.attrs.get("grid", 1)
-        grid = evaluate(count, symbols)
+        return tuple(evaluate(n, symbols) for n in (attr if isinstance(attr, tuple) else (attr,)))
     except KeyError as e:
         raise InputError(f"@{func.name}: symbol {e.args[0]!r} has no value") from None
-    for program in range(grid):
-        run_program(func, args, symbols, program, checks=checks)
 
 
 def run_program(
-    func: Func, args: Sequence[Array], symbols: Mapping[str, int], program: int, *, checks: bool = True
+    func: Func,
+    args: Sequence[Array],
+    symbols: Mapping[str, Any],
+    program: int,
+    *,
+    grid: Sequence[int] = (1,),
+    checks: bool = True,
+    out: Callable[[str], object] = print,
 ) -> tuple[Array, ...]:
     """Run one program; returns what the function returns (a kernel returns nothing)."""
     values = _bind(func, args, symbols)
+    dims = {name: int(n) for name, n in symbols.items() if isinstance(n, int | np.integer)}
+    context = Context(program, dims, checks, tuple(grid), func.attrs.get("debug") is True, out)
     with np.errstate(all="ignore"):
-        return _block(func.body, dict(zip(func.params, values, strict=True)), Context(program, symbols, checks))
+        return _block(func.body, dict(zip(func.params, values, strict=True)), context)
 
 
 def _bind(func: Func, args: Sequence[Array], symbols: Mapping[str, int]) -> list[Any]:
@@ -84,8 +88,8 @@ def _bind(func: Func, args: Sequence[Array], symbols: Mapping[str, int]) -> list
                 got = scalar_of(array.dtype) or array.dtype
                 raise InputError(f"@{func.name}: parameter {i} must be a contiguous {v.type.elem} array, got {got}")
             values.append(Pointer(array.reshape(-1)))
-        elif v.hint in symbols:
-            values.append(np.asarray(symbols[v.hint], np.int64))
+        elif v.hint in symbols and isinstance(v.type, Scalar):
+            values.append(ew.literal(symbols[v.hint], v.type))
         else:
             raise InputError(f"@{func.name}: symbol {v.hint!r} has no value")
     return values
@@ -102,6 +106,8 @@ def _block(code: Block, env: dict[Value, Any], context: Context) -> tuple[Any, .
 def _op(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
     if op.kind is control.for_:
         return _for(op, operands, env, context)
+    if op.kind is control.while_:
+        return _while(op, operands, env, context)
     if op.kind is control.if_:
         return _if(op, operands, env, context)
     if op.kind not in SEMANTICS:
@@ -137,6 +143,17 @@ def _for(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -
         env.update(zip(params, (np.asarray(i, np.int64), *carried), strict=True))
         carried = list(_block(op.body, env, context))
     return tuple(carried)
+
+
+def _while(op: Op, carried: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
+    condition, body = op.bodies
+    while True:
+        env.update(zip(condition.params.values, carried, strict=True))
+        goes_on, *carried = _block(condition, env, context)
+        if not bool(goes_on):
+            return tuple(carried)
+        env.update(zip(body.params.values, carried, strict=True))
+        carried = list(_block(body, env, context))
 
 
 def _if(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
@@ -233,52 +250,25 @@ def _view(
     return np.broadcast_to(where, shape), inside
 
 
-def _read(context: Context, pointer: Pointer, where: Array, mask: Array, other: Any) -> Array:
-    elem = scalar_of(pointer.array.dtype)
-    assert elem is not None
-    out = np.full(where.shape, ew.literal(other, elem))
-    index = _addresses(context, pointer, where, mask)
-    if context.checks and pointer.written is not None and not pointer.written[index].all():
-        raise InputError(f"read of uninitialised element {index[~pointer.written[index]][0]}")
-    out[mask] = pointer.array[index]
-    return out
-
-
-def _write(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array) -> None:
-    index = _addresses(context, pointer, where, mask)
-    pointer.array[index] = value[mask]
-    if pointer.written is not None:
-        pointer.written[index] = True
-
-
-def _addresses(context: Context, pointer: Pointer, where: Array, mask: Array) -> Array:
-    index = where[mask] + pointer.offset
-    if context.checks and index.size:
-        bad = index[(index < 0) | (index >= pointer.array.size)]
-        if bad.size:
-            raise InputError(f"element {bad[0]} is outside memory of {pointer.array.size} elements")
-    return index
-
-
 def _load_view(context: Context, op: Op, pointer: Pointer, base: Array, *limits: Array) -> Array:
     where, inside = _view(context, op, _shape_and_elem(op)[0], base, limits)
-    return _read(context, pointer, where, inside, _attr(op, "other", 0))
+    return read(context, pointer, where, inside, _attr(op, "other", 0))
 
 
 def _store_view(context: Context, op: Op, pointer: Pointer, base: Array, value: Array, *limits: Array) -> None:
     where, inside = _view(context, op, value.shape, base, limits)
-    _write(context, pointer, where, inside, value)
+    write(context, pointer, where, inside, value)
 
 
 def _load(context: Context, op: Op, pointer: Pointer, offsets: Array, mask: Array | None = None) -> Array:
     inside = np.ones(offsets.shape, np.bool_) if mask is None else mask
-    return _read(context, pointer, offsets, inside, _attr(op, "other", 0))
+    return read(context, pointer, offsets, inside, _attr(op, "other", 0))
 
 
 def _store(
     context: Context, _op: Op, pointer: Pointer, offsets: Array, value: Array, mask: Array | None = None
 ) -> None:
-    _write(context, pointer, offsets, np.ones(offsets.shape, np.bool_) if mask is None else mask, value)
+    write(context, pointer, offsets, np.ones(offsets.shape, np.bool_) if mask is None else mask, value)
 
 
 # combining
@@ -286,16 +276,40 @@ def _store(
 
 def _dot(_: Context, _op: Op, a: Array, b: Array, acc: Array) -> Array:
     elem = ew.elem_of(acc.dtype)
-    product = contract_arrays(ew.cast(a, elem), ew.cast(b, elem), "mk,kn->mn")
+    batch = "abcdefgh"[: acc.ndim - 2]
+    product = contract_arrays(ew.cast(a, elem), ew.cast(b, elem), f"{batch}mk,{batch}kn->{batch}mn")
     return ew.apply("add", acc, product)
 
 
 def _reduce(_: Context, op: Op, x: Array) -> Array:
-    return reduce_array(x, (_attr(op, "axis"),), str(_attr(op, "kind")))
+    axis, kind = int(_attr(op, "axis")), str(_attr(op, "kind"))
+    if kind == "xor":
+        return ew.wrap(np.asarray(np.bitwise_xor.reduce(x, axis=axis)), ew.elem_of(x.dtype))
+    if kind in ("maxnum", "minnum"):
+        wide = x.astype(np.float64)
+        return np.asarray((np.fmax if kind == "maxnum" else np.fmin).reduce(wide, axis=axis)).astype(x.dtype)
+    return reduce_array(x, (axis,), kind)
+
+
+def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
+    wide = x.astype(np.float64) if ew.elem_of(x.dtype).is_float else x
+    if x.dtype.itemsize == 1 and ew.elem_of(x.dtype).is_integer:
+        wide = x.astype(np.int64)
+    index = (np.argmax if _attr(op, "kind") == "max" else np.argmin)(wide, axis=_attr(op, "axis"))
+    return ew.cast(np.asarray(index, np.int64), _elem(op))
 
 
 def _scan(_: Context, op: Op, x: Array) -> Array:
-    return scan_array(x, int(_attr(op, "axis")), str(_attr(op, "kind")), exclusive=bool(_attr(op, "exclusive")))
+    axis = int(_attr(op, "axis"))
+    x = np.flip(x, axis) if _attr(op, "reverse") else x
+    out = scan_array(x, axis, str(_attr(op, "kind")), exclusive=bool(_attr(op, "exclusive")))
+    return np.flip(out, axis) if _attr(op, "reverse") else out
+
+
+def _select(_: Context, _op: Op, condition: Array, a: Any, b: Any) -> Any:
+    if isinstance(a, Pointer):
+        return a if condition else b
+    return np.where(condition, a, b)
 
 
 # shared memory: what a block of threads does at once happens at once
@@ -315,7 +329,7 @@ def _copy_async(
         return
     order = -1 if _attr(op, "transposed") else 1
     where, inside = _view(context, op, ring.array.shape[1:][::order], base, limits)
-    tile = _read(context, pointer, where, inside, 0)
+    tile = read(context, pointer, where, inside, 0)
     ring.array[int(slot)] = tile.T if order < 0 else tile
     assert ring.written is not None
     ring.written[int(slot)] = True
@@ -333,11 +347,13 @@ Semantics = Callable[..., Any]
 SEMANTICS: dict[OpDef, Semantics] = {
     **{kind: _elementwise(name) for name, kind in block.ELEMENTWISE.items()},
     block.fma: lambda _context, _op, a, b, c: ew.fma(a, b, c),
-    block.select: lambda _context, _op, c, a, b: np.where(c, a, b),
+    block.select: _select,
+    block.assume: effects_interp.assume,
     block.cast: lambda _context, op, x: ew.cast(x, _elem(op), saturate=bool(_attr(op, "saturate"))),
     block.bitcast: lambda _context, op, x: ew.bitcast(x, _elem(op)),
     block.const: _const,
-    block.program_id: lambda context, _op: np.asarray(context.program, np.int64),
+    block.program_id: lambda context, op: np.asarray(context.position(_attr(op, "axis", 0)), np.int64),
+    block.num_programs: lambda context, op: np.asarray(context.size(_attr(op, "axis", 0)), np.int64),
     block.arange: _arange,
     block.index: _index,
     block.splat: lambda _context, op, x: np.full(_shape_and_elem(op)[0], x),
@@ -346,18 +362,30 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.trans: lambda _context, op, x: x.transpose(_attr(op, "perm")),
     block.alloc: _alloc,
     block.offset: _offset,
+    block.pointer_cast: effects_interp.pointer_cast,
+    block.pointer_diff: effects_interp.pointer_diff,
+    block.address: lambda _context, _op, pointer: np.asarray(pointer.address, np.int64),
+    effects.atomic: effects_interp.atomic,
+    effects.atomic_cas: effects_interp.atomic_cas,
+    effects.barrier: lambda _context, _op: None,
+    effects.print_: effects_interp.print_,
+    effects.assert_: effects_interp.assert_,
     block.load_view: _load_view,
     block.store_view: _store_view,
     block.load: _load,
     block.store: _store,
     block.dot: _dot,
     block.reduce: _reduce,
+    block.arg_reduce: _arg_reduce,
     block.scan: _scan,
     gpu.convert_layout: lambda _context, _op, x: x,
     gpu.shared_alloc: _shared_alloc,
     gpu.copy_async: _copy_async,
     gpu.commit: lambda _context, _op: None,
     gpu.wait_group: lambda _context, _op: None,
+    gpu.wait_launches: lambda _context, _op: None,
+    gpu.next_launch: lambda _context, _op: None,
+    gpu.prefetch: lambda _context, _op, *_: None,
     gpu.load_shared: _load_shared,
 }
 """What each op computes: (context, op, operands) to an array, a pointer or nothing."""

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphfuse.dialects.elementwise import FUNCTIONS
+from graphfuse.dialects.elementwise import FUNCTIONS, MACHINE_FUNCTIONS
 from graphfuse.ir.dense import numpy_dtype, scalar_of
 from graphfuse.ir.types import Scalar
 
@@ -23,7 +23,7 @@ Array: TypeAlias = Any
 """A numpy array; numpy's own types say too little to be worth threading through."""
 
 F32_BITS = 32
-TO_BOOL = frozenset(f.name for f in FUNCTIONS if f.to_bool)
+TO_BOOL = frozenset(f.name for f in (*FUNCTIONS, *MACHINE_FUNCTIONS) if f.to_bool)
 
 
 def apply(name: str, *operands: Array) -> Array:
@@ -284,6 +284,7 @@ TRANSCENDENTAL: dict[str, Callable[..., Array]] = {
     "log2": np.log2, "log1p": np.log1p, "tanh": np.tanh, "erf": erf, "sigmoid": _sigmoid, "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
 }  # fmt: skip
 """Computed in f64 whatever the element."""
 
@@ -296,6 +297,7 @@ FLOAT: dict[str, Callable[..., Array]] = COMPARISONS | {
     "floordiv": lambda a, b: np.floor(a / b), "floormod": np.mod, "truncmod": np.fmod,
     "max": np.maximum, "min": np.minimum, "neg": np.negative, "abs": np.abs, "sign": np.sign, "sqrt": np.sqrt,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "isnan": np.isnan, "isinf": np.isinf,
+    "maxnum": np.fmax, "minnum": np.fmin,
 }  # fmt: skip
 """Exact or correctly rounded functions of floats; computed in f32 at least."""
 
@@ -336,10 +338,29 @@ def _shift_right(a: Array, b: Array) -> Array:
     return np.where(far, fill, np.right_shift(a, np.where(far, np.zeros_like(b), b)))
 
 
+def _upper_half(a: Array, b: Array) -> Array:
+    bits = 8 * a.dtype.itemsize
+    exact = a.astype(object) * b.astype(object)
+    return np.asarray(np.asarray(exact, object) >> bits, object).astype(a.dtype)
+
+
+def _bits(x: Array) -> Array:
+    """The bits of integers, the lowest last."""
+    raw = np.ascontiguousarray(x).reshape(-1)
+    raw = raw.view(np.dtype(f"u{raw.dtype.itemsize}")).astype(raw.dtype.newbyteorder(">").str.replace("i", "u"))
+    return np.unpackbits(raw.view(np.uint8)).reshape(*x.shape, 8 * x.dtype.itemsize)
+
+
+def _leading_zeros(x: Array) -> Array:
+    bits = _bits(x)
+    return np.where(bits.any(-1), bits.argmax(-1), bits.shape[-1]).astype(x.dtype)
+
+
 INTEGER: dict[str, Callable[..., Array]] = COMPARISONS | {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "truncdiv": _truncdiv,
     "floormod": np.mod, "truncmod": np.fmod, "pow": _power, "max": np.maximum, "min": np.minimum,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": _shift_left, "shr": _shift_right,
     "neg": np.negative, "abs": np.abs, "sign": np.sign, "not": np.invert,
+    "mulhi": _upper_half, "popcount": lambda x: _bits(x).sum(-1).astype(x.dtype), "clz": _leading_zeros,
 }  # fmt: skip
 """Functions of integers and bools; numpy wraps."""

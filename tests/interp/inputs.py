@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from graphfuse.errors import InputError
@@ -71,8 +73,9 @@ def observe(func, values, seed=0, *, wide=False):
         return list(graph_interp.run(func, *arrays, wide=wide, symbols=values))
     memory = [random_array(rng, MEMORY, v.type.elem) for v in func.params if isinstance(v.type, Ptr)]
     shown = []
-    for program in range(evaluate(func.attrs.get("grid", 1), values)):
-        results = block_interp.run_program(func, memory, values, program)
+    grid = block_interp.grid_of(func, values)
+    for program in range(math.prod(grid)):
+        results = block_interp.run_program(func, memory, values, program, grid=grid)
         shown += [x for x in results if not isinstance(x, block_interp.Pointer)]
     return shown + memory
 

@@ -1,0 +1,111 @@
+"""Ops of the block dialect that others may notice: atomics, barriers, printing, assertions.
+
+`block.print` and `block.assert` do something in functions with the attribute `debug = true` only.
+"""
+
+from __future__ import annotations
+
+import re
+
+from graphfuse.dialects.block import elem_of, with_elem
+from graphfuse.errors import VerifyError
+from graphfuse.ir.core import opdef
+from graphfuse.ir.types import BOOL, F32, F64, I64, Ptr, Scalar, Tile, Type
+
+ATOMIC_KINDS = ("add", "sub", "min", "max", "and", "or", "xor", "exchange")
+ORDERS = ("relaxed", "acq_rel")
+
+
+def _access(pointer: Type, offsets: Type, mask: Type | None, order: str) -> Scalar:
+    """The element that an atomic changes."""
+    if not isinstance(pointer, Ptr):
+        raise VerifyError(f"operand 0 must be a pointer, got {pointer}")
+    if elem_of(offsets) != I64:
+        raise VerifyError(f"offsets must be i64, got {offsets}")
+    if mask is not None and mask != with_elem(offsets, BOOL):
+        raise VerifyError(f"mask must be {with_elem(offsets, BOOL)}, got {mask}")
+    if order not in ORDERS:
+        raise VerifyError(f"order must be one of {', '.join(ORDERS)}, got {order}")
+    if order != "relaxed" and isinstance(offsets, Tile):
+        raise VerifyError(f"atomics on tiles are relaxed, got {order}")
+    elem = pointer.elem
+    if elem.bits < 16:
+        raise VerifyError(f"atomics change elements of 16, 32 or 64 bits, got {elem}")
+    return elem
+
+
+@opdef("block.atomic")
+def atomic(
+    pointer: Type, offsets: Type, value: Type, mask: Type | None = None, *, kind: str, order: str = "relaxed"
+) -> Type:
+    """`pointer[offsets] = kind(pointer[offsets], value)`, each element at once; gives what was there before.
+
+    Elements that the mask leaves out are not touched, and their result is 0. Elements of a tile are in no order. With
+    `acq_rel`, a scalar's access sees what programs did before theirs to the same address, and all that this program
+    did before is seen by theirs after it. `max` and `min` are those of `block.max`: NaN if either is.
+    """
+    elem = _access(pointer, offsets, mask, order)
+    if value != with_elem(offsets, elem):
+        raise VerifyError(f"value must be {with_elem(offsets, elem)}, got {value}")
+    if kind not in ATOMIC_KINDS:
+        raise VerifyError(f"kind must be one of {', '.join(ATOMIC_KINDS)}, got {kind}")
+    if kind in ("and", "or", "xor") and not elem.is_integer:
+        raise VerifyError(f"kind {kind} does not combine {elem}")
+    return value
+
+
+@opdef("block.atomic_cas")
+def atomic_cas(
+    pointer: Type, offsets: Type, compare: Type, value: Type, mask: Type | None = None, *, order: str = "relaxed"
+) -> Type:
+    """Where `pointer[offsets]` has the bits of `compare`, it becomes `value`; gives what was there before.
+
+    Masks and orders as `block.atomic`.
+    """
+    elem = _access(pointer, offsets, mask, order)
+    if not value == compare == with_elem(offsets, elem):
+        raise VerifyError(f"values must be {with_elem(offsets, elem)}, got {compare} and {value}")
+    return value
+
+
+@opdef("block.barrier")
+def barrier() -> tuple[Type, ...]:
+    """What this program stored before, it loads after."""
+    return ()
+
+
+CONVERSION = re.compile(r"%([-+ #0]*)(\d*)((?:\.\d+)?)(?:hh|h|ll|l|j|z|t)?([diuxXofFeEgG%])")
+"""A conversion of a print format, as C's printf has them; how long an integer is comes from its type."""
+
+
+def conversions(text: str) -> list[str]:
+    """The letters of a format's conversions, in order."""
+    if "%" in CONVERSION.sub("", text):
+        raise VerifyError(f"the format {text!r} has a conversion that is not one of d, i, u, x, X, o, f, e, g")
+    return [letter for *_, letter in CONVERSION.findall(text) if letter != "%"]
+
+
+@opdef("block.print")
+def print_(*values: Type, text: str) -> tuple[Type, ...]:
+    """Print a line: the program's ids, then `text` with one conversion for each value, as C's printf.
+
+    With tiles, of one shape, a line for each element; integers are widened to 64 bits, floats to f64.
+    """
+    letters = conversions(text)
+    if len(letters) != len(values):
+        raise VerifyError(f"the format has {len(letters)} conversions for {len(values)} values")
+    if len({t.shape for t in values if isinstance(t, Tile)}) > 1:
+        raise VerifyError(f"tiles must have one shape, got {', '.join(map(str, values))}")
+    for letter, t in zip(letters, values, strict=True):
+        elem = elem_of(t)
+        if elem.is_float != (letter in "fFeEgG") or (elem.is_float and elem not in (F32, F64) and elem.bits != 16):
+            raise VerifyError(f"%{letter} does not print {t}")
+    return ()
+
+
+@opdef("block.assert")
+def assert_(condition: Type, *, message: str = "") -> tuple[Type, ...]:
+    """Stop the kernel with a message and the op's location unless every element holds."""
+    if elem_of(condition) != BOOL:
+        raise VerifyError(f"condition must be bool, got {condition}")
+    return ()

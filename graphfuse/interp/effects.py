@@ -1,0 +1,114 @@
+"""What atomics, printing and assertions of the block dialect mean, in numpy."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# numpy's stubs leave most results partly unknown
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphfuse.dialects.effects import CONVERSION, conversions
+from graphfuse.errors import InputError
+from graphfuse.interp import elementwise as ew
+from graphfuse.interp.elementwise import Array
+from graphfuse.interp.memory import Context, Pointer, read, write
+from graphfuse.ir.core import Op
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.types import scalar
+
+
+def atomic(
+    context: Context, op: Op, pointer: Pointer, offsets: Array, value: Array, mask: Array | None = None
+) -> Array:
+    """One element after another, in row-major order."""
+    kind = str(op.attrs["kind"])
+
+    def change(old: Array, at: tuple[int, ...]) -> Array:
+        return value[at] if kind == "exchange" else ew.apply(kind, old, value[at])
+
+    return _one_by_one(context, pointer, offsets, mask, change)
+
+
+def atomic_cas(
+    context: Context, _: Op, pointer: Pointer, offsets: Array, compare: Array, value: Array, mask: Array | None = None
+) -> Array:
+    """One element after another, in row-major order."""
+    whole = scalar(f"u{8 * pointer.array.dtype.itemsize}")
+
+    def change(old: Array, at: tuple[int, ...]) -> Array:
+        return value[at] if ew.bitcast(old, whole) == ew.bitcast(np.asarray(compare[at]), whole) else old
+
+    return _one_by_one(context, pointer, offsets, mask, change)
+
+
+def _one_by_one(context: Context, pointer: Pointer, offsets: Array, mask: Array | None, change: Any) -> Array:
+    out = np.zeros(offsets.shape, pointer.array.dtype)
+    yes = np.ones((), np.bool_)
+    for at in np.ndindex(offsets.shape):
+        if mask is None or mask[at]:
+            where = np.asarray(offsets[at])
+            old = read(context, pointer, where, yes, 0)
+            out[at] = old
+            write(context, pointer, where, yes, np.asarray(change(old, at)))
+    return out
+
+
+def format_line(text: str, values: tuple[Any, ...]) -> str:
+    """A format of `block.print` with its values."""
+    python = CONVERSION.sub(lambda m: f"%{m[1]}{m[2]}{m[3]}{m[4]}", text)
+    return python % tuple(
+        int(v) if c not in "fFeEgG" else float(v) for c, v in zip(conversions(text), values, strict=True)
+    )
+
+
+def print_(context: Context, op: Op, *values: Array) -> None:
+    """A line for each element of the tiles, in row-major order, behind where it is."""
+    if not context.debug:
+        return
+    text = str(op.attrs["text"])
+    shape = next((v.shape for v in values if v.shape), ())
+    who = f"({', '.join(str(context.position(axis)) for axis in range(3))})"
+    for at in np.ndindex(shape):
+        where = f" [{', '.join(map(str, at))}]" if shape else ""
+        line = format_line(text, tuple(_unsigned(v[at] if v.shape else v, text, i) for i, v in enumerate(values)))
+        context.out(f"{who}{where} {line}")
+
+
+def _unsigned(value: Any, text: str, i: int) -> Any:
+    """What C prints of a negative number with %u or %x: that of 64 bits with the same bits."""
+    return int(value) & (1 << 64) - 1 if conversions(text)[i] in "uxXo" else value
+
+
+def assert_(context: Context, op: Op, condition: Array) -> None:
+    """An error at the op."""
+    if context.debug and not np.all(condition):
+        at = f" at {np.argwhere(~condition)[0].tolist()}" if condition.shape else ""
+        raise InputError(f"assertion failed{at}: {op.attrs.get('message', '')}")
+
+
+def pointer_cast(_: Context, op: Op, pointer: Pointer) -> Pointer:
+    """A view of the same bytes."""
+    to: Any = op.attrs["to"]
+    dtype = numpy_dtype(to)
+    have, want = pointer.array.dtype.itemsize, dtype.itemsize
+    if pointer.offset * have % want or pointer.written is not None:
+        raise InputError(f"no {to} begins {pointer.offset * have} bytes from the start of an array of its own")
+    raw = pointer.array.view(np.uint8)
+    return Pointer(raw[: raw.size // want * want].view(dtype), pointer.offset * have // want)
+
+
+def pointer_diff(_: Context, _op: Op, a: Pointer, b: Pointer) -> Array:
+    """In elements."""
+    if a.array.ctypes.data != b.array.ctypes.data:
+        raise InputError("the pointers point into different arrays")
+    return np.asarray(a.offset - b.offset, np.int64)
+
+
+def assume(context: Context, op: Op, x: Array) -> Array:
+    """x; a promise that is not kept is an error with checks."""
+    number: Any = op.attrs["multiple_of"]
+    if context.checks and (wrong := x[x % number != 0]).size:
+        raise InputError(f"{wrong.reshape(-1)[0]} is no multiple of {number}")
+    return x

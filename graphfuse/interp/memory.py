@@ -1,0 +1,95 @@
+"""Memory as block programs see it: pointers into numpy arrays, checked accesses, and what a program knows of itself."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# numpy's stubs leave most results partly unknown
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphfuse.errors import InputError
+from graphfuse.interp import elementwise as ew
+from graphfuse.interp.elementwise import Array
+from graphfuse.ir.dense import scalar_of
+from graphfuse.symbolic import Dim, evaluate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pointer:
+    """Element `offset` of a flat array. `written` marks initialised elements of program-local memory."""
+
+    array: Array
+    offset: int = 0
+    written: Array | None = None
+
+    @property
+    def address(self) -> int:
+        """In bytes."""
+        return int(self.array.ctypes.data) + self.offset * self.array.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One program: its number, the grid, the symbols' values, and whether memory is checked."""
+
+    program: int
+    symbols: Mapping[str, int]
+    checks: bool
+    grid: tuple[int, ...] = (1,)
+    debug: bool = False
+    """Whether `block.print` and `block.assert` do something."""
+    out: Callable[[str], object] = print
+    """What takes the lines that are printed."""
+
+    def dim(self, dim: Dim) -> int:
+        """The number a dim is."""
+        try:
+            return evaluate(dim, self.symbols)
+        except KeyError as e:
+            raise InputError(f"dim {e.args[0]!r} has no value") from None
+
+    def size(self, axis: int) -> int:
+        """How many programs there are along an axis of the grid."""
+        return self.grid[axis] if axis < len(self.grid) else 1
+
+    def position(self, axis: int) -> int:
+        """Which program this is along an axis of the grid; axis 0 moves fastest."""
+        before = 1
+        for a in range(axis):
+            before *= self.size(a)
+        at = self.program // before
+        return at % self.size(axis) if axis + 1 < len(self.grid) else at if axis < len(self.grid) else 0
+
+
+def read(context: Context, pointer: Pointer, where: Array, mask: Array, other: Any) -> Array:
+    """`pointer[where]`, and `other` where the mask is false."""
+    elem = scalar_of(pointer.array.dtype)
+    assert elem is not None
+    out = np.full(where.shape, ew.literal(other, elem))
+    index = addresses(context, pointer, where, mask)
+    if context.checks and pointer.written is not None and not pointer.written[index].all():
+        raise InputError(f"read of uninitialised element {index[~pointer.written[index]][0]}")
+    out[mask] = pointer.array[index]
+    return out
+
+
+def write(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array) -> None:
+    """`pointer[where] = value` where the mask is true."""
+    index = addresses(context, pointer, where, mask)
+    pointer.array[index] = value[mask]
+    if pointer.written is not None:
+        pointer.written[index] = True
+
+
+def addresses(context: Context, pointer: Pointer, where: Array, mask: Array) -> Array:
+    """The elements of the array that an access touches."""
+    index = where[mask] + pointer.offset
+    if context.checks and index.size:
+        bad = index[(index < 0) | (index >= pointer.array.size)]
+        if bad.size:
+            raise InputError(f"element {bad[0]} is outside memory of {pointer.array.size} elements")
+    return index
