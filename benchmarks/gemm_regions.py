@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from unittest.mock import patch
+
 from benchmarks.gemm_kernels import Gemm
+from graphfuse.blockgen import gpu_matmul_tile
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 from graphfuse.compiler import Options, stages
 from graphfuse.dialects import control, graph
 from graphfuse.ir.core import Builder, Func, Params, Value
@@ -12,11 +17,22 @@ from graphfuse.ir.verifier import verify
 from graphfuse.target import Target
 
 
-def region_text(gemm: Gemm) -> str:
-    """The block function for a shape, its epilogue and its layouts; `tile`, `attrs` and `group` say nothing here.
+def region_text(
+    gemm: Gemm, tile: WgmmaTile | None = None, step_bytes: int = STEP_BYTES, attrs: Mapping[str, int] | None = None
+) -> str:
+    """The block function for a shape, its epilogue and its layouts; what else `gemm` says does not matter.
 
-    As in a model of 16-bit floats: every op but GELU has their type.
+    As in a model of 16-bit floats: every op but GELU has their type. `tile` is one instead of the compiler's choice,
+    in steps of so many bytes of K; `attrs` are put on the function.
     """
+    if tile is None:
+        return to_text(_kernel(gemm))
+    with patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, STEP_BYTES=step_bytes):
+        func = _kernel(gemm)
+    return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))
+
+
+def _kernel(gemm: Gemm) -> Func:
     g = gemm
     if g.gate or g.norm or g.symbolic or g.parts > 1:
         raise ValueError("expected a plain product, with bias, residual or GELU")
@@ -44,7 +60,7 @@ def region_text(gemm: Gemm) -> str:
     (region,) = done.region_ops.values()
     found = [v.hint for v in region.operands]
     assert found == list(params.hints), f"the kernel takes {found}"
-    return to_text(kernels[0])
+    return kernels[0]
 
 
 def _gelu(b: Builder, x: Value, shape: tuple[int, int]) -> Value:

@@ -33,8 +33,9 @@ def checked(result: Any) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def tensor_map(spec: dict[str, Any], tensor: torch.Tensor) -> Any:
-    """128 bytes for one `TensorMap` of a kernel."""
+def tensor_map(spec: dict[str, Any], tensor: torch.Tensor, promoted: int = 256) -> Any:
+    """128 bytes for one `TensorMap` of a kernel; so many bytes are read into the cache at once."""
+    promotion = f"L2_{promoted}B" if promoted else "NONE"
     enum = driver.CUtensorMapDataType
     elem = getattr(enum, f"CU_TENSOR_MAP_DATA_TYPE_{MAP_ELEMS[spec['elem']]}")
     size = tensor.element_size()
@@ -51,7 +52,7 @@ def tensor_map(spec: dict[str, Any], tensor: torch.Tensor) -> Any:
             [driver.cuuint32_t(1)] * rank,
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
-            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}"),
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     )
@@ -74,7 +75,7 @@ class Kernel:
         if spec["persistent"]:
             self.grid = min(self.grid, sms * spec["persistent"] // spec["cluster"] * spec["cluster"])
         words = [ctypes.c_uint64(v) for v in (*(t.data_ptr() for t in tensors), *symbols, 0)]
-        maps = [tensor_map(m, tensors[m["param"]]) for m in spec["tensor_maps"]]
+        maps = [tensor_map(m, tensors[m["param"]], spec.get("promotion", 256)) for m in spec["tensor_maps"]]
         self._keep = (words, maps)
         addresses = [ctypes.addressof(w) for w in words] + [int(m.getPtr()) for m in maps]
         self._params = (ctypes.c_void_p * len(addresses))(*addresses)

@@ -1,9 +1,13 @@
 """Matrix products of the compiler on an H200 beside cuBLAS: `python -m benchmarks.gpu_gemm --set plain`.
 
-Sets: `plain` (x @ w.T, all shapes), `layouts` (all four operand layouts), `fused` (bias and GELU), `residual`, and
-`sweep` (every tile on every shape; with `--quick`, one short round each). Kernels are the compiler's, from a graph,
-with the tile of its choice and no trial runs; a sweep adds every other tile. Compiles in parallel processes; kernels
-run in a process that is started again, without the kernel at fault, when one fails or hangs.
+Sets: `plain` (x @ w.T, all shapes), `layouts` (all four operand layouts of all shapes), `fused` (bias and GELU), and
+`residual`. Kernels are the compiler's, from a graph, with the tile of its choice and no trial runs. `--tiles` adds
+kernels with tiles that it did not choose, by their names (`TILES`) or as text, with attributes of the function:
+
+    python -m benchmarks.gpu_gemm --quick --only 4096x4096x4096 --tiles "128x256,p128x192 ring=4 store_buffers=2"
+
+Compiles in parallel processes; kernels run in a process that is started again, without the kernel at fault, when one
+fails or hangs. Times are shorter where a set would not fit into `--budget`.
 """
 
 from __future__ import annotations
@@ -19,79 +23,92 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks import record
-from benchmarks.gemm_kernels import Gemm, text
+from benchmarks.gemm_kernels import Gemm
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Timing, arguments, asked, ptxas
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
+from graphfuse.ir.core import Func
+from graphfuse.ir.types import Tile
 
 SHAPES = (
     (8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 768, 768), (2048, 3072, 768),
     (1024, 3072, 768), (2048, 768, 3072), (4096, 14336, 4096), (8192, 8192, 1024), (8192, 1024, 8192),
     (16384, 768, 768), (64, 4096, 4096), (16, 4096, 4096), (512, 512, 16384), (512, 1024, 1024),
-    (4096, 4104, 1000), (2048, 50304, 768), (1024, 1024, 4096),
+    (4096, 4104, 1000), (4095, 4097, 1000), (2048, 50304, 768), (1024, 1024, 4096),
 )  # fmt: skip
-FEW = ((4096, 4096, 4096), (2048, 2048, 2048), (2048, 3072, 768), (4096, 14336, 4096), (8192, 8192, 1024))
 LAYOUTS = {"nt": (False, True), "nn": (False, False), "tn": (True, False), "tt": (True, True)}
 """Transposed or not, A then B: `nt` is x @ w.T with a weight [n, k]."""
-PINGPONG = (("schedule", '"pingpong"'),)
-TILES: dict[str, tuple[tuple[int, int, int], tuple[tuple[str, str], ...]]] = {
-    "128x256": ((128, 256, 64), ()),
-    "256x128": ((256, 128, 64), ()),
-    "128x192": ((128, 192, 64), ()),
-    "128x128": ((128, 128, 64), ()),
-    "p128x192": ((128, 192, 64), PINGPONG),
-    "p128x128": ((128, 128, 64), PINGPONG),
-    "p64x256": ((64, 256, 64), PINGPONG),
-    "p64x192": ((64, 192, 64), PINGPONG),
-    "p64x128": ((64, 128, 64), PINGPONG),
-    "64x256": ((64, 256, 64), ()),
-    "64x128": ((64, 128, 64), ()),
-    "64x64": ((64, 64, 64), ()),
-    "64x32": ((64, 32, 64), ()),
-    "64x128x2": ((64, 128, 64), (("persistent", "2"),)),
-    "64x64x2": ((64, 64, 64), (("persistent", "2"),)),
-    "64x32x2": ((64, 32, 64), (("persistent", "2"),)),
-    **{
-        f"{m}x{n} split {s}": ((m, n, 64), (("split", str(s)),))
-        for s in (2, 4)
-        for m, n in ((128, 128), (64, 128), (64, 64))
-    },
-}
-"""Tiles and schedules of a sweep."""
+TILES = (
+    "128x256", "256x128", "128x192", "128x128", "p128x192", "p128x128", "p64x256", "p64x192", "p64x128", "64x256",
+    "64x128", "64x64", "64x32", "64x128 persistent=2", "64x64 persistent=2", "64x32 persistent=2",
+    *(f"{tile} split={s}" for s in (2, 4) for tile in ("128x128", "64x128", "64x64")),
+)  # fmt: skip
+"""What `--tiles every` adds."""
 COMPILER = "compiler"
 """The kernel that the compiler makes, tile and all."""
-SETS = ("plain", "layouts", "fused", "residual", "sweep")
+SETS = ("plain", "layouts", "fused", "residual")
+ATTRS = ("schedule", "persistent", "split", "ring", "store_buffers")
+PROMOTION = 256
+"""Of tensor maps, as the runtime makes them."""
+PREPARING = 0.5
+"""Share of the budget that is not timing."""
+PEERS = 3
+"""Of a product, the one to beat twice."""
 SILENCE = 60.0
 """Seconds without a word after which the worker is taken to hang."""
 
 
-def gemms(which: str, elem: str, only: Sequence[str]) -> Iterator[tuple[str, dict[str, Gemm]]]:
-    """Jobs by name: a shape and the kernels that compete on it."""
-    for shape in FEW if which == "layouts" else SHAPES:
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A tile `rows x columns [x bytes of K]`, pingpong with a `p` before it, and attributes of the function."""
+
+    tile: WgmmaTile
+    step_bytes: int
+    attrs: tuple[tuple[str, int], ...]
+    """`promotion` is the tensor maps': the bytes that the cache reads at once, 0 for no more than asked."""
+
+    @staticmethod
+    def parse(text: str) -> Variant:
+        """From a name such as `p128x192 ring=4`."""
+        size, *words = text.split()
+        attrs = {k: int(v) for k, v in (w.split("=") for w in words)}
+        pingpong, dims = size.startswith("p"), [int(n) for n in size.removeprefix("p").split("x")]
+        tile = WgmmaTile(dims[0], dims[1], pingpong, attrs.pop("persistent", 1), attrs.pop("split", 1))
+        return Variant(tile, dims[2] if len(dims) > 2 else STEP_BYTES, tuple(attrs.items()))
+
+
+def gemms(
+    which: str, elem: str, only: Sequence[str], shapes: Sequence[tuple[int, int, int]] = SHAPES
+) -> Iterator[tuple[str, Gemm]]:
+    """Products by the name of their job."""
+    for shape in shapes:
         for layout, (ta, tb) in LAYOUTS.items():
-            if (which == "layouts") != (layout != "nt"):
+            if which != "layouts" and layout != "nt":
                 continue
             name = f"{'x'.join(map(str, shape))} {layout} {elem}"
             if not asked(name, only):
                 continue
             fused = which == "fused"
             base = Gemm(*shape, ta=ta, tb=tb, elem=elem, out=elem, bias=fused, gelu=fused, residual=which == "residual")
-            tiles = TILES if which == "sweep" else {}
-            yield (
-                f"{name}{' bias gelu' if fused else ' residual' if base.residual else ''}",
-                {COMPILER: base} | {t: replace(base, tile=TILES[t][0], attrs=TILES[t][1]) for t in tiles},
-            )
+            yield f"{name}{' bias gelu' if fused else ' residual' if base.residual else ''}", base
 
 
 def compile_one(gemm: Gemm, label: str, folder: str, assembler: str) -> dict[str, Any]:
-    """How to launch a product."""
+    """How to launch a product, with the tile that the label says or the compiler chooses."""
     from benchmarks.gemm_regions import region_text
 
-    code = region_text(gemm) if label == COMPILER else text(gemm)
-    return {"label": label, **compile_text(code, folder, assembler, gemm.m)}
+    folder = tempfile.mkdtemp(dir=folder)
+    if label == COMPILER:
+        return {"label": label, **compile_text(region_text(gemm), folder, assembler)}
+    variant = Variant.parse(label)
+    attrs = dict(variant.attrs)
+    promotion = attrs.pop("promotion", PROMOTION)
+    code = region_text(gemm, variant.tile, variant.step_bytes, attrs)
+    return {"label": label, **compile_text(code, folder, assembler), "promotion": promotion}
 
 
 def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str, Any]:
@@ -132,7 +149,8 @@ def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str
         "persistent": kernel.persistent,
         "split": kernel.split,
         "cluster": kernel.cluster,
-        "attrs": {k: v for k, v in func.attrs.items() if k in ("schedule", "persistent", "split")},
+        "attrs": {k: v for k, v in func.attrs.items() if k in ATTRS},
+        "tile": _tile(func),
         "stages": [op.attrs["count"] for op in func.walk() if op.kind.name == "gpu.barriers"][:1],
         "tensor_maps": [
             {
@@ -146,13 +164,22 @@ def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str
     }
 
 
-def compile_all(jobs: Sequence[tuple[str, dict[str, Gemm]]], folder: str, assembler: str) -> list[dict[str, Any]]:
-    """Jobs for the worker; kernels that are no `wgmma` kernels, or do not compile, are left out."""
+def _tile(func: Func) -> str:
+    """The tile of a function, as text."""
+    op = next((op for op in func.walk() if op.kind.name in ("gpu.wgmma", "block.dot")), None)
+    tile = op.result.type if op else None
+    return "x".join(map(str, tile.shape)) if isinstance(tile, Tile) else ""
+
+
+def compile_all(
+    jobs: Sequence[tuple[str, Gemm]], tiles: Sequence[str], folder: str, assembler: str
+) -> list[dict[str, Any]]:
+    """Jobs for the worker; kernels that do not compile, and tiles that are declined, are left out."""
     out: list[dict[str, Any]] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        tasks = [(n, {t: pool.submit(compile_one, g, t, folder, assembler) for t, g in ks.items()}) for n, ks in jobs]
-        for (name, futures), (_, kernels) in zip(tasks, jobs, strict=True):
-            first = next(iter(kernels.values()))
+        labels = (COMPILER, *tiles)
+        tasks = [(n, {t: pool.submit(compile_one, g, t, folder, assembler) for t in labels}) for n, g in jobs]
+        for (name, futures), (_, first) in zip(tasks, jobs, strict=True):
             done: list[dict[str, Any]] = []
             for label, future in futures.items():
                 try:
@@ -160,7 +187,7 @@ def compile_all(jobs: Sequence[tuple[str, dict[str, Gemm]]], folder: str, assemb
                 except Exception as e:  # noqa: BLE001  # one kernel less, and its reason in the output
                     print(f"{name} {label}: {type(e).__name__}: {str(e)[:300]}", flush=True)
                     continue
-                if not spec["is_wgmma"]:
+                if not spec["is_wgmma"] and label != COMPILER:
                     print(f"{name} {label}: declined", flush=True)
                     continue
                 done.append(spec)
@@ -271,6 +298,7 @@ def rows_of(said: Sequence[dict[str, Any]], jobs: Sequence[dict[str, Any]]) -> l
                 "compile_s": k["compile_s"],
                 "assemble_s": k["assemble_s"],
                 "log": k["log"],
+                "made": k["tile"],
                 "attrs": k["attrs"],
                 "stages": k["stages"],
                 "boxes": [m["box"] for m in k["tensor_maps"]],
@@ -307,19 +335,34 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     return f"ratio to the best peer: chosen tile {mean(chosen)}; best tile {mean(best)}"
 
 
+def _shape(text: str) -> tuple[int, int, int]:
+    m, n, k = (int(d) for d in text.split("x"))
+    return m, n, k
+
+
+def fitted(timing: Timing, contestants: int, seconds: float) -> Timing:
+    """The same, shorter if so many contestants would take longer."""
+    needed = contestants * timing.rounds * (timing.warm + timing.seconds)
+    share = min(1.0, seconds * (1 - PREPARING) / max(needed, 1e-9))
+    return replace(timing, warm=timing.warm * share, seconds=timing.seconds * share)
+
+
 def main() -> None:
     """See the module."""
     parser = arguments(__doc__, budget=450, json="benchmarks/results/gpu_gemm.json")
     parser.add_argument("--set", choices=SETS, action="append", default=[])
     parser.add_argument("--elem", default="bf16", choices=("bf16", "f16"))
+    parser.add_argument("--shapes", default="", help="others, M x N x K, by commas")
+    parser.add_argument("--tiles", default="", help="by commas; `every`: all of TILES")
     parser.add_argument("--assembler", default=ptxas(), help="ptxas; none: the driver compiles")
     args = parser.parse_args()
     until = time.monotonic() + args.budget
-    timing = QUICK if args.quick else SUSTAINED
-    wanted = [job for s in args.set or ["plain"] for job in gemms(s, args.elem, args.only)]
+    shapes = [_shape(s) for s in args.shapes.split(",")] if args.shapes else SHAPES
+    tiles = TILES if args.tiles == "every" else tuple(t.strip() for t in args.tiles.split(",") if t.strip())
+    wanted = [job for s in args.set or ["plain"] for job in gemms(s, args.elem, args.only, shapes)]
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        jobs = compile_all(wanted, folder, args.assembler)
+        jobs = compile_all(wanted, tiles, folder, args.assembler)
         count = sum(len(j["kernels"]) for j in jobs)
         print(f"{count} kernels compiled in {time.perf_counter() - begun:.0f} s, by {args.assembler or 'the driver'}")
         for job in jobs:
@@ -328,6 +371,8 @@ def main() -> None:
                     print(f"{job['name']} {k['label']}: {k['log'][:300]}")
         if args.quick:
             jobs = [{**j, "few_peers": True} for j in jobs]
+        contestants = count + len(jobs) * (PEERS - args.quick)
+        timing = fitted(QUICK if args.quick else SUSTAINED, contestants, args.budget)
         said = work(jobs, timing, folder, until)
     rows = rows_of(said, jobs)
     record.write(args.json, rows)
