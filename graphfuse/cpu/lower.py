@@ -13,6 +13,7 @@ from graphfuse.codegen import arith, control, index
 from graphfuse.codegen.kernel import PointerValue
 from graphfuse.cpu import lower_dot, lower_memory, lower_shape
 from graphfuse.cpu.kernel import Kernel
+from graphfuse.cpu.windows.loops import windowed
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Func
@@ -47,7 +48,7 @@ class LoweredModule:
 def lower(funcs: Sequence[Func], target: Target) -> LoweredModule:
     """LLVM IR for block functions."""
     module = ModuleText(target.triple)
-    infos = tuple(_lower_function(f, target, module) for f in funcs)
+    infos = tuple(_lower_function(windowed(f, target), target, module) for f in funcs)
     module.entity(_attributes(target))
     return LoweredModule(module.text(), target, infos)
 

@@ -1,0 +1,396 @@
+"""Rewrite a function whose tiles do not fit in registers.
+
+    %x = load_view(%p, %0) {shape = [128, 128], strides = [128, 1]}
+    %y = exp(%x)
+    store_view(%q, %0, %y) {strides = [128, 1]}
+
+becomes
+
+    for %i = 0 to 128 step 1:
+      for %j = 0 to 128 step 64:
+        %x = load_view(%p, 128 i + j) {shape = [1, 64], strides = [128, 1]}
+        %y = exp(%x)
+        store_view(%q, 128 i + j, %y) {strides = [128, 1]}
+
+Roots (see `plan.py`) become loops, tiles between them are computed window by window. Products update their accumulator
+in place where nothing else reads it; what loops carry is memory.
+
+Requires: tiles have no layouts. Ensures: every tile fits in registers, or is read by a product from memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+from graphfuse.codegen.arith import compute_elem
+from graphfuse.cpu.lower_dot import deferrable_loads
+from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
+from graphfuse.cpu.windows.sources import Kept, Sources, row_major
+from graphfuse.cpu.windows.window import Start, Window, divisor, window_shape
+from graphfuse.dialects import block, control
+from graphfuse.ir.core import Block, Func, Op, Params, Trait, Value, attr_dims, attr_int
+from graphfuse.ir.rewrite import common_subexpressions, dead_code
+from graphfuse.ir.types import I64, Scalar, Tile
+from graphfuse.target import Target
+
+VECTORS = 4
+"""Vectors of a window, of 32-bit elements: enough that arithmetic is not a chain, few enough for long expressions."""
+LARGE = 64
+"""Tiles of more vectors make a function one of loops."""
+DEEP = 64
+"""Steps of a product at once: its operands then fit the cache."""
+
+_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+
+
+def windowed(func: Func, target: Target) -> Func:
+    """Loops over windows in place of tiles that do not fit in registers; other functions stay as they are."""
+    lanes = max(1, target.vector_bytes // 4)
+    in_memory = deferrable_loads(func)
+    for op in func.walk():
+        if any(isinstance(v.type, Tile) and _vectors(v.type, lanes) > LARGE for v in op.results if v not in in_memory):
+            return dead_code(common_subexpressions(_Maker(func, target, lanes).run()))
+    return func
+
+
+def _vectors(tile: Tile, lanes: int) -> int:
+    return math.prod(tile.shape[:-1]) * -(-(tile.shape[-1] if tile.shape else 1) // lanes)
+
+
+class _Maker(Sources):
+    """Makes a function again, op by op."""
+
+    def __init__(self, func: Func, target: Target, lanes: int) -> None:
+        super().__init__(func.ranges)
+        self.func, self.lanes, self.plan = func, lanes, plan(func)
+        self.rows, self.vectors = (8, 2) if target.registers >= 32 else (4, 2)
+        self.in_place: dict[Value, Kept] = {}
+        """Where a product leaves its sums, if that is decided before."""
+
+    def run(self) -> Func:
+        """The whole function."""
+        self.ops(self.func.body.ops)
+        return Func(self.func.name, self.builder.block(self.func.body.params), self.func.attrs, self.func.dims)
+
+    def ops(self, ops: Sequence[Op]) -> None:
+        """Roots as loops, virtual tiles when they are read, the rest as it is."""
+        for op in ops:
+            self.builder.loc = op.loc
+            if is_virtual(op):
+                self._virtual_op(op)
+            elif op.bodies:
+                self._structured(op)
+            elif op.kind is block.reduce:
+                self._reduce(op)
+            elif op.kind is block.dot:
+                self._dot(op)
+            elif op.kind is block.reshape:
+                self._reshape(op)
+            elif op.kind is control.yield_:
+                pass  # whoever opened the block hands its values over
+            elif any(True for _ in tiles(op.operands)):
+                self._write(op)
+            else:
+                new = op.kind.build([self.scalar(v) for v in op.operands], op.attrs, loc=op.loc)
+                self.builder.append(new)
+                self.scalars.update(zip(op.results, new.results, strict=True))
+
+    # loops
+
+    def over(self, shape: Sequence[int], window: Sequence[int], body: Callable[[Window], None]) -> None:
+        """Run a body for every window of a shape."""
+
+        def level(starts: tuple[Start, ...]) -> None:
+            d = len(starts)
+            if d == len(shape):
+                body(Window(starts, tuple(window)))
+            elif shape[d] == window[d]:
+                level((*starts, 0))
+            else:
+                self.loop(shape[d], window[d], lambda i, _: level((*starts, i)) or ())
+
+        level(())
+
+    def loop(
+        self, stop: int, step: int, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],
+        carried: Sequence[Value] = (),
+    ) -> tuple[Value, ...]:  # fmt: skip
+        """A loop from 0, carrying values."""
+        params = Params((I64, *(v.type for v in carried)), ("w", *("" for _ in carried)))
+        lower, upper = (self.builder(block.const, value=v, elem=I64) for v in (0, stop))
+        first, *rest = params.values
+        with self.scope() as inner:
+            inner.op(control.yield_, *body(first, tuple(rest)))
+            code = inner.block(params)
+        return self.builder.op(control.for_, lower, upper, *carried, step=step, bodies=(code,)).results
+
+    # tiles in memory
+
+    def room(self, shape: Sequence[int], elem: Scalar) -> Kept:
+        """Memory for a tile."""
+        return Kept(self.builder(block.alloc, elem=elem, count=math.prod(shape)), elem, row_major(shape))
+
+    def fill(self, kept: Kept, value: Value) -> None:
+        """Compute a whole tile."""
+        tile = _tile(value)
+        self.over(tile.shape, self._window([value]), lambda w: self.store(kept, w, self.at(value, w)))
+
+    def _window(self, values: Sequence[Value]) -> tuple[int, ...]:
+        """The window of tiles of one shape that are computed together."""
+        square = any(self._is_turned(v) for v in values)
+        return window_shape(_tile(values[0]).shape, self.lanes, VECTORS, square=square)
+
+    def _is_turned(self, value: Value) -> bool:
+        """Whether rows of it come from columns of something else."""
+        if value in self.kept or value.op is None:
+            return False
+        op = value.op
+        if op.kind is block.load_view:
+            strides = attr_dims(op, "strides")
+            return bool(strides) and strides[-1] not in (0, 1) and 1 in strides
+        return op.kind is block.trans or (is_virtual(op) and any(self._is_turned(v) for v in tiles(op.operands)))
+
+    def _virtual_op(self, op: Op) -> None:
+        value = op.result
+        if (elem := self.plan.kept.get(value)) is not None:
+            kept = self.room(_tile(value).shape, elem)
+            self.fill(kept, value)
+            self.kept[value] = kept
+
+    def _reshape(self, op: Op) -> None:
+        kept = self._in_memory(op.operands[0])
+        self.kept[op.result] = Kept(kept.pointer, kept.elem, row_major(_tile(op.result).shape))
+
+    def _in_memory(self, value: Value, elem: Scalar | None = None) -> Kept:
+        """A tile in memory, in its element or another."""
+        elem = elem or _tile(value).elem
+        if value in self.kept and self.kept[value].elem == elem:
+            return self.kept[value]
+        kept = self.room(_tile(value).shape, elem)
+        self.fill(kept, value)
+        if elem == _tile(value).elem:
+            self.kept[value] = kept
+        return kept
+
+    # roots
+
+    def _write(self, op: Op) -> None:
+        """An op on windows: a store, or what returns a tile of what was there."""
+        shaped = list(tiles(op.operands))
+        shape = _tile(shaped[0]).shape
+        results = {v: self.room(shape, _tile(v).elem) for v in op.results}
+
+        def body(w: Window) -> None:
+            operands = [self.at(v, w) if isinstance(v.type, Tile) else self.scalar(v) for v in op.operands]
+            if op.kind is block.store_view:
+                operands = self._view_operands(op, w, operands)
+            new = self.builder.append(op.kind.build(operands, op.attrs, loc=op.loc))
+            for old, made in zip(op.results, new.results, strict=True):
+                self.store(results[old], w, made)
+
+        self.over(shape, self._window(shaped), body)
+        self.kept.update(results)
+
+    def _view_operands(self, op: Op, window: Window, operands: list[Value]) -> list[Value]:
+        pointer, base, value, *limits = operands
+        strides, limited = attr_dims(op, "strides"), op.attrs.get("limited", ())
+        assert isinstance(limited, tuple), "checked by the type rule"
+        where = self.position(list(zip(window.starts, strides, strict=True)), base)
+        dims = [int(d) for d in limited if isinstance(d, int)]
+        here = [self.position([(window.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
+        return [pointer, where, value, *here]
+
+    def _reduce(self, op: Op) -> None:
+        """A tile of partial results that walks along the axis, then one reduction of it."""
+        (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
+        tile = _tile(x)
+        elem = compute_elem(tile.elem) if kind in ("sum", "prod") else tile.elem
+        window = list(self._window([x]))
+        if axis != len(tile.shape) - 1:
+            window[axis] = 1
+        combine = block.ELEMENTWISE[_COMBINE[kind]]
+
+        def part(outer: Window, at: Start) -> Value:
+            starts, shape = list(outer.starts), list(outer.shape)
+            starts.insert(axis, at)
+            shape.insert(axis, window[axis])
+            got = self.at(x, Window(tuple(starts), tuple(shape)))
+            return got if elem == tile.elem else self.builder(block.cast, got, to=elem)
+
+        def reduced(outer: Window) -> Value:
+            total = part(outer, 0)
+            if window[axis] != tile.shape[axis]:
+                # what is computed ahead of the loop is the first part; the loop goes on from there
+                step = window[axis]
+
+                def body(i: Value, carried: tuple[Value, ...]) -> list[Value]:
+                    at = self.position([(i, 1), (step, 1)])
+                    return [self.builder(combine, carried[0], part(outer, at))]
+
+                (total,) = self.loop(tile.shape[axis] - step, step, body, [total])
+            out = self.builder(block.reduce, total, axis=axis, kind=kind)
+            return out if elem == tile.elem else self.builder(block.cast, out, to=tile.elem)
+
+        if not isinstance(op.types[0], Tile):
+            self.scalars[op.result] = reduced(Window((), ()))
+            return
+        outer_shape = _tile(op.result).shape
+        kept = self.room(outer_shape, tile.elem)
+        del_axis = [w for d, w in enumerate(window) if d != axis]
+        self.over(outer_shape, del_axis, lambda w: self.store(kept, w, reduced(w)))
+        self.kept[op.result] = kept
+
+    def _dot(self, op: Op) -> None:
+        """Windows of the result, each the whole sum over k or a part of it, with factors read from memory."""
+        a, b, acc = op.operands
+        out = _tile(op.result)
+        elem = compute_elem(out.elem)
+        factors = [self._factor(op, v, elem) for v in (a, b)]
+        kept = self.in_place.get(op.result) or self.room(out.shape, out.elem)
+        m, n = out.shape[-2:]
+        depth = divisor(_tile(a).shape[-1], DEEP)
+        window = (*(1 for _ in out.shape[:-2]), divisor(m, self.rows), divisor(n, self.lanes * self.vectors))
+
+        def body(w: Window) -> None:
+            total = self._matrix(self.at(acc, w))
+            for k in range(0, _tile(a).shape[-1], depth):
+                left = factors[0](Window((*w.starts[:-1], k), (*w.shape[:-1], depth)))
+                right = factors[1](Window((*w.starts[:-2], k, w.starts[-1]), (*w.shape[:-2], depth, w.shape[-1])))
+                total = self._again(op, [left, right, total])
+            if len(out.shape) > 2:
+                total = self.builder(block.reshape, total, shape=w.shape)
+            self.store(kept, w, total)
+
+        self.over(out.shape, window, body)
+        self.kept[op.result] = kept
+
+    def _matrix(self, tile: Value) -> Value:
+        """The one matrix of a batch of one."""
+        shape = _tile(tile).shape
+        return tile if len(shape) == 2 else self.builder(block.reshape, tile, shape=shape[-2:])
+
+    def _factor(self, op: Op, value: Value, elem: Scalar) -> Callable[[Window], Value]:
+        """How a product loads a window of a factor."""
+        source = value.op
+        if value not in self.kept and source is not None and readable_by_product(source, op, elem):
+            return lambda w: self._factor_view(source, w)
+        kept = self._in_memory(value, elem)
+
+        def load(w: Window) -> Value:
+            where = self.position(list(zip(w.starts, kept.strides, strict=True)))
+            return self.builder(block.load_view, kept.pointer, where, shape=w.shape[-2:], strides=kept.strides[-2:])
+
+        return load
+
+    def _factor_view(self, source: Op, w: Window) -> Value:
+        strides, limited = attr_dims(source, "strides"), source.attrs.get("limited", ())
+        assert isinstance(limited, tuple), "checked by the type rule"
+        pointer, base, *limits = (self.scalar(v) for v in source.operands)
+        where = self.position(list(zip(w.starts, strides, strict=True)), base)
+        dims = [int(d) for d in limited if isinstance(d, int)]
+        here = [self.position([(w.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
+        return self.builder(
+            block.load_view, pointer, where, *here, shape=w.shape, strides=strides, limited=tuple(dims)
+        )
+
+    # structured control flow
+
+    def _structured(self, op: Op) -> None:
+        if op.kind is control.for_:
+            self._for(op)
+        elif op.kind is control.if_:
+            self._if(op)
+        else:
+            raise AssertionError(f"no loops over windows for {op.kind}")
+
+    def _for(self, op: Op) -> None:
+        lower, upper, *carried = op.operands
+        params = op.body.params
+        rooms: dict[int, Kept] = {}
+        for i, v in enumerate(carried):
+            if isinstance(v.type, Tile):
+                rooms[i] = self.room(v.type.shape, v.type.elem)
+                self.fill(rooms[i], v)
+        values = list(params.values[1:])
+        yielded = op.body.terminator.operands
+        for i, room in rooms.items():
+            self.kept[values[i]] = room
+            if self._updates(yielded[i], values[i], op.body):
+                self.in_place[yielded[i]] = room
+        plain = [i for i in range(len(carried)) if i not in rooms]
+        new = Params((I64, *(carried[i].type for i in plain)), ("i", *("" for _ in plain)))
+        with self.scope() as inner:
+            self.scalars[params.values[0]] = new.values[0]
+            self.scalars.update((values[i], v) for i, v in zip(plain, new.values[1:], strict=True))
+            self.ops(op.body.ops)
+            self._hand_over({yielded[i]: (values[i], room) for i, room in rooms.items()})
+            inner.op(control.yield_, *(self.scalar(yielded[i]) for i in plain))
+            code = inner.block(new)
+        made = self.builder.op(
+            control.for_, self.scalar(lower), self.scalar(upper), *(self.scalar(carried[i]) for i in plain),
+            step=int(attr_int(op, "step")) if "step" in op.attrs else 1, bodies=(code,),
+        )  # fmt: skip
+        self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
+        self.kept.update((op.results[i], room) for i, room in rooms.items())
+
+    def _updates(self, new: Value, old: Value, body: Block) -> bool:
+        """Whether a product may leave what a loop carries where it was: nothing else reads the old value."""
+        op = new.op
+        if op is None or op.kind is not block.dot or op not in body.ops or self.plan.roots.get(old) != frozenset((op,)):
+            return False
+        return self._reads_alike(op.operands[2], {old}) and not any(self._reads(v, {old}) for v in op.operands[:2])
+
+    def _reads(self, value: Value, what: set[Value]) -> bool:
+        """Whether a window of a value is computed from any of the given tiles."""
+        if value in what:
+            return True
+        if value in self.kept or value in self.plan.kept or value.op is None or not is_virtual(value.op):
+            return False
+        return any(self._reads(v, what) for v in tiles(value.op.operands))
+
+    def _reads_alike(self, value: Value, what: set[Value]) -> bool:
+        """Whether it reads of them nothing but the same window."""
+        if value in what or not self._reads(value, what):
+            return True
+        assert value.op is not None, "it reads something"
+        return value.op.has(Trait.ELEMENTWISE) and all(self._reads_alike(v, what) for v in tiles(value.op.operands))
+
+    def _hand_over(self, yielded: dict[Value, tuple[Value, Kept]]) -> None:
+        """At the end of a body: all new values are computed before an old one that they read is overwritten."""
+        old = {v for v, _ in yielded.values()}
+        left = {v: (p, room) for v, (p, room) in yielded.items() if self.kept.get(v) != room}
+        for v in left:
+            if not self._reads_alike(v, old):
+                self._in_memory(v)
+        for _, group in itertools.groupby(sorted(left, key=lambda v: _tile(v).shape), key=lambda v: _tile(v).shape):
+            together = list(group)
+
+            def body(w: Window, together: list[Value] = together) -> None:
+                new = [self.at(v, w) for v in together]
+                for v, tile in zip(together, new, strict=True):
+                    self.store(left[v][1], w, tile)
+
+            self.over(_tile(together[0]).shape, self._window(together), body)
+
+    def _if(self, op: Op) -> None:
+        rooms = {i: self.room(t.shape, t.elem) for i, t in enumerate(op.types) if isinstance(t, Tile)}
+        plain = [i for i in range(len(op.types)) if i not in rooms]
+        bodies: list[Block] = []
+        for body in op.bodies:
+            with self.scope() as inner:
+                self.ops(body.ops)
+                yielded = body.terminator.operands
+                for i, room in rooms.items():
+                    self.fill(room, yielded[i])
+                inner.op(control.yield_, *(self.scalar(yielded[i]) for i in plain))
+                bodies.append(inner.block(Params(())))
+        made = self.builder.op(control.if_, self.scalar(op.operands[0]), bodies=tuple(bodies))
+        self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
+        self.kept.update((op.results[i], room) for i, room in rooms.items())
+
+
+def _tile(value: Value) -> Tile:
+    assert isinstance(value.type, Tile), "a tile"
+    return value.type

@@ -1,0 +1,178 @@
+"""Windows of tiles: loaded where a tile is kept in memory, else computed from windows of the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from graphfuse.cpu.windows.window import Start, Window
+from graphfuse.dialects import block
+from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints
+from graphfuse.ir.types import I64, Scalar, Tile
+from graphfuse.symbolic import Dim, sym
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A tile in memory of the program, dense and row-major unless `strides` says otherwise."""
+
+    pointer: Value
+    elem: Scalar
+    strides: tuple[int, ...]
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """How far neighbours along each dim are apart."""
+    out: list[int] = []
+    step = 1
+    for d in reversed(shape):
+        out.append(step)
+        step *= d
+    return tuple(reversed(out))
+
+
+class Sources:
+    """Emits windows of the tiles of an old function, in a new one."""
+
+    def __init__(self, symbols: Mapping[str, tuple[int, int]]) -> None:
+        self.builder = Builder()
+        self.kept: dict[Value, Kept] = {}
+        self.scalars: dict[Value, Value] = {}
+        """New for old, of values that are no tiles."""
+        self.made: list[dict[tuple[Value, Window], Value]] = [{}]
+        """Windows at hand, for each block that is open."""
+        self.names = [f"{'_' * (max(map(len, symbols), default=0))}w{i}" for i in range(16)]
+        """Names for positions in index expressions, longer than those of symbols."""
+
+    @contextmanager
+    def scope(self) -> Generator[Builder]:
+        """Build another block."""
+        outer, self.builder = self.builder, Builder(self.builder.loc)
+        self.made.append({})
+        yield self.builder
+        self.made.pop()
+        self.builder = outer
+
+    def scalar(self, value: Value) -> Value:
+        """What stands for a value that is no tile."""
+        return self.scalars.get(value, value)
+
+    def position(self, terms: Sequence[tuple[Start, Dim]], plus: Value | None = None) -> Value:
+        """`plus` and the sum of starts times strides, as an i64."""
+        expr: Dim = 0
+        operands: list[Value] = []
+        for start, stride in [*terms, *([(plus, 1)] if plus is not None else [])]:
+            if isinstance(start, int):
+                expr = expr + start * stride
+            elif stride != 0:
+                expr = expr + sym(self.names[len(operands)]) * stride
+                operands.append(start)
+        if len(operands) == 1 and expr == sym(self.names[0]):
+            return operands[0]
+        return self.builder(block.index, *operands, expr=expr, names=tuple(self.names[: len(operands)]))
+
+    def at(self, value: Value, window: Window) -> Value:
+        """A window of a tile."""
+        for scope in reversed(self.made):
+            if (value, window) in scope:
+                return scope[value, window]
+        outer, self.builder.loc = self.builder.loc, value.op.loc if value.op else self.builder.loc
+        if value in self.kept:
+            out = self._kept(self.kept[value], window)
+        else:
+            assert value.op is not None, "parameters that are tiles are kept"
+            out = self._virtual(value.op, window)
+        self.builder.loc = outer
+        self.made[-1][value, window] = out
+        return out
+
+    def store(self, kept: Kept, window: Window, tile: Value) -> None:
+        """Write a window of a kept tile."""
+        elem = block.elem_of(tile.type)
+        if elem != kept.elem:
+            tile = self.builder(block.cast, tile, to=kept.elem)
+        where = self.position(list(zip(window.starts, kept.strides, strict=True)))
+        self.builder.op(block.store_view, kept.pointer, where, tile, strides=kept.strides)
+
+    def _kept(self, kept: Kept, window: Window) -> Value:
+        where = self.position(list(zip(window.starts, kept.strides, strict=True)))
+        return self.builder(block.load_view, kept.pointer, where, shape=window.shape, strides=kept.strides)
+
+    # computed
+
+    def _virtual(self, op: Op, window: Window) -> Value:
+        if op.kind is block.load_view:
+            return self._load_view(op, window)
+        if op.kind in (block.const, block.splat):
+            return self._again(op, [self.scalar(v) for v in op.operands], shape=window.shape)
+        if op.kind is block.arange:
+            return self._arange(op, window)
+        if op.kind is block.broadcast:
+            return self._broadcast(op, window)
+        if op.kind is block.trans:
+            perm = attr_ints(op, "perm")
+            tile = self.at(op.operands[0], window.pick([perm.index(d) for d in range(len(perm))]))
+            return self._again(op, [tile])
+        if op.kind is block.reshape:
+            return self._squeeze(op, window)
+        assert op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load), f"{op.kind} is no virtual op"
+        operands = [self.at(v, window) if isinstance(v.type, Tile) else self.scalar(v) for v in op.operands]
+        return self._again(op, operands)
+
+    def _again(self, op: Op, operands: Sequence[Value], **changes: Attr) -> Value:
+        return self.builder.append(op.kind.build(operands, {**op.attrs, **changes}, loc=self.builder.loc)).result
+
+    def _arange(self, op: Op, window: Window) -> Value:
+        (start,), (size,) = window
+        elem = block.elem_of(op.types[0])
+        first = attr_int(op, "start")
+        if isinstance(start, int):
+            return self.builder(block.arange, start=first + start, end=first + start + size, elem=elem)
+        lanes = self.builder(block.arange, start=first, end=first + size, elem=elem)
+        base = start if elem == I64 else self.builder(block.cast, start, to=elem)
+        return self.builder(block.add, self.builder(block.splat, base, shape=(size,)), lanes)
+
+    def _broadcast(self, op: Op, window: Window) -> Value:
+        tile, out = op.operands[0].type, op.types[0]
+        assert isinstance(tile, Tile), "checked by the type rule"
+        assert isinstance(out, Tile), "checked by the type rule"
+        dims = [None if d == 1 else i for i, d in enumerate(tile.shape)]
+        x = self.at(op.operands[0], window.pick(dims))
+        return self.builder(block.broadcast, x, shape=window.shape)
+
+    def _squeeze(self, op: Op, window: Window) -> Value:
+        tile, out = op.operands[0].type, op.types[0]
+        assert isinstance(tile, Tile), "checked by the type rule"
+        assert isinstance(out, Tile), "checked by the type rule"
+        wide = [i for i, d in enumerate(out.shape) if d != 1]
+        found = iter(wide)
+        x = self.at(op.operands[0], window.pick([None if d == 1 else next(found) for d in tile.shape]))
+        return self.builder(block.reshape, x, shape=window.shape)
+
+    def _load_view(self, op: Op, window: Window) -> Value:
+        """Of a view whose columns are contiguous, not its rows, the transposed window is loaded."""
+        strides, limited = attr_dims(op, "strides"), op.attrs.get("limited", ())
+        assert isinstance(limited, tuple), "checked by the type rule"
+        pointer, base, *limits = (self.scalar(v) for v in op.operands)
+        where = self.position(list(zip(window.starts, strides, strict=True)), base)
+        dims = [int(d) for d in limited if isinstance(d, int)]
+        here = [self.position([(window.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
+        swap = _contiguous(strides, window)
+        perm = list(range(len(strides)))
+        perm[swap], perm[-1] = perm[-1], perm[swap]
+        changes: dict[str, Attr] = {
+            "shape": tuple(window.shape[p] for p in perm),
+            "strides": tuple(strides[p] for p in perm),
+            "limited": tuple(perm.index(d) for d in dims),
+        }
+        x = self._again(op, [pointer, where, *here], **changes)
+        return x if swap == len(perm) - 1 else self.builder(block.trans, x, perm=tuple(perm))
+
+
+def _contiguous(strides: Sequence[Dim], window: Window) -> int:
+    """The dim that a window is best loaded along."""
+    last = len(strides) - 1
+    if strides[last] in (0, 1):
+        return last
+    return next((d for d in range(last) if strides[d] == 1 and window.shape[d] > 1), last)

@@ -1,0 +1,286 @@
+"""Functions on tiles larger than the registers: in loops over windows they mean the same, and run natively."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphfuse.cpu.lower import lower
+from graphfuse.cpu.windows.loops import LARGE, windowed
+from graphfuse.cpu.windows.window import divisor, window_shape
+from graphfuse.interp.block import launch
+from graphfuse.ir.core import Func
+from graphfuse.ir.parser import parse
+from graphfuse.ir.types import Tile
+from graphfuse.ir.verifier import verify
+from tests.cpu.test_lower import HOST, compare, run
+
+
+def check(text: str, args: list[Any], tolerance: float = 0.0) -> Func:
+    """The interpreter gives the same for the loops, and so does the machine. Returns the loops."""
+    func = parse(text)
+    loops = windowed(func, HOST)
+    assert loops is not func
+    verify(loops)
+    want, meant, got = ([a.copy() for a in args] for _ in range(3))
+    launch(func, want, {})
+    launch(loops, meant, {})
+    run(loops, lower([loops], HOST), got, {})
+    for i, (w, m, g) in enumerate(zip(want, meant, got, strict=True)):
+        compare(m, w, tolerance, f"interpreted: argument {i}")
+        compare(g, w, tolerance, f"native: argument {i}")
+    return loops
+
+
+def numbers(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+MATMUL = """
+func @matmul(%a: ptr<ELEM>, %b: ptr<ELEM>, %c: ptr<f32>) {grid = 2} {
+  %p = block.program_id() : i64
+  %zero, %steps = HEAD
+  %row = block.index(%p) {expr = (6144*p), names = ["p"]} : i64
+  %start = block.const() {elem = f32, shape = [64, 128], value = 0} : tile<64x128xf32>
+  %sum = for(%zero, %steps, %start) do (%k: i64, %acc: tile<64x128xf32>) {
+    %at = block.index(%row, %k) {expr = (row + 32*k), names = ["row", "k"]} : i64
+    %below = block.index(%k) {expr = (4096*k), names = ["k"]} : i64
+    %x = block.load_view(%a, %at) {shape = [64, 32], strides = [96, 1]} : tile<64x32xELEM>
+    %y = block.load_view(%b, %below) {shape = [32, 128], strides = STRIDES} : tile<32x128xELEM>
+    %d = block.dot(%x, %y, %acc) : tile<64x128xf32>
+    yield(%d)
+  } : tile<64x128xf32>
+  %out = block.index(%p) {expr = (8192*p), names = ["p"]} : i64
+  block.store_view(%c, %out, %sum) {strides = [128, 1]}
+  return()
+}
+"""
+
+
+@pytest.mark.parametrize("elem", ["f32", "f16"])
+@pytest.mark.parametrize("strides", ["[128, 1]", "[1, 32]"])
+def test_product(elem: str, strides: str) -> None:
+    text = MATMUL.replace("ELEM", elem).replace("STRIDES", strides).replace(
+        "%zero, %steps = HEAD",
+        "%zero = block.const() {elem = i64, value = 0} : i64\n"
+        "  %steps = block.const() {elem = i64, value = 3} : i64",
+    )  # fmt: skip
+    dtype = np.float16 if elem == "f16" else np.float32
+    a, b = abs(numbers((128, 96), dtype)), abs(numbers((96, 128), dtype, 1))  # no cancellation
+    loops = check(text, [a, b, np.zeros((128, 128), np.float32)], tolerance=256)
+    assert not any(isinstance(t, Tile) and t.elements > 64 * 32 for op in loops.walk() for t in op.types)
+
+
+SOFTMAX = """
+func @softmax(%in: ptr<f32>, %out: ptr<f32>) {grid = 3} {
+  %p = block.program_id() : i64
+  %at = block.index(%p) {expr = (8000*p), names = ["p"]} : i64
+  %lanes = block.arange() {end = 2000, start = 0} : tile<2000xi64>
+  %n = block.const() {elem = i64, shape = [2000], value = 1900} : tile<2000xi64>
+  %live = block.lt(%lanes, %n) : tile<2000xbool>
+  %row = block.reshape(%live) {shape = [1, 2000]} : tile<1x2000xbool>
+  %mask = block.broadcast(%row) {shape = [4, 2000]} : tile<4x2000xbool>
+  %one = block.const() {elem = i64, value = 1900} : i64
+  %x = block.load_view(%in, %at, %one) {limited = [1], shape = [4, 2000], strides = [2000, 1]} : tile<4x2000xf32>
+  %low = block.const() {elem = f32, shape = [4, 2000], value = -inf} : tile<4x2000xf32>
+  %seen = block.select(%mask, %x, %low) : tile<4x2000xf32>
+  %m = block.reduce(%seen) {axis = 1, kind = "max"} : tile<4xf32>
+  %mc = block.reshape(%m) {shape = [4, 1]} : tile<4x1xf32>
+  %mb = block.broadcast(%mc) {shape = [4, 2000]} : tile<4x2000xf32>
+  %d = block.sub(%seen, %mb) : tile<4x2000xf32>
+  %e = block.exp(%d) : tile<4x2000xf32>
+  %s = block.reduce(%e) {axis = 1, kind = "sum"} : tile<4xf32>
+  %sc = block.reshape(%s) {shape = [4, 1]} : tile<4x1xf32>
+  %sb = block.broadcast(%sc) {shape = [4, 2000]} : tile<4x2000xf32>
+  %q = block.div(%e, %sb) : tile<4x2000xf32>
+  block.store_view(%out, %at, %q, %one) {limited = [1], strides = [2000, 1]}
+  return()
+}
+"""
+
+
+def test_softmax() -> None:
+    loops = check(SOFTMAX, [numbers((12, 2000)), np.zeros((12, 2000), np.float32)], tolerance=64)
+    assert sum(op.kind.name == "block.exp" for op in loops.walk()) == 1, "exponentials are kept"
+
+
+TRANSPOSE = """
+func @transpose(%in: ptr<i32>, %out: ptr<i32>) {ATTRS} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%in, %zero) {shape = [96, 80], strides = [80, 1]} : tile<96x80xi32>
+  %y = block.trans(%x) {perm = [1, 0]} : tile<80x96xi32>
+  block.store_view(%out, %zero, %y) {strides = [96, 1]}
+  return()
+}
+"""
+
+
+def test_transposition_goes_by_squares() -> None:
+    loops = check(TRANSPOSE.replace("ATTRS", "grid = 1"), [np.arange(7680, dtype=np.int32), np.zeros(7680, np.int32)])
+    (turned,) = [op for op in loops.walk() if op.kind.name == "block.trans"]
+    assert min(turned.types[0].shape) > 4  # type: ignore[union-attr]
+    assert not any(op.kind.name == "block.alloc" for op in loops.walk())
+
+
+def test_what_a_store_would_clobber_is_read_first() -> None:
+    text = TRANSPOSE.replace("ATTRS", "grid = 1").replace("%out: ptr<i32>", "%unused: ptr<i32>").replace("%out", "%in")
+    check(text, [np.arange(7680, dtype=np.int32), np.zeros(1, np.int32)])
+    paired = TRANSPOSE.replace("ATTRS", "grid = 1, inplace = [[0, 1]]")
+    assert any(op.kind.name == "block.alloc" for op in windowed(parse(paired), HOST).walk())
+
+
+def test_a_load_is_not_moved_behind_a_store() -> None:
+    check(
+        """
+func @k(%a: ptr<f32>, %b: ptr<f32>) {grid = 1} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%a, %zero) {shape = [8192], strides = [1]} : tile<8192xf32>
+  %one = block.const() {elem = f32, shape = [8192], value = 1} : tile<8192xf32>
+  block.store_view(%a, %zero, %one) {strides = [1]}
+  %y = block.add(%x, %one) : tile<8192xf32>
+  block.store_view(%b, %zero, %y) {strides = [1]}
+  return()
+}
+""",
+        [numbers((8192,)), np.zeros(8192, np.float32)],
+    )
+
+
+ATTENTION = """
+func @attention(%q: ptr<f32>, %k: ptr<f32>, %v: ptr<f32>, %o: ptr<f32>) {grid = 1} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %blocks = block.const() {elem = i64, value = 4} : i64
+  %qs = block.load_view(%q, %zero) {shape = [64, 64], strides = [64, 1]} : tile<64x64xf32>
+  %m0 = block.const() {elem = f32, shape = [64], value = -1e30} : tile<64xf32>
+  %l0 = block.const() {elem = f32, shape = [64], value = 0} : tile<64xf32>
+  %acc0 = block.const() {elem = f32, shape = [64, 64], value = 0} : tile<64x64xf32>
+  %s0 = block.const() {elem = f32, shape = [64, 64], value = 0} : tile<64x64xf32>
+  %m, %l, %acc = for(%zero, %blocks, %m0, %l0, %acc0) do (%j: i64, %mo: tile<64xf32>, %lo: tile<64xf32>, %ao: tile<64x64xf32>) {
+    %at = block.index(%j) {expr = (4096*j), names = ["j"]} : i64
+    %ks = block.load_view(%k, %at) {shape = [64, 64], strides = [64, 1]} : tile<64x64xf32>
+    %kt = block.trans(%ks) {perm = [1, 0]} : tile<64x64xf32>
+    %s = block.dot(%qs, %kt, %s0) : tile<64x64xf32>
+    %top = block.reduce(%s) {axis = 1, kind = "max"} : tile<64xf32>
+    %mn = block.max(%mo, %top) : tile<64xf32>
+    %mc = block.reshape(%mn) {shape = [64, 1]} : tile<64x1xf32>
+    %mb = block.broadcast(%mc) {shape = [64, 64]} : tile<64x64xf32>
+    %d = block.sub(%s, %mb) : tile<64x64xf32>
+    %p = block.exp(%d) : tile<64x64xf32>
+    %part = block.reduce(%p) {axis = 1, kind = "sum"} : tile<64xf32>
+    %dm = block.sub(%mo, %mn) : tile<64xf32>
+    %alpha = block.exp(%dm) : tile<64xf32>
+    %ls = block.mul(%lo, %alpha) : tile<64xf32>
+    %ln = block.add(%ls, %part) : tile<64xf32>
+    %ac = block.reshape(%alpha) {shape = [64, 1]} : tile<64x1xf32>
+    %ab = block.broadcast(%ac) {shape = [64, 64]} : tile<64x64xf32>
+    %as = block.mul(%ao, %ab) : tile<64x64xf32>
+    %vs = block.load_view(%v, %at) {shape = [64, 64], strides = [64, 1]} : tile<64x64xf32>
+    %an = block.dot(%p, %vs, %as) : tile<64x64xf32>
+    yield(%mn, %ln, %an)
+  } : tile<64xf32>, tile<64xf32>, tile<64x64xf32>
+  %lc = block.reshape(%l) {shape = [64, 1]} : tile<64x1xf32>
+  %lb = block.broadcast(%lc) {shape = [64, 64]} : tile<64x64xf32>
+  %out = block.div(%acc, %lb) : tile<64x64xf32>
+  block.store_view(%o, %zero, %out) {strides = [64, 1]}
+  return()
+}
+"""  # noqa: E501
+
+
+def test_attention() -> None:
+    q, k, v = numbers((64, 64)), numbers((256, 64), seed=1), numbers((256, 64), seed=2)
+    check(ATTENTION, [q, k, v, np.zeros((64, 64), np.float32)], tolerance=2048)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(("kind", "elem"), [("sum", "f16"), ("max", "i32"), ("min", "f32"), ("prod", "f64")])
+def test_reductions(axis: int, kind: str, elem: str) -> None:
+    shape = [6, 40, 48]
+    left = [d for i, d in enumerate(shape) if i != axis]
+    text = f"""
+func @k(%a: ptr<{elem}>, %o: ptr<{elem}>) {{grid = 1}} {{
+  %zero = block.const() {{elem = i64, value = 0}} : i64
+  %x = block.load_view(%a, %zero) {{shape = {shape}, strides = [1920, 48, 1]}} : tile<6x40x48x{elem}>
+  %r = block.reduce(%x) {{axis = {axis}, kind = "{kind}"}} : tile<{left[0]}x{left[1]}x{elem}>
+  block.store_view(%o, %zero, %r) {{strides = [{left[1]}, 1]}}
+  return()
+}}
+"""
+    dtype = {"f16": np.float16, "i32": np.int32, "f32": np.float32, "f64": np.float64}[elem]
+    x = (numbers((11520,)) * (1 if kind == "prod" else 9)).astype(dtype)
+    check(text, [x, np.zeros(left, dtype)], tolerance=64)
+
+
+def test_swapped_and_conditional_tiles() -> None:
+    """A loop that swaps what it carries, once transposed, and a branch that gives a tile."""
+    check(
+        """
+func @k(%a: ptr<i64>, %b: ptr<i64>) {grid = 1} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %three = block.const() {elem = i64, value = 3} : i64
+  %one = block.const() {elem = i64, value = 1} : i64
+  %x = block.load_view(%a, %zero) {shape = [64, 64], strides = [64, 1]} : tile<64x64xi64>
+  %y = block.load_view(%b, %zero) {shape = [64, 64], strides = [64, 1]} : tile<64x64xi64>
+  %u, %v = for(%zero, %three, %x, %y) do (%i: i64, %p: tile<64x64xi64>, %q: tile<64x64xi64>) {
+    %t = block.trans(%p) {perm = [1, 0]} : tile<64x64xi64>
+    %odd = block.eq(%i, %one) : bool
+    %c = if(%odd) do () {
+      %s = block.add(%p, %q) : tile<64x64xi64>
+      yield(%s)
+    } do () {
+      yield(%q)
+    } : tile<64x64xi64>
+    yield(%c, %t)
+  } : tile<64x64xi64>, tile<64x64xi64>
+  block.store_view(%a, %zero, %u) {strides = [64, 1]}
+  block.store_view(%b, %zero, %v) {strides = [64, 1]}
+  return()
+}
+""",
+        [np.arange(4096), np.arange(4096) * 7],
+    )
+
+
+def test_gather_scatter_and_flattening() -> None:
+    check(
+        """
+func @k(%a: ptr<f32>, %b: ptr<f32>, %c: ptr<f32>) {grid = 1} {
+  %r = block.arange() {end = 64, start = 0} : tile<64xi64>
+  %rc = block.reshape(%r) {shape = [64, 1]} : tile<64x1xi64>
+  %rows = block.broadcast(%rc) {shape = [64, 64]} : tile<64x64xi64>
+  %cr = block.reshape(%r) {shape = [1, 64]} : tile<1x64xi64>
+  %cols = block.broadcast(%cr) {shape = [64, 64]} : tile<64x64xi64>
+  %w = block.const() {elem = i64, shape = [64, 64], value = 64} : tile<64x64xi64>
+  %top = block.mul(%rows, %w) : tile<64x64xi64>
+  %at = block.add(%top, %cols) : tile<64x64xi64>
+  %left = block.mul(%cols, %w) : tile<64x64xi64>
+  %turned = block.add(%left, %rows) : tile<64x64xi64>
+  %live = block.lt(%rows, %cols) : tile<64x64xbool>
+  %x = block.load(%a, %turned, %live) {other = 2} : tile<64x64xf32>
+  block.store(%b, %at, %x, %live)
+  %flat = block.reshape(%x) {shape = [4096]} : tile<4096xf32>
+  %s = block.reduce(%flat) {axis = 0, kind = "sum"} : f32
+  %one = block.splat(%s) {shape = [64]} : tile<64xf32>
+  block.store(%c, %r, %one)
+  return()
+}
+""",
+        [np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32), np.zeros(64, np.float32)],
+        tolerance=4,
+    )
+
+
+def test_functions_on_small_tiles_stay() -> None:
+    text = TRANSPOSE.replace("ATTRS", "grid = 1").replace("96", "4").replace("80", "8")
+    func = parse(text)
+    assert windowed(func, HOST) is func
+
+
+def test_windows() -> None:
+    assert divisor(781, 64) == 11
+    assert window_shape((128, 128), 16, 4) == (1, 64)
+    assert window_shape((64, 32), 16, 4) == (2, 32)
+    assert window_shape((96, 80), 16, 4, square=True) == (16, 16)
+    assert LARGE >= 32
