@@ -161,11 +161,25 @@ def _leaves(step: Step | Loop) -> Iterator[Step]:
 
 
 @dataclass(frozen=True, slots=True)
+class Im2col:
+    """Which positions TMA copies from in im2col mode, along each dim but the first and the last, innermost first.
+
+    Along a dim they lie `steps` apart, from `lower` to `upper` past the dim's last element; an instruction adds an
+    offset to them (a filter's tap). Positions outside of the dim read as zero.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMap:
     """A tensor that a GPU kernel copies in boxes (TMA): what the driver encodes once its address is known.
 
     `param` points to it; its first element is `offset` elements from there. `dims` and `box` are in elements,
     innermost first; `strides`, in elements, are those of dims 1 and up. `swizzle` is in bytes (0: none).
+    With `im2col`, `box` is (elements along dim 0, positions): positions go on from row to row.
     """
 
     param: int
@@ -175,6 +189,7 @@ class TensorMap:
     strides: tuple[Dim, ...]
     box: tuple[int, ...]
     swizzle: int
+    im2col: Im2col | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +384,8 @@ def _check_launch(kernel: KernelMeta, executable: Executable) -> None:
             raise ArtifactError(f"{where}: expected a tensor map of a pointer, found parameter {m.param}")
         if m.swizzle not in (0, 32, 64, 128):
             raise ArtifactError(f"{where}: expected a swizzle of 0, 32, 64 or 128 bytes, found {m.swizzle}")
+        if m.im2col and not 3 <= len(m.dims) <= 5:
+            raise ArtifactError(f"{where}: expected im2col of 3 to 5 dims, found {len(m.dims)}")
         for dim in (m.offset, *m.dims, *m.strides):
             if unknown := symbols(dim) - names:
                 raise ArtifactError(f"{where}: tensor map: {dim} names the undeclared symbol {min(unknown)!r}")

@@ -16,6 +16,7 @@ from graphfuse.artifact import (
     BufferKind,
     Code,
     Executable,
+    Im2col,
     Json,
     KernelMeta,
     Launch,
@@ -109,7 +110,7 @@ def _launch_to_json(launch: Launch) -> Json:
 
 
 def _map_to_json(m: TensorMap) -> Json:
-    return {
+    out: dict[str, Json] = {
         "param": m.param,
         "elem": m.elem,
         "offset": _dim(m.offset),
@@ -118,6 +119,12 @@ def _map_to_json(m: TensorMap) -> Json:
         "box": list(m.box),
         "swizzle": m.swizzle,
     }
+    if m.im2col:
+        out["im2col"] = {name: list(getattr(m.im2col, name)) for name in _IM2COL}
+    return out
+
+
+_IM2COL = ("lower", "upper", "steps")
 
 
 # from JSON
@@ -292,12 +299,23 @@ def _launch_from_json(node: Node) -> Launch:
 def _map_from_json(node: Node) -> TensorMap:
     dims = tuple(d.dim() for d in node["dims"].items(1, 5))
     rank = len(dims)
+    im2col = _im2col_from_json(node["im2col"], rank - 2) if "im2col" in node.object() else None
+    sizes = rank if im2col is None else 2
     return TensorMap(
         param=node["param"].integer(),
         elem=node["elem"].one_of(ELEMS),
         offset=node["offset"].dim(),
         dims=dims,
         strides=tuple(d.dim() for d in node["strides"].items(rank - 1, rank - 1)),
-        box=tuple(b.integer(1, 256) for b in node["box"].items(rank, rank)),
+        box=tuple(b.integer(1, 256) for b in node["box"].items(sizes, sizes)),
         swizzle=int(node["swizzle"].integer(0, 128)),
+        im2col=im2col,
     )
+
+
+def _im2col_from_json(node: Node, rank: int) -> Im2col:
+    """Corners and steps of as many dims; how far a corner may lie outside depends on their number."""
+    lower, upper, steps = (node[name].items(rank, rank) for name in _IM2COL)
+    most = 1 << 16 // max(rank, 1) - 1
+    low, high = (tuple(c.integer(-most, most - 1) for c in corner) for corner in (lower, upper))
+    return Im2col(low, high, tuple(s.integer(1, 8) for s in steps))

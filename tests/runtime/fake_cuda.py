@@ -11,6 +11,7 @@ import enum
 from collections import Counter
 from types import SimpleNamespace
 
+from graphfuse.artifact import Im2col
 from graphfuse.errors import GraphfuseError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.runtime.cuda.driver import Argument
@@ -207,12 +208,26 @@ class FakeCuda:
     ):
         assert rank == len(dims) == len(box) == len(steps) == len(strides) + 1
         assert (interleave, fill) == ("CU_TENSOR_MAP_INTERLEAVE_NONE", "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
+        return self._encoded(kind, address, dims, strides, [int(b) for b in box], swizzle, None)
+
+    def cuTensorMapEncodeIm2col(  # noqa: N802
+        self, kind, rank, address, dims, strides, lower, upper, channels, pixels, steps, interleave, swizzle,
+        promotion, fill,
+    ):  # fmt: skip
+        assert rank == len(dims) == len(steps) == len(strides) + 1 == len(lower) + 2 == len(upper) + 2
+        assert (interleave, fill) == ("CU_TENSOR_MAP_INTERLEAVE_NONE", "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
+        assert all(isinstance(n, int) for n in (*lower, *upper, channels, pixels))
+        how = Im2col(tuple(lower), tuple(upper), tuple(int(s) for s in steps[1:-1]))
+        return self._encoded(kind, address, dims, strides, [channels, pixels], swizzle, how)
+
+    def _encoded(self, kind, address, dims, strides, box, swizzle, im2col):
         names = {"FLOAT32": "f32", "FLOAT16": "f16", "BFLOAT16": "bf16", "UINT8": "u8"}
         width = swizzle.removeprefix("CU_TENSOR_MAP_SWIZZLE_").removesuffix("B")
         spec = SimpleNamespace(
             elem=names[kind.rpartition("TYPE_")[2]],
             swizzle=0 if width == "NONE" else int(width),
-            box=[int(b) for b in box],
+            box=box,
+            im2col=im2col,
         )
         data = self.driver.encode_tensor_map(spec, int(address), [int(d) for d in dims], [int(s) for s in strides])
         room = ctypes.create_string_buffer(data, 128)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from graphfuse.artifact import TensorMap
+from graphfuse.artifact import Im2col, TensorMap
 from graphfuse.runtime.cuda.bindings import BindingsDriver
 from graphfuse.runtime.cuda.driver import OLD_DRIVER, STICKY, UNUSABLE_CODE
 from tests.runtime.fake_cuda import CUresult, FakeCuda
@@ -22,12 +22,14 @@ PLAIN = SimpleNamespace(grid=3, threads=128, shared_bytes=0, function=5, params=
 CLUSTERED = SimpleNamespace(**{**vars(PLAIN), "cluster": 2, "overlaps": True})
 MAP = TensorMap(0, "bf16", 0, (64, 64), (64,), (64, 64), 128)
 BYTES = TensorMap(0, "f8e4m3", 0, (64, 64), (64,), (64, 64), 0)
+WINDOW = TensorMap(0, "f16", 0, (64, 7, 7, 2), (64, 448, 3136), (64, 128), 128, Im2col((-1, -1), (-1, -1), (2, 2)))
 CALLS = [
     ("device_count",), ("retain", 0), ("push", 5), ("pop",), ("load_module", b"x\0"), ("function", 5, "f"),
     ("allow_shared", 5, 100), ("alloc", 10), ("free", 5), ("memory_info",), ("alloc_host", 5), ("free_host", AT),
     ("copy_in", 5, AT, 4, 7), ("copy_out", AT, 5, 4, 7), ("copy", 5, 6, 4, 7), ("create_stream",),
     ("destroy_stream", 5), ("synchronize", 5), ("create_event",), ("destroy_event", 5), ("record", 5, 5),
     ("wait", 5, 5), ("elapsed_ms", 5, 6), ("encode_tensor_map", MAP, 4096, (64, 64), (128,)),
+    ("encode_tensor_map", WINDOW, 4096, (64, 7, 7, 2), (128, 896, 6272)),
     ("encode_tensor_map", BYTES, 4096, (64, 64), (128,)), ("launch", PLAIN, 7), ("launch", CLUSTERED, 7),
     ("begin_capture", 5), ("end_capture", 5), ("instantiate", 5), ("update", 5, 6), ("launch_graph", 5, 6),
     ("destroy_graph", 5), ("destroy_executable", 5),

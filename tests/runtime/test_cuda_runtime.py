@@ -23,6 +23,7 @@ from graphfuse.artifact import (
     Buffer,
     Code,
     Executable,
+    Im2col,
     KernelMeta,
     Launch,
     Plan,
@@ -44,6 +45,7 @@ from graphfuse.runtime.cuda.graphs import MAX_GRAPHS
 from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.target import GpuInfo
 from tests.gpu.emulator.test_asynchronous import tensor_kernel
+from tests.gpu.emulator.test_im2col import kernel as im2col_kernel
 from tests.runtime import sample
 from tests.runtime.fake_cuda import CUresult, FakeCuda
 from tests.runtime.gpu_sample import FAULTY, executable, ptx
@@ -708,6 +710,42 @@ def test_tensor_maps(tmp_path, driver):
         np.testing.assert_array_equal(found["raw"].view(np.float32).reshape(32, 8), x[4:36, 8:16])
 
 
+def im2col_executable():
+    """24 positions of a 3x3 filter's tap, from the second image's first on: `raw` is [positions, channels]."""
+    text = im2col_kernel(4, 24 * 32, (0, -1, -1, 1), (2, 0)).replace(
+        "(.param .align 64 .b8 src[128], .param .align 64 .b8 dst[128], .param .u64 raw)",
+        "(.param .u64 x, .param .u64 raw, .param .u64 n, .param .u64 scratch, "
+        ".param .align 64 .b8 src[128], .param .align 64 .b8 dst[128])",
+    )
+    n = sample.sym("n")
+    maps = (
+        TensorMap(0, "f16", 0, (16, 7, 5, n), (16, 112, 560), (16, 24), 0, Im2col((-1, -1), (-1, -1), (1, 1))),
+        TensorMap(1, "f16", 0, (16, 24, 1, 1), (16, 384, 384), (16, 24, 1, 1), 0),
+    )
+    step = Step("k", (Pointer(0), Pointer(1), sample.Scalar(n)), 1)
+    target = "cuda:sm_90a"
+    return Executable(
+        Signature((TensorSpec("x", "f16", (n, 5, 7, 16)),), (TensorSpec("raw", "f16", (24, 16)),), (("n", 2, 8),)),
+        Plan((Buffer("input", n * 1120, 0), Buffer("output", 768, 0)), (step,)),
+        (KernelMeta("k", "rwi", launch=Launch(32, symbols=("n",), tensor_maps=maps)),),
+        (),
+        target,
+        {target: Code("sm_90a", "cuda", (), b"", text)},
+        ir={},
+    )
+
+
+def test_im2col_maps(tmp_path, cuda):
+    gfx.save(im2col_executable(), tmp_path / "m.gfx")
+    session = CudaSession(gfx.load(tmp_path / "m.gfx"), cuda.driver)
+    for n in (2, 3):
+        x = np.random.default_rng(n).standard_normal((n, 5, 7, 16)).astype(np.float16)
+        padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        want = padded[1, 0:5, 2:9].reshape(35, 16)[:24]
+        np.testing.assert_array_equal(session.run({"x": x})["raw"], want)
+    assert cuda.calls["cuTensorMapEncodeIm2col"] > 0
+
+
 def test_tensor_maps_follow_their_tensors(cuda):
     session = CudaSession(tma_executable(), cuda.driver)
     for seed in range(3):
@@ -740,6 +778,7 @@ BAD_LAUNCHES = [
     ),
     (lambda k: with_map(k, param=3), "kernel 'k': expected a tensor map of a pointer, found parameter 3"),
     (lambda k: with_map(k, swizzle=48), "kernel 'k': expected a swizzle of 0, 32, 64 or 128 bytes, found 48"),
+    (lambda k: with_map(k, im2col=Im2col((), (), ())), "kernel 'k': expected im2col of 3 to 5 dims, found 2"),
     (lambda k: with_map(k, dims=(24, sample.sym("m"))), "kernel 'k': tensor map: m names the undeclared symbol 'm'"),
 ]
 

@@ -2,7 +2,8 @@
 
 from graphfuse.gpu.emulator.emulator import Emulator
 from graphfuse.gpu.emulator.errors import EmulatorError
+from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.report import Report, Traffic
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
 
-__all__ = ["Buffer", "Emulator", "EmulatorError", "Report", "TensorMap", "Traffic"]
+__all__ = ["Buffer", "Emulator", "EmulatorError", "Im2colMap", "Report", "TensorMap", "Traffic"]

@@ -16,8 +16,10 @@ from typing import Any, Protocol
 import ml_dtypes
 import numpy as np
 
+from graphfuse.artifact import Im2col
 from graphfuse.gpu.emulator.emulator import Emulator
 from graphfuse.gpu.emulator.errors import EmulatorError
+from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.report import Report
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
 from graphfuse.gpu.emulator.types import Array
@@ -29,7 +31,7 @@ MULTIPROCESSORS = 4
 ALIGNMENT = 256
 FIRST_HANDLE = 256
 """Streams 0 to 2 are the default ones."""
-_MAP = struct.Struct("<QHHHH5Q5Q5H")
+_MAP = struct.Struct("<QHHHH5Q5Q5H6h3H")
 _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _FLOATS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 _ELEMS: tuple[str, ...] = (*_FLOATS, "i8", "u8", "bool", "i16", "u16", "i32", "u32", "i64", "u64", "f8e4m3", "f8e5m2")
@@ -244,8 +246,11 @@ class EmulatedDriver:
             raise EmulatorError(f"tensor map: expected one of {', '.join(_ELEMS)}, found {spec.elem}")
         if address % 16:
             raise EmulatorError(f"tensor map: address {address:#x}: expected a multiple of 16")
-        head = (address, rank, _ELEMS.index(spec.elem), spec.swizzle, 0)
-        packed = _MAP.pack(*head, *_padded(dims), *_padded(strides), *_padded(spec.box))
+        how = spec.im2col
+        head = (address, rank, _ELEMS.index(spec.elem), spec.swizzle, 0 if how is None else rank - 2)
+        numbers = [_padded(v) for v in (dims, strides, spec.box)]
+        numbers += [_padded(c, 3) for c in ((how.lower, how.upper, how.steps) if how else ((), (), ()))]
+        packed = _MAP.pack(*head, *itertools.chain(*numbers))
         return packed.ljust(128, b"\0")
 
     def launch(self, call: Call, stream: int) -> None:
@@ -290,16 +295,18 @@ class EmulatedDriver:
         return self._memory[start][base - start : base - start + nbytes]
 
     def _tensor_map(self, packed: bytes, regions: dict[tuple[int, int], Array]) -> TensorMap:
-        address, rank, elem, swizzle, _, *numbers = _MAP.unpack(packed[: _MAP.size])
-        dims, strides, box = numbers[:rank], numbers[5 : 5 + rank - 1], numbers[10 : 10 + rank]
+        address, rank, elem, swizzle, inner, *numbers = _MAP.unpack(packed[: _MAP.size])
+        dims, strides, box = numbers[:rank], numbers[5 : 5 + rank - 1], numbers[10 : 10 + (2 if inner else rank)]
+        how = Im2col(*(tuple(numbers[i : i + inner]) for i in (15, 18, 21)))
         found = next((k for k in regions if k[0] <= address < k[0] + k[1]), None)
         if found is None:
             raise EmulatorError(f"tensor map: address {address:#x} is in no argument of the kernel")
         name = _ELEMS[int(elem)]
         array = regions[found].view(_FLOATS.get(name, _WIDTHS[_BYTES.get(name, 1)]))
-        return TensorMap(
-            array, tuple(box), swizzle, tuple(dims), tuple(strides), name="tensor map", offset=address - found[0]
-        )
+        at, sizes = address - found[0], (tuple(box), swizzle, tuple(dims), tuple(strides))
+        if inner:
+            return Im2colMap(array, *sizes, name="tensor map", offset=at, how=how)
+        return TensorMap(array, *sizes, name="tensor map", offset=at)
 
     # graphs
 
@@ -344,5 +351,5 @@ def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _padded(values: Sequence[int]) -> tuple[int, ...]:
-    return (*values, *[0] * (5 - len(values)))
+def _padded(values: Sequence[int], count: int = 5) -> tuple[int, ...]:
+    return (*values, *[0] * (count - len(values)))

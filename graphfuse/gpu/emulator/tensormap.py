@@ -57,8 +57,9 @@ class TensorMap:
             put(self, "element_strides", (1,) * len(self.dims))
         self._check()
 
-    def _check(self) -> None:
-        rank, elem = len(self.dims), self.elem_bytes
+    def check_box(self) -> None:
+        """Its rank and sizes."""
+        rank = len(self.dims)
         if not 1 <= rank <= 5 or len(self.box) != rank or len(self.strides) != rank - 1:
             raise EmulatorError(
                 f"tensor map: {rank} dims, {len(self.box)} box sizes, {len(self.strides)} strides: "
@@ -66,6 +67,10 @@ class TensorMap:
             )
         if any(not 1 <= b <= 256 for b in self.box):
             raise EmulatorError(f"tensor map: box {self.box}: expected sizes from 1 to 256")
+
+    def _check(self) -> None:
+        elem = self.elem_bytes
+        self.check_box()
         if self.swizzle not in SWIZZLES:
             raise EmulatorError(f"tensor map: swizzle {self.swizzle}: expected one of {SWIZZLES}")
         inner = self.box[0] * elem
@@ -78,6 +83,20 @@ class TensorMap:
                 raise EmulatorError(f"tensor map: stride {stride}: expected a multiple of 16 bytes")
         if not self.array.flags.c_contiguous:
             raise EmulatorError("tensor map: the array is not contiguous")
+
+    def elements(self, start: list[int], offsets: list[int]) -> tuple[Array, Array]:
+        """Where the elements of a box are in bytes, innermost dimension fastest, and which exist."""
+        assert not offsets, "tiles have none"
+        rank, strides = len(self.dims), (self.elem_bytes, *self.strides)
+        position = np.zeros((1,) * rank, np.int64)
+        exists = np.ones((1,) * rank, np.bool_)
+        for axis in range(rank):
+            shape = [1] * rank
+            shape[rank - 1 - axis] = self.box[axis]
+            coordinate = (start[axis] + np.arange(self.box[axis]) * self.element_strides[axis]).reshape(shape)
+            position = position + coordinate * strides[axis]
+            exists = exists & (coordinate >= 0) & (coordinate < self.dims[axis])
+        return position, exists
 
     @property
     def row_bytes(self) -> int:

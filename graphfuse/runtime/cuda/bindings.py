@@ -201,24 +201,26 @@ class BindingsDriver:
 
     # launches
 
-    def encode_tensor_map(
-        self, spec: TensorMap, address: int, dims: Sequence[int], strides: Sequence[int]
-    ) -> bytes:
-        """`cuTensorMapEncodeTiled`; elements outside of the tensor read as zero."""
+    def encode_tensor_map(self, spec: TensorMap, address: int, dims: Sequence[int], strides: Sequence[int]) -> bytes:
+        """`cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col`; elements outside of the tensor read as zero."""
         cu = self._cu
         if spec.elem not in _MAP_TYPES and elem_dtype(spec.elem).itemsize != 1:
             raise DeviceError(f"TMA has no element type for {spec.elem}")
         kind = getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES.get(spec.elem, 'UINT8')}")
         swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{spec.swizzle}B' if spec.swizzle else 'NONE'}"
+        tensor = kind, len(dims), address, [cu.cuuint64_t(d) for d in dims], [cu.cuuint64_t(s) for s in strides]
+        if spec.im2col:
+            how = spec.im2col
+            name, steps = "cuTensorMapEncodeIm2col", (1, *how.steps, 1)
+            box: tuple[Any, ...] = (list(how.lower), list(how.upper), *spec.box)
+        else:
+            name, steps = "cuTensorMapEncodeTiled", (1,) * len(dims)
+            box = ([cu.cuuint32_t(b) for b in spec.box],)
         found = self._call(
-            "cuTensorMapEncodeTiled",
-            kind,
-            len(dims),
-            address,
-            [cu.cuuint64_t(d) for d in dims],
-            [cu.cuuint64_t(s) for s in strides],
-            [cu.cuuint32_t(b) for b in spec.box],
-            [cu.cuuint32_t(1) for _ in dims],
+            name,
+            *tensor,
+            *box,
+            [cu.cuuint32_t(s) for s in steps],
             cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(cu.CUtensorMapSwizzle, swizzle),
             cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,

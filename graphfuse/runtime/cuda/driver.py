@@ -178,9 +178,7 @@ class Driver(Protocol):
         """Milliseconds between two events that have happened."""
         ...
 
-    def encode_tensor_map(
-        self, spec: TensorMap, address: int, dims: Sequence[int], strides: Sequence[int]
-    ) -> bytes:
+    def encode_tensor_map(self, spec: TensorMap, address: int, dims: Sequence[int], strides: Sequence[int]) -> bytes:
         """A tensor map of 128 bytes; `dims` in elements, `strides` in bytes, both innermost first."""
         ...
 

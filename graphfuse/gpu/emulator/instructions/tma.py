@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,10 +16,12 @@ import numpy as np
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
+from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.floats import canonical
 from graphfuse.gpu.emulator.gang import Gang, Step, no_step
 from graphfuse.gpu.emulator.hazards import ANY_LANE, Access, Hazard
 from graphfuse.gpu.emulator.heap import BASE
+from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
 from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine
 from graphfuse.gpu.emulator.parse import Instruction, Operand
@@ -37,6 +39,7 @@ _REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
 _MODS = frozenset(
     {"async", "bulk", "reduce", "tensor", "1d", "2d", "3d", "4d", "5d", "global", "tile", "bulk_group", "noftz"}
     | {"shared::cluster", "shared::cta", "mbarrier::complete_tx::bytes", "multicast::cluster", "L2::cache_hint"}
+    | {"im2col"}
 )
 
 
@@ -102,25 +105,36 @@ def bulk(d: Decoder, i: Instruction) -> Step:
 Moves = Callable[[Gang], list[Move]]
 
 
-def _tensor_moves(d: Decoder, i: Instruction, mapped: Operand, shared: Operand) -> Moves:
+def _tensor_moves(
+    d: Decoder, i: Instruction, mapped: Operand, shared: Operand, taps: Sequence[Operand] | None = None
+) -> Moves:
+    """`taps`: the offsets of an instruction in im2col mode."""
     machine = d.machine
     rank = int(next(m for m in i.mods if re.fullmatch(r"[1-5]d", m))[0])
     if len(mapped.items) != 2 or len(mapped.items[1].items) != rank:
         raise d.error(i, f"expected [map, {{{rank} coordinates}}]")
     descriptor = d.address(i, Operand("mem", items=mapped.items[:1], number=mapped.number))
     coordinates = [d.source(i, c, "s32") for c in mapped.items[1].items]
+    offsets = [d.source(i, t, "u16") for t in taps or ()]
+    if taps is not None and len(offsets) != rank - 2:
+        raise d.error(i, f"{len(offsets)} im2col offsets: expected {rank - 2}")
     place = d.address(i, shared)
 
     def moves(g: Gang) -> list[Move]:
         at = _shared_positions(machine, g, place(g), 128)
         where = np.stack([g.flat(full(g, c(g))) for c in coordinates], axis=1)
+        ahead = [g.flat(full(g, o(g))) for o in offsets]
         result: list[Move] = []
         for lane, address in enumerate(g.flat(descriptor(g)).tolist()):
             tensor, base = _tensor_map(machine, g, address, lane)
             if len(tensor.dims) != rank:
                 message = f"the tensor map has {len(tensor.dims)} dims: expected {rank}"
                 raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
-            result.append(_box(machine, g, tensor, base, where[lane].tolist(), int(at[lane]), lane))
+            if isinstance(tensor, Im2colMap) != (taps is not None):
+                message = f"expected a tensor map {'of tiles' if taps is None else 'for im2col'}"
+                raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+            start = where[lane].tolist()
+            result.append(_box(machine, g, tensor, base, start, [int(a[lane]) for a in ahead], int(at[lane]), lane))
         return result
 
     return moves
@@ -133,22 +147,18 @@ def _tensor_map(machine: Machine, g: Gang, address: int, lane: int) -> tuple[Ten
     return machine.tensor_maps[address]
 
 
-def _box(machine: Machine, g: Gang, tensor: TensorMap, base: int, start: list[int], at: int, lane: int) -> Move:
+def _box(
+    machine: Machine, g: Gang, tensor: TensorMap, base: int, start: list[int], offsets: list[int], at: int, lane: int
+) -> Move:
     """The elements of a box, innermost dimension fastest."""
-    elem, rank = tensor.elem_bytes, len(tensor.dims)
+    elem = tensor.elem_bytes
     _check_start(machine, g, start, elem, lane)
-    strides = (elem, *tensor.strides)
-    position = np.zeros((1,) * rank, np.int64)
-    exists = np.ones((1,) * rank, np.bool_)
-    for axis in range(rank):
-        shape = [1] * rank
-        shape[rank - 1 - axis] = tensor.box[axis]
-        coordinate = (start[axis] + np.arange(tensor.box[axis]) * tensor.element_strides[axis]).reshape(shape)
-        position = position + coordinate * strides[axis]
-        exists = exists & (coordinate >= 0) & (coordinate < tensor.dims[axis])
-    full_shape = tuple(reversed(tensor.box))
+    try:
+        position, exists = tensor.elements(start, offsets)
+    except EmulatorError as e:
+        raise machine.error(e.message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane])) from None
     heap = np.where(exists, position + base, 0).reshape(-1)
-    exists = np.broadcast_to(exists, full_shape).reshape(-1)
+    exists = np.broadcast_to(exists, position.shape).reshape(-1)
     slot, offset = divmod(at, machine.layout.shared_stride)
     row, column = np.divmod(np.arange(len(heap)), tensor.box[0])
     address = swizzled(offset + SHARED_BASE + row * tensor.row_bytes + column * elem, tensor.swizzle) - SHARED_BASE
@@ -230,13 +240,17 @@ def load(d: Decoder, i: Instruction) -> Step:
     ops = i.operands
     tensor, multicast = "tensor" in i.mods, "multicast::cluster" in i.mods
     hints = (1 if "L2::cache_hint" in i.mods else 0) + (1 if multicast else 0)
-    expected = (3 if tensor else 4) + hints
+    im2col = tensor and "im2col" in i.mods
+    expected = (3 if tensor else 4) + im2col + hints
     d.operands(i, expected)
     if "shared::cta" in i.mods and "shared::cluster" in i.mods:
         return _between_ctas(d, i)
-    moves = _tensor_moves(d, i, ops[1], ops[0]) if tensor else _linear_moves(d, i, ops[1], ops[0], ops[2], write=False)
+    if tensor:
+        moves = _tensor_moves(d, i, ops[1], ops[0], d.vector(ops[3]) if im2col else None)
+    else:
+        moves = _linear_moves(d, i, ops[1], ops[0], ops[2], write=False)
     barrier = d.address(i, ops[2 if tensor else 3])
-    mask: Source | None = d.source(i, ops[3 if tensor else 4], "b16") if multicast else None
+    mask: Source | None = d.source(i, ops[(3 if tensor else 4) + im2col], "b16") if multicast else None
     machine = d.machine
 
     def step(g: Gang) -> None:
