@@ -23,6 +23,7 @@ from typing import TypeVar
 import numpy as np
 
 from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
+from graphfuse.blockgen.gpu_several_products import why_apart
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
 from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.lower import lower_region
@@ -38,6 +39,7 @@ from graphfuse.fusion.plan import KernelCall, plan
 from graphfuse.fusion.store_halves import store_halves
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import gpu_code
+from graphfuse.gpu.transforms.overlap_launches import with_constants
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
 from graphfuse.ir.printer import module_text, to_text
@@ -80,13 +82,14 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     machine = machine_of(target)
     programs = machine.multiprocessors if isinstance(machine, GpuMachine) else None
     share = MOST_SPLIT if isinstance(machine, GpuMachine) and machine.has_wgmma else 1
-    pipeline = Pipeline(
-        graph_pipeline(options.numerics, programs, options.precision, share), check=settings.verify, after=_show
-    )
+    apart = why_apart(machine, func.ranges)
+    passes = graph_pipeline(options.numerics, programs, options.precision, share, apart)
+    pipeline = Pipeline(passes, check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(func))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
     regions, ledger = clock(
-        "partition", lambda: outline(packed, fuse=options.fuse, reads_padded=isinstance(machine, GpuMachine))
+        "partition",
+        lambda: outline(packed, fuse=options.fuse, reads_padded=isinstance(machine, GpuMachine), why_apart=apart),
     )
     if options.precision != "f32":
         whole = regions
@@ -138,7 +141,8 @@ def build(func: Func, target: Target, options: Options) -> Executable:
 def _code(done: Stages, placed: Plan, target: Target) -> tuple[Code, dict[str, Launch], dict[str, Dim], dict[str, str]]:
     """Code, how a GPU's kernels are launched, each kernel's scratch bytes, and stages whose text replaces another."""
     if target.kind == "cuda":
-        made = gpu_code(with_alignments(done.kernels, placed).values(), target)
+        funcs = with_constants(with_alignments(done.kernels, placed), placed)
+        made = gpu_code(funcs.values(), target)
         return made.code, made.launches, made.scratch, {"block": module_text(made.funcs)}
     made, scratch = generate_code(done.kernels, target)
     return Code.of(target, made), {}, scratch, {}

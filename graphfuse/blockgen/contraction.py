@@ -47,11 +47,18 @@ def emit(kernel: Kernel) -> Func:
 class ContractionKernel:
     """The state of emitting one contraction: merged dims, the roles they play, the register tile."""
 
-    def __init__(self, kernel: Kernel, work: Product) -> None:
+    def __init__(self, kernel: Kernel, work: Product, beside: Sequence[Product] = ()) -> None:
         self.kernel = kernel
         self.domain = work.domain
         self.work = work
+        self.beside = tuple(beside)
+        """Products with the same indices and one operand in common, made in the same loop."""
         self._analyse()
+
+    @property
+    def works(self) -> tuple[Product, ...]:
+        """All products of the kernel."""
+        return (self.work, *self.beside)
 
     def _analyse(self) -> None:
         kernel, work = self.kernel, self.work
@@ -60,13 +67,14 @@ class ContractionKernel:
         out, depth = as_index(names), as_index(k_names)
         lhs = self._reads(work.lhs, work.lhs_at(out, depth))
         rhs = self._reads(work.rhs, work.rhs_at(out, depth))
-        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset([work.result]))
+        more = [self._reads(v, at(out, depth)) for b in self.beside for v, at in ((b.lhs, b.lhs_at), (b.rhs, b.rhs_at))]
+        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset(w.result for w in self.works))
         found = analysis.found
         for value in kernel.outputs:
             where = reshape_index(out, self.domain, shape_of(value), kernel.space)
             analysis.touch(linear(where, strides_of(shape_of(value))))
             analysis.visit(value, where)
-        for operand in (lhs, rhs):
+        for operand in (lhs, rhs, *more):
             found.offsets += operand.offsets
             found.opaque |= operand.opaque
         self.dims = merge(self.domain, names, found)
@@ -75,6 +83,7 @@ class ContractionKernel:
         self.in_rhs = [rhs.uses(names[d.last]) for d in self.dims]
         if self.dims and self.in_lhs[-1] and not self.in_rhs[-1]:
             self.work, lhs = work.swapped(), rhs
+            self.beside = tuple(b.swapped() for b in self.beside)
             self.in_lhs, self.in_rhs = self.in_rhs, self.in_lhs
         self.elementwise = bool(self.dims) and self.in_lhs[-1] and self.in_rhs[-1]
         self.names, self.k_names = names, k_names

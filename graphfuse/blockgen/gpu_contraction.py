@@ -57,13 +57,14 @@ SPARE = 1.13
 
 
 def emit(kernel: Kernel) -> Func:
-    """The contraction of the region with its epilogue."""
-    (op,) = (op for op in kernel.body.ops if op.kind in (graph.contract, graph.contract_parts, graph.conv))
-    return GpuContraction(kernel, product_of(op)).emit()
+    """The contraction of the region, or several of one operand, with the epilogue."""
+    ops = [op for op in kernel.body.ops if op.kind in (graph.contract, graph.contract_parts, graph.conv)]
+    first, *beside = (product_of(op) for op in ops)
+    return GpuContraction(kernel, first, beside).emit()
 
 
 class GpuContraction(ContractionKernel):
-    """One contraction on a GPU."""
+    """One contraction on a GPU, or several that share an operand: each has an accumulator."""
 
     def _tile(self, lhs: Accesses, names: Sequence[str]) -> None:
         """The roles of the dims: rows (in lhs only), columns (in rhs only), and those that are neither."""
@@ -78,6 +79,10 @@ class GpuContraction(ContractionKernel):
     def emit(self) -> Func:
         """The kernel for what the product is."""
         window = product(self.work.depth)
+        if self.beside:
+            assert self.row_dims, "products of one operand are of matrices"
+            assert not self.elementwise, "products of one operand are of matrices"
+            return self._emit_tiles()
         if self.elementwise and isinstance(window, int) and window <= WINDOW and self._contiguous_columns():
             return self._emit_elementwise()
         if self.elementwise or not self.dims or not self.row_dims:
@@ -168,7 +173,8 @@ class GpuContraction(ContractionKernel):
         choose = product_tile
         if self.gpu.has_wgmma and self._is_boxed(rows):
             choose = partial(boxed_tile, aligned=self._is_boxed(rows, SECTOR_BYTES))
-        tile = choose(self.gpu, elem, self._typical(m), self._typical(n), self._typical(depth), batch, self.work.terms)
+        sizes = (self._typical(m), self._typical(n), self._typical(depth))
+        tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]
@@ -183,14 +189,15 @@ class GpuContraction(ContractionKernel):
         row_digits = unravel(row, [self.dims[i].extent for i in rows], kernel.space) if len(rows) > 1 else (row,)
         index = self._indexed(where | dict(zip(rows, row_digits, strict=True)))
         held = self._held(row_digits, rows, row_lane)
-        acc = self._sum(tile, index, self._indexed(where | dict(zip(rows, held, strict=True))), row_lane, lane)
-        store_results(kernel, self.work, index, row_lane, lane, acc)
-        attrs: dict[str, Attr] = {"flops": 2 * positions(self.domain) * depth}
+        lhs_index = self._indexed(where | dict(zip(rows, held, strict=True)))
+        first, *more = self._sums(tile, index, lhs_index, row_lane, lane)
+        store_results(kernel, self.work, index, row_lane, lane, first, list(zip(self.beside, more, strict=True)))
+        attrs: dict[str, Attr] = {"flops": 2 * positions(self.domain) * depth * len(self.works)}
         attrs |= {"warps": tile.warps, "stages": tile.stages}
         if tile.wgmma:
             attrs |= {"schedule": tile.wgmma.schedule, "persistent": tile.wgmma.per_multiprocessor}
             attrs |= {"split": tile.wgmma.split} if tile.wgmma.split > 1 else {}
-        return kernel.finish(grid, 1 + tile.m * tile.n * depth // 16384, attrs)
+        return kernel.finish(grid, 1 + tile.m * tile.n * depth * len(self.works) // 16384, attrs)
 
     def _is_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> bool:
         """Whether TMA can copy tiles of both operands, and `wgmma` multiply them.
@@ -198,13 +205,16 @@ class GpuContraction(ContractionKernel):
         They are memory, of one element of at most 2 bytes, and of rows (columns) and k one is contiguous. All other
         strides are multiples of `unit` bytes.
         """
-        work = self.work
-        elem = element_of(work.lhs)
-        if elem != element_of(work.rhs) or elem.name not in WGMMA_ELEMS or len(rows) != 1 or len(self.k_dims) != 1:
+        elem = element_of(self.work.lhs)
+        if elem != element_of(self.work.rhs) or elem.name not in WGMMA_ELEMS:
+            return False
+        if len(rows) != 1 or len(self.k_dims) != 1:
             return False
         k = self.k_names[self.k_dims[0].last]
         at = as_index(self.names), as_index(self.k_names)
-        for value, index, side in ((work.lhs, work.lhs_at, rows[0]), (work.rhs, work.rhs_at, self.column_dims[-1])):
+        factors = {w.lhs: (w.lhs_at, rows[0]) for w in self.works}
+        factors |= {w.rhs: (w.rhs_at, self.column_dims[-1]) for w in self.works}
+        for value, (index, side) in factors.items():
             found = self._reads(value, index(*at))
             if len(found.offsets) != 1 or found.opaque or not is_view(value, self.kernel):
                 return False
@@ -269,43 +279,48 @@ class GpuContraction(ContractionKernel):
             return [positions(extents)]
         return extents
 
-    def _sum(self, tile: ProductTile, index: Index, lhs_index: Index, rows: Lane, columns: Lane) -> Value:
-        """The accumulator after all of k."""
+    def _sums(self, tile: ProductTile, index: Index, lhs_index: Index, rows: Lane, columns: Lane) -> Sequence[Value]:
+        """The accumulators after all of k, in the order of `works`."""
         kernel, ev, work = self.kernel, self.kernel.ev, self.work
         elem = accumulator(element_of(work.result))
         start = ev.const(0.0 if elem.is_float else 0, elem, (tile.m, tile.n))
         extents = self._depth_extents()
         flat = len(extents) < len(self.k_dims)
 
-        def step(at: Index, k_lane: Lane, carried: Value) -> Value:
+        def step(at: Index, k_lane: Lane, carried: Carried) -> list[Value]:
             if flat:
                 at = unravel(at[0], [d.extent for d in self.k_dims], kernel.space)
             k = merged_index(len(work.depth), self.k_dims, at)
-            terms = work.terms or ((work.lhs, work.rhs),)
+            terms = [w.terms or ((w.lhs, w.rhs),) for w in self.works]
+            every = [pair for pairs in terms for pair in pairs]
             with ev.lanes_as(rows, k_lane):
-                a = {v: operand_tile(kernel, v, work.lhs_at(lhs_index, k), 1) for v, _ in terms}
+                a = {v: operand_tile(kernel, v, work.lhs_at(lhs_index, k), 1) for v, _ in every}
             with ev.lanes_as(k_lane, columns):
-                b = {v: operand_tile(kernel, v, work.rhs_at(index, k), 0) for _, v in terms}
-            got = start if work.terms else carried
-            for v, w in terms:
-                got = ev.emit(block.dot, a[v], b[w], got)
-            return ev.emit(block.add, carried, got) if work.terms else got
+                b = {v: operand_tile(kernel, v, work.rhs_at(index, k), 0) for _, v in every}
+            out: list[Value] = []
+            for pairs, before in zip(terms, carried, strict=True):
+                got = start if work.terms else before
+                for v, w in pairs:
+                    got = ev.emit(block.dot, a[v], b[w], got)
+                out.append(ev.emit(block.add, before, got) if work.terms else got)
+            return out
 
+        starts = (start,) * len(self.works)
         if not extents:
-            return step((), Lane("", 1), start)
+            return step((), Lane("", 1), starts)
         *outer, last = extents
         if tile.wgmma:
             trips = ceildiv(last, tile.k)
 
             def box(t: Dim, values: Carried) -> list[Value]:
                 lane, position = lane_along(kernel, last, tile.k, t * tile.k)
-                return [step((position,), lane, values[0])]
+                return step((position,), lane, values)
 
-            return ev.loop("k", trips, box, (start,))[0]
+            return ev.loop("k", trips, box, starts)
         width = max(LEAST_SIDE, fitting(last, LEAST_SIDE, tile.k, kernel.space.ranges, slack=0.4))
 
         def chunk(place: Index, lane: Lane, position: Dim, values: Carried) -> list[Value]:
-            return [step((*place, position), lane, values[0])]
+            return step((*place, position), lane, values)
 
         if outer and last != 0 and whole_tiles(last, width):  # one loop, which can be pipelined as a whole
             counts = [*outer, floordiv(last, width)]
@@ -315,12 +330,12 @@ class GpuContraction(ContractionKernel):
                 lane, position = lane_along(kernel, last, width, q * width)
                 return chunk(tuple(place), lane, position, values)
 
-            return ev.loop("k", positions(counts), along_all, (start,))[0]
+            return ev.loop("k", positions(counts), along_all, starts)
 
         def along(place: Index, carried: Carried) -> Carried:
             return in_chunks(kernel, last, width, lambda lane, at, values: chunk(place, lane, at, values), carried)
 
-        return nest(ev, outer, along, (start,))[0]
+        return nest(ev, outer, along, starts)
 
 
 def operand_tile(kernel: Kernel, value: Value, index: Index, k: int) -> Value:

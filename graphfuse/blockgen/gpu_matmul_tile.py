@@ -12,6 +12,8 @@ from graphfuse.ir.types import Scalar
 
 ROW_BYTES = 128
 """Bytes of k in one step: a line of shared memory."""
+LARGEST = 256 * 128
+"""Elements of all accumulators of a program."""
 LARGEST_OF_SUMS = 64 * 128
 """Elements of a tile that is a sum of several products: two accumulators for each, and a step of every operand."""
 LEAST_SIDE = 16
@@ -46,13 +48,22 @@ _WIDE = (
 
 
 def product_tile(
-    machine: GpuMachine, elem: Scalar, m: int, n: int, k: int, batch: int = 1, terms: Sequence[object] = ()
+    machine: GpuMachine,
+    elem: Scalar,
+    m: int,
+    n: int,
+    k: int,
+    batch: int = 1,
+    terms: Sequence[object] = (),
+    *,
+    results: int = 1,
 ) -> ProductTile:
     """The tile whose programs take least time: waves over the multiprocessors times the time of one tile.
 
-    `terms` are the products whose sum is made, where it is of several.
+    `terms` are the products whose sum is made, where it is of several; `results` sums are made at once.
     """
-    candidates = (t for t in _candidates(machine, elem, k) if not terms or t.m * t.n <= LARGEST_OF_SUMS)
+    largest = (LARGEST_OF_SUMS if terms else LARGEST) // results
+    candidates = (t for t in _candidates(machine, elem, k) if t.m * t.n <= largest)
     return min(candidates, key=lambda t: (_cost(machine, elem, t, m, n, batch), -t.m * t.n))
 
 
@@ -65,10 +76,12 @@ def boxed_tile(
     batch: int = 1,
     terms: Sequence[object] = (),
     *,
+    results: int = 1,
     aligned: bool = True,
 ) -> ProductTile:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros."""
-    tile = wgmma_tile(machine.multiprocessors, m, n, k * elem.bytes, batch, len(terms), aligned=aligned)
+    k_bytes = k * elem.bytes
+    tile = wgmma_tile(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results, aligned=aligned)
     return ProductTile(tile.m, tile.n, STEP_BYTES // elem.bytes, 8, 2, tile)
 
 

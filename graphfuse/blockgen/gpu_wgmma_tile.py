@@ -7,7 +7,7 @@ the limit of power, no less than its energy does. Both limits round each other o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 STEP_BYTES = 128
@@ -73,16 +73,27 @@ TILES = (
     *(WgmmaTile(m, n, split=s) for s in (2, 4) for m, n in ((128, 128), (64, 128), (64, 64))),
 )  # fmt: skip
 """Of those that take about the same time the first is chosen."""
+FOR_SEVERAL = (*TILES, WgmmaTile(128, 64, pingpong=True))
+"""Where products that share an operand are made at once: as many accumulators."""
 _ABOUT = 1.005
 
 
 def wgmma_tile(
-    multiprocessors: int, m: int, n: int, k_bytes: int, batch: int = 1, terms: int = 0, *, aligned: bool = True
+    multiprocessors: int,
+    m: int,
+    n: int,
+    k_bytes: int,
+    batch: int = 1,
+    terms: int = 0,
+    results: int = 1,
+    *,
+    aligned: bool = True,
 ) -> WgmmaTile:
-    """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many."""
+    """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many; `results` at once."""
     steps = -(-k_bytes // STEP_BYTES) * max(terms, 1)
-    candidates = (t for t in _candidates(n, steps) if not terms or _has_room_for_sums(t))
-    times = {t: microseconds(t, multiprocessors, m, n, steps, batch, aligned=aligned) for t in candidates}
+    tiles = _candidates(n, steps, TILES if results == 1 else FOR_SEVERAL)
+    tiles = (t for t in tiles if (not terms or _has_room_for_sums(t)) and (results == 1 or _has_room(t, results)))
+    times = {t: microseconds(t, multiprocessors, m, n, steps, batch, results, aligned=aligned) for t in tiles}
     least = min(times.values())
     return next(t for t, us in times.items() if us <= least * _ABOUT)
 
@@ -94,20 +105,34 @@ def _has_room_for_sums(tile: WgmmaTile) -> bool:
     return alone and tile.m * tile.n <= 64 * threads and tile.m + tile.n <= 256
 
 
-def _candidates(n: int, steps: int) -> Iterator[WgmmaTile]:
+def _has_room(tile: WgmmaTile, results: int) -> bool:
+    """Whether so many accumulators fit in registers, and leave some to the epilogue; a sum in clusters has one."""
+    threads = 128 if tile.pingpong or tile.m == ROWS else 256
+    return tile.split == 1 and tile.m * tile.n * results * tile.per_multiprocessor <= 128 * threads
+
+
+def _candidates(n: int, steps: int, tiles: Sequence[WgmmaTile] = TILES) -> Iterator[WgmmaTile]:
     widest = max(32, 1 << (n - 1).bit_length())
-    for tile in TILES:
+    for tile in tiles:
         if tile.n <= widest and steps >= 4 * tile.split * (tile.split > 1):
             yield tile
 
 
 def microseconds(
-    tile: WgmmaTile, multiprocessors: int, m: int, n: int, steps: int, batch: int = 1, *, aligned: bool = True
+    tile: WgmmaTile,
+    multiprocessors: int,
+    m: int,
+    n: int,
+    steps: int,
+    batch: int = 1,
+    results: int = 1,
+    *,
+    aligned: bool = True,
 ) -> float:
-    """What the model says; `aligned`: rows in memory are whole sectors."""
+    """What the model says; `results` products share the operand of m rows; `aligned`: rows are whole sectors."""
     tiles = -(-m // tile.m) * -(-n // tile.n) * batch
-    area = tile.m * tile.n
-    nbytes = (min(tile.m, -(-m // 8) * 8) + tile.n) * STEP_BYTES
+    area = tile.m * tile.n * results
+    nbytes = (min(tile.m, -(-m // 8) * 8) + tile.n * results) * STEP_BYTES
     at_once = multiprocessors if tile.split == 1 else int(multiprocessors * _CLUSTERS[tile.split])
     rounds = -(-tiles // at_once)
     way = nbytes * _BYTE_NS * (1 if aligned else _UNALIGNED)

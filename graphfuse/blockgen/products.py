@@ -6,7 +6,7 @@ with the region's epilogue. Contractions and attention are built of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
@@ -16,6 +16,7 @@ from graphfuse.blockgen.loops import Carried, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Op, Value, dims_of
+from graphfuse.ir.types import Scalar
 from graphfuse.symbolic import Dim, product
 
 
@@ -166,19 +167,27 @@ def pack_panel(
     nest(ev, depth.extents, row)
 
 
-def store_results(kernel: Kernel, work: Product, index: Index, rows: Lane, lanes: Lane, acc: Value) -> None:
-    """Evaluate the region's outputs from the accumulated tile and store them."""
+def store_results(
+    kernel: Kernel, work: Product, index: Index, rows: Lane, lanes: Lane, acc: Value,
+    beside: Sequence[tuple[Product, Value]] = (),
+) -> None:  # fmt: skip
+    """Evaluate the region's outputs from the accumulated tile, and those of products `beside` it, and store them."""
     ev, space = kernel.ev, kernel.space
     domain = work.domain
-    elem = element_of(work.result)
-    if block.elem_of(acc.type) != elem:
-        acc = ev.emit(block.cast, acc, to=elem)
+    position = space.simplify(linear(index, strides_of(domain)))
+    made = [(work, acc), *beside]
+    rounded = [_as_element(kernel, total, element_of(each.result)) for each, total in made]
     with ev.lanes_as(rows, lanes):
-        ev.tiles[work.result] = (space.simplify(linear(index, strides_of(domain))), acc)
+        ev.tiles.update({each.result: (position, total) for (each, _), total in zip(made, rounded, strict=True)})
         for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
             where = reshape_index(index, domain, shape_of(value), space)
             ev.store(leaf, where, ev.value(value, where))
-        del ev.tiles[work.result]
+        for each, _ in made:
+            del ev.tiles[each.result]
+
+
+def _as_element(kernel: Kernel, total: Value, elem: Scalar) -> Value:
+    return total if block.elem_of(total.type) == elem else kernel.ev.emit(block.cast, total, to=elem)
 
 
 def column_limit(columns: Dim, width: int, start: Dim) -> Dim | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from graphfuse.dialects import graph
@@ -64,6 +65,50 @@ def why_not_merge(flow: Dataflow, group: Region, consumer: Region, alone: bool) 
         ):
             return f"{op.kind} reads it more than once"
     return None
+
+
+PRODUCTS = frozenset({graph.contract, graph.contract_parts, graph.conv})
+
+
+def products_of(region: Region) -> list[Op]:
+    """The products that a region makes."""
+    return [op for op in region.ops if op.kind in PRODUCTS]
+
+
+def why_not_share(flow: Dataflow, group: Region, consumer: Region, alone: bool) -> str | None:
+    """The first reason why a contraction may not be made in the loop of another that reads its results.
+
+    Both multiply the same value, which is what makes them candidates; `alone` says that there is no other consumer.
+    """
+    if not alone or any(reader not in {*group.ops, *consumer.ops} for reader in _readers(flow, group)):
+        return "its results are read elsewhere"
+    products = [*products_of(group), *products_of(consumer)]
+    first = products[0]
+    if any(p.kind is not graph.contract or _form(p) != _form(first) for p in products):
+        return "the products are of different forms"
+    if len(group.ops) + len(consumer.ops) > MAX_OPS:
+        return f"together they have more than {MAX_OPS} ops"
+    for op in consumer.ops:
+        if (reason := _why_not_aligned(flow, op, group)) is not None:
+            return reason
+        if op.kind is graph.contract and any(s.op in group.ops for v in op.operands for s, _ in flow.sources(v)):
+            return "one product is an operand of the other"
+    return None
+
+
+def _readers(flow: Dataflow, group: Region) -> Iterator[Op]:
+    return (reader for op in group.ops for r in op.results for reader in flow.readers(r))
+
+
+def _form(product: Op) -> object:
+    """What products of one loop have in common."""
+    return (standard_spec(str(product.attrs["spec"])), product.result.type, product.operands[1].type)
+
+
+def standard_spec(spec: str) -> str:
+    """A spec with its letters renamed in order of appearance."""
+    names: dict[str, str] = {}
+    return "".join(names.setdefault(c, chr(ord("a") + len(names))) if c.isalpha() else c for c in spec)
 
 
 def why_not_absorb(flow: Dataflow, group: Region, consumer: Region, alone: bool) -> str | None:

@@ -24,6 +24,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant
+from graphfuse.fusion.legality import standard_spec
 from graphfuse.fusion.simplify_movement import sliced
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
@@ -46,12 +47,6 @@ class Group:
     merged: Value | None = field(default=None)
 
 
-def _standard(spec: str) -> str:
-    """The spec with letters renamed in order of appearance."""
-    names: dict[str, str] = {}
-    return "".join(names.setdefault(c, chr(ord("a") + len(names))) if c.isalpha() else c for c in spec)
-
-
 def _free_axis(op: Op) -> int | None:
     """The axis of the weights that is the result's last dim, if it is their only dim of its own."""
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
@@ -71,7 +66,7 @@ def find_groups(func: Func) -> list[Group]:
         by_operand: dict[object, list[Op]] = defaultdict(list)
         for op in block.ops:
             if op.kind is graph.contract and array_of(op.operands[1]) is not None and _free_axis(op) is not None:
-                key = (op.operands[0], _standard(str(op.attrs["spec"])), op.attrs.get("elem"), _rest_of_shape(op))
+                key = (op.operands[0], standard_spec(str(op.attrs["spec"])), op.attrs.get("elem"), _rest_of_shape(op))
                 by_operand[key].append(op)
         groups = (_group(members, readers, uses) for members in by_operand.values() if len(members) > 1)
         found += [g for g in groups if g is not None]
@@ -96,7 +91,7 @@ def _group(members: list[Op], readers: Readers, uses: dict[Value, int]) -> Group
     if all(b is not None for b in biased):
         ends = [b[0] for b in biased if b is not None]
         biases = [b[1] for b in biased if b is not None]
-    epilogues = [_epilogue(end.result, readers) for end in ends]
+    epilogues = [epilogue_of(end.result, readers) for end in ends]
     if any(e and not all(e & other for other in epilogues) for e in epilogues):
         return None
     return Group(members, ends, biases)
@@ -116,7 +111,7 @@ def _bias(op: Op, readers: Readers, uses: dict[Value, int]) -> tuple[Op, Array] 
     return reader, np.broadcast_to(row.reshape(-1), (n,))
 
 
-def _epilogue(v: Value, readers: Readers) -> set[Op]:
+def epilogue_of(v: Value, readers: Readers) -> set[Op]:
     """The elementwise ops that read `v`, directly or through each other."""
     out: set[Op] = set()
     todo = [v]

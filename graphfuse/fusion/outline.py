@@ -14,7 +14,7 @@ from functools import partial
 
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.dataflow import Dataflow, operands_inside
-from graphfuse.fusion.partition import Decision, Group, Partition, partition
+from graphfuse.fusion.partition import Decision, Group, Partition, WhyApart, always_apart, partition
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, walk
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.rewrite import dead_code
@@ -41,14 +41,17 @@ def _as_return(terminator: Op) -> Op:
     return control.return_(*terminator.operands)
 
 
-def outline(func: Func, *, fuse: bool = True, reads_padded: bool = False) -> tuple[Func, list[Decision]]:
+def outline(
+    func: Func, *, fuse: bool = True, reads_padded: bool = False, why_apart: WhyApart = always_apart
+) -> tuple[Func, list[Decision]]:
     """Partition a function (loop bodies too) into regions; also the ledger of decisions.
 
-    Without `fuse` every op that does work is a region of its own. `reads_padded`: see `Dataflow`.
+    Without `fuse` every op that does work is a region of its own. `reads_padded`: see `Dataflow`. `why_apart`: see
+    `partition`.
     """
     kernels = Kernels()
     ledger: list[Decision] = []
-    cut = partial(partition, fuse=fuse, reads_padded=reads_padded)
+    cut = partial(partition, fuse=fuse, reads_padded=reads_padded, why_apart=why_apart)
     body = _Outliner(func.body, kernels, ledger, {}, cut).run()
     return dead_code(replace(func, body=body)), ledger
 

@@ -7,7 +7,7 @@ schedule: `legality.py` has the predicates, each giving a reason or None. The le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import networkx as nx
@@ -15,7 +15,14 @@ import networkx as nx
 from graphfuse.dialects import graph
 from graphfuse.fusion.attention import find_attention
 from graphfuse.fusion.dataflow import Dataflow, operands_inside
-from graphfuse.fusion.legality import MAX_OPS, why_not_absorb, why_not_join, why_not_merge
+from graphfuse.fusion.legality import (
+    MAX_OPS,
+    products_of,
+    why_not_absorb,
+    why_not_join,
+    why_not_merge,
+    why_not_share,
+)
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim
@@ -56,15 +63,27 @@ class Partition:
     ledger: list[Decision]
 
 
-def partition(block: Block, *, fuse: bool = True, reads_padded: bool = False) -> Partition:
+WhyApart = Callable[[Sequence[Op]], str | None]
+"""Why the target had better make products of one operand one by one; None if it has a good schedule for all at once."""
+
+
+def always_apart(products: Sequence[Op]) -> str:
+    """For targets that have no schedule for several products."""
+    return f"no schedule for {len(products)} products"
+
+
+def partition(
+    block: Block, *, fuse: bool = True, reads_padded: bool = False, why_apart: WhyApart = always_apart
+) -> Partition:
     """Group the ops of a block; transparent ops and constants belong to no group. Without `fuse`, one op a group."""
-    return _Partitioner(Dataflow(block, reads_padded), fuse).run()
+    return _Partitioner(Dataflow(block, reads_padded), fuse, why_apart).run()
 
 
 class _Partitioner:
-    def __init__(self, flow: Dataflow, fuse: bool) -> None:
+    def __init__(self, flow: Dataflow, fuse: bool, why_apart: WhyApart) -> None:
         self.flow = flow
         self.fuse = fuse
+        self.why_apart = why_apart
         self.position = {op: i for i, op in enumerate(flow.block.ops)}
         self.of: dict[Op, Group] = {}
         self.groups: list[Group] = []
@@ -86,6 +105,7 @@ class _Partitioner:
             # each makes room for the other: siblings share consumers once merged, and consumers become siblings
             while self._merge_siblings() or self._merge_edges(why_not_merge):
                 pass
+            self._merge_products()
             # only then: groups of another domain, which nothing else of theirs could follow
             self._merge_edges(why_not_absorb)
         order = nx.lexicographical_topological_sort(self.view, key=_index)
@@ -172,6 +192,21 @@ class _Partitioner:
                     self._merge(group, consumer)
                     break
         return len(self.groups) < before
+
+    def _merge_products(self) -> None:
+        """Make products of one operand in one loop, where one's epilogue reads the other's results."""
+        for group in list(nx.topological_sort(self.view)):
+            consumers = list(self.view.successors(group))
+            for consumer in consumers:
+                products = [*products_of(group), *products_of(consumer)]
+                apart = group.kind != "contraction" or consumer.kind != "contraction"
+                if apart or len({p.operands[0] for p in products}) > 1:
+                    continue
+                reason = why_not_share(self.flow, group, consumer, len(consumers) == 1) or self.why_apart(products)
+                self._record(group.ops[-1], consumer, reason)
+                if reason is None:
+                    self._merge(group, consumer)
+                    break
 
     def _detour(self, group: Group, consumer: Group) -> str | None:
         for other in self.view.successors(group):

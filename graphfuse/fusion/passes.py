@@ -10,9 +10,11 @@ from graphfuse.fusion.layout import layout
 from graphfuse.fusion.lower_precision import lower_precision, lowering
 from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
+from graphfuse.fusion.partition import WhyApart, always_apart
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
+from graphfuse.fusion.split_columns import split_columns, splitting_columns
 from graphfuse.fusion.split_f32 import split_f32
 from graphfuse.fusion.split_long_sums import split_long_sums, splitting
 from graphfuse.fusion.store_halves import store_halves
@@ -53,12 +55,16 @@ BY_PARTS: tuple[Pass, ...] = (
 
 
 def graph_pipeline(
-    numerics: Numerics, programs: int | None = None, precision: Precision = "f32", share: int = 1
+    numerics: Numerics,
+    programs: int | None = None,
+    precision: Precision = "f32",
+    share: int = 1,
+    why_apart: WhyApart = always_apart,
 ) -> tuple[Pass, ...]:
     """The passes that run under `numerics` (docs/numerics.md) and `precision` (docs/precision.md).
 
     `programs` is how many a GPU runs at a time, None on a CPU; `share` of them can share a product: more than one only
-    where there is `wgmma`.
+    where there is `wgmma`. `why_apart` tells which products of one operand are to be one kernel (`partition`).
     """
     passes = _pipeline(numerics)
     if programs is not None or precision != "f32":
@@ -69,7 +75,7 @@ def graph_pipeline(
     if programs is None:
         return passes
     parts = BY_PARTS if share > 1 and numerics != "strict" and precision == "f32" else ()
-    return (*passes, splitting(programs, share), *parts)
+    return (*passes, splitting_columns(why_apart), splitting(programs, share), *parts)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
@@ -88,7 +94,7 @@ PASSES: dict[str, Pass] = {
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
         lower_precision, merge_contractions, multiply_by_reciprocal, recognise_flattening, recognise_functions,
-        simplify_movement, split_long_sums, store_halves, winograd,
+        simplify_movement, split_columns, split_long_sums, store_halves, winograd,
     )
 }  # fmt: skip
 """Every graph pass by the name it has in text."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.fusion.partition import Partition, partition
+from graphfuse.fusion.split_columns import never_apart
 from graphfuse.ir.parser import parse
 
 ROWS = "tensor<(n)x8xf32>"
@@ -195,3 +196,41 @@ def test_attention_per_head_without_queries_is_three_regions() -> None:
     body = ATTENTION.replace("bqd,bkd->bqk", "bqd,bqkd->bqk").replace("bqk,bkd->bqd", "bqk,bqkd->bqd")
     params = "%q: tensor<2x8x4xf32>, %k: tensor<2x8x8x4xf32>, %v: tensor<2x8x8x4xf32>"
     assert [s.split(":")[0] for s in shapes(parted(params, body, ""))] == ["contraction", "reduction", "contraction"]
+
+
+GATE = f"""
+    %a = graph.contract(%x, %w) {{spec = "mk,kn->mn"}} : {ROWS}
+    %b = graph.contract(%x, %v) {{spec = "mk,kn->mn"}} : {ROWS}
+    %s = graph.sigmoid(%a) : {ROWS}
+    %y = graph.mul(%s, %b) : {ROWS}"""
+OPERANDS = f"%x: {ROWS}, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>"
+
+
+def at_once(params: str, body: str) -> Partition:
+    """The partition for a target that makes any products at once."""
+    func = parse(f"func @main({params}) dims (n in 1..64) {{\n{body}\n}}\n")
+    return partition(func.body, why_apart=never_apart)
+
+
+def test_products_that_meet_are_one_kernel_where_there_is_a_schedule() -> None:
+    assert shapes(at_once(OPERANDS, GATE + "\nreturn(%y)")) == ["contraction: contract contract sigmoid mul"]
+    part = parted(OPERANDS, GATE + "\nreturn(%y)")
+    assert shapes(part) == ["contraction: contract sigmoid", "contraction: contract mul"]
+    assert reasons(part) == ["no schedule for 2 products"]
+
+
+@pytest.mark.parametrize(("change", "reason"), [
+    (("return(%y)", "return(%y, %s)"), "its results are read elsewhere"),
+    (("%b = graph.contract(%x, %v) {spec = \"mk,kn->mn\"}", "%b = graph.contract(%x, %v) {spec = \"mk,nk->mn\"}"),
+     "the products are of different forms"),
+])  # fmt: skip
+def test_products_that_stay_apart(change: tuple[str, str], reason: str) -> None:
+    part = at_once(OPERANDS, (GATE + "\nreturn(%y)").replace(*change))
+    assert [g.kind for g in part.groups] == ["contraction", "contraction"]
+    assert reasons(part) == [reason]
+
+
+def test_products_of_different_operands_are_no_candidates() -> None:
+    part = at_once(OPERANDS + f", %z: {ROWS}", (GATE + "\nreturn(%y)").replace("contract(%x, %v)", "contract(%z, %v)"))
+    assert len(part.groups) == 2
+    assert not reasons(part)

@@ -1,0 +1,84 @@
+"""Whether products that share an operand are better made in one loop, as `silu(x @ w) * (x @ v)` is.
+
+Fusion asks for a reason to leave them apart; `gpu_contraction` emits them: one tile of the shared operand is multiplied
+by a tile of each other's, into an accumulator each. What is saved is the way of the results through memory. What is
+lost is freedom in tiles: the accumulators share the registers, and a sum cannot be split over a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from graphfuse.blockgen.gpu_contraction import TYPICAL, WGMMA_ELEMS
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, microseconds, wgmma_tile
+from graphfuse.blockgen.kernel import GpuMachine, Machine, element_of
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Op
+from graphfuse.symbolic import Dim, bounds
+
+MOST_PRODUCTS = 2
+"""More would leave an accumulator fewer than 64 columns, which tensor cores multiply at half their rate."""
+_BYTES_PER_US = 3.5e6
+"""Of a kernel that only moves data: on an H200."""
+_LAUNCH_US = 2.0
+"""Of a kernel more."""
+
+WhyApart = Callable[[Sequence[Op]], str | None]
+
+
+def why_apart(machine: Machine, ranges: Mapping[str, tuple[int, int]]) -> WhyApart:
+    """The predicate for a machine: the first reason why contractions of one operand are no kernel, or None."""
+
+    def reason(products: Sequence[Op]) -> str | None:
+        if not isinstance(machine, GpuMachine) or not machine.has_wgmma:
+            return "the target has no schedule for several products"
+        return _why_apart(machine, ranges, products)
+
+    return reason
+
+
+def _why_apart(machine: GpuMachine, ranges: Mapping[str, tuple[int, int]], products: Sequence[Op]) -> str | None:
+    if len(products) > MOST_PRODUCTS:
+        return f"{len(products)} products have no room for their accumulators"
+    first = products[0]
+    elem = element_of(first.operands[0])
+    if any(element_of(v) != elem for p in products for v in p.operands) or elem.name not in WGMMA_ELEMS:
+        return "several products are of halves or bytes"
+    m, n, k, batch = _sizes(first, ranges)
+    if batch:
+        return "several products have no batch"
+    if min(m, n, k) < 2:
+        return "a product with a vector is a reduction"
+    steps = -(-k * elem.bytes // STEP_BYTES)
+
+    def best(columns: int, results: int = 1) -> float:
+        tile = wgmma_tile(machine.multiprocessors, m, columns, k * elem.bytes, results=results)
+        return microseconds(tile, machine.multiprocessors, m, columns, steps, results=results)
+
+    count, size = len(products), m * n * max(2, elem.bytes)
+    joined = best(n * count) + _LAUNCH_US + (count + 1) * size / _BYTES_PER_US
+    one_by_one = count * best(n) + 2 * (count - 1) * size / _BYTES_PER_US
+    together = best(n, count)
+    if together > min(joined, one_by_one):
+        return f"{together:.0f} us together, {min(joined, one_by_one):.0f} us apart"
+    return None
+
+
+def _sizes(op: Op, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int, int, bool]:
+    """Rows of the shared operand, columns, depth, and whether there is a batch; unknown extents as tiles take them."""
+    a, b = op.operands
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    sizes = {0: 1, 1: 1, 2: 1}
+    batch = False
+    for c, d in dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True)).items():
+        if c in lhs and c in rhs and c in out:
+            batch = batch or d != 1
+        role = 2 if c not in out else 0 if c in lhs else 1
+        sizes[role] *= _typical(d, ranges)
+    return sizes[0], sizes[1], sizes[2], batch
+
+
+def _typical(extent: Dim, ranges: Mapping[str, tuple[int, int]]) -> int:
+    low, high = bounds(extent, ranges)
+    return extent if isinstance(extent, int) else int(max(low, min(high, TYPICAL)))

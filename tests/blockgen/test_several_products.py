@@ -1,0 +1,69 @@
+"""Products of one operand: which a GPU makes at once, why not the others, and that what it makes is right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphfuse.blockgen.gpu_several_products import why_apart
+from graphfuse.blockgen.kernel import GpuMachine, Machine
+from graphfuse.fusion.outline import outline
+from graphfuse.fusion.split_columns import never_apart
+from tests.blockgen.support import Case, check_blocks, graph_func, region_ops
+
+HOPPER = GpuMachine(has_wgmma=True)
+MEET = "s = sigmoid(a); y = mul(s, b); return(y)"
+
+
+def pair(m, k, n, elem="bf16", spec="mk,kn->mn"):
+    """Two products of x that meet."""
+    w = {"mk,kn->mn": f"{k}x{n}", "mk,nk->mn": f"{n}x{k}", "bmk,bkn->bmn": f"2x{k}x{n}"}[spec]
+    x = f"2x{m}x{k}" if spec.startswith("b") else f"{m}x{k}"
+    body = f'a = contract(x, w) {{spec = "{spec}"}}; b = contract(x, v) {{spec = "{spec}"}}; {MEET}'
+    return graph_func(f"x: {x}x{elem}, w: {w}x{elem}, v: {w}x{elem}", body)
+
+
+def reasons(func, machine=HOPPER):
+    """How many regions, and what the ledger says of cuts."""
+    regions, ledger = outline(func, why_apart=why_apart(machine, {}))
+    return len(list(region_ops(regions))), [d.reason for d in ledger if not d.fused]
+
+
+@pytest.mark.parametrize("shape", [(2048, 768, 3072), (4096, 4096, 14336), (16, 4096, 14336), (8192, 1024, 8192)])
+def test_gates_are_one_kernel(shape):
+    assert reasons(pair(*shape)) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("func", "reason"),
+    [
+        (pair(2048, 768, 3072, "f32"), "several products are of halves or bytes"),
+        (pair(1, 768, 3072), "a product with a vector is a reduction"),
+        (pair(64, 768, 3072, spec="bmk,bkn->bmn"), "several products have no batch"),
+    ],
+)
+def test_what_stays_apart(func, reason):
+    assert reasons(func) == (2, [reason])
+
+
+def test_where_a_sum_would_be_split_products_stay_apart():
+    count, said = reasons(pair(64, 16384, 64))
+    assert count == 2
+    assert all("us together" in r for r in said)
+
+
+@pytest.mark.parametrize("machine", [Machine(), replace(HOPPER, has_wgmma=False)])
+def test_other_targets_have_no_schedule(machine):
+    assert reasons(pair(2048, 768, 3072), machine) == (2, ["the target has no schedule for several products"])
+
+
+@pytest.mark.parametrize("elem", ["bf16", "f32"])
+@pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,nk->mn"])
+@pytest.mark.parametrize("machine", [HOPPER, replace(HOPPER, has_wgmma=False)])
+def test_blocks_equal_the_graph(elem, spec, machine):
+    """Also where tiles are not boxes: a schedule that is never chosen is right all the same."""
+    func = pair(70, 90, 50, elem, spec)
+    regions, _ = outline(func, why_apart=never_apart)
+    assert len(list(region_ops(regions))) == 1
+    check_blocks(regions, Case("pair", (), func).arrays({}), machine)

@@ -1,0 +1,80 @@
+"""What a graph has around its products is one kernel for sm_90a, and the emulator computes it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphfuse.compiler import build
+from graphfuse.gpu.emulator.driver import EmulatedDriver
+from graphfuse.interp.graph import run as interpret
+from graphfuse.ir.core import Func, tensor_of
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.knobs import Options
+from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.target import Target
+from tests.blockgen.support import graph_func
+
+HOPPER = Target.parse("cuda:sm_90a")
+SILU = "s = sigmoid(a); t = mul(a, s); y = mul(t, b); return(y)"
+
+
+def cut(name, rows, start, columns):
+    return f"{name} = slice(p) {{starts = [0, {start}], sizes = [{rows}, {columns}], steps = [1, 1]}}"
+
+
+def outcome(func: Func, symbols=(), options=None):
+    """Names of the kernels, the executable, and how the emulator's results compare with the interpreter's."""
+    names = tuple(v.hint for v in func.params)
+    outs = tuple(f"out{i}" for i in range(len(func.outputs)))
+    func = Func(func.name, func.body, {"inputs": names, "outputs": outs}, func.dims)
+    executable = build(func, HOPPER, options or Options())
+    rng = np.random.default_rng(0)
+    sizes = dict(symbols)
+    given = {}
+    for v in func.params:
+        t = tensor_of(v)
+        shape = [d if isinstance(d, int) else sizes[str(d)] for d in t.shape]
+        dtype = numpy_dtype(t.elem)
+        numbers = rng.integers(-90, 90, shape) if t.elem.is_integer else rng.standard_normal(shape)
+        given[v.hint] = numbers.astype(dtype)
+    got = CudaSession(executable, EmulatedDriver("sm_90a")).run(given)
+    want = interpret(func, *(given[n] for n in names))
+    for name, w in zip(outs, want, strict=True):
+        g, w = got[name].astype(np.float64), w.astype(np.float64)
+        assert np.abs(g - w).max() <= 2.0**-6 * np.abs(w).max()
+    return executable
+
+
+def multiplies(executable) -> list[int]:
+    """For each launch how many `wgmma` loops its code has, as accumulators go: the products that it makes."""
+    return [executable.ir["regions"].count("graph.contract("), len(executable.plan.steps)]
+
+
+GATES = {
+    "two matrices": ("x: 72x128xbf16, w: 128x96xbf16, v: 128x96xbf16",
+                     'a = contract(x, w) {spec = "mk,kn->mn"}; b = contract(x, v) {spec = "mk,kn->mn"};' + SILU),
+    "two of [n, k]": ("x: 72x128xf16, w: 96x128xf16, v: 96x128xf16",
+                      'a = contract(x, w) {spec = "mk,nk->mn"}; b = contract(x, v) {spec = "mk,nk->mn"};' + SILU),
+    "packed": ("x: 72x128xbf16, w: 128x192xbf16",
+               f'p = contract(x, w) {{spec = "mk,kn->mn"}};{cut("a", 72, 0, 96)};{cut("b", 72, 96, 96)};' + SILU),
+    "packed, with biases": ("x: 72x128xbf16, w: 192x128xbf16, c: 192xbf16",
+                            'q = contract(x, w) {spec = "mk,nk->mn"}; e = broadcast(c) {shape = [72, 192]}; '
+                            f'p = add(q, e); {cut("b", 72, 0, 96)};{cut("a", 72, 96, 96)};' + SILU),
+    "a depth that is no whole step": (
+        "x: 72x104xbf16, w: 104x96xbf16, v: 104x96xbf16",
+        'a = contract(x, w) {spec = "mk,kn->mn"}; b = contract(x, v) {spec = "mk,kn->mn"};' + SILU),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gated_products_are_one_kernel(name):
+    executable = outcome(graph_func(*GATES[name]))
+    assert multiplies(executable) == [2, 1]
+    assert "wgmma" in executable.code[str(HOPPER)].ptx
+
+
+def test_rows_may_be_symbolic():
+    params, body = GATES["two matrices"]
+    func = graph_func(params.replace("72x", "(n)x"), body, "n in 1..512")
+    assert multiplies(outcome(func, {"n": 40})) == [2, 1]
