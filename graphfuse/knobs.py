@@ -91,7 +91,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 class Knobs:
-    """All of them. Ten, and that is about the limit: another needs a reason written down."""
+    """All of them. Eleven, and that is about the limit: another needs a reason written down."""
 
     debug = Knob(_level, 0, "0..4", "1 kernels and times, 2 + decisions, 3 + IR after each stage, 4 + after each pass")
     dump = Knob(str, "", "a folder", "write each stage's text there, as numbered files")
@@ -102,6 +102,8 @@ class Knobs:
     log = Knob(_words, (), "logger names", "log these packages, such as `fusion,+cpu`; `+` means debug messages too")
     cache = Knob(str, "", "a folder, or 0", "where compiled models are kept (0: nowhere)")
     target = Knob(str, "", "a target", "what to compile for by default, such as `cpu:x86-64-v3`", changes_code=True)
+    # to tell a fault of one kernel from one between two, and to measure what overlapping brings
+    pdl = Knob(_flag, default=True, values="0 or 1", doc="let a GPU's kernel begin while the one before it still runs")
     threads = Knob(_threads, None, "1..1024", "how many threads run a model (default: the cores this process may use)")
 
 

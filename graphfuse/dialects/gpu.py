@@ -309,6 +309,57 @@ def load_shared(ring: Type, slot: Type, *, transposed: bool = False, layout: Lin
     return Tile(shape, source.elem, layout)
 
 
+# launches that overlap: a kernel may begin while those before it still run. Until it has waited for them it touches
+# constants only, and nothing of its own is written; see transforms/overlap_launches.py
+
+
+@opdef("gpu.wait_launches")
+def wait_launches() -> tuple[Type, ...]:
+    """Until all launches before this one have ended, and what they wrote is seen. Every thread that goes on waits."""
+    return ()
+
+
+@opdef("gpu.next_launch")
+def next_launch() -> tuple[Type, ...]:
+    """The next launch may begin once every block has come here, or has ended."""
+    return ()
+
+
+@opdef("gpu.prefetch")
+def prefetch(
+    pointer: Type,
+    base: Type,
+    *limits: Type,
+    shape: tuple[int, ...],
+    strides: tuple[Dim, ...],
+    limited: tuple[int, ...] = (),
+    layout: LinearLayout,
+) -> tuple[Type, ...]:
+    """Fetch what `block.load_view` would read into the L2 cache."""
+    if not isinstance(pointer, Ptr) or any(t != I64 for t in (base, *limits)):
+        raise VerifyError(f"expected a pointer, a base and limits, got {pointer}, {base}, {limits}")
+    if len(strides) != len(shape) or len(limits) != len(limited):
+        raise VerifyError(f"strides {strides} and limited dims {limited} are not those of a view of {list(shape)}")
+    return ()
+
+
+@opdef("gpu.tma_prefetch")
+def tma_prefetch(
+    pointer: Type,
+    *coordinates: Type,
+    dims: tuple[Dim, ...],
+    strides: tuple[Dim, ...],
+    offset: Dim = 0,
+    box: tuple[int, ...],
+    swizzle: int,
+) -> tuple[Type, ...]:
+    """Fetch the box that `tma_load` would copy to a buffer of rows and columns `box` into the L2 cache."""
+    elem = _tensor(pointer, dims, strides, coordinates)
+    if len(box) != 2 or swizzle not in (32, 64, 128) or box[1] * elem.bytes % swizzle:
+        raise VerifyError(f"no box of {list(box)} with the swizzle {swizzle}")
+    return ()
+
+
 # products of warpgroups
 
 

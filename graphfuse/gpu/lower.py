@@ -13,20 +13,6 @@ from graphfuse.artifact import TensorMap
 from graphfuse.codegen import arith, control, index
 from graphfuse.codegen.kernel import PointerValue
 from graphfuse.errors import VerifyError
-from graphfuse.gpu import (
-    lower_async,
-    lower_cluster,
-    lower_control,
-    lower_convert,
-    lower_dot,
-    lower_hopper,
-    lower_memory,
-    lower_reduce,
-    lower_scan,
-    lower_shape,
-    lower_wgmma,
-    math,
-)
 from graphfuse.gpu.alignment import POINTER_ALIGNMENT, pointer_alignments
 from graphfuse.gpu.analysis.axis_info import axis_info
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
@@ -36,6 +22,22 @@ from graphfuse.llvm import codegen
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim
 from graphfuse.target import Target
+
+from graphfuse.gpu import (
+    lower_async,
+    lower_cluster,
+    lower_control,
+    lower_convert,
+    lower_dot,
+    lower_hopper,
+    lower_launches,
+    lower_memory,
+    lower_reduce,
+    lower_scan,
+    lower_shape,
+    lower_wgmma,
+    math,
+)
 
 FAMILIES = (
     arith,
@@ -47,6 +49,7 @@ FAMILIES = (
     lower_convert,
     lower_dot,
     lower_hopper,
+    lower_launches,
     lower_memory,
     lower_reduce,
     lower_scan,

@@ -85,7 +85,7 @@ def lower_load_view(kernel: Kernel, op: Op) -> None:
     pointer = kernel.pointer(op.operands[0])
     kernel.order(pointer.root, writes=False)
     other = literal(attr_number(op, "other"), type_.elem)
-    _load(kernel, op, type_, _view_accesses(kernel, op, type_, op.operands[2:], stores=False), other)
+    _load(kernel, op, type_, view_accesses(kernel, op, type_, op.operands[2:], stores=False), other)
 
 
 @lowers(block.store_view)
@@ -95,11 +95,12 @@ def lower_store_view(kernel: Kernel, op: Op) -> None:
     type_ = op.operands[2].type
     assert isinstance(type_, Tile)
     kernel.order(kernel.pointer(op.operands[0]).root, writes=True)
-    for access in _view_accesses(kernel, op, type_, op.operands[3:], stores=True):
+    for access in view_accesses(kernel, op, type_, op.operands[3:], stores=True):
         _store_one(kernel, tile.elem, [tile.vectors[r] for r in access.registers], access)
 
 
-def _view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value], *, stores: bool) -> Iterator[Access]:
+def view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value], *, stores: bool) -> Iterator[Access]:
+    """The instructions of a `load_view` or `store_view`."""
     layout = layout_of(type_)
     strides = attr_dims(op, "strides")
     pointer = kernel.pointer(op.operands[0])

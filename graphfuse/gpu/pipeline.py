@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from graphfuse.gpu.lower import LoweredModule, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.coalesce import coalesce
+from graphfuse.gpu.transforms.hopper.attention import hopper_attention
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+from graphfuse.gpu.transforms.overlap_launches import overlap_launches
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES, STAGES, pipeline_loads
 from graphfuse.gpu.transforms.short_functions import short_functions
 from graphfuse.ir.core import Func
@@ -25,7 +27,7 @@ PIPELINE: tuple[Pass, ...] = (
 """What runs on every block function before it is lowered."""
 
 
-FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul,)}
+FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul, hopper_attention)}
 """What runs before that for one architecture."""
 
 
@@ -36,7 +38,12 @@ def transformed(func: Func, target: Target | None = None) -> Func:
     func = pipeline_loads(func, GPU_SIZES[target.cpu][1] if target else SHARED_BYTES)
     for step in PIPELINE:
         func = step(func)
-    return func
+    return overlap_launches(func) if target and overlaps(target) else func
+
+
+def overlaps(target: Target) -> bool:
+    """Whether a launch may begin before the one before it has ended: from compute capability 9.0 on."""
+    return int(target.cpu.removeprefix("sm_").rstrip("af")) >= 90
 
 
 def compile_functions(funcs: Sequence[Func], target: Target) -> LoweredModule:

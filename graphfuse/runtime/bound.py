@@ -50,6 +50,7 @@ class Regions:
     """Which buffer each argument points into (-1: it is an integer), and where the buffers are.
 
     By buffer: its bytes, its number among inputs and outputs or -1, its offset in the arena or -1; a weight's address.
+    What is in none of these is a weight.
     """
 
     buffer_of_slot: Ints
@@ -57,6 +58,10 @@ class Regions:
     io: Ints
     place: Ints
     weights: Ints
+
+    def is_weight(self, buffer: int) -> bool:
+        """Whether a buffer is one that no launch writes."""
+        return bool(self.io[buffer] < 0 and self.place[buffer] < 0)
 
     def bases(self, io: Ints, arena: int) -> Ints:
         """The address of every buffer, for inputs and outputs at `io`."""

@@ -264,7 +264,7 @@ class FakeCuda:
     def _argument(self, value):
         for start, array in self.driver._memory.items():
             if start <= value < start + array.nbytes:
-                return Argument(value, "x", start, array.nbytes)
+                return Argument(value, "x", start, array.nbytes, constant=True)  # for all a driver knows
         return Argument(value, "i")
 
     def cuStreamBeginCapture(self, stream, mode):  # noqa: N802

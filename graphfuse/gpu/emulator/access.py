@@ -153,16 +153,33 @@ def located(machine: Machine, by: Access, hazard: Hazard) -> Exception:
 # global memory
 
 
-def heap_offsets(machine: Machine, g: Gang, flat: Array, nbytes: int, *, write: bool) -> Array:
-    """Positions in the heap of these addresses, checked."""
+def heap_offsets(machine: Machine, g: Gang, flat: Array, nbytes: int, *, write: bool, lane: int | None = None) -> Array:
+    """Positions in the heap of these addresses, checked. One for each active lane, or that of active lane `lane`."""
     at = flat - BASE
+    first = lane or 0
     if bad := machine.heap.find_bad(at, nbytes, write=write):
-        row, message = bad
+        row, message = bad[0] + first, bad[1]
         raise machine.error(f"{message}, {nbytes} bytes", g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
-    if not write and machine.checks and (row := machine.heap.find_unwritten(at, nbytes)) is not None:
-        message = f"read of uninitialised global memory: {machine.heap.describe(int(at[row]))}"
+    check_waited(machine, g, at, lane)
+    if not write and machine.checks and (found := machine.heap.find_unwritten(at, nbytes)) is not None:
+        message = f"read of uninitialised global memory: {machine.heap.describe(int(at[found]))}"
+        row = found + first
         raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
     return at
+
+
+def check_waited(machine: Machine, g: Gang, at: Array, lane: int | None = None) -> None:
+    """Before a lane has waited for the launches before this one, it may access constants only."""
+    if machine.waited is None or not machine.checks:
+        return
+    waited = machine.waited[g.lane_warps, g.lanes]
+    early = np.flatnonzero(~waited if lane is None else ~waited[lane : lane + 1])
+    if len(early) and (found := machine.heap.find_variable(at[early])) is not None:
+        row = int(early[found])
+        where = machine.heap.describe(int(at[row]))
+        row += lane or 0
+        message = f"global memory before griddepcontrol.wait: {where} may be in use by an earlier launch"
+        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
 
 
 def _aligned(machine: Machine, g: Gang, flat: Array, nbytes: int) -> None:

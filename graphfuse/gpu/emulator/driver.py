@@ -61,6 +61,11 @@ class Slot(Protocol):
         """Of the region."""
         ...
 
+    @property
+    def constant(self) -> bool:
+        """Whether no launch writes there."""
+        ...
+
 
 class Call(Protocol):
     """What a launch must tell."""
@@ -276,6 +281,7 @@ class EmulatedDriver:
             if a.base:
                 modes[a.base, a.nbytes] = modes.get((a.base, a.nbytes), "") + a.mode
         regions = {key: self._region(*key) for key in modes}
+        constant = {(a.base, a.nbytes): a.constant for a in arguments}
         values: list[Any] = []
         for i, a in enumerate(arguments):
             if not a.base:
@@ -283,7 +289,14 @@ class EmulatedDriver:
                 continue
             key, used = (a.base, a.nbytes), modes[a.base, a.nbytes]
             values.append(
-                Buffer(regions[key], used.strip("w") != "", f"argument {i}", a.value - a.base, used.strip("r") != "")
+                Buffer(
+                    regions[key],
+                    used.strip("w") != "",
+                    f"argument {i}",
+                    a.value - a.base,
+                    used.strip("r") != "",
+                    constant[key],
+                )
             )
         return values + [self._tensor_map(m, regions) for m in maps]
 

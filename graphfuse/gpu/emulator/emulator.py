@@ -87,7 +87,8 @@ class Emulator:
         self._bind(kernel, args, heap, offsets, content, maps, param_address)
         for variable in variables.values():
             if variable.space in ("global", "const"):
-                address = heap.add(variable.name, variable.bytes, writable=variable.space == "global")
+                is_const = variable.space == "const"
+                address = heap.add(variable.name, variable.bytes, writable=not is_const, constant=is_const)
                 symbols[variable.name] = (variable.space, address - BASE)
         heap.seal()
         heap.fill(param_address, bytes(content))
@@ -137,7 +138,7 @@ class Emulator:
             if isinstance(arg, TensorMap):
                 self._expect_bytes(kernel, param, 128, "a tensor map")
                 array, name = arg.array, arg.name or param.name
-                base = heap.add(name, array.nbytes, array, initialised=arg.initialised)
+                base = heap.add(name, array.nbytes, array, initialised=arg.initialised, constant=arg.constant)
                 maps[param_address + at] = (arg, base - BASE + arg.offset)
                 continue
             if isinstance(arg, np.ndarray | Buffer):
@@ -146,7 +147,14 @@ class Emulator:
                 if not buffer.array.flags.c_contiguous:
                     raise EmulatorError(f"argument {param.name!r} is not contiguous", Loc(self.module.name))
                 name, nbytes = buffer.name or param.name, buffer.array.nbytes
-                address = heap.add(name, nbytes, buffer.array, writable=buffer.writable, initialised=buffer.initialised)
+                address = heap.add(
+                    name,
+                    nbytes,
+                    buffer.array,
+                    writable=buffer.writable,
+                    initialised=buffer.initialised,
+                    constant=buffer.constant,
+                )
                 content[at : at + 8] = (address + buffer.offset).to_bytes(8, "little")
             else:
                 content[at : at + param.bytes] = self._scalar(kernel, param, arg)

@@ -23,6 +23,7 @@ class Region:
     writable: bool
     initialised: bool
     source: Array | None
+    constant: bool
 
 
 class Heap:
@@ -38,14 +39,21 @@ class Heap:
         self._by_source: dict[tuple[int, int], int] = {}
 
     def add(
-        self, name: str, nbytes: int, source: Array | None = None, *, writable: bool = True, initialised: bool = True
+        self,
+        name: str,
+        nbytes: int,
+        source: Array | None = None,
+        *,
+        writable: bool = True,
+        initialised: bool = True,
+        constant: bool = False,
     ) -> int:
         """Reserve memory, filled from `source`; its address. The same memory twice is one buffer."""
         key = (source.__array_interface__["data"][0], nbytes) if source is not None and nbytes else None
         if key and key in self._by_source:
             return self._by_source[key]
         start = self.end
-        self.regions.append(Region(name, start, start + nbytes, writable, initialised, source))
+        self.regions.append(Region(name, start, start + nbytes, writable, initialised, source, constant))
         self.end = -(-(start + nbytes + GAP) // 1024) * 1024
         if key:
             self._by_source[key] = BASE + start
@@ -92,6 +100,14 @@ class Heap:
                 return i, f"out of bounds: {self.describe(offset)}"
             if write and not region.writable:
                 return i, f"write to read-only memory ({region.name})"
+        return None
+
+    def find_variable(self, offsets: Array) -> int | None:
+        """The first access to what another launch may write."""
+        for i, offset in enumerate(offsets.tolist()):
+            region = self.region_at(offset)
+            if region is None or not region.constant:
+                return i
         return None
 
     def find_unwritten(self, offsets: Array, nbytes: int) -> int | None:

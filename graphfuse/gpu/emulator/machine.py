@@ -64,6 +64,10 @@ class Machine:
         self.shared: Array = np.zeros(layout.resident_ctas * layout.shared_stride, np.uint8)
         self.local: Array = np.zeros((warps * LANES, layout.local_bytes), np.uint8)
         self.local_written: Array = np.zeros((warps * LANES, layout.local_bytes), np.bool_)
+        self.waited: Array | None = None
+        """Which lanes have waited for earlier launches, if the kernel is one that does."""
+        if any(i.name == "griddepcontrol" and "wait" in i.mods for i in kernel.code):
+            self.waited = np.zeros((warps, LANES), np.bool_)
         self.steps: list[Step] = []
         code = kernel.code
         self.hits = [0] * len(code)
@@ -85,6 +89,8 @@ class Machine:
         for register in self.registers.values():
             register.fill(0 if register.dtype == np.bool_ else np.iinfo(register.dtype).max)
         self.local_written[...] = False
+        if self.waited is not None:
+            self.waited[...] = False
         self.ready: dict[int, list[Split]] = {}
         self.live_lanes: Array = np.zeros((layout.resident_warps, LANES), np.bool_)
         self.blocked: set[Split] = set()
@@ -297,6 +303,9 @@ class Machine:
         asynchronous.leave(self, warp)
         control.recount(self, slot)
         if self.checks and not self.live_lanes[self.layout.warps_of(slot)].any():
+            if self.waited is not None and not self.waited[self.layout.warps_of(slot)].any():
+                message = "the CTA ends without griddepcontrol.wait: its end says nothing of earlier launches"
+                raise self.error(message, len(self.kernel.code) - 1, warp)
             for event in self.events.pending:
                 if event.slot == slot:
                     message = f"the CTA ends with {event.what} still in flight to its shared memory"

@@ -16,7 +16,8 @@ SWIZZLES = (0, 32, 64, 128)
 class Buffer:
     """A device buffer: `array` is changed in place. Not `initialised`: reading before writing is an error.
 
-    The argument is the address `offset` bytes into it. Not `writable`: writing is an error.
+    The argument is the address `offset` bytes into it. Not `writable`: writing is an error. `constant`: no launch
+    writes it, so a kernel may read it before `griddepcontrol.wait`.
     """
 
     array: Array
@@ -24,6 +25,7 @@ class Buffer:
     name: str = ""
     offset: int = 0
     writable: bool = True
+    constant: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,7 +34,7 @@ class TensorMap:
 
     `dims` and `strides` (bytes, without the innermost) default to the array's own. `swizzle` is in bytes (0: none).
     The first element is `offset` bytes into the array. Elements outside read as zero, or as NaN with `fill_nan`, and
-    are not written.
+    are not written. `constant` is as for a Buffer.
     """
 
     array: Array
@@ -45,6 +47,7 @@ class TensorMap:
     initialised: bool = True
     name: str = ""
     offset: int = 0
+    constant: bool = False
     elem_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:

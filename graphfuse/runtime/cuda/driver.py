@@ -35,12 +35,16 @@ class DriverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One slot of a launch. A pointer has the region of memory it points into; `mode` is as in `KernelMeta.params`."""
+    """One slot of a launch. A pointer has the region of memory it points into; `mode` is as in `KernelMeta.params`.
+
+    A `constant` region is written by no launch.
+    """
 
     value: int
     mode: str
     base: int = 0
     nbytes: int = 0
+    constant: bool = False
 
 
 class LaunchCall(Protocol):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from graphfuse.artifact import Array, Executable, KernelMeta, Launch, TensorMap, elem_dtype
 from graphfuse.errors import ArtifactError
+from graphfuse.knobs import settings
 from graphfuse.runtime.bound import Bound, scratch_on_gpu
 from graphfuse.runtime.cuda.driver import Argument, Driver
 from graphfuse.runtime.native import address_of
@@ -97,6 +99,10 @@ class Launches:
             if blocks > MAX_GRID:
                 raise ArtifactError(f"kernel {meta.name!r}: expected at most {MAX_GRID} programs, found {grid}")
             items.append(KernelLaunch(self, meta, meta.launch, functions[meta.name], step, blocks, first))
+        # a kernel may begin early behind one of ours only: what else is before it says nothing of when it may
+        for before, item in pairwise([None, *items]):
+            if isinstance(item, KernelLaunch):
+                item.overlaps = item.overlaps and isinstance(before, KernelLaunch) and settings.pdl
         return items
 
     def _pack(self) -> None:
@@ -173,7 +179,8 @@ class Launches:
             if mode == "i":
                 out.append(Argument(value, mode))
             else:
-                out.append(Argument(value, mode, int(self._bases[buffer]), int(sizes[buffer])))
+                constant = self.bound.regions.is_weight(buffer)
+                out.append(Argument(value, mode, int(self._bases[buffer]), int(sizes[buffer]), constant))
         scratch = int(self._scratch[0])
         if not scratch or k.meta.scratch_bytes == 0:
             return [*out, Argument(0, "i")]

@@ -363,14 +363,29 @@ def setmaxnreg(d: Decoder, i: Instruction) -> Step:
 
 
 def nothing(d: Decoder, i: Instruction) -> Step:
-    """nanosleep, pmevent, griddepcontrol: no effect on values here."""
+    """nanosleep, pmevent: no effect on values."""
     return no_step
 
 
 def griddepcontrol(d: Decoder, i: Instruction) -> Step:
-    """griddepcontrol: launches do not overlap here."""
+    """griddepcontrol: launches do not overlap here, but who has waited may access more.
+
+    The launch after this one begins when every CTA has let it, and waits for this one alone. So a CTA lets it begin
+    only when its own wait is over: then all launches before are complete.
+    """
     d.only(i, ("wait", "launch_dependents"))
-    return no_step
+    machine = d.machine
+
+    def wait(g: Gang) -> None:
+        if machine.waited is not None:
+            machine.waited[g.rows] |= g.mask
+
+    def launch_dependents(g: Gang) -> None:
+        if machine.waited is not None and machine.checks and not (ok := machine.waited[g.rows] | ~g.mask).all():
+            row, lane = np.argwhere(~ok)[0].tolist()
+            raise machine.error("launches the next grid before griddepcontrol.wait", g.pc, int(g.warps[row]), lane)
+
+    return d.guarded(i, wait if "wait" in i.mods else launch_dependents)
 
 
 OWN_GUARD = frozenset({"bra", "brx", "ret", "exit", "trap", "bar", "barrier"})

@@ -89,7 +89,7 @@ def bulk(d: Decoder, i: Instruction) -> Step:
     if "wait_group" in i.mods:
         return wait(d, i)
     if "prefetch" in i.mods:
-        return no_step
+        return prefetch(d, i)
     reduction = next((m for m in i.mods if m in _REDUCTIONS), None) if "reduce" in i.mods else None
     d.only(i, {*_MODS, *([reduction] if reduction else [])})
     if "mbarrier::complete_tx::bytes" in i.mods:
@@ -97,6 +97,29 @@ def bulk(d: Decoder, i: Instruction) -> Step:
     if "bulk_group" not in i.mods:
         raise d.error(i, "expected .bulk_group or .mbarrier::complete_tx::bytes")
     return store(d, i, reduction)
+
+
+def prefetch(d: Decoder, i: Instruction) -> Step:
+    """cp.async.bulk.prefetch to the L2 cache: no effect on values, but a box must be one of its tensor's."""
+    if "tensor" not in i.mods:
+        return no_step
+    d.only(i, {*_MODS, "prefetch", "L2"})
+    machine = d.machine
+    (mapped,) = d.operands(i, 1)
+    rank = int(next(m for m in i.mods if re.fullmatch(r"[1-5]d", m))[0])
+    if len(mapped.items) != 2 or len(mapped.items[1].items) != rank:
+        raise d.error(i, f"expected [map, {{{rank} coordinates}}]")
+    descriptor = d.address(i, Operand("mem", items=mapped.items[:1], number=mapped.number))
+    coordinates = [d.source(i, c, "s32") for c in mapped.items[1].items]
+
+    def step(g: Gang) -> None:
+        where = np.stack([g.flat(full(g, c(g))) for c in coordinates], axis=1)
+        for lane, address in enumerate(g.flat(descriptor(g)).tolist()):
+            tensor, base = _tensor_map(machine, g, address, lane)
+            access.check_waited(machine, g, np.array([base]), lane)
+            _check_start(machine, g, where[lane].tolist(), tensor.elem_bytes, lane)
+
+    return d.guarded(i, step)
 
 
 # what moves
@@ -130,6 +153,7 @@ def _tensor_moves(
             if len(tensor.dims) != rank:
                 message = f"the tensor map has {len(tensor.dims)} dims: expected {rank}"
                 raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+            access.check_waited(machine, g, np.array([base]), lane)
             if isinstance(tensor, Im2colMap) != (taps is not None):
                 message = f"expected a tensor map {'of tiles' if taps is None else 'for im2col'}"
                 raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
@@ -193,7 +217,7 @@ def _linear_moves(d: Decoder, i: Instruction, heap: Operand, shared: Operand, si
             if nbytes % 16 or address % 16:
                 message = f"{nbytes} bytes at {address:#x}: expected multiples of 16"
                 raise machine.error(message, g.pc, *who)
-            access.heap_offsets(machine, g, np.array([address]), nbytes, write=write)
+            access.heap_offsets(machine, g, np.array([address]), nbytes, write=write, lane=lane)
             _in_shared(machine, g, int(at[lane]), nbytes, who)
             part = words(nbytes)
             result.append(Move(address - BASE + part, np.ones(len(part), np.bool_), int(at[lane]) + part, 4, nbytes))

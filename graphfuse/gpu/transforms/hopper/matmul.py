@@ -16,16 +16,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
 from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Made
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
 from graphfuse.gpu.transforms.hopper.split import exchange, split_of
+from graphfuse.gpu.transforms.overlap_launches import constants_of
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
 from graphfuse.ir.layout import Wgmma
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tile, scalar
-from graphfuse.symbolic import Dim, symbols
+from graphfuse.symbolic import Dim, floordiv, minimum, sym, symbols
+
+from graphfuse.dialects import block, control, gpu
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,12 @@ def hopper_matmul(func: Func) -> Func:
         log.debug("@%s is no product for wgmma: %s", func.name, reason)
         return func
 
+
+PREFETCH_BYTES = 64 << 10
+"""What a block fetches of its weights while it waits for the launches before it."""
+
+FEW_ROWS = 64
+"""A product of no more rows reads its weights once."""
 
 _Fill = Callable[[Clones, Value], None]
 _FillTile = Callable[[Clones, Sequence[Value]], Sequence[Value]]
@@ -177,14 +185,19 @@ class _Build:
         attrs |= {"split": self.split} if self.split > 1 else {}
         clones.builder.append(gpu.for_tiles.build([group, *start], attrs, bodies=(body,)))
 
-    def _steps(self, clones: Clones, start: Sequence[Value], fill: _FillStep) -> Sequence[Value]:
-        """The loop over K."""
+    def _steps(
+        self, clones: Clones, start: Sequence[Value], fill: _FillStep, most: int | None = None
+    ) -> Sequence[Value]:
+        """The loop over K, or over `most` of it."""
         p = self.product
         if self.exchange is not None:
             assert p.trips is not None, "checked before a sum is split"
             lower, upper = self.exchange.steps(clones.builder, p.lower, p.trips, p.step)
         else:
             lower, upper = (self._value(clones, d) for d in (p.lower, p.upper))
+        if most is not None:
+            end = minimum(sym("lower") + most, sym("upper"))
+            upper = clones.builder(block.index, lower, upper, expr=end, names=("lower", "upper"))
         params = Params((I64, *(v.type for v in start)), ("k", *(v.hint for v in start)))
         counter, *carried = params.values
         inner = clones.inside(Builder(), {p.counter: counter} if p.counter else {})
@@ -217,8 +230,31 @@ class _Build:
         def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
             return self._steps(inner, carried, step)
 
+        self._prefetch(clones)
         slot = clones.builder(block.const, value=0, elem=I32, hint="slot")
         self._tiles(clones, group, 1, [slot], tile)
+
+    def _prefetch(self, clones: Clones) -> None:
+        """Into the L2 cache: the first weights of a product of few rows, which is as fast as its weights come."""
+        p, b, constants = self.product, clones.builder, constants_of(self.old)
+        weights = [(i, o) for i, o in enumerate(p.operands) if o.box.pointer in constants]
+        others = [o for o in p.operands if o.box.pointer not in constants]
+        if not weights or not all(_is_one_tile(o) for o in others):
+            return
+        own = b(block.program_id)
+        own = b(block.index, own, expr=floordiv(sym("p"), self.split), names=("p",)) if self.split > 1 else own
+        ids = {op.result: own for op in self.old.walk() if op.kind is block.program_id}
+        nbytes = sum(o.shape[0] * o.shape[1] for _, o in weights) * scalar(p.elem).bytes
+        most = max(PREFETCH_BYTES // nbytes, 1) * p.step
+
+        def step(inner: Clones, _lower: Value, _counter: Value, _carried: Sequence[Value]) -> Sequence[Value]:
+            for i, o in weights:
+                at = [self._value(inner, d) for d in o.box.start]
+                box: dict[str, Attr] = {"box": (_few_rows(o) or o.shape[0], o.shape[1]), "swizzle": self.swizzles[i]}
+                inner.builder.append(gpu.tma_prefetch.build([o.box.pointer, *at], {**_tensor(o.box), **box}))
+            return []
+
+        self._steps(clones.inside(b, ids), [], step, most)
 
     def _consumer(self, clones: Clones, group: Value) -> None:
         """Multiply slot after slot; hand a slot back when the product after it has begun, and so it is read."""
@@ -372,6 +408,12 @@ def _few_rows(operand: Operand) -> int:
     extent = operand.box.dims[-2]
     rows = -(-extent // 8) * 8 if isinstance(extent, int) else 0
     return rows if 0 < rows < operand.shape[0] else 0
+
+
+def _is_one_tile(operand: Operand) -> bool:
+    """Whether a tile has all of its rows, or columns."""
+    extent, rows = operand.box.dims[-2], operand.shape[0]
+    return isinstance(extent, int) and extent <= min(rows, FEW_ROWS)
 
 
 def _side(product: Product, operand: int) -> str:

@@ -1,0 +1,236 @@
+"""A kernel begins while the launches before it still run, and lets the next one begin before it ends.
+
+    pid, indices, loads of constants, copies of constants    nothing that another launch may write, and no store
+    gpu.wait_launches
+    the rest
+    gpu.next_launch
+    the last stores
+
+Why this is right. A launch C may begin when every block of the launch B before it has passed `next_launch`, or ended.
+Each block of B waits before it lets C begin, and its wait is over when every launch before B has ended and its writes
+are seen. So while C runs ahead of its own wait, B alone may still be running. C's wait then covers B to its end, after
+which all that B wrote is seen. Before its wait C reads constants, which no launch writes (weights: copied in and waited
+for before the first launch), and writes nothing: neither what B still reads, though the arena may give C the memory of
+a tensor that B is the last to read, nor scratch memory, which launches share. As every block waits, B ends after the
+launch before it did; so one wait is enough. A launch that is not allowed to begin early (a copy, the first of a run,
+another library's) begins when B has ended, as always.
+
+Non-coherent loads (`ld.global.nc`) are for constants only: they promise that nobody writes while the kernel runs. A
+function whose `noalias` pointers are no constants stays as it is: LLVM moves such loads over the wait.
+
+Requires: layouts, and the attribute `constants` (numbers of pointers that no launch writes; `with_constants`). Ensures:
+every role of warps waits for itself. The attribute `trigger` says when the next launch may begin: `early`, after the
+wait; `late`, before the last stores, or by the producer once it has begun its last copy if only one block fits a
+multiprocessor; `end`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from graphfuse.artifact import Plan, Pointer
+from graphfuse.dialects import block, control, gpu
+from graphfuse.ir.core import Block, Builder, Func, Op, Trait, Value, attr_ints
+from graphfuse.ir.layout import LinearLayout
+from graphfuse.ir.types import Tile
+from graphfuse.symbolic import sym
+
+CONSTANTS = "constants"
+TRIGGERS = ("early", "late", "end")
+PREFETCH_BYTES = 32 << 10
+"""What a block fetches of what its first iterations read."""
+FEW_BLOCKS = 1024
+"""In a grid of more blocks than so, most begin long after the launches before it have ended."""
+_LOCAL = frozenset({
+    block.alloc, block.offset, gpu.shared_alloc, gpu.barriers, gpu.zero_rows, gpu.commit, gpu.prefetch,
+    gpu.tma_prefetch,
+})  # fmt: skip
+"""Ops that are no pure ones and touch no tensor."""
+_READS = frozenset({block.load_view, block.load, gpu.copy_async, gpu.tma_load})
+_STORES = frozenset({block.store_view, block.store})
+
+
+def with_constants(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:
+    """The kernels, with an attribute that names the pointers for which every step of the plan gives a weight."""
+    given: dict[tuple[str, int], set[str]] = {}
+    for _, step in plan.walk():
+        for i, arg in enumerate(step.args):
+            kind = plan.buffers[arg.buffer].kind if isinstance(arg, Pointer) else ""
+            given.setdefault((step.kernel, i), set()).add(kind)
+    out: dict[str, Func] = {}
+    for name, func in kernels.items():
+        found = tuple(i for i in range(len(func.params)) if given.get((name, i)) == {"weight"})
+        out[name] = replace(func, attrs={**func.attrs, CONSTANTS: found}) if found else func
+    return out
+
+
+def constants_of(func: Func) -> frozenset[Value]:
+    """Parameters that point to what no launch writes."""
+    numbers = func.attrs.get(CONSTANTS, ())
+    assert isinstance(numbers, tuple), "numbers of parameters"
+    return frozenset(func.params[i] for i in numbers if isinstance(i, int))
+
+
+def overlap_launches(func: Func) -> Func:
+    """Where the kernel waits for those before it, and where it lets the next one begin."""
+    promised = func.attrs.get("noalias", ())
+    assert isinstance(promised, tuple), "names of parameters"
+    if not {v.hint for v in constants_of(func)}.issuperset(promised):
+        return func
+    return replace(func, body=_Overlap(func).block(func.body))
+
+
+class _Overlap:
+    """Rewrites the outermost block, or those of the roles."""
+
+    def __init__(self, func: Func) -> None:
+        self.constants = constants_of(func)
+        self.is_small = isinstance(grid := func.attrs.get("grid"), int) and grid <= FEW_BLOCKS
+        trigger = func.attrs.get("trigger", "late")
+        assert trigger in TRIGGERS, f"trigger is one of {', '.join(TRIGGERS)}"
+        self.trigger = trigger
+        per_multiprocessor = func.attrs.get("persistent", 1)
+        self.by_producer = trigger == "late" and per_multiprocessor == 1
+
+    def block(self, old: Block) -> Block:
+        """The block of the whole function."""
+        *ops, end = old.ops
+        if any(op.kind is gpu.warp_specialize for op in ops):
+            return Block(old.params, (*(self._roles(op) if op.kind is gpu.warp_specialize else op for op in ops), end))
+        return Block(old.params, (*self._waiting(ops, self._last_stores(ops)), end))
+
+    def _roles(self, op: Op) -> Op:
+        """Each role waits. The one that only copies in lets the next launch begin, or the one that stores."""
+        single = attr_ints(op, "single") if "single" in op.attrs else ()
+        bodies: list[Block] = []
+        for i, body in enumerate(op.bodies):
+            *ops, end = body.ops
+            lets = (i in single) == self.by_producer if single else i == 0
+            bodies.append(Block(body.params, (*self._waiting(ops, len(ops) if lets else None), end)))
+        return replace(op, bodies=tuple(bodies))
+
+    def _waiting(self, ops: Sequence[Op], last: int | None) -> list[Op]:
+        """Ops with a wait where the first needs it; before number `last` the next launch may begin."""
+        first = next((i for i, op in enumerate(ops) if self._touches(op)), len(ops))
+        before, after = [*ops[:first]], [*ops[first:]]
+        for op in self._movable(after):
+            before.append(op)
+            after.remove(op)
+        before += self._prefetches(ops[:first], after)
+        wait, let = gpu.wait_launches(), [gpu.next_launch()]
+        if last is None:
+            return [*before, wait, *after]
+        if self.trigger == "early":
+            return [*before, wait, *let, *after]
+        left = len(ops) - (last if self.trigger == "late" else len(ops))
+        at = max(len(after) - left, 0)
+        return [*before, wait, *after[:at], *let, *after[at:]]
+
+    def _last_stores(self, ops: Sequence[Op]) -> int:
+        """Where the stores begin that end the kernel."""
+        at = len(ops)
+        while at and (ops[at - 1].kind in _STORES or (ops[at - 1].has(Trait.PURE) and not ops[at - 1].bodies)):
+            at -= 1
+        return next((i for i in range(at, len(ops)) if ops[i].kind in _STORES), len(ops))
+
+    # what may come before the wait
+
+    def _touches(self, op: Op) -> bool:
+        """Whether it reads what another launch may write, or writes."""
+        if op.bodies:
+            return any(self._touches(inner) for body in op.bodies for inner in body.ops)
+        if op.has(Trait.PURE) or op.has(Trait.TERMINATOR) or op.kind in _LOCAL:
+            return False
+        return not (op.kind in _READS and self._is_constant(op.operands[0]))
+
+    def _is_constant(self, pointer: Value) -> bool:
+        while (op := pointer.op) is not None and op.kind is block.offset:
+            pointer = op.operands[0]
+        return pointer in self.constants
+
+    def _movable(self, ops: Sequence[Op]) -> list[Op]:
+        """Copies of constants to shared memory that a ring is first filled with, and the scalars they need.
+
+        They become part of the first group of copies, whose end is waited for before anything is read.
+        """
+        head: list[Op] = []
+        for op in ops:
+            if not (op.kind in (gpu.copy_async, gpu.commit) or (op.has(Trait.PURE) and not op.bodies)):
+                break
+            head.append(op)
+        copies = [op for op in head if op.kind is gpu.copy_async and self._is_constant(op.operands[0])]
+        needed = set(_needed(copies, set(head)))
+        return [op for op in head if op in needed]
+
+    def _prefetches(self, before: Sequence[Op], after: Sequence[Op]) -> Iterator[Op]:
+        """Into the L2 cache: the constants that the first iterations of the first loop read, each block its own."""
+        loop = next((op for op in after if op.kind is control.for_), None)
+        if loop is None or not self.is_small or not (trips := _trips(loop)):
+            return
+        known = {v for op in before for v in op.results}
+        for op in loop.body.ops:
+            if op.kind is not block.load_view or not self._is_constant(op.operands[0]):
+                continue
+            tile = op.result.type
+            assert isinstance(tile, Tile)
+            nbytes = tile.elem.bytes
+            for n in tile.shape:
+                nbytes *= n
+            needed = list(_needed([op], set(loop.body.ops)))[:-1]
+            outside = {v for inner in (*needed, op) for v in inner.operands} - {v for i in needed for v in i.results}
+            outside -= {loop.body.params.values[0]}
+            pure = all(i.has(Trait.PURE) and not i.bodies and not isinstance(i.types[0], Tile) for i in needed)
+            moves = any(o.op is not None and o.op.kind is block.program_id for o in outside)
+            if not pure or not moves or any(o.op is not None and o not in known for o in outside):
+                continue
+            for i in range(min(trips, max(PREFETCH_BYTES // nbytes, 1))):
+                yield from _fetch(loop, op, needed, i)
+
+
+def _needed(ops: Iterable[Op], among: set[Op]) -> Iterator[Op]:
+    """These ops and what they need of `among`, operands first."""
+    seen: set[Op] = set()
+
+    def visit(op: Op) -> Iterator[Op]:
+        if op in seen or op not in among:
+            return
+        seen.add(op)
+        for v in op.operands:
+            if v.op is not None:
+                yield from visit(v.op)
+        yield op
+
+    for op in ops:
+        yield from visit(op)
+
+
+def _trips(loop: Op) -> int:
+    """How often a loop runs, or 0 where that is not known here."""
+    ends = [v.op.attrs.get("value") if v.op and v.op.kind is block.const else None for v in loop.operands[:2]]
+    step = loop.attrs.get("step", 1)
+    lower, upper = ends
+    if not isinstance(lower, int) or not isinstance(upper, int) or not isinstance(step, int):
+        return 0
+    return max(0, -(-(upper - lower) // step))
+
+
+def _fetch(loop: Op, load: Op, needed: Sequence[Op], iteration: int) -> Iterator[Op]:
+    """A prefetch of what a load reads in one iteration."""
+    step = loop.attrs.get("step", 1)
+    assert isinstance(step, int), "checked by the type rule"
+    b = Builder()
+    counter = loop.operands[0]
+    if iteration:
+        counter = b(block.index, counter, expr=sym("i") + iteration * step, names=("i",))
+    now: dict[Value, Value] = {loop.body.params.values[0]: counter}
+    for op in needed:
+        new = b.append(op.kind.build([now.get(v, v) for v in op.operands], op.attrs, loc=op.loc))
+        now.update(zip(op.results, new.results, strict=True))
+    tile = load.result.type
+    assert isinstance(tile, Tile)
+    assert isinstance(tile.layout, LinearLayout), "layouts are assigned"
+    kept = {name: load.attrs[name] for name in ("shape", "strides", "limited") if name in load.attrs}
+    operands = [now.get(v, v) for v in load.operands]
+    b.append(gpu.prefetch.build(operands, {**kept, "layout": tile.layout}, loc=load.loc))
+    yield from b.ops
