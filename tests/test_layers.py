@@ -15,7 +15,7 @@ IR = LEVEL_0 | {"ir"}
 DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
 BACKENDS = {"llvm", "codegen", "cpu", "gpu"}
-EVERYTHING = INTERP | BACKENDS | {"frontends", "fusion", "blockgen", "runtime", "api", "cli", "compiler", "checking"}
+EVERYTHING = INTERP | BACKENDS | {"frontends", "fusion", "blockgen", "blockopt", "runtime", "api", "cli", "compiler", "checking"}
 
 MAY_IMPORT = {
     **dict.fromkeys(LEVEL_0, LEVEL_0),
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "frontends": INTERP | {"frontends"},
     "fusion": INTERP | {"fusion"},
     "blockgen": DIALECTS | {"blockgen"},
+    "blockopt": DIALECTS | {"blockopt"},
     "llvm": LEVEL_0 | {"llvm"},
     "codegen": DIALECTS | {"llvm", "codegen"},
     "cpu": DIALECTS | {"llvm", "codegen", "cpu"},
