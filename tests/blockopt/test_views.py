@@ -56,7 +56,8 @@ def matmul(tm: int = 16, tn: int = 16, tk: int = 8, *, masked: bool = True) -> F
     zero, one = e.number(0, elem=I64), e.number(tk - 1)
     trips = e.wide(e(block.ELEMENTWISE["truncdiv"], e.add(k, one), e.number(tk)))
     acc = e.number(0, (tm, tn), F32)
-    loop = Params((I64, Tile((tm, tn), F32), Tile((tm, tk), I64), Tile((tk, tn), I64), I32), ("i", "acc", "pa", "pb", "k"))
+    carried = (Tile((tm, tn), F32), Tile((tm, tk), I64), Tile((tk, tn), I64), I32)
+    loop = Params((I64, *carried), ("i", "acc", "pa", "pb", "k"))
     _, s, qa, qb, left = loop.values
     inner = Kernel()
     if masked:
@@ -154,8 +155,8 @@ def test_what_is_a_view(build: Any, view: bool, n: int) -> None:
 
 
 def test_a_mask_that_is_constant() -> None:
-    def masked(value: bool) -> Func:
+    def masked(*, value: bool) -> Func:
         return optimized(access(lambda e, r, n: (r, e(block.const, value=value, elem=BOOL, shape=(32,)))))
 
-    assert "load" not in kinds(masked(True))
-    assert "load" in kinds(masked(False))
+    assert "load" not in kinds(masked(value=True))
+    assert "load" in kinds(masked(value=False))
