@@ -150,9 +150,14 @@ class Evaluator:
         body: Callable[[Dim, tuple[Value, ...]], Sequence[Value]],
         carried: Sequence[Value] = (),
         start: Dim = 0,
+        *,
+        inline: bool = True,
     ) -> tuple[Value, ...]:
-        """`for var in start..count`: `body(var, carried)` emits an iteration and gives the next carried values."""
-        if isinstance(count, int) and isinstance(start, int) and count - start <= 1:
+        """`for var in start..count`: `body(var, carried)` emits an iteration and gives the next carried values.
+
+        A loop of one iteration or none is no loop, unless `inline` is false.
+        """
+        if inline and isinstance(count, int) and isinstance(start, int) and count - start <= 1:
             return tuple(carried) if count <= start else tuple(body(start, tuple(carried)))
         lower, upper = self.index(start), self.index(count)
         var = self.space.fresh(hint, start, count - 1)

@@ -8,17 +8,24 @@ with m the largest score so far and l the sum of exponentials so far,
 
 and the result is acc / l. Otherwise each reduction is a walk of its own, which computes the scores again, and the last
 walk multiplies by the values.
+
+Where indices decide what a query may see (`gpu_mask.py`), blocks of keys that no row of the program sees are not
+visited. Those that some row does not see whole come first, then the others without the mask. Programs that visit most
+blocks begin first, as far as the keys and values of their heads fit into the cache together. Probabilities that are
+rounded to halves are computed as 2^(y scale log2(e) - m log2(e)), one rounding off the scores as they were.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.attention import AttentionKernel
+from graphfuse.blockgen.contraction import is_view
 from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral
 from graphfuse.blockgen.gpu_contraction import operand_tile
+from graphfuse.blockgen.gpu_mask import Scores, analyse, number, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
 from graphfuse.blockgen.gpu_reduction import across, levels, live_or, live_or_neutral, partial_elem
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
@@ -28,14 +35,21 @@ from graphfuse.blockgen.loops import Carried, digits
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Value
-from graphfuse.ir.types import Scalar
-from graphfuse.symbolic import Dim, ceildiv, product
+from graphfuse.ir.core import Attr, Func, Op, Value
+from graphfuse.ir.types import BF16, F16, F32, Scalar, Tile
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product
 
 MAX_DEPTH = 256
 """Elements of a query that are multiplied at once; deeper ones are loaded again for each block of keys."""
 MAX_VALUES = 256
 """Elements of a result row of one program."""
+CACHE_BYTES = 24 << 20
+"""Of keys and values of programs that run at a time, with room left in the cache for the rest."""
+LEAST_ROWS = 32
+"""Queries for which a tile of 64 rows pays."""
+LOG2_E = math.log2(math.e)
+BOX_BYTES = 16
+"""What TMA wants rows and offsets to be multiples of."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,8 @@ class Softmax:
     scale: Op
     """The division by the total, or the multiplication with its inverse."""
     total: Value
+    is_guarded: bool
+    """Probabilities that are NaN are 0."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -64,9 +80,9 @@ def find_softmax(reduces: Sequence[Op], probabilities: Value) -> Softmax | None:
     shifted = e.op.operands[0].op if e.op is not None and e.op.kind is graph.exp else None
     if shifted is None or shifted.kind is not graph.sub or shifted.operands[0] != largest.operands[0]:
         return None
-    scale = probabilities
-    while scale.op is not None and scale.op.kind is graph.cast:
-        scale = scale.op.operands[0]
+    scale = _uncast(probabilities)
+    guarded = _guarded(scale)
+    scale = scale if guarded is None else guarded
     if scale.op is None or scale.op.kind not in (graph.div, graph.mul):
         return None
     a, b = scale.op.operands
@@ -75,7 +91,22 @@ def find_softmax(reduces: Sequence[Op], probabilities: Value) -> Softmax | None:
     base, inverse = _spread_from(shifted.operands[1]), _spread_from(b)
     if a != e or base is None or inverse is None:
         return None
-    return Softmax(largest, base, total, scale.op, inverse)
+    return Softmax(largest, base, total, scale.op, inverse, guarded is not None)
+
+
+def _uncast(value: Value) -> Value:
+    while value.op is not None and value.op.kind is graph.cast:
+        value = value.op.operands[0]
+    return value
+
+
+def _guarded(value: Value) -> Value | None:
+    """x of `select(isnan(x), 0, x)`, which leaves rows 0 that attend to nothing."""
+    if value.op is None or value.op.kind is not graph.select:
+        return None
+    test, zero, x = value.op.operands
+    is_test = test.op is not None and test.op.kind is graph.ELEMENTWISE["isnan"] and test.op.operands[0] == x
+    return x if is_test and number(zero) == 0 else None
 
 
 def _spread_from(value: Value) -> Value | None:
@@ -92,23 +123,87 @@ class GpuAttention(AttentionKernel):
         ranges = kernel.space.ranges
         columns = shape_of(self.roles.output.result)[-1]
         self.depth = product(self.roles.scores.depth)
+        found = find_softmax(self.reduces, self.roles.output.lhs)
+        self.scores = None if found is None else self._analyse(found)
+        self.boxed = found is not None and self._is_boxed(columns)
         width = max(LEAST_SIDE, min(MAX_VALUES, power_of_two(at_most(columns, ranges))))
-        height, self.keys_width, warps = self._sizes(width)
-        extents = [*(self.shape[i] for i in self.roles.outer), ceildiv(self.rows, height), ceildiv(columns, width)]
+        self.height, self.keys_width, warps = self._box_sizes(width) if self.boxed else self._sizes(width)
+        height = self.height
+        outer = [self.shape[i] for i in self.roles.outer]
+        group = self._group(positions(outer), columns)
+        extents = [positions(outer) // group, ceildiv(self.rows, height), group, ceildiv(columns, width)]
         grid = positions(extents)
         pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        *at, r, c = digits(kernel, pid, extents)
+        if group == 1:
+            *at, r, c = digits(kernel, pid, [*outer, *extents[1::2]])
+        else:
+            high, r, low, c = digits(kernel, pid, extents)
+            at = digits(kernel, high * group + low, outer)
         self.at = tuple(at)
-        self.row_lane, self.row = lane_along(kernel, self.rows, height, r * height)
+        if self.scores is not None and self.scores.limits and isinstance(extents[1], int):
+            r = ev.bind("r", 0, extents[1] - 1, ev.index(extents[1] - 1 - r))  # most work first
+        self.first_row = r * height
+        self.row_lane, self.row = lane_along(kernel, self.rows, height, self.first_row)
         self.column_lane, self.column = lane_along(kernel, columns, width, c * width)
         self.query = self._query()
-        found = find_softmax(self.reduces, self.roles.output.lhs)
         acc = self._walks() if found is None else self._one_walk(found)
         index = self._result_index()
         store_results(kernel, self.roles.output, index, self.row_lane, self.column_lane, acc)
         flops = 2 * positions(self.shape) * (self.depth + columns)
         per_program = height * self.keys * (self.depth + width) // 4096
-        return kernel.finish(grid, 1 + per_program, {"flops": flops, "warps": warps, "stages": 2})
+        attrs: dict[str, Attr] = {"flops": flops, "warps": warps, "stages": 2}
+        if self.scores is not None and self.scores.reason:
+            attrs["mask"] = self.scores.reason
+        return kernel.finish(grid, 1 + per_program, attrs)
+
+    def _analyse(self, softmax: Softmax) -> Scores:
+        """What is known of the scores that the softmax is of, by names of its own for row and key."""
+        space = self.kernel.space
+        row, key = space.fresh("q", 0, self.rows - 1), space.fresh("k", 0, self.keys - 1)
+        self.names = str(row), str(key)
+        at = [space.fresh("o", 0, self.shape[i] - 1) for i in self.roles.outer]
+        self.at = tuple(at)
+        z = softmax.largest.operands[0]
+        self.is_short = element_of(z) == F32 and element_of(self.roles.output.lhs) in (F16, BF16)
+        return analyse(z, self.first.result, self._index(row, key), space, self.names, unscale=self.is_short)
+
+    def _group(self, heads: Dim, columns: Dim) -> int:
+        """Heads whose programs run side by side, those with most work first; 1 where all have the same work."""
+        if self.scores is None or not self.scores.limits or not isinstance(heads, int):
+            return 1
+        size = element_of(self.roles.scores.rhs).bytes
+        head = at_most(self.keys * (self.depth + columns) * size, self.kernel.space.ranges)
+        most = max(1, CACHE_BYTES // max(1, head))
+        return max(g for g in range(1, heads + 1) if heads % g == 0 and g <= most)
+
+    def _is_boxed(self, columns: Dim) -> bool:
+        """Whether TMA can copy queries, keys and values, and `wgmma` multiply them."""
+        machine = self.kernel.machine
+        scores, output = self.roles.scores, self.roles.output
+        elem = element_of(scores.lhs)
+        if not isinstance(machine, GpuMachine) or not machine.has_wgmma or elem not in (F16, BF16):
+            return False
+        if element_of(scores.rhs) != elem or element_of(output.rhs) != elem or element_of(output.lhs) != elem:
+            return False
+        if len(scores.depth) != 1 or at_most(self.depth, self.kernel.space.ranges) > MAX_DEPTH:
+            return False
+        if at_most(self.rows, self.kernel.space.ranges) < LEAST_ROWS or element_of(output.result) not in (F32, elem):
+            return False
+        step = BOX_BYTES // elem.bytes
+        values = (scores.lhs, scores.rhs, output.rhs)
+        rows = (self.depth, columns, *(shape_of(v)[-1] for v in values))
+        return all(is_view(v, self.kernel) for v in values) and all(exact_div(d, step) is not None for d in rows)
+
+    def _box_sizes(self, values: int) -> tuple[int, int, int]:
+        """(Rows, keys, warps) of a program of warpgroups: 128 rows, or 64 where there are few programs."""
+        machine, ranges = self.kernel.machine, self.kernel.space.ranges
+        assert isinstance(machine, GpuMachine)
+        depth = power_of_two(at_most(self.depth, ranges))
+        outer = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
+        rows = at_most(self.rows, ranges)
+        height = 128 if rows > 64 and outer * -(-rows // 128) >= machine.multiprocessors else 64
+        keys = 128 if max(depth, values) <= 128 else 64
+        return height, max(32, min(keys, power_of_two(at_most(self.keys, ranges)))), height // 16
 
     def _sizes(self, values: int) -> tuple[int, int, int]:
         """(Rows, keys, warps) of a program: as many rows as there are programs for all multiprocessors with."""
@@ -240,30 +335,111 @@ class GpuAttention(AttentionKernel):
     # softmax
 
     def _one_walk(self, softmax: Softmax) -> Value:
-        """Largest score, sum of exponentials and result together."""
-        ev = self.kernel.ev
-        z = softmax.largest.operands[0]
-        elem = accumulator(element_of(z))
+        """Largest score, sum of exponentials and result together; the largest without the scale that scores have."""
+        ev, scores = self.kernel.ev, self.scores
+        assert scores is not None
+        elem = accumulator(element_of(softmax.largest.operands[0]))
         rows = (self.row_lane.extent, 1)
-        add, mul, sub, exp = (block.ELEMENTWISE[n] for n in ("add", "mul", "sub", "exp"))
+        add, mul, sub = (block.ELEMENTWISE[n] for n in ("add", "mul", "sub"))
+        short, scale = self.is_short, scores.scale
+        exp = block.ELEMENTWISE["exp2" if short else "exp"]
 
-        def step(index: Index, carried: Carried) -> list[Value]:
+        def scaled(value: Value, by: float) -> Value:
+            t = value.type
+            assert isinstance(t, Tile)
+            return value if by == 1 else ev.emit(mul, value, ev.const(by, elem, t.shape))
+
+        def step(whole: bool, index: Index, carried: Carried) -> list[Value]:
             largest, total, acc = carried
-            tile = live_or_neutral(ev, "max", elem, ev.value(z, index))
+            got = ev.value(scores.whole if whole else scores.tile, index)
+            with ev.lanes_as(
+                replace(self.row_lane, limit=None), ev.lanes[1]
+            ):  # rows that are not there may be anything
+                tile = live_or_neutral(ev, "max", elem, got)
             larger = ev.emit(block.max_, largest, across(ev, "max", tile, (1,), elem))
-            before, after = self._base(softmax, largest, elem), self._finite(self._base(softmax, larger, elem))
+            before, after = (self._base(softmax, scaled(v, scale), elem) for v in (largest, larger))
+            after = self._finite(after)
+            before, after = (scaled(v, LOG2_E if short else 1.0) for v in (before, after))
             correction = ev.emit(exp, ev.emit(sub, before, after))
-            e = ev.emit(exp, ev.emit(sub, tile, ev.shaped(after, ev.full_shape())))
+            spread = ev.shaped(after, ev.full_shape())
+            if short:
+                factor = ev.const(scale * LOG2_E, elem, ev.full_shape())
+                away = ev.shaped(ev.emit(block.ELEMENTWISE["neg"], after), ev.full_shape())
+                e = ev.emit(exp, ev.emit(block.fma, tile, factor, away))
+            else:
+                e = ev.emit(exp, ev.emit(sub, tile, spread))
             total = ev.emit(add, ev.emit(mul, total, correction), across(ev, "sum", e, (1,), elem))
             return [larger, total, self._times_values(e, index[-1], self._scaled(acc, correction, mul))]
 
         start = (ev.const(-math.inf, elem, rows), ev.const(0.0, elem, rows), self._no_result())
-        largest, total, acc = self._walk(step, start)
+        largest, total, acc = self._visit(step, start)
         with ev.lanes_as(self.row_lane, Lane("", 1)):
-            self._remember(softmax.largest, largest)
+            self._remember(softmax.largest, scaled(largest, scale))
             self._remember(softmax.sum, total)
-            scale = ev.shaped(ev.value(softmax.total, self._index(self.row, 0)), rows)
-        return self._scaled(acc, scale, block.ELEMENTWISE[softmax.scale.kind.name.removeprefix("graph.")])
+            by = ev.shaped(ev.value(softmax.total, self._index(self.row, 0)), rows)
+        out = self._scaled(acc, by, block.ELEMENTWISE[softmax.scale.kind.name.removeprefix("graph.")])
+        return self._guard(out, total) if softmax.is_guarded else out
+
+    def _guard(self, out: Value, total: Value) -> Value:
+        """0 in rows whose probabilities are NaN: their sum is, or it is 0."""
+        ev, elem = self.kernel.ev, block.elem_of(total.type)
+        zero = ev.const(0.0, elem, (self.row_lane.extent, 1))
+        nothing = ev.emit(block.ELEMENTWISE["not"], ev.emit(block.ELEMENTWISE["gt"], total, zero))
+        t = out.type
+        assert isinstance(t, Tile)
+        return ev.emit(block.select, ev.shaped(nothing, t.shape), ev.const(0.0, t.elem, t.shape), out)
+
+    def _visit(self, step: Callable[[bool, Index, Carried], Sequence[Value]], start: Carried) -> Carried:
+        """`step(seen whole?, index, carried)` for blocks of keys: first those that some rows do not see whole."""
+        kernel, space, scores, width = self.kernel, self.kernel.space, self.scores, self.keys_width
+        assert scores is not None
+        last_row = minimum(self.first_row + self.height, self.rows) - 1
+        seen = span(scores.limits, self.names, (self.first_row, last_row), self.keys, space)
+        blocks = ceildiv(self.keys, width)
+        if not scores.limits and exact_div(self.keys, width) is not None:
+            return self._blocks(step, start, 0, blocks, whole=True)
+        ev = kernel.ev
+
+        def bound(hint: str, low: Dim, high: Dim, value: Dim) -> Dim:
+            value = space.simplify(maximum(low, minimum(value, high)))
+            return value if isinstance(value, int) else ev.bind(hint, low, high, ev.index(value))
+
+        whole_to = bound("w", 0, blocks - 1, floordiv(minimum(seen.all_to, self.keys), width))
+        cut = bound("c", 1, blocks - whole_to, ceildiv(seen.end, width) - whole_to)
+        begin = bound("b", 0, whole_to, floordiv(seen.begin, width))
+        whole_from = bound("f", begin, whole_to, ceildiv(seen.all_from, width))
+        carried = self._blocks(step, start, whole_to, whole_to + cut, whole=False)
+        carried = self._blocks(step, carried, whole_from, whole_to, whole=True)
+        return self._blocks(step, carried, begin, whole_from, whole=False)
+
+    def _blocks(
+        self,
+        step: Callable[[bool, Index, Carried], Sequence[Value]],
+        carried: Carried,
+        begin: Dim,
+        end: Dim,
+        *,
+        whole: bool,
+    ) -> Carried:
+        kernel, ev, width = self.kernel, self.kernel.ev, self.keys_width
+        if begin == end:
+            return carried
+
+        def chunk(t: Dim, carried: Carried) -> Sequence[Value]:
+            if whole:
+                var = kernel.space.fresh("l", 0, width - 1)
+                lane, key = Lane(str(var), width), t * width + var
+            else:
+                lane, key = lane_along(kernel, self.keys, width, t * width)
+            index = self._index(self.row, key)
+            scores = self._scores(lane, key)
+            with ev.lanes_as(self.row_lane, lane):
+                ev.tiles[self.first.result] = (kernel.space.simplify(linear(index, strides_of(self.shape))), scores)
+                out = list(step(whole, index, carried))
+                del ev.tiles[self.first.result]
+            return out
+
+        return ev.loop("t", end, chunk, carried, begin, inline=not self.boxed)
 
     def _base(self, softmax: Softmax, largest: Value, elem: Scalar) -> Value:
         """What is subtracted from the scores when `largest` is the largest."""

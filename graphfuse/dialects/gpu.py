@@ -371,23 +371,42 @@ def undefined(*, shape: tuple[int, ...], elem: Scalar, layout: LinearLayout) -> 
 
 @opdef("gpu.wgmma")
 def wgmma(
-    a: Type, b: Type, slot: Type, acc: Type, keep: Type, *, transpose_a: bool = False, transpose_b: bool = False
+    a: Type,
+    b: Type,
+    slot: Type,
+    acc: Type,
+    keep: Type,
+    a_slot: Type | None = None,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
 ) -> Type:
     """Begin `(keep ? acc : 0) + A @ B`, A [M, K] and B [K, N] in a slot of their rings, and close a group of such.
 
-    With `transpose_a` the ring holds [K, M], with `transpose_b` [N, K]. Until `wgmma_wait` neither the rings' slot
-    may be written nor the result touched, but by the next `wgmma`.
+    With `transpose_a` the ring holds [K, M], with `transpose_b` [N, K]. A may be in another slot than B, `a_slot`, or a
+    tile in registers, in the layout of an accumulator; f32 is rounded to B's element. Until `wgmma_wait` neither the
+    rings' slot may be written nor the result touched, but by the next `wgmma`.
     """
-    ta, tb = _shared(a, "operand 0"), _shared(b, "operand 1")
+    tb = _shared(b, "operand 1")
     _slot(slot)
     if keep != BOOL or not isinstance(acc, Tile) or acc.layout is None:
         raise VerifyError(f"expected an accumulator with a layout and a bool, got {acc} and {keep}")
-    m, k = reversed(ta.shape[1:]) if transpose_a else ta.shape[1:]
     k2, n = reversed(tb.shape[1:]) if transpose_b else tb.shape[1:]
-    if acc.shape != (m, n) or k != k2 or ta.shape[0] != tb.shape[0] or ta.elem.bits != tb.elem.bits:
-        raise VerifyError(f"shapes do not fit: {ta}, {tb} and {acc}")
-    if ta.elem.bits != 16 and (transpose_a or not transpose_b):
-        raise VerifyError(f"{ta.elem} operands must be contiguous along K")
+    if isinstance(a, Tile):
+        m, k = a.shape
+        if a.layout is None or a_slot is not None or transpose_a or a.elem not in (tb.elem, F32) or tb.elem.bits != 16:
+            raise VerifyError(f"expected a tile of {tb.elem} or f32 with a layout for {tb.elem} of 16 bits, got {a}")
+    else:
+        ta = _shared(a, "operand 0")
+        m, k = reversed(ta.shape[1:]) if transpose_a else ta.shape[1:]
+        if a_slot is not None:
+            _slot(a_slot)
+        if ta.elem.bits != tb.elem.bits or (a_slot is None and ta.shape[0] != tb.shape[0]):
+            raise VerifyError(f"operands do not fit: {ta} and {tb}")
+    if acc.shape != (m, n) or k != k2:
+        raise VerifyError(f"shapes do not fit: {a}, {tb} and {acc}")
+    if tb.elem.bits != 16 and (transpose_a or not transpose_b):
+        raise VerifyError(f"{tb.elem} operands must be contiguous along K")
     return acc
 
 
@@ -436,6 +455,12 @@ def warp_specialize(
     if any(n < 1 or n & n - 1 for n in warps) or any(n < 1 for n in groups):
         raise VerifyError(f"a group must have 1, 2, 4, 8 .. warps, got {warps}, {groups}")
     return ()
+
+
+@opdef("gpu.warpgroup", Trait.PURE)
+def warpgroup() -> Type:
+    """The number of this warpgroup in the group that runs the body."""
+    return I64
 
 
 @opdef("gpu.for_tiles")

@@ -301,7 +301,7 @@ def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Re
     right = kernel.operate("lshr", lane, integer(4, "i32"))
     chunk = kernel.operate("shl", kernel.operate("xor", right, _phase(kernel, buffer, lane)), integer(4, "i32"))
     for j in range(len(values) // 8):
-        words = [_pack(kernel, buffer.elem, *values[8 * j + 2 * k : 8 * j + 2 * k + 2]) for k in range(4)]
+        words = [pack(kernel, buffer.elem, *values[8 * j + 2 * k : 8 * j + 2 * k + 2]) for k in range(4)]
         at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(column + 32 * j, "i32")))
         kernel.assembly(
             "void", "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r", at, *words
@@ -334,7 +334,7 @@ def _phase(kernel: Kernel, buffer: Buffer, row: Reg) -> Reg:
     return kernel.operate("and", within, integer(buffer.swizzle // 16 - 1, "i32"))
 
 
-def _pack(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> Reg:
+def pack(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> Reg:
     """Two 16-bit elements as a word, rounded from f32 if need be."""
     text = kernel.text
     if a.type == "float":
@@ -431,6 +431,15 @@ def _one_thread(kernel: Kernel, warp: Reg, end: str) -> None:
     elected = text.emit("i1", f"icmp ne {flag}, 0")
     text.line(f"br {elected}, label %{chosen}, label %{end}")
     text.start(chosen)
+
+
+@lowers(gpu.warpgroup)
+def lower_warpgroup(kernel: Kernel, op: Op) -> None:
+    """From the warp's number in its group."""
+    assert kernel.role, "warpgroups are counted within roles"
+    one = kernel.role.threads <= WARPGROUP
+    number = integer(0, "i32") if one else kernel.operate("lshr", kernel.warp, integer(2, "i32"))
+    kernel.set(op, [kernel.widen_index(number)])
 
 
 @lowers(gpu.for_tiles)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from graphfuse.codegen.kernel import integer, register_type
 from graphfuse.dialects import gpu
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
-from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, flag_of, position
+from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, flag_of, pack, position
 from graphfuse.ir.core import Op, Value, attr_int, attr_ints
 from graphfuse.ir.layout import REGISTER
 from graphfuse.ir.types import Buffer, Scalar, Tile
@@ -75,34 +75,55 @@ def lower_undefined(kernel: Kernel, op: Op) -> None:
 @lowers(gpu.wgmma)
 def lower_wgmma(kernel: Kernel, op: Op) -> None:
     """One assembly for the whole group: 64 rows x all columns x 32 bytes of K for each instruction."""
-    ring_a, ring_b, slot, acc, keep = op.operands
-    a = Descriptor(buffer_of(ring_a), not op.attrs.get("transpose_a"))
+    left, ring_b, slot, acc, keep, *a_slot = op.operands
     b = Descriptor(buffer_of(ring_b), bool(op.attrs.get("transpose_b")))
     tile, type_ = kernel.tile(acc), acc.type
     assert isinstance(type_, Tile)
     rows, n = type_.shape
-    padded = type_.padded_shape[1]
     assert kernel.role, "products are made by warps with roles"
     warpgroups = kernel.role.threads // WARPGROUP
     slabs = rows // (ROWS * warpgroups)
-    used = [s * padded // 2 + i for s in range(slabs) for i in range(n // 2)]
+    used = _used(type_, slabs)
     values = [tile.vectors[r] for r in used]
     count = len(values)
     elem = register_type(type_.elem)
     struct = "{ " + ", ".join([elem] * count) + " }"
     constraint = "f" if elem == "float" else "r"
-    constraints = ",".join([f"={constraint}"] * count + [str(i) for i in range(count)] + ["l", "l", "r"])
     here = kernel.scalar(slot)
-    group = kernel.operate("lshr", kernel.warp, integer(2, "i32")) if warpgroups > 1 else integer(0, "i32")
-    first = kernel.operate("mul", group, integer(a.rows(ROWS), "i32")) if warpgroups > 1 else group
-    bases = _descriptor(kernel, ring_a, a, here, first), _descriptor(kernel, ring_b, b, here, integer(0, "i32"))
+    base_b = _descriptor(kernel, ring_b, b, here, integer(0, "i32"))
     flag = flag_of(kernel, kernel.scalar(keep))
-    text = _group(a, b, type_.elem, n, slabs, warpgroups, 2 * count)
-    got = kernel.assembly(struct, text, constraints, *values, *bases, flag)
+    if isinstance(left.type, Tile):
+        words = _words(kernel, left, b.buffer.elem, slabs)
+        first, a_transposes, elem_a = Registers(2 * count + 2, len(words) // slabs // 4), "", b.buffer.elem
+    else:
+        a = Descriptor(buffer_of(left), not op.attrs.get("transpose_a"))
+        group = kernel.operate("lshr", kernel.warp, integer(2, "i32")) if warpgroups > 1 else integer(0, "i32")
+        down = kernel.operate("mul", group, integer(a.rows(ROWS), "i32")) if warpgroups > 1 else group
+        words = [_descriptor(kernel, left, a, kernel.scalar(a_slot[0]) if a_slot else here, down)]
+        first, a_transposes = Shared(2 * count + 2, a, ROWS * warpgroups), f", {int(not a.along_k)}"
+        elem_a = a.buffer.elem
+    form = _Form(type_.elem, n, slabs, elem_a, b, a_transposes)
+    text = _group(form, first, 2 * count)
+    kinds = ["l" if w.type == "i64" else "r" for w in words]
+    constraints = ",".join([f"={constraint}"] * count + [str(i) for i in range(count)] + ["l", "r", *kinds])
+    got = kernel.assembly(struct, text, constraints, *values, base_b, flag, *words)
     out = list(tile.vectors)
     for r, value in zip(used, kernel.parts(got, [elem] * count), strict=True):
         out[r] = value
     kernel.set(op, out)
+
+
+def _used(type_: Tile, slabs: int) -> list[int]:
+    """Registers of an accumulator whose columns are in the tile, not in its padding."""
+    padded = type_.padded_shape[1]
+    return [s * padded // 2 + i for s in range(slabs) for i in range(type_.shape[1] // 2)]
+
+
+def _words(kernel: Kernel, value: Value, elem: Scalar, slabs: int) -> list[Reg]:
+    """A in registers: pairs of an accumulator's neighbours are the words of the fragments, in their order."""
+    assert isinstance(value.type, Tile)
+    halves = [kernel.tile(value).vectors[r] for r in _used(value.type, slabs)]
+    return [pack(kernel, elem, *halves[i : i + 2]) for i in range(0, len(halves), 2)]
 
 
 def _descriptor(kernel: Kernel, ring: Value, matrix: Descriptor, slot: Reg, displacement: Reg) -> Reg:
@@ -116,29 +137,88 @@ def _descriptor(kernel: Kernel, ring: Value, matrix: Descriptor, slot: Reg, disp
     return kernel.operate("or", wide, integer(matrix.high << 32))
 
 
-def _group(a: Descriptor, b: Descriptor, acc: Scalar, n: int, slabs: int, warpgroups: int, operand: int) -> str:
-    """The text: `operand` is the number of A's descriptor, then come B's and the flag that keeps the accumulator."""
-    size = a.buffer.elem.bytes
-    steps = (a.buffer.shape[2] if a.along_k else a.buffer.shape[1]) * size // STEP_BYTES
-    sum_ = "s32" if acc.name == "i32" else "f32"
-    kinds = f"{_TYPES[a.buffer.elem.name]}.{_TYPES[b.buffer.elem.name]}"
-    name = f"wgmma.mma_async.sync.aligned.m64n{n}k{STEP_BYTES // size}.{sum_}.{kinds}"
-    tail = "" if sum_ == "s32" else ", 1, 1"
-    tail += f", {int(not a.along_k)}, {int(not b.along_k)}" if size == 2 else ""
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A in shared memory: operand `at` of the assembly is its descriptor; slabs are `rows` rows apart."""
+
+    at: int
+    matrix: Descriptor
+    rows: int
+
+    @property
+    def steps(self) -> int:
+        """Instructions along K."""
+        buffer = self.matrix.buffer
+        return (buffer.shape[2] if self.matrix.along_k else buffer.shape[1]) * buffer.elem.bytes // STEP_BYTES
+
+    def before(self, step: int, slab: int) -> str:
+        """What comes before an instruction."""
+        return f"add.s64 da, ${self.at}, {self.matrix.step(step) + self.matrix.rows(self.rows * slab) >> 4};"
+
+    def name(self, step: int, slab: int) -> str:
+        """The operand of an instruction."""
+        return "da"
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """A in registers: operands from `at` on are words, four for each of `steps` instructions along K."""
+
+    at: int
+    steps: int
+
+    def before(self, step: int, slab: int) -> str:
+        """Nothing has to come before an instruction."""
+        return ""
+
+    def name(self, step: int, slab: int) -> str:
+        """The operands of an instruction."""
+        first = self.at + 4 * (slab * self.steps + step)
+        return "{" + ", ".join(f"${first + i}" for i in range(4)) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """An instruction: element of the sums, columns, slabs of rows, A's element, B, and A's last immediate."""
+
+    sum: Scalar
+    n: int
+    slabs: int
+    a: Scalar
+    b: Descriptor
+    a_transposes: str
+
+    @property
+    def name(self) -> str:
+        """The opcode."""
+        sum_ = "s32" if self.sum.name == "i32" else "f32"
+        kinds = f"{_TYPES[self.a.name]}.{_TYPES[self.b.buffer.elem.name]}"
+        return f"wgmma.mma_async.sync.aligned.m64n{self.n}k{STEP_BYTES // self.a.bytes}.{sum_}.{kinds}"
+
+    @property
+    def tail(self) -> str:
+        """The immediates."""
+        signs = "" if self.sum.name == "i32" else ", 1, 1"
+        return signs + (f"{self.a_transposes}, {int(not self.b.along_k)}" if self.b.buffer.elem.bytes == 2 else "")
+
+
+def _group(form: _Form, a: Shared | Registers, operand: int) -> str:
+    """The text: `operand` is the number of B's descriptor, then comes the flag that keeps the accumulator."""
     lines = [
         "{",
         ".reg .pred p, q;",
         ".reg .b64 da, db;",
-        f"setp.ne.b32 p, ${operand + 2}, 0;",
+        f"setp.ne.b32 p, ${operand + 1}, 0;",
         "setp.eq.b32 q, 0, 0;",
         "wgmma.fence.sync.aligned;",
     ]
-    for i in range(steps):
-        lines.append(f"add.s64 db, ${operand + 1}, {b.step(i) >> 4};")
-        for s in range(slabs):
+    n = form.n
+    for i in range(a.steps):
+        lines.append(f"add.s64 db, ${operand}, {form.b.step(i) >> 4};")
+        for s in range(form.slabs):
             registers = ", ".join(f"${s * n // 2 + r}" for r in range(n // 2))
-            lines.append(f"add.s64 da, ${operand}, {a.step(i) + a.rows(ROWS * warpgroups * s) >> 4};")
-            lines.append(f"{name} {{{registers}}}, da, db, {'q' if i else 'p'}{tail};")
+            lines += [before] if (before := a.before(i, s)) else []
+            lines.append(f"{form.name} {{{registers}}}, {a.name(i, s)}, db, {'q' if i else 'p'}{form.tail};")
     return "\n".join([*lines, "wgmma.commit_group.sync.aligned;", "}"])
 
 

@@ -137,10 +137,12 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | 
     extent: dict[int, Dim] = {}
     for d, limit in limited.items():
         extent[d], varying = split(scalars.dim(limit), scalars)
-        start[d] = varying * -1
+        before = _before_zero(varying * -1, scalars)
+        start[d], extent[d] = varying * -1 + before, extent[d] + before
         left = left - start[d] * strides[d]
     for d in sorted(set(range(2)) - set(limited), key=lambda d: strides[d] == 1):
         start[d] = _multiples(left, strides[d], scalars)
+        start[d] = start[d] + _before_zero(start[d], scalars)
         left = left - start[d] * strides[d]
         low, high = bounds(start[d], scalars.ranges)
         if low < 0 or high >= MAX_EXTENT:
@@ -154,6 +156,12 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | 
     all_strides = (*outer[1], *(strides[d] for d in perm))
     box = Box(pointer, dims, all_strides, offset, (*outer[2], *(start[d] for d in perm)))
     return box if _is_aligned(box, pointer.type.elem.bytes, scalars) else None
+
+
+def _before_zero(start: Dim, scalars: Scalars) -> int:
+    """How far a start lies before 0 at least: programs in reverse begin at the end, which is among what is fixed."""
+    low = bounds(start, scalars.ranges)[0]
+    return int(-low) if -MAX_EXTENT < low < 0 else 0
 
 
 def split(dim: Dim, scalars: Scalars) -> tuple[Dim, Dim]:

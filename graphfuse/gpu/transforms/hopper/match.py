@@ -105,7 +105,7 @@ def _match_loop(loop: Op, scalars: Scalars) -> Product | None:
     counter, *carried = loop.body.params.values
     found = [_chain(v, c) for v, c in zip(loop.body.terminator.operands, carried, strict=True)]
     chains = [c for c in found if c is not None]
-    if len(chains) < len(found) or len({added for _, added in chains}) > 1 or not all(map(_is_zero, inits)):
+    if len(chains) < len(found) or len({added for _, added in chains}) > 1 or not all(map(is_zero, inits)):
         return None
     assert isinstance(step, int)
     first, end = scalars.dim(lower), scalars.dim(upper)
@@ -130,13 +130,13 @@ def _chain(last: Value, carried: Value) -> tuple[list[Op], bool] | None:
     while last != base and last.op is not None and last.op.kind is block.dot:
         dots.insert(0, last.op)
         last = last.op.operands[2]
-    whole = _is_zero(last) if base is None else last == base
+    whole = is_zero(last) if base is None else last == base
     return (dots, base is None) if dots and whole else None
 
 
 def _match_single(dot: Op, scalars: Scalars) -> Product | None:
     """One step is a loop of one iteration."""
-    if not _is_zero(dot.operands[2]):
+    if not is_zero(dot.operands[2]):
         return None
     return _product([(dot, 0)], (dot.result,), scalars, None, (0, 1, 1))
 
@@ -153,7 +153,7 @@ def _product(
     operands: dict[tuple[Value, int], Operand] = {}
     for dot, _ in dots:
         for side in range(2):
-            operand = operands.get((dot.operands[side], side)) or _operand(dot.operands[side], scalars)
+            operand = operands.get((dot.operands[side], side)) or find_operand(dot.operands[side], scalars)
             if operand is None:
                 return None
             operands[dot.operands[side], side] = operand
@@ -206,7 +206,8 @@ def _joined(whole: Operand, rest: Operand, at_end: dict[str, Dim]) -> Operand | 
     return replace(whole, box=replace(a, dims=tuple(dims))) if left == 0 else None
 
 
-def _is_zero(value: Value) -> bool:
+def is_zero(value: Value) -> bool:
+    """Whether a tile is 0 everywhere."""
     op = value.op
     while op is not None and op.kind in (block.splat, block.broadcast):
         op = op.operands[0].op
@@ -226,7 +227,7 @@ def _only_reads(loop: Op, carried: Sequence[Value], dots: Sequence[Op]) -> bool:
     return True
 
 
-def _operand(value: Value, scalars: Scalars) -> Operand | None:
+def find_operand(value: Value, scalars: Scalars) -> Operand | None:
     """A factor: a view, perhaps transposed, whose rows or columns are contiguous."""
     op, perm = value.op, (0, 1)
     while op is not None and op.kind is block.trans:

@@ -1,0 +1,338 @@
+"""A block function that is attention becomes a kernel of warps with roles.
+
+One thread of a producer warpgroup copies the queries of a tile, and blocks of keys and values, to shared memory (TMA).
+Consumer warpgroups have 64 rows each. Their products are `wgmma`; probabilities stay in registers, where scores have
+the layout that a factor needs. Iteration j of a consumer:
+
+    begin S = Q K(j)'; begin acc += P(j - 1) V(j - 1)          in its turn, if two warpgroups take turns
+    wait for S; softmax of S, while acc is still being summed
+    wait for acc; rescale it by what the softmax found
+
+so that exponentials of one warpgroup run beside its own second product and beside the products of the other. The first
+block's scores are made before the loops, the last block's product with the values after them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from graphfuse.dialects import block, control, gpu
+from graphfuse.gpu.transforms.assign_layouts import project
+from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
+from graphfuse.gpu.transforms.hopper.attention_config import choose
+from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
+from graphfuse.gpu.transforms.hopper.match import Operand
+from graphfuse.gpu.transforms.hopper.match_attention import Attention, Phase, match_attention
+from graphfuse.gpu.transforms.hopper.matmul import elem_stored
+from graphfuse.gpu.transforms.hopper.remake import Remake
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
+from graphfuse.ir.layout import Wgmma
+from graphfuse.ir.types import BOOL, F32, I32, I64, Tile
+from graphfuse.symbolic import Dim, symbols
+
+log = logging.getLogger(__name__)
+
+FALLBACK = "without_wgmma"
+"""The attribute that says why a function with the structure of attention is left as it is."""
+
+
+def hopper_attention(func: Func) -> Func:
+    """The function as a TMA and `wgmma` kernel; itself, perhaps with the reason, where it cannot be one."""
+    scalars = Scalars(func)
+    try:
+        attention = match_attention(func, scalars)
+        return func if attention is None else _Build(func, scalars, attention).func()
+    except Declined as reason:
+        log.debug("@%s is no attention for wgmma: %s", func.name, reason)
+        return Func(func.name, func.body, {**func.attrs, FALLBACK: str(reason)}, func.dims)
+
+
+_Fill = Callable[[Clones, Value], None]
+_FillTile = Callable[[Clones, Sequence[Value]], Sequence[Value]]
+
+
+class _Build:
+    """Makes the function again."""
+
+    def __init__(self, func: Func, scalars: Scalars, attention: Attention) -> None:
+        self.old, self.scalars, self.attention = func, scalars, attention
+        self.store = self._store()
+        self.box = find_box(self.store, scalars)
+        stored = elem_stored(self.store)
+        self.config = choose(func, attention, stored.bytes)
+        if stored.bytes not in (2, 4) or self.config.store_width * stored.bytes < 32:
+            self.box = None
+        warps = (4 * self.config.warpgroups, 1)
+        (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
+        self.score_layout = Wgmma(keys, warps).linear((rows, keys))
+        self.acc_layout = Wgmma(columns, warps).linear((rows, columns))
+        self.part_layout = Wgmma(self.config.store_width, warps).linear((rows, self.config.store_width))
+        self.row_layout = project(self.score_layout, (rows, 1))
+        self.rows = [i for i in range(len(attention.inits)) if i != attention.acc]
+        self.swizzles = [
+            _swizzle(o, attention.elem.bytes, depth=d)
+            for o, d in zip(self._sides(attention.phases[0]), (1, 1, 0), strict=True)
+        ]
+
+    def _store(self) -> Op:
+        """The one store; besides it there is nothing but the loops, arithmetic and views of what is not written."""
+        stores = [op for op in self.old.body.ops if op.kind is block.store_view]
+        if len(stores) != 1:
+            raise Declined(f"{len(stores)} stores")
+        for op in self.old.walk():
+            effects = not op.has(Trait.PURE) and not op.has(Trait.TERMINATOR)
+            if effects and op.kind not in (control.for_, block.store_view, block.load_view, block.load):
+                raise Declined(f"{op.kind.name} beside the products")
+        read = {op.operands[0] for op in self.old.walk() if op.kind in (block.load_view, block.load)}
+        written = stores[0].operands[0]
+        if written in read or self.old.attrs.get("inplace") or any(v.op is not None for v in (written, *read)):
+            raise Declined("what is written is also read, or a pointer is computed")
+        value = stores[0].operands[2].type
+        if not isinstance(value, Tile) or value.shape != self.attention.acc_type.shape:
+            raise Declined("what is stored has another shape than the result")
+        return stores[0]
+
+    def _sides(self, phase: Phase) -> tuple[Operand, Operand, Operand]:
+        return self.attention.query, phase.keys, phase.values
+
+    # the function
+
+    def func(self) -> Func:
+        """Rings and barriers, then a body for each role."""
+        c, a, b = self.config, self.attention, Builder()
+        clones = Clones(b, {v: v for v in self.old.params})
+        counts, names = (1, c.stages, c.stages), ("queries", "keys", "values")
+        sides = list(zip(self._sides(a.phases[0]), self.swizzles, counts, names, strict=True))
+        self.rings = [
+            b(gpu.shared_alloc, shape=(count, *o.shape), elem=a.elem, swizzle=swizzle, hint=name)
+            for o, swizzle, count, name in sides
+        ]
+        self.staging = None
+        if self.box is not None:
+            stored, width = elem_stored(self.store), c.store_width
+            buffers = 4 * c.warpgroups * (a.acc_type.shape[1] // width)
+            swizzle = width * stored.bytes
+            self.staging = b(gpu.shared_alloc, shape=(buffers, 16, width), elem=stored, swizzle=swizzle, hint="staging")
+        self.full = [b(gpu.barriers, count=n, arrivals=1, hint="full") for n in counts]
+        self.empty = [b(gpu.barriers, count=n, arrivals=c.warpgroups, hint="empty") for n in counts]
+        self.turns = b(gpu.barriers, count=2, arrivals=1, hint="turns") if c.takes_turns else None
+        bodies = (self._role(clones, self._consumer), self._role(clones, self._producer))
+        attrs: dict[str, Attr] = {"warps": (4 * c.warpgroups, 4), "groups": (1, 1), "single": (1,)}
+        if c.registers:
+            attrs["registers"] = c.registers
+        b.append(gpu.warp_specialize.build([], attrs, bodies=bodies))
+        b.append(self.old.body.terminator)
+        new = {**self.old.attrs, "warps": c.warps, "persistent": c.persistent, "resident": 1}
+        return Func(self.old.name, b.block(self.old.body.params), new, self.old.dims)
+
+    def _role(self, clones: Clones, fill: _Fill) -> Block:
+        params = Params((I64,), ("group",))
+        inner = clones.inside(Builder(), {})
+        fill(inner, params.values[0])
+        inner.builder.op(control.yield_)
+        return inner.builder.block(params)
+
+    def _tiles(self, clones: Clones, group: Value, start: Sequence[Value], fill: _FillTile) -> None:
+        """The loop over the programs of this block; `fill` returns what is carried on."""
+        params = Params((I64, *(v.type for v in start)), ("program", *(v.hint for v in start)))
+        program, *carried = params.values
+        ids = {op.result: program for op in self.old.walk() if op.kind is block.program_id}
+        inner = clones.inside(Builder(), ids)
+        inner.builder.op(control.yield_, *fill(inner, carried))
+        body = inner.builder.block(params)
+        clones.builder.append(gpu.for_tiles.build([group, *start], {"tiles": self.scalars.grid}, bodies=(body,)))
+
+    def _loop(
+        self, clones: Clones, phase: Phase, lower: Value, start: Sequence[Value], fill: _FillTile
+    ) -> Sequence[Value]:
+        """A phase's blocks from `lower` on."""
+        params = Params((I64, *(v.type for v in start)), ("block", *(v.hint for v in start)))
+        counter, *carried = params.values
+        inner = clones.inside(Builder(), {phase.counter: counter})
+        inner.builder.op(control.yield_, *fill(inner, carried))
+        operands, body = [lower, clones(phase.loop.operands[1]), *start], inner.builder.block(params)
+        return clones.builder.append(control.for_.build(operands, {}, bodies=(body,))).results
+
+    # the producer
+
+    def _producer(self, clones: Clones, group: Value) -> None:
+        """Queries of a tile, then its blocks of keys and values, as soon as there is room."""
+        stages = self.config.stages
+
+        def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
+            query, slot = carried
+            self._copy(inner, 0, self.attention.query, query)
+
+            def step(at: Clones, carried: Sequence[Value], phase: Phase) -> Sequence[Value]:
+                (slot,) = carried
+                self._copy(at, 1, phase.keys, slot)
+                self._copy(at, 2, phase.values, slot)
+                return [at.builder(gpu.advance, slot, size=stages)]
+
+            for phase in self.attention.phases:
+                lower = inner(phase.loop.operands[0])
+                (slot,) = self._loop(inner, phase, lower, [slot], lambda at, c, p=phase: step(at, c, p))
+            return [inner.builder(gpu.advance, query, size=1), slot]
+
+        zero = clones.builder(block.const, value=0, elem=I32, hint="slot")
+        self._tiles(clones, group, [zero, zero], tile)
+
+    def _copy(self, clones: Clones, side: int, operand: Operand, slot: Value) -> None:
+        b = clones.builder
+        b.op(gpu.wait, self.empty[side], slot, previous=True)
+        rows, columns = operand.shape
+        b.op(gpu.expect, self.full[side], slot, nbytes=rows * columns * self.attention.elem.bytes)
+        at = [self._value(clones, d) for d in operand.box.start]
+        operands = [operand.box.pointer, self.rings[side], slot, self.full[side], *at]
+        b.append(gpu.tma_load.build(operands, _tensor(operand.box)))
+
+    # consumers
+
+    def _consumer(self, clones: Clones, group: Value) -> None:
+        """Tiles one after another; the slots of queries, keys and values go on from tile to tile."""
+        b = clones.builder
+        zero = b(block.const, value=0, elem=I32, hint="slot")
+        start = [zero, zero, zero]
+        if self.turns is not None:  # the first warpgroup's first turn is the phase before the first
+            self.own = b(gpu.warpgroup, hint="own")
+            back = b(block.sub, b(block.const, value=2, elem=I64), self.own)
+            start.append(b(gpu.advance, zero, back, size=2, hint="turn"))
+        self._tiles(clones, group, start, self._tile)
+        if self.staging is not None:
+            b.op(gpu.tma_flush)
+
+    def _tile(self, clones: Clones, carried: Sequence[Value]) -> Sequence[Value]:
+        """The first scores, the loops, the last product and the epilogue."""
+        a, b, stages = self.attention, clones.builder, self.config.stages
+        query, key, value, *turn = carried
+        first = a.phases[0]
+        begin = Remake(clones, {}, self.score_layout)
+        rows = [begin(a.inits[i], self.row_layout) for i in self.rows]
+        b.op(gpu.wait, self.full[0], query)
+        b.op(gpu.wait, self.full[1], key)
+        scores = self._scores(b, query, key)
+        scores = b.append(gpu.wgmma_wait.build([scores], {})).result
+        b.op(gpu.arrive, self.empty[1], key)
+        key = b(gpu.advance, key, size=stages)
+        lower = clones(first.loop.operands[0])
+        inner = clones.inside(b, {first.counter: lower})
+        rows, p, _ = self._softmax(inner, first, scores, rows)
+        acc = b(gpu.undefined, shape=a.acc_type.shape, elem=F32, layout=self.acc_layout, hint="acc")
+        keep = b(block.const, value=False, elem=BOOL, hint="keep")
+        state = [key, value, keep, *turn, p, acc, *rows]
+        lower = b(block.add, lower, b(block.const, value=1, elem=I64))
+        for phase in a.phases:
+            lower = lower if phase is first else clones(phase.loop.operands[0])
+            state = self._loop(clones, phase, lower, state, lambda at, c, ph=phase: self._step(at, c, ph, query))
+        key, value, keep, *rest = state
+        turn, (p, acc, *rows) = rest[: len(turn)], rest[len(turn) :]
+        b.op(gpu.arrive, self.empty[0], query)
+        b.op(gpu.wait, self.full[2], value)
+        acc = self._sum(b, p, value, acc, keep)
+        acc = b.append(gpu.wgmma_wait.build([acc], {"fence": True})).result
+        b.op(gpu.arrive, self.empty[2], value)
+        ends = dict(zip((a.results[i] for i in self.rows), rows, strict=True))
+        self._epilogue(clones, {**ends, a.results[a.acc]: acc})
+        return [b(gpu.advance, query, size=1), key, b(gpu.advance, value, size=stages), *turn]
+
+    def _step(self, clones: Clones, carried: Sequence[Value], phase: Phase, query: Value) -> Sequence[Value]:
+        """A block of keys, and the product with the values of the block before it."""
+        b, stages = clones.builder, self.config.stages
+        key, value, keep, *rest = carried
+        turn, (p, acc, *rows) = rest[: len(rest) - 2 - len(self.rows)], rest[len(rest) - 2 - len(self.rows) :]
+        b.op(gpu.wait, self.full[1], key)
+        if self.turns is not None:
+            b.op(gpu.wait, self.turns, turn[0])
+        scores = self._scores(b, query, key)
+        b.op(gpu.wait, self.full[2], value)
+        acc = self._sum(b, p, value, acc, keep)
+        if self.turns is not None:
+            b.op(gpu.arrive, self.turns, b(gpu.advance, turn[0], size=2))
+            turn = [b(gpu.advance, turn[0], b(block.const, value=2, elem=I64), size=2)]
+        scores = b.append(gpu.wgmma_wait.build([scores], {"pending": 1})).result
+        b.op(gpu.arrive, self.empty[1], key)
+        rows, p, rescale = self._softmax(clones, phase, scores, rows)
+        # passed already: it keeps the assembler from moving the wait below up before the softmax
+        b.op(gpu.wait, self.full[2], value)
+        acc = b.append(gpu.wgmma_wait.build([acc], {})).result
+        b.op(gpu.arrive, self.empty[2], value)
+        acc = rescale(acc)
+        key, value = (b(gpu.advance, slot, size=stages) for slot in (key, value))
+        return [key, value, b(block.const, value=True, elem=BOOL), *turn, p, acc, *rows]
+
+    def _scores(self, b: Builder, query: Value, key: Value) -> Value:
+        """Begin Q K'."""
+        type_, first = self.attention.score_type, self.attention.phases[0]
+        nothing = b(gpu.undefined, shape=type_.shape, elem=type_.elem, layout=self.score_layout, hint="scores")
+        keep = b(block.const, value=False, elem=BOOL)
+        operands = [self.rings[0], self.rings[1], key, nothing, keep, query]
+        flags: dict[str, Attr] = {
+            "transpose_a": self.attention.query.transposed,
+            "transpose_b": first.keys.transposed,
+        }
+        return b.append(gpu.wgmma.build(operands, flags)).result
+
+    def _sum(self, b: Builder, p: Value, value: Value, acc: Value, keep: Value) -> Value:
+        """Begin acc + P V."""
+        operands = [p, self.rings[2], value, acc, keep]
+        return b.append(gpu.wgmma.build(operands, {"transpose_b": self.attention.phases[0].values.transposed})).result
+
+    def _softmax(
+        self, clones: Clones, phase: Phase, scores: Value, rows: Sequence[Value]
+    ) -> tuple[list[Value], Value, Callable[[Value], Value]]:
+        """What an iteration makes of the scores: rows, probabilities, and how to rescale the sum so far."""
+        a = self.attention
+        old = dict(zip((phase.carried[i] for i in self.rows), rows, strict=True))
+        known = {**old, phase.scores.result: scores}
+        make = Remake(clones, known, self.score_layout)
+        new = [make(phase.yielded[i], self.row_layout) for i in self.rows]
+        p = make(phase.probabilities, self.score_layout)
+
+        def rescale(acc: Value) -> Value:
+            make.add(phase.carried[a.acc], acc)
+            return make(phase.output.operands[2], self.acc_layout)
+
+        return new, p, rescale
+
+    def _epilogue(self, clones: Clones, products: dict[Value, Value]) -> None:
+        """Each warp's 16 rows, a panel of columns at a time, through its staging buffers; or straight to memory."""
+        b, width = clones.builder, self.config.store_width
+        make = Remake(clones, products, self.score_layout)
+        pointer, base, value, *limits = self.store.operands
+        done = make(value, self.acc_layout)
+        if self.staging is None or self.box is None:
+            b.append(remade(self.store, pointer, clones(base), done, *(clones(v) for v in limits)))
+            return
+        panels = self.attention.acc_type.shape[1] // width
+        for i in range(panels):
+            part = b(gpu.part, done, start=(0, i * width), layout=self.part_layout)
+            wait: dict[str, Attr] = {"pending": 0} if i == 0 else {}
+            b.append(gpu.stage.build([self.staging, part], {"buffer": i, **wait}))
+        for i in range(panels):
+            *outer, row, column = self.box.start
+            at = [self._value(clones, d) for d in (*outer, row, column + i * width)]
+            b.append(gpu.tma_store.build([pointer, self.staging, *at], {**_tensor(self.box), "buffer": i}))
+
+    def _value(self, clones: Clones, dim: Dim) -> Value:
+        if isinstance(dim, int):
+            return clones.builder(block.const, value=dim, elem=I64)
+        names = tuple(sorted(symbols(dim) & self.scalars.leaves.keys()))
+        operands = [clones(self.scalars.leaves[n]) for n in names]
+        return clones.builder(block.index, *operands, expr=dim, names=names)
+
+
+def _tensor(box: Box) -> dict[str, Attr]:
+    return {"dims": box.dims, "strides": box.strides, "offset": box.offset}
+
+
+def _swizzle(operand: Operand, size: int, *, depth: int) -> int:
+    """The widest that rows of the buffer are a multiple of; dim `depth` of the factor is summed over."""
+    rows, columns = operand.shape
+    k = operand.shape[1 - depth if operand.transposed else depth]
+    if k % 16 or rows % 8 or rows > 256:
+        raise Declined(f"no wgmma on buffers of {rows}x{columns}")
+    for swizzle in (128, 64, 32):
+        if columns * size % swizzle == 0:
+            return swizzle
+    raise Declined(f"rows of {columns * size} bytes")

@@ -1,0 +1,68 @@
+"""Warpgroups, rings, turns and registers of attention, from its tiles and the function's attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphfuse.gpu.transforms.hopper.config import ALIGNMENT, BARRIER_BYTES, PANEL, SHARED_BYTES
+from graphfuse.gpu.transforms.hopper.epilogue import Declined
+from graphfuse.gpu.transforms.hopper.match_attention import Attention
+from graphfuse.ir.core import Func
+
+ROWS = 64
+"""Of a warpgroup."""
+MOST_STAGES = 4
+REGISTERS = {1: (), 2: (240, 24), 3: (160, 32)}
+"""By consumer warpgroups: of a consumer's thread and of a producer's."""
+MOST_LIVE = 192
+"""32-bit registers of a thread for scores, probabilities and result."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionConfig:
+    """`warpgroups` of 64 rows each; `stages` blocks of keys, and of values, in shared memory."""
+
+    warpgroups: int
+    stages: int
+    takes_turns: bool
+    """One warpgroup's products begin when the other's have, so that its softmax runs beside them."""
+    persistent: int
+    """Blocks for each multiprocessor, or 0: one for each program, dealt out by the hardware as others end."""
+    registers: tuple[int, ...]
+    store_width: int
+    """Columns of a staging buffer."""
+
+    @property
+    def warps(self) -> int:
+        """Of the block, with the producer's four."""
+        return 4 * self.warpgroups + 4
+
+
+def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfig:
+    """From the tiles, and the attributes `ring`, `turns` and `persistent`; a stored element has `store_bytes`."""
+    (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
+    if rows % ROWS or rows // ROWS not in REGISTERS:
+        raise Declined(f"no warpgroups for {rows} queries")
+    for n in (keys, columns):
+        if n % 16 or not 16 <= n <= 256:
+            raise Declined(f"no wgmma of {n} columns")
+    live = keys // 2 + keys // 4 + columns // 2
+    if live > MOST_LIVE:
+        raise Declined(f"{live} registers of a thread for scores and result")
+    warpgroups = rows // ROWS
+    size = attention.elem.bytes
+    sides = (attention.query, attention.phases[0].keys, attention.phases[0].values)
+    query, key, value = (-(-a * b * size // ALIGNMENT) * ALIGNMENT for a, b in (o.shape for o in sides))
+    room = SHARED_BYTES - BARRIER_BYTES - query - rows * columns * store_bytes
+    stages = min(_number(func, "ring", MOST_STAGES), room // (key + value))
+    if stages < 2:
+        raise Declined(f"shared memory has room for {max(stages, 0)} blocks of keys and values")
+    turns = warpgroups == 2 and bool(func.attrs.get("turns", True))
+    width = min(PANEL // store_bytes, columns & -columns)
+    return AttentionConfig(warpgroups, stages, turns, _number(func, "persistent", 0), REGISTERS[warpgroups], width)
+
+
+def _number(func: Func, name: str, default: int) -> int:
+    value = func.attrs.get(name, default)
+    assert isinstance(value, int), f"{name} is a number"
+    return value

@@ -1,0 +1,162 @@
+"""Recognises a block function that is attention: loops over blocks of keys around two products, a softmax between.
+
+    q = load_view
+    m, l, acc = for block of keys carrying (-inf, 0, 0):
+        s = dot(q, load_view, 0)
+        m, l, p = ...                              (elementwise work and reductions along rows, on s, m and l)
+        acc = dot(p, load_view, acc * ...)
+
+Several such loops may follow each other, each carrying on what the one before has; the first surely runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from graphfuse.dialects import block, control
+from graphfuse.gpu.transforms.hopper.affine import Scalars
+from graphfuse.gpu.transforms.hopper.epilogue import Declined
+from graphfuse.gpu.transforms.hopper.match import ACCUMULATED, Operand, find_operand, is_zero
+from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.types import F32, Ptr, Scalar, Tile
+from graphfuse.symbolic import bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One of the loops: its products, and its keys and values as they lie in memory."""
+
+    loop: Op
+    scores: Op
+    output: Op
+    keys: Operand
+    values: Operand
+
+    @property
+    def counter(self) -> Value:
+        """The loop's counter."""
+        return self.loop.body.params.values[0]
+
+    @property
+    def carried(self) -> tuple[Value, ...]:
+        """What an iteration receives."""
+        return self.loop.body.params.values[1:]
+
+    @property
+    def yielded(self) -> tuple[Value, ...]:
+        """What an iteration hands on."""
+        return self.loop.body.terminator.operands
+
+    @property
+    def probabilities(self) -> Value:
+        """The factor of the second product, before it is rounded to the other's element."""
+        value = self.output.operands[0]
+        op = value.op
+        if op is not None and op.kind is block.cast and block.elem_of(op.operands[0].type) == F32:
+            return op.operands[0]
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What was recognised: `acc` is the number of the carried value that the second product sums."""
+
+    query: Operand
+    phases: tuple[Phase, ...]
+    acc: int
+    elem: Scalar
+
+    @property
+    def inits(self) -> tuple[Value, ...]:
+        """What the first loop begins with."""
+        return self.phases[0].loop.operands[2:]
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """What the last loop ends with."""
+        return self.phases[-1].loop.results
+
+    @property
+    def score_type(self) -> Tile:
+        """Of a block of scores."""
+        return _tile(self.phases[0].scores.result)
+
+    @property
+    def acc_type(self) -> Tile:
+        """Of the result."""
+        return _tile(self.phases[0].output.result)
+
+
+def match_attention(func: Func, scalars: Scalars) -> Attention | None:
+    """The attention of a function, or None; `Declined` where only a view or a tile does not fit."""
+    loops = [op for op in func.body.ops if op.bodies]
+    if not loops or any(op.kind is block.dot for op in func.body.ops):
+        return None
+    found = [_products(loop) for loop in loops]
+    pairs = [pair for pair in found if pair is not None]
+    if len(pairs) < len(loops) or len({at for _, _, at in pairs}) > 1:
+        return None
+    for before, after in pairwise(loops):
+        if after.operands[2:] != before.results:
+            return None
+    acc = pairs[0][2]
+    if not is_zero(loops[0].operands[2 + acc]):
+        return None
+    queries = {scores.operands[0] for scores, _, _ in pairs}
+    if len(queries) > 1 or not _is_outside(queries.pop(), loops):
+        return None
+    query = _boxed(pairs[0][0].operands[0], scalars, "queries")
+    phases = tuple(_phase(loop, pair, scalars) for loop, pair in zip(loops, pairs, strict=True))
+    first = phases[0]
+    trips = scalars.dim(first.loop.operands[1]) - scalars.dim(first.loop.operands[0])
+    if bounds(trips, scalars.ranges)[0] < 1:
+        raise Declined("there may be no block of keys")
+    if any((p.keys.shape, p.values.shape) != (first.keys.shape, first.values.shape) for p in phases):
+        raise Declined("blocks of keys differ in shape")
+    types = [o.box.pointer.type for p in phases for o in (query, p.keys, p.values)]
+    elems = {t.elem for t in types if isinstance(t, Ptr)}
+    if len(elems) > 1 or (elem := elems.pop()).bits != 16 or elem.name not in ACCUMULATED:
+        raise Declined("operands have no element of 16 bits in common")
+    return Attention(query, phases, acc, elem)
+
+
+def _products(loop: Op) -> tuple[Op, Op, int] | None:
+    """The two products of a loop, and which carried value the second is handed on as."""
+    if loop.kind is not control.for_ or loop.attrs.get("step", 1) != 1:
+        return None
+    dots = [op for op in loop.body.ops if op.kind is block.dot]
+    if len(dots) != 2 or any(op.bodies for op in loop.body.ops):
+        return None
+    scores, output = dots
+    yielded = loop.body.terminator.operands
+    if output.result not in yielded or not is_zero(scores.operands[2]):
+        return None
+    return scores, output, yielded.index(output.result)
+
+
+def _is_outside(value: Value, loops: Sequence[Op]) -> bool:
+    return all(value.op is not op for loop in loops for op in loop.body.ops)
+
+
+def _phase(loop: Op, pair: tuple[Op, Op, int], scalars: Scalars) -> Phase:
+    counter, *_ = loop.body.params.values
+    lower, upper = (scalars.dim(v) for v in loop.operands[:2])
+    low, high = bounds(lower, scalars.ranges)[0], bounds(upper, scalars.ranges)[1]
+    scalars.leaf(counter, "block", low, max(low, high - 1), scalars.divisor(lower))
+    scores, output, _ = pair
+    keys, values = (_boxed(dot.operands[1], scalars, what) for dot, what in ((scores, "keys"), (output, "values")))
+    return Phase(loop, scores, output, keys, values)
+
+
+def _boxed(value: Value, scalars: Scalars, what: str) -> Operand:
+    found = find_operand(value, scalars)
+    if found is None:
+        raise Declined(f"the {what} are no box that TMA can copy")
+    return found
+
+
+def _tile(value: Value) -> Tile:
+    assert isinstance(value.type, Tile)
+    return value.type

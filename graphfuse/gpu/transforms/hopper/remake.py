@@ -1,0 +1,68 @@
+"""Tiles made again in layouts that are asked for, where no data may move between threads but to reduce rows.
+
+Starting from a value that is wanted, ops are made anew on values that are known already: what a loop carries, the
+scores of a block. Memory is read by the threads that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphfuse.dialects import block
+from graphfuse.gpu.transforms.assign_layouts import project
+from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
+from graphfuse.ir.core import Attr, Op, Trait, Value, attr_int, remade
+from graphfuse.ir.layout import LinearLayout
+from graphfuse.ir.types import Tile
+
+
+class Remake:
+    """Values made by `clones`' builder. `rows` is the layout of tiles that are reduced along their rows."""
+
+    def __init__(self, clones: Clones, known: Mapping[Value, Value], rows: LinearLayout) -> None:
+        self.clones, self.rows = clones, rows
+        self._known = dict(known)
+        self._made: dict[tuple[Value, LinearLayout], Value] = {}
+
+    def add(self, value: Value, new: Value) -> None:
+        """From here on `new` is known for `value`."""
+        self._known[value] = new
+
+    def __call__(self, value: Value, layout: LinearLayout) -> Value:
+        """A tile in a layout."""
+        key = (value, layout)
+        if key not in self._made:
+            new = self._known[value] if value in self._known else self._make(value, layout)
+            if not isinstance(new.type, Tile) or new.type.layout != layout:
+                raise Declined(f"a tile of {value.type} would have to change its layout")
+            self._made[key] = new
+        return self._made[key]
+
+    def _make(self, value: Value, layout: LinearLayout) -> Value:
+        op = value.op
+        if op is None:
+            raise Declined("a tile comes from outside of the loop")
+        if op.kind in (block.const, block.splat, block.load_view, block.arange):
+            return self._add(op, [self.clones(v) for v in op.operands], layout=layout)
+        if op.kind is block.load:
+            return self._add(op, [self._operand(v, layout) for v in op.operands])
+        if op.has(Trait.ELEMENTWISE) or op.kind is block.index:
+            return self._add(op, [self._operand(v, layout) for v in op.operands])
+        if op.kind is block.broadcast:
+            return self._add(op, [self(op.operands[0], project(layout, _padded(op.operands[0])))], layout=layout)
+        if op.kind is block.reshape:
+            return self._add(op, [self(op.operands[0], layout.reshape(_padded(op.operands[0])))])
+        if op.kind is block.reduce and attr_int(op, "axis") == 1 and _padded(op.operands[0]) == self.rows.shape:
+            return self._add(op, [self(op.operands[0], self.rows)])
+        raise Declined(f"{op.kind.name} between the products")
+
+    def _operand(self, value: Value, layout: LinearLayout) -> Value:
+        return self(value, layout) if isinstance(value.type, Tile) else self.clones(value)
+
+    def _add(self, op: Op, operands: list[Value], **changes: Attr) -> Value:
+        return self.clones.builder.append(remade(op, *operands, **changes)).result
+
+
+def _padded(value: Value) -> tuple[int, ...]:
+    assert isinstance(value.type, Tile)
+    return value.type.padded_shape
