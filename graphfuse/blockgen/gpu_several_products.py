@@ -7,7 +7,8 @@ lost is freedom in tiles: the accumulators share the registers, and a sum cannot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from graphfuse.blockgen.gpu_contraction import TYPICAL, WGMMA_ELEMS
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, microseconds, wgmma_tile
@@ -17,28 +18,40 @@ from graphfuse.dialects import graph
 from graphfuse.ir.core import Op
 from graphfuse.symbolic import Dim, bounds
 
-MOST_PRODUCTS = 2
-"""More would leave an accumulator fewer than 64 columns, which tensor cores multiply at half their rate."""
+MOST_PRODUCTS = 3
+"""More would leave an accumulator too few columns."""
 _BYTES_PER_US = 3.5e6
 """Of a kernel that only moves data: on an H200."""
 _LAUNCH_US = 2.0
 """Of a kernel more."""
 
-WhyApart = Callable[[Sequence[Op]], str | None]
+
+class WhyApart(Protocol):
+    """As fusion has it: see `why_apart`."""
+
+    def __call__(self, products: Sequence[Op], *, meet: bool) -> str | None:
+        """The first reason, or None."""
+        ...
 
 
-def why_apart(machine: Machine, ranges: Mapping[str, tuple[int, int]]) -> WhyApart:
-    """The predicate for a machine: the first reason why contractions of one operand are no kernel, or None."""
+_Ranges = Mapping[str, tuple[int, int]]
 
-    def reason(products: Sequence[Op]) -> str | None:
+
+def why_apart(machine: Machine, ranges: _Ranges) -> WhyApart:
+    """The predicate for a machine: the first reason why contractions of one operand are no kernel, or None.
+
+    It is given the contractions, and whether their results meet.
+    """
+
+    def reason(products: Sequence[Op], *, meet: bool) -> str | None:
         if not isinstance(machine, GpuMachine) or not machine.has_wgmma:
             return "the target has no schedule for several products"
-        return _why_apart(machine, ranges, products)
+        return _why_apart(machine, ranges, products, meet=meet)
 
     return reason
 
 
-def _why_apart(machine: GpuMachine, ranges: Mapping[str, tuple[int, int]], products: Sequence[Op]) -> str | None:
+def _why_apart(machine: GpuMachine, ranges: _Ranges, products: Sequence[Op], *, meet: bool) -> str | None:
     if len(products) > MOST_PRODUCTS:
         return f"{len(products)} products have no room for their accumulators"
     first = products[0]
@@ -57,15 +70,14 @@ def _why_apart(machine: GpuMachine, ranges: Mapping[str, tuple[int, int]], produ
         return microseconds(tile, machine.multiprocessors, m, columns, steps, results=results)
 
     count, size = len(products), m * n * max(2, elem.bytes)
-    joined = best(n * count) + _LAUNCH_US + (count + 1) * size / _BYTES_PER_US
-    one_by_one = count * best(n) + 2 * (count - 1) * size / _BYTES_PER_US
-    together = best(n, count)
-    if together > min(joined, one_by_one):
-        return f"{together:.0f} us together, {min(joined, one_by_one):.0f} us apart"
-    return None
+    apart, together = count * best(n), best(n, count)
+    if meet:  # through memory: from product to product, or from one wide product to what combines its columns
+        combined = best(n * count) + _LAUNCH_US + (count + 1) * size / _BYTES_PER_US
+        apart = min(combined, apart + 2 * (count - 1) * size / _BYTES_PER_US)
+    return f"{together:.1f} us together, {apart:.1f} us apart" if together > apart else None
 
 
-def _sizes(op: Op, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int, int, bool]:
+def _sizes(op: Op, ranges: _Ranges) -> tuple[int, int, int, bool]:
     """Rows of the shared operand, columns, depth, and whether there is a batch; unknown extents as tiles take them."""
     a, b = op.operands
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
@@ -79,6 +91,6 @@ def _sizes(op: Op, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int, int
     return sizes[0], sizes[1], sizes[2], batch
 
 
-def _typical(extent: Dim, ranges: Mapping[str, tuple[int, int]]) -> int:
+def _typical(extent: Dim, ranges: _Ranges) -> int:
     low, high = bounds(extent, ranges)
     return extent if isinstance(extent, int) else int(max(low, min(high, TYPICAL)))

@@ -73,7 +73,7 @@ TILES = (
     *(WgmmaTile(m, n, split=s) for s in (2, 4) for m, n in ((128, 128), (64, 128), (64, 64))),
 )  # fmt: skip
 """Of those that take about the same time the first is chosen."""
-FOR_SEVERAL = (*TILES, WgmmaTile(128, 64, pingpong=True))
+FOR_SEVERAL = (*TILES, WgmmaTile(128, 64, pingpong=True), WgmmaTile(128, 64))
 """Where products that share an operand are made at once: as many accumulators."""
 _ABOUT = 1.005
 

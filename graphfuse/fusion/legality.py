@@ -82,9 +82,7 @@ def why_not_share(flow: Dataflow, group: Region, consumer: Region, alone: bool) 
     """
     if not alone or any(reader not in {*group.ops, *consumer.ops} for reader in _readers(flow, group)):
         return "its results are read elsewhere"
-    products = [*products_of(group), *products_of(consumer)]
-    first = products[0]
-    if any(p.kind is not graph.contract or _form(p) != _form(first) for p in products):
+    if form_of(group) is None or form_of(group) != form_of(consumer):
         return "the products are of different forms"
     if len(group.ops) + len(consumer.ops) > MAX_OPS:
         return f"together they have more than {MAX_OPS} ops"
@@ -100,9 +98,14 @@ def _readers(flow: Dataflow, group: Region) -> Iterator[Op]:
     return (reader for op in group.ops for r in op.results for reader in flow.readers(r))
 
 
-def _form(product: Op) -> object:
-    """What products of one loop have in common."""
-    return (standard_spec(str(product.attrs["spec"])), product.result.type, product.operands[1].type)
+def form_of(region: Region) -> object | None:
+    """What contractions of one loop have in common; None if the region makes something else."""
+    products = products_of(region)
+    forms = {
+        (p.operands[0], p.kind, standard_spec(str(p.attrs.get("spec"))), p.result.type, p.operands[1].type)
+        for p in products
+    }
+    return forms.pop() if len(forms) == 1 and products[0].kind is graph.contract else None
 
 
 def standard_spec(spec: str) -> str:

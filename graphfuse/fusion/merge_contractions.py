@@ -12,7 +12,8 @@ becomes
 
 Requires: simplify_movement (specs name the same form) and constant weights. Ensures: a bias add that is the only
 reader of each member is merged too. Declines where a member has an elementwise epilogue of its own, which it
-would lose: only epilogues that join (gate and up) are left to a later kernel. Cost: one sweep.
+would lose: only epilogues that join (gate and up) are left to a later kernel; and where a member is returned, as it
+would have to be copied. Cost: one sweep.
 """
 
 from __future__ import annotations
@@ -91,10 +92,20 @@ def _group(members: list[Op], readers: Readers, uses: dict[Value, int]) -> Group
     if all(b is not None for b in biased):
         ends = [b[0] for b in biased if b is not None]
         biases = [b[1] for b in biased if b is not None]
+    if any(_is_returned(end.result, readers) for end in ends):
+        return None
     epilogues = [epilogue_of(end.result, readers) for end in ends]
     if any(e and not all(e & other for other in epilogues) for e in epilogues):
         return None
     return Group(members, ends, biases)
+
+
+def _is_returned(v: Value, readers: Readers) -> bool:
+    """Whether a block returns `v`, perhaps in another shape: a slice of more would have to be copied."""
+    return any(
+        op.has(Trait.TERMINATOR) or (op.kind is graph.reshape and _is_returned(op.result, readers))
+        for op in readers.get(v, ())
+    )
 
 
 def _bias(op: Op, readers: Readers, uses: dict[Value, int]) -> tuple[Op, Array] | None:

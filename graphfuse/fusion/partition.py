@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import networkx as nx
 
@@ -17,6 +18,7 @@ from graphfuse.fusion.attention import find_attention
 from graphfuse.fusion.dataflow import Dataflow, operands_inside
 from graphfuse.fusion.legality import (
     MAX_OPS,
+    form_of,
     products_of,
     why_not_absorb,
     why_not_join,
@@ -63,12 +65,20 @@ class Partition:
     ledger: list[Decision]
 
 
-WhyApart = Callable[[Sequence[Op]], str | None]
-"""Why the target had better make products of one operand one by one; None if it has a good schedule for all at once."""
+class WhyApart(Protocol):
+    """Why the target had better make products of one operand one by one; None if it has a good schedule for all.
+
+    `meet` says that elementwise work brings the results together: one kernel for all saves a way through memory.
+    """
+
+    def __call__(self, products: Sequence[Op], *, meet: bool) -> str | None:
+        """The first reason, or None."""
+        ...
 
 
-def always_apart(products: Sequence[Op]) -> str:
+def always_apart(products: Sequence[Op], *, meet: bool) -> str:
     """For targets that have no schedule for several products."""
+    del meet
     return f"no schedule for {len(products)} products"
 
 
@@ -194,19 +204,30 @@ class _Partitioner:
         return len(self.groups) < before
 
     def _merge_products(self) -> None:
-        """Make products of one operand in one loop, where one's epilogue reads the other's results."""
+        """Make products of one operand in one loop: those whose results meet, then any that do not wait for another."""
         for group in list(nx.topological_sort(self.view)):
             consumers = list(self.view.successors(group))
             for consumer in consumers:
                 products = [*products_of(group), *products_of(consumer)]
-                apart = group.kind != "contraction" or consumer.kind != "contraction"
-                if apart or len({p.operands[0] for p in products}) > 1:
+                if not _have_one_operand(group, consumer):
                     continue
-                reason = why_not_share(self.flow, group, consumer, len(consumers) == 1) or self.why_apart(products)
+                alone = len(consumers) == 1
+                reason = why_not_share(self.flow, group, consumer, alone) or self.why_apart(products, meet=True)
                 self._record(group.ops[-1], consumer, reason)
                 if reason is None:
                     self._merge(group, consumer)
                     break
+        first_of: dict[object, Group] = {}
+        for group in list(nx.topological_sort(self.view)):
+            if group.kind != "contraction" or (form := form_of(group)) is None:
+                continue
+            first = first_of.setdefault(form, group)
+            if first is group or nx.has_path(self.view, first, group) or nx.has_path(self.view, group, first):
+                continue
+            reason = self.why_apart([*products_of(first), *products_of(group)], meet=False)
+            self._record(group.ops[0], first, reason)
+            if reason is None:
+                self._merge(group, first)
 
     def _detour(self, group: Group, consumer: Group) -> str | None:
         for other in self.view.successors(group):
@@ -271,6 +292,12 @@ SPECIAL = {
     graph.topk: "topk",
 }
 """Ops with a kind of region of their own."""
+
+
+def _have_one_operand(*groups: Group) -> bool:
+    """Whether all products of some contractions multiply the same value."""
+    operands = {p.operands[0] for g in groups for p in products_of(g)}
+    return all(g.kind == "contraction" for g in groups) and len(operands) == 1
 
 
 def _index(group: Group) -> int:

@@ -47,8 +47,9 @@ class _Cut:
     slices: tuple[Op, ...]
 
 
-def never_apart(_: Sequence[Op]) -> None:
+def never_apart(products: Sequence[Op], *, meet: bool) -> None:
     """For targets that make any products of one operand at once."""
+    del products, meet
 
 
 def split_columns(func: Func, why_apart: WhyApart = never_apart) -> Func:
@@ -58,7 +59,7 @@ def split_columns(func: Func, why_apart: WhyApart = never_apart) -> Func:
         for v in dict.fromkeys(op.operands):
             readers[v].append(op)
     found = [cut for op in func.walk() if op.kind is graph.contract and (cut := _find(op, readers)) is not None]
-    cuts = [c for c in found if why_apart([_product(c.product, s) for s in c.slices]) is None]
+    cuts = [c for c in found if why_apart([_product(c.product, s) for s in c.slices], meet=True) is None]
     cut_of = {s: c for c in cuts for s in c.slices}
     now: dict[Op, Op] = {}
 

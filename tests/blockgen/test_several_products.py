@@ -47,6 +47,17 @@ def test_what_stays_apart(func, reason):
     assert reasons(func) == (2, [reason])
 
 
+@pytest.mark.parametrize(("shape", "kernels"), [((16, 4096, 4096), 1), ((128, 768, 768), 1), ((8192, 1024, 8192), 3)])
+def test_queries_keys_and_values_are_one_launch_where_that_is_faster(shape, kernels):
+    m, k, n = shape
+    products = [f'{o} = contract(x, {w}) {{spec = "mk,kn->mn"}}' for o, w in ("qu", "kv", "vw")]
+    func = graph_func(f"x: {m}x{k}xbf16, u: {k}x{n}xbf16, v: {k}x{n}xbf16, w: {k}x{n}xbf16",
+                      ";".join([*products, "return(q, k, v)"]))  # fmt: skip
+    count, said = reasons(func)
+    assert count == kernels
+    assert all("us together" in r for r in said)
+
+
 def test_where_a_sum_would_be_split_products_stay_apart():
     count, said = reasons(pair(64, 16384, 64))
     assert count == 2

@@ -11,7 +11,9 @@ func @f(%x: tensor<(n)x2xf32>) dims (n in 1..64) {
   %tb = graph.broadcast(%t) {shape = [(n), 2]} : tensor<(n)x2xf32>
   %p = graph.add(%a, %sb) : tensor<(n)x1xf32>
   %q = graph.add(%b, %tb) : tensor<(n)x2xf32>
-  return(%p, %q)
+  %e = graph.reduce(%p) {axes = [1], kind = "sum"} : tensor<(n)xf32>
+  %f = graph.reduce(%q) {axes = [1], kind = "max"} : tensor<(n)xf32>
+  return(%e, %f)
 }
 // -----
 func @f(%x: tensor<(n)x2xf32>) dims (n in 1..64) {
@@ -22,5 +24,7 @@ func @f(%x: tensor<(n)x2xf32>) dims (n in 1..64) {
   %v4 = graph.add(%v1, %v3) : tensor<(n)x3xf32>
   %p = graph.slice(%v4) {sizes = [(n), 1], starts = [0, 0], steps = [1, 1]} : tensor<(n)x1xf32>
   %q = graph.slice(%v4) {sizes = [(n), 2], starts = [0, 1], steps = [1, 1]} : tensor<(n)x2xf32>
-  return(%p, %q)
+  %e = graph.reduce(%p) {axes = [1], kind = "sum"} : tensor<(n)xf32>
+  %f = graph.reduce(%q) {axes = [1], kind = "max"} : tensor<(n)xf32>
+  return(%e, %f)
 }

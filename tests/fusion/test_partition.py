@@ -234,3 +234,20 @@ def test_products_of_different_operands_are_no_candidates() -> None:
     part = at_once(OPERANDS + f", %z: {ROWS}", (GATE + "\nreturn(%y)").replace("contract(%x, %v)", "contract(%z, %v)"))
     assert len(part.groups) == 2
     assert not reasons(part)
+
+
+def test_products_that_do_not_wait_for_each_other_may_be_one_kernel_too() -> None:
+    body = GATE.replace("%s = graph.sigmoid(%a)", "%s = graph.sigmoid(%x)").replace("mul(%s, %b)", "sub(%x, %b)")
+    part = at_once(OPERANDS, body + "\nreturn(%a, %y, %s)")
+    assert shapes(part) == ["contraction: contract contract sub", "pointwise: sigmoid"]
+    assert shapes(parted(OPERANDS, body + "\nreturn(%a, %y, %s)")) == [
+        "contraction: contract", "contraction: contract sub", "pointwise: sigmoid",
+    ]  # fmt: skip
+
+
+def test_a_product_that_waits_for_another_has_a_kernel_of_its_own() -> None:
+    body = GATE.replace("contract(%x, %v)", "contract(%x, %u)").replace(
+        "%b =", "%r = graph.reduce(%a) {axes = [0], keepdims = true, kind = \"max\"} : tensor<1x8xf32>\n"
+        "%u = graph.broadcast(%r) {shape = [8, 8]} : tensor<8x8xf32>\n%b =")  # fmt: skip
+    part = at_once(OPERANDS, body + "\nreturn(%y)")
+    assert [g.kind for g in part.groups] == ["contraction", "pointwise", "contraction"]

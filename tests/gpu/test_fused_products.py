@@ -78,3 +78,15 @@ def test_rows_may_be_symbolic():
     params, body = GATES["two matrices"]
     func = graph_func(params.replace("72x", "(n)x"), body, "n in 1..512")
     assert multiplies(outcome(func, {"n": 40})) == [2, 1]
+
+
+def test_queries_keys_and_values_are_one_launch():
+    lines = []
+    for out, w, c in (("q", "u", "d"), ("k", "v", "e"), ("l", "w", "f")):
+        lines.append(f'p{out} = contract(x, {w}) {{spec = "mk,kn->mn"}}; b{out} = broadcast({c}) {{shape = [72, 96]}}')
+        lines.append(f"{out} = add(p{out}, b{out})")
+    matrices, biases = (
+        ", ".join(f"{n}: {shape}xbf16" for n in names) for names, shape in (("uvw", "128x96"), ("def", "96"))
+    )
+    func = graph_func(f"x: 72x128xbf16, {matrices}, {biases}", "; ".join([*lines, "return(q, k, l)"]))
+    assert multiplies(outcome(func)) == [3, 1]
