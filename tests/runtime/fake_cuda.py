@@ -50,6 +50,26 @@ class _Named:
         return name
 
 
+class Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        *((f"{of}Dim{d}", ctypes.c_uint32) for of in ("grid", "block") for d in "XYZ"),
+        ("sharedMemBytes", ctypes.c_uint32),
+        ("hStream", ctypes.c_uint64),
+        ("attributes", ctypes.c_uint64),
+        ("numAttrs", ctypes.c_uint32),
+    )
+
+
+ATTRIBUTES = {
+    4: "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION",
+    6: "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION",
+}
+LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+COPY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p)
+
+
 class CUlaunchAttribute:
     def __init__(self) -> None:
         self.id = ""
@@ -66,6 +86,7 @@ class FakeCuda:
     CUtensorMapDataType = CUtensorMapSwizzle = CUtensorMapInterleave = CUtensorMapL2promotion = _Named()
     CUtensorMapFloatOOBfill = CUlaunchAttributeID = _Named()
     CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
+    CUdriverProcAddress_flags = SimpleNamespace(CU_GET_PROC_ADDRESS_LEGACY_STREAM=1)
     CUlaunchAttribute = CUlaunchAttribute
     CUlaunchConfig = SimpleNamespace
     cuuint64_t = cuuint32_t = Handle
@@ -78,6 +99,7 @@ class FakeCuda:
         self.sticky: CUresult | None = None
         self.launched: list[SimpleNamespace] = []
         self.current: list[int] = []
+        self.native = {b"cuLaunchKernelEx": LAUNCH(self._native_launch), b"cuMemcpyDtoDAsync": COPY(self._native_copy)}
 
     def __getattribute__(self, name):
         found = object.__getattribute__(self, name)
@@ -239,10 +261,28 @@ class FakeCuda:
 
     def cuLaunchKernelEx(self, config, function, params, extra):  # noqa: N802
         assert (config.gridDimY, config.gridDimZ, config.blockDimY, config.blockDimZ, extra) == (1, 1, 1, 1, 0)
-        assert config.numAttrs == len(config.attrs) > 0
+        assert config.numAttrs == len(config.attrs)
         cluster = next((a.value.clusterDim.x for a in config.attrs if a.id.endswith("CLUSTER_DIMENSION")), 1)
         shape = (config.gridDimX, config.blockDimX, config.sharedMemBytes)
         self._launch(function, *shape, config.hStream, params, cluster, [a.id for a in config.attrs])
+
+    # functions by their addresses, as native code calls them
+
+    def cuGetProcAddress(self, symbol, version, flags):  # noqa: N802
+        assert (version, flags) == (12000, 1)
+        return ctypes.cast(self.native[symbol], ctypes.c_void_p).value, SimpleNamespace()
+
+    def _native_launch(self, config, function, params, extra):
+        c = Config.from_address(config)
+        made = SimpleNamespace(**{name: getattr(c, name) for name, _ in Config._fields_}, attrs=[])
+        for i in range(c.numAttrs):
+            kind, _, x, y, z = (ctypes.c_uint32 * 5).from_address(c.attributes + 72 * i)
+            value = SimpleNamespace(clusterDim=SimpleNamespace(x=x, y=y, z=z), programmaticStreamSerializationAllowed=x)
+            made.attrs.append(SimpleNamespace(id=ATTRIBUTES[kind], value=value))
+        return int(self.cuLaunchKernelEx(made, function, params, extra or 0)[0])
+
+    def _native_copy(self, to, source, nbytes, stream):
+        return int(self.cuMemcpyDtoDAsync(to, source, nbytes, stream or 0)[0])
 
     def _launch(self, function, grid, threads, shared, stream, params, cluster, attributes=()):
         """Read the arguments out of memory as the driver does: as many as the kernel has parameters."""

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from graphfuse.artifact import Im2col, TensorMap
+from graphfuse.llvm.launch_loop import CONFIG_BYTES, STREAM_OFFSET
+from graphfuse.runtime.cuda.batch import ATTRIBUTE_BYTES, Batch
 from graphfuse.runtime.cuda.bindings import BindingsDriver
 from graphfuse.runtime.cuda.driver import OLD_DRIVER, STICKY, UNUSABLE_CODE
 from tests.runtime.fake_cuda import CUresult, FakeCuda
@@ -28,7 +30,7 @@ CALLS = [
     ("allow_shared", 5, 100), ("alloc", 10), ("free", 5), ("memory_info",), ("alloc_host", 5), ("free_host", AT),
     ("copy_in", 5, AT, 4, 7), ("copy_out", AT, 5, 4, 7), ("copy", 5, 6, 4, 7), ("create_stream",),
     ("destroy_stream", 5), ("synchronize", 5), ("create_event",), ("destroy_event", 5), ("record", 5, 5),
-    ("wait", 5, 5), ("elapsed_ms", 5, 6), ("encode_tensor_map", MAP, 4096, (64, 64), (128,)),
+    ("launcher", [PLAIN]), ("wait", 5, 5), ("elapsed_ms", 5, 6), ("encode_tensor_map", MAP, 4096, (64, 64), (128,)),
     ("encode_tensor_map", WINDOW, 4096, (64, 7, 7, 2), (128, 896, 6272)),
     ("encode_tensor_map", BYTES, 4096, (64, 64), (128,)), ("launch", PLAIN, 7), ("launch", CLUSTERED, 7),
     ("begin_capture", 5), ("end_capture", 5), ("instantiate", 5), ("update", 5, 6), ("launch_graph", 5, 6),
@@ -83,3 +85,33 @@ def test_numbers():
     assert known >= STICKY | UNUSABLE_CODE.keys() | {OLD_DRIVER}
     assert cu.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION.value == OLD_DRIVER
     assert int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING) == 1
+
+
+def test_packed_launches_are_the_packages_structures():
+    """What the native loop hands over, byte for byte."""
+    batch = Batch([CLUSTERED], 0, 0)
+    config = cu.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = CLUSTERED.grid, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = CLUSTERED.threads, 1, 1
+    config.sharedMemBytes, config.numAttrs = CLUSTERED.shared_bytes, 2
+    cluster, overlap = cu.CUlaunchAttribute(), cu.CUlaunchAttribute()
+    cluster.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    dim = cluster.value.clusterDim
+    dim.x, dim.y, dim.z = CLUSTERED.cluster, 1, 1
+    overlap.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    overlap.value.programmaticStreamSerializationAllowed = 1
+
+    def content(thing, nbytes):
+        return ctypes.string_at(thing if isinstance(thing, int) else int(thing.getPtr()), nbytes)
+
+    at = int(batch._records[0, 0])
+    attributes = int.from_bytes(content(at, 48)[40:], "little")
+    assert content(attributes, 24) == content(cluster, 24)
+    assert content(attributes + ATTRIBUTE_BYTES, 16) == content(overlap, 16)
+    config.hStream = 9
+    ctypes.c_uint64.from_address(at + STREAM_OFFSET).value = 9
+    ours, theirs = bytearray(content(at, CONFIG_BYTES)), bytearray(content(config, CONFIG_BYTES))
+    for both in (ours, theirs):
+        both[40:48] = bytes(8)  # where the attributes are
+        both[28:32] = both[52:56] = bytes(4)  # padding
+    assert ours == theirs

@@ -193,12 +193,12 @@ def test_the_second_run_is_recorded_and_replayed(cuda):
     session = CudaSession(executable(), cuda.driver)
     assert_right(session, 3)
     assert cuda.calls["cuGraphLaunch"] == 0
-    plain = cuda.calls["cuLaunchKernel"]
+    plain = cuda.calls["cuLaunchKernelEx"]
     for seed in range(1, 5):
         assert_right(session, 3, seed)
     assert cuda.calls["cuGraphLaunch"] == 4
     assert cuda.calls["cuGraphInstantiate"] == 1
-    assert cuda.calls["cuLaunchKernel"] == 2 * plain
+    assert cuda.calls["cuLaunchKernelEx"] == 2 * plain
 
 
 def test_without_graphs(cuda):
@@ -522,14 +522,29 @@ def test_torch_tensors_elsewhere_or_of_another_type(cuda, torch):
 # what goes wrong
 
 
-def test_launch_failure_names_kernel_and_node(cuda):
+@pytest.mark.parametrize("native", [True, False])
+def test_launch_failure_names_kernel_and_node(cuda, native):
     session = CudaSession(executable(), cuda.driver)
-    cuda.fake.fail["cuLaunchKernel"] = [CUresult.CUDA_SUCCESS, CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES]
+    if not native:  # a driver that has no such function
+        cuda.fake.fail["cuGetProcAddress"] = [CUresult.CUDA_ERROR_NOT_FOUND]
+    call = "cuLaunchKernelEx" if native else "cuLaunchKernel"
+    cuda.fake.fail[call] = [CUresult.CUDA_SUCCESS, CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES]
     with pytest.raises(DeviceError) as e:
         session.run(inputs(3))
     where = "cuda:0 (emulated sm_90a)"
     assert e.value.message == f"{where}: kernel 'add' (node '+ x'): CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"
     assert_right(session, 3)  # that one is not sticky
+
+
+def test_one_native_call_gives_all_launches(cuda):
+    """Kernels, copies and their attributes as they were packed, whatever the addresses."""
+    session = CudaSession(executable(), cuda.driver, graphs=False)
+    for seed in range(3):
+        assert_right(session, 3, seed)
+    assert cuda.calls["cuLaunchKernelEx"] == 3 * 7
+    assert cuda.calls["cuMemcpyDtoDAsync"] == 3
+    assert cuda.calls["cuLaunchKernel"] == 0
+    assert {k.attributes for k in cuda.fake.launched} == {()}
 
 
 def test_failures_that_last(cuda):

@@ -274,6 +274,9 @@ class EmulatedDriver:
 
         self._do(stream, work)
 
+    def launcher(self, calls: Sequence[Any]) -> None:
+        """One by one: each has checks of its own."""
+
     def _values(self, arguments: Sequence[Slot], maps: Sequence[bytes]) -> list[Any]:
         """What the emulator takes: each region of memory once, so that arguments that share one see each other."""
         modes: dict[tuple[int, int], str] = {}

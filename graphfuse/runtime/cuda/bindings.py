@@ -9,16 +9,22 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from graphfuse.artifact import TensorMap, elem_dtype
 from graphfuse.errors import DeviceError
-from graphfuse.runtime.cuda.driver import DriverError, LaunchCall
+from graphfuse.runtime.cuda.batch import Batch
+from graphfuse.runtime.cuda.driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.target import GpuInfo
+
+log = logging.getLogger(__name__)
 
 LOG_BYTES = 8192
 _OUT_OF_MEMORY = 2
+_LAUNCH_VERSION = 12000
+"""The CUDA that launches with attributes come from, as the versions of functions go."""
 _GRAPH_UPDATE_FAILED = 910
 _MAP_TYPES = {
     "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
@@ -253,6 +259,34 @@ class BindingsDriver:
             attributes.append(attribute)
         config.attrs, config.numAttrs = attributes, len(attributes)
         self._call("cuLaunchKernelEx", config, call.function, call.params, 0)
+
+    def launcher(self, calls: Sequence[LaunchCall | CopyCall]) -> Launcher | None:
+        """The native loop, if this machine can have one."""
+        if (addresses := self._launch_addresses()) is None:
+            return None
+        batch = Batch(calls, *addresses)
+
+        def launch(stream: int) -> None:
+            result, number = batch.launch(stream)
+            if result:
+                error = DriverError(result, _name(self._cu.CUresult(result)))
+                error.launch = number
+                raise error
+
+        return launch
+
+    def _launch_addresses(self) -> tuple[int, int] | None:
+        """Where `cuLaunchKernelEx` and `cuMemcpyDtoDAsync` are."""
+        flag = self._cu.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_LEGACY_STREAM
+        found: list[int] = []
+        for name in (b"cuLaunchKernelEx", b"cuMemcpyDtoDAsync"):
+            try:
+                address, _ = self._call("cuGetProcAddress", name, _LAUNCH_VERSION, int(flag))
+            except DriverError as e:
+                log.info("launches go through Python: no address of %s (%s)", name.decode(), e)
+                return None
+            found.append(int(address))
+        return (found[0], found[1]) if all(found) else None
 
     # graphs
 

@@ -26,6 +26,8 @@ class DriverError(Exception):
     def __init__(self, code: int, name: str, detail: str = "") -> None:
         super().__init__(f"{name}{': ' + detail if detail else ''}")
         self.code, self.name, self.detail = code, name, detail
+        self.launch = -1
+        """Which of a batch of launches it was."""
 
     @property
     def is_sticky(self) -> bool:
@@ -65,6 +67,21 @@ class LaunchCall(Protocol):
 
     def tensor_maps(self) -> Sequence[bytes]:
         """The encoded tensor maps that follow the slots."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCall:
+    """A copy from device to device: `slots` is the address of its source, its destination and its bytes."""
+
+    slots: int
+
+
+class Launcher(Protocol):
+    """Launches and copies in order. What their arguments point to may change from call to call."""
+
+    def __call__(self, stream: int) -> None:
+        """Give all of them to a stream. A DriverError says in `launch` which one failed."""
         ...
 
 
@@ -188,6 +205,10 @@ class Driver(Protocol):
 
     def launch(self, call: LaunchCall, stream: int) -> None:
         """Start a kernel."""
+        ...
+
+    def launcher(self, calls: Sequence[LaunchCall | CopyCall]) -> Launcher | None:
+        """All of these by one call of native code; None where they have to be given one by one."""
         ...
 
     def begin_capture(self, stream: int) -> None:

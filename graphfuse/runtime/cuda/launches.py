@@ -12,7 +12,7 @@ from graphfuse.artifact import Array, Executable, KernelMeta, Launch, TensorMap,
 from graphfuse.errors import ArtifactError
 from graphfuse.knobs import settings
 from graphfuse.runtime.bound import Bound, scratch_on_gpu
-from graphfuse.runtime.cuda.driver import Argument, Driver
+from graphfuse.runtime.cuda.driver import Argument, CopyCall, Driver, DriverError, Launcher
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
 
@@ -84,6 +84,10 @@ class Launches:
         self.items = tuple(self._items(executable, bound, functions))
         self.scratch_bytes = scratch_on_gpu(executable, bound)
         self._pack()
+        self._launcher: Launcher | None = None
+        self._has_launcher = False
+        self.at = 0
+        """The launch that was being given to the driver when something failed."""
 
     def _items(self, executable: Executable, bound: Bound, functions: Mapping[str, int]) -> list[KernelLaunch | Copy]:
         items: list[KernelLaunch | Copy] = []
@@ -166,8 +170,20 @@ class Launches:
         driver.copy(to, source, nbytes, stream)
 
     def run_all(self, driver: Driver, stream: int) -> None:
-        """Give all of them to the driver."""
-        for item in self.items:
+        """Give all of them to the driver, from native code where it can be."""
+        if not self._has_launcher:
+            base = address_of(self._args)
+            calls = [CopyCall(base + 8 * i.first) if isinstance(i, Copy) else i for i in self.items]
+            self._launcher, self._has_launcher = driver.launcher(calls), True
+        if self._launcher is not None:
+            try:
+                self._launcher(stream)
+            except DriverError as e:
+                self.at = e.launch
+                raise
+            return
+        for i, item in enumerate(self.items):
+            self.at = i
             self.run(driver, item, stream)
 
     def arguments(self, k: KernelLaunch) -> list[Argument]:

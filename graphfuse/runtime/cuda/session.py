@@ -265,8 +265,9 @@ class CudaSession:
         if graph is not None:
             self._guarded("the graph of a run", lambda: self._driver.launch_graph(graph, stream))
             return []
-        for item in launches.items:
-            self._launch(launches, item, stream)
+        self._guarded(
+            lambda: self._describe(launches.items[launches.at]), lambda: launches.run_all(self._driver, stream)
+        )
         return []
 
     def _launch(self, launches: Launches, item: KernelLaunch | Copy, stream: int) -> None:
@@ -278,16 +279,17 @@ class CudaSession:
         label = leaf.label or (item.meta.label if isinstance(item, KernelLaunch) else "")
         return f"kernel {item.name!r}" + (f" (node {label!r})" if label else "")
 
-    def _guarded(self, what: str, work: Callable[[], None]) -> None:
+    def _guarded(self, what: str | Callable[[], str], work: Callable[[], None]) -> None:
         """Say what the driver, or the emulator, was doing when it fails."""
         try:
             work()
         except DriverError as e:
-            raise self.context.failure(e, what) from None
+            raise self.context.failure(e, what if isinstance(what, str) else what()) from None
         except DeviceError:
             raise
         except GraphfuseError as e:
-            raise DeviceError(f"{self.context.where}: {what}: {e.message}", e.loc) from None
+            words = what if isinstance(what, str) else what()
+            raise DeviceError(f"{self.context.where}: {words}: {e.message}", e.loc) from None
 
     def _timed(self, launches: Launches, stream: int) -> list[int]:
         """One at a time, so that whatever goes wrong has a name."""

@@ -1,0 +1,78 @@
+"""The native loop that gives the launches of a plan to a GPU's driver: its LLVM IR, and it in this process.
+
+| symbol | does |
+|---|---|
+| `i64 gf_cuda_launch(ptr launch, ptr copy, ptr records, i64 n, ptr stream, ptr failed)` | the records in order |
+
+`launch` and `copy` are the addresses of `cuLaunchKernelEx` and `cuMemcpyDtoDAsync`. A record is
+`{ ptr config; ptr function; ptr params }` (`RECORD_BYTES`), `config` being a CUlaunchConfig whose stream is filled in
+here. Without a config it is a copy, and `params` has its source, destination and size. The result is the first CUresult
+that is not 0; `failed` then gets the number of its record.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from graphfuse.llvm import codegen
+from graphfuse.llvm.host import host_target
+from graphfuse.llvm.loader import Library, load_object
+
+SYMBOL: Final = "gf_cuda_launch"
+RECORD_BYTES: Final = 24
+CONFIG_BYTES: Final = 56
+"""A CUlaunchConfig: grid and block (u32 each), bytes of shared memory, stream, attributes, their number."""
+STREAM_OFFSET: Final = 32
+
+IR: Final = f"""
+%gf.record = type {{ ptr, ptr, ptr }}
+
+define i64 @{SYMBOL}(ptr %launch, ptr %copy, ptr %records, i64 %n, ptr %stream, ptr %failed) nounwind {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %done
+body:
+  %record = getelementptr %gf.record, ptr %records, i64 %i
+  %config = load ptr, ptr %record
+  %params_at = getelementptr %gf.record, ptr %record, i64 0, i32 2
+  %params = load ptr, ptr %params_at
+  %is_copy = icmp eq ptr %config, null
+  br i1 %is_copy, label %copying, label %launching
+launching:
+  %function_at = getelementptr %gf.record, ptr %record, i64 0, i32 1
+  %function = load ptr, ptr %function_at
+  %stream_at = getelementptr i8, ptr %config, i64 {STREAM_OFFSET}
+  store ptr %stream, ptr %stream_at
+  %launched = call i32 %launch(ptr %config, ptr %function, ptr %params, ptr null)
+  br label %next
+copying:
+  %source = load i64, ptr %params
+  %to_at = getelementptr i64, ptr %params, i64 1
+  %to = load i64, ptr %to_at
+  %nbytes_at = getelementptr i64, ptr %params, i64 2
+  %nbytes = load i64, ptr %nbytes_at
+  %copied = call i32 %copy(i64 %to, i64 %source, i64 %nbytes, ptr %stream)
+  br label %next
+next:
+  %result = phi i32 [ %launched, %launching ], [ %copied, %copying ]
+  %i_next = add i64 %i, 1
+  %is_right = icmp eq i32 %result, 0
+  br i1 %is_right, label %head, label %wrong
+wrong:
+  store i64 %i, ptr %failed
+  %wide = zext i32 %result to i64
+  ret i64 %wide
+done:
+  ret i64 0
+}}
+"""
+
+
+@functools.cache
+def launch_loop() -> Library:
+    """The loop, made once for each process."""
+    return load_object(codegen.object_code(IR, host_target()), [SYMBOL])
