@@ -34,6 +34,19 @@ def check(text: str, args: list[Any], tolerance: float = 0.0) -> Func:
     return loops
 
 
+def interpreted(text: str, args: list[Any]) -> None:
+    """The interpreter gives the same for the loops."""
+    func = parse(text)
+    loops = windowed(func, HOST)
+    assert loops is not func
+    verify(loops)
+    want, got = ([a.copy() for a in args] for _ in range(2))
+    launch(func, want, {})
+    launch(loops, got, {})
+    for w, g in zip(want, got, strict=True):
+        np.testing.assert_array_equal(g, w)
+
+
 def numbers(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
@@ -284,3 +297,62 @@ def test_windows() -> None:
     assert window_shape((64, 32), 16, 4) == (2, 32)
     assert window_shape((96, 80), 16, 4, square=True) == (16, 16)
     assert LARGE >= 32
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_where_extremes_are(axis: int, kind: str) -> None:
+    x = np.random.default_rng(3).integers(-40, 40, (96, 80)).astype(np.float32)
+    x[5, 7] = x[90, 7] = x[17, 60] = np.nan
+    n = 80 if axis == 0 else 96
+    text = f"""
+func @k(%a: ptr<f32>, %o: ptr<i32>) {{grid = 1}} {{
+  %zero = block.const() {{elem = i64, value = 0}} : i64
+  %x = block.load_view(%a, %zero) {{shape = [96, 80], strides = [80, 1]}} : tile<96x80xf32>
+  %r = block.arg_reduce(%x) {{axis = {axis}, elem = i32, kind = "{kind}"}} : tile<{n}xi32>
+  block.store_view(%o, %zero, %r) {{strides = [1]}}
+  return()
+}}
+"""
+    interpreted(text, [x, np.zeros(n, np.int32)])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("attrs", ["", ", reverse = true", ", exclusive = true", ", exclusive = true, reverse = true"])
+def test_scans(axis: int, attrs: str) -> None:
+    text = f"""
+func @k(%a: ptr<i32>, %o: ptr<i32>) {{grid = 1}} {{
+  %zero = block.const() {{elem = i64, value = 0}} : i64
+  %x = block.load_view(%a, %zero) {{shape = [96, 80], strides = [80, 1]}} : tile<96x80xi32>
+  %r = block.scan(%x) {{axis = {axis}, kind = "sum"{attrs}}} : tile<96x80xi32>
+  block.store_view(%o, %zero, %r) {{strides = [80, 1]}}
+  return()
+}}
+"""
+    interpreted(text, [np.arange(7680, dtype=np.int32) % 97, np.zeros(7680, np.int32)])
+
+
+def test_a_loop_with_a_condition() -> None:
+    """Doubles until a sum is large; the condition hands on other values than came in."""
+    interpreted(
+        """
+func @k(%a: ptr<i64>, %b: ptr<i64>) {grid = 1} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %most = block.const() {elem = i64, value = 100000} : i64
+  %x = block.load_view(%a, %zero) {shape = [64, 64], strides = [64, 1]} : tile<64x64xi64>
+  %n, %u = while(%zero, %x) do (%i: i64, %p: tile<64x64xi64>) {
+    %flat = block.reshape(%p) {shape = [4096]} : tile<4096xi64>
+    %sum = block.reduce(%flat) {axis = 0, kind = "sum"} : i64
+    %on = block.lt(%sum, %most) : bool
+    %t = block.trans(%p) {perm = [1, 0]} : tile<64x64xi64>
+    yield(%on, %i, %t)
+  } do (%i: i64, %q: tile<64x64xi64>) {
+    %s = block.add(%q, %q) : tile<64x64xi64>
+    yield(%i, %s)
+  } : i64, tile<64x64xi64>
+  block.store_view(%b, %zero, %u) {strides = [64, 1]}
+  return()
+}
+""",
+        [np.arange(4096) % 5, np.zeros(4096, np.int64)],
+    )

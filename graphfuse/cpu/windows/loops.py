@@ -42,7 +42,10 @@ LARGE = 64
 DEEP = 64
 """Steps of a product at once: its operands then fit the cache."""
 
-_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+_COMBINE = {
+    "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
+    "minnum": "minnum", "xor": "xor",
+}  # fmt: skip
 
 
 def windowed(func: Func, target: Target) -> Func:
@@ -84,6 +87,10 @@ class _Maker(Sources):
                 self._structured(op)
             elif op.kind is block.reduce:
                 self._reduce(op)
+            elif op.kind is block.arg_reduce:
+                self._arg_reduce(op)
+            elif op.kind is block.scan:
+                self._scan(op)
             elif op.kind is block.dot:
                 self._dot(op)
             elif op.kind is block.reshape:
@@ -207,39 +214,112 @@ class _Maker(Sources):
         (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
         tile = _tile(x)
         elem = compute_elem(tile.elem) if kind in ("sum", "prod") else tile.elem
-        window = list(self._window([x]))
-        if axis != len(tile.shape) - 1:
-            window[axis] = 1
+        window = self._along([x], axis)
         combine = block.ELEMENTWISE[_COMBINE[kind]]
 
         def part(outer: Window, at: Start) -> Value:
-            starts, shape = list(outer.starts), list(outer.shape)
-            starts.insert(axis, at)
-            shape.insert(axis, window[axis])
-            got = self.at(x, Window(tuple(starts), tuple(shape)))
+            got = self.at(x, outer.insert(axis, at, window[axis]))
             return got if elem == tile.elem else self.builder(block.cast, got, to=elem)
 
         def reduced(outer: Window) -> Value:
-            total = part(outer, 0)
-            if window[axis] != tile.shape[axis]:
-                # what is computed ahead of the loop is the first part; the loop goes on from there
-                step = window[axis]
+            def step(at: Start, carried: tuple[Value, ...]) -> list[Value]:
+                return [self.builder(combine, carried[0], part(outer, at))]
 
-                def body(i: Value, carried: tuple[Value, ...]) -> list[Value]:
-                    at = self.position([(i, 1), (step, 1)])
-                    return [self.builder(combine, carried[0], part(outer, at))]
-
-                (total,) = self.loop(tile.shape[axis] - step, step, body, [total])
+            (total,) = self._walk(tile.shape[axis], window[axis], [part(outer, 0)], step)
             out = self.builder(block.reduce, total, axis=axis, kind=kind)
             return out if elem == tile.elem else self.builder(block.cast, out, to=tile.elem)
 
+        self._collect(op, window, axis, reduced)
+
+    def _arg_reduce(self, op: Op) -> None:
+        """The extreme of every window and where it is; a later one counts if it is better, NaN the best of all."""
+        (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
+        tile = _tile(x)
+        window = self._along([x], axis)
+        index = block.elem_of(op.types[0])
+        beats = block.ELEMENTWISE["gt" if kind == "max" else "lt"]
+
+        def best(outer: Window, at: Start) -> list[Value]:
+            got = self.at(x, outer.insert(axis, at, window[axis]))
+            where = self.builder(block.arg_reduce, got, axis=axis, kind=kind, elem=index)
+            if at != 0:
+                first = self.position([(at, 1)])
+                first = first if index == I64 else self.builder(block.cast, first, to=index)
+                if isinstance(where.type, Tile):
+                    first = self.builder(block.splat, first, shape=where.type.shape)
+                where = self.builder(block.add, where, first)
+            return [self.builder(block.reduce, got, axis=axis, kind=kind), where]
+
+        def reduced(outer: Window) -> Value:
+            def step(at: Start, carried: tuple[Value, ...]) -> list[Value]:
+                new = best(outer, at)
+                better = self.builder(beats, new[0], carried[0])
+                if tile.elem.is_float:
+                    is_nan, was_nan = (self.builder(block.ELEMENTWISE["isnan"], v) for v in (new[0], carried[0]))
+                    first = self.builder(block.and_, is_nan, self.builder(block.ELEMENTWISE["not"], was_nan))
+                    better = self.builder(block.or_, better, first)
+                return [self.builder(block.select, better, n, c) for n, c in zip(new, carried, strict=True)]
+
+            return self._walk(tile.shape[axis], window[axis], best(outer, 0), step)[1]
+
+        self._collect(op, window, axis, reduced)
+
+    def _scan(self, op: Op) -> None:
+        """Window by window along the axis, with what all windows before came to."""
+        (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
+        tile = _tile(x)
+        window = self._along([x], axis)
+        kept = self.room(tile.shape, tile.elem)
+        combine = block.ELEMENTWISE[_COMBINE[kind]]
+        size, step = tile.shape[axis], window[axis]
+
+        def scanned(outer: Window) -> None:
+            def part(at: Start, before: Value | None) -> Value:
+                if op.attrs.get("reverse", False):
+                    at = size - step - at if isinstance(at, int) else self.position([(at, -1), (size - step, 1)])
+                w = outer.insert(axis, at, step)
+                got = self.at(x, w)
+                out, total = self._again(op, [got]), self.builder(block.reduce, got, axis=axis, kind=kind)
+                if before is not None:
+                    total = self.builder(combine, before, total)
+                    out = self.builder(combine, self._spread(before, axis, w.shape), out)
+                self.store(kept, w, out)
+                return total
+
+            self._walk(size, step, [part(0, None)], lambda at, carried: [part(at, carried[0])])
+
+        outer = [(d, w) for i, (d, w) in enumerate(zip(tile.shape, window, strict=True)) if i != axis]
+        self.over([d for d, _ in outer], [w for _, w in outer], scanned)
+        self.kept[op.result] = kept
+
+    def _spread(self, x: Value, axis: int, shape: tuple[int, ...]) -> Value:
+        """A tile, or a number, repeated along an axis that it does not have."""
+        if not isinstance(x.type, Tile):
+            return self.builder(block.splat, x, shape=shape)
+        thin = self.builder(block.reshape, x, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
+        return self.builder(block.broadcast, thin, shape=shape)
+
+    def _along(self, values: Sequence[Value], axis: int) -> tuple[int, ...]:
+        """A window to walk along an axis with: one element of it, unless it is the contiguous one."""
+        window = self._window(values)
+        return window if axis == len(window) - 1 else (*window[:axis], 1, *window[axis + 1 :])
+
+    def _walk(
+        self, size: int, step: int, first: list[Value], body: Callable[[Start, tuple[Value, ...]], Sequence[Value]]
+    ) -> Sequence[Value]:
+        """From what the first window gave, on over the others along an axis."""
+        if size == step:
+            return first
+        return self.loop(size - step, step, lambda i, carried: body(self.position([(i, 1), (step, 1)]), carried), first)
+
+    def _collect(self, op: Op, window: Sequence[int], axis: int, at: Callable[[Window], Value]) -> None:
+        """Keep a tile without the axis, window by window; or the number that is left of a vector."""
         if not isinstance(op.types[0], Tile):
-            self.scalars[op.result] = reduced(Window((), ()))
+            self.scalars[op.result] = at(Window((), ()))
             return
-        outer_shape = _tile(op.result).shape
-        kept = self.room(outer_shape, tile.elem)
-        del_axis = [w for d, w in enumerate(window) if d != axis]
-        self.over(outer_shape, del_axis, lambda w: self.store(kept, w, reduced(w)))
+        shape = _tile(op.result).shape
+        kept = self.room(shape, block.elem_of(op.types[0]))
+        self.over(shape, [w for d, w in enumerate(window) if d != axis], lambda w: self.store(kept, w, at(w)))
         self.kept[op.result] = kept
 
     def _dot(self, op: Op) -> None:
@@ -300,10 +380,11 @@ class _Maker(Sources):
     def _structured(self, op: Op) -> None:
         if op.kind is control.for_:
             self._for(op)
-        elif op.kind is control.if_:
-            self._if(op)
+        elif op.kind is control.while_:
+            self._while(op)
         else:
-            raise AssertionError(f"no loops over windows for {op.kind}")
+            assert op.kind is control.if_, f"no loops over windows for {op.kind}"
+            self._if(op)
 
     def _for(self, op: Op) -> None:
         lower, upper, *carried = op.operands
@@ -334,6 +415,38 @@ class _Maker(Sources):
         )  # fmt: skip
         self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
         self.kept.update((op.results[i], room) for i, room in rooms.items())
+
+    def _while(self, op: Op) -> None:
+        """What the condition hands on lies in memory of its own, unless it is what came in."""
+        condition, body = op.bodies
+        rooms = {i: self.room(t.shape, t.elem) for i, t in enumerate(op.types) if isinstance(t, Tile)}
+        for i, room in rooms.items():
+            self.fill(room, op.operands[i])
+        handed = condition.terminator.operands[1:]
+        came = condition.params.values
+        passed = {i: r if handed[i] == came[i] else self.room(_tile(came[i]).shape, r.elem) for i, r in rooms.items()}
+        plain = [i for i in range(len(op.types)) if i not in rooms]
+
+        def block_of(
+            code: Block, into: dict[int, Kept], to: dict[int, Kept], values: Sequence[Value], first: int
+        ) -> Block:
+            new = Params(tuple(op.types[i] for i in plain), tuple("" for _ in plain))
+            with self.scope() as inner:
+                self.scalars.update((code.params.values[i], v) for i, v in zip(plain, new.values, strict=True))
+                self.kept.update((code.params.values[i], room) for i, room in into.items())
+                self.ops(code.ops)
+                self._hand_over({values[i]: (code.params.values[i], room) for i, room in to.items()})
+                lead = [self.scalar(v) for v in code.terminator.operands[:first]]
+                inner.op(control.yield_, *lead, *(self.scalar(values[i]) for i in plain))
+                return inner.block(new)
+
+        bodies = (
+            block_of(condition, rooms, passed, handed, 1),
+            block_of(body, passed, rooms, body.terminator.operands, 0),
+        )
+        made = self.builder.op(control.while_, *(self.scalar(op.operands[i]) for i in plain), bodies=bodies)
+        self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
+        self.kept.update((op.results[i], room) for i, room in passed.items())
 
     def _updates(self, new: Value, old: Value, body: Block) -> bool:
         """Whether a product may leave what a loop carries where it was: nothing else reads the old value."""

@@ -198,15 +198,18 @@ def memory_root(pointer: Value) -> Value:
 
 
 def may_overlap(func: Func, a: Value, b: Value) -> bool:
-    """Whether two pointers may point to the same element: parameters only if `inplace` pairs them."""
+    """Whether two pointers may point to the same element, as `cpu.lower` tells LLVM."""
     a, b = memory_root(a), memory_root(b)
     if a == b or not all(_is_known(v) for v in (a, b)):
         return True
+    if not (isinstance(a.owner, Params) and isinstance(b.owner, Params)):
+        return False
+    alone = func.attrs.get("noalias")
+    if isinstance(alone, tuple) and a.hint not in alone and b.hint not in alone:
+        return True
     pairs = func.attrs.get("inplace", ())
     assert isinstance(pairs, tuple), "pairs of parameter numbers"
-    return isinstance(a.owner, Params) and isinstance(b.owner, Params) and (
-        (a.index, b.index) in pairs or (b.index, a.index) in pairs
-    )  # fmt: skip
+    return (a.index, b.index) in pairs or (b.index, a.index) in pairs
 
 
 def _is_known(root: Value) -> bool:

@@ -17,6 +17,13 @@ class Window(NamedTuple):
     starts: tuple[Start, ...]
     shape: tuple[int, ...]
 
+    def insert(self, dim: int, start: Start, size: int) -> Window:
+        """The window with one dim more."""
+        starts, shape = list(self.starts), list(self.shape)
+        starts.insert(dim, start)
+        shape.insert(dim, size)
+        return Window(tuple(starts), tuple(shape))
+
     def pick(self, dims: Sequence[int | None]) -> Window:
         """The window of the given dims; None stands for a dim of 1."""
         return Window(
