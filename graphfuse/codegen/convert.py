@@ -21,7 +21,7 @@ from graphfuse.codegen.kernel import (
     vector_type,
     width_of,
 )
-from graphfuse.ir.types import F16, F32, F64, I32, I64, Scalar
+from graphfuse.ir.types import BF16, F16, F32, F64, I32, I64, Scalar
 from graphfuse.llvm.module import Reg
 
 _PLAIN = frozenset({"f16", "bf16", "f32", "f64"})
@@ -52,6 +52,9 @@ def cast_all(kernel: Kernel, xs: Sequence[Reg], source: Scalar, to: Scalar, *, s
             return out
     if is_float8(source) and to.is_float and source != to and (wide := kernel.from_float8(xs, source)) is not None:
         return [float_to_float(kernel, x, F32, to, saturate=saturate) for x in wide]
+    if (source, to) == (BF16, F32) and _native_bfloat(kernel) and len(xs) % 2 == 0:
+        pairs = zip(xs[::2], xs[1::2], strict=True)
+        return [x for low, high in pairs for x in _bf16_pair_to_f32(kernel, low, high)]
     return [cast(kernel, x, source, to, saturate=saturate) for x in xs]
 
 
@@ -164,6 +167,17 @@ def _bf16_to_f32(kernel: Kernel, x: Reg) -> Reg:
         return kernel.convert("fpext", kernel.convert("bitcast", x, "bfloat"), "float")
     wide = kernel.convert("zext", x, "i32")
     return kernel.convert("bitcast", kernel.binary("shl", wide, integer(16, wide.type)), "float")
+
+
+def _bf16_pair_to_f32(kernel: Kernel, low: Reg, high: Reg) -> tuple[Reg, Reg]:
+    """One instruction each where they lie in one word, as after packed arithmetic."""
+    pair = Reg("poison", "<2 x i16>")
+    for i, x in enumerate((low, high)):
+        pair = kernel.text.emit(pair.type, f"insertelement {pair}, {kernel.convert('bitcast', x, 'i16')}, i32 {i}")
+    word = kernel.text.emit("i32", f"bitcast {pair} to i32")
+    bits = kernel.binary("shl", word, integer(16, "i32")), kernel.binary("and", word, integer(-1 << 16, "i32"))
+    first, second = (kernel.convert("bitcast", b, "float") for b in bits)
+    return first, second
 
 
 def _f32_to_bf16(kernel: Kernel, x: Reg) -> Reg:

@@ -13,16 +13,6 @@ from graphfuse.artifact import TensorMap
 from graphfuse.codegen import arith, control, index
 from graphfuse.codegen.kernel import PointerValue
 from graphfuse.errors import VerifyError
-from graphfuse.gpu.alignment import POINTER_ALIGNMENT, pointer_alignments
-from graphfuse.gpu.analysis.axis_info import axis_info
-from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
-from graphfuse.ir.core import Func, attr_dim
-from graphfuse.ir.types import I64, Ptr
-from graphfuse.llvm import codegen
-from graphfuse.llvm.module import FunctionText, ModuleText, Reg
-from graphfuse.symbolic import Dim
-from graphfuse.target import Target
-
 from graphfuse.gpu import (
     lower_async,
     lower_cluster,
@@ -32,12 +22,22 @@ from graphfuse.gpu import (
     lower_hopper,
     lower_launches,
     lower_memory,
+    lower_packed,
     lower_reduce,
     lower_scan,
     lower_shape,
     lower_wgmma,
     math,
 )
+from graphfuse.gpu.alignment import POINTER_ALIGNMENT, pointer_alignments
+from graphfuse.gpu.analysis.axis_info import axis_info
+from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
+from graphfuse.ir.core import Func, attr_dim
+from graphfuse.ir.types import I64, Ptr
+from graphfuse.llvm import codegen
+from graphfuse.llvm.module import FunctionText, ModuleText, Reg
+from graphfuse.symbolic import Dim
+from graphfuse.target import Target
 
 FAMILIES = (
     arith,
@@ -51,6 +51,7 @@ FAMILIES = (
     lower_hopper,
     lower_launches,
     lower_memory,
+    lower_packed,
     lower_reduce,
     lower_scan,
     lower_shape,

@@ -93,3 +93,8 @@ def chunk_width(columns: int, elem_bytes: int) -> int:
 def part_width(accumulators: int) -> int:
     """Columns that the epilogue computes at a time: few, where the product leaves few registers."""
     return 16 if accumulators > 96 else 32
+
+
+def read_ahead(accumulators: int) -> int:
+    """Registers of a thread for what the epilogue reads: those that the product leaves, and some for arithmetic."""
+    return 16 if accumulators > 128 else 32 if accumulators > 96 else 48

@@ -6,12 +6,12 @@ threads that need it, and no data moves between threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
 from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints, remade
-from graphfuse.ir.layout import LinearLayout
+from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import Tile, Type
 from graphfuse.symbolic import Dim, sym, symbols
 
@@ -45,8 +45,9 @@ class Clones:
 
 Axes = tuple[int | None, ...]
 """For each dim of a tile, along which axis of the product only a part of it is wanted; None: all."""
-Made = dict[tuple[Value, Axes, tuple[int, ...], LinearLayout], Value]
-"""What has been made of which value: axes, where the part begins along them, and layout."""
+MadeKey = tuple[Value, Axes, tuple[int, ...], LinearLayout]
+"""A value's part: axes, where it begins along them, and layout."""
+Made = dict[MadeKey, Value]
 
 
 class Chunk:
@@ -70,10 +71,29 @@ class Chunk:
 
     def tile(self, value: Value, axes: Axes, layout: LinearLayout) -> Value:
         """A tile in a layout."""
-        key = (value, axes, tuple(self.start[a] for a in axes if a is not None), layout)
+        key = self.key(value, axes, layout)
         if key not in self._made:
             self._made[key] = self._make(value, axes, layout)
         return self._made[key]
+
+    def key(self, value: Value, axes: Axes, layout: LinearLayout) -> MadeKey:
+        """What is the same for all chunks that can share a tile."""
+        return value, axes, tuple(self.start[a] for a in axes if a is not None), layout
+
+    def loads(self, value: Value, axes: Axes, layout: LinearLayout) -> Iterator[tuple[Value, Axes, LinearLayout]]:
+        """What `tile` would read from memory: arguments of `tile` that make the loads alone."""
+        op = value.op
+        if op is not None and op.kind is block.load_view:
+            yield value, axes, layout
+        elif op is not None and value not in self.products:
+            for place in self._operands(op, axes, layout):
+                yield from self.loads(*place)
+
+    def registers(self, value: Value, axes: Axes, layout: LinearLayout) -> int:
+        """Of a thread, for `tile` of these arguments."""
+        del axes
+        assert isinstance(value.type, Tile)
+        return -(-layout.distinct_registers().size(REGISTER) * value.type.elem.bytes // 4)
 
     def _shape(self, type_: Type, axes: Axes) -> tuple[int, ...]:
         assert isinstance(type_, Tile)
@@ -92,12 +112,12 @@ class Chunk:
             operands = [self.clones(v) for v in op.operands]
             return self._add(op, operands, shape=shape, layout=layout)
         if op.has(Trait.ELEMENTWISE) or op.kind is block.index:
-            operands = [self.tile(v, axes, layout) if isinstance(v.type, Tile) else self.clones(v) for v in op.operands]
-            return self._add(op, operands)
-        if op.kind is block.broadcast:
-            return self._broadcast(op, axes, layout)
-        if op.kind is block.reshape:
-            return self._reshape(op, axes, layout)
+            tiles = iter([self.tile(*place) for place in self._operands(op, axes, layout)])
+            return self._add(op, [next(tiles) if isinstance(v.type, Tile) else self.clones(v) for v in op.operands])
+        if op.kind in (block.broadcast, block.reshape):
+            (operand,) = (self.tile(*place) for place in self._operands(op, axes, layout))
+            placed = {"layout": layout} if op.kind is block.broadcast else {}
+            return self._add(op, [operand], shape=shape, **placed)
         if op.kind is block.arange:
             first = attr_int(op, "start") + (0 if axes[0] is None else self.start[axes[0]])
             return self._add(op, [], start=first, end=first + shape[0], layout=layout)
@@ -114,14 +134,18 @@ class Chunk:
         assert isinstance(type_, Tile)
         return Tile(self._shape(type_, axes), type_.elem).padded_shape
 
-    def _broadcast(self, op: Op, axes: Axes, layout: LinearLayout) -> Value:
-        source = op.operands[0].type
-        assert isinstance(source, Tile)
-        inner = tuple(a if n > 1 else None for n, a in zip(source.shape, axes, strict=True))
-        operand = self.tile(op.operands[0], inner, project(layout, self._padded(source, inner)))
-        return self._add(op, [operand], shape=self._shape(op.types[0], axes), layout=layout)
+    def _operands(self, op: Op, axes: Axes, layout: LinearLayout) -> list[tuple[Value, Axes, LinearLayout]]:
+        """Arguments of `tile` for the tiles that an op reads."""
+        if op.has(Trait.ELEMENTWISE) or op.kind is block.index:
+            return [(v, axes, layout) for v in op.operands if isinstance(v.type, Tile)]
+        if op.kind is block.broadcast:
+            (source,) = op.operands
+            assert isinstance(source.type, Tile)
+            inner = tuple(a if n > 1 else None for n, a in zip(source.type.shape, axes, strict=True))
+            return [(source, inner, project(layout, self._padded(source.type, inner)))]
+        return [self._reshaped(op, axes, layout)] if op.kind is block.reshape else []
 
-    def _reshape(self, op: Op, axes: Axes, layout: LinearLayout) -> Value:
+    def _reshaped(self, op: Op, axes: Axes, layout: LinearLayout) -> tuple[Value, Axes, LinearLayout]:
         """Dims of size 1 come and go; the layout goes along."""
         source, target = op.operands[0].type, op.types[0]
         assert isinstance(source, Tile)
@@ -132,8 +156,7 @@ class Chunk:
             raise Declined("a reshape mixes dims")
         kept = {b: axes[a] for b, a in zip(before, after, strict=True)}
         inner = tuple(kept.get(d) for d in range(len(source.shape)))
-        operand = self.tile(op.operands[0], inner, layout.reshape(self._padded(source, inner)))
-        return self._add(op, [operand], shape=self._shape(target, axes))
+        return op.operands[0], inner, layout.reshape(self._padded(source, inner))
 
     def view(self, op: Op, axes: Axes, base: Value, limits: Sequence[Value]) -> tuple[Value, list[Value]]:
         """Base and limits of a strided view of the part."""

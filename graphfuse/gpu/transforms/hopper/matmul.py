@@ -16,18 +16,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
-from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width
-from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Made
+from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width, read_ahead
+from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
+from graphfuse.gpu.transforms.hopper.reads import Reads
 from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
 from graphfuse.ir.layout import Wgmma
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tile, scalar
 from graphfuse.symbolic import Dim, floordiv, minimum, sym, symbols
-
-from graphfuse.dialects import block, control, gpu
 
 log = logging.getLogger(__name__)
 
@@ -294,7 +294,9 @@ class _Build:
 
         def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
             slot, *turn = carried
-            b = inner.builder
+            b, reads = inner.builder, self._reads()
+            if self.exchange is None:  # else it is not known yet which columns
+                reads.begin(inner)
             if self.turns is not None:
                 b.op(gpu.wait, self.turns, turn[0])
             last = None
@@ -312,7 +314,7 @@ class _Build:
             if self.exchange is not None:
                 turn = [self._shared_epilogue(inner, sums[0], turn[0])]
             else:
-                self._epilogue(inner, dict(zip(p.results, sums, strict=True)))
+                self._epilogue(inner, dict(zip(p.results, sums, strict=True)), reads)
             if trips is not None:
                 slot = b(gpu.advance, slot, trips, size=c.stages)
             return [slot, *turn]
@@ -354,24 +356,18 @@ class _Build:
         layout = Wgmma(own, (4 * self.config.warpgroups, 1)).linear((rows, own))
 
         def then(b: Builder, total: Value, first: int) -> None:
-            self._epilogue(clones.inside(b, {}), {self.product.results[0]: total}, first)
+            self._epilogue(clones.inside(b, {}), {self.product.results[0]: total}, self._reads(first))
 
         return self.exchange.add_up(clones.builder, acc, turn, layout, then)
 
-    def _epilogue(self, clones: Clones, products: dict[Value, Value], first: int = 0) -> None:
-        """For a box of each store after another: part by part what is stored, into the warps' buffers; the stores.
-
-        The products have this block's columns, from `first` on.
-        """
+    def _epilogue(self, clones: Clones, products: dict[Value, Value], reads: Reads) -> None:
+        """For a box of each store after another: part by part what is stored, into the warps' buffers; the stores."""
+        b = clones.builder
         height, step = self.part_layout.shape
-        rows, columns = self.product.acc.shape
-        made: Made = {}
-        last = first + columns // self.split
-        boxes = [(r, c) for c in range(first, last, self.width) for r in range(0, rows, height)]
-        for i, (row, column) in enumerate(boxes):
+        for i, (row, column) in enumerate(reads.boxes):
             for at in range(0, self.width, step):
-                start = (row, column + at)
-                chunk = Chunk(clones, products, start, (height, step), made, first)
+                chunk = Chunk(clones, products, (row, column + at), (height, step), reads.made, reads.first)
+                reads.go_on(clones)
                 for s, staging in zip(self.stores, self.staging, strict=True):
                     self._keep(chunk, s, staging, i, at)
             for s, staging in zip(self.stores, self.staging, strict=True):
@@ -379,7 +375,17 @@ class _Build:
                     *outer, r, c = s.box.start
                     where = [self._value(clones, d) for d in (*outer, r + row, c + column)]
                     attrs: dict[str, Attr] = {**_tensor(s.box), "buffer": i % self.config.store_buffers}
-                    clones.builder.append(gpu.tma_store.build([s.op.operands[0], staging, *where], attrs))
+                    b.append(gpu.tma_store.build([s.op.operands[0], staging, *where], attrs))
+
+    def _reads(self, first: int = 0) -> Reads:
+        """For the columns of this block, from `first` on."""
+        rows, columns = self.product.acc.shape
+        height = self.part_layout.shape[0]
+        last = first + columns // self.split
+        boxes = [(r, c) for c in range(first, last, self.width) for r in range(0, rows, height)]
+        values = [s.value for s in self.stores]
+        room = read_ahead(self.product.accumulated // (self.config.warpgroups * 128))
+        return Reads(first, boxes, self.width, self.part_layout, values, set(self.product.results), room)
 
     def _keep(self, chunk: Chunk, s: _Store, staging: Value | None, box: int, column: int) -> None:
         """Store a part, or put it where the store by TMA of its box will find it."""
