@@ -1,0 +1,73 @@
+"""A grid of up to three axes, given at launch, as one axis that the function knows.
+
+    func @k(%x: ptr<f32>) { %p = program_id(); %q = program_id() {axis = 1} }
+
+becomes, for launches with two axes,
+
+    func @k(%x: ptr<f32>, %grid_x: i64, %grid_y: i64) {grid = (grid_x*grid_y)} {
+      %n = program_id(); %p = index(%n) {expr = mod(n, grid_x)}; %q = index(%n) {expr = floordiv(n, grid_x)}
+    }
+
+Programs are dealt out to threads, or to blocks of threads, by one number: nothing further on must know of axes.
+"""
+
+from __future__ import annotations
+
+from graphfuse.blockopt.remake import Remaker
+from graphfuse.dialects import block
+from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_number
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim, floordiv, mod, product, sym
+
+AXES = ("grid_x", "grid_y", "grid_z")
+"""The parameters that hold the sizes of the axes."""
+MOST_PROGRAMS = (1 << 31) - 1
+
+
+def flat_grid(func: Func, axes: int) -> Func:
+    """Give a function without a grid one of so many axes; axes it asks for beyond have one program."""
+    if "grid" in func.attrs:
+        return func
+    return _Flattener(func, AXES[:axes]).flat()
+
+
+class _Flattener(Remaker):
+    def __init__(self, func: Func, names: tuple[str, ...]) -> None:
+        super().__init__(func)
+        self.sizes: tuple[Dim, ...] = tuple(sym(n) for n in names)
+        self.names = names
+        self.program: Value | None = None
+
+    def flat(self) -> Func:
+        """The function with its grid."""
+        old = self.func.body.params
+        params = Params((*old.types, *(I64 for _ in self.names)), (*old.hints, *self.names))
+        self.values.update(zip(old.values, params.values, strict=False))
+        if any(op.kind is block.program_id for op in self.func.walk()):
+            self.program = self.builder(block.program_id)
+        body = self.body(self.func.body, params)
+        attrs = {**self.func.attrs, "grid": product(self.sizes)}
+        dims = (*self.func.dims, *((n, 1, MOST_PROGRAMS) for n in self.names))
+        return Func(self.func.name, Block(params, (*self.builder.ops, *body.ops)), attrs, dims)
+
+    def op(self, op: Op) -> None:
+        """Positions and sizes are index arithmetic; other ops stay."""
+        if op.kind not in (block.program_id, block.num_programs):
+            self.copy(op)
+            return
+        axis = int(attr_number(op, "axis"))
+        names: tuple[str, ...] = ()
+        if axis >= len(self.sizes):
+            expr: Dim = 0 if op.kind is block.program_id else 1
+        elif op.kind is block.num_programs:
+            expr = self.sizes[axis]
+        else:
+            names = ("n",)
+            expr = floordiv(sym("n"), product(self.sizes[:axis]))
+            if axis < len(self.sizes) - 1:
+                expr = mod(expr, self.sizes[axis])
+        operands = (self.program,) if names and self.program else ()
+        if expr == sym("n") and self.program:
+            self.values[op.result] = self.program
+            return
+        self.values[op.result] = self.builder(block.index, *operands, expr=expr, names=names)
