@@ -8,6 +8,7 @@ from graphfuse.codegen import convert, vecmath
 from graphfuse.codegen.integers import INTEGER
 from graphfuse.codegen.kernel import (
     Kernel,
+    PointerValue,
     constant,
     element_type,
     float_text,
@@ -21,7 +22,7 @@ from graphfuse.codegen.kernel import (
 from graphfuse.dialects import block
 from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Op
-from graphfuse.ir.types import F32, F64, Scalar
+from graphfuse.ir.types import F32, F64, Ptr, Scalar
 from graphfuse.llvm.module import Reg
 
 Emit = Callable[[Kernel, Scalar, Sequence[Reg]], Reg]
@@ -132,6 +133,12 @@ def _isnan(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 def _isinf(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     size = kernel.intrinsic("fabs", xs[0].type, xs[0])
     return kernel.compare("fcmp oeq", size, _float_constant(float("inf"), size))
+
+
+def _rsqrt(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """Two roundings."""
+    root = kernel.intrinsic("sqrt", xs[0].type, xs[0])
+    return kernel.binary("fdiv", _float_constant(1.0, root), root)
 
 
 def _floordiv(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
@@ -282,6 +289,7 @@ FLOAT: dict[str, Emit] = {
     "neg": _neg, "abs": _intrinsic("fabs"), "sign": _sign, "sqrt": _intrinsic("sqrt"),
     "floor": _intrinsic("floor"), "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"),
     "round": _intrinsic("roundeven"), "isnan": _isnan, "isinf": _isinf, "atan2": _atan2,
+    "maxnum": _intrinsic("maxnum"), "minnum": _intrinsic("minnum"), "rsqrt": _rsqrt,
 }  # fmt: skip
 
 
@@ -290,9 +298,20 @@ def lower_elementwise(kernel: Kernel, op: Op) -> None:
     """One of the shared functions."""
     name = op.kind.name.removeprefix("block.")
     tiles = [kernel.registers(v) for v in op.operands]
-    kernel.set(
-        op, [elementwise(kernel, name, tiles[0].elem, xs) for xs in zip(*(t.vectors for t in tiles), strict=True)]
-    )
+    elem, rows = tiles[0].elem, zip(*(t.vectors for t in tiles), strict=True)
+    if op.attrs.get("nsw") and elem.bits >= 8:
+        kernel.set(op, [kernel.binary(f"{name} nsw", *xs) for xs in rows])
+    else:
+        kernel.set(op, [elementwise(kernel, name, elem, xs) for xs in rows])
+
+
+@lowers(block.assume)
+def lower_assume(kernel: Kernel, op: Op) -> None:
+    """Nothing: what it promises is read from the op."""
+    source = op.operands[0]
+    kernel.values[op.result] = kernel.values[source]
+    if source in kernel.bounds:
+        kernel.bounds[op.result] = kernel.bounds[source]
 
 
 @lowers(block.fma)
@@ -317,7 +336,14 @@ def lower_fma(kernel: Kernel, op: Op) -> None:
 
 @lowers(block.select)
 def lower_select(kernel: Kernel, op: Op) -> None:
-    """LLVM's select."""
+    """LLVM's select; where a chosen pointer points is known if both do so."""
+    if isinstance(op.types[0], Ptr):
+        yes, no = (kernel.pointer(v) for v in op.operands[1:])
+        if yes.reg.type != no.reg.type:
+            raise UnsupportedError(f"{op.kind}: only one pointer is to memory of the program's own", op.loc)
+        chosen = kernel.choose(kernel.scalar(op.operands[0]), yes.reg, no.reg)
+        kernel.values[op.result] = PointerValue(chosen, yes.root if yes.root == no.root else "")
+        return
     condition, a, b = (kernel.registers(v) for v in op.operands)
     kernel.set(op, [kernel.choose(*xs) for xs in zip(condition.vectors, a.vectors, b.vectors, strict=True)])
 

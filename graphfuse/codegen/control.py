@@ -127,6 +127,43 @@ def _lower_constant_trip(kernel: Kernel, op: Op, inits: list[Reg], *, runs: bool
         kernel.values[result] = value
 
 
+@lowers(control.while_)
+def lower_while(kernel: Kernel, op: Op) -> None:
+    """A loop tested at the top, behind the blocks of its condition."""
+    text = kernel.text
+    condition, body = op.bodies
+    inits = [r for v in op.operands for r in _registers(kernel, v)]
+    head, inside, after = text.fresh("while"), text.fresh("do"), text.fresh("done")
+    before = text.reserve()
+    source = text.label
+    text.line(f"br label %{head}")
+    with text.scope(before):
+        text.start(head)
+        heads = text.reserve()
+        phis = [text.phi(r.type, f"%{text.fresh('c')}") for r in inits]
+        for param, value in zip(condition.params.values, _take(kernel, op.types, phis), strict=True):
+            kernel.values[param] = value
+        kernel.lower_ops(condition.ops[:-1])
+        goes_on, *yielded = condition.terminator.operands
+        regs = [r for v in yielded for r in _registers(kernel, v)]
+        behind, tested = text.reserve(), text.label
+        text.line(f"br {kernel.scalar(goes_on)}, label %{inside}, label %{after}")
+        with text.scope(behind):
+            text.start(inside)
+            for param, value in zip(body.params.values, yielded, strict=True):
+                kernel.values[param] = kernel.values[value]
+            kernel.lower_ops(body.ops[:-1])
+            lasts = [r for v in body.terminator.operands for r in _registers(kernel, v)]
+            latch = text.label
+            text.line(f"br label %{head}, !llvm.loop {loop_metadata(kernel)}")
+        for phi, init, last in zip(phis, inits, lasts, strict=True):
+            heads.append(f"  {phi.text} = phi {phi.type} [ {init.text}, %{source} ], [ {last.text}, %{latch} ]")
+    text.start(after)
+    results = [text.emit(r.type, f"phi {r.type} [ {r.text}, %{tested} ]") for r in regs]
+    for result, value in zip(op.results, _take(kernel, op.types, results), strict=True):
+        kernel.values[result] = value
+
+
 @lowers(control.if_)
 def lower_if(kernel: Kernel, op: Op) -> None:
     """Two blocks that meet in phis."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from graphfuse.codegen.kernel import Kernel, integer, lowers, vector_type, width_of
 from graphfuse.dialects import block
-from graphfuse.ir.core import Op
+from graphfuse.ir.core import Op, attr_number
 from graphfuse.ir.types import Tile
 from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import INF, Atom, Call, Dim, Expr, Ranges, Sym, bounds
@@ -120,12 +120,26 @@ def emit_dim(kernel: Kernel, dim: Dim) -> Reg:
 
 @lowers(block.program_id)
 def lower_program_id(kernel: Kernel, op: Op) -> None:
-    """The counter of the outermost loop."""
-    assert kernel.program is not None, "set before the body"
-    kernel.set(op, [kernel.program])
-    grid = kernel.func.attrs.get("grid", INF)
-    assert isinstance(grid, int | Expr), "grid is a dim"
-    kernel.bounds[op.result] = (0, max(0, bounds(grid, kernel.ranges)[1] - 1))
+    """What the target says, and what that can be."""
+    axis = attr_number(op, "axis")
+    kernel.set(op, [kernel.position(int(axis))])
+    most = _programs(kernel, int(axis))
+    kernel.bounds[op.result] = (0, INF if most is None else max(0, bounds(most, kernel.ranges)[1] - 1))
+
+
+@lowers(block.num_programs)
+def lower_num_programs(kernel: Kernel, op: Op) -> None:
+    """From the function's own grid, else what the target says."""
+    axis = int(attr_number(op, "axis"))
+    count = _programs(kernel, axis)
+    kernel.set(op, [kernel.count(axis) if count is None else emit_dim(kernel, count)])
+    kernel.bounds[op.result] = (0, INF) if count is None else bounds(count, kernel.ranges)
+
+
+def _programs(kernel: Kernel, axis: int) -> Dim | None:
+    """How many programs a function says there are along an axis; None if that is given at launch."""
+    axes = block.grid_axes(kernel.func)
+    return None if axes is None else axes[axis] if axis < len(axes) else 1
 
 
 @lowers(block.index)

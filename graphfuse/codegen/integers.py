@@ -158,6 +158,22 @@ def _not(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     return wrap(kernel, kernel.binary("xor", x, integer(-1, x.type)), elem)
 
 
+def _mulhi(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """In twice the width, which LLVM knows as one instruction where there is one."""
+    type_ = xs[0].type
+    wide = vector_type(f"i{2 * elem.bits}", width_of(type_))
+    a, b = (kernel.convert("sext" if elem.is_signed else "zext", x, element_type(wide)) for x in xs)
+    high = kernel.binary("lshr", kernel.binary("mul", a, b), integer(elem.bits, wide))
+    return kernel.convert("trunc", high, element_type(type_))
+
+
+def _clz(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    x = xs[0]
+    symbol = f"@llvm.ctlz.{suffix(x.type)}"
+    kernel.text.module.entity(f"declare {x.type} {symbol}({x.type}, i1)")
+    return kernel.text.emit(x.type, f"call {x.type} {symbol}({x}, i1 false)")
+
+
 def _pow(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """Square and multiply in a loop; negative exponents are 0 but for bases 1 and -1."""
     type_ = xs[0].type
@@ -219,5 +235,6 @@ INTEGER: dict[str, Emit] = {
     "eq": _compared("eq", "eq"), "ne": _compared("ne", "ne"), "lt": _compared("slt", "ult"),
     "le": _compared("sle", "ule"), "gt": _compared("sgt", "ugt"), "ge": _compared("sge", "uge"),
     "neg": _neg, "abs": _abs, "sign": _sign, "not": _not,
+    "mulhi": _mulhi, "popcount": lambda k, _, xs: k.intrinsic("ctpop", xs[0].type, *xs), "clz": _clz,
 }  # fmt: skip
 """By name, as `elementwise.FUNCTIONS`."""

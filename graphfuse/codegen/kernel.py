@@ -153,6 +153,18 @@ class Kernel(ABC):
         self.ranges: dict[str, tuple[int, int]] = dict(func.ranges)
         self.program: Reg | None = None
 
+    # programs
+
+    def position(self, axis: int) -> Reg:
+        """Which program this is along an axis of the grid, as an i64."""
+        assert axis == 0, "the target says more"
+        assert self.program is not None, "set before the body"
+        return self.program
+
+    @abstractmethod
+    def count(self, axis: int) -> Reg:
+        """How many programs there are along an axis of the grid, as an i64."""
+
     # values
 
     @abstractmethod

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from graphfuse.codegen import kernel as shared
-from graphfuse.codegen.kernel import Registers, element_type, register_type, vector_type, width_of
+from graphfuse.codegen.index import emit_dim
+from graphfuse.codegen.kernel import Registers, element_type, integer, register_type, vector_type, width_of
+from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op, OpDef, Value
 from graphfuse.ir.types import Scalar, Tile, Type
 from graphfuse.llvm.module import FunctionText, Reg
@@ -105,6 +107,8 @@ class Kernel(shared.Kernel):
     def __init__(self, func: Func, target: Target, text: FunctionText, lanes: int) -> None:
         super().__init__(func, target, text)
         self.lanes = lanes
+        self.grid: tuple[Reg, ...] = ()
+        """The grid, where it is given at launch."""
         self.scratch: Reg | None = None
         self.scratch_bytes: Dim = 0
         self.streams = False
@@ -118,6 +122,29 @@ class Kernel(shared.Kernel):
         self.spilled: list[str] = []
         """Memory that holds operands of products."""
         self.allocation_roots: dict[Value, str] = {}
+
+    # programs
+
+    def position(self, axis: int) -> Reg:
+        """The number of the program, taken apart where the grid has more axes than one."""
+        assert self.program is not None, "set before the body"
+        axes = block.grid_axes(self.func)
+        if axes is not None and len(axes) == 1:
+            return self.program if axis == 0 else integer(0)
+        text, at = self.text, self.program
+        for before in range(axis):
+            at = text.pure("i64", f"udiv {at}, {self.count(before).text}", at, self.count(before))
+        last = len(axes) - 1 if axes else block.MAX_GRID_RANK - 1
+        if axis >= last:
+            return at if axis == last else integer(0)
+        return text.pure("i64", f"urem {at}, {self.count(axis).text}", at, self.count(axis))
+
+    def count(self, axis: int) -> Reg:
+        """From the slots after the arguments, where the grid is given at launch."""
+        axes = block.grid_axes(self.func)
+        if axes is not None:
+            return emit_dim(self, axes[axis] if axis < len(axes) else 1)
+        return self.grid[axis]
 
     # values
 

@@ -1,7 +1,8 @@
 """Block functions to one LLVM module and its object code.
 
 Every function becomes `void @name(ptr args, i64 begin, i64 end, ptr scratch)`, which runs the programs
-`begin..end` (docs/ARCHITECTURE.md). The families of ops are in `lower_*.py`.
+`begin..end` (docs/ARCHITECTURE.md). Arguments are slots of 8 bytes, in the order of the parameters; where the grid is
+given at launch and programs ask for it, its three sizes follow. The families of ops are in `lower_*.py`.
 """
 
 from __future__ import annotations
@@ -9,22 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphfuse.codegen import arith, control, index
-from graphfuse.codegen.kernel import PointerValue
+from graphfuse.codegen import arith, control, index, pointers
+from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.cpu import lower_dot, lower_memory, lower_shape
 from graphfuse.cpu.kernel import Kernel
 from graphfuse.cpu.windows.loops import windowed
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Func
-from graphfuse.ir.types import I64, Ptr
+from graphfuse.ir.types import I64, Ptr, Scalar
 from graphfuse.llvm import codegen
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim
 from graphfuse.target import Target
 
-FAMILIES = (arith, control, index, lower_dot, lower_memory, lower_shape)
+FAMILIES = (arith, control, index, lower_dot, lower_memory, lower_shape, pointers)
 """Modules that fill the tables of lowerings."""
+
+
+GRID = ("grid.x", "grid.y", "grid.z")
+"""The names of the slots with the grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     params = "ptr noalias readonly %args, i64 %begin, i64 %end, ptr noalias align 64 %scratch"
     module.function(text.text(f"define void @{func.name}({params}) #0"))
     names = tuple(v.hint or f"arg{i}" for i, v in enumerate(func.params))
+    names += GRID if kernel.grid else ()
     return KernelInfo(func.name, names, kernel.scratch_bytes)
 
 
@@ -116,18 +122,28 @@ def _bind_params(kernel: Kernel) -> None:
             kernel.values[param] = PointerValue(text.emit("ptr", f"load ptr, {at}"), f"p{i}")
             kernel.groups[f"p{i}"] = f"p{i}"
             continue
-        if type_ != I64:
-            raise VerifyError(f"a kernel takes pointers and i64, parameter {i} of @{func.name} is {type_}")
-        reg = text.emit("i64", f"load i64, {at}")
+        if not isinstance(type_, Scalar):
+            raise VerifyError(f"a kernel takes pointers and scalars, parameter {i} of @{func.name} is {type_}")
+        loaded = text.emit(memory_type(type_), f"load {memory_type(type_)}, {at}")
+        reg = lower_memory.from_memory(kernel, loaded, type_)
         kernel.values[param] = kernel.make(type_, [reg])
+        if type_ != I64:
+            continue
         kernel.symbols[param.hint] = reg
         if param.hint in kernel.ranges:
             kernel.bounds[param] = kernel.ranges[param.hint]
+    if block.needs_grid(func):
+        slots = [text.emit("ptr", f"getelementptr i64, ptr %args, i64 {len(func.params) + a}") for a in range(3)]
+        kernel.grid = tuple(text.emit("i64", f"load i64, {at}") for at in slots)
     _bind_groups(kernel)
 
 
 def _bind_groups(kernel: Kernel) -> None:
-    """Which memories may overlap: parameters paired by `inplace`, and nothing else."""
+    """Which memories may overlap: those paired by `inplace`; with a list `noalias`, those that are not in it."""
+    listed = kernel.func.attrs.get("noalias")
+    if isinstance(listed, tuple):
+        own = {f"p{i}" for i, v in enumerate(kernel.func.params) if v.hint in listed}
+        kernel.groups = {root: root if root in own else "any" for root in kernel.groups}
     inplace = kernel.func.attrs.get("inplace", ())
     assert isinstance(inplace, tuple), "pairs of parameter numbers"
     for pair in inplace:

@@ -26,7 +26,7 @@ from graphfuse.dialects.elementwise import (
     declare,
 )
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Trait, opdef
+from graphfuse.ir.core import Func, Trait, dims_of, opdef
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import BOOL, I32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
@@ -130,6 +130,17 @@ def program_id(*, axis: int = 0) -> Type:
 def num_programs(*, axis: int = 0) -> Type:
     """How many programs there are along an axis of the grid."""
     return _grid_axis(axis)
+
+
+def grid_axes(func: Func) -> tuple[Dim, ...] | None:
+    """The grid that a function says, axis 0 first; None if it is given at launch."""
+    grid = func.attrs.get("grid")
+    return None if grid is None else dims_of(grid if isinstance(grid, tuple) else (grid,))
+
+
+def needs_grid(func: Func) -> bool:
+    """Whether a program must be told the grid: one that asks where it is, in a grid given at launch."""
+    return "grid" not in func.attrs and any(op.kind in (program_id, num_programs) for op in func.walk())
 
 
 def _grid_axis(axis: int) -> Type:

@@ -2,7 +2,7 @@
 
 The runtime aligns every tensor it hands out or takes in to 16 bytes. A plan may put a tensor at any offset in another
 one (parts of a concatenation, rows that a loop goes over), which the attribute `alignments` then says, in bytes, one
-number for each pointer.
+number for each pointer. A function written by hand says in `assume` what it relies on, and relies on nothing else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,28 @@ ALIGNMENTS = "alignments"
 def pointer_alignments(func: Func) -> dict[str, int]:
     """Bytes by parameter name."""
     names = [v.hint for v in func.params if isinstance(v.type, Ptr)]
+    if "assume" in func.attrs:
+        stated = promises(func)
+        return {v.hint: max(v.type.elem.bytes, stated.get(v.hint, 1)) for v in func.params if isinstance(v.type, Ptr)}
     found = func.attrs.get(ALIGNMENTS)
     if found is None:
         return dict.fromkeys(names, POINTER_ALIGNMENT)
     assert isinstance(found, tuple), "one number for each pointer"
     return {name: n for name, n in zip(names, found, strict=True) if isinstance(n, int)}
+
+
+def promises(func: Func) -> dict[str, int]:
+    """What the function says its parameters are divisible by, pointers in bytes: the powers of two in it."""
+    out: dict[str, int] = {}
+    stated = func.attrs.get("assume", ())
+    assert isinstance(stated, tuple), "pairs of a name and a number"
+    for pair in stated:
+        assert isinstance(pair, tuple), "a name and a number"
+        name, number = pair
+        assert isinstance(name, str), "a parameter's name"
+        assert isinstance(number, int), "what it is divisible by"
+        out[name] = number & -number
+    return out
 
 
 def with_alignments(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:

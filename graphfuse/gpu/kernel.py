@@ -91,7 +91,7 @@ class Kernel(shared.Kernel):
         self.roots: dict[Value, str] = {}
         """Pointers to the memory they point into."""
         self.dirty: dict[str, str] = {}
-        """Memory to what happened to it since the last barrier: `r`, `w` or `rw`."""
+        """Memory to what happened to it since the last barrier: letters `r`, `w`, and `a` for atomics."""
         self.shared_bytes = 0
         """Shared memory that lives as long as the program (`block.alloc`)."""
         self.staging_bytes = 0
@@ -106,8 +106,27 @@ class Kernel(shared.Kernel):
         """This program's global memory."""
         self.role: Role | None = None
         """Set while a body is lowered that only some warps run."""
+        self.read = frozenset(v for op in func.walk() for v in op.operands)
+        """Values that some op reads."""
         self.maps: list[TensorMap] = []
         """Tensors that are copied in boxes; `%map0`, `%map1`, ... are the parameters that describe them."""
+
+    @property
+    def compute_capability(self) -> int:
+        """The architecture as a number: 90 for sm_90a."""
+        return int("".join(c for c in self.target.cpu if c.isdigit()))
+
+    # programs
+
+    def position(self, axis: int) -> Reg:
+        """The number of the block along an axis."""
+        if axis == 0:
+            return super().position(0)
+        return self.widen_index(self.special(f"ctaid.{'xyz'[axis]}"))
+
+    def count(self, axis: int) -> Reg:
+        """How many blocks there are along an axis."""
+        return self.widen_index(self.special(f"nctaid.{'xyz'[axis]}"))
 
     # values
 
@@ -250,13 +269,16 @@ class Kernel(shared.Kernel):
         self.text.module.entity("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
         self.text.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
 
-    def order(self, root: str, *, writes: bool) -> None:
-        """A barrier if other threads may have touched this memory in a way that the coming access must not overtake."""
+    def order(self, root: str, *, writes: bool, atomic: bool = False) -> None:
+        """A barrier if other threads may have touched this memory in a way that the coming access must not overtake.
+
+        Atomics are not ordered among one another.
+        """
         before = self.dirty.get(root, "")
-        if "w" in before or (writes and before):
+        if before.replace("a", "") if atomic else before.replace("r", "") or (writes and before):
             self.barrier()
             before = ""
-        self.dirty[root] = "".join(sorted({*before, "w" if writes else "r"}))
+        self.dirty[root] = "".join(sorted({*before, "a" if atomic else "w" if writes else "r"}))
 
     def shared_memory(self, offset: int) -> Reg:
         """The address of a byte of the block's shared memory."""

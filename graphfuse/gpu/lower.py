@@ -1,7 +1,8 @@
 """Block functions with layouts to one LLVM module for NVIDIA GPUs, and its PTX.
 
-Every function becomes a kernel `@name(tensors..., symbols..., scratch)`: one block of threads is one program. Pointers
-are global addresses aligned to 16 bytes, symbols are i64. The families of ops are in `lower_*.py`.
+Every function becomes a kernel `@name(parameters..., scratch)`: one block of threads is one program. Pointers are
+global addresses, aligned as `alignment.py` says; a bool is a byte, and every scalar as large as its type. The families
+of ops are in `lower_*.py`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphfuse.artifact import TensorMap
-from graphfuse.codegen import arith, control, index
-from graphfuse.codegen.kernel import PointerValue
+from graphfuse.codegen import arith, control, index, pointers
+from graphfuse.codegen.kernel import PointerValue, integer, memory_type
+from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.gpu import (
     lower_async,
+    lower_atomics,
     lower_cluster,
     lower_control,
     lower_convert,
@@ -32,11 +35,11 @@ from graphfuse.gpu import (
 from graphfuse.gpu.alignment import POINTER_ALIGNMENT, pointer_alignments
 from graphfuse.gpu.analysis.axis_info import axis_info
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
-from graphfuse.ir.core import Func, attr_dim
-from graphfuse.ir.types import I64, Ptr
+from graphfuse.ir.core import Func, attr_strs
+from graphfuse.ir.types import BOOL, I64, Ptr, Scalar
 from graphfuse.llvm import codegen
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, product
 from graphfuse.target import Target
 
 FAMILIES = (
@@ -44,6 +47,7 @@ FAMILIES = (
     control,
     index,
     lower_async,
+    lower_atomics,
     lower_cluster,
     lower_control,
     lower_convert,
@@ -57,6 +61,7 @@ FAMILIES = (
     lower_shape,
     lower_wgmma,
     math,
+    pointers,
 )
 """Modules that fill the tables of lowerings."""
 SCRATCH = "scratch"
@@ -71,7 +76,7 @@ class KernelInfo:
     params: tuple[str, ...]
     """Argument slots in order: tensors, symbols, `scratch`; then one 128-byte slot per tensor map."""
     grid: Dim
-    """Programs."""
+    """Programs; 1 where the grid is given at launch."""
     threads: int
     """Threads of a block."""
     shared_bytes: int
@@ -83,6 +88,10 @@ class KernelInfo:
     """Blocks of a cluster."""
     split: int = 1
     """Blocks that make a program together: `grid * split` are launched."""
+    axes: tuple[Dim, ...] | None = None
+    """The grid, axis 0 first; None if it is given at launch."""
+    types: tuple[str, ...] = ()
+    """The type of each parameter but `scratch`, as IR text has it."""
     persistent: int = 0
     """Not 0: launch no more than so many blocks for each multiprocessor; they share out the programs."""
 
@@ -123,8 +132,7 @@ def attr_or(func: Func, name: str, default: int) -> int:
 def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInfo:
     text = FunctionText(module)
     warps = warps_of(func)
-    pointers = pointer_alignments(func)
-    kernel = Kernel(func, target, text, warps, axis_info(func, pointers))
+    kernel = Kernel(func, target, text, warps, axis_info(func, pointer_alignments(func)))
     params = _bind_params(kernel)
     kernel.program = text.pure("i64", f"zext {kernel.special('ctaid.x')} to i64", kernel.special("ctaid.x"))
     entry = text.reserve()
@@ -146,14 +154,17 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     module.function(text.text(f"define ptx_kernel void @{func.name}({', '.join(params)}) {attrs}"))
     names = (*(v.hint or f"arg{i}" for i, v in enumerate(func.params)), SCRATCH)
     shared = kernel.shared_bytes + kernel.staging_bytes
+    axes = block.grid_axes(func)
     return KernelInfo(
         func.name,
         names,
-        attr_dim(func, "grid"),
+        product(axes or (1,)),
         threads,
         shared,
         kernel.scratch_bytes,
         tuple(kernel.maps),
+        axes=axes,
+        types=tuple(map(str, func.body.params.types)),
         cluster=cluster,
         split=split if cluster > 1 else 1,
         persistent=persistent,
@@ -166,9 +177,19 @@ def _place_memory(kernel: Kernel) -> None:
     if kernel.staging_bytes:
         text.line(f"%staging = getelementptr i8, {kernel.shared_memory(0)}, i32 {kernel.shared_bytes}")
     if kernel.scratch_bytes != 0:
-        assert kernel.program is not None
-        start = kernel.operate("mul", kernel.program, index.emit_dim(kernel, kernel.scratch_bytes))
+        start = kernel.operate("mul", _number(kernel), index.emit_dim(kernel, kernel.scratch_bytes))
         text.line(f"{kernel.scratch.text} = getelementptr i8, {GLOBAL} %{SCRATCH}, {start}")
+
+
+def _number(kernel: Kernel) -> Reg:
+    """The program's number among all of the grid."""
+    axes = block.grid_axes(kernel.func)
+    out = kernel.position(0)
+    if axes is not None and len(axes) == 1:
+        return out
+    above = kernel.operate("mul", kernel.position(2), kernel.count(1))
+    above = kernel.operate("add", above, kernel.position(1))
+    return kernel.operate("add", kernel.operate("mul", above, kernel.count(0)), out)
 
 
 def _bind_params(kernel: Kernel) -> list[str]:
@@ -178,17 +199,27 @@ def _bind_params(kernel: Kernel) -> list[str]:
     for i, (param, type_) in enumerate(zip(func.params, func.body.params.types, strict=True)):
         name = f"%a{i}"
         if isinstance(type_, Ptr):
-            out.append(f"{GLOBAL} noundef align {aligned[param.hint]} {name}")
+            listed = [n for n in ("noalias", "readonly", "writeonly") if param.hint in names_of(func, n)]
+            out.append(" ".join([GLOBAL, "noundef", f"align {aligned[param.hint]}", *listed, name]))
             kernel.values[param] = PointerValue(Reg(name, GLOBAL), roots[i])
             continue
+        if not isinstance(type_, Scalar):
+            raise VerifyError(f"a kernel takes pointers and scalars, parameter {i} of @{func.name} is {type_}")
+        moved = Reg(name, memory_type(type_))
+        out.append(f"{moved.type} noundef {name}")
+        flag = kernel.compare("icmp ne", moved, integer(0, moved.type)) if type_ == BOOL else moved
+        kernel.values[param] = kernel.make(type_, [flag])
         if type_ != I64:
-            raise VerifyError(f"a kernel takes pointers and i64, parameter {i} of @{func.name} is {type_}")
-        out.append(f"i64 noundef {name}")
-        kernel.values[param] = kernel.make(type_, [Reg(name, "i64")])
+            continue
         kernel.symbols[param.hint] = Reg(name, "i64")
         if param.hint in kernel.ranges:
             kernel.bounds[param] = kernel.ranges[param.hint]
     return [*out, f"{GLOBAL} noundef align {POINTER_ALIGNMENT} %{SCRATCH}"]
+
+
+def names_of(func: Func, attr: str) -> tuple[str, ...]:
+    """The parameters that an attribute lists."""
+    return attr_strs(func, attr) if attr in func.attrs else ()
 
 
 def _roots(func: Func) -> dict[int, str]:

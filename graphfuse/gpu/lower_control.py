@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from graphfuse.codegen import control as shared
-from graphfuse.dialects import block, control, gpu
+from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.gpu.kernel import STAGING, Kernel, lowers
 from graphfuse.ir.core import Block, Op, attr_dim, attr_dims, attr_strs, walk
 from graphfuse.ir.types import Ptr, Tile
 from graphfuse.symbolic import substitute, sym
 
+ATOMICS = (effects.atomic, effects.atomic_cas)
 STAGED = (gpu.convert_layout, block.reduce, block.scan, block.dot)
 """Ops that may pass data between threads through staging memory."""
 
@@ -28,9 +29,11 @@ def touched(kernel: Kernel, body: Block, loop: Op | None = None) -> dict[str, st
             out.setdefault(kernel.pointer(op.operands[0]).root, set()).add("r")
         for v in op.operands:
             if isinstance(v.type, Ptr) and v in kernel.values:
-                writes = op.kind in (block.store, block.store_view)
+                kind = "w" if op.kind in (block.store, block.store_view) else "a" if op.kind in ATOMICS else "r"
                 root = kernel.pointer(v).root
-                out.setdefault(root, set()).add("w" if writes else "r")
+                out.setdefault(root, set()).add(kind)
+                if kind == "a":
+                    out.update((place, {"r", "w"}) for place in STAGING)
                 accesses.setdefault(root, []).append(op)
     for root, ops in accesses.items():
         if loop and len(ops) == 1 and ops[0] in body.ops and _moves_on(ops[0], loop):
@@ -78,6 +81,15 @@ def lower_for(kernel: Kernel, op: Op) -> None:
     kernel.dirty = _merge(before, touched(kernel, op.body, op))
     shared.lower_for(kernel, op)
     kernel.dirty = _merge(before, kernel.dirty)
+
+
+@lowers(control.while_)
+def lower_while(kernel: Kernel, op: Op) -> None:
+    """As `lower_for`: the condition follows what came before the loop, or the body."""
+    before = dict(kernel.dirty)
+    kernel.dirty = _merge(before, *(touched(kernel, b) for b in op.bodies))
+    shared.lower_while(kernel, op)
+    kernel.dirty = _merge(before, kernel.dirty, *(touched(kernel, b) for b in op.bodies))
 
 
 @lowers(control.if_)

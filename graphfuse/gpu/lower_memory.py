@@ -109,7 +109,7 @@ def view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value], 
     limited = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), limits, strict=True))
     bounds = {d: limit_of(kernel, v) for d, v in limited.items()}
     owner = kernel.owns(layout) if stores else None
-    for registers in _groups(kernel, op, type_, layout):
+    for registers in access_groups(kernel, op, type_, layout):
         first = registers[0]
         predicate = owner
         for d, (n, padded) in enumerate(zip(type_.shape, type_.padded_shape, strict=True)):
@@ -173,7 +173,7 @@ def limit_of(kernel: Kernel, value: Value) -> Reg:
     return kernel.text.pure("i32", f"trunc {limit} to i32", limit)
 
 
-def _groups(kernel: Kernel, op: Op, type_: Tile, layout: LinearLayout) -> list[tuple[int, ...]]:
+def access_groups(kernel: Kernel, op: Op, type_: Tile, layout: LinearLayout) -> list[tuple[int, ...]]:
     """The registers that move together, in memory order; registers that only hold copies belong to their original."""
     width, axis = _width(kernel, op, type_, layout)
     distinct = _distinct(layout)
@@ -256,17 +256,24 @@ def _gather_accesses(
     elem = type_ if isinstance(type_, Scalar) else None
     if isinstance(type_, Tile):
         elem = type_.elem
-        groups = _groups(kernel, op, type_, layout_of(type_))
+        groups = access_groups(kernel, op, type_, layout_of(type_))
     assert elem is not None
     for registers in groups:
         first = registers[0]
         predicate = kernel.both(owner, masks[first] if masks else None)
         if isinstance(type_, Tile):
-            for d, (n, padded) in enumerate(zip(type_.shape, type_.padded_shape, strict=True)):
-                if n != padded:
-                    at = kernel.coordinate(layout_of(type_), d, first)
-                    predicate = kernel.both(predicate, kernel.test("ult", at, integer(n, "i32")))
+            predicate = kernel.both(predicate, inside_shape(kernel, type_, first))
         yield Access(registers, element_address(kernel, pointer.reg, elem, offsets[first]), 0, predicate)
+
+
+def inside_shape(kernel: Kernel, type_: Tile, register: int) -> Reg | None:
+    """Whether a register's element is one of the tile's, whose layout may have more; None if all are."""
+    out: Reg | None = None
+    for d, (n, padded) in enumerate(zip(type_.shape, type_.padded_shape, strict=True)):
+        if n != padded:
+            at = kernel.coordinate(layout_of(type_), d, register)
+            out = kernel.both(out, kernel.test("ult", at, integer(n, "i32")))
+    return out
 
 
 # instructions

@@ -15,6 +15,7 @@ from graphfuse.gpu.transforms.short_functions import short_functions
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
+from graphfuse.symbolic import Expr
 from graphfuse.target import GPU_SIZES, Target
 
 PIPELINE: tuple[Pass, ...] = (
@@ -28,12 +29,13 @@ PIPELINE: tuple[Pass, ...] = (
 
 
 FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul, hopper_attention)}
-"""What runs before that for one architecture."""
+"""What runs before that for one architecture, on functions that say their grid, of one axis."""
 
 
 def transformed(func: Func, target: Target | None = None) -> Func:
     """A block function as it is lowered."""
-    for step in FOR_ARCH.get(target.cpu, ()) if target else ():
+    one_axis = isinstance(func.attrs.get("grid"), int | Expr)
+    for step in FOR_ARCH.get(target.cpu, ()) if target and one_axis else ():
         func = step(func)
     func = pipeline_loads(func, GPU_SIZES[target.cpu][1] if target else SHARED_BYTES)
     for step in PIPELINE:

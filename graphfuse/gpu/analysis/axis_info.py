@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphfuse.dialects import block, control
+from graphfuse.dialects import block, control, effects
 from graphfuse.gpu.analysis.axis_facts import (
     MAX_DIVISIBILITY,
     AxisInfo,
@@ -30,7 +30,7 @@ from graphfuse.gpu.analysis.axis_facts import (
 )
 from graphfuse.gpu.analysis.axis_rules import RULES, shape_of
 from graphfuse.ir.core import Block, Func, Op, Value
-from graphfuse.ir.types import BOOL, I64, Ptr, Tile
+from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile
 from graphfuse.symbolic import Atom, Dim, Ranges, Sym, bounds
 
 Facts = Mapping[Value, AxisInfo]
@@ -61,7 +61,11 @@ class _Analysis:
     def param(self, value: Value) -> AxisInfo:
         if isinstance(value.type, Ptr):
             return AxisInfo.uniform(max(self.assume.get(value.hint, 1), value.type.elem.bytes))
-        return self.symbol(value.hint) if value.type == I64 else AxisInfo.unknown(shape_of(value.type))
+        if value.type == I64:
+            return self.symbol(value.hint)
+        if isinstance(value.type, Scalar) and value.type.is_integer:
+            return AxisInfo.uniform(self.assume.get(value.hint, 1))
+        return AxisInfo.unknown(shape_of(value.type))
 
     def symbol(self, name: str) -> AxisInfo:
         lo, hi = self.ranges.get(name, (0, 1))
@@ -79,6 +83,8 @@ class _Analysis:
     def op(self, op: Op) -> Sequence[AxisInfo]:
         if op.kind is control.for_:
             return self.loop(op)
+        if op.kind is control.while_:
+            return self.while_loop(op)
         if op.kind is control.if_:
             yielded = [self.block(body) for body in op.bodies]
             return [meet(a, b) for a, b in zip(*yielded, strict=True)] if len(yielded) == 2 else ()
@@ -109,6 +115,21 @@ class _Analysis:
             met = [meet(a, b) for a, b in zip(carried, self.block(op.body), strict=True)]
             if met == carried:
                 return carried
+            carried = met
+
+    def while_loop(self, op: Op) -> Sequence[AxisInfo]:
+        """As `loop`; the results are what the condition hands on."""
+        condition, body = op.bodies
+        carried = [self.facts[v] for v in op.operands]
+        while True:
+            for param, info in zip(condition.params.values, carried, strict=True):
+                self.facts[param] = info
+            _, *handed = self.block(condition)
+            for param, info in zip(body.params.values, handed, strict=True):
+                self.facts[param] = info
+            met = [meet(a, b) for a, b in zip(carried, self.block(body), strict=True)]
+            if met == carried:
+                return handed
             carried = met
 
     # index expressions
@@ -173,11 +194,11 @@ class AccessInfo:
 
 
 def access_info(func: Func, op: Op, facts: Facts) -> AccessInfo:
-    """Facts of the addresses of a `block.load`, `store`, `load_view` or `store_view` of `func`."""
+    """Facts of the addresses of a `block.load`, `store`, `load_view`, `store_view` or atomic of `func`."""
     pointer = op.operands[0].type
     assert isinstance(pointer, Ptr), f"{op.kind} is no memory op"
     base = facts[op.operands[0]].divisibility[0]
-    if op.kind in (block.load, block.store):
+    if op.kind in (block.load, block.store, effects.atomic, effects.atomic_cas):
         shape = shape_of(op.operands[1].type)
         offsets = facts[op.operands[1]]
         masks = [facts[v] for v in op.operands[2:] if block.elem_of(v.type) == BOOL][-1:]

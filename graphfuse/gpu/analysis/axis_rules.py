@@ -104,6 +104,15 @@ def _select(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     return AxisInfo(contiguity, runs(contiguity, a, b), zip_gcd(met.constancy, condition.constancy))
 
 
+def _assume(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
+    """A promise of every element, hence of those that begin a run."""
+    number: Any = op.attrs["multiple_of"]
+    (a,) = operands
+    divisibility = tuple(math.lcm(d, power_of_two(number)) for d in a.divisibility)
+    contiguity = a.contiguity if number == 1 else (1,) * len(divisibility)
+    return replace(a, contiguity=contiguity, divisibility=divisibility)
+
+
 def _cast(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     (a,) = operands
     source, target = block.elem_of(op.operands[0].type), result_elem(op)
@@ -260,6 +269,8 @@ RULES: dict[OpDef, Rule] = {
     block.fma: _elementwise,
     block.bitcast: _elementwise,
     block.select: _select,
+    block.assume: _assume,
+    block.pointer_cast: lambda _op, operands: operands[0],
     block.cast: _cast,
     block.const: _const,
     block.arange: _arange,

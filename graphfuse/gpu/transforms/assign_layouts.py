@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from graphfuse.dialects import block, control, gpu
+from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
@@ -24,6 +24,8 @@ from graphfuse.ir.layout import WARP, Blocked, LinearLayout
 from graphfuse.ir.types import Tile, Type
 
 VECTOR_BYTES = 16
+LOOPS = (control.for_, control.while_)
+ATOMICS = (effects.atomic, effects.atomic_cas)
 
 
 def assign_layouts(func: Func) -> Func:
@@ -91,7 +93,7 @@ class _Wanted:
                 yield Seed(math.inf, op.result, self._scanned(op))
             elif op.kind in (block.load, block.load_view):
                 yield from self._memory_seed(op, op.result, 1.0)
-            elif op.kind in (block.store, block.store_view):
+            elif op.kind in (block.store, block.store_view, *ATOMICS):
                 yield from self._memory_seed(op, op.operands[2], 0.9)
 
     def _scanned(self, op: Op) -> LinearLayout:
@@ -134,20 +136,29 @@ class _Wanted:
         owner = value.owner
         if isinstance(owner, Op):
             yield from self._operands(owner, value, layout)
-        elif owner in self.loops and (loop := self.loops[owner]).kind is control.for_ and value.index:
-            yield from self._loop(loop, value.index - 1, layout)
+        elif owner in self.loops and (loop := self.loops[owner]).kind in LOOPS:
+            first = 1 if loop.kind is control.for_ else 0
+            yield from self._loop(loop, value.index - first, layout)
         for op in self.users.get(value, ()):
             yield from self._user(op, value, layout)
 
     def _loop(self, loop: Op, i: int, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
-        yield loop.operands[2 + i], layout
-        yield loop.body.params.values[1 + i], layout
-        yield loop.body.terminator.operands[i], layout
         yield loop.results[i], layout
+        if loop.kind is control.for_:
+            yield loop.operands[2 + i], layout
+            yield loop.body.params.values[1 + i], layout
+            yield loop.body.terminator.operands[i], layout
+            return
+        condition, body = loop.bodies
+        yield loop.operands[i], layout
+        yield condition.params.values[i], layout
+        yield condition.terminator.operands[1 + i], layout
+        yield body.params.values[i], layout
+        yield body.terminator.operands[i], layout
 
     def _operands(self, op: Op, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
         """From a result to the operands."""
-        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, block.scan):
+        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, block.scan, *ATOMICS):
             yield from ((v, layout) for v in op.operands if _same_shape(v.type, value.type))
         elif op.kind is block.broadcast:
             yield op.operands[0], project(layout, _padded(op.operands[0].type))
@@ -156,7 +167,7 @@ class _Wanted:
             yield op.operands[0], layout.transpose([perm.index(i) for i in range(len(perm))])
         elif op.kind is block.reshape and _reshapes(op):
             yield op.operands[0], layout.reshape(_padded(op.operands[0].type))
-        elif op.kind is control.for_:
+        elif op.kind in LOOPS:
             yield from self._loop(op, value.index, layout)
         elif op.kind is control.if_:
             yield from ((b.terminator.operands[value.index], layout) for b in op.bodies)
@@ -165,7 +176,7 @@ class _Wanted:
 
     def _user(self, op: Op, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
         """From an operand to results and to the other operands."""
-        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, block.store):
+        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, block.store, effects.print_, *ATOMICS):
             yield from ((v, layout) for v in (*op.results, *op.operands) if _same_shape(v.type, value.type))
         elif op.kind is block.trans:
             yield op.result, layout.transpose(attr_ints(op, "perm"))
@@ -173,16 +184,22 @@ class _Wanted:
             yield op.result, layout.reshape(_padded(op.result.type))
         elif op.kind is block.reduce and isinstance(op.result.type, Tile):
             yield op.result, layout.slice(attr_int(op, "axis"))
-        elif op.kind is control.for_:
-            yield from self._loop(op, op.operands.index(value) - 2, layout)
+        elif op.kind in LOOPS:
+            first = 2 if op.kind is control.for_ else 0
+            yield from self._loop(op, op.operands.index(value) - first, layout)
         elif op.kind is control.yield_ and op in self.yields:
             owner = self.yields[op]
-            i = op.operands.index(value)
+            i = op.operands.index(value) - yields_before(owner, op)
             yield owner.results[i], layout
-            if owner.kind is control.for_:
+            if owner.kind in LOOPS:
                 yield from self._loop(owner, i, layout)
         elif op.kind is block.dot and value == op.operands[2]:
             yield op.result, layout
+
+
+def yields_before(owner: Op, terminator: Op) -> int:
+    """How many values a body yields ahead of its op's results: the bool of a condition."""
+    return 1 if owner.kind is control.while_ and owner.bodies[0].terminator is terminator else 0
 
 
 # layouts
@@ -312,8 +329,9 @@ class _Rebuild:
         for inner in body.ops[:-1]:
             self._op(inner)
         wanted: list[Value] = []
+        before = yields_before(op, body.terminator)
         for i, v in enumerate(body.terminator.operands):
-            layout = self.layouts[op.results[i]] if isinstance(v.type, Tile) else None
+            layout = self.layouts[op.results[i - before]] if isinstance(v.type, Tile) else None
             wanted.append(self._converted(self.values[v], layout) if layout else self.values[v])
         self.builder.append(body.terminator.kind.build(wanted, body.terminator.attrs, loc=body.terminator.loc))
         done = self.builder.block(params)
@@ -340,14 +358,16 @@ class _Rebuild:
         tile = result is not None and isinstance(result.type, Tile)
         if result is not None and op.kind is block.broadcast:
             return project(self.layouts[result], _padded(op.operands[0].type))
-        if op.kind is control.for_:
-            return self.layouts[op.results[i - 2]]
+        if op.kind in LOOPS:
+            return self.layouts[op.results[i - 2 if op.kind is control.for_ else i]]
+        if op.kind is effects.print_:
+            return next(self.layouts[v] for v in op.operands if isinstance(v.type, Tile))
         if op.kind is block.dot:
             return dot_layouts.operand_layout(op, i, self.layouts[op.result])
         if op.kind is block.scan and result is not None:
             layout, axis = self.layouts[result], attr_int(op, "axis")
             return layout if owners(layout, axis) else scan_layout(layout.shape, axis, 1, layout.size(WARP))
-        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load):
+        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, *ATOMICS):
             return self.layouts[result] if tile and result is not None else None
         if op.kind is block.store:
             return self.layouts[op.operands[2]]

@@ -51,7 +51,7 @@ def ld(d: Decoder, i: Instruction) -> Step:
     kind = d.type(i)
     parts = d.vector(ops[0])
     puts = [d.sink(i, p) for p in parts]
-    if "param" in i.mods or "param::entry" in i.mods:
+    if ("param" in i.mods or "param::entry" in i.mods) and ops[1].items[0].kind == "sym":
         return _load_param(d, i, ops[1], parts)
     address, space, machine = d.address(i, ops[1]), space_of(i), d.machine
     strong = any(m in STRONG for m in i.mods)
@@ -68,9 +68,8 @@ def ld(d: Decoder, i: Instruction) -> Step:
 
 
 def _load_param(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Operand, ...]) -> Step:
+    """Of a parameter that the instruction names; one whose address is in a register is read as global memory."""
     kind, machine, base = d.type(i), d.machine, operand.items[0]
-    if base.kind != "sym":
-        raise d.error(i, "expected a parameter's name")
     start = d.symbol(i, base) + operand.number - BASE
     puts = [d.sink(i, p) for p in parts]
 

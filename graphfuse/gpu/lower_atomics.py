@@ -1,0 +1,245 @@
+"""`block.atomic` and `block.atomic_cas`: `red` where nobody reads the result, else `atom`, or a loop that swaps.
+
+Each element is changed by one thread, also where several hold it; those that hold copies get the result through shared
+memory. A scalar's is done by the first thread. With `acq_rel` all threads meet before and after: a barrier hands on
+what the one thread's access ordered (PTX ISA, memory consistency model: causality order is transitive).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphfuse.codegen.arith import elementwise
+from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.dialects import block, effects
+from graphfuse.gpu.convert import plan
+from graphfuse.gpu.kernel import GLOBAL, Kernel, layout_of, lowers
+from graphfuse.gpu.lower_convert import convert
+from graphfuse.gpu.lower_memory import Access, access_groups, element_address, inside_shape
+from graphfuse.gpu.words import as_bits, from_bits, gather_words
+from graphfuse.ir.core import Op, Value
+from graphfuse.ir.layout import LANE, REGISTER, WARP
+from graphfuse.ir.types import Scalar, Tile
+from graphfuse.llvm.module import Reg
+
+_LETTERS = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
+_PAIRS = {"f16": 80, "bf16": 90}
+"""Halves that are added in pairs, and from which architecture on; single ones from the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    """What `atom` and `red` call an operation on an element, and its operand as the instruction takes it."""
+
+    name: str
+    operand: Callable[[Reg], Reg]
+
+
+@lowers(effects.atomic, effects.atomic_cas)
+def lower_atomic(kernel: Kernel, op: Op) -> None:
+    """One element after another of what the thread holds, pairs of halves at once."""
+    pointer = kernel.pointer(op.operands[0])
+    value, type_ = kernel.registers(op.operands[2]), op.types[0]
+    ordered = op.attrs.get("order", "relaxed") == "acq_rel"
+    if ordered:
+        kernel.barrier()
+    kernel.order(pointer.root, writes=True, atomic=True)
+    returns = op.result in kernel.read
+    out: dict[int, Reg] = {}
+    for access in _accesses(kernel, op, 1 if returns else _together(kernel, op, value.elem)):
+        done = _perform(kernel, op, value.elem, access, returns=returns)
+        out.update(zip(access.registers, done, strict=False))
+    if returns and isinstance(type_, Tile):
+        kernel.set(op, _shared_out(kernel, type_, out))
+    elif returns:
+        kernel.set(op, [_from_first_thread(kernel, value.elem, out[0])])
+    if ordered:
+        kernel.barrier()
+
+
+def _together(kernel: Kernel, op: Op, elem: Scalar) -> int:
+    """Elements that one `red` changes."""
+    is_sum = op.attrs.get("kind") in ("add", "sub")
+    return 2 if is_sum and elem.name in _PAIRS and kernel.compute_capability >= _PAIRS[elem.name] else 1
+
+
+def _accesses(kernel: Kernel, op: Op, most: int) -> list[Access]:
+    """Each distinct register's elements, `most` neighbours in memory at once, and where they are changed."""
+    pointer, offsets, type_ = kernel.pointer(op.operands[0]), kernel.registers(op.operands[1]).vectors, op.types[0]
+    mask = _mask(op)
+    masks = kernel.registers(mask).vectors if mask else None
+    elem = block.elem_of(type_)
+    if not isinstance(type_, Tile):
+        first = kernel.test("eq", kernel.thread, integer(0, "i32"))
+        at = element_address(kernel, pointer.reg, elem, offsets[0])
+        return [Access((0,), at, 0, kernel.both(first, masks[0] if masks else None))]
+    layout = layout_of(type_)
+    owner = kernel.owns(layout)
+    out: list[Access] = []
+    for group in access_groups(kernel, op, type_, layout):
+        for i in range(0, len(group), most):
+            registers = group[i : i + most]
+            predicate = kernel.both(owner, masks[registers[0]] if masks else None)
+            predicate = kernel.both(predicate, inside_shape(kernel, type_, registers[0]))
+            at = element_address(kernel, pointer.reg, elem, offsets[registers[0]])
+            out.append(Access(registers, at, 0, predicate))
+    return out
+
+
+def _mask(op: Op) -> Value | None:
+    fixed = 4 if op.kind is effects.atomic_cas else 3
+    return op.operands[fixed] if len(op.operands) > fixed else None
+
+
+def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: bool) -> list[Reg]:
+    """One instruction or one loop; what was there before, if anyone asks."""
+    operands = [[kernel.registers(v).vectors[r] for r in access.registers] for v in op.operands[2:4]]
+    order = str(op.attrs.get("order", "relaxed"))
+    if op.kind is effects.atomic_cas:
+        swaps = [as_bits(kernel, operands[i][0]) for i in (0, 1)]
+        old = _predicated(kernel, f"atom.{order}.gpu", f"cas.b{elem.bits}", access, swaps)
+        return [from_bits(kernel, old, register_type(elem))]
+    kind, values = str(op.attrs["kind"]), operands[0]
+    found = _instruction(kernel, kind, elem, len(values))
+    if found is None:
+        return [_loop(kernel, kind, elem, values[0], access, order)]
+    if len(values) > 1:
+        (packed,) = gather_words(kernel, [found.operand(v) for v in values])
+        _predicated(kernel, f"red.{order}.gpu", found.name, access, [packed], result="")
+        return []
+    x = found.operand(values[0])
+    if not returns and kind != "exchange":
+        _predicated(kernel, f"red.{order}.gpu", found.name, access, [x], result="")
+        return []
+    old = _predicated(kernel, f"atom.{order}.gpu", found.name, access, [x], result=x.type)
+    return [from_bits(kernel, old, register_type(elem)) if x.type != register_type(elem) else old]
+
+
+def _instruction(kernel: Kernel, kind: str, elem: Scalar, count: int) -> _Instruction | None:
+    """The instruction that does it; None if there is none."""
+
+    def plain(x: Reg) -> Reg:
+        return x
+
+    def bits(x: Reg) -> Reg:
+        return as_bits(kernel, x)
+
+    def negated(x: Reg) -> Reg:
+        return elementwise(kernel, "neg", elem, [x])
+
+    operand = negated if kind == "sub" else plain
+    if kind in ("add", "sub"):
+        if elem.name in _PAIRS:
+            known = kernel.compute_capability >= _PAIRS[elem.name]
+            return _Instruction(f"add.noftz.{elem.name}{'x2' if count == 2 else ''}", operand) if known else None
+        if elem.is_float:
+            return _Instruction(f"add.{elem.name}", operand)
+        return _Instruction(f"add.u{elem.bits}", operand) if elem.bits >= 32 else None
+    if elem.bits < 32:
+        return None
+    if kind == "exchange":
+        return _Instruction(f"exch.b{elem.bits}", bits)
+    if kind in ("and", "or", "xor"):
+        return _Instruction(f"{kind}.b{elem.bits}", plain)
+    return None if elem.is_float else _Instruction(f"{kind}.{'s' if elem.is_signed else 'u'}{elem.bits}", plain)
+
+
+def _predicated(
+    kernel: Kernel, name: str, operation: str, access: Access, operands: Sequence[Reg], result: str | None = None
+) -> Reg:
+    """The instruction under the access' predicate; its result is 0 where that does not hold."""
+    is_global = access.address.type == GLOBAL
+    space = "global" if is_global else "shared"
+    result = operands[0].type if result is None else result
+    first = 1 if result else 0
+    values = ", ".join(f"${first + 1 + i}" for i in range(len(operands)))
+    target = f"$0, [${first}]" if result else f"[${first}]"
+    constraints = [f"=&{_LETTERS[result]}"] if result else []
+    constraints += ["l" if is_global else "r", *(_LETTERS[x.type] for x in operands)]
+    text = f"{name}.{space}.{operation} {target}, {values};"
+    if access.predicate is None:
+        return kernel.assembly(result or "void", text, ",".join(constraints), access.address, *operands)
+    clear = f"mov.{_zero(result)};\n" if result else ""
+    text = f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${len(constraints)}, 0;\n{clear}@p {text}\n}}"
+    flag = kernel.text.pure("i32", f"zext {access.predicate} to i32", access.predicate)
+    return kernel.assembly(result or "void", text, ",".join([*constraints, "r"]), access.address, *operands, flag)
+
+
+def _zero(type_: str) -> str:
+    return {"float": "f32 $0, 0f00000000", "double": "f64 $0, 0d0000000000000000"}.get(type_, f"b{type_[1:]} $0, 0")
+
+
+def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, order: str) -> Reg:
+    """Read, combine, and swap in if nothing has changed, until that is so."""
+    text = kernel.text
+    bits = f"i{elem.bits}"
+    letter = _LETTERS[bits]
+    is_global = access.address.type == GLOBAL
+    space, where = ("global", "l") if is_global else ("shared", "r")
+    before, source = text.reserve(), text.label
+    begin, again, after = text.fresh("begin"), text.fresh("again"), text.fresh("swapped")
+    if access.predicate is None:
+        text.line(f"br label %{begin}")
+    else:
+        text.line(f"br {access.predicate}, label %{begin}, label %{after}")
+    with text.scope(before):
+        text.start(begin)
+        read = f"ld.relaxed.gpu.{space}.b{elem.bits} $0, [$1];"
+        seen = kernel.assembly(bits, read, f"={letter},{where}", access.address)
+        inner = text.reserve()
+        text.line(f"br label %{again}")
+        with text.scope(inner):
+            text.start(again)
+            heads = text.reserve()
+            old = text.phi(bits, f"%{text.fresh('old')}")
+            new = value if kind == "exchange" else _combined(kernel, kind, elem, old, value)
+            swap = f"atom.{order}.gpu.{space}.cas.b{elem.bits} $0, [$1], $2, $3;"
+            constraints = f"={letter},{where},{letter},{letter}"
+            got = kernel.assembly(bits, swap, constraints, access.address, old, as_bits(kernel, new))
+            same = kernel.compare("icmp eq", got, old)
+            latch = text.label
+            text.line(f"br {same}, label %{after}, label %{again}")
+            heads.append(f"  {old.text} = phi {bits} [ {seen.text}, %{begin} ], [ {got.text}, %{latch} ]")
+    text.start(after)
+    skipped = "" if access.predicate is None else f", [ 0, %{source} ]"
+    return from_bits(kernel, text.emit(bits, f"phi {bits} [ {got.text}, %{latch} ]{skipped}"), register_type(elem))
+
+
+def _combined(kernel: Kernel, kind: str, elem: Scalar, old: Reg, value: Reg) -> Reg:
+    return elementwise(kernel, kind, elem, [from_bits(kernel, old, register_type(elem)), value])
+
+
+# results
+
+
+def _shared_out(kernel: Kernel, type_: Tile, out: dict[int, Reg]) -> list[Reg]:
+    """The results to all registers and threads that hold the same elements."""
+    layout = layout_of(type_)
+    first: dict[int, Reg] = {}
+    for r, x in out.items():
+        first.setdefault(layout.flat(register=r), x)
+    values = [first[layout.flat(register=r)] for r in range(layout.size(REGISTER))]
+    free = layout.free_masks()
+    if not (free.get(LANE, 0) or free.get(WARP, 0)):
+        return values
+    return convert(kernel, values, plan(layout, layout, 8 * type_.elem.bytes, route="shared"))
+
+
+def _from_first_thread(kernel: Kernel, elem: Scalar, value: Reg) -> Reg:
+    """One thread's value for all."""
+    place, root = kernel.exchange(8)
+    kernel.order(root, writes=True)
+    first = kernel.test("eq", kernel.thread, integer(0, "i32"))
+    bits = as_bits(kernel, value)
+    word = kernel.convert("zext", bits, "i64")
+    kernel.assembly("void", "@$1 st.shared.b64 [$0], $2;", "r,b,l", place, first, word)
+    kernel.order(root, writes=False)
+    loaded = kernel.text.emit("i64", f"load i64, {place}, align 8")
+    return from_bits(kernel, kernel.convert("trunc", loaded, bits.type), register_type(elem))
+
+
+@lowers(effects.barrier)
+def lower_barrier(kernel: Kernel, op: Op) -> None:
+    """All threads meet."""
+    kernel.barrier()

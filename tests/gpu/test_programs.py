@@ -1,0 +1,143 @@
+"""Grids, scalar parameters, promises about parameters, pointers and loops with a condition, on the emulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.types import Scalar
+from tests.gpu.launching import SM_80, SM_90A, compiled, numbers
+from tests.gpu.programs import check
+
+IDS = """func @ids(%out: ptr<i64>) {assume = [], warps = 1} {
+  %x = block.program_id() : i64
+  %y = block.program_id() {axis = 1} : i64
+  %z = block.program_id() {axis = 2} : i64
+  %nx = block.num_programs() : i64
+  %ny = block.num_programs() {axis = 1} : i64
+  %at = block.index(%x, %y, %z, %nx, %ny) {expr = ((z*ny + y)*nx + x), names = ["x", "y", "z", "nx", "ny"]} : i64
+  %v = block.index(%x, %y, %z) {expr = (100*z + 10*y + x), names = ["x", "y", "z"]} : i64
+  block.store(%out, %at, %v)
+  return()
+}"""
+
+
+def test_a_grid_is_given_at_launch():
+    check(IDS, [np.zeros(24, np.int64)], grid=(4, 3, 2))
+    check(IDS.replace("assume = []", "assume = [], grid = [2, 3]"), [np.zeros(6, np.int64)])
+
+
+ELEMS = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"]
+
+
+@pytest.mark.parametrize("target", [SM_80, SM_90A], ids=str)
+def test_scalars_of_every_type(target):
+    """Each lands in its own memory, whatever stands before it."""
+    params = [f"%o_{e}: ptr<{e}>" for e in ELEMS] + [f"%{e}: {e}" for e in ELEMS]
+    stores = "\n".join(f"  block.store(%o_{e}, %z, %{e})" for e in ELEMS)
+    text = f"""func @k({", ".join(params)}) {{assume = [], grid = 1, warps = 1}} {{
+  %z = block.const() {{elem = i64, value = 0}} : i64
+{stores}
+  return()
+}}"""
+    rng = np.random.default_rng(0)
+    scalars = {e: numbers(rng, (1,), e)[0] for e in ELEMS}
+    check(text, [np.zeros(1, numpy_dtype(Scalar(e))) for e in ELEMS], scalars, target=target)
+
+
+COPY = """func @copy(%x: ptr<f32>, %y: ptr<f32>, %n: i32) {ATTRS} {
+  %p = block.program_id() : i64
+  %i = block.cast(%p) {to = i32} : i32
+  %size = block.const() {elem = i32, value = 512} : i32
+  %start = block.mul(%i, %size) {nsw = true} : i32
+  %tile = block.arange() {elem = i32, end = 512, start = 0} : tile<512xi32>
+  %base = block.splat(%start) {shape = [512]} : tile<512xi32>
+  %at = block.add(%base, %tile) {nsw = true} : tile<512xi32>
+  %wide = block.cast(%at) {to = i64} : tile<512xi64>
+  %end = block.splat(%n) {shape = [512]} : tile<512xi32>
+  %mask = block.lt(%at, %end) : tile<512xbool>
+  %v = block.load(%x, %wide, %mask) : tile<512xf32>
+  block.store(%y, %wide, %v, %mask)
+  return()
+}"""
+
+
+@pytest.mark.parametrize(("assume", "wide"), [("[]", False), ('[["x", 16], ["y", 16]]', False),
+                                              ('[["x", 16], ["y", 16], ["n", 4]]', True)])  # fmt: skip
+def test_vectors_need_promises(assume, wide):
+    """Of addresses and of the number that bounds them."""
+    text = COPY.replace("ATTRS", f'assume = {assume}, noalias = ["x", "y"], readonly = ["x"]')
+    x = np.arange(1000, dtype=np.float32)
+    ptx = check(text, [x, np.zeros_like(x)], {"n": 996}, grid=(2,))
+    assert ("ld.global.v4" in ptx or "ld.global.nc.v4" in ptx) == wide
+    assert "st.global.v4" in ptx or not wide
+
+
+def test_the_alignment_of_pointers_is_not_made_up():
+    """Beyond the element; a graph's kernels have the runtime's word for 16 bytes."""
+    x = np.arange(1025, dtype=np.float32)
+    text = COPY.replace("ATTRS", "assume = []").replace("%mask", "%any").replace(", %any)", ")")
+    ptx, _ = compiled(text)
+    assert ".v4" not in ptx
+    assert ".v4" in compiled(text.replace("assume = []", "grid = 2"))[0]
+    check(text, [x[1:].copy(), np.zeros(1024, np.float32)], {"n": 0}, grid=(2,))
+
+
+POINTERS = """func @pointers(%x: ptr<f32>, %y: ptr<f32>, %out: ptr<i64>, %bits: ptr<i32>, %flag: bool) {warps = 1} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %four = block.const() {elem = i64, value = 4} : i64
+  %p = block.select(%flag, %x, %y) : ptr<f32>
+  %q = block.offset(%p, %four) : ptr<f32>
+  %d = block.pointer_diff(%q, %p) : i64
+  block.store(%out, %z, %d)
+  %words = block.pointer_cast(%q) {to = i32} : ptr<i32>
+  %i = block.arange() {end = 8, start = 0} : tile<8xi64>
+  %v = block.load(%words, %i) : tile<8xi32>
+  block.store(%bits, %i, %v)
+  %from = block.address(%p) : i64
+  %to = block.address(%q) : i64
+  %bytes = block.sub(%to, %from) : i64
+  block.store(%out, %four, %bytes)
+  return()
+}"""
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_pointers(flag):
+    rng = np.random.default_rng(1)
+    x, y = numbers(rng, 16, "f32"), numbers(rng, 16, "f32")
+    check(POINTERS, [x, y, np.zeros(8, np.int64), np.zeros(8, np.int32)], {"flag": flag}, grid=(1,))
+
+
+COLLATZ = """func @collatz(%n: i64, %steps: ptr<i64>, %sums: ptr<f32>) {assume = [], warps = 2} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %one = block.const() {elem = i64, value = 1} : i64
+  %two = block.const() {elem = i64, value = 2} : i64
+  %three = block.const() {elem = i64, value = 3} : i64
+  %t0 = block.const() {elem = f32, shape = [16, 8], value = 0.0} : tile<16x8xf32>
+  %m, %count, %t = while(%n, %z, %t0) do (%a: i64, %c: i64, %s: tile<16x8xf32>) {
+    %more = block.gt(%a, %one) : bool
+    yield(%more, %a, %c, %s)
+  } do (%a: i64, %c: i64, %s: tile<16x8xf32>) {
+    %odd = block.floormod(%a, %two) : i64
+    %is_odd = block.eq(%odd, %one) : bool
+    %half = block.truncdiv(%a, %two) : i64
+    %triple = block.mul(%a, %three) : i64
+    %up = block.add(%triple, %one) : i64
+    %next = block.select(%is_odd, %up, %half) : i64
+    %d = block.add(%c, %one) : i64
+    %f = block.cast(%a) {to = f32} : f32
+    %ft = block.splat(%f) {shape = [16, 8]} : tile<16x8xf32>
+    %u = block.add(%s, %ft) : tile<16x8xf32>
+    yield(%next, %d, %u)
+  } : i64, i64, tile<16x8xf32>
+  block.store(%steps, %z, %count)
+  block.store_view(%sums, %z, %t) {strides = [8, 1]}
+  return()
+}"""
+
+
+@pytest.mark.parametrize("n", [1, 6, 27])
+def test_loops_with_a_condition_carry_tiles(n):
+    check(COLLATZ, [np.zeros(1, np.int64), np.zeros(128, np.float32)], {"n": n}, grid=(1,))
