@@ -7,12 +7,21 @@ Arithmetic in less than 64 bits counts only where it is promised not to wrap (`n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphfuse.dialects import block
-from graphfuse.ir.core import Builder, Func, Op, Value, attr_dim, attr_int, attr_ints, attr_strs
+from graphfuse.dialects import block, control
+from graphfuse.ir.core import Builder, Func, Op, OpDef, Value, attr_dim, attr_int, attr_ints, attr_strs
 from graphfuse.ir.types import I64, Scalar, Tile
-from graphfuse.symbolic import Dim, bounds, substitute, sym, symbols
+from graphfuse.symbolic import INF, Dim, bounds, floordiv, maximum, minimum, mod, substitute, sym, symbols
+
+_FUNCTIONS: dict[OpDef, Callable[[Dim, Dim], Dim]] = {
+    block.min_: minimum,
+    block.max_: maximum,
+    **{block.ELEMENTWISE[n]: floordiv for n in ("floordiv", "truncdiv")},
+    **{block.ELEMENTWISE[n]: mod for n in ("floormod", "truncmod")},
+}
+_MOST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class Forms:
         """What names that are no symbols stand for: scalars of any signed integer type."""
         self._taken = {v.hint for v in func.params}
         self._known: dict[Value, Form | None] = {v: Form(sym(v.hint)) for v in func.params if v.type == I64}
+        self._loops = {op.body.params.values[0]: op for op in func.walk() if op.kind is control.for_}
 
     def form(self, value: Value) -> Form | None:
         """The form of an integer or a tile of them; None if it has none."""
@@ -69,6 +79,12 @@ class Forms:
         self.leaves[name] = value
         if value.op is not None and value.op.kind in (block.program_id, block.num_programs):
             self.ranges[name] = (0, (1 << 31) - 1)
+        if value in self._loops:
+            low, high = (self.form(v) for v in self._loops[value].operands[:2])
+            if low and high:
+                least, most = bounds(low.base, self.ranges)[0], bounds(high.base, self.ranges)[1] - 1
+                if abs(least) != INF and abs(most) != INF:
+                    self.ranges[name] = (least, max(least, most))
         return Form(sym(name))
 
     def _scalar(self, op: Op, elem: Scalar) -> Form | None:
@@ -80,7 +96,19 @@ class Forms:
             if any(p is None for p in parts):
                 return None
             return Form(substitute(attr_dim(op, "expr"), {n: p.base for n, p in zip(names, parts, strict=True) if p}))
+        if len(op.operands) == 2 and op.kind in _FUNCTIONS:
+            return self._function(op)
         return self._arithmetic(op, elem, ())
+
+    def _function(self, op: Op) -> Form | None:
+        """Division that rounds toward zero is floor division where neither side can be negative."""
+        a, b = (self.form(v) for v in op.operands)
+        if a is None or b is None:
+            return None
+        is_division = op.kind not in (block.min_, block.max_)
+        if is_division and not (self._fits(a.base, 0, _MOST) and self._fits(b.base, 1, _MOST)):
+            return None
+        return Form(_FUNCTIONS[op.kind](a.base, b.base))
 
     def _tile(self, op: Op, tile: Tile) -> Form | None:
         shape = tile.shape

@@ -61,8 +61,7 @@ class _Counter(Remaker):
         self.values.update((old[i + 1], v) for i, v in zip(kept, fresh[1:], strict=True))
         outer = self.builder
         self.builder = type(outer)(outer.loc)
-        expr = floordiv(sym("at") - sym("low"), step) if step != 1 else sym("at") - sym("low")
-        trip = self.builder(block.index, fresh[0], lower, names=("at", "low"), expr=expr)
+        trip = self._trip(fresh[0], lower, step)
         for i, parts in steps.items():
             self.values[old[i + 1]] = self._advanced(self.new(carried[i]), trip, parts)
         for inner in op.body.ops[:-1]:
@@ -71,6 +70,16 @@ class _Counter(Remaker):
         self.builder.op(control.yield_, *(self.new(yielded[i]) for i in kept))
         done, self.builder = self.builder.block(params), outer
         return done
+
+    def _trip(self, counter: Value, lower: Value, step: int) -> Value:
+        """How often the loop has come round."""
+        if lower.op is not None and lower.op.kind is block.const:
+            low = attr_int(lower.op, "value")
+            if (low, step) == (0, 1):
+                return counter
+            return self.builder(block.index, counter, names=("at",), expr=floordiv(sym("at") - low, step))
+        expr = floordiv(sym("at") - sym("low"), step)
+        return self.builder(block.index, counter, lower, names=("at", "low"), expr=expr)
 
     def _advanced(self, init: Value, trips: Value, parts: list[Part]) -> Value:
         """`init + trips * (sum of parts)`."""

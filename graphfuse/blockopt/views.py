@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from graphfuse.blockopt.forms import Form, Forms
 from graphfuse.blockopt.remake import Remaker
-from graphfuse.dialects import block
+from graphfuse.dialects import block, control
 from graphfuse.ir.core import Builder, Func, Op, Value, attr_ints, attr_number
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tile
@@ -33,7 +33,7 @@ COMPARISONS = {"block.lt": (1, -1, 0), "block.le": (1, -1, 1), "block.gt": (-1, 
 
 def find_views(func: Func) -> Func:
     """Make views of the accesses whose addresses and masks allow it."""
-    if not any(op.kind in (block.load, block.store) for op in func.walk()):
+    if not any(op.kind in (block.load, block.store, control.for_) for op in func.walk()):
         return func
     return dead_code(_Finder(func).run())
 
@@ -44,6 +44,9 @@ class _Finder(Remaker):
         self.forms = Forms(func)
 
     def op(self, op: Op) -> None:
+        if op.kind is control.for_:
+            self._loop(op)
+            return
         if op.kind not in (block.load, block.store) or not isinstance(op.operands[1].type, Tile):
             self.copy(op)
             return
@@ -65,6 +68,14 @@ class _Finder(Remaker):
             return
         operands = [self.new(op.operands[0]), base, self.new(op.operands[2]), *ends]
         self.builder.op(block.store_view, *operands, strides=strides, limited=limited)
+
+    def _loop(self, op: Op) -> None:
+        """Bounds as index arithmetic too: that says how often it runs."""
+        for v in op.operands[:2]:
+            form = self.forms.form(v)
+            if form is not None and v.op is not None and v.op.kind not in (block.const, block.index):
+                self.values[v] = self._emit(form.base)
+        self.copy(op)
 
     def _emit(self, dim: Dim) -> Value:
         """A dim of old leaves, as a new value."""

@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphfuse.blockopt.grid import flat_grid
+from graphfuse.blockopt.parameters import symbolic_parameters
 from graphfuse.blockopt.pipeline import optimized
 from graphfuse.dialects import block, control
+from graphfuse.gpu.code import gpu_code
 from graphfuse.interp.block import launch
 from graphfuse.ir.core import Builder, Func, Params, Value
-from graphfuse.ir.types import BOOL, F32, I32, I64, Ptr, Tile
+from graphfuse.ir.types import BOOL, F16, F32, I32, I64, Ptr, Tile
 from graphfuse.ir.verifier import verify
+from graphfuse.symbolic import sym
+from graphfuse.target import Target
 
 
 class Kernel(Builder):
@@ -42,9 +47,9 @@ class Kernel(Builder):
         return self(block.cast, x, to=I64)
 
 
-def matmul(tm: int = 16, tn: int = 16, tk: int = 8, *, masked: bool = True) -> Func:
+def matmul(tm: int = 16, tn: int = 16, tk: int = 8, *, masked: bool = True, elem: Any = F32) -> Func:
     """c = a @ b; int parameters, pointer tiles that are advanced, masks on every side."""
-    params = Params((Ptr(F32), Ptr(F32), Ptr(F32), I32, I32, I32), ("a", "b", "c", "M", "N", "K"))
+    params = Params((Ptr(elem), Ptr(elem), Ptr(F32), I32, I32, I32), ("a", "b", "c", "M", "N", "K"))
     a, b, c, m, n, k = params.values
     e = Kernel()
     pm, pn = (e(block.cast, e(block.program_id, axis=x), to=I32) for x in (0, 1))
@@ -80,7 +85,7 @@ def matmul(tm: int = 16, tn: int = 16, tk: int = 8, *, masked: bool = True) -> F
                e.along(e(block.le, rn, e.all(e(block.sub, n, e.number(1), nsw=True), (tn,))), 1, (tm, tn)))  # fmt: skip
     e.op(block.store, c, pc, total, *([inside] if masked else []))
     e.op(control.return_)
-    return Func("matmul", e.block(params), {"grid": (3, 4)})
+    return Func("matmul", e.block(params), {"grid": (3, 4)} if elem == F32 else {})
 
 
 def kinds(func: Func) -> list[str]:
@@ -160,3 +165,17 @@ def test_a_mask_that_is_constant() -> None:
 
     assert "load" not in kinds(masked(value=True))
     assert "load" in kinds(masked(value=False))
+
+
+def test_a_kernel_written_by_hand_gets_tensor_cores_and_boxes() -> None:
+    """Masks on every side, addresses that a loop advances: and still TMA and wgmma, once the sizes are positive."""
+    func = flat_grid(matmul(128, 128, 64, elem=F16), 2)
+    func = symbolic_parameters(func)
+    dims = tuple((n, 1, hi) if n in "MNK" else (n, lo, hi) for n, lo, hi in func.dims)
+    assume = tuple((n, 16) for n in ("a", "b", "c", "M", "N", "K"))
+    better = optimized(Func(func.name, func.body, {**func.attrs, "assume": assume}, dims))
+    made = gpu_code([better], Target.parse("cuda:sm_90a"))
+    (info,) = made.launches.values()
+    assert [m.dims for m in info.tensor_maps] == [(sym("N"), sym("M")), (sym("K"), sym("M")), (sym("N"), sym("K"))]
+    assert "wgmma.mma_async" in made.code.ptx
+    assert "mma.sync" not in made.code.ptx
