@@ -200,7 +200,7 @@ def tma_load(
 
 @opdef("gpu.zero_rows")
 def zero_rows(ring: Type, *, start: int) -> tuple[Type, ...]:
-    """Write 0 to the rows from `start` on of every slot of a ring, by the whole group, for `wgmma` to read."""
+    """Write 0 to the rows from `start` on of every slot of a ring, by the whole block, for `wgmma` to read."""
     to = _shared(ring, "operand 0")
     if len(to.shape) != 3 or not to.swizzle or not 0 <= start < to.shape[1] or start % 8:
         raise VerifyError(f"no rows from {start} on in {to}")

@@ -222,14 +222,13 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
 @lowers(gpu.zero_rows)
 def lower_zero_rows(kernel: Kernel, op: Op) -> None:
     """16 bytes a thread at a time; within a panel the rows lie one after another."""
-    assert kernel.role, "rings are those of warps with roles"
+    assert not kernel.role, "groups of warps would write the same rows"
     buffer = buffer_of(op.operands[0])
     slots, rows, columns = buffer.shape
     panels, start = columns * buffer.elem.bytes // buffer.swizzle, attr_int(op, "start")
-    thread = kernel.operate("add", kernel.operate("mul", kernel.warp, integer(WARP_SIZE, "i32")), kernel.lane)
-    at = kernel.operate("mul", thread, integer(16, "i32"))
+    at = kernel.operate("mul", kernel.thread, integer(16, "i32"))
     at = kernel.operate("add", kernel.pointer(op.operands[0]).reg, at)
-    nbytes, step = (rows - start) * buffer.swizzle, 16 * kernel.role.threads
+    nbytes, step = (rows - start) * buffer.swizzle, 16 * WARP_SIZE * kernel.warps
     zero = integer(0, "i32")
     for panel in range(slots * panels):
         begin = panel * rows * buffer.swizzle + start * buffer.swizzle
@@ -238,7 +237,7 @@ def lower_zero_rows(kernel: Kernel, op: Op) -> None:
             if done + step <= nbytes:
                 kernel.assembly("void", store, "r,r", at, zero)
             else:
-                inside = kernel.test("ult", thread, integer((nbytes - done) // 16, "i32"))
+                inside = kernel.test("ult", kernel.thread, integer((nbytes - done) // 16, "i32"))
                 kernel.assembly("void", when(store, 2), "r,r,r", at, zero, flag_of(kernel, inside))
     kernel.assembly("void", "fence.proxy.async.shared::cta;", "")
     kernel.barrier()

@@ -148,6 +148,7 @@ class _Build:
         self.exchange = None
         if self.split > 1:
             self.exchange = exchange(b, self.split, p.accumulated, p.acc.elem, c.warpgroups)
+        self._zero_rows(b)
         bodies = (self._role(clones, self._consumer), self._role(clones, self._producer))
         attrs: dict[str, Attr] = {"warps": (4 * c.warpgroups, 4), "groups": (c.groups, 1), "single": (1,)}
         if c.registers:
@@ -259,7 +260,6 @@ class _Build:
     def _consumer(self, clones: Clones, group: Value) -> None:
         """Multiply slot after slot; hand a slot back when the product after it has begun, and so it is read."""
         c, p, b = self.config, self.product, clones.builder
-        self._zero_rows(b)
         slot = b(block.const, value=0, elem=I32, hint="slot")
         start, trips = [slot], None
         if self.turns is not None:
