@@ -116,7 +116,10 @@ class AxisReduction:
             analysis.touch(linear(where, strides_of(shape_of(value))))
             analysis.visit(value, where)
         borders = [i for i in range(1, len(self.shape)) if (i in self.axes) != (i - 1 in self.axes)]
-        return merge(self.shape, names, analysis.found, borders)
+        dims = merge(self.shape, names, analysis.found, borders)
+        if any(d.first in self.axes for d in dims):
+            return dims
+        return [*dims, Merged(self.axes[-1], self.axes[-1], 1)]  # a sum of one: `merge` leaves out dims of 1
 
     def _result_index(self, value: Value, index: Index) -> Index:
         """The index into a value as large as the result, at an index of what is reduced."""

@@ -111,16 +111,25 @@ class GpuContraction(ContractionKernel):
         elem = accumulator(element_of(work.result))
 
         def term(index: Index) -> Value:
+            products: list[Value] = []
+            for pair in pairs(index):
+                factors = [ev.value(value, where) for value, where in pair]
+                wide = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
+                products.append(ev.emit(block.mul, *ev.unified(wide)))
+            total, *more = ev.unified(products)
+            for other in more:
+                total = ev.emit(block.add, total, other)
+            return total
+
+        def pairs(index: Index) -> list[tuple[tuple[Value, Index], tuple[Value, Index]]]:
             o, k = index[:rank], index[rank:]
-            factors = [ev.value(work.lhs, work.lhs_at(o, k)), ev.value(work.rhs, work.rhs_at(o, k))]
-            wide = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
-            return ev.emit(block.mul, *ev.unified(wide))
+            both = work.terms or ((work.lhs, work.rhs),)
+            return [((a, work.lhs_at(o, k)), (b, work.rhs_at(o, k))) for a, b in both]
 
         def reads(index: Index) -> list[tuple[Value, Index]]:
-            o, k = index[:rank], index[rank:]
-            return [(work.lhs, work.lhs_at(o, k)), (work.rhs, work.rhs_at(o, k))]
+            return [factor for pair in pairs(index) for factor in pair]
 
-        axes = tuple(rank + i for i, d in enumerate(work.depth) if d != 1)
+        axes = tuple(rank + i for i, d in enumerate(work.depth) if d != 1) or (rank,)
         shape = (*work.domain, *work.depth)
         columns = self._contiguous_columns()
         terms = Terms(shape, axes, work.result, lambda index: index[:rank], term, reads, "sum", columns)
