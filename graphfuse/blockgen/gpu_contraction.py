@@ -35,6 +35,7 @@ from graphfuse.blockgen.gpu_tiles import (
     warps_for,
     whole_tiles,
 )
+from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_windows
 from graphfuse.blockgen.index import Index, coefficient, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
@@ -170,7 +171,8 @@ class GpuContraction(ContractionKernel):
 
     def _emit_tiles(self) -> Func:
         kernel, ev = self.kernel, self.kernel.ev
-        rows = self._rows()
+        windows = self._has_windows()
+        rows = self._flat_rows() if windows else self._rows()
         columns = self.dims[self.column_dims[-1]].extent
         m, n = (positions([self.dims[i].extent for i in dims]) for dims in (rows, self.column_dims))
         others = [i for i in range(len(self.dims)) if i not in rows and i != self.column_dims[-1]]
@@ -180,9 +182,11 @@ class GpuContraction(ContractionKernel):
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
         choose = product_tile
-        if self.gpu.has_wgmma and self._is_boxed(rows):
+        if windows:
+            choose = partial(boxed_tile, step=step_of(self.k_dims[-1].extent))
+        elif self.gpu.has_wgmma and self._is_boxed(rows):
             choose = partial(boxed_tile, aligned=self._is_boxed(rows, SECTOR_BYTES))
-        sizes = (self._typical(m), self._typical(n), self._typical(depth))
+        sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
@@ -197,7 +201,7 @@ class GpuContraction(ContractionKernel):
         where = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: column}
         row_digits = unravel(row, [self.dims[i].extent for i in rows], kernel.space) if len(rows) > 1 else (row,)
         index = self._indexed(where | dict(zip(rows, row_digits, strict=True)))
-        held = self._held(row_digits, rows, row_lane)
+        held = self._numbered(row, rows, row_lane) if windows else self._held(row_digits, rows, row_lane)
         lhs_index = self._indexed(where | dict(zip(rows, held, strict=True)))
         first, *more = self._sums(tile, index, lhs_index, row_lane, lane)
         store_results(kernel, self.work, index, row_lane, lane, first, list(zip(self.beside, more, strict=True)))
@@ -239,13 +243,38 @@ class GpuContraction(ContractionKernel):
                 return False
         return True
 
+    def _has_windows(self) -> bool:
+        """Whether TMA reads the image of a convolution in windows; one that is a matrix is none."""
+        if not self.gpu.has_wgmma or self.beside or self.work.terms or self._is_boxed(self._rows()):
+            return False
+        rows = self._flat_rows()
+        shared = [i for i in range(len(self.dims)) if i not in (*self.row_dims, *self.column_dims)]
+        if rows != self.row_dims or not self.k_dims or not all(isinstance(self.dims[i].extent, int) for i in rows[1:]):
+            return False
+        r, c, both = ([self.names[self.dims[i].last] for i in dims] for dims in (rows, self.column_dims, shared))
+        at = as_index(self.names), as_index(self.k_names)
+        indices = {self.work.lhs: self.work.lhs_at(*at), self.work.rhs: self.work.rhs_at(*at)}
+        roles = Roles(r, c, both, [self.k_names[d.last] for d in self.k_dims])
+        channels = self.k_dims[-1].extent
+        return takes_windows(self.kernel, self.work, lambda v: self._reads(v, indices[v]), roles, channels)
+
+    def _whole_steps(self) -> Dim:
+        """k with each tap's channels filled up to whole steps."""
+        *taps, channels = (d.extent for d in self.k_dims)
+        step = step_of(channels)
+        return positions([*taps, ceildiv(channels, step) * step])
+
     def _rows(self) -> list[int]:
         """The dims that a tile's rows are of: the innermost if few rows would be spare, else neighbours too."""
         last = self.row_dims[-1]
         extent = self.dims[last].extent
         if isinstance(extent, int) and extent >= 128 and -(-extent // 128) * 128 <= extent * SPARE:
             return [last]
-        first = last
+        return self._flat_rows()
+
+    def _flat_rows(self) -> list[int]:
+        """The innermost dim of rows and its neighbours."""
+        last = first = self.row_dims[-1]
         while first - 1 in self.row_dims:
             first -= 1
         return list(range(first, last + 1))
@@ -281,6 +310,13 @@ class GpuContraction(ContractionKernel):
             out.append(ev.bind("p", 0, self.dims[i].extent - 1, code))
         return out
 
+    def _numbered(self, row: Dim, rows: Sequence[int], lane: Lane) -> list[Dim]:
+        """The rows' digits as `_held` has them, but all of one variable: the row number."""
+        ev, extents = self.kernel.ev, [self.dims[i].extent for i in rows]
+        with ev.lanes_as(lane, Lane("", 1)):
+            number = ev.bind("row", 0, positions(extents) - 1, ev.index(row))
+        return self._held(unravel(number, extents, self.kernel.space), rows, lane)
+
     def _depth_extents(self) -> list[Dim]:
         """The loops over k; short ones become one."""
         extents = [d.extent for d in self.k_dims]
@@ -293,7 +329,7 @@ class GpuContraction(ContractionKernel):
         kernel, ev, work = self.kernel, self.kernel.ev, self.work
         elem = accumulator(element_of(work.result))
         start = ev.const(0.0 if elem.is_float else 0, elem, (tile.m, tile.n))
-        extents = self._depth_extents()
+        extents = [d.extent for d in self.k_dims] if tile.wgmma else self._depth_extents()
         flat = len(extents) < len(self.k_dims)
 
         def step(at: Index, k_lane: Lane, carried: Carried) -> list[Value]:
@@ -319,13 +355,14 @@ class GpuContraction(ContractionKernel):
             return step((), Lane("", 1), starts)
         *outer, last = extents
         if tile.wgmma:
-            trips = ceildiv(last, tile.k)
+            trips = [*outer, ceildiv(last, tile.k)]
 
             def box(t: Dim, values: Carried) -> list[Value]:
-                lane, position = lane_along(kernel, last, tile.k, t * tile.k)
-                return step((position,), lane, values)
+                *place, q = digits(kernel, t, trips)
+                lane, position = lane_along(kernel, last, tile.k, q * tile.k)
+                return step((*place, position), lane, values)
 
-            return ev.loop("k", trips, box, starts)
+            return ev.loop("k", positions(trips), box, starts)
         width = max(LEAST_SIDE, fitting(last, LEAST_SIDE, tile.k, kernel.space.ranges, slack=0.4))
 
         def chunk(place: Index, lane: Lane, position: Dim, values: Carried) -> list[Value]:

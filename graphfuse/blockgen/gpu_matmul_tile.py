@@ -78,11 +78,15 @@ def boxed_tile(
     *,
     results: int = 1,
     aligned: bool = True,
+    step: int = 0,
 ) -> ProductTile:
-    """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros."""
+    """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros.
+
+    `step` is what one has of k, else a line of shared memory.
+    """
     k_bytes = k * elem.bytes
     tile = wgmma_tile(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results, aligned=aligned)
-    return ProductTile(tile.m, tile.n, STEP_BYTES // elem.bytes, 8, 2, tile)
+    return ProductTile(tile.m, tile.n, step or STEP_BYTES // elem.bytes, 8, 2, tile)
 
 
 def _candidates(machine: GpuMachine, elem: Scalar, k: int) -> Iterator[ProductTile]:

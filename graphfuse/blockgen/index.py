@@ -136,11 +136,24 @@ def _partners(dim: Expr, a: Dim, b: Dim) -> list[tuple[Dim, Dim]]:
     """Pairs (high digit, what it makes with `mod(a, b)`) that occur in `dim`."""
     quotient = floordiv(a, b)
     out: list[tuple[Dim, Dim]] = [(quotient, a)]
+    if (whole := _of_one_division(a, b)) is not None:
+        out.append((whole, a))
     for monomial, _ in dim.terms:
         for atom, _ in monomial:
             if isinstance(atom, Call) and atom.fn == "mod" and atom.args[0] == quotient:
                 out.append((_term(((atom, 1),), 1), mod(a, b * atom.args[1])))
     return out
+
+
+def _of_one_division(a: Dim, b: Dim) -> Dim | None:
+    """`floordiv(a, b)` for `a = floordiv(x, d) + rest`: `floordiv(x + d*rest, d*b)`."""
+    for monomial, c in a.terms if isinstance(a, Expr) else ():
+        if c == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+            (atom, _) = monomial[0]
+            if isinstance(atom, Call) and atom.fn == "floordiv":
+                x, d = atom.args
+                return floordiv(x + (a - _term(monomial, 1)) * d, b * d)
+    return None
 
 
 def _terms_left(dim: Dim) -> int:

@@ -182,12 +182,24 @@ def tma_load(
     strides: tuple[Dim, ...],
     offset: Dim = 0,
     rows: int = 0,
+    lower: tuple[int, ...] = (),
+    upper: tuple[int, ...] = (),
+    steps: tuple[int, ...] = (),
 ) -> tuple[Type, ...]:
     """Begin to copy a box to a slot of the ring; elements outside the tensor are 0. Its bytes count at the barrier.
 
     If `rows` is not 0, only so many rows of the slot are written.
+
+    With `steps` rows are positions of a filter. Along each dim of an image (all dims but the first and the last;
+    `lower`, `upper` and `steps` name the innermost first) positions lie `steps` apart, from `lower` to `upper` past the
+    last element, and rows go through them, then on to the next image. More coordinates, one for each of these dims, are
+    added to all positions: the filter's tap.
     """
-    elem = _tensor(pointer, dims, strides, coordinates)
+    elem = _tensor(pointer, dims, strides, coordinates[: len(coordinates) - len(steps)])
+    if steps and not len(dims) - 2 == len(steps) == len(lower) == len(upper):
+        raise VerifyError(f"expected {len(dims) - 2} corners and steps, got {lower}, {upper}, {steps}")
+    if any(t != I64 for t in coordinates):
+        raise VerifyError(f"expected i64 coordinates, got {coordinates}")
     to = _shared(ring, "operand 1")
     _slot(slot)
     _barriers_at(barriers, 3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.artifact import TensorMap
+from graphfuse.artifact import Im2col, TensorMap
 from graphfuse.codegen.control import emit_loop
 from graphfuse.codegen.index import emit_dim
 from graphfuse.codegen.kernel import PointerValue, integer, memory_type
@@ -170,7 +170,11 @@ def tensor_map(kernel: Kernel, op: Op, elem: Scalar, box: tuple[int, int], swizz
     offset = attr_dim(op, "offset") if "offset" in op.attrs else 0
     whole = (*(1 for _ in dims[2:]), *box)
     param = kernel.func.params.index(op.operands[0])
-    new = TensorMap(param, elem.name, offset, dims[::-1], strides[-2::-1], whole[::-1], swizzle)
+    how = None
+    if "steps" in op.attrs and attr_ints(op, "steps"):
+        whole = box
+        how = Im2col(*(attr_ints(op, name) for name in ("lower", "upper", "steps")))
+    new = TensorMap(param, elem.name, offset, dims[::-1], strides[-2::-1], whole[::-1], swizzle, how)
     if new not in kernel.maps:
         kernel.maps.append(new)
     return Reg(f"%map{kernel.maps.index(new)}", "ptr")
@@ -182,6 +186,12 @@ def coordinates(kernel: Kernel, values: Sequence[Value]) -> list[Reg]:
     return [
         kernel.text.pure("i32", f"trunc {r} to i32", r) if r.text.startswith("%") else Reg(r.text, "i32") for r in regs
     ]
+
+
+def _half(kernel: Kernel, value: Value) -> Reg:
+    """An offset of im2col mode: 16 bits."""
+    reg = kernel.scalar(value)
+    return kernel.text.pure("i16", f"trunc {reg} to i16", reg) if reg.text.startswith("%") else Reg(reg.text, "i16")
 
 
 def displaced(kernel: Kernel, at: Sequence[Reg], rows: Reg | int = 0, columns: int = 0) -> list[Reg]:
@@ -204,18 +214,19 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
     to = slot_address(kernel, ring, kernel.scalar(slot), buffer.slot_bytes)
     signal = slot_address(kernel, barrier, kernel.scalar(slot), 8)
     map_ = tensor_map(kernel, op, buffer.elem, (box_rows, width), buffer.swizzle)
-    where = coordinates(kernel, at)
-    rank = len(where)
-    names = ", ".join(f"${3 + i}" for i in range(rank))
+    rank = len(attr_dims(op, "dims"))
+    where, taps = coordinates(kernel, at[:rank]), [_half(kernel, v) for v in reversed(at[rank:])]
+    names = [f"${3 + i}" for i in range(len(at))]
+    mode, offsets = ("im2col", f", {{{', '.join(names[rank:])}}}") if taps else ("tile", "")
     load = (
-        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-        f" [$0], [$1, {{{names}}}], [$2];"
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
+        f" [$0], [$1, {{{', '.join(names[:rank])}}}], [$2]{offsets};"
     )
-    constraints = ",".join(["r", "l", "r", *("r" for _ in where)])
+    constraints = ",".join(["r", "l", "r", *("r" for _ in where), *("h" for _ in taps)])
     for panel in range(columns // width):
         there = kernel.operate("add", to, integer(panel * rows * buffer.swizzle, "i32")) if panel else to
         kernel.assembly(
-            "void", load, constraints, there, map_, signal, *displaced(kernel, where, columns=panel * width)
+            "void", load, constraints, there, map_, signal, *displaced(kernel, where, columns=panel * width), *taps
         )
 
 

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from graphfuse.artifact import Im2col
 from graphfuse.dialects import block
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import power_of_two
@@ -78,6 +79,10 @@ class Scalars:
             return a + b if op.kind is block.add else a - b if op.kind is block.sub else a * b
         return self.leaf(value, "value", -INF, INF)
 
+    def is_taken(self, name: str) -> bool:
+        """Whether a name stands for something already."""
+        return name in self._taken or name in self.ranges
+
     def varies(self, dim: Dim) -> bool:
         """Whether it differs between programs, or within one."""
         return not symbols(dim).isdisjoint(self.leaves)
@@ -111,6 +116,11 @@ class Box:
     strides: tuple[Dim, ...]
     offset: Dim
     start: tuple[Dim, ...]
+    rows: Dim
+    """Of the whole tensor, as the tile counts them."""
+    taps: tuple[Dim, ...] = ()
+    im2col: Im2col | None = None
+    """Where rows are positions of a filter; `taps` are offsets to them, along the dims that it is about."""
 
 
 def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | None:
@@ -154,7 +164,7 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | 
         return None
     dims = (*outer[0], *(extent[d] for d in perm))
     all_strides = (*outer[1], *(strides[d] for d in perm))
-    box = Box(pointer, dims, all_strides, offset, (*outer[2], *(start[d] for d in perm)))
+    box = Box(pointer, dims, all_strides, offset, (*outer[2], *(start[d] for d in perm)), dims[-2])
     return box if _is_aligned(box, pointer.type.elem.bytes, scalars) else None
 
 

@@ -2,7 +2,8 @@
 
     %acc = for %k = lower to upper carrying zeros { a = load_view; b = load_view; yield dot(a, b, acc) }
 
-Operands may be transposed between load and product, and have part in several products. A step may make several sums,
+Operands may be transposed between load and product, and have part in several products; instead of a view one may be a
+masked gather that reads windows (`windows.py`). A step may make several sums,
 each of a chain of products `dot(c, d, dot(a, b, acc))`, or chains of their own that begin at 0 and are then added to
 what is carried: `add(acc, dot(c, d, dot(a, b, 0)))`. Everything else in the loop is index arithmetic. A product after
 the loop may go on where it ends, with views that are cut off: boxes are cut off by themselves. One product and no loop
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from graphfuse.dialects import block, control
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
+from graphfuse.gpu.transforms.hopper.windows import find_windows
 from graphfuse.ir.core import Func, Op, Value, attr_ints, attr_number
 from graphfuse.ir.types import Ptr, Tile, scalar
 from graphfuse.symbolic import Dim, Expr, bounds, ceildiv, substitute
@@ -23,6 +25,10 @@ from graphfuse.symbolic import Dim, Expr, bounds, ceildiv, substitute
 ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
 """Operand elements that `wgmma` takes, and the element it sums them in."""
 INDEX_OPS = (block.index, block.const, block.add, block.sub, block.mul)
+GATHER_OPS = (
+    block.load, block.select, block.ge, block.lt, block.and_, block.arange, block.reshape, block.broadcast, block.splat,
+)  # fmt: skip
+"""What operands are made of that are no views, but may be windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +224,7 @@ def _only_reads(loop: Op, carried: Sequence[Value], dots: Sequence[Op]) -> bool:
     """Whether the body has nothing but loads, the products and arithmetic, and only they read the sums."""
     ends = loop.body.terminator.operands
     for op in loop.body.ops[:-1]:
-        if op.kind not in (*INDEX_OPS, block.load_view, block.trans, block.dot):
+        if op.kind not in (*INDEX_OPS, *GATHER_OPS, block.load_view, block.trans, block.dot):
             return False
         if op.kind is block.dot and op not in dots:
             return False
@@ -228,15 +234,17 @@ def _only_reads(loop: Op, carried: Sequence[Value], dots: Sequence[Op]) -> bool:
 
 
 def find_operand(value: Value, scalars: Scalars) -> Operand | None:
-    """A factor: a view, perhaps transposed, whose rows or columns are contiguous."""
+    """A factor: a view or windows, perhaps transposed, whose rows or columns are contiguous."""
     op, perm = value.op, (0, 1)
     while op is not None and op.kind is block.trans:
         perm = perm if attr_ints(op, "perm") == (0, 1) else perm[::-1]
         op = op.operands[0].op
-    if op is None or op.kind is not block.load_view:
+    if op is None or not isinstance(op.result.type, Tile):
         return None
     type_ = op.result.type
-    assert isinstance(type_, Tile)
+    if op.kind is not block.load_view:
+        windows = find_windows(op.result, scalars)
+        return Operand(windows, (type_.shape[0], type_.shape[1]), perm.index(1) != 1) if windows else None
     strides = op.attrs["strides"]
     assert isinstance(strides, tuple)
     memory = (0, 1) if strides[1] == 1 else (1, 0)

@@ -41,11 +41,17 @@ def hopper_matmul(func: Func) -> Func:
         scalars = Scalars(func)
         product = match_product(func, scalars)
         if product is None:
-            return func
+            return _left(func)
         return _Build(func, scalars, product).func()
     except Declined as reason:
         log.debug("@%s is no product for wgmma: %s", func.name, reason)
-        return func
+        return _left(func)
+
+
+def _left(func: Func) -> Func:
+    """The function, every block of which makes one program."""
+    attrs = {name: value for name, value in func.attrs.items() if name not in ("persistent", "split")}
+    return func if len(attrs) == len(func.attrs) else Func(func.name, func.body, attrs, func.dims)
 
 
 PREFETCH_BYTES = 64 << 10
@@ -222,7 +228,7 @@ class _Build:
             nbytes = sum((r or o.shape[0]) * o.shape[1] for r, o in zip(few, p.operands, strict=True))
             b.op(gpu.expect, self.full, slot, nbytes=nbytes * scalar(p.elem).bytes)
             for operand, ring, rows in zip(p.operands, self.rings, few, strict=True):
-                at = [self._value(inner, d) for d in operand.box.start]
+                at = [self._value(inner, d) for d in (*operand.box.start, *operand.box.taps)]
                 operands = [operand.box.pointer, ring, slot, self.full, *at]
                 attrs: dict[str, Attr] = {**_tensor(operand.box)} | ({"rows": rows} if rows else {})
                 b.append(gpu.tma_load.build(operands, attrs))
@@ -240,7 +246,7 @@ class _Build:
         p, b, constants = self.product, clones.builder, constants_of(self.old)
         weights = [(i, o) for i, o in enumerate(p.operands) if o.box.pointer in constants]
         others = [o for o in p.operands if o.box.pointer not in constants]
-        if not weights or not all(_is_one_tile(o) for o in others):
+        if not weights or any(o.box.im2col for _, o in weights) or not all(_is_one_tile(o) for o in others):
             return
         own = b(block.program_id)
         own = b(block.index, own, expr=floordiv(sym("p"), self.split), names=("p",)) if self.split > 1 else own
@@ -411,14 +417,14 @@ class _Build:
 
 def _few_rows(operand: Operand) -> int:
     """Rows to copy where the tensor has fewer than the buffer, else 0: TMA takes long to fill up boxes."""
-    extent = operand.box.dims[-2]
+    extent = operand.box.rows
     rows = -(-extent // 8) * 8 if isinstance(extent, int) else 0
     return rows if 0 < rows < operand.shape[0] else 0
 
 
 def _is_one_tile(operand: Operand) -> bool:
     """Whether a tile has all of its rows, or columns."""
-    extent, rows = operand.box.dims[-2], operand.shape[0]
+    extent, rows = operand.box.rows, operand.shape[0]
     return isinstance(extent, int) and extent <= min(rows, FEW_ROWS)
 
 
@@ -437,7 +443,10 @@ def _elem(value: Value) -> Scalar:
 
 
 def _tensor(box: Box) -> dict[str, Attr]:
-    return {"dims": box.dims, "strides": box.strides, "offset": box.offset}
+    attrs: dict[str, Attr] = {"dims": box.dims, "strides": box.strides, "offset": box.offset}
+    if how := box.im2col:
+        attrs |= {"lower": how.lower, "upper": how.upper, "steps": how.steps}
+    return attrs
 
 
 def _swizzle(operand: Operand, elem: Scalar, *, along_k: bool) -> int:

@@ -1,0 +1,97 @@
+"""Which convolutions TMA reads in im2col mode: rows are flat positions of the result, k goes tap by tap.
+
+    rows = n, p, q as one number;  for r, s, chunk of c:  acc = dot(x[rows at r, s; c], w[r, s, c; columns], acc)
+
+The tiles are masked gathers, as on any machine. What makes them windows is that the row number is one variable, that
+all else is the same for a whole tile, and that strides are what TMA takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphfuse.blockgen.access import Accesses
+from graphfuse.blockgen.contraction import is_view
+from graphfuse.blockgen.gpu_tiles import VECTOR_BYTES
+from graphfuse.blockgen.index import coefficient
+from graphfuse.blockgen.kernel import Kernel, element_of
+from graphfuse.blockgen.products import Product
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Op, Value, attr_number, dims_of, tensor_of
+from graphfuse.symbolic import Dim, exact_div, substitute
+
+STEPS = {64: 1.0, 32: 1.35, 16: 2.0}
+"""Channels of a step, and what one then takes."""
+MOST_STRIDE = 8
+OFFSET_BITS = 16
+"""Of the taps along all dims of an image together."""
+Names = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Variables of a product by what they index, outermost first: `depth` is summed, `shared` are of both operands."""
+
+    rows: Names
+    columns: Names
+    shared: Names
+    depth: Names
+
+
+def step_of(channels: Dim) -> int:
+    """Channels of a step: many, but few beyond the last."""
+    if not isinstance(channels, int):
+        return max(STEPS)
+    return min(STEPS, key=lambda n: (-(-channels // n) * n * STEPS[n], -n))
+
+
+def takes_windows(
+    kernel: Kernel, work: Product, reads: Callable[[Value], Accesses], roles: Roles, channels: Dim
+) -> bool:
+    """Whether TMA can read the lhs, an image, in windows and the rhs, weights, in boxes; a tap has so many channels."""
+    x, w, op = work.lhs, work.rhs, work.result.op
+    elem = element_of(x)
+    if elem != element_of(w) or elem.name not in ("f16", "bf16") or len(roles.rows) < 2 or not roles.depth:
+        return False
+    image = _image(x)
+    if image is None or not is_view(image, kernel) or not is_view(w, kernel):
+        return False
+    if roles.shared and exact_div(channels, step_of(channels)) is None:
+        return False  # a step would go on into the next group
+    whole = VECTOR_BYTES // elem.bytes
+    for value, along, outside in ((x, roles.depth[-1], roles.columns), (w, roles.columns[-1], roles.rows)):
+        found = reads(value)
+        if len(found.offsets) != 1 or any(found.uses(name) for name in outside):
+            return False
+        (offset,) = found.offsets
+        every = (*roles.rows, *roles.columns, *roles.shared, *roles.depth)
+        strides = [coefficient(offset, name) for name in every if name != along]
+        start = substitute(offset, dict.fromkeys(every, 0))
+        if coefficient(offset, along) != 1 or any(s is None or exact_div(s, whole) is None for s in (*strides, start)):
+            return False
+    padded = reads(x).opaque
+    if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared):
+        return False
+    rank = len(roles.rows) - 1 + (roles.rows[0] in padded)
+    return rank <= 3 and (image is x or (op is not None and _within(op, rank)))
+
+
+def _image(x: Value) -> Value | None:
+    """What is padded with zeros, or the value itself."""
+    op = x.op
+    if op is None or op.kind is not graph.pad:
+        return x
+    constant = op.attrs.get("mode", "constant") == "constant" and attr_number(op, "value") == 0
+    return op.operands[0] if constant else None
+
+
+def _within(op: Op, rank: int) -> bool:
+    """Whether TMA takes the taps and strides of a convolution along `rank` dims."""
+    if op.kind is not graph.conv:
+        return False
+    sizes, dilation = tensor_of(op.operands[1]).shape[:-2], dims_of(op.attrs["dilation"])
+    taps = [(n - 1) * d for n, d in zip(sizes, dilation, strict=True)]
+    if any(not isinstance(t, int) or 2 * t >= 1 << OFFSET_BITS // rank for t in taps):
+        return False
+    return all(isinstance(s, int) and s <= MOST_STRIDE for s in dims_of(op.attrs["strides"]))

@@ -1,0 +1,230 @@
+"""Convolutions for sm_90a: windows by TMA in im2col mode, in the emulator, against the interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from graphfuse.blockgen.kernel import GpuMachine
+from graphfuse.blockgen.lower import lower_region
+from graphfuse.dialects import gpu, graph
+from graphfuse.fusion.outline import outline
+from graphfuse.gpu.assembler import assemble
+from graphfuse.gpu.lower import emit_ptx, lower
+from graphfuse.gpu.pipeline import transformed
+from graphfuse.interp.block import launch
+from graphfuse.ir.parser import parse
+from graphfuse.ir.printer import to_text
+from graphfuse.ir.verifier import verify
+from graphfuse.target import Target
+from tests.blockgen.cases import case
+from tests.blockgen.support import launched
+from tests.gpu.test_hopper import emulate
+
+TARGET = Target.parse("cuda:sm_90a")
+
+
+@dataclass(frozen=True)
+class Conv:
+    """A channels-last convolution with bias and relu."""
+
+    batch: int | str
+    size: tuple[int, ...]
+    channels: int
+    out: int
+    kernel: tuple[int, ...]
+    stride: int = 1
+    pad: int | tuple[tuple[int, int], ...] = 0
+    dilation: int = 1
+    groups: int = 1
+    elem: str = "f16"
+
+    def __str__(self):
+        window = "x".join(map(str, self.kernel))
+        size = "x".join(map(str, self.size))
+        return f"{self.batch}x{size}x{self.channels}-{self.out}-{window}-s{self.stride}-p{self.pad}-d{self.dilation}"
+
+    @property
+    def pads(self):
+        return self.pad if isinstance(self.pad, tuple) else ((self.pad, self.pad),) * len(self.size)
+
+    def case(self):
+        """As a graph."""
+        rank = len(self.size)
+        low, high = ([0, *(p[i] for p in self.pads), 0] for i in range(2))
+        padded = [n + sum(p) for n, p in zip(self.size, self.pads, strict=True)]
+        taken = [(n - 1) * self.dilation + 1 for n in self.kernel]
+        shape = [(n - t) // self.stride + 1 for n, t in zip(padded, taken, strict=True)]
+        dims = f"({self.batch})" if isinstance(self.batch, str) else str(self.batch)
+        x = "x".join([dims, *map(str, self.size), str(self.channels), self.elem])
+        w = "x".join([*map(str, self.kernel), str(self.channels // self.groups), str(self.out), self.elem])
+        result = f"[{dims}, {', '.join(map(str, [*shape, self.out]))}]"
+        read = f"p = pad(x) {{low = {low}, high = {high}, value = 0.0}}; " if any(map(sum, self.pads)) else ""
+        body = f"""
+            {read}y = conv({"p" if read else "x"}, w) {{strides = {[self.stride] * rank}, low = {[0] * rank},
+            high = {[0] * rank}, dilation = {[self.dilation] * rank}, input_dilation = {[1] * rank},
+            groups = {self.groups}, layout = "nhwc"}}; c = broadcast(b) {{shape = {result}}}; s = add(y, c)
+            z = full() {{shape = {result}, elem = {self.elem}, value = 0.0}}; r = max(s, z); return(r)"""
+        body = " ".join(body.split("\n")[1:]).replace("add(y, c)", "add(y, c);")
+        symbols = ("n in 1..8", ({"n": 3},)) if dims != str(self.batch) else ("", ({},))
+        return case("contraction", "conv", f"x: {x}, w: {w}, b: {self.out}x{self.elem}", body, *symbols)
+
+
+def compiled(found, multiprocessors=8):
+    """The region of a case, its block function, and that with roles."""
+    func, _ = outline(found.func, reads_padded=True)
+    (region,) = (op for op in func.walk() if op.kind is graph.region)
+    machine = GpuMachine(multiprocessors=multiprocessors, has_wgmma=True)
+    kernel = lower_region(region, "conv", func.ranges, machine)
+    verify(kernel)
+    roles = transformed(kernel, TARGET)
+    verify(roles)
+    return region, kernel, roles
+
+
+def check(found, multiprocessors=8, blocks=2, ulp=2.0**-10):
+    region, kernel, roles = compiled(found, multiprocessors)
+    loads = [op for op in roles.walk() if op.kind is gpu.tma_load]
+    assert any("steps" in op.attrs for op in loads), "no windows"
+    lowered = lower([roles], TARGET)
+    ptx = emit_ptx(lowered)
+    assert "im2col" in ptx
+    for values in found.sizes:
+        arrays = found.arrays(values)
+        (want,) = launched(kernel, region, arrays, values)
+        got = np.zeros_like(want)
+        emulate(ptx, lowered.kernels[0], arrays, [got], values, blocks=blocks)
+        # one rounding of the sum and one of the result, and the sum before it in another order
+        wide = want.astype(np.float64)
+        np.testing.assert_allclose(got.astype(np.float64), wide, rtol=ulp, atol=ulp / 2 * np.abs(wide).max())
+    return ptx, lowered.kernels[0]
+
+
+PLAIN = Conv(2, (9, 7), 64, 64, (3, 3), pad=1)
+CASES = {
+    "3x3": PLAIN,
+    "bf16": replace(PLAIN, elem="bf16"),
+    "stride 2": replace(PLAIN, size=(9, 11), stride=2),
+    "stride 2 of an even size": replace(PLAIN, size=(10, 8), stride=2),
+    "stride 3": replace(PLAIN, size=(11, 10), stride=3, elem="bf16"),
+    "dilation": replace(PLAIN, dilation=2, pad=2),
+    "dilation and stride": replace(PLAIN, size=(12, 11), dilation=2, stride=2, pad=1),
+    "no padding": replace(PLAIN, pad=0),
+    "no padding, stride 2": replace(PLAIN, pad=0, stride=2),
+    "padding on one side": replace(PLAIN, pad=((0, 1), (1, 0))),
+    "padding along one dim": replace(PLAIN, pad=((0, 0), (1, 1)), kernel=(2, 3)),
+    "more padding than the filter": replace(PLAIN, pad=3),
+    "one image": replace(PLAIN, batch=1),
+    "one small image": replace(PLAIN, batch=1, size=(5, 5), channels=128),
+    "any batch": replace(PLAIN, batch="n"),
+    "5x5": replace(PLAIN, kernel=(5, 5), pad=2, channels=16),
+    "1x1, stride 2": replace(PLAIN, kernel=(1, 1), pad=0, stride=2, channels=128),
+    "channels that fill no step": replace(PLAIN, channels=72),
+    "32 channels": replace(PLAIN, channels=32),
+    "16 channels": replace(PLAIN, channels=16),
+    "8 channels": replace(PLAIN, channels=8, elem="bf16"),
+    "results that fill no tile": replace(PLAIN, out=72),
+    "rows of 16": replace(PLAIN, size=(16, 16)),
+    "rows of 128": replace(PLAIN, batch=1, size=(3, 128), channels=16),
+    "groups": replace(PLAIN, channels=128, out=128, groups=2),
+    "one dim": Conv(3, (37,), 64, 64, (5,), pad=2, stride=2),
+    "three dims": Conv(2, (4, 5, 6), 16, 32, (3, 3, 3), pad=1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions(name):
+    conv = CASES[name]
+    check(conv.case(), ulp=2.0**-10 if conv.elem == "f16" else 2.0**-7)
+
+
+def test_one_sum_is_made_by_a_cluster():
+    conv = replace(PLAIN, batch=1, size=(7, 7), channels=256)
+    _, kernel = check(conv.case(), multiprocessors=64)
+    assert kernel.split > 1
+
+
+def test_residual_and_strides_of_a_view():
+    """An epilogue that reads another tensor, over an image that is a part of its memory."""
+    body = """
+        v = slice(x) {starts = [0, 0, 0, 64], sizes = [2, 8, 8, 64], steps = [1, 1, 1, 1]};
+        p = pad(v) {low = [0, 1, 1, 0], high = [0, 1, 1, 0], value = 0.0};
+        y = conv(p, w) {strides = [1, 1], low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1],
+        groups = 1, layout = "nhwc"}; s = add(y, r); return(s)"""
+    found = case("contraction", "view", "x: 2x8x8x128xf16, w: 3x3x64x64xf16, r: 2x8x8x64xf16", " ".join(body.split()))
+    check(found)
+
+
+DECLINED = {
+    "f32": replace(PLAIN, elem="f32"),
+    "an odd number of channels": replace(PLAIN, channels=12),
+    "an odd number of results": replace(PLAIN, out=60),
+    "a large stride": replace(PLAIN, size=(20, 20), stride=9),
+    "many taps": replace(PLAIN, batch=1, size=(3, 140), kernel=(1, 130), pad=1, channels=16),
+    "steps over the end of a group": replace(PLAIN, channels=48, out=128, groups=2),
+    "one row of positions": Conv(1, (40,), 64, 64, (3,), pad=1),
+}
+
+
+@pytest.mark.parametrize("why", DECLINED)
+def test_declined(why):
+    """Convolutions that are no windows stay as they are, in tiles for `mma.sync`."""
+    _, kernel, roles = compiled(DECLINED[why].case())
+    assert "schedule" not in kernel.attrs
+    assert not any(op.kind is gpu.tma_load for op in roles.walk())
+
+
+CHANGES = {
+    "image of fewer rows": ("p7 + p9 - 1", "p7 + p9"),
+    "narrower image": ("value = 16}", "value = 15}"),
+    "other steps along a row": ("64*p8", "128*p8"),
+    "taps of another stride": ("64*p10", "128*p10"),
+    "taps without a condition": ("p10 + p8 - 1", "p8 - 1"),
+    "digits of another number": ("mod(row6, 16)", "mod(row6, 8)"),
+    "digits the other way round": ("1024*p7 + 64*p8", "64*p7 + 1024*p8"),
+    "rows by twos": ("l5 + 64*pid5", "2*l5 + 64*pid5"),
+    "columns by twos": ("(l10 + 64", "(2*l10 + 64"),
+    "a condition on another digit": ("block.lt(%v19, %v16)", "block.lt(%v12, %v16)"),
+    "start off the grid": ("- 1088", "- 1084"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_changed_is_still_what_it_says(name):
+    """Index arithmetic with one number changed: no windows any more, or others, but never the wrong ones."""
+    _, kernel, _ = compiled(replace(PLAIN, size=(16, 16)).case())
+    text = to_text(kernel)
+    old, new = CHANGES[name]
+    assert old in text
+    # the image begins within its memory, for offsets that now lead out of it
+    changed = parse(text.replace(old, new).replace(" - 108", " + 3168"))
+    verify(changed)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(3 * 2 * 16 * 16 * 64).astype(np.float16)
+    w, b = (rng.standard_normal(n).astype(np.float16) / 8 for n in (9 * 64 * 64, 64))
+    want, got = (np.zeros((512, 64), np.float16) for _ in range(2))
+    launch(changed, [x, w, b, want.reshape(-1)], {})
+    lowered = lower([transformed(changed, TARGET)], TARGET)
+    emulate(emit_ptx(lowered), lowered.kernels[0], [x, w, b], [got], {})
+    np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=2.0**-10, atol=2.0**-6)
+
+
+ASSEMBLED = {
+    "56x56 of 64": Conv(32, (56, 56), 64, 64, (3, 3), pad=1),
+    "28x28 of 128": Conv(32, (56, 56), 128, 128, (3, 3), pad=1, stride=2),
+    "7x7 of 512": Conv(32, (7, 7), 512, 512, (3, 3), pad=1),
+    "7x7 of 512, one image": Conv(1, (7, 7), 512, 512, (3, 3), pad=1),
+}
+
+
+@pytest.mark.parametrize("name", ASSEMBLED)
+def test_nothing_is_serialised(name):
+    """Sizes of ResNet-50."""
+    _, _, roles = compiled(ASSEMBLED[name].case(), multiprocessors=132)
+    done = assemble(emit_ptx(lower([roles], TARGET)).rstrip("\0\n") + "\n", "sm_90a")
+    if done is None:
+        pytest.skip("no assembler")
+    (found,) = done.resources.values()
+    assert (done.warnings, found.spill_bytes) == ((), 0)
