@@ -32,7 +32,7 @@ from graphfuse.gpu import (
     lower_wgmma,
     math,
 )
-from graphfuse.gpu.alignment import POINTER_ALIGNMENT, pointer_alignments
+from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import axis_info
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
 from graphfuse.ir.core import Func, attr_strs
@@ -194,13 +194,14 @@ def _number(kernel: Kernel) -> Reg:
 
 def _bind_params(kernel: Kernel) -> list[str]:
     func = kernel.func
-    roots, aligned = _roots(func), pointer_alignments(func)
+    roots = _roots(func)
     out: list[str] = []
     for i, (param, type_) in enumerate(zip(func.params, func.body.params.types, strict=True)):
         name = f"%a{i}"
         if isinstance(type_, Ptr):
             listed = [n for n in ("noalias", "readonly", "writeonly") if param.hint in names_of(func, n)]
-            out.append(" ".join([GLOBAL, "noundef", f"align {aligned[param.hint]}", *listed, name]))
+            # no `align`: from it LLVM would derive that of single elements, and load past the end to fill up a vector
+            out.append(" ".join([GLOBAL, "noundef", *listed, name]))
             kernel.values[param] = PointerValue(Reg(name, GLOBAL), roots[i])
             continue
         if not isinstance(type_, Scalar):
@@ -214,7 +215,7 @@ def _bind_params(kernel: Kernel) -> list[str]:
         kernel.symbols[param.hint] = Reg(name, "i64")
         if param.hint in kernel.ranges:
             kernel.bounds[param] = kernel.ranges[param.hint]
-    return [*out, f"{GLOBAL} noundef align {POINTER_ALIGNMENT} %{SCRATCH}"]
+    return [*out, f"{GLOBAL} noundef %{SCRATCH}"]
 
 
 def names_of(func: Func, attr: str) -> tuple[str, ...]:
