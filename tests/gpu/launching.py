@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphfuse.gpu import lower
-from graphfuse.gpu.emulator import Buffer, Emulator
+from graphfuse.gpu.emulator import Buffer, Emulator, Im2colMap, TensorMap
 from graphfuse.gpu.pipeline import compile_functions
 from graphfuse.interp.block import launch
 from graphfuse.ir.dense import numpy_dtype
@@ -23,15 +23,43 @@ def compiled(text, target=SM_80):
     return lower.emit_ptx(lowered), lowered.kernels[0]
 
 
-def emulate(ptx, kernel, args, *, seed=0, symbols=None):
-    """Run on the emulator with checks; `args` are arrays, or Buffers for results. Returns the report."""
+def emulate(ptx, kernel, args, *, seed=0, symbols=None, blocks=3):
+    """Run on the emulator with checks; `args` are arrays, or Buffers for results. Returns the report.
+
+    A kernel whose blocks share out the programs gets `blocks` of them.
+    """
     symbols = symbols or {}
-    scratch = [0] if kernel.scratch_bytes == 0 else [Buffer(np.zeros(1 << 16, np.uint8), initialised=False)]
-    grid = evaluate(kernel.grid, symbols)
-    extra = list(symbols.values())
+    grid = evaluate(kernel.grid, symbols) * kernel.split
+    if kernel.persistent:
+        grid = min(grid, max(1, blocks // kernel.cluster) * kernel.cluster)
+    nbytes = evaluate(kernel.scratch_bytes, symbols) * grid
+    scratch = Buffer(np.zeros(nbytes, np.uint8), initialised=False) if nbytes else 0
+    maps = [_tensor_map(spec, args[spec.param], symbols) for spec in kernel.tensor_maps]
     return Emulator(ptx, seed=seed).launch(
-        kernel.name, (grid,), (kernel.threads,), [*args, *extra, *scratch], shared_bytes=kernel.shared_bytes
+        kernel.name,
+        (grid,),
+        (kernel.threads,),
+        [*args, *symbols.values(), scratch, *maps],
+        shared_bytes=kernel.shared_bytes,
+        cluster=() if kernel.cluster == 1 else (kernel.cluster,),
     )
+
+
+def _tensor_map(spec, argument, symbols):
+    is_result = isinstance(argument, Buffer)
+    array = argument.array if is_result else argument
+    dims = tuple(evaluate(d, symbols) for d in spec.dims)
+    strides = tuple(evaluate(s, symbols) * array.itemsize for s in spec.strides)
+    start = evaluate(spec.offset, symbols) * array.itemsize
+    sizes = (array, spec.box, spec.swizzle, dims, strides)
+    if spec.im2col:
+        return Im2colMap(*sizes, initialised=not is_result, offset=start, how=spec.im2col)
+    return TensorMap(*sizes, initialised=not is_result, offset=start)
+
+
+def results(arrays):
+    """Arrays as a kernel's results: nothing may be read before it was written."""
+    return [Buffer(a, initialised=False) for a in arrays]
 
 
 def check(text, inputs, outputs, *, target=SM_80, seed=0, symbols=None, equal=np.testing.assert_array_equal):
@@ -40,7 +68,7 @@ def check(text, inputs, outputs, *, target=SM_80, seed=0, symbols=None, equal=np
     launch(parse(text), [*inputs, *wanted], symbols or {})
     ptx, kernel = compiled(text, target)
     got = [np.zeros_like(w) for w in wanted]
-    report = emulate(ptx, kernel, [*inputs, *(Buffer(g, initialised=False) for g in got)], seed=seed, symbols=symbols)
+    report = emulate(ptx, kernel, [*inputs, *results(got)], seed=seed, symbols=symbols)
     for g, w in zip(got, wanted, strict=True):
         equal(g, w)
     return report

@@ -13,7 +13,7 @@ from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import gpu, graph
 from graphfuse.fusion.outline import outline
-from graphfuse.gpu.emulator import Buffer, Emulator, EmulatorError, TensorMap
+from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.interp.block import launch
@@ -22,11 +22,11 @@ from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import scalar
 from graphfuse.ir.verifier import verify
-from graphfuse.symbolic import evaluate
 from graphfuse.target import Target
 from tests.blockgen.cases import case
 from tests.blockgen.gpu_cases import contract, linear
 from tests.blockgen.support import launched
+from tests.gpu import launching
 
 TARGET = Target.parse("cuda:sm_90a")
 PINGPONG = (("schedule", '"pingpong"'),)
@@ -54,23 +54,7 @@ def inputs(gemm, seed=0):
 
 def emulate(ptx, kernel, arrays, outs, symbols, *, blocks=3, seed=0):
     """Run a kernel that writes `outs`."""
-    every = [*arrays, *outs]
-    maps = []
-    for spec in kernel.tensor_maps:
-        array = every[spec.param]
-        dims = tuple(evaluate(d, symbols) for d in spec.dims)
-        strides = tuple(evaluate(s, symbols) * array.itemsize for s in spec.strides)
-        start = evaluate(spec.offset, symbols) * array.itemsize
-        new = TensorMap(
-            array, spec.box, spec.swizzle, dims, strides, initialised=spec.param < len(arrays), offset=start
-        )
-        maps.append(new)
-    most = max(1, blocks // kernel.cluster) * kernel.cluster
-    grid = min(evaluate(kernel.grid, symbols) * kernel.split, most)
-    arguments = [*arrays, *(Buffer(out, initialised=False) for out in outs), *symbols.values(), 0, *maps]
-    Emulator(ptx, seed=seed).launch(
-        kernel.name, (grid,), (kernel.threads,), arguments, shared_bytes=kernel.shared_bytes
-    )
+    launching.emulate(ptx, kernel, [*arrays, *launching.results(outs)], symbols=symbols, blocks=blocks, seed=seed)
 
 
 def run(gemm, ptx, kernel, arrays, **options):
