@@ -40,16 +40,23 @@ def tensor_map(spec: dict[str, Any], tensor: torch.Tensor, promoted: int = 256) 
     elem = getattr(enum, f"CU_TENSOR_MAP_DATA_TYPE_{MAP_ELEMS[spec['elem']]}")
     size = tensor.element_size()
     rank = len(spec["dims"])
+    how = spec.get("im2col")
+    steps = [1] * rank
+    if how:
+        encode, box = driver.cuTensorMapEncodeIm2col, (how["lower"], how["upper"], *spec["box"])
+        steps[1:-1] = how["steps"]
+    else:
+        encode, box = driver.cuTensorMapEncodeTiled, ([driver.cuuint32_t(b) for b in spec["box"]],)
     swizzle = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}[spec["swizzle"]]
     return checked(
-        driver.cuTensorMapEncodeTiled(
+        encode(
             elem,
             rank,
             tensor.data_ptr() + spec["offset"] * size,
             [driver.cuuint64_t(d) for d in spec["dims"]],
             [driver.cuuint64_t(s * size) for s in spec["strides"]],
-            [driver.cuuint32_t(b) for b in spec["box"]],
-            [driver.cuuint32_t(1)] * rank,
+            *box,
+            [driver.cuuint32_t(s) for s in steps],
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
             getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}"),

@@ -27,6 +27,7 @@ from graphfuse.symbolic import (
     Dim,
     Expr,
     bounds,
+    ceildiv,
     exact_div,
     floordiv,
     mod,
@@ -293,7 +294,7 @@ class _Windows:
         last = digits[-1]
         if rows is None:  # all rows of every tile exist: then so many are none too few
             high = bounds(self.first, self.ranges)[1]
-            rows = -(-(int(high) + self.shape[0]) // last.divisor) * last.divisor if isinstance(last.divisor, int) else 0
+            rows = ceildiv(int(high) + self.shape[0], last.divisor) * last.divisor
         outermost = exact_div(rows, last.divisor)
         if rows == 0 or outermost is None or bounds(rows, self.ranges)[1] >= MAX_EXTENT:
             return None
