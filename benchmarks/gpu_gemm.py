@@ -51,7 +51,7 @@ TILES = (
 COMPILER = "compiler"
 """The kernel that the compiler makes, tile and all."""
 SETS = ("plain", "layouts", "fused", "residual")
-ATTRS = ("schedule", "persistent", "split", "ring", "store_buffers")
+ATTRS = ("schedule", "persistent", "split", "share", "ring", "store_buffers")
 PROMOTION = 256
 """Of tensor maps, as the runtime makes them."""
 PREPARING = 0.5
@@ -64,7 +64,10 @@ SILENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A tile `rows x columns [x bytes of K]`, pingpong with a `p` before it, and attributes of the function."""
+    """A tile `rows x columns [x bytes of K]`, pingpong with a `p` before it, and attributes of the function.
+
+    `rows=2` and `columns=2` are tiles that two blocks share.
+    """
 
     tile: WgmmaTile
     step_bytes: int
@@ -77,7 +80,8 @@ class Variant:
         size, *words = text.split()
         attrs = {k: int(v) for k, v in (w.split("=") for w in words)}
         pingpong, dims = size.startswith("p"), [int(n) for n in size.removeprefix("p").split("x")]
-        tile = WgmmaTile(dims[0], dims[1], pingpong, attrs.pop("persistent", 1), attrs.pop("split", 1))
+        fields = (attrs.pop(name, 1) for name in ("persistent", "split", "rows", "columns"))
+        tile = WgmmaTile(dims[0], dims[1], pingpong, *fields)
         return Variant(tile, dims[2] if len(dims) > 2 else STEP_BYTES, tuple(attrs.items()))
 
 

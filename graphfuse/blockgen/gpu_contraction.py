@@ -210,6 +210,7 @@ class GpuContraction(ContractionKernel):
         if tile.wgmma:
             attrs |= {"schedule": tile.wgmma.schedule, "persistent": tile.wgmma.per_multiprocessor}
             attrs |= {"split": tile.wgmma.split} if tile.wgmma.split > 1 else {}
+            attrs |= {"share": (tile.wgmma.rows, tile.wgmma.columns)} if tile.wgmma.shared > 1 else {}
         return kernel.finish(grid, 1 + tile.m * tile.n * depth * len(self.works) // 16384, attrs)
 
     def _is_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> bool:

@@ -86,7 +86,7 @@ def boxed_tile(
     """
     k_bytes = k * elem.bytes
     tile = wgmma_tile(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results, aligned=aligned)
-    return ProductTile(tile.m, tile.n, step or STEP_BYTES // elem.bytes, 8, 2, tile)
+    return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or STEP_BYTES // elem.bytes, 8, 2, tile)
 
 
 def _candidates(machine: GpuMachine, elem: Scalar, k: int) -> Iterator[ProductTile]:

@@ -50,13 +50,23 @@ _APART_NS = 1 / 12000
 
 @dataclass(frozen=True, slots=True)
 class WgmmaTile:
-    """A tile [m, n] of the result: `split` blocks share its K; `per_multiprocessor` blocks run side by side."""
+    """A tile [m, n] of the result: `split` blocks share its K; `per_multiprocessor` blocks run side by side.
+
+    `rows` and `columns` blocks make as many such tiles together and load what they have in common once.
+    """
 
     m: int
     n: int
     pingpong: bool = False
     per_multiprocessor: int = 1
     split: int = 1
+    rows: int = 1
+    columns: int = 1
+
+    @property
+    def shared(self) -> int:
+        """Blocks of a cluster that load together."""
+        return self.rows * self.columns
 
     @property
     def schedule(self) -> str:

@@ -132,6 +132,16 @@ def arrive_at(barriers: Type, slot: Type, *, block: int) -> tuple[Type, ...]:
     return ()
 
 
+@opdef("gpu.release")
+def release(barriers: Type, slot: Type, condition: Type | None = None, *, blocks: int) -> tuple[Type, ...]:
+    """As `arrive`, at the barriers of the same place in all blocks of the cluster."""
+    _barriers(barriers)
+    _slot(slot)
+    if condition not in (None, BOOL) or blocks not in (2, 4):
+        raise VerifyError(f"expected a bool and 2 or 4 blocks, got {condition} and {blocks}")
+    return ()
+
+
 def _room(t: Type, part: int) -> Buffer:
     room = _shared(t, "operand 0")
     if len(room.shape) != 3 or not 0 <= part < room.shape[0] or room.elem.bytes != 4 or room.shape[1] % 4:
@@ -207,6 +217,31 @@ def tma_load(
         raise VerifyError(f"expected a multiple of 8 rows of {to}, got {rows}")
     if to.elem != elem or len(to.shape) != 3 or not to.swizzle:
         raise VerifyError(f"cannot load boxes of {elem} into {to}")
+    return ()
+
+
+@opdef("gpu.tma_load_part")
+def tma_load_part(
+    pointer: Type,
+    ring: Type,
+    slot: Type,
+    barriers: Type,
+    *coordinates: Type,
+    dims: tuple[Dim, ...],
+    strides: tuple[Dim, ...],
+    offset: Dim = 0,
+    rows: int = 0,
+    parts: int,
+) -> tuple[Type, ...]:
+    """As `tma_load`, to all blocks of a cluster, each of which copies one of `parts` parts of the rows.
+
+    The bytes that come to a block count at its own barrier.
+    """
+    elem, to = _tensor(pointer, dims, strides, coordinates), _shared(ring, "operand 1")
+    _slot(slot)
+    _barriers_at(barriers, 3)
+    if to.elem != elem or len(to.shape) != 3 or not to.swizzle or (rows or to.shape[1]) % (8 * parts):
+        raise VerifyError(f"cannot load boxes of {elem} in {parts} parts of 8 rows or a multiple into {to}")
     return ()
 
 

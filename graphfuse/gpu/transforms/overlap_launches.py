@@ -47,7 +47,7 @@ _LOCAL = frozenset({
     gpu.tma_prefetch,
 })  # fmt: skip
 """Ops that are no pure ones and touch no tensor."""
-_READS = frozenset({block.load_view, block.load, gpu.copy_async, gpu.tma_load})
+_READS = frozenset({block.load_view, block.load, gpu.copy_async, gpu.tma_load, gpu.tma_load_part})
 _STORES = frozenset({block.store_view, block.store})
 
 

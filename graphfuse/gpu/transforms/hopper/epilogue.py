@@ -6,7 +6,8 @@ threads that need it, and no data moves between threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
@@ -50,6 +51,14 @@ MadeKey = tuple[Value, Axes, tuple[int, ...], LinearLayout]
 Made = dict[MadeKey, Value]
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where in the function's tiles the new function's product begins, over names of values."""
+
+    at: tuple[Dim, Dim] = (0, 0)
+    leaves: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+
 class Chunk:
     """The part of the function's tiles that begins at `start` and has the shape `size`, in rows and columns."""
 
@@ -61,12 +70,14 @@ class Chunk:
         size: tuple[int, int],
         made: Made,
         first_column: int = 0,
+        origin: Origin | None = None,
     ) -> None:
         self.clones, self.builder = clones, clones.builder
         self.products = products
         """The new function's products by the old one's; they have the columns from `first_column` on."""
         self.first_column = first_column
         self.start, self.size = start, size
+        self.origin = origin or Origin()
         self._made = made
 
     def tile(self, value: Value, axes: Axes, layout: LinearLayout) -> Value:
@@ -119,6 +130,8 @@ class Chunk:
             placed = {"layout": layout} if op.kind is block.broadcast else {}
             return self._add(op, [operand], shape=shape, **placed)
         if op.kind is block.arange:
+            if axes[0] is not None and self.origin.at[axes[0]] != 0:
+                raise Declined("numbers of rows or columns that blocks share")
             first = attr_int(op, "start") + (0 if axes[0] is None else self.start[axes[0]])
             return self._add(op, [], start=first, end=first + shape[0], layout=layout)
         if op.kind is block.load_view:
@@ -161,7 +174,7 @@ class Chunk:
     def view(self, op: Op, axes: Axes, base: Value, limits: Sequence[Value]) -> tuple[Value, list[Value]]:
         """Base and limits of a strided view of the part."""
         limited = attr_ints(op, "limited") if "limited" in op.attrs else ()
-        starts = [0 if a is None else self.start[a] for a in axes]
+        starts: list[Dim] = [0 if a is None else self.origin.at[a] + self.start[a] for a in axes]
         ahead: Dim = 0
         for stride, start in zip(attr_dims(op, "strides"), starts, strict=True):
             ahead = ahead + stride * start
@@ -174,4 +187,6 @@ class Chunk:
         name = "at"
         while name in symbols(by):
             name += "_"
-        return self.builder(block.index, value, expr=sym(name) + by, names=(name,))
+        leaves = [n for n in self.origin.leaves if n in symbols(by)]
+        operands = [value, *(self.clones(self.origin.leaves[n]) for n in leaves)]
+        return self.builder(block.index, *operands, expr=sym(name) + by, names=(name, *leaves))

@@ -19,9 +19,10 @@ from functools import partial
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
 from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width, read_ahead
-from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined
+from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
 from graphfuse.gpu.transforms.hopper.reads import Reads
+from graphfuse.gpu.transforms.hopper.share import EIGHT, Share, asked, shared
 from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
@@ -79,7 +80,12 @@ class _Build:
     """Makes the function again."""
 
     def __init__(self, func: Func, scalars: Scalars, product: Product) -> None:
-        self.old, self.scalars, self.product = func, scalars, product
+        self.old, self.scalars, self.builder = func, scalars, Builder()
+        self.share, self.whole, self.rank = Share(), product.acc, None
+        if (blocks := asked(func)) != (1, 1):
+            self.rank = self.builder(gpu.cluster_rank, hint="rank")
+            self.share, product = shared(self.rank, blocks, product, scalars)
+        self.product = product
         rows, columns = product.acc.shape
         stored = [op for op in func.body.ops if op.kind is block.store_view]
         self.split = self._split()
@@ -104,6 +110,8 @@ class _Build:
     def _split(self) -> int:
         """Blocks that share a tile."""
         p, columns = self.product, self.product.acc.shape[1]
+        if self.share.blocks > 1:
+            return 1
         if p.is_added or len(p.results) > 1 or self.old.attrs.get("schedule") == "pingpong" or columns & columns - 1:
             return 1
         return split_of(self.old, p.trips, columns, self.scalars.ranges)
@@ -120,7 +128,6 @@ class _Build:
 
     def _check(self) -> None:
         """Nothing but the loop, arithmetic and views; what is stored has the product's shape and is not read."""
-        acc = self.product.acc
         written = {s.op.operands[0] for s in self.stores}
         for op in self.old.body.ops[:-1]:
             if op.kind in (control.for_, block.store_view) or op.has(Trait.PURE):
@@ -133,15 +140,16 @@ class _Build:
         if any(v.op is not None for v in (*written, *read)):
             raise Declined("a pointer is computed")
         for s in self.stores:
-            if not isinstance(s.value.type, Tile) or s.value.type.shape != acc.shape:
+            if not isinstance(s.value.type, Tile) or s.value.type.shape != self.whole.shape:
                 raise Declined("a store has another shape than the product")
 
     # the function
 
     def func(self) -> Func:
         """Rings and barriers, then a body for each role."""
-        c, p, b = self.config, self.product, Builder()
-        clones = Clones(b, {v: v for v in self.old.params})
+        c, p, b = self.config, self.product, self.builder
+        known = {v: v for v in (*self.old.params, *([] if self.rank is None else [self.rank]))}
+        clones = Clones(b, known)
         elem = scalar(p.elem)
         self.rings = [
             b(gpu.shared_alloc, shape=(c.stages, *o.shape), elem=elem, swizzle=swizzle, hint=f"{_side(p, i)}_ring")
@@ -149,7 +157,7 @@ class _Build:
         ]
         self.staging = [self._staging(b, elem_stored(s.op)) if s.box else None for s in self.stores]
         self.full = b(gpu.barriers, count=c.stages, arrivals=1, hint="full")
-        self.empty = b(gpu.barriers, count=c.stages, arrivals=c.warpgroups, hint="empty")
+        self.empty = b(gpu.barriers, count=c.stages, arrivals=c.warpgroups * self.share.blocks, hint="empty")
         self.turns = b(gpu.barriers, count=2, arrivals=1, hint="turns") if c.groups > 1 else None
         self.exchange = None
         if self.split > 1:
@@ -159,12 +167,13 @@ class _Build:
         attrs: dict[str, Attr] = {"warps": (4 * c.warpgroups, 4), "groups": (c.groups, 1), "single": (1,)}
         if c.registers:
             attrs["registers"] = c.registers
-        if self.split > 1:
-            attrs["cluster"] = self.split
+        blocks = self.split * self.share.blocks
+        if blocks > 1:
+            attrs["cluster"] = blocks
         b.append(gpu.warp_specialize.build([], attrs, bodies=bodies))
         b.append(self.old.body.terminator)
         new = {**self.old.attrs, "warps": c.warps, "persistent": c.per_multiprocessor}
-        new |= {"split": self.split, "cluster": self.split} if self.split > 1 else {}
+        new |= {"split": blocks, "cluster": blocks} if blocks > 1 else {}
         return Func(self.old.name, b.block(self.old.body.params), new, self.old.dims)
 
     def _staging(self, b: Builder, elem: Scalar) -> Value:
@@ -189,7 +198,8 @@ class _Build:
         inner.builder.op(control.yield_, *ends)
         body = inner.builder.block(params)
         attrs = {"tiles": self.scalars.grid} | ({"groups": groups} if groups > 1 else {})
-        attrs |= {"split": self.split} if self.split > 1 else {}
+        blocks = self.split * self.share.blocks
+        attrs |= {"split": blocks} if blocks > 1 else {}
         clones.builder.append(gpu.for_tiles.build([group, *start], attrs, bodies=(body,)))
 
     def _steps(
@@ -219,7 +229,7 @@ class _Build:
     def _producer(self, clones: Clones, group: Value) -> None:
         """Fill slot after slot, tile after tile, as soon as it is empty."""
         p, stages = self.product, self.config.stages
-        few = [_few_rows(o) for o in p.operands]
+        few = self._few_rows()
 
         def step(inner: Clones, _lower: Value, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
             (slot,) = carried
@@ -227,11 +237,13 @@ class _Build:
             b.op(gpu.wait, self.empty, slot, previous=True)
             nbytes = sum((r or o.shape[0]) * o.shape[1] for r, o in zip(few, p.operands, strict=True))
             b.op(gpu.expect, self.full, slot, nbytes=nbytes * scalar(p.elem).bytes)
-            for operand, ring, rows in zip(p.operands, self.rings, few, strict=True):
+            for i, (operand, ring, rows) in enumerate(zip(p.operands, self.rings, few, strict=True)):
                 at = [self._value(inner, d) for d in (*operand.box.start, *operand.box.taps)]
                 operands = [operand.box.pointer, ring, slot, self.full, *at]
                 attrs: dict[str, Attr] = {**_tensor(operand.box)} | ({"rows": rows} if rows else {})
-                b.append(gpu.tma_load.build(operands, attrs))
+                parts = self.share.parts(p, i)
+                kind = gpu.tma_load if parts == 1 else gpu.tma_load_part
+                b.append(kind.build(operands, attrs | ({"parts": parts} if parts > 1 else {})))
             return [b(gpu.advance, slot, size=stages)]
 
         def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
@@ -249,7 +261,8 @@ class _Build:
         if not weights or any(o.box.im2col for _, o in weights) or not all(_is_one_tile(o) for o in others):
             return
         own = b(block.program_id)
-        own = b(block.index, own, expr=floordiv(sym("p"), self.split), names=("p",)) if self.split > 1 else own
+        blocks = self.split * self.share.blocks
+        own = b(block.index, own, expr=floordiv(sym("p"), blocks), names=("p",)) if blocks > 1 else own
         ids = {op.result: own for op in self.old.walk() if op.kind is block.program_id}
         nbytes = sum(o.shape[0] * o.shape[1] for _, o in weights) * scalar(p.elem).bytes
         most = max(PREFETCH_BYTES // nbytes, 1) * p.step
@@ -286,7 +299,7 @@ class _Build:
             b.op(gpu.wait, self.full, slot)
             accs = self._multiply(b, slot, accs, again)
             b.op(gpu.wgmma_wait, pending=len(p.terms))
-            b.op(gpu.arrive, self.empty, last, again)
+            self._hand_back(b, last, again)
             return [b(gpu.advance, slot, size=c.stages), slot, *accs]
 
         def added_step(inner: Clones, _lower: Value, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
@@ -295,7 +308,7 @@ class _Build:
             b.op(gpu.wait, self.full, slot)
             accs = self._multiply(b, slot, self._undefined(b), b(block.const, value=False, elem=BOOL))
             done = b.append(gpu.wgmma_wait.build(accs, {})).results
-            b.op(gpu.arrive, self.empty, slot)
+            self._hand_back(b, slot)
             return [b(gpu.advance, slot, size=c.stages), *map(partial(b, block.add), sums, done)]
 
         def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
@@ -316,7 +329,7 @@ class _Build:
                 turn = [b(gpu.advance, turn[0], b(block.const, value=2, elem=I64), size=2)]
             if last is not None:
                 sums = b.append(gpu.wgmma_wait.build(sums, {"fence": True})).results
-                b.op(gpu.arrive, self.empty, last)
+                self._hand_back(b, last)
             if self.exchange is not None:
                 turn = [self._shared_epilogue(inner, sums[0], turn[0])]
             else:
@@ -329,11 +342,23 @@ class _Build:
         if self.boxed:
             b.op(gpu.tma_flush)
 
+    def _hand_back(self, b: Builder, slot: Value, *condition: Value) -> None:
+        """A slot to the producers that fill it."""
+        if self.share.blocks > 1:
+            b.op(gpu.release, self.empty, slot, *condition, blocks=self.share.blocks)
+        else:
+            b.op(gpu.arrive, self.empty, slot, *condition)
+
     def _zero_rows(self, b: Builder) -> None:
         """What is never copied of buffers that are larger than their tensors."""
-        for operand, ring in zip(self.product.operands, self.rings, strict=True):
-            if rows := _few_rows(operand):
+        for rows, ring in zip(self._few_rows(), self.rings, strict=True):
+            if rows:
                 b.op(gpu.zero_rows, ring, start=rows)
+
+    def _few_rows(self) -> list[int]:
+        """Of each operand the rows to copy where the tensor has fewer than the buffer, else 0."""
+        p = self.product
+        return [_few_rows(o, EIGHT * self.share.parts(p, i)) for i, o in enumerate(p.operands)]
 
     def _undefined(self, b: Builder) -> list[Value]:
         acc = self.product.acc
@@ -372,14 +397,17 @@ class _Build:
         height, step = self.part_layout.shape
         for i, (row, column) in enumerate(reads.boxes):
             for at in range(0, self.width, step):
-                chunk = Chunk(clones, products, (row, column + at), (height, step), reads.made, reads.first)
+                start = (row, column + at)
+                chunk = Chunk(clones, products, start, (height, step), reads.made, reads.first, self._origin())
                 reads.go_on(clones)
                 for s, staging in zip(self.stores, self.staging, strict=True):
                     self._keep(chunk, s, staging, i, at)
             for s, staging in zip(self.stores, self.staging, strict=True):
                 if s.box and staging is not None:
                     *outer, r, c = s.box.start
-                    where = [self._value(clones, d) for d in (*outer, r + row, c + column)]
+                    first_row, first_column = self.share.origin
+                    first = (*outer, r + first_row + row, c + first_column + column)
+                    where = [self._value(clones, d) for d in first]
                     attrs: dict[str, Attr] = {**_tensor(s.box), "buffer": i % self.config.store_buffers}
                     b.append(gpu.tma_store.build([s.op.operands[0], staging, *where], attrs))
 
@@ -391,7 +419,13 @@ class _Build:
         boxes = [(r, c) for c in range(first, last, self.width) for r in range(0, rows, height)]
         values = [s.value for s in self.stores]
         room = read_ahead(self.product.accumulated // (self.config.warpgroups * 128))
-        return Reads(first, boxes, self.width, self.part_layout, values, set(self.product.results), room)
+        return Reads(
+            first, boxes, self.width, self.part_layout, values, set(self.product.results), room, self._origin()
+        )
+
+    def _origin(self) -> Origin:
+        """Of this block's part of the tile."""
+        return Origin(self.share.origin, {} if self.rank is None else {self.share.rank: self.rank})
 
     def _keep(self, chunk: Chunk, s: _Store, staging: Value | None, box: int, column: int) -> None:
         """Store a part, or put it where the store by TMA of its box will find it."""
@@ -415,10 +449,10 @@ class _Build:
         return clones.builder(block.index, *operands, expr=dim, names=names)
 
 
-def _few_rows(operand: Operand) -> int:
+def _few_rows(operand: Operand, unit: int = EIGHT) -> int:
     """Rows to copy where the tensor has fewer than the buffer, else 0: TMA takes long to fill up boxes."""
     extent = operand.box.rows
-    rows = -(-extent // 8) * 8 if isinstance(extent, int) else 0
+    rows = -(-extent // unit) * unit if isinstance(extent, int) else 0
     return rows if 0 < rows < operand.shape[0] else 0
 
 

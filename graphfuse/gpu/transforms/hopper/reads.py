@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from graphfuse.gpu.transforms.hopper.epilogue import Axes, Chunk, Clones, Made, MadeKey
+from graphfuse.gpu.transforms.hopper.epilogue import Axes, Chunk, Clones, Made, MadeKey, Origin
 from graphfuse.ir.core import Builder, Value
 from graphfuse.ir.layout import LinearLayout
 
@@ -27,11 +27,13 @@ class Reads:
         values: Sequence[Value],
         products: Collection[Value],
         room: int,
+        origin: Origin | None = None,
     ) -> None:
         self.first, self.boxes = first, boxes
         self.made: Made = {}
         self._layout, self._values, self._room = layout, values, room
         self._products = {v: v for v in products}
+        self._origin = origin or Origin()
         rows, columns = layout.shape
         self._size = rows, columns
         starts = [(r, c + at) for r, c in boxes for at in range(0, width, columns)]
@@ -61,5 +63,5 @@ class Reads:
             if self._ahead > self._turn and sum(n for n, _ in waiting.values()) > self._room:
                 return
             for _, (start, place) in self._parts[self._ahead].values():
-                Chunk(clones, self._products, start, self._size, self.made).tile(*place)
+                Chunk(clones, self._products, start, self._size, self.made, origin=self._origin).tile(*place)
             self._ahead += 1
