@@ -67,6 +67,17 @@ def why_not_merge(flow: Dataflow, group: Region, consumer: Region, alone: bool) 
     return None
 
 
+def why_not_follow(flow: Dataflow, group: Region, product_: Region) -> str | None:
+    """The first reason why a pointwise group may not become the epilogue of a contraction that it reads."""
+    if product(group.domain) != product(product_.domain):
+        return f"shapes differ: {_text(group.domain)} against {_text(product_.domain)}"
+    if len(group.ops) + len(product_.ops) > MAX_OPS:
+        return f"together they have more than {MAX_OPS} ops"
+    if any(op.kind in _NEEDS_BOUNDS for op in group.ops):
+        return "it reads it at other places"
+    return next((r for op in group.ops if (r := _why_not_aligned(flow, op, product_)) is not None), None)
+
+
 PRODUCTS = frozenset({graph.contract, graph.contract_parts, graph.conv})
 
 

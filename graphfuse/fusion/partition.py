@@ -21,6 +21,7 @@ from graphfuse.fusion.legality import (
     form_of,
     products_of,
     why_not_absorb,
+    why_not_follow,
     why_not_join,
     why_not_merge,
     why_not_share,
@@ -115,6 +116,7 @@ class _Partitioner:
             # each makes room for the other: siblings share consumers once merged, and consumers become siblings
             while self._merge_siblings() or self._merge_edges(why_not_merge):
                 pass
+            self._merge_epilogues()
             self._merge_products()
             # only then: groups of another domain, which nothing else of theirs could follow
             self._merge_edges(why_not_absorb)
@@ -202,6 +204,17 @@ class _Partitioner:
                     self._merge(group, consumer)
                     break
         return len(self.groups) < before
+
+    def _merge_epilogues(self) -> None:
+        """Move pointwise groups into a contraction that they read: what came between had to be computed first."""
+        for group in list(nx.topological_sort(self.view)):
+            before = list(self.view.predecessors(group)) if is_simple(group) else []
+            for producer in sorted((p for p in before if p.kind == "contraction"), key=lambda p: -p.index):
+                reason = why_not_follow(self.flow, group, producer) or self._detour(producer, group)
+                self._record(group.ops[0], producer, reason)
+                if reason is None:
+                    self._merge(group, producer)
+                    break
 
     def _merge_products(self) -> None:
         """Make products of one operand in one loop: those whose results meet, then any that do not wait for another."""

@@ -10,6 +10,7 @@ from graphfuse.fusion.layout import layout
 from graphfuse.fusion.lower_precision import lower_precision, lowering
 from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
+from graphfuse.fusion.normalise_later import normalise_later, normalising_later
 from graphfuse.fusion.partition import WhyApart, always_apart
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
@@ -75,7 +76,8 @@ def graph_pipeline(
     if programs is None:
         return passes
     parts = BY_PARTS if share > 1 and numerics != "strict" and precision == "f32" else ()
-    return (*passes, splitting_columns(why_apart), splitting(programs, share), *parts)
+    norms = () if numerics == "strict" else (normalising_later(centred=numerics == "fast"),)
+    return (*passes, *norms, splitting_columns(why_apart), splitting(programs, share), *parts)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
@@ -93,8 +95,8 @@ PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
-        lower_precision, merge_contractions, multiply_by_reciprocal, recognise_flattening, recognise_functions,
-        simplify_movement, split_columns, split_long_sums, store_halves, winograd,
+        lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, recognise_flattening,
+        recognise_functions, simplify_movement, split_columns, split_long_sums, store_halves, winograd,
     )
 }  # fmt: skip
 """Every graph pass by the name it has in text."""

@@ -14,7 +14,8 @@ becomes
     %y = graph.mul(%a, %b) : tensor<16x3072xbf16>
 
 Gate and up of a gated layer come so, packed by their model or by `merge_contractions`. A column then meets its partner
-in registers. Elementwise ops between product and slices, with rows of numbers (biases), are done on each part.
+in registers. Elementwise ops between product and slices, with a number for each column (biases) or row, are done on
+each part.
 
 Requires: merge_contractions; a target with a schedule for the products that arise. Ensures: every element is the same
 sum. Cost: one sweep.
@@ -97,7 +98,7 @@ def _find(op: Op, readers: Readers) -> _Cut | None:
     value = op.result
     while True:
         after = readers[value]
-        if len(after) != 1 or not after[0].has(Trait.ELEMENTWISE) or not _is_bias(after[0], value):
+        if len(after) != 1 or not after[0].has(Trait.ELEMENTWISE) or not _can_be_cut(after[0], value):
             break
         through.append(after[0])
         value = after[0].result
@@ -109,19 +110,19 @@ def _find(op: Op, readers: Readers) -> _Cut | None:
     return _Cut(op, tuple(through), tuple(after))
 
 
-def _is_bias(op: Op, value: Value) -> bool:
-    """Whether the other operands are the same in every row."""
-    return all(v == value or is_op(v, graph.full) or _row(v) is not None for v in op.operands)
+def _can_be_cut(op: Op, value: Value) -> bool:
+    """Whether the other operands are the same in every row or in every column."""
+    return all(v == value or is_op(v, graph.full) or _repeated(v) is not None for v in op.operands)
 
 
-def _row(v: Value) -> Value | None:
-    """What is repeated along all dims but the last."""
+def _repeated(v: Value) -> Value | None:
+    """What is repeated along all dims but the last, or along the last."""
     if v.op is None or v.op.kind is not graph.broadcast:
         return None
     (x,) = v.op.operands
     shape = tensor_of(x).shape
-    whole = bool(shape) and shape[-1] == tensor_of(v).shape[-1]
-    return x if whole and all(d == 1 for d in shape[:-1]) else None
+    is_row = bool(shape) and shape[-1] == tensor_of(v).shape[-1] and all(d == 1 for d in shape[:-1])
+    return x if is_row or not shape or shape[-1] == 1 else None
 
 
 def _is_column_slice(op: Op) -> bool:
@@ -155,9 +156,10 @@ def _part(old: Op, i: int, new: Op, cut: Op, done: dict[Value, Value]) -> Value:
     if operand in done:
         return done[operand]
     shape = tensor_of(cut.result).shape
-    row = _row(new.operands[i])
-    if row is None:
+    x = _repeated(new.operands[i])
+    if x is None:
         full = new.operands[i].op
         assert full is not None
         return remade(full, shape=shape).result
-    return broadcasted(sliced(row, tensor_of(row).rank - 1, *_columns(cut)), shape)
+    varies = bool(tensor_of(x).rank) and tensor_of(x).shape[-1] != 1
+    return broadcasted(sliced(x, tensor_of(x).rank - 1, *_columns(cut)) if varies else x, shape)

@@ -14,6 +14,7 @@ from graphfuse.knobs import Options
 from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.target import Target
 from tests.blockgen.support import graph_func
+from tests.fusion.test_normalise_later import norm
 
 HOPPER = Target.parse("cuda:sm_90a")
 SILU = "s = sigmoid(a); t = mul(a, s); y = mul(t, b); return(y)"
@@ -90,3 +91,9 @@ def test_queries_keys_and_values_are_one_launch():
     )
     func = graph_func(f"x: 72x128xbf16, {matrices}, {biases}", "; ".join([*lines, "return(q, k, l)"]))
     assert multiplies(outcome(func)) == [3, 1]
+
+
+@pytest.mark.parametrize(("mean", "numerics"), [(False, "eager"), (True, "fast")])
+def test_norms_follow_their_products(mean, numerics):
+    executable = outcome(norm(mean=mean, rows=72), options=Options(numerics=numerics))
+    assert multiplies(executable) == [1, 2]
