@@ -23,7 +23,7 @@ class Dataflow:
 
     block: Block
     reads_padded: bool = False
-    """Whether convolutions read through the padding of their input: a GPU loads it masked at no cost."""
+    """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost."""
     uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))
     generated: set[Value] = field(default_factory=set[Value])
     """Values computed from fills and iotas alone: cheaper to compute again than to read."""
@@ -39,13 +39,14 @@ class Dataflow:
         """Whether `op` is an index map (or generates its value from indices) rather than work."""
         if len(op.types) != 1:
             return False
-        return op.kind in _VIEWS or op.result in self.generated or (self.reads_padded and self._pads_convolutions(op))
+        return op.kind in _VIEWS or op.result in self.generated or (self.reads_padded and self._pads_windows(op))
 
-    def _pads_convolutions(self, op: Op) -> bool:
+    def _pads_windows(self, op: Op) -> bool:
         if op.kind is not graph.pad or op.attrs.get("mode", "constant") != "constant":
             return False
         users = self.uses[op.result]
-        return bool(users) and all(user.kind is graph.conv and user.operands[1] != op.result for user in users)
+        kinds = (graph.conv, graph.reduce_window)
+        return bool(users) and all(u.kind in kinds and op.result not in u.operands[1:] for u in users)
 
     def sources(self, value: Value) -> list[tuple[Value, tuple[Op, ...]]]:
         """The values in memory (or computed by work) that `value` reads, each with the transparent ops passed.

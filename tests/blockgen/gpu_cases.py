@@ -53,6 +53,11 @@ GPU_POINTWISE = (
         t = permute(y) {perm = [1, 0]}; s = add(x, t); return(s)"""),
     case("pointwise", "embed", "x: 11x96xf32, i: (n)xi64", "y = take(x, i) {axis = 0}; return(y)", "n in 0..4096",
          over("n", values=(0, 40)), indices=11),
+    case("pointwise", "padded_window", "x: 2x9x7x8xf16", """
+        p = pad(x) {low = [0, 1, 1, 0], high = [0, 1, 1, 0], value = -inf}
+        y = reduce_window(p) {kind = "max", window = [1, 3, 3, 1], strides = [1, 2, 2, 1], low = [0, 0, 0, 0],
+        high = [0, 0, 0, 0], dilation = [1, 1, 1, 1]}; return(y)""".replace(""",
+        high""", ", high")),
     case("pointwise", "long_concat", "x: 3x700xf32, y: 3x801xf32",
          "c = concat(x, y) {axis = 1}; d = neg(c); return(d)"),
 )  # fmt: skip
