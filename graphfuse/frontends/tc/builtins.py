@@ -1,0 +1,324 @@
+"""The functions of the language: what they take, and the typed nodes they are."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+
+from graphfuse.dialects.effects import conversions
+from graphfuse.errors import VerifyError
+from graphfuse.frontends.tc import ast
+from graphfuse.frontends.tc import typed as t
+from graphfuse.frontends.tc.check_expr import ExprChecker, roots
+from graphfuse.frontends.tc.convert import broadcast, converted, to_elem
+from graphfuse.frontends.tc.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    UINT,
+    VOID,
+    Arith,
+    Pointer,
+    Void,
+    broadcast_shapes,
+    common,
+    elem_of,
+    promoted,
+    shape_of,
+    with_shape,
+)
+
+# names of C's maths library to functions of the block dialect; each also exists with C's suffix f
+_FLOAT_FUNCTIONS = {
+    name: name
+    for name in (
+        "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
+        "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc", "sigmoid", "atan2", "pow",
+        "isnan", "isinf", "fma",
+    )
+} | {"rint": "round", "nearbyint": "round", "fabs": "abs", "fmin": "minnum", "fmax": "maxnum"}  # fmt: skip
+_ARITY = {"atan2": 2, "pow": 2, "fmin": 2, "fmax": 2, "fma": 3}
+FLOAT_FUNCTIONS = _FLOAT_FUNCTIONS | {f"{name}f": op for name, op in _FLOAT_FUNCTIONS.items()}
+_INT_FUNCTIONS = {"mulhi": ("mulhi", 2), "umulhi": ("mulhi", 2), "popcount": ("popcount", 1), "popc": ("popcount", 1),
+                  "clz": ("clz", 1)}  # fmt: skip
+_ATOMICS = {f"atomic_{kind}": kind for kind in ("add", "sub", "and", "or", "xor", "min", "max")} | {
+    "atomic_xchg": "exchange",
+    "f32_atomic_add": "add",
+}
+_SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+_OLD_ATOMIC = re.compile(r"atomic_add_(float|half|double|int)_\d+x\d+\Z")
+
+Handler = Callable[["BuiltinChecker", ast.Call, str, list[t.Expr]], t.Expr]
+
+
+class BuiltinChecker(ExprChecker):
+    """Checks calls: of built-in functions here, of the source's own by a look-up."""
+
+    def builtin_names(self) -> frozenset[str]:
+        """The functions of the language."""
+        return BUILTINS
+
+    def call(self, node: ast.Call) -> t.Expr:
+        """Check a call: of the source's functions, else of the built-in ones."""
+        callee = node.function
+        if not isinstance(callee, ast.Name):
+            self.fail("call", "call: expected the name of a function", callee)
+        symbol = self.scopes.find(callee.text)
+        if isinstance(symbol, t.FunctionDecl):
+            return self._own(node, symbol)
+        if symbol is not None:
+            found = "a type" if not isinstance(symbol, t.Variable | t.Const) else "a variable"
+            self.fail("call", f"call: expected a function, found {callee.text!r}, {found}", callee)
+        if callee.text in ("printf", "assert"):
+            return self._debugging(node, callee.text)
+        handler = _HANDLERS.get(callee.text)
+        if handler is None and _OLD_ATOMIC.match(callee.text):
+            handler = _atomic
+        if handler is None:
+            if callee.text == "calloc":
+                self.fail("call", "calloc: expected at file scope, as in char __constant__ *NAME = calloc(64);", node)
+            self.undefined(callee)
+        return handler(self, node, callee.text, [self.value(a) for a in node.args])
+
+    def _own(self, node: ast.Call, function: t.FunctionDecl) -> t.Expr:
+        if function.is_kernel:
+            self.fail("call", f"{function.name!r} is a kernel (__global__): it is launched, not called", node)
+        self.arity(node, function.name, len(function.params))
+        args: list[t.Expr] = []
+        for i, (arg, param) in enumerate(zip(node.args, function.params, strict=True)):
+            with self.conversions("argument", arg, f"argument {i} of {function.name}: "):
+                args.append(converted(self.value(arg), param.type))
+            if "readonly" not in param.attributes and isinstance(elem_of(param.type), Pointer):
+                param.sources.update(roots(args[-1]))
+        if self.guards:
+            message = f"{function.name!r} is called whatever the condition of '?:', '&&' or '||' is"
+            self.report.warning("unconditional-call", message, node)
+        function.called = True
+        return t.Call(node.at, function.result, function, tuple(args))
+
+    def arity(self, node: ast.Call, name: str, low: int, high: int | None = None) -> None:
+        """Check the number of arguments."""
+        high = low if high is None else high
+        n = len(node.args)
+        if not low <= n <= high:
+            want = str(low) if low == high else f"{low} to {high}"
+            self.fail("arguments", f"{name}: expected {want} argument{'s' * (want != '1')}, found {n}", node)
+
+    def _debugging(self, node: ast.Call, name: str) -> t.Expr:
+        if name == "printf":
+            if not node.args or not isinstance(node.args[0], ast.String):
+                self.fail("printf", "printf: expected a string as its first argument", node)
+            return self._printf(node, node.args[0].value, [self.value(a) for a in node.args[1:]])
+        self.arity(node, name, 1, 2)
+        message = ""
+        if len(node.args) == 2:
+            text = node.args[1]
+            if not isinstance(text, ast.String):
+                self.fail("assert", "assert: expected a string as its second argument", text)
+            message = text.value
+        condition = self.boolean(self.value(node.args[0]), node.args[0])
+        for temp, holds in self.guards:
+            # what is under a condition is asserted only where that holds
+            read: t.Expr = t.Read(node.at, temp.type, temp)
+            absent = self.negated(read, node.at) if holds else read
+            shape = broadcast_shapes(shape_of(condition.type), shape_of(temp.type))
+            operands = (broadcast(absent, shape), broadcast(condition, shape))
+            condition = t.Binary(node.at, with_shape(BOOL, shape), "|", *operands)
+        return t.Assert(node.at, VOID, condition, message)
+
+    def _printf(self, node: ast.Call, text: str, values: list[t.Expr]) -> t.Expr:
+        try:
+            letters = conversions(text)
+        except VerifyError as e:
+            self.fail("printf", f"printf: {e.message}", node)
+        if len(letters) != len(values):
+            message = f"printf: expected {len(letters)} values for the conversions of its format, found {len(values)}"
+            self.fail("printf", message, node)
+        shape: tuple[int, ...] = ()
+        with self.conversions("printf", node, "printf: "):
+            for x in values:
+                shape = broadcast_shapes(shape, shape_of(x.type))
+        out: list[t.Expr] = []
+        for letter, x, arg in zip(letters, values, node.args[1:], strict=True):
+            elem = self.number(x, arg, f"printf: value of %{letter}")
+            if elem.is_float != (letter in "fFeEgG"):
+                want = "a floating-point value" if letter in "fFeEgG" else "an integer"
+                self.fail("printf", f"printf: %{letter}: expected {want}, found {x.type}", arg)
+            elem = FLOAT if elem.is_float and elem.bits == 8 else INT if elem == BOOL else elem
+            out.append(broadcast(to_elem(x, elem), shape))
+        return t.Print(node.at, VOID, text.rstrip("\n"), tuple(out))
+
+
+def _grid(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    c.arity(node, name, 1)
+    axis = c.constant(node.args[0], f"axis of {name}")
+    if not 0 <= axis <= 2:
+        c.fail("arguments", f"axis of {name}: expected 0, 1 or 2, found {axis}", node.args[0])
+    return t.Grid(node.at, INT, "program_id" if name == "get_program_id" else "num_programs", axis)
+
+
+def _same_numbers(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> tuple[list[t.Expr], Arith]:
+    """Arguments as numbers of one type and shape, as an operator's operands."""
+    elems = [
+        c.number(x, arg, f"argument {i} of {name}") for i, (x, arg) in enumerate(zip(args, node.args, strict=True))
+    ]
+    # literals without a suffix take the type of the others, if that is a floating type
+    firm = [e for x, e in zip(args, elems, strict=True) if not (isinstance(x, t.Const) and x.weak)]
+    elem = functools.reduce(common, firm or [FLOAT])
+    if len(firm) < len(args) and not elem.is_float:
+        elem = FLOAT
+    shape: tuple[int, ...] = ()
+    with c.conversions("broadcast", node, f"arguments of {name}: "):
+        for x in args:
+            shape = broadcast_shapes(shape, shape_of(x.type))
+    elem = promoted(elem)
+    return [broadcast(to_elem(x, elem), shape) for x in args], elem
+
+
+def _float_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    op = FLOAT_FUNCTIONS[name]
+    c.arity(node, name, _ARITY.get(name, _ARITY.get(name.removesuffix("f"), 1)))
+    args, elem = _same_numbers(c, node, name, args)
+    if not elem.is_float:
+        args = [to_elem(x, FLOAT) for x in args]
+        elem = FLOAT
+    out = BOOL if op in ("isnan", "isinf") else elem
+    return t.Function(node.at, with_shape(out, shape_of(args[0].type)), op, tuple(args))
+
+
+def _int_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    op, arity = _INT_FUNCTIONS[name]
+    c.arity(node, name, arity)
+    args, elem = _same_numbers(c, node, name, args)
+    if elem.is_float:
+        c.fail("arguments", f"{name}: expected integers, found {args[0].type}", node)
+    if name == "umulhi":
+        elem = UINT if elem.bits == 32 else elem
+        args = [to_elem(x, elem) for x in args]
+    return t.Function(node.at, with_shape(elem, shape_of(args[0].type)), op, tuple(args))
+
+
+def _abs(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    c.arity(node, name, 1)
+    args, elem = _same_numbers(c, node, name, args)
+    if not elem.is_float and not elem.signed:
+        return args[0]
+    return t.Function(node.at, args[0].type, "abs", tuple(args))
+
+
+def _extreme(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    c.arity(node, name, 2)
+    if all(isinstance(x, t.Const) for x in args):
+        a, b = (x for x in args if isinstance(x, t.Const))
+        smaller = a.value < b.value
+        chosen = a if smaller == (name == "min") else b
+        return to_elem(chosen, c.common(a, b)) if not (a.weak and b.weak) else chosen
+    args, elem = _same_numbers(c, node, name, args)
+    op = f"{name}num" if elem.is_float else name
+    return t.Function(node.at, args[0].type, op, tuple(args))
+
+
+def _select(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    c.arity(node, name, 3)
+    condition = c.boolean(args[0], node.args[0])
+    then, other = c.arms(args[1], args[2], node, name)
+    with c.conversions("broadcast", node, f"condition of {name}: "):
+        shape = broadcast_shapes(shape_of(condition.type), shape_of(then.type))
+    then, other = broadcast(then, shape), broadcast(other, shape)
+    return t.Select(node.at, then.type, broadcast(condition, shape), then, other)
+
+
+def _cdiv(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    c.arity(node, name, 2)
+    operands, elem = _same_numbers(c, node, name, args)
+    if elem.is_float:
+        c.fail("arguments", f"{name}: expected integers, found {args[0].type} and {args[1].type}", node)
+    a, b = operands
+    if isinstance(a, t.Const) and isinstance(b, t.Const):
+        return c.binary("/", c.binary("-", c.binary("+", a, b, node), t.Const(node.at, INT, 1), node), b, node)
+    temp = t.Variable("", b.type, node.at, initialised=True)
+    divisor = b if isinstance(b, t.Const) else t.Read(node.at, b.type, temp)
+    above = c.binary("-", c.binary("+", a, divisor, node), t.Const(node.at, INT, 1), node)
+    out = c.binary("/", above, divisor, node)
+    return out if divisor is b else t.Let(node.at, out.type, temp, b, out)
+
+
+def _scan(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    c.arity(node, name, 1, 2)
+    x = args[0]
+    elem = c.number(x, node.args[0], f"argument 0 of {name}")
+    shape = shape_of(x.type)
+    if not shape:
+        c.fail("arguments", f"{name}: expected a tile, found {x.type}", node)
+    if len(args) == 1 and len(shape) > 1:
+        c.fail("arguments", f"{name}: expected an axis for a tile of rank {len(shape)}", node)
+    axis = c.constant(node.args[1], f"axis of {name}") if len(args) == 2 else 0
+    if not 0 <= axis < len(shape):
+        c.fail("arguments", f"axis of {name}: expected 0 to {len(shape) - 1}, found {axis}", node.args[1])
+    # as reductions: halves are summed in float, and bool is counted
+    inner = FLOAT if elem.is_float and elem.bits < 32 else INT if elem == BOOL else elem
+    out = t.Scan(node.at, with_shape(inner, shape), to_elem(x, inner), axis, _SCANS[name])
+    return out if elem == BOOL else to_elem(out, elem)
+
+
+def _atomic(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    kind = _ATOMICS.get(name, "add")
+    c.arity(node, name, 2, 3)
+    return _read_modify_write(c, node, name, kind, args[:1], args[1:2], args[2:])
+
+
+def _atomic_cas(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    c.arity(node, name, 3, 4)
+    return _read_modify_write(c, node, name, "cas", args[:1], args[1:3], args[3:])
+
+
+def _read_modify_write(
+    c: BuiltinChecker,
+    node: ast.Call,
+    name: str,
+    kind: str,
+    first: list[t.Expr],
+    values: list[t.Expr],
+    masks: list[t.Expr],
+) -> t.Expr:
+    pointer = first[0]
+    elem = elem_of(pointer.type)
+    if not isinstance(elem, Pointer) or isinstance(elem.to, Void):
+        c.fail("arguments", f"argument 0 of {name}: expected a pointer, found {pointer.type}", node.args[0])
+    if elem.to.bits < 16:
+        c.fail("arguments", f"{name}: expected elements of 16, 32 or 64 bits, found {elem.to}", node.args[0])
+    if kind in ("and", "or", "xor") and elem.to.is_float:
+        c.fail("arguments", f"{name}: expected a pointer to integers, found {pointer.type}", node.args[0])
+    c.writable(pointer, node.args[0])
+    with c.conversions("broadcast", node, f"arguments of {name}: "):
+        shape = shape_of(pointer.type)
+        for x in (*values, *masks):
+            shape = broadcast_shapes(shape, shape_of(x.type))
+        pointer = broadcast(pointer, shape)
+        values = [broadcast(to_elem(x, elem.to), shape) for x in values]
+    mask = None
+    if masks:
+        if elem_of(masks[0].type) != BOOL and not isinstance(masks[0], t.Const):
+            c.fail("mask", f"mask of {name}: expected bool, found {masks[0].type}", node.args[-1])
+        mask = broadcast(to_elem(masks[0], BOOL), shape)
+    return t.Atomic(node.at, with_shape(elem.to, shape), kind, pointer, c.mask(pointer, mask, node), tuple(values))
+
+
+def _barrier(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
+    c.arity(node, name, 0)
+    return t.Barrier(node.at, VOID)
+
+
+_HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(("get_program_id", "get_num_programs", "get_num_program"), _grid),
+    **dict.fromkeys(FLOAT_FUNCTIONS, _float_function),
+    **dict.fromkeys(_INT_FUNCTIONS, _int_function),
+    **dict.fromkeys(_ATOMICS, _atomic),
+    **dict.fromkeys(_SCANS, _scan),
+    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys(("select", "where"), _select),
+    "abs": _abs, "cdiv": _cdiv, "atomic_cas": _atomic_cas, "__debug_barrier": _barrier,
+}  # fmt: skip
+BUILTINS = frozenset((*_HANDLERS, "printf", "assert"))
+"""Names that mean a function unless the source declares them otherwise."""

@@ -1,0 +1,518 @@
+"""Semantic analysis: declarations, statements, functions. The tree as written in, the typed tree out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from graphfuse.frontends.tc import ast
+from graphfuse.frontends.tc import typed as t
+from graphfuse.frontends.tc.builtins import BuiltinChecker
+from graphfuse.frontends.tc.check_expr import FaultError
+from graphfuse.frontends.tc.constants import wrap
+from graphfuse.frontends.tc.convert import ConversionError, converted
+from graphfuse.frontends.tc.diagnostics import Note, Reporter
+from graphfuse.frontends.tc.parser import ATTRIBUTES
+from graphfuse.frontends.tc.scope import Typedef
+from graphfuse.frontends.tc.tokens import Token
+from graphfuse.frontends.tc.types import (
+    CHAR,
+    VOID,
+    Arith,
+    Pointer,
+    Tile,
+    Type,
+    Void,
+    elem_of,
+    promoted,
+    shape_of,
+)
+
+_ON_POINTERS = ("aligned", "readonly", "writeonly", "noalias")
+_WITH_NUMBER = ("multipleof", "aligned")
+
+
+def check_unit(unit: ast.Unit, report: Reporter, defines: Mapping[str, str]) -> t.Unit:
+    """Check a parsed file."""
+    return _Checker(report, defines).unit(unit)
+
+
+class _Checker(BuiltinChecker):
+    def __init__(self, report: Reporter, defines: Mapping[str, str]) -> None:
+        super().__init__(report, defines)
+        self._result: Type = VOID
+        self._breakable = self._in_loop = 0
+        self._pools: list[t.Variable] = []
+
+    # files
+
+    def unit(self, unit: ast.Unit) -> t.Unit:
+        functions: dict[str, t.FunctionDecl] = {}
+        bodies: list[tuple[t.FunctionDecl, ast.Function]] = []
+        # signatures first, so that a function may be called above its definition
+        for item in unit.body:
+            try:
+                if isinstance(item, ast.Function):
+                    self._signature(item, functions, bodies)
+                elif isinstance(item, ast.StaticAssert):
+                    self._static_assert(item)
+                else:
+                    self._global(item)
+            except FaultError:
+                self._recover()
+        for decl, node in bodies:
+            self._body(decl, node)
+        self._find_recursion(functions)
+        return t.Unit(tuple(self._finish(functions)), tuple(self._pools))
+
+    def _recover(self) -> None:
+        self._depth = 0
+        self.guards.clear()
+
+    def _signature(
+        self,
+        node: ast.Function,
+        functions: dict[str, t.FunctionDecl],
+        bodies: list[tuple[t.FunctionDecl, ast.Function]],
+    ) -> None:
+        result = self.type_of(node.result)
+        params = tuple(self._parameter(p, node) for p in node.params)
+        before = functions.get(node.name)
+        if node.is_global:
+            if result != VOID:
+                self.fail("kernel", f"a kernel gives nothing: expected void, found {result}", node.result)
+            for param in params:
+                if isinstance(param.type, Tile):
+                    message = f"a kernel's parameter: expected a scalar or a pointer, found {param.type}"
+                    self.fail("kernel", message, param.at)
+        for attribute in node.attributes:
+            self.report.warning("attribute", f"a function has no attribute {attribute.name!r}", attribute)
+        if before is not None:
+            if before.result != result or [p.type for p in before.params] != [p.type for p in params]:
+                note = Note("declared before here", before.at.span)
+                self.fail("redeclared", f"{node.name!r} is declared again with other types", node, [note])
+            if node.body is not None and any(d is before for d, _ in bodies):
+                note = Note("the first definition", before.at.span)
+                self.fail("redeclared", f"function {node.name!r} is defined twice", node, [note])
+            decl = before
+            decl.params, decl.at = (params, node.at) if node.body is not None else (decl.params, decl.at)
+            decl.is_kernel |= node.is_global
+        else:
+            decl = t.FunctionDecl(node.name, node.at, result, params, node.is_global)
+            self.scopes.declare(node.name, decl, node.at)
+            functions[node.name] = decl
+        if node.body is not None:
+            bodies.append((decl, node))
+
+    def _parameter(self, node: ast.Parameter, of: ast.Function) -> t.Variable:
+        d = node.declarator
+        type_ = self._declared_type(node.specifiers, d)
+        if isinstance(type_, Void):
+            self.fail("type", f"parameter {d.name!r}: expected a type with values, found void", node)
+        if not d.name and of.body is not None:
+            self.fail("syntax", "a parameter of a definition needs a name", node)
+        attributes = self._attributes(d.attributes, type_, is_parameter=True)
+        if "restrict" in node.specifiers.qualifiers or any(
+            q.startswith(("restrict", "__restrict")) for p in d.pointers for q in p
+        ):
+            attributes["noalias"] = 0
+        const = "const" in node.specifiers.qualifiers and not d.pointers
+        return t.Variable(
+            d.name, type_, d.at, attributes, const or any("const" in p for p in d.pointers), initialised=True
+        )
+
+    def _declared_type(self, specifiers: ast.Specifiers, d: ast.Declarator) -> Type:
+        base = self.base_type(specifiers, d.pointers)
+        if d.shape is None:
+            return base
+        if isinstance(base, Tile):
+            self.fail("type", f"a tile's elements: expected scalars or pointers, found {base}", d)
+        return self.tile_of(base, self.shape(d.shape, d), d)
+
+    def _attributes(self, nodes: tuple[ast.Attribute, ...], of: Type, *, is_parameter: bool) -> dict[str, int]:
+        out: dict[str, int] = {}
+        for node in nodes:
+            if node.name not in ATTRIBUTES:
+                message = f"there is no attribute {node.name!r}: expected one of {', '.join(ATTRIBUTES)}"
+                self.report.error("attribute", message, node)
+                continue
+            is_pointer = isinstance(elem_of(of), Pointer)
+            if not is_parameter and node.name != "multipleof":
+                self.report.error(
+                    "attribute", f"__{node.name}: expected on a parameter, found on a local variable", node
+                )
+            elif (node.name in _ON_POINTERS) != is_pointer or (node.name == "multipleof" and not _is_int(of)):
+                want = (
+                    "a pointer"
+                    if node.name in _ON_POINTERS
+                    else "an integer"
+                    if node.name == "multipleof"
+                    else "a scalar"
+                )
+                self.report.error("attribute", f"__{node.name}: expected on {want}, found on {of}", node)
+            elif len(node.args) != (node.name in _WITH_NUMBER):
+                want = "one number" if node.name in _WITH_NUMBER else "no arguments"
+                self.report.error("attribute", f"__{node.name}: expected {want}, found {len(node.args)}", node)
+            else:
+                number = self.constant(node.args[0], f"__{node.name}") if node.args else 0
+                if node.args and (number < 1 or (node.name == "aligned" and number & (number - 1))):
+                    want = "a power of two" if node.name == "aligned" else "a positive number"
+                    self.report.error("attribute", f"__{node.name}: expected {want}, found {number}", node)
+                    continue
+                out[node.name] = number
+        return out
+
+    def _global(self, node: ast.Declaration) -> None:
+        if "typedef" in node.specifiers.storage:
+            self._typedefs(node)
+            return
+        for d in node.declarators:
+            self._global_variable(node, d)
+
+    def _global_variable(self, node: ast.Declaration, d: ast.Declarator) -> None:
+        base = self.base_type(node.specifiers, d.pointers)
+        init = d.init
+        if isinstance(base, Pointer) and base.bank:
+            called = (
+                isinstance(init, ast.Call) and isinstance(init.function, ast.Name) and init.function.text == "calloc"
+            )
+            if base.to != CHAR or not isinstance(init, ast.Call) or not called or len(init.args) != 1 or d.shape:
+                self.fail("pool", "a constant pool: expected char __constant__ *NAME = calloc(BYTES);", d)
+            size = self.constant(init.args[0], "calloc")
+            if size < 1:
+                self.fail("pool", f"calloc: expected a positive number of bytes, found {size}", init.args[0])
+            pool = t.Variable(d.name, base, d.at, const=True, initialised=True, pool_bytes=size)
+            self.scopes.declare(d.name, pool, d.at)
+            self._pools.append(pool)
+            return
+        if "const" in node.specifiers.qualifiers and init is not None and isinstance(base, Arith) and not d.shape:
+            with self.conversions("initialiser", d, f"{d.name}: "):
+                value = converted(self.value(init), base)
+            if isinstance(value, t.Const):
+                self.scopes.declare(d.name, t.Const(d.at, base, value.value), d.at)
+                return
+        expected = "expected a function, a typedef, a constant, or char __constant__ *NAME = calloc(BYTES);"
+        self.fail("global", f"variables at file scope are not supported: {expected}", d)
+
+    def _typedefs(self, node: ast.Declaration) -> None:
+        for d in node.declarators:
+            if d.init is not None:
+                self.fail("syntax", f"typedef {d.name!r} has an initialiser", d)
+            self.scopes.declare(d.name, Typedef(self._declared_type(node.specifiers, d), d.at), d.at)
+
+    def _static_assert(self, node: ast.StaticAssert) -> None:
+        x = self.value(node.condition)
+        if not isinstance(x, t.Const):
+            self.fail("constant", f"_Static_assert: expected a constant expression, found {x.type}", node.condition)
+        if not x.value:
+            self.fail("static-assert", f"static assertion failed: {node.message or 'no message'}", node.condition)
+
+    # functions
+
+    def _body(self, decl: t.FunctionDecl, node: ast.Function) -> None:
+        assert node.body is not None
+        self._result = decl.result
+        self.function_name = decl.name
+        self.scopes.push()
+        for param in decl.params:
+            self.scopes.declare(param.name, param, param.at)
+        decl.body = t.Block(node.body.at, self._statements(node.body.body))
+        self.scopes.pop()
+        if decl.result != VOID and not _ends(decl.body):
+            note = Note("the function is declared here", decl.at.span)
+            message = f"{decl.name!r} may end without a value: expected a return of {decl.result}"
+            self.report.warning("no-return", message, node.body.last, [note])
+
+    def _find_recursion(self, functions: Mapping[str, t.FunctionDecl]) -> None:
+        calls = {f: _calls(f.body) if f.body else [] for f in functions.values()}
+        done: set[t.FunctionDecl] = set()
+        for f in functions.values():
+            path: list[t.FunctionDecl] = []
+            work: list[tuple[t.FunctionDecl, int]] = [(f, 0)]
+            while work:
+                g, depth = work.pop()
+                del path[depth:]
+                if g in path:
+                    message = (
+                        f"recursion is not supported: {' calls '.join(x.name for x in (*path[path.index(g) :], g))}"
+                    )
+                    self.report.error("recursion", message, g.at)
+                    done.update(path)
+                    break
+                if g in done:
+                    continue
+                path.append(g)
+                work += [(call.function, depth + 1) for call in calls[g]]
+                if not calls[g]:
+                    done.add(g)
+        for found in calls.values():
+            for call in found:
+                if call.function.body is None:
+                    message = f"{call.function.name!r} is declared and called, but not defined"
+                    self.report.error("undefined", message, call.at, [Note("declared here", call.function.at.span)])
+
+    def _finish(self, functions: Mapping[str, t.FunctionDecl]) -> list[t.FunctionDecl]:
+        """Functions with bodies; a void one that nobody calls is a kernel."""
+        out = [f for f in functions.values() if f.body is not None]
+        for f in out:
+            if f.is_kernel or f.called:
+                continue
+            if f.result == VOID and not any(isinstance(p.type, Tile) for p in f.params):
+                f.is_kernel = True
+                message = f"{f.name!r} is taken as a kernel: nothing calls it, and it is not __global__"
+                self.report.note("implicit-kernel", message, f.at)
+            else:
+                self.report.warning("unused-function", f"function {f.name!r} is never called", f.at)
+        return out
+
+    # statements
+
+    def _statements(self, nodes: tuple[ast.Stmt, ...]) -> tuple[t.Stmt, ...]:
+        out: list[t.Stmt] = []
+        for node in nodes:
+            try:
+                out += self._STATEMENTS[type(node)](self, node)
+            except FaultError:
+                self._recover()
+        return tuple(out)
+
+    def _scoped(self, node: ast.Stmt) -> t.Block:
+        """A statement as a block with a scope of its own."""
+        self.scopes.push()
+        body = self._statements(node.body if isinstance(node, ast.Block) else (node,))
+        self.scopes.pop()
+        return t.Block(node.at, body)
+
+    def _block(self, node: ast.Block) -> list[t.Stmt]:
+        return [self._scoped(node)]
+
+    def _expr_stmt(self, node: ast.ExprStmt) -> list[t.Stmt]:
+        if node.expr is None:
+            return []
+        x = self.effect(node.expr)
+        return [] if isinstance(x, t.Const) else [t.Eval(node.at, x)]
+
+    def _static_assert_stmt(self, node: ast.StaticAssert) -> list[t.Stmt]:
+        self._static_assert(node)
+        return []
+
+    def _declaration(self, node: ast.Declaration) -> list[t.Stmt]:
+        if "typedef" in node.specifiers.storage:
+            self._typedefs(node)
+            return []
+        for word in ("static", "extern", "__global__"):
+            if word in node.specifiers.storage:
+                self.fail("storage", f"a local variable: expected no storage class, found {word!r}", node)
+        if not node.declarators:
+            self.report.warning("empty-declaration", "the declaration declares nothing", node)
+        out: list[t.Stmt] = []
+        for d in node.declarators:
+            try:
+                out += self._local(node, d)
+            except FaultError:
+                self._recover()
+        return out
+
+    def _local(self, node: ast.Declaration, d: ast.Declarator) -> list[t.Stmt]:
+        type_ = self._declared_type(node.specifiers, d)
+        if isinstance(type_, Void):
+            self.fail("type", f"variable {d.name!r}: expected a type with values, found void", d)
+        attributes = self._attributes(d.attributes, type_, is_parameter=False)
+        const = "const" in node.specifiers.qualifiers and not d.pointers
+        variable = t.Variable(d.name, type_, d.at, attributes)
+        self.scopes.declare(d.name, variable, d.at)
+        if d.init is None:
+            return []
+        try:
+            value = self.value(d.init)
+        except FaultError:
+            # the variable has its type all the same: one error is enough
+            variable.initialised = True
+            raise
+        try:
+            value = converted(value, type_)
+        except ConversionError as e:
+            variable.initialised = True
+            self.fail("initialiser", f"{d.name} of type {type_}: {e}", d.init)
+        if "multipleof" in attributes:
+            value = t.Assume(d.at, type_, value, attributes["multipleof"])
+        out = self.assign(variable, value, d.init)
+        assert isinstance(out, t.Assign)
+        variable.const = const or any("const" in p for p in d.pointers)
+        return [t.Eval(d.at, t.Assign(d.at, type_, variable, out.value))]
+
+    def _condition(self, node: ast.Expr, of: str) -> t.Expr:
+        x = self.boolean(self.value(node), node)
+        if shape_of(x.type):
+            self.fail("condition", f"condition of {of!r}: expected a scalar, found {x.type}", node)
+        return x
+
+    def _if(self, node: ast.If) -> list[t.Stmt]:
+        condition = self._condition(node.condition, "if")
+        then = self._scoped(node.then)
+        other = self._scoped(node.other) if node.other is not None else t.Block(node.at, ())
+        if isinstance(condition, t.Const):
+            return [then if condition.value else other]
+        return [t.If(node.at, condition, then, other)]
+
+    def _loop_body(self, node: ast.Stmt) -> t.Block:
+        self._breakable += 1
+        self._in_loop += 1
+        body = self._scoped(node)
+        self._breakable -= 1
+        self._in_loop -= 1
+        return body
+
+    def _for(self, node: ast.For) -> list[t.Stmt]:
+        self.scopes.push()
+        init = self._statements((node.init,))
+        condition = None if node.condition is None else self._condition(node.condition, "for")
+        body = self._loop_body(node.body)
+        step = None if node.step is None else self.effect(node.step)
+        self.scopes.pop()
+        if isinstance(condition, t.Const) and condition.value:
+            condition = None
+        return [t.Block(node.at, (*init, t.Loop(node.at, condition, step, body)))]
+
+    def _while(self, node: ast.While) -> list[t.Stmt]:
+        condition: t.Expr | None = self._condition(node.condition, "while")
+        body = self._loop_body(node.body)
+        if isinstance(condition, t.Const) and condition.value:
+            condition = None
+        return [t.Loop(node.at, condition, None, body, node.body_first)]
+
+    def _switch(self, node: ast.Switch) -> list[t.Stmt]:
+        value = self.value(node.value)
+        elem = elem_of(value.type)
+        if shape_of(value.type) or not isinstance(elem, Arith) or elem.is_float:
+            self.fail("condition", f"value of 'switch': expected an integer, found {value.type}", node.value)
+        elem = promoted(elem)
+        value = converted(value, elem)
+        if not isinstance(node.body, ast.Block):
+            self.fail("switch", "switch: expected its cases in braces", node.body)
+        self.scopes.push()
+        self._breakable += 1
+        sections: list[t.Section] = []
+        seen: dict[int | None, Token] = {}
+        labels: list[int] = []
+        is_default = False
+        pending: list[ast.Stmt] = []
+        for item in (*node.body.body, None):
+            is_case = isinstance(item, ast.Label) and item.kind != "label"
+            if item is not None and not is_case:
+                pending.append(item)
+                continue
+            if pending or item is None:
+                self._section(node, sections, labels, pending, is_default=is_default)
+                labels, pending, is_default = [], [], False
+            if isinstance(item, ast.Label):
+                label = self._case_label(item, elem, seen)
+                is_default |= label is None
+                labels += [] if label is None else [label]
+        self._breakable -= 1
+        self.scopes.pop()
+        return [t.Switch(node.at, value, tuple(sections))]
+
+    def _section(
+        self, node: ast.Switch, sections: list[t.Section], labels: list[int], body: list[ast.Stmt], *, is_default: bool
+    ) -> None:
+        statements = self._statements(tuple(body))
+        if labels or is_default:
+            sections.append(t.Section(tuple(labels), is_default, t.Block(node.at, statements)))
+        elif body:
+            self.report.warning("unreachable", "switch: this is before the first case, and never runs", body[0])
+
+    def _case_label(self, item: ast.Label, elem: Arith, seen: dict[int | None, Token]) -> int | None:
+        label = None
+        if item.value is not None:
+            label = wrap(self.constant(item.value, "case"), elem.bits, signed=elem.signed)
+        if label in seen:
+            what = "default" if label is None else f"case {label}"
+            self.report.error("switch", f"{what} is given twice", item, [Note("the first one", seen[label].span)])
+        seen.setdefault(label, item.at)
+        return label
+
+    def _label(self, node: ast.Label) -> list[t.Stmt]:
+        if node.kind == "label":
+            self.fail("goto", f"labels and goto are not supported: found label {node.at.text!r}", node)
+        self.fail("switch", f"{node.kind!r}: expected directly inside the braces of a switch", node)
+
+    def _jump(self, node: ast.Jump) -> list[t.Stmt]:
+        if node.kind == "goto":
+            self.fail("goto", "goto is not supported: expected if, loops, break, continue or return", node)
+        if node.kind == "return":
+            return [self._return(node)]
+        if node.kind == "break" and not self._breakable:
+            self.fail("jump", "'break': expected inside a loop or a switch", node)
+        if node.kind == "continue" and not self._in_loop:
+            self.fail("jump", "'continue': expected inside a loop", node)
+        return [t.Jump(node.at, node.kind)]
+
+    def _return(self, node: ast.Jump) -> t.Stmt:
+        if node.value is None:
+            if self._result != VOID:
+                message = f"return: expected a value of type {self._result} in {self.function_name!r}, found none"
+                self.fail("return", message, node)
+            return t.Return(node.at, None)
+        value = self.expr(node.value)
+        if self._result == VOID:
+            if value.type == VOID:
+                return t.Return(node.at, value)
+            self.fail("return", f"return: expected no value in {self.function_name!r}, found {value.type}", node.value)
+        with self.conversions("return", node.value, f"return of {self.function_name!r}: "):
+            return t.Return(node.at, converted(value, self._result))
+
+    _STATEMENTS: ClassVar[dict[type, Callable[[Any, Any], list[t.Stmt]]]] = {
+        ast.Block: _block, ast.ExprStmt: _expr_stmt, ast.Declaration: _declaration,
+        ast.StaticAssert: _static_assert_stmt, ast.If: _if, ast.For: _for,
+        ast.While: _while, ast.Switch: _switch, ast.Label: _label, ast.Jump: _jump,
+    }  # fmt: skip
+
+
+def _is_int(of: Type) -> bool:
+    elem = elem_of(of)
+    return isinstance(elem, Arith) and elem.kind == "int"
+
+
+def _ends(stmt: t.Stmt) -> bool:
+    """Whether control surely does not go on behind a statement."""
+    match stmt:
+        case t.Block():
+            return any(_ends(s) for s in stmt.body)
+        case t.If():
+            return _ends(stmt.then) and _ends(stmt.other)
+        case t.Loop():
+            return stmt.condition is None and not _breaks(stmt.body)
+        case t.Switch():
+            bodies = [s.body for s in stmt.sections]
+            has_default = any(s.is_default for s in stmt.sections)
+            return has_default and not any(_breaks(b) for b in bodies) and _ends(bodies[-1])
+        case t.Return():
+            return True
+        case _:
+            return False
+
+
+def _breaks(stmt: t.Stmt) -> bool:
+    """Whether a `break` in a body leaves the loop or switch it is the body of."""
+    match stmt:
+        case t.Block():
+            return any(_breaks(s) for s in stmt.body)
+        case t.If():
+            return _breaks(stmt.then) or _breaks(stmt.other)
+        case t.Jump():
+            return stmt.kind == "break"
+        case _:
+            return False
+
+
+def _calls(body: t.Block) -> list[t.Call]:
+    """Every call of the source's functions in a body."""
+    found: list[t.Call] = []
+    work: list[Any] = [body]
+    while work:
+        node = work.pop()
+        if isinstance(node, t.Call):
+            found.append(node)
+        work += t.children(node)
+    return found

@@ -1,0 +1,186 @@
+"""Conversions of typed expressions: elements, shapes, both; constants are converted at once."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from graphfuse.frontends.tc import typed as t
+from graphfuse.frontends.tc.constants import wrap
+from graphfuse.frontends.tc.types import (
+    BF16,
+    BOOL,
+    FLOAT,
+    Arith,
+    Element,
+    Pointer,
+    Tile,
+    Type,
+    Void,
+    broadcasts_to,
+    elem_of,
+    elements,
+    shape_of,
+    with_shape,
+)
+
+
+class ConversionError(Exception):
+    """A value does not convert to a type; the text says why."""
+
+
+def to_elem(x: t.Expr, elem: Element | Void) -> t.Expr:
+    """Convert the elements as C does; the shape stays."""
+    old = elem_of(x.type)
+    if old == elem and not (isinstance(x, t.Const) and x.weak):
+        return x
+    if isinstance(elem, Void) or isinstance(old, Void):
+        raise ConversionError(f"expected a value of type {elem}, found {x.type}")
+    if isinstance(elem, Pointer):
+        return _to_pointer(x, old, elem)
+    if isinstance(old, Pointer):
+        raise ConversionError(f"expected {elem}, found a pointer: {x.type}")
+    if isinstance(x, t.Const):
+        return t.Const(x.at, elem, const_as(x.value, elem))
+    if isinstance(x, t.Splat):
+        inner = to_elem(x.x, elem)
+        return t.Splat(x.at, with_shape(elem, shape_of(x.type)), inner)
+    if elem == BOOL:
+        zero = fill(t.Const(x.at, old, 0), shape_of(x.type))
+        return t.Binary(x.at, with_shape(BOOL, shape_of(x.type)), "!=", x, zero)
+    return t.Convert(x.at, with_shape(elem, shape_of(x.type)), x)
+
+
+def _to_pointer(x: t.Expr, old: Element, elem: Pointer) -> t.Expr:
+    if not isinstance(old, Pointer):
+        raise ConversionError(f"expected a pointer ({elem}), found {x.type}")
+    if old.to == elem.to:
+        # the constant bank and `const` are about what may be done, not about the address
+        if old.const and not elem.const:
+            raise ConversionError(f"expected {elem}, found {x.type}: the conversion drops 'const'")
+        return x
+    if Void() in (old.to, elem.to):
+        return t.PointerCast(x.at, with_shape(elem, shape_of(x.type)), x)
+    raise ConversionError(f"expected {elem}, found {x.type}: write the conversion as a cast")
+
+
+def cast_elem(x: t.Expr, elem: Element | Void) -> t.Expr:
+    """As `to_elem`, with the conversions that must be asked for: between pointers."""
+    old = elem_of(x.type)
+    if isinstance(old, Pointer) and isinstance(elem, Pointer):
+        if old == elem:
+            return x
+        return t.PointerCast(x.at, with_shape(elem, shape_of(x.type)), x)
+    return to_elem(x, elem)
+
+
+def const_as(value: float, elem: Arith) -> int | float:
+    """A number as an element holds it, but for the rounding of floats."""
+    match elem.kind:
+        case "bool":
+            return int(value != 0)
+        case "float":
+            return float(value)
+        case _ if isinstance(value, float):
+            return wrap(int(value), elem.bits, signed=elem.signed) if math.isfinite(value) else 0
+        case _:
+            return wrap(int(value), elem.bits, signed=elem.signed)
+
+
+def fill(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
+    """A scalar as a tile."""
+    return t.Splat(x.at, with_shape(_element(x), shape), x) if shape else x
+
+
+def broadcast(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
+    """Repeat `x`, whose shape fits, to a shape."""
+    old = shape_of(x.type)
+    if old == shape:
+        return x
+    if not old:
+        return fill(x, shape)
+    if len(old) < len(shape):
+        old = (1,) * (len(shape) - len(old)) + old
+        x = reshape(x, old)
+    return x if old == shape else t.Broadcast(x.at, Tile(shape, _element(x)), x)
+
+
+def reshape(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
+    """The same elements under another shape; a tile of a scalar is a splat."""
+    if isinstance(x, t.Splat):
+        return fill(x.x, shape)
+    return x if shape_of(x.type) == shape else t.Reshape(x.at, with_shape(_element(x), shape), x)
+
+
+def to_shape(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
+    """The shape of a tile's initialiser, assignment or cast: broadcast, or reshape where the elements are as many."""
+    old = shape_of(x.type)
+    if old == shape:
+        return x
+    if not shape:
+        if elements(old) == 1:
+            return reshape(x, ())
+        raise ConversionError(f"a tile of more than one element has no scalar value: found {x.type}")
+    if not old:
+        return fill(x, shape)
+    if broadcasts_to(old, shape):
+        return broadcast(x, shape)
+    if elements(old) == elements(shape):
+        return reshape(x, shape)
+    raise ConversionError(f"expected the shape {list(shape)}, or as many elements, found {list(old)}")
+
+
+def converted(x: t.Expr, to: Type) -> t.Expr:
+    """What an initialiser, an assignment or an argument of type `to` makes of `x`."""
+    if x.type == to and not (isinstance(x, t.Const) and x.weak):
+        return x
+    small_first = elements(shape_of(x.type)) <= elements(shape_of(to))
+    if small_first:
+        return to_shape(to_elem(x, elem_of(to)), shape_of(to))
+    return to_elem(to_shape(x, shape_of(to)), elem_of(to))
+
+
+def cast(x: t.Expr, to: Type) -> t.Expr:
+    """`(to) x`; a scalar type converts each element of a tile."""
+    shape = shape_of(to) or shape_of(x.type)
+    if not shape_of(to) and isinstance(elem_of(x.type), Pointer) != isinstance(elem_of(to), Pointer):
+        raise ConversionError(f"cannot cast {x.type} to {to}")
+    return to_shape(cast_elem(x, elem_of(to)), shape)
+
+
+def bitcast_const(x: t.Const, to: Arith) -> t.Const | None:
+    """The bits of a constant as another type, where Python knows both formats."""
+    source = x.type
+    assert isinstance(source, Arith)
+    if source == FLOAT and x.weak:
+        return None
+    try:
+        data = _pack(x.value, source)
+        return None if data is None else _unpack(x, data, to)
+    except (OverflowError, struct.error):
+        return None
+
+
+_FORMATS = {"f16": "e", "f32": "f", "f64": "d"}
+
+
+def _pack(value: float, of: Arith) -> bytes | None:
+    if not of.is_float:
+        return wrap(int(value), of.bits, signed=False).to_bytes(of.bits // 8, "little")
+    code = _FORMATS.get(of.elem.name)
+    return None if code is None else struct.pack(f"<{code}", value)
+
+
+def _unpack(x: t.Const, data: bytes, to: Arith) -> t.Const | None:
+    if not to.is_float:
+        return t.Const(x.at, to, int.from_bytes(data, "little", signed=to.signed))
+    if to == BF16:
+        return t.Const(x.at, to, struct.unpack("<f", b"\0\0" + data)[0])
+    code = _FORMATS.get(to.elem.name)
+    return None if code is None else t.Const(x.at, to, struct.unpack(f"<{code}", data)[0])
+
+
+def _element(x: t.Expr) -> Element:
+    elem = elem_of(x.type)
+    assert not isinstance(elem, Void)
+    return elem

@@ -1,0 +1,474 @@
+"""Declarations, statements and whole files: tokens to the tree, going on after each error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from graphfuse.frontends.tc import ast
+from graphfuse.frontends.tc.diagnostics import FixIt, Reporter
+from graphfuse.frontends.tc.parse_expr import Expressions
+from graphfuse.frontends.tc.reader import (
+    AGGREGATES,
+    BRACKET,
+    KEYWORDS,
+    QUALIFIERS,
+    SPECIFIERS,
+    STATEMENTS,
+    STORAGE,
+    TYPE_WORDS,
+    SyntaxFaultError,
+    shown,
+)
+from graphfuse.frontends.tc.source import Span
+from graphfuse.frontends.tc.tokens import Token
+
+ATTRIBUTES = ("multipleof", "aligned", "readonly", "writeonly", "noalias", "retune")
+_ATTRIBUTE_WORDS = {f"__{name}": name for name in ATTRIBUTES} | {"__restrict__": "noalias"}
+
+_TYPES = {
+    "void": "void", "_Bool": "bool", "char": "char", "signed char": "char", "char unsigned": "unsigned char",
+    "half": "half", "float": "float", "double": "double",
+    "short": "short", "int short": "short", "short signed": "short", "int short signed": "short",
+    "short unsigned": "unsigned short", "int short unsigned": "unsigned short",
+    "int": "int", "signed": "int", "int signed": "int", "unsigned": "unsigned", "int unsigned": "unsigned",
+    "long": "long", "int long": "long", "long signed": "long", "int long signed": "long",
+    "long unsigned": "unsigned long", "int long unsigned": "unsigned long",
+}  # fmt: skip
+"""Type words in alphabetical order, a second `long` left out, to the name of the type."""
+
+
+def parse_unit(tokens: list[Token], report: Reporter) -> ast.Unit:
+    """Parse the tokens of a file."""
+    return _Parser(tokens, report).unit()
+
+
+class _Parser(Expressions):
+    # files
+
+    def unit(self) -> ast.Unit:
+        first = self.next
+        body: list[ast.Function | ast.Declaration | ast.StaticAssert] = []
+        while self.next.kind != "end":
+            start = self.index
+            try:
+                if not self.accept(";"):
+                    body.append(self._external())
+            except SyntaxFaultError:
+                self.restart(0, 0)
+                self._skip_external(start)
+        return ast.Unit(first, first, self.next, tuple(body))
+
+    def _skip_external(self, start: int) -> None:
+        """Go behind the next `;` or `}` outside braces."""
+        if self.index == start:
+            self.take()
+        depth = 0
+        while self.next.kind != "end":
+            token = self.take()
+            depth += (token.text == "{") - (token.text == "}")
+            if depth <= 0 and (token.text == "}" or (token.text == ";" and not depth)):
+                return
+            if depth <= 0 and self.next.bol and self.next.text in ("__global__", "void"):
+                return
+
+    def _external(self) -> ast.Function | ast.Declaration | ast.StaticAssert:
+        if self.next.text == "_Static_assert":
+            return self._static_assert()
+        if not self.starts_type(self.next):
+            self.fail(f"expected a function or a declaration, found {shown(self.next)}")
+        specifiers = self._specifiers()
+        if self.next.text == "[" or self._is_function():
+            return self._function(specifiers)
+        return self._declaration(specifiers)
+
+    def _is_function(self) -> bool:
+        ahead = 0
+        while self.peek(ahead).text == "*" or self.peek(ahead).text in QUALIFIERS:
+            ahead += 1
+        return self.peek(ahead).kind == "name" and self.peek(ahead + 1).text == "("
+
+    def _function(self, specifiers: ast.Specifiers) -> ast.Function:
+        pointers = self._pointers()
+        shape = self._shape() if self.next.text == "[" else None
+        if not pointers:
+            pointers = self._pointers()
+        result = ast.TypeName(specifiers.at, specifiers.first, self.next, specifiers, pointers, shape)
+        name = self._name("a function name")
+        opening = self.expect("(", "after the function name")
+        self.declare(name.text, is_type=False)
+        self.push_scope()
+        self.open_brackets += 1
+        params = self._parameters()
+        closing = self.closing(")", opening)
+        attributes = self._attributes()
+        body = None
+        self.function_name = name.text
+        if self.next.text == "{":
+            body = self._block(new_scope=False)
+        else:
+            closing = self.semicolon("the prototype")
+        self.pop_scope()
+        return ast.Function(
+            name, specifiers.first, body.last if body else closing, result, name.text, params, attributes, body
+        )
+
+    def _parameters(self) -> tuple[ast.Parameter, ...]:
+        params: list[ast.Parameter] = []
+        if self.next.text == "void" and self.peek().text == ")":
+            self.take()
+        while not self.at(")"):
+            if self.next.text == "...":
+                self.fail("variadic functions are not supported: expected a parameter, found '...'")
+            if not self.starts_type(self.next):
+                self.fail(f"expected the type of a parameter, found {shown(self.next)}")
+            specifiers = self._specifiers()
+            declarator = self._declarator(optional_name=True)
+            params.append(ast.Parameter(declarator.at, specifiers.first, declarator.last, specifiers, declarator))
+            if self.next.text == "=":
+                self.fail("a parameter has no default value: expected ',' or ')', found '='")
+            if not self.at(")"):
+                self.expect(",", "or ')' between parameters")
+        return tuple(params)
+
+    def _static_assert(self) -> ast.StaticAssert:
+        word = self.take()
+        opening = self.expect("(", "after '_Static_assert'")
+        self.open_brackets += 1
+        condition = self.conditional()
+        message = ""
+        if self.accept(","):
+            if self.next.kind != "string":
+                self.fail(f"_Static_assert: expected a message, found {shown(self.next)}")
+            text = self._string()
+            assert isinstance(text, ast.String)
+            message = text.value
+        self.closing(")", opening)
+        return ast.StaticAssert(word, word, self.semicolon("_Static_assert"), condition, message)
+
+    # declarations
+
+    def _specifiers(self) -> ast.Specifiers:
+        first = self.next
+        storage: list[str] = []
+        qualifiers: list[str] = []
+        words: list[Token] = []
+        typedef: Token | None = None
+        while self.next.kind == "name":
+            token = self.next
+            if token.text in STORAGE:
+                storage.append(token.text)
+            elif token.text in QUALIFIERS:
+                qualifiers.append(token.text)
+            elif token.text in TYPE_WORDS:
+                words.append(token)
+            elif token.text in AGGREGATES:
+                self._aggregate(token)
+            elif not words and typedef is None and self.is_type_name(token.text):
+                typedef = token
+            else:
+                break
+            self.take()
+        last = self.tokens[self.index - 1]
+        name = typedef.text if typedef else self._type_of_words(words, first)
+        at = typedef or (words[0] if words else first)
+        return ast.Specifiers(at, first, last, tuple(storage), tuple(qualifiers), name)
+
+    def _aggregate(self, token: Token) -> None:
+        what = {"struct": "structs", "union": "unions", "enum": "enumerations"}[token.text]
+        self.fail(f"{what} are not supported: expected a scalar, pointer or tile type, found {token.text!r}", token)
+
+    def _type_of_words(self, words: Sequence[Token], first: Token) -> str:
+        texts = sorted(w.text for w in words)
+        if not texts:
+            self.fail(f"expected a type, found {shown(self.next)}", self.next if first is not self.next else first)
+        if texts.count("long") == 2:
+            texts.remove("long")
+        name = _TYPES.get(" ".join(texts))
+        if name is None:
+            self.fail(f"there is no type {' '.join(w.text for w in words)!r}", words[0])
+        return name
+
+    def _pointers(self) -> tuple[tuple[str, ...], ...]:
+        out: list[tuple[str, ...]] = []
+        while self.accept("*"):
+            qualifiers: list[str] = []
+            while self.next.text in QUALIFIERS:
+                qualifiers.append(self.take().text)
+            out.append(tuple(qualifiers))
+        return tuple(out)
+
+    def _attributes(self) -> tuple[ast.Attribute, ...]:
+        out: list[ast.Attribute] = []
+        while True:
+            token = self.next
+            if token.text in _ATTRIBUTE_WORDS:
+                self.take()
+                out.append(self._attribute(token, _ATTRIBUTE_WORDS[token.text]))
+            elif token.text == "__attribute__":
+                self.take()
+                outer = self.expect("(", "after '__attribute__'")
+                inner = self.expect("(", "after '__attribute__('")
+                self.open_brackets += 2
+                while not self.at(")"):
+                    name = self._name("an attribute")
+                    out.append(self._attribute(name, name.text.removeprefix("__").removesuffix("__")))
+                    if not self.at(")"):
+                        self.expect(",", "or ')' between attributes")
+                self.closing(")", inner)
+                self.closing(")", outer)
+            elif token.kind == "name" and token.text.startswith("__") and token.text not in SPECIFIERS:
+                self.take()
+                out.append(self._attribute(token, token.text))
+            else:
+                return tuple(out)
+
+    def _attribute(self, at: Token, name: str) -> ast.Attribute:
+        args: list[ast.Expr] = []
+        last = at
+        if self.next.text == "(":
+            opening = self.take()
+            self.open_brackets += 1
+            while not self.at(")"):
+                args.append(self.conditional())
+                if not self.at(")"):
+                    self.expect(",", "or ')' in an attribute")
+            last = self.closing(")", opening)
+        return ast.Attribute(at, at, last, name, tuple(args))
+
+    def _declarator(self, *, optional_name: bool = False) -> ast.Declarator:
+        first = self.next
+        pointers = self._pointers()
+        if self.next.kind == "name" and self.next.text not in KEYWORDS and not self.next.text.startswith("__"):
+            at = self.take()
+            name = at.text
+        elif optional_name:
+            at, name = first, ""
+        else:
+            at = self._name("a name to declare")
+            name = at.text
+        if self.next.text == "(" and not optional_name:
+            self.fail(f"functions are declared outside of functions: expected ';', found {shown(self.next)}")
+        attributes = self._attributes()
+        shape = self._shape() if self.next.text == "[" else None
+        if shape is not None:
+            shape = self._nested_shape(shape)
+        attributes += self._attributes()
+        last = self.tokens[self.index - 1] if self.tokens[self.index - 1] is not first or name else at
+        return ast.Declarator(at, first, last, name, pointers, attributes, shape, None)
+
+    def _shape(self) -> tuple[ast.Expr, ...]:
+        opening = self.take()
+        self.open_brackets += 1
+        dims: list[ast.Expr] = []
+        while not self.at("]"):
+            dims.append(self.conditional())
+            if not self.at("]"):
+                self.expect(",", "or ']' between dims")
+        closing = self.closing("]", opening)
+        if not dims:
+            self.fail("a tile needs its dims: expected a constant, found ']'", closing)
+        return tuple(dims)
+
+    def _nested_shape(self, shape: tuple[ast.Expr, ...]) -> tuple[ast.Expr, ...]:
+        """`[16][8]` is reported and read as `[16, 8]`."""
+        while self.next.text == "[":
+            closing, opening = self.tokens[self.index - 1], self.next
+            at = Span(closing.source, closing.pos, opening.end, closing.pos)
+            message = "a tile has one list of dims: expected '[a, b]', found '[a][b]'"
+            self.report.error("nested-shape", message, at, (), [FixIt(at, ", ")])
+            shape += self._shape()
+        return shape
+
+    def type_name(self) -> ast.TypeName:
+        first = self.next
+        if not self.starts_type(first):
+            self.fail(f"expected a type, found {shown(first)}")
+        specifiers = self._specifiers()
+        pointers = self._pointers()
+        shape = self._shape() if self.next.text == "[" else None
+        return ast.TypeName(specifiers.at, first, self.tokens[self.index - 1], specifiers, pointers, shape)
+
+    def _declaration(self, specifiers: ast.Specifiers) -> ast.Declaration:
+        declarators: list[ast.Declarator] = []
+        is_type = "typedef" in specifiers.storage
+        while self.next.text != ";":
+            d = self._declarator()
+            self.declare(d.name, is_type=is_type)
+            if self.accept("="):
+                init = self._initialiser()
+                d = ast.Declarator(d.at, d.first, init.last, d.name, d.pointers, d.attributes, d.shape, init)
+            declarators.append(d)
+            if not self.accept(","):
+                break
+        last = self.semicolon("the declaration")
+        return ast.Declaration(specifiers.at, specifiers.first, last, specifiers, tuple(declarators))
+
+    def _initialiser(self) -> ast.Expr:
+        if self.next.text != "{":
+            return self.assignment()
+        opening = self.take()
+        self.open_brackets += 1
+        self.enter(BRACKET)
+        items: list[ast.Expr] = []
+        while not self.at("}"):
+            items.append(self._initialiser())
+            if not self.at("}"):
+                self.expect(",", "or '}' in an initialiser")
+        self.leave(BRACKET)
+        closing = self.closing("}", opening)
+        return ast.InitList(opening, opening, closing, tuple(items))
+
+    def _name(self, what: str) -> Token:
+        if self.next.kind != "name" or self.next.text in KEYWORDS:
+            self.fail(f"expected {what}, found {shown(self.next)}")
+        return self.take()
+
+    # statements
+
+    def _block(self, *, new_scope: bool = True) -> ast.Block:
+        opening = self.expect("{")
+        if new_scope:
+            self.push_scope()
+        body: list[ast.Stmt] = []
+        depth = self.depth
+        while not self.at("}") and self.next.kind != "end":
+            start = self.index
+            try:
+                body.append(self._statement())
+            except SyntaxFaultError:
+                self.restart(depth, 0)
+                self._skip_statement(start)
+                self.accept("else")  # its `if` was the error
+        if new_scope:
+            self.pop_scope()
+        if self.next.kind == "end":
+            self.open_brackets += 1
+        self.open_brackets += 1
+        closing = self.closing("}", opening)
+        return ast.Block(opening, opening, closing, tuple(body))
+
+    def _skip_statement(self, start: int) -> None:
+        """Go behind the next `;`, or in front of what surely begins or ends a statement."""
+        depth = 0
+        while self.next.kind != "end":
+            token = self.next
+            if depth == 0 and self.index > start:
+                if token.text == "}" or (token.bol and (token.text in STATEMENTS or token.text in SPECIFIERS)):
+                    return
+                if self.tokens[self.index - 1].text == ";":
+                    return
+            depth += (token.text == "{") - (token.text == "}")
+            self.take()
+            if depth < 0:
+                return
+
+    def _statement(self) -> ast.Stmt:
+        self.enter()
+        token = self.next
+        if token.kind == "name":
+            parse = self._STATEMENTS.get(token.text)
+            if parse is not None:
+                out = parse(self)
+            elif self.starts_type(token):
+                out = self._declaration(self._specifiers())
+            elif self.peek().text == ":" and token.text not in SPECIFIERS:
+                self.take()
+                out = ast.Label(token, token, self.take(), "label", None)
+            else:
+                out = self._expression_statement()
+        elif token.text == "{":
+            out = self._block()
+        else:
+            out = self._expression_statement()
+        self.leave()
+        return out
+
+    def _expression_statement(self) -> ast.ExprStmt:
+        first = self.next
+        if first.text == ";":
+            return ast.ExprStmt(first, first, self.take(), None)
+        expr = self.expression()
+        return ast.ExprStmt(expr.at, first, self.semicolon("the statement"), expr)
+
+    def _substatement(self, of: str) -> ast.Stmt:
+        """The body of `if` or a loop, which may not be a declaration."""
+        if self.starts_type(self.next):
+            self.report.error("declaration-body", f"a declaration as the body of {of!r} needs braces", self.next)
+        self.push_scope()
+        out = self._statement()
+        self.pop_scope()
+        return out
+
+    def _bracketed_condition(self, of: Token) -> ast.Expr:
+        opening = self.expect("(", f"after {of.text!r}")
+        self.open_brackets += 1
+        condition = self.expression()
+        self.closing(")", opening)
+        return condition
+
+    def _if(self) -> ast.If:
+        word = self.take()
+        condition = self._bracketed_condition(word)
+        then = self._substatement("if")
+        other = self._substatement("else") if self.accept("else") else None
+        return ast.If(word, word, (other or then).last, condition, then, other)
+
+    def _else(self) -> ast.Stmt:
+        self.fail("'else' without an 'if' before it")
+
+    def _for(self) -> ast.For:
+        word = self.take()
+        opening = self.expect("(", "after 'for'")
+        self.push_scope()
+        declares = self.starts_type(self.next)
+        init = self._declaration(self._specifiers()) if declares else self._expression_statement()
+        self.open_brackets += 1
+        condition = None if self.next.text == ";" else self.expression()
+        self.expect(";", "after the condition of 'for'")
+        step = None if self.next.text == ")" else self.expression()
+        self.closing(")", opening)
+        body = self._substatement("for")
+        self.pop_scope()
+        return ast.For(word, word, body.last, init, condition, step, body)
+
+    def _while(self) -> ast.While:
+        word = self.take()
+        condition = self._bracketed_condition(word)
+        body = self._substatement("while")
+        return ast.While(word, word, body.last, condition, body, body_first=False)
+
+    def _do(self) -> ast.While:
+        word = self.take()
+        body = self._substatement("do")
+        tail = self.expect("while", "after the body of 'do'")
+        condition = self._bracketed_condition(tail)
+        return ast.While(word, word, self.semicolon("'do ... while'"), condition, body, body_first=True)
+
+    def _switch(self) -> ast.Switch:
+        word = self.take()
+        value = self._bracketed_condition(word)
+        body = self._substatement("switch")
+        return ast.Switch(word, word, body.last, value, body)
+
+    def _case(self) -> ast.Label:
+        word = self.take()
+        value = self.conditional() if word.text == "case" else None
+        return ast.Label(word, word, self.expect(":", f"after {word.text!r}"), word.text, value)
+
+    def _jump(self) -> ast.Jump:
+        word = self.take()
+        value = None
+        if word.text == "goto":
+            name = self._name("a label")
+            value = ast.Name(name, name, name, name.text)
+        elif word.text == "return" and self.next.text != ";" and not (self.next.bol or self.next.text == "}"):
+            value = self.expression()
+        return ast.Jump(word, word, self.semicolon(repr(word.text)), word.text, value)
+
+    _STATEMENTS: ClassVar[dict[str, Callable[[Any], ast.Stmt]]] = {
+        "if": _if, "else": _else, "for": _for, "while": _while, "do": _do,
+        "switch": _switch, "case": _case, "default": _case, "break": _jump,
+        "continue": _jump, "return": _jump, "goto": _jump,
+        "_Static_assert": _static_assert,
+    }  # fmt: skip

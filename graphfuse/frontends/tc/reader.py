@@ -1,0 +1,159 @@
+"""A cursor over tokens with the errors every part of the grammar reports; what is a type name here."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from graphfuse.frontends.tc.diagnostics import FixIt, Note, Reporter
+from graphfuse.frontends.tc.source import Span
+from graphfuse.frontends.tc.tokens import Token
+
+MAX_DEPTH = 200
+"""Nesting of statements and expressions, brackets counting for BRACKET; a level is at most three Python frames."""
+BRACKET = 3
+
+TYPE_WORDS = frozenset(
+    ("void", "_Bool", "char", "short", "int", "long", "float", "double", "half", "signed", "unsigned", "_Complex")
+)
+QUALIFIERS = frozenset(("const", "volatile", "restrict", "__restrict__", "__restrict", "__constant__"))
+STORAGE = frozenset(("__global__", "static", "extern", "inline", "register", "auto", "typedef", "_Noreturn"))
+AGGREGATES = frozenset(("struct", "union", "enum"))
+SPECIFIERS = TYPE_WORDS | QUALIFIERS | STORAGE | AGGREGATES
+STATEMENTS = frozenset(
+    ("if", "else", "for", "while", "do", "switch", "case", "default", "break", "continue", "return", "goto")
+)
+KEYWORDS = SPECIFIERS | STATEMENTS | {"sizeof", "_Alignof", "_Generic", "_Static_assert", "bitcast"}
+TYPE_NAMES = frozenset(
+    ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bf16", "fp8e4m3", "fp8e5m2")
+)
+"""Type names that a declaration may shadow, as a typedef's."""
+
+
+class SyntaxFaultError(Exception):
+    """A reported syntax error; whoever can go on catches it."""
+
+
+class Reader:
+    """The tokens from here on, and the scopes' type names."""
+
+    def __init__(self, tokens: list[Token], report: Reporter) -> None:
+        self.tokens = tokens
+        self.index = 0
+        self.next = tokens[0]
+        self.report = report
+        self.open_brackets = 0
+        self._depth = 0
+        self._types: list[dict[str, bool]] = [dict.fromkeys(TYPE_NAMES, True)]
+
+    # tokens
+
+    def take(self) -> Token:
+        """The next token, which is left behind unless it is the end."""
+        token = self.next
+        if token.kind != "end":
+            self.index += 1
+            self.next = self.tokens[self.index]
+        return token
+
+    def at(self, text: str) -> bool:
+        """Whether `text` is next."""
+        return self.next.text == text
+
+    def peek(self, ahead: int = 1) -> Token:
+        """A token further on."""
+        at = self.index + ahead
+        return self.tokens[at] if at < len(self.tokens) else self.tokens[-1]
+
+    def accept(self, text: str) -> Token | None:
+        """Take the next token if it is `text`."""
+        return self.take() if self.next.text == text and self.next.kind != "string" else None
+
+    def expect(self, text: str, why: str = "") -> Token:
+        """Take `text`, or report that it is missing."""
+        if self.next.text == text:
+            return self.take()
+        return self.fail(f"expected {text!r}{why and f' {why}'}, found {shown(self.next)}")
+
+    def closing(self, text: str, opening: Token) -> Token:
+        """Take the bracket that closes `opening`."""
+        if self.next.text == text:
+            self.open_brackets -= 1
+            return self.take()
+        note = Note(f"to match this {opening.text!r}", opening.span)
+        return self.fail(f"expected {text!r}, found {shown(self.next)}", notes=[note])
+
+    def fail(self, message: str, at: Token | None = None, notes: list[Note] | None = None) -> NoReturn:
+        """Report a syntax error and leave the construct."""
+        self.report.error("syntax", message, at or self.next, notes or ())
+        raise SyntaxFaultError
+
+    def semicolon(self, after: str) -> Token:
+        """Take `;`. Where a line ends without one it is reported, and taken as read."""
+        if self.next.text == ";":
+            return self.take()
+        before = self.tokens[self.index - 1]
+        if self.next.bol or self.next.text == "}" or self.next.kind == "end":
+            missing_semicolon(self.report, before, after, self.next)
+            return before
+        return self.fail(f"expected ';' after {after}, found {shown(self.next)}")
+
+    def enter(self, levels: int = 1) -> None:
+        """Deeper into the grammar; `leave` comes back."""
+        self._depth += levels
+        if self._depth > MAX_DEPTH:
+            self._depth = 0
+            self.fail("nested too deeply: expected at most 60 brackets or 200 operators and statements")
+
+    def leave(self, levels: int = 1) -> None:
+        """Up again."""
+        self._depth -= levels
+
+    def restart(self, depth: int, brackets: int) -> None:
+        """Forget what was open when a syntax error was caught."""
+        self._depth, self.open_brackets = depth, brackets
+
+    @property
+    def depth(self) -> int:
+        """How deep in the grammar this is."""
+        return self._depth
+
+    # type names
+
+    def push_scope(self) -> None:
+        """Open a scope."""
+        self._types.append({})
+
+    def pop_scope(self) -> None:
+        """Close a scope."""
+        self._types.pop()
+
+    def declare(self, name: str, *, is_type: bool) -> None:
+        """Remember whether a name is a type from here to the end of its scope."""
+        self._types[-1][name] = is_type
+
+    def is_type_name(self, name: str) -> bool:
+        """Whether a name is a typedef's here."""
+        for scope in reversed(self._types):
+            if name in scope:
+                return scope[name]
+        return False
+
+    def starts_type(self, token: Token) -> bool:
+        """Whether a token begins a type."""
+        return token.kind == "name" and (token.text in SPECIFIERS or self.is_type_name(token.text))
+
+
+def shown(token: Token) -> str:
+    """A token as messages name it."""
+    return "the end of the file" if token.kind == "end" else repr(token.text)
+
+
+def missing_semicolon(report: Reporter, before: Token, after: str, found: Token) -> None:
+    """Report that a `;` is missing behind a token."""
+    token = before.outermost
+    at = Span(token.source, token.end, token.end, token.end)
+    message = f"missing ';': expected one after {after}, found {'the end of the line' if found.bol else shown(found)}"
+    if report.pedantic:
+        report.error("missing-semicolon", message, at, (), [FixIt(at, ";")])
+    else:
+        report.warning("missing-semicolon", message, at, (), [FixIt(at, ";")])

@@ -1,0 +1,529 @@
+"""The typed tree: what a source means, with every conversion, broadcast, reshape and mask written out.
+
+`check.py` makes it; `structure.py` takes jumps out of it; `lower.py` makes block IR of it. Immutable but for
+variables, which are compared by identity.
+"""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# fields are walked by name
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from graphfuse.frontends.tc.tokens import Token
+from graphfuse.frontends.tc.types import Type
+
+
+@dataclass(slots=True, eq=False)
+class Variable:
+    """A parameter, a local, or a temporary (no name)."""
+
+    name: str
+    type: Type
+    at: Token
+    attributes: Mapping[str, int] = field(default_factory=dict[str, int])
+    const: bool = False
+    initialised: bool = False
+    read: bool = False
+    sources: set[Variable] = field(default_factory=set["Variable"])
+    """For a pointer: the variables it was made of."""
+    pool_bytes: int = 0
+    """The size of a constant pool."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A value of a type; `at` is where an op made of it points."""
+
+    at: Token
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(Node):
+    """A number. A `weak` one is a floating literal without a suffix, which takes the type of what it meets."""
+
+    value: int | float
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read(Node):
+    """The value of a variable."""
+
+    variable: Variable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Let(Node):
+    """`body` with a temporary bound to `value`."""
+
+    variable: Variable
+    value: Expr
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence(Node):
+    """`first` for its effect, then the value of `second`."""
+
+    first: Expr
+    second: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign(Node):
+    """Set a variable; gives what it was set to."""
+
+    variable: Variable
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Convert(Node):
+    """Each element as a number of another type."""
+
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bitcast(Node):
+    """The bits of each element as another type."""
+
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointerCast(Node):
+    """The same addresses as pointers to another element."""
+
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splat(Node):
+    """A tile of one scalar."""
+
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Broadcast(Node):
+    """Repeat along dims of 1."""
+
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reshape(Node):
+    """The same elements in row-major order; a tile of one element as a scalar."""
+
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transpose(Node):
+    """Result dim i is operand dim `perm[i]`."""
+
+    x: Expr
+    perm: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduce(Node):
+    """Combine along an axis, which disappears; `argmax` and `argmin` give the index of the first extreme."""
+
+    x: Expr
+    axis: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan(Node):
+    """Each element combined with those before it along an axis."""
+
+    x: Expr
+    axis: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unary(Node):
+    """`-` or `~` (on bool: not)."""
+
+    op: str
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binary(Node):
+    """An infix operator on operands of one type; comparisons give bool."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function(Node):
+    """An elementwise function of the block dialect."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointerAdd(Node):
+    """A pointer some elements further on; the offset is an integer of the same shape."""
+
+    pointer: Expr
+    offset: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointerDiff(Node):
+    """How many elements one pointer is past another."""
+
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select(Node):
+    """Elementwise choice; the condition has the shape of the arms."""
+
+    condition: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Range(Node):
+    """The integers lo, lo + 1, ... hi - 1."""
+
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dot(Node):
+    """Matrix product of [M, K, batch...] and [K, N, batch...]."""
+
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load(Node):
+    """What pointers point at; lanes outside the mask are not read and are 0."""
+
+    pointer: Expr
+    mask: Expr | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store(Node):
+    """Write through pointers where the mask holds; gives the value."""
+
+    pointer: Expr
+    mask: Expr | None
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Atomic(Node):
+    """A read-modify-write through pointers where the mask holds; gives what was there before. `cas` has two values."""
+
+    kind: str
+    pointer: Expr
+    mask: Expr | None
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid(Node):
+    """`program_id` or `num_programs` along an axis."""
+
+    kind: str
+    axis: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assume(Node):
+    """A value promised to be a multiple of a number."""
+
+    x: Expr
+    multiple_of: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Node):
+    """A call of a function of the source."""
+
+    function: FunctionDecl
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Barrier(Node):
+    """What this program stored before, it loads after."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Print(Node):
+    """`printf`; in debug builds only."""
+
+    text: str
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assert(Node):
+    """`assert`; in debug builds only."""
+
+    condition: Expr
+    message: str
+
+
+Expr: TypeAlias = (
+    Const | Read | Let | Sequence | Assign | Convert | Bitcast | PointerCast | Splat | Broadcast | Reshape | Transpose
+    | Reduce | Scan | Unary | Binary | Function | PointerAdd | PointerDiff | Select | Range | Dot | Load | Store
+    | Atomic | Grid | Assume | Call | Barrier | Print | Assert
+)  # fmt: skip
+
+
+# statements
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Eval:
+    """An expression for its effect."""
+
+    at: Token
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Statements in order."""
+
+    at: Token
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """A branch on a scalar bool."""
+
+    at: Token
+    condition: Expr
+    then: Block
+    other: Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A loop; `step` runs after the body and after `continue`. With `body_first` the condition is tested after."""
+
+    at: Token
+    condition: Expr | None
+    step: Expr | None
+    body: Block
+    body_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """What follows some labels of a switch; `default` is among them if `is_default`."""
+
+    labels: tuple[int, ...]
+    is_default: bool
+    body: Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Switch:
+    """Run the section whose label is the value, and those after it until a break."""
+
+    at: Token
+    value: Expr
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Jump:
+    """`break` or `continue`."""
+
+    at: Token
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Return:
+    """Leave the function, maybe with a value."""
+
+    at: Token
+    value: Expr | None
+
+
+Stmt: TypeAlias = Eval | Block | If | Loop | Switch | Jump | Return
+
+
+@dataclass(slots=True, eq=False)
+class FunctionDecl:
+    """A function of the source; its body comes when it was checked."""
+
+    name: str
+    at: Token
+    result: Type
+    params: tuple[Variable, ...]
+    is_kernel: bool
+    body: Block | None = None
+    called: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """A checked file."""
+
+    functions: tuple[FunctionDecl, ...]
+    pools: tuple[Variable, ...]
+
+    @property
+    def kernels(self) -> tuple[FunctionDecl, ...]:
+        """The functions that can be launched, in the order of the file."""
+        return tuple(f for f in self.functions if f.is_kernel)
+
+
+def children(node: Any) -> Iterator[Any]:
+    """The expressions and statements directly inside one."""
+    kind: type = type(node)
+    for name in _fields(kind):
+        value: Any = getattr(node, name)
+        if isinstance(value, tuple):
+            items: tuple[Any, ...] = tuple(value)
+            yield from (v for v in items if isinstance(v, _TREE))
+        elif isinstance(value, _TREE):
+            yield value
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(f.name for f in dataclasses.fields(kind) if f.name not in ("at", "type"))
+    return _FIELDS[kind]
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+_TREE = (Node, Eval, Block, If, Loop, Section, Switch, Jump, Return)
+
+
+def to_text(unit: Unit) -> str:
+    """The typed tree as s-expressions: `(op:type operand ...)`, one statement a line."""
+    names: dict[Variable, str] = {}
+    lines = [f"pool {_name(v, names)} {v.pool_bytes}" for v in unit.pools]
+    for f in unit.functions:
+        params = ", ".join(f"{_name(v, names)}: {v.type}{_attributes(v)}" for v in f.params)
+        lines.append(f"{'kernel' if f.is_kernel else 'function'} {f.name}({params}) -> {f.result}")
+        if f.body is not None:
+            lines += _statement_lines(f.body, 1, names)
+    return "\n".join(lines) + "\n"
+
+
+def _attributes(v: Variable) -> str:
+    return "".join(f" {name}({n})" if n else f" {name}" for name, n in v.attributes.items())
+
+
+def _name(v: Variable, names: dict[Variable, str]) -> str:
+    if v not in names:
+        base = v.name or "t"
+        taken = set(names.values())
+        n = 0
+        name = base if v.name else "t0"
+        while name in taken:
+            n += 1
+            name = f"{base}.{n}" if v.name else f"t{n}"
+        names[v] = name
+    return names[v]
+
+
+def _statement_lines(s: Any, depth: int, names: dict[Variable, str]) -> list[str]:
+    pad = "  " * depth
+    match s:
+        case Block():
+            return [line for inner in s.body for line in _statement_lines(inner, depth, names)]
+        case Eval():
+            return [pad + expr_text(s.expr, names)]
+        case If():
+            lines = [f"{pad}if {expr_text(s.condition, names)}", *_statement_lines(s.then, depth + 1, names)]
+            other = _statement_lines(s.other, depth + 1, names)
+            return [*lines, f"{pad}else", *other] if other else lines
+        case Loop():
+            condition = expr_text(s.condition, names) if s.condition else "true"
+            lines = [
+                f"{pad}{'do' if s.body_first else 'loop'} {condition}",
+                *_statement_lines(s.body, depth + 1, names),
+            ]
+            return [*lines, f"{pad}step {expr_text(s.step, names)}"] if s.step else lines
+        case Switch():
+            lines = [f"{pad}switch {expr_text(s.value, names)}"]
+            for section in s.sections:
+                labels = [*map(str, section.labels), *(["default"] if section.is_default else [])]
+                lines += [f"{pad}case {', '.join(labels)}", *_statement_lines(section.body, depth + 1, names)]
+            return lines
+        case Jump():
+            return [pad + s.kind]
+        case _:
+            return [f"{pad}return {expr_text(s.value, names)}" if s.value else f"{pad}return"]
+
+
+def expr_text(expr: Expr, names: dict[Variable, str]) -> str:
+    """One expression as text."""
+    out: list[str] = []
+    work: list[Any] = [expr]
+    while work:
+        item = work.pop()
+        match item:
+            case str():
+                out.append(item)
+            case Const():
+                out.append(f"{item.value}:{item.type}{'~' if item.weak else ''}")
+            case Read():
+                out.append(_name(item.variable, names))
+            case _:
+                head = type(item).__name__.lower()
+                parts: list[Any] = []
+                for name in _fields(type(item)):
+                    value: Any = getattr(item, name)
+                    if name in ("op", "kind", "name") and isinstance(value, str):
+                        head = value
+                    else:
+                        parts.append(value)
+                out.append(f"({head}:{item.type}")
+                work.append(")")
+                for value in reversed(parts):
+                    work += _part(value, names)
+    return "".join(out)
+
+
+def _part(value: Any, names: dict[Variable, str]) -> list[Any]:
+    """A field of a node, in the order of a stack."""
+    match value:
+        case None:
+            return [" _"]
+        case Variable():
+            return [f" {_name(value, names)}"]
+        case FunctionDecl():
+            return [f" {value.name}"]
+        case tuple():
+            items: tuple[Any, ...] = value
+            if items and isinstance(items[0], int):
+                return [f" {list(items)}"]
+            return [part for v in reversed(items) for part in (v, " ")]
+        case int() | float() | str():
+            return [f" {value!r}"]
+        case _:
+            return [value, " "]
