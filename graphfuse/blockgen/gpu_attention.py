@@ -21,9 +21,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.attention import AttentionKernel
 from graphfuse.blockgen.contraction import is_view
 from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral
+from graphfuse.blockgen.gpu_attention_tile import AttentionTile
 from graphfuse.blockgen.gpu_contraction import operand_tile
 from graphfuse.blockgen.gpu_mask import Scores, analyse, number, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
@@ -36,7 +38,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Attr, Func, Op, Value
-from graphfuse.ir.types import BF16, F16, F32, Scalar, Tile
+from graphfuse.ir.types import BF16, F16, F32, I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product
 
 MAX_DEPTH = 256
@@ -127,7 +129,9 @@ class GpuAttention(AttentionKernel):
         self.scores = None if found is None else self._analyse(found)
         self.boxed = found is not None and self._is_boxed(columns)
         width = max(LEAST_SIDE, min(MAX_VALUES, power_of_two(at_most(columns, ranges))))
-        self.height, self.keys_width, warps = self._box_sizes(width) if self.boxed else self._sizes(width)
+        tile = self._tile(width) if self.boxed else None
+        sizes = self._sizes(width) if tile is None else (tile.rows, tile.keys, tile.rows // 16)
+        self.height, self.keys_width, warps = sizes
         height = self.height
         outer = [self.shape[i] for i in self.roles.outer]
         group = self._group(positions(outer), columns)
@@ -152,6 +156,8 @@ class GpuAttention(AttentionKernel):
         flops = 2 * positions(self.shape) * (self.depth + columns)
         per_program = height * self.keys * (self.depth + width) // 4096
         attrs: dict[str, Attr] = {"flops": flops, "warps": warps, "stages": 2}
+        if tile is not None:
+            attrs |= {"turns": tile.turns, "persistent": tile.persistent, "resident": tile.resident}
         if self.scores is not None and self.scores.reason:
             attrs["mask"] = self.scores.reason
         return kernel.finish(grid, 1 + per_program, attrs)
@@ -194,16 +200,14 @@ class GpuAttention(AttentionKernel):
         rows = (self.depth, columns, *(shape_of(v)[-1] for v in values))
         return all(is_view(v, self.kernel) for v in values) and all(exact_div(d, step) is not None for d in rows)
 
-    def _box_sizes(self, values: int) -> tuple[int, int, int]:
-        """(Rows, keys, warps) of a program of warpgroups: 128 rows, or 64 where there are few programs."""
+    def _tile(self, values: int) -> AttentionTile:
+        """Of a program of warpgroups."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
         assert isinstance(machine, GpuMachine)
+        rows, keys = (at_most(d, ranges) for d in (self.rows, self.keys))
+        heads = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
         depth = power_of_two(at_most(self.depth, ranges))
-        outer = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
-        rows = at_most(self.rows, ranges)
-        height = 128 if rows > 64 and outer * -(-rows // 128) >= machine.multiprocessors else 64
-        keys = 128 if max(depth, values) <= 128 else 64
-        return height, max(32, min(keys, power_of_two(at_most(self.keys, ranges)))), height // 16
+        return gpu_attention_tile.attention_tile(depth, values, rows, keys, heads, machine.multiprocessors)
 
     def _sizes(self, values: int) -> tuple[int, int, int]:
         """(Rows, keys, warps) of a program: as many rows as there are programs for all multiprocessors with."""
@@ -377,7 +381,10 @@ class GpuAttention(AttentionKernel):
             self._remember(softmax.largest, scaled(largest, scale))
             self._remember(softmax.sum, total)
             by = ev.shaped(ev.value(softmax.total, self._index(self.row, 0)), rows)
-        out = self._scaled(acc, by, block.ELEMENTWISE[softmax.scale.kind.name.removeprefix("graph.")])
+        fn = block.ELEMENTWISE[softmax.scale.kind.name.removeprefix("graph.")]
+        if short and fn is block.div:
+            by, fn = ev.emit(block.div, ev.const(1.0, elem, rows), by), mul
+        out = self._scaled(acc, by, fn)
         return self._guard(out, total) if softmax.is_guarded else out
 
     def _guard(self, out: Value, total: Value) -> Value:
@@ -405,7 +412,10 @@ class GpuAttention(AttentionKernel):
             return value if isinstance(value, int) else ev.bind(hint, low, high, ev.index(value))
 
         whole_to = bound("w", 0, blocks - 1, floordiv(minimum(seen.all_to, self.keys), width))
-        cut = bound("c", 1, blocks - whole_to, ceildiv(seen.end, width) - whole_to)
+        cut = space.simplify(minimum(ceildiv(seen.end, width), blocks) - whole_to)
+        if not isinstance(cut, int) or cut < 1:  # written down as a maximum, so that the loop is seen to run
+            one = ev.const(1, I64)
+            cut = ev.bind("c", 1, blocks - whole_to, ev.emit(block.max_, ev.index(cut), one))
         begin = bound("b", 0, whole_to, floordiv(seen.begin, width))
         whole_from = bound("f", begin, whole_to, ceildiv(seen.all_from, width))
         carried = self._blocks(step, start, whole_to, whole_to + cut, whole=False)

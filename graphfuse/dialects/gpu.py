@@ -20,16 +20,19 @@ def convert_layout(x: Type, *, layout: LinearLayout) -> Type:
 
 
 SHORT = ("exp", "sigmoid")
-"""Functions that `short` has."""
+"""Functions that `short` has for anything that is rounded to f16 or bf16."""
 
 
 @opdef("gpu.short", Trait.PURE, Trait.ELEMENTWISE)
 def short(x: Type, *, function: str) -> Type:
-    """A function of f32 within 2^-16 of its value: enough for what is rounded to f16 or bf16."""
+    """A function of f32 within 2^-16 of its value: enough for what is rounded to f16 or bf16.
+
+    `exp2` is 0 where it is below 2^-126: for terms of a sum that has larger ones.
+    """
     if not isinstance(x, Tile | Scalar) or (x.elem if isinstance(x, Tile) else x) != F32:
         raise VerifyError(f"operand must be f32, got {x}")
-    if function not in SHORT:
-        raise VerifyError(f"function must be one of {', '.join(SHORT)}, got {function}")
+    if function not in (*SHORT, "exp2"):
+        raise VerifyError(f"function must be one of {', '.join(SHORT)}, exp2, got {function}")
     return x
 
 
@@ -98,8 +101,13 @@ def wait(barriers: Type, slot: Type, *, previous: bool = False, cluster: bool = 
 
 
 @opdef("gpu.arrive")
-def arrive(barriers: Type, slot: Type, condition: Type | None = None) -> tuple[Type, ...]:
-    """One arrival of each warpgroup that gets here (of the one thread, where only one is), if the condition holds."""
+def arrive(
+    barriers: Type, slot: Type, condition: Type | None = None, *, every_warp: bool = False
+) -> tuple[Type, ...]:
+    """One arrival of each warpgroup that gets here (of the one thread, where only one is), if the condition holds.
+
+    With `every_warp` one of each warp: then none of them still waits for an earlier phase of what others do next.
+    """
     _barriers(barriers)
     _slot(slot)
     if condition not in (None, BOOL):
@@ -416,6 +424,24 @@ def undefined(*, shape: tuple[int, ...], elem: Scalar, layout: LinearLayout) -> 
     return Tile(shape, elem, layout)
 
 
+@opdef("gpu.pack")
+def pack(x: Type, *, elem: Scalar) -> Type:
+    """Neighbours of a row, rounded to an element of 16 bits, as words: register pairs of a thread become one.
+
+    It stays where it is, so that no word is made while products still read what was in its register.
+    """
+    if not isinstance(x, Tile) or x.layout is None or len(x.shape) != 2 or x.elem not in (elem, F32) or elem.bits != 16:
+        raise VerifyError(f"expected a matrix of f32 or {elem} with a layout, got {x}")
+    first, *registers = x.layout.bases("register")
+    if first != 1:
+        raise VerifyError("registers 0 and 1 must be neighbours in a row")
+    ins = {name: [b >> 1 for b in (registers if name == "register" else bases)] for name, bases in x.layout.ins}
+    outs = dict(x.layout.outs)
+    *_, last = outs
+    words = LinearLayout.of(ins, {**outs, last: outs[last] - 1})
+    return Tile((x.shape[0], x.shape[1] // 2), I32, words)
+
+
 @opdef("gpu.wgmma")
 def wgmma(
     a: Type,
@@ -430,9 +456,9 @@ def wgmma(
 ) -> Type:
     """Begin `(keep ? acc : 0) + A @ B`, A [M, K] and B [K, N] in a slot of their rings, and close a group of such.
 
-    With `transpose_a` the ring holds [K, M], with `transpose_b` [N, K]. A may be in another slot than B, `a_slot`, or a
-    tile in registers, in the layout of an accumulator; f32 is rounded to B's element. Until `wgmma_wait` neither the
-    rings' slot may be written nor the result touched, but by the next `wgmma`.
+    With `transpose_a` the ring holds [K, M], with `transpose_b` [N, K]. A may be in another slot than B, `a_slot`, or
+    in registers: what `pack` makes of a tile in the layout of an accumulator. Until `wgmma_wait` neither the rings'
+    slot may be written nor the result touched, but by the next `wgmma`.
     """
     tb = _shared(b, "operand 1")
     _slot(slot)
@@ -440,9 +466,9 @@ def wgmma(
         raise VerifyError(f"expected an accumulator with a layout and a bool, got {acc} and {keep}")
     k2, n = reversed(tb.shape[1:]) if transpose_b else tb.shape[1:]
     if isinstance(a, Tile):
-        m, k = a.shape
-        if a.layout is None or a_slot is not None or transpose_a or a.elem not in (tb.elem, F32) or tb.elem.bits != 16:
-            raise VerifyError(f"expected a tile of {tb.elem} or f32 with a layout for {tb.elem} of 16 bits, got {a}")
+        m, k = a.shape[0], 2 * a.shape[1]
+        if a.layout is None or a_slot is not None or transpose_a or a.elem != I32 or tb.elem.bits != 16:
+            raise VerifyError(f"expected a tile of words with a layout for {tb.elem} of 16 bits, got {a}")
     else:
         ta = _shared(a, "operand 0")
         m, k = reversed(ta.shape[1:]) if transpose_a else ta.shape[1:]

@@ -137,12 +137,13 @@ def lower_wait(kernel: Kernel, op: Op) -> None:
 
 @lowers(gpu.arrive)
 def lower_arrive(kernel: Kernel, op: Op) -> None:
-    """By the first thread of every warpgroup."""
+    """By the first thread of every warpgroup, or warp."""
     at, _ = _barrier(kernel, op)
     condition = kernel.scalar(op.operands[2]) if len(op.operands) > 2 else None
     assert kernel.role, "barriers are for warps with roles"
     if not kernel.role.single:
-        within = kernel.operate("and", kernel.thread, integer(WARPGROUP - 1, "i32"))
+        size = WARP_SIZE if op.attrs.get("every_warp") else WARPGROUP
+        within = kernel.operate("and", kernel.thread, integer(size - 1, "i32"))
         condition = kernel.both(kernel.test("eq", within, integer(0, "i32")), condition)
     arrive = "mbarrier.arrive.shared::cta.b64 _, [$0];"
     if condition is None:
@@ -423,7 +424,9 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
 
 def _set_registers(kernel: Kernel, count: int) -> None:
     """Give registers back to the multiprocessor, or wait until it has as many."""
-    threads = kernel.warps * WARP_SIZE
+    blocks = kernel.func.attrs.get("persistent") or kernel.func.attrs.get("resident") or 1
+    assert isinstance(blocks, int), "blocks of a multiprocessor are a number"
+    threads = kernel.warps * WARP_SIZE * blocks
     have = min(REGISTER_FILE // threads // 8 * 8, 255)
     if count != have:
         way = "dec" if count < have else "inc"

@@ -93,7 +93,7 @@ def lower_wgmma(kernel: Kernel, op: Op) -> None:
     base_b = _descriptor(kernel, ring_b, b, here, integer(0, "i32"))
     flag = flag_of(kernel, kernel.scalar(keep))
     if isinstance(left.type, Tile):
-        words = _words(kernel, left, b.buffer.elem, slabs)
+        words = [kernel.tile(left).vectors[r] for r in _used(left.type, slabs)]
         first, a_transposes, elem_a = Registers(2 * count + 2, len(words) // slabs // 4), "", b.buffer.elem
     else:
         a = Descriptor(buffer_of(left), not op.attrs.get("transpose_a"))
@@ -119,11 +119,20 @@ def _used(type_: Tile, slabs: int) -> list[int]:
     return [s * padded // 2 + i for s in range(slabs) for i in range(type_.shape[1] // 2)]
 
 
-def _words(kernel: Kernel, value: Value, elem: Scalar, slabs: int) -> list[Reg]:
-    """A in registers: pairs of an accumulator's neighbours are the words of the fragments, in their order."""
-    assert isinstance(value.type, Tile)
-    halves = [kernel.tile(value).vectors[r] for r in _used(value.type, slabs)]
-    return [pack(kernel, elem, *halves[i : i + 2]) for i in range(0, len(halves), 2)]
+@lowers(gpu.pack)
+def lower_pack(kernel: Kernel, op: Op) -> None:
+    """The words of A's fragments in their order: its layout is an accumulator's, one column for two."""
+    elem = op.attrs["elem"]
+    assert isinstance(elem, Scalar)
+    halves = kernel.tile(op.operands[0]).vectors
+    words: list[Reg] = []
+    for low, high in zip(halves[::2], halves[1::2], strict=True):
+        if low.type == "float":
+            rounded = f"cvt.rn.{elem.name}x2.f32 $0, $2, $1;"
+            words.append(kernel.assembly("i32", rounded, "=r,f,f", low, high))
+        else:
+            words.append(pack(kernel, elem, low, high))
+    kernel.set(op, words)
 
 
 def _descriptor(kernel: Kernel, ring: Value, matrix: Descriptor, slot: Reg, displacement: Reg) -> Reg:

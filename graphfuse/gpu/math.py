@@ -178,7 +178,7 @@ _NARROW: dict[Scalar, dict[str, Form]] = {
 
 # f32 to 2^-16, for results that are rounded to a half
 
-_SHORT: dict[str, Form] = {"exp": partial(_short_exp, unit="ex2"), "sigmoid": _scaled_sigmoid}
+_SHORT: dict[str, Form] = {"exp": partial(_short_exp, unit="ex2"), "sigmoid": _scaled_sigmoid, "exp2": _unit("ex2.ftz")}
 
 
 @lowers(gpu.short)

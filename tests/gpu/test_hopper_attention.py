@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from benchmarks.attention_regions import Attention, compiled
-from graphfuse.dialects import gpu
+from graphfuse.blockgen import gpu_attention_tile
+from graphfuse.dialects import block, control, gpu
+from graphfuse.gpu import assembler
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.gpu.transforms.hopper.attention import FALLBACK
 from graphfuse.interp.block import launch
+from graphfuse.ir.core import Func
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
 from graphfuse.ir.verifier import verify
@@ -37,28 +43,105 @@ def inputs(attention, seed=0):
     return out
 
 
-def check(attention, **attrs):
-    func, _ = compiled(attention)
-    func = type(func)(func.name, func.body, {**func.attrs, **attrs}, func.dims)
+def with_tile(attention, **fields):
+    """The block function, its tile changed."""
+    choose = gpu_attention_tile.attention_tile
+    with patch.object(gpu_attention_tile, "attention_tile", lambda *args: replace(choose(*args), **fields)):
+        return compiled(attention)[0]
+
+
+def check(attention, attrs=None, **fields):
+    func = with_tile(attention, **{"rows": 128, **fields})
+    func = Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims)
     roles = transformed(func, TARGET)
     verify(roles)
-    assert any(op.kind is gpu.wgmma for op in roles.walk()), func.attrs.get(FALLBACK)
+    assert any(op.kind is gpu.wgmma for op in roles.walk()), roles.attrs.get(FALLBACK)
     lowered = lower([roles], TARGET)
     arrays, dtype = inputs(attention), numpy_dtype(scalar(attention.elem))
     want, got = np.zeros(attention.output, dtype), np.zeros(attention.output, dtype)
-    symbols = {"q": attention.queries, "k": attention.keys} if attention.symbolic else {}
+    symbols = {"k": attention.keys, "q": attention.queries} if attention.symbolic else {}
     launch(func, [*(a.reshape(-1) for a in arrays), want.reshape(-1)], symbols)
     emulate(emit_ptx(lowered), lowered.kernels[0], arrays, [got], symbols)
-    # probabilities are rounded to halves, which a unit's difference in an exponential may move by one
-    np.testing.assert_allclose(
-        got.astype(float), want.astype(float), rtol=4 * ULP[attention.elem], atol=2 * ULP[attention.elem]
-    )
-    return roles
+    # probabilities are rounded to halves, which the last bit of an exponential may move to the next one
+    ulp = ULP[attention.elem]
+    np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=4 * ulp, atol=2 * ulp)
 
 
 SMALL = Attention(1, 2, 128, 128, 64)
+CAUSAL = replace(SMALL, queries=256, keys=256, causal=True)
 
 
-@pytest.mark.parametrize("attention", [SMALL, Attention(1, 2, 256, 384, 64, causal=True, layout="bshd")], ids=str)
+@pytest.mark.parametrize(
+    "attention",
+    [
+        SMALL,
+        replace(CAUSAL, keys=384, layout="bshd"),
+        replace(CAUSAL, layout="packed", queries=200, keys=200, batch=2),
+        replace(SMALL, queries=200, keys=300, layout="bshd", elem="bf16"),
+        replace(SMALL, depth=128, queries=129, keys=257, causal=True),
+        replace(SMALL, depth=96, queries=100, keys=150, layout="bshd"),
+        replace(SMALL, depth=256, queries=130, keys=100),
+        replace(SMALL, depth=32, values=128, keys=100),
+        replace(SMALL, queries=384, keys=384, causal=True, window=200),
+        replace(SMALL, queries=300, keys=100, causal=True),
+        replace(SMALL, queries=200, keys=300, symbolic=True),
+        replace(SMALL, queries=100, keys=300, symbolic=True, causal=True),
+    ],
+    ids=str,
+)
 def test_attention(attention):
     check(attention)
+
+
+@pytest.mark.parametrize(
+    ("fields", "attrs"),
+    [({"rows": 64}, {}), ({"rows": 64, "resident": 2}, {}), ({"persistent": 1}, {"ring": 2}), ({"turns": False}, {})],
+    ids=str,
+)
+def test_schedules(fields, attrs):
+    check(CAUSAL, attrs, **fields)
+
+
+def loops_of(attention):
+    func = with_tile(attention, rows=128)
+    return [op for op in func.body.ops if op.kind is control.for_]
+
+
+def test_masks_are_for_the_diagonal():
+    """Blocks that are seen whole have no comparisons; keys behind the diagonal are not visited."""
+    some, whole = loops_of(CAUSAL)
+    compares = block.ELEMENTWISE["le"]
+    assert any(op.kind is compares for op in some.body.ops)
+    assert not any(op.kind in (compares, block.arange) for op in whole.body.ops)
+    assert len(loops_of(SMALL)) == 1
+
+
+def test_a_window_has_two_edges():
+    assert len(loops_of(replace(SMALL, queries=512, keys=512, causal=True, window=300))) == 3
+
+
+@pytest.mark.parametrize("attention", [Attention(4, 32, 4096, 4096, d, causal=c) for d in (64, 128) for c in (0, 1)])
+def test_nothing_is_serialised(attention):
+    func = transformed(compiled(attention)[0], TARGET)
+    done = assembler.assemble(emit_ptx(lower([func], TARGET)).rstrip("\0\n") + "\n", "sm_90a")
+    if done is None:
+        pytest.skip("no assembler")
+    assert not done.warnings
+    (found,) = done.resources.values()
+    assert found.spill_bytes == 0
+
+
+def test_other_machines_have_mma():
+    """The same region on sm_80, by `mma.sync`."""
+    func, _ = compiled(SMALL, "cuda:sm_80")
+    lowered = lower([transformed(func, Target.parse("cuda:sm_80"))], Target.parse("cuda:sm_80"))
+    ptx = emit_ptx(lowered)
+    assert "mma.sync" in ptx
+    assert "wgmma" not in ptx
+
+
+def test_why_not():
+    """Keys that are aligned to 2 bytes are no box; the reason stays on the function."""
+    func, _ = compiled(replace(SMALL, depth=64))
+    odd = Func(func.name, func.body, {**func.attrs, "alignments": (16, 2, 16, 16)}, func.dims)
+    assert "keys" in str(transformed(odd, TARGET).attrs[FALLBACK])

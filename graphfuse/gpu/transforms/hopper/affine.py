@@ -17,7 +17,7 @@ from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import power_of_two
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, attr_strs
 from graphfuse.ir.types import I64, Ptr, Tile
-from graphfuse.symbolic import INF, Dim, Expr, Monomial, Sym, bounds, exact_div, substitute, sym, symbols
+from graphfuse.symbolic import INF, Dim, Expr, Monomial, Sym, bounds, exact_div, maximum, substitute, sym, symbols
 
 ALIGNMENT = 16
 """Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
@@ -77,6 +77,8 @@ class Scalars:
         if op.kind in (block.add, block.sub, block.mul):
             a, b = (self.dim(v) for v in op.operands)
             return a + b if op.kind is block.add else a - b if op.kind is block.sub else a * b
+        if op.kind is block.max_:
+            return maximum(*(self.dim(v) for v in op.operands))
         return self.leaf(value, "value", -INF, INF)
 
     def is_taken(self, name: str) -> bool:

@@ -111,19 +111,19 @@ class _Build:
         self.staging = None
         if self.box is not None:
             stored, width = elem_stored(self.store), c.store_width
-            buffers = 4 * c.warpgroups * (a.acc_type.shape[1] // width)
+            buffers = 4 * c.warpgroups * c.store_buffers
             swizzle = width * stored.bytes
             self.staging = b(gpu.shared_alloc, shape=(buffers, 16, width), elem=stored, swizzle=swizzle, hint="staging")
         self.full = [b(gpu.barriers, count=n, arrivals=1, hint="full") for n in counts]
         self.empty = [b(gpu.barriers, count=n, arrivals=c.warpgroups, hint="empty") for n in counts]
-        self.turns = b(gpu.barriers, count=2, arrivals=1, hint="turns") if c.takes_turns else None
+        self.turns = b(gpu.barriers, count=2, arrivals=4, hint="turns") if c.takes_turns else None
         bodies = (self._role(clones, self._consumer), self._role(clones, self._producer))
         attrs: dict[str, Attr] = {"warps": (4 * c.warpgroups, 4), "groups": (1, 1), "single": (1,)}
         if c.registers:
             attrs["registers"] = c.registers
         b.append(gpu.warp_specialize.build([], attrs, bodies=bodies))
         b.append(self.old.body.terminator)
-        new = {**self.old.attrs, "warps": c.warps, "persistent": c.persistent, "resident": 1}
+        new = {**self.old.attrs, "warps": c.warps, "persistent": c.persistent, "resident": c.resident}
         return Func(self.old.name, b.block(self.old.body.params), new, self.old.dims)
 
     def _role(self, clones: Clones, fill: _Fill) -> Block:
@@ -218,6 +218,7 @@ class _Build:
         lower = clones(first.loop.operands[0])
         inner = clones.inside(b, {first.counter: lower})
         rows, p, _ = self._softmax(inner, first, scores, rows)
+        p = b(gpu.pack, p, elem=a.elem, hint="p")
         acc = b(gpu.undefined, shape=a.acc_type.shape, elem=F32, layout=self.acc_layout, hint="acc")
         keep = b(block.const, value=False, elem=BOOL, hint="keep")
         state = [key, value, keep, *turn, p, acc, *rows]
@@ -248,7 +249,7 @@ class _Build:
         b.op(gpu.wait, self.full[2], value)
         acc = self._sum(b, p, value, acc, keep)
         if self.turns is not None:
-            b.op(gpu.arrive, self.turns, b(gpu.advance, turn[0], size=2))
+            b.op(gpu.arrive, self.turns, b(gpu.advance, turn[0], size=2), every_warp=True)
             turn = [b(gpu.advance, turn[0], b(block.const, value=2, elem=I64), size=2)]
         scores = b.append(gpu.wgmma_wait.build([scores], {"pending": 1})).result
         b.op(gpu.arrive, self.empty[1], key)
@@ -257,6 +258,7 @@ class _Build:
         b.op(gpu.wait, self.full[2], value)
         acc = b.append(gpu.wgmma_wait.build([acc], {})).result
         b.op(gpu.arrive, self.empty[2], value)
+        p = b(gpu.pack, p, elem=self.attention.elem, hint="p")
         acc = rescale(acc)
         key, value = (b(gpu.advance, slot, size=stages) for slot in (key, value))
         return [key, value, b(block.const, value=True, elem=BOOL), *turn, p, acc, *rows]
@@ -285,7 +287,8 @@ class _Build:
         a = self.attention
         old = dict(zip((phase.carried[i] for i in self.rows), rows, strict=True))
         known = {**old, phase.scores.result: scores}
-        make = Remake(clones, known, self.score_layout)
+        strict = self.old.attrs.get("numerics") == "strict"
+        make = Remake(clones, known, self.score_layout, strict=strict)
         new = [make(phase.yielded[i], self.row_layout) for i in self.rows]
         p = make(phase.probabilities, self.score_layout)
 
@@ -304,15 +307,13 @@ class _Build:
         if self.staging is None or self.box is None:
             b.append(remade(self.store, pointer, clones(base), done, *(clones(v) for v in limits)))
             return
-        panels = self.attention.acc_type.shape[1] // width
-        for i in range(panels):
+        buffers = self.config.store_buffers
+        for i in range(self.attention.acc_type.shape[1] // width):
             part = b(gpu.part, done, start=(0, i * width), layout=self.part_layout)
-            wait: dict[str, Attr] = {"pending": 0} if i == 0 else {}
-            b.append(gpu.stage.build([self.staging, part], {"buffer": i, **wait}))
-        for i in range(panels):
+            b.append(gpu.stage.build([self.staging, part], {"buffer": i % buffers, "pending": buffers - 1}))
             *outer, row, column = self.box.start
             at = [self._value(clones, d) for d in (*outer, row, column + i * width)]
-            b.append(gpu.tma_store.build([pointer, self.staging, *at], {**_tensor(self.box), "buffer": i}))
+            b.append(gpu.tma_store.build([pointer, self.staging, *at], {**_tensor(self.box), "buffer": i % buffers}))
 
     def _value(self, clones: Clones, dim: Dim) -> Value:
         if isinstance(dim, int):

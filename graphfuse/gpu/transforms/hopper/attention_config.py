@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphfuse.gpu.transforms.hopper.config import ALIGNMENT, BARRIER_BYTES, PANEL, SHARED_BYTES
+from graphfuse.gpu.transforms.hopper.config import ALIGNMENT, BARRIER_BYTES, PANEL, RESERVED_BYTES, SHARED_BYTES
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match_attention import Attention
 from graphfuse.ir.core import Func
 
 ROWS = 64
 """Of a warpgroup."""
-MOST_STAGES = 4
-REGISTERS = {1: (), 2: (240, 24), 3: (160, 32)}
-"""By consumer warpgroups: of a consumer's thread and of a producer's."""
+LEAST_STAGES, MOST_STAGES = 2, 4
+REGISTERS = {(1, 1): (), (1, 2): (216, 40), (2, 1): (240, 24), (3, 1): (160, 32)}
+"""By consumer warpgroups and blocks of a multiprocessor: of a consumer's thread and of a producer's."""
 MOST_LIVE = 192
 """32-bit registers of a thread for scores, probabilities and result."""
 
@@ -28,9 +28,13 @@ class AttentionConfig:
     """One warpgroup's products begin when the other's have, so that its softmax runs beside them."""
     persistent: int
     """Blocks for each multiprocessor, or 0: one for each program, dealt out by the hardware as others end."""
+    resident: int
+    """Blocks that a multiprocessor has room for."""
     registers: tuple[int, ...]
     store_width: int
     """Columns of a staging buffer."""
+    store_buffers: int
+    """Of a warp: one for all columns, or one for each panel of them."""
 
     @property
     def warps(self) -> int:
@@ -39,10 +43,15 @@ class AttentionConfig:
 
 
 def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfig:
-    """From the tiles, and the attributes `ring`, `turns` and `persistent`; a stored element has `store_bytes`."""
+    """From the tiles, and the attributes `ring`, `turns`, `persistent` and `resident`.
+
+    A stored element has `store_bytes`.
+    """
     (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
-    if rows % ROWS or rows // ROWS not in REGISTERS:
-        raise Declined(f"no warpgroups for {rows} queries")
+    persistent = _number(func, "persistent", 0)
+    resident = persistent or _number(func, "resident", 1)
+    if rows % ROWS or (rows // ROWS, resident) not in REGISTERS:
+        raise Declined(f"no warpgroups for {rows} queries, {resident} blocks at a time")
     for n in (keys, columns):
         if n % 16 or not 16 <= n <= 256:
             raise Declined(f"no wgmma of {n} columns")
@@ -53,13 +62,19 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     size = attention.elem.bytes
     sides = (attention.query, attention.phases[0].keys, attention.phases[0].values)
     query, key, value = (-(-a * b * size // ALIGNMENT) * ALIGNMENT for a, b in (o.shape for o in sides))
-    room = SHARED_BYTES - BARRIER_BYTES - query - rows * columns * store_bytes
+    room = (SHARED_BYTES + RESERVED_BYTES) // resident - RESERVED_BYTES - BARRIER_BYTES
+    room -= query
+    width = min(PANEL // store_bytes, columns & -columns)
+    buffers = columns // width
+    while buffers > 1 and room < rows * width * store_bytes * buffers + LEAST_STAGES * (key + value):
+        buffers //= 2
+    room -= rows * width * store_bytes * buffers
     stages = min(_number(func, "ring", MOST_STAGES), room // (key + value))
-    if stages < 2:
+    if stages < LEAST_STAGES:
         raise Declined(f"shared memory has room for {max(stages, 0)} blocks of keys and values")
     turns = warpgroups == 2 and bool(func.attrs.get("turns", True))
-    width = min(PANEL // store_bytes, columns & -columns)
-    return AttentionConfig(warpgroups, stages, turns, _number(func, "persistent", 0), REGISTERS[warpgroups], width)
+    registers = REGISTERS[warpgroups, resident]
+    return AttentionConfig(warpgroups, stages, turns, persistent, resident, registers, width, buffers)
 
 
 def _number(func: Func, name: str, default: int) -> int:

@@ -1,26 +1,31 @@
 """Tiles made again in layouts that are asked for, where no data may move between threads but to reduce rows.
 
 Starting from a value that is wanted, ops are made anew on values that are known already: what a loop carries, the
-scores of a block. Memory is read by the threads that need it.
+scores of a block. Memory is read by the threads that need it. Powers of two are those of a softmax: next to the largest
+of a row, which is 1, those below 2^-126 are nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphfuse.dialects import block
+from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
 from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.ir.core import Attr, Op, Trait, Value, attr_int, remade
 from graphfuse.ir.layout import LinearLayout
-from graphfuse.ir.types import Tile
+from graphfuse.ir.types import F32, Tile
+
+EXP2 = block.ELEMENTWISE["exp2"]
 
 
 class Remake:
     """Values made by `clones`' builder. `rows` is the layout of tiles that are reduced along their rows."""
 
-    def __init__(self, clones: Clones, known: Mapping[Value, Value], rows: LinearLayout) -> None:
-        self.clones, self.rows = clones, rows
+    def __init__(
+        self, clones: Clones, known: Mapping[Value, Value], rows: LinearLayout, *, strict: bool = False
+    ) -> None:
+        self.clones, self.rows, self.strict = clones, rows, strict
         self._known = dict(known)
         self._made: dict[tuple[Value, LinearLayout], Value] = {}
 
@@ -44,6 +49,8 @@ class Remake:
             raise Declined("a tile comes from outside of the loop")
         if op.kind in (block.const, block.splat, block.load_view, block.arange):
             return self._add(op, [self.clones(v) for v in op.operands], layout=layout)
+        if op.kind is EXP2 and not self.strict and block.elem_of(value.type) == F32:
+            return self.clones.builder(gpu.short, self(op.operands[0], layout), function="exp2")
         if op.kind is block.load:
             return self._add(op, [self._operand(v, layout) for v in op.operands])
         if op.has(Trait.ELEMENTWISE) or op.kind is block.index:
