@@ -33,7 +33,7 @@ def checked(result: Any) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def tensor_map(spec: dict[str, Any], tensor: torch.Tensor, promoted: int = 256) -> Any:
+def tensor_map(spec: dict[str, Any], tensor: torch.Tensor, promoted: int = 128) -> Any:
     """128 bytes for one `TensorMap` of a kernel; so many bytes are read into the cache at once."""
     promotion = f"L2_{promoted}B" if promoted else "NONE"
     enum = driver.CUtensorMapDataType
@@ -82,7 +82,7 @@ class Kernel:
         if spec["persistent"]:
             self.grid = min(self.grid, sms * spec["persistent"] // spec["cluster"] * spec["cluster"])
         words = [ctypes.c_uint64(v) for v in (*(t.data_ptr() for t in tensors), *symbols, 0)]
-        maps = [tensor_map(m, tensors[m["param"]], spec.get("promotion", 256)) for m in spec["tensor_maps"]]
+        maps = [tensor_map(m, tensors[m["param"]], spec.get("promotion", 128)) for m in spec["tensor_maps"]]
         self._keep = (words, maps)
         addresses = [ctypes.addressof(w) for w in words] + [int(m.getPtr()) for m in maps]
         self._params = (ctypes.c_void_p * len(addresses))(*addresses)

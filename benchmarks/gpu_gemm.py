@@ -52,7 +52,7 @@ COMPILER = "compiler"
 """The kernel that the compiler makes, tile and all."""
 SETS = ("plain", "layouts", "fused", "residual")
 ATTRS = ("schedule", "persistent", "split", "share", "ring", "store_buffers")
-PROMOTION = 256
+PROMOTION = 128
 """Of tensor maps, as the runtime makes them."""
 PREPARING = 0.5
 """Share of the budget that is not timing."""

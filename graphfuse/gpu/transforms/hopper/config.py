@@ -14,6 +14,8 @@ RESERVED_BYTES = 1 << 10
 BARRIER_BYTES = 512
 ALIGNMENT = 1024
 MOST_STAGES = 12
+ENOUGH_STAGES = 4
+"""For two staging buffers a warp: with one, it waits for each store to be read before the next."""
 MOST_ACCUMULATORS = 192
 """32-bit registers of a thread for the tile; beyond, the epilogue has too few left."""
 PANEL = 128
@@ -66,17 +68,20 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_byt
         registers = (240, 24)
     if per_multiprocessor > 1:
         registers = ()
-    buffers = _number(func, "store_buffers", 1 if accumulators > 128 else 2)
-    while chunks * (rows // (64 * warpgroups)) % buffers:  # every tile begins with the first buffer
-        buffers -= 1
-    stage = product.step_bytes
     room = (SHARED_BYTES + RESERVED_BYTES) // per_multiprocessor - RESERVED_BYTES - BARRIER_BYTES
-    room -= -(-4 * groups * warpgroups * store_bytes * buffers // ALIGNMENT) * ALIGNMENT
     room -= -(-room_bytes // ALIGNMENT) * ALIGNMENT
-    stages = min(_number(func, "ring", MOST_STAGES), room // stage)
-    if stages < 2:
-        raise Declined(f"shared memory has room for {max(stages, 0)} stages of {stage} bytes")
-    return Config(groups, warpgroups, stages, per_multiprocessor, buffers, registers)
+    boxes, staged = chunks * (rows // (64 * warpgroups)), 4 * groups * warpgroups * store_bytes
+
+    def stages(buffers: int) -> int:
+        left = room - -(-staged * buffers // ALIGNMENT) * ALIGNMENT
+        return min(_number(func, "ring", MOST_STAGES), left // product.step_bytes)
+
+    buffers = _number(func, "store_buffers", 2 if stages(2) >= ENOUGH_STAGES else 1)
+    while boxes % buffers:  # every tile begins with the first buffer
+        buffers -= 1
+    if stages(buffers) < 2:
+        raise Declined(f"shared memory has room for less than 2 stages of {product.step_bytes} bytes")
+    return Config(groups, warpgroups, stages(buffers), per_multiprocessor, buffers, registers)
 
 
 def _number(func: Func, name: str, default: int) -> int:
