@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphfuse.codegen import arith, control, index, pointers
+from graphfuse.codegen.expand import expand
 from graphfuse.codegen.kernel import PointerValue, memory_type
-from graphfuse.cpu import lower_dot, lower_memory, lower_shape
+from graphfuse.cpu import lower_dot, lower_effects, lower_memory, lower_scan, lower_shape
 from graphfuse.cpu.kernel import Kernel
 from graphfuse.cpu.windows.loops import windowed
 from graphfuse.dialects import block
@@ -24,7 +25,7 @@ from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim
 from graphfuse.target import Target
 
-FAMILIES = (arith, control, index, lower_dot, lower_memory, lower_shape, pointers)
+FAMILIES = (arith, control, index, lower_dot, lower_effects, lower_memory, lower_scan, lower_shape, pointers)
 """Modules that fill the tables of lowerings."""
 
 
@@ -53,7 +54,7 @@ class LoweredModule:
 def lower(funcs: Sequence[Func], target: Target) -> LoweredModule:
     """LLVM IR for block functions."""
     module = ModuleText(target.triple)
-    infos = tuple(_lower_function(windowed(f, target), target, module) for f in funcs)
+    infos = tuple(_lower_function(expand(windowed(f, target)), target, module) for f in funcs)
     module.entity(_attributes(target))
     return LoweredModule(module.text(), target, infos)
 

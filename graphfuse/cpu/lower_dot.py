@@ -47,7 +47,7 @@ def _deferrable_in(inner: Block, uses: dict[Value, int]) -> set[Value]:
     out: set[Value] = set()
     pending: set[Value] = set()
     for op in inner.ops:
-        if op.kind is block.dot:
+        if op.kind is block.dot and not _batch(op):
             out |= pending & set(op.operands[:2])
         if _may_write(op):
             pending.clear()
@@ -107,9 +107,35 @@ class _Operand:
 
 @lowers(block.dot)
 def lower_dot(kernel: Kernel, op: Op) -> None:
+    """Matrix by matrix."""
+    if not _batch(op):
+        a, b = (_operand(kernel, v) for v in op.operands[:2])
+        kernel.set(op, _product(kernel, op, a, b, kernel.tile(op.operands[2])))
+        return
+    out: list[Reg] = []
+    for left, right, acc in zip(*(_matrices(kernel.tile(v)) for v in op.operands), strict=True):
+        a, b = (_Operand(kernel, t.elem, None, 0, t) for t in (left, right))
+        out += _product(kernel, op, a, b, acc)
+    kernel.set(op, out)
+
+
+def _batch(op: Op) -> tuple[int, ...]:
+    """The dims in front of the matrices."""
+    type_ = op.types[0]
+    assert isinstance(type_, Tile), "checked by the type rule"
+    return type_.shape[:-2]
+
+
+def _matrices(tile: TileValue) -> list[TileValue]:
+    """The matrices of a tile, row by row as it is."""
+    rows, columns = tile.shape[-2:]
+    size = rows * len(tile.spans)
+    parts = [tile.vectors[i : i + size] for i in range(0, len(tile.vectors), size)]
+    return [TileValue((rows, columns), tile.elem, part, tile.spans) for part in parts]
+
+
+def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -> list[Reg]:
     """For k, for rows, for vectors of a row: acc = fma(splat a, b, acc)."""
-    a, b = (_operand(kernel, v) for v in op.operands[:2])
-    acc = kernel.tile(op.operands[2])
     elem = compute_elem(acc.elem)
     depth = _depth(op)
     sums = [cast(kernel, v, acc.elem, elem) for v in acc.vectors]
@@ -120,13 +146,13 @@ def lower_dot(kernel: Kernel, op: Op) -> None:
         sums = _unrolled(kernel, a, b, sums, acc, depth, elem)
     else:
         sums = _blocked(kernel, op, a, b, sums, acc, elem, per_vector)
-    kernel.set(op, [cast(kernel, v, elem, acc.elem) for v in sums])
+    return [cast(kernel, v, elem, acc.elem) for v in sums]
 
 
 def _depth(op: Op) -> int:
     type_ = op.operands[0].type
     assert isinstance(type_, Tile), "checked by the type rule"
-    return type_.shape[1]
+    return type_.shape[-1]
 
 
 def _fills_k(x: _Operand, dim: int) -> bool:

@@ -200,8 +200,12 @@ def _pair(kernel: Kernel, a: Reg | None, b: Reg | None, picks: list[int], lanes:
 
 # reductions
 
-_NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
-_FUNCTION = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+_NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1, "xor": 0, "maxnum": float("nan"), "minnum": float("nan")}
+FUNCTION = {
+    "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
+    "minnum": "minnum", "xor": "xor",
+}  # fmt: skip
+"""The elementwise function that a reduction repeats."""
 
 
 def neutral(kind: str, elem: Scalar) -> bool | float:
@@ -227,7 +231,7 @@ def lower_reduce(kernel: Kernel, op: Op) -> None:
         tile = TileValue(tile.shape, wide, vectors, tile.spans)
 
     def combine(a: Reg, b: Reg) -> Reg:
-        return elementwise(kernel, _FUNCTION[kind], wide, [a, b])
+        return elementwise(kernel, FUNCTION[kind], wide, [a, b])
 
     elem = op.types[0].elem if isinstance(op.types[0], Tile) else op.types[0]
     assert isinstance(elem, Scalar), "a reduction gives a tile or a scalar"

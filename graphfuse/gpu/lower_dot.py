@@ -14,7 +14,7 @@ from graphfuse.dialects import block
 from graphfuse.gpu.convert import Load, Store, plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
 from graphfuse.gpu.shared_access import load_group, sole, store_shared
-from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, operand_layout, operand_of_boxes
+from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, matrix_of, operand_layout, operand_of_boxes
 from graphfuse.gpu.words import gather_words
 from graphfuse.ir.core import Op
 from graphfuse.ir.layout import REGISTER, LinearLayout, Mma, Operand
@@ -29,15 +29,35 @@ _TYPES = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "i8": "s8", "u8": "u8"}
 def lower_dot(kernel: Kernel, op: Op) -> None:
     """Sums of floats are f32 (f64 for f64), those of integers wrap; narrower accumulators are rounded at the end."""
     a, b, acc = (kernel.tile(v) for v in op.operands)
+    elem = instruction_elem(op)
+    if elem and any(operand_layout(op, i, acc.layout) != t.layout for i, t in enumerate((a, b))):
+        elem = None
+    out: list[Reg] = []
+    for left, right, sums in zip(_matrices(a), _matrices(b), _matrices(acc), strict=True):
+        out += _product(kernel, op, left, right, sums, elem)
+    kernel.set(op, out)
+
+
+def _matrices(tile: ThreadTile) -> list[ThreadTile]:
+    """The matrices that a thread has parts of, in order."""
+    found = matrix_of(tile.layout)
+    assert found is not None, f"{tile.layout} has no matrices one after another"
+    layout, _, count = found
+    size = layout.size(REGISTER)
+    parts = [tile.vectors[i * size : (i + 1) * size] for i in range(count)]
+    return [ThreadTile(tile.shape[-2:], tile.elem, part, layout) for part in parts]
+
+
+def _product(kernel: Kernel, op: Op, a: ThreadTile, b: ThreadTile, acc: ThreadTile, elem: Scalar | None) -> list[Reg]:
+    """One product of matrices, by tensor cores if they take `elem`."""
     a, b = _cut(kernel, a, 1), _cut(kernel, b, 0)
     wide = acc.elem if acc.elem.bits >= 32 else F32 if acc.elem.is_float else I32
     sums = [casts.cast(kernel, v, acc.elem, wide) for v in acc.vectors]
-    elem = instruction_elem(op)
-    if elem and all(operand_layout(op, i, acc.layout) == t.layout for i, t in enumerate((a, b))):
+    if elem:
         sums = _tensor_cores(kernel, a, b, acc.layout, sums, elem, str(op.attrs.get("precision", "ieee")))
     else:
         sums = _multiply_add(kernel, a, b, acc.layout, sums, wide)
-    kernel.set(op, [casts.cast(kernel, v, wide, acc.elem) for v in sums])
+    return [casts.cast(kernel, v, wide, acc.elem) for v in sums]
 
 
 def _cut(kernel: Kernel, tile: ThreadTile, axis: int) -> ThreadTile:

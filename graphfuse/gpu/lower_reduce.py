@@ -26,7 +26,10 @@ from graphfuse.llvm.module import Reg
 
 _PARTS_BITS = 2
 """A thread reads up to so many bits' worth of parts by itself: one vector of 16 bytes."""
-BINARY = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+BINARY = {
+    "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
+    "minnum": "minnum", "xor": "xor",
+}  # fmt: skip
 
 
 @lowers(block.reduce)
@@ -35,7 +38,7 @@ def lower_reduce(kernel: Kernel, op: Op) -> None:
     tile, axis, kind = kernel.tile(op.operands[0]), attr_int(op, "axis"), str(op.attrs["kind"])
     wide = wide_elem(tile.elem)
     values = [widen(kernel, v, tile.elem, wide) for v in tile.vectors]
-    values = _masked(kernel, tile, axis, values, Reg(neutral_text(kind, tile.elem), register_type(wide)))
+    values = masked(kernel, tile, axis, values, Reg(neutral_text(kind, tile.elem), register_type(wide)))
     reduced = _reduce(kernel, kind, wide, _Spread.of(tile.layout, axis), values)
     kernel.set(op, [narrow(kernel, v, wide, tile.elem) for v in reduced])
 
@@ -66,14 +69,15 @@ def narrow(kernel: Kernel, x: Reg, wide: Scalar, elem: Scalar) -> Reg:
 def neutral_text(kind: str, elem: Scalar) -> str:
     """What changes no result, in the type that is computed in."""
     if elem.is_float:
-        return float_text({"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}[kind])
+        neutral = {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}
+        return float_text(neutral.get(kind, float("nan")))
     if kind in ("max", "min"):
         least = -(1 << elem.bits - 1) if elem.is_signed else 0
         return literal(least if kind == "max" else least + (1 << elem.bits) - 1, wide_elem(elem))
     return "1" if kind in ("prod", "all") else "0"
 
 
-def _masked(kernel: Kernel, tile: ThreadTile, axis: int, values: Sequence[Reg], neutral: Reg) -> list[Reg]:
+def masked(kernel: Kernel, tile: ThreadTile, axis: int, values: Sequence[Reg], neutral: Reg) -> list[Reg]:
     """The neutral element in place of what lies beyond the axis."""
     n = tile.shape[axis]
     if n == tile.layout.shape[axis]:
@@ -204,7 +208,9 @@ def _warp_instruction(kind: str, wide: Scalar) -> str:
     if not wide.is_integer or wide.bits != 32:
         return ""
     sign = "" if wide.is_signed else "u"
-    return {"sum": "add", "any": "or", "all": "and", "max": f"{sign}max", "min": f"{sign}min"}.get(kind, "")
+    return {"sum": "add", "any": "or", "all": "and", "xor": "xor", "max": f"{sign}max", "min": f"{sign}min"}.get(
+        kind, ""
+    )
 
 
 def _across_warps(

@@ -16,7 +16,7 @@ from graphfuse.dialects import block
 from graphfuse.gpu.convert import plan
 from graphfuse.gpu.kernel import Kernel, lowers
 from graphfuse.gpu.lower_convert import convert
-from graphfuse.gpu.lower_reduce import BINARY, narrow, neutral_text, wide_elem, widen
+from graphfuse.gpu.lower_reduce import BINARY, masked, narrow, neutral_text, wide_elem, widen
 from graphfuse.gpu.transforms.scan_layouts import owners
 from graphfuse.gpu.words import butterfly, shuffled
 from graphfuse.ir.core import Op, attr_int
@@ -32,6 +32,9 @@ def lower_scan(kernel: Kernel, op: Op) -> None:
     wide = wide_elem(tile.elem)
     values = [widen(kernel, v, tile.elem, wide) for v in tile.vectors]
     scan = _Scan(kernel, kind, wide, tile.layout, attr_int(op, "axis"), tile.elem)
+    if op.attrs.get("reverse"):
+        scan.first = 1
+        values = masked(kernel, tile, attr_int(op, "axis"), values, scan.neutral)
     found = scan.run(values, exclusive=bool(op.attrs.get("exclusive", False)))
     kernel.set(op, [narrow(kernel, v, wide, tile.elem) for v in found])
 
@@ -50,6 +53,8 @@ class _Scan:
         """The bits before it."""
         self.neutral = Reg(neutral_text(kind, elem), register_type(wide))
         self.total: dict[int, Reg] = {}
+        self.first = 0
+        """Which half of two neighbours comes first: 0 the lower."""
 
     def run(self, values: Sequence[Reg], *, exclusive: bool) -> list[Reg]:
         """The scanned elements."""
@@ -89,9 +94,10 @@ class _Scan:
     def _join(self, prefixes: dict[int, Reg | None], done: int) -> int:
         """Registers that differ in the next bit; `done` are the bits joined before."""
         bit = 1 << self._next()
+        before = bit if self.first else 0
         for r, x in prefixes.items():
-            if r & bit:
-                prefixes[r] = self._combined(self.total[r & ~done & ~bit], x)
+            if r & bit != before:
+                prefixes[r] = self._combined(self.total[r & ~done & ~bit | before], x)
         self.total = {c: self._combine(t, self.total[c | bit]) for c, t in self.total.items() if not c & bit}
         return bit
 
@@ -99,7 +105,9 @@ class _Scan:
         kernel, i = self.kernel, self._next()
         moved = shuffled(kernel, list(self.total.values()), butterfly(kernel, 1 << i))
         got = dict(zip(self.total, moved, strict=True))
-        upper = kernel.test("ne", kernel.operate("and", kernel.lane, integer(1 << i, "i32")), integer(0, "i32"))
+        upper = kernel.test(
+            "eq" if self.first else "ne", kernel.operate("and", kernel.lane, integer(1 << i, "i32")), integer(0, "i32")
+        )
         before = {c: kernel.choose(upper, t, self.neutral) for c, t in got.items()}
         for r, x in prefixes.items():
             prefixes[r] = self._combined(before[r & ~done], x)
@@ -116,10 +124,11 @@ class _Scan:
             bit = kernel.operate("and", kernel.operate("lshr", kernel.warp, integer(i, "i32")), integer(1, "i32"))
             bit = kernel.operate("shl", bit, integer(column, "i32")) if column else bit
             mine = kernel.operate("or", mine, bit) if column else bit
-        later = [kernel.test("ugt", mine, integer(w, "i32")) for w in range(columns - 1)]
+        others = range(columns - 1, 0, -1) if self.first else range(columns - 1)
+        later = [kernel.test("ult" if self.first else "ugt", mine, integer(w, "i32")) for w in others]
         before: dict[int, Reg | None] = {}
         for g, c in enumerate(list(self.total)):
-            of_group = parts[g * columns : (g + 1) * columns]
+            of_group = parts[g * columns : (g + 1) * columns][:: -1 if self.first else 1]
             before[c] = None
             for seen, total in zip(later, of_group, strict=False):
                 before[c] = self._combined(before[c], kernel.choose(seen, total, self.neutral))

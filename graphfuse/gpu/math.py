@@ -281,6 +281,14 @@ def _divide(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg | None:
     return convert.float_to_float(kernel, out, F32, elem)
 
 
+def _rsqrt(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg | None:
+    """The instruction, for narrow floats too."""
+    if elem == F64 or _strict(kernel):
+        return None
+    x = convert.float_to_float(kernel, xs[0], elem, F32)
+    return convert.float_to_float(kernel, kernel.intrinsic("nvvm.rsqrt.approx", "float", x, overload="f"), F32, elem)
+
+
 def _has_exact_reciprocal(x: Reg) -> bool:
     """Whether it is the constant of a normal power of two, whose reciprocal is one too."""
     if x.text.startswith("%"):
@@ -314,5 +322,5 @@ FUNCTIONS.update({name: _half_arithmetic(f"f{name}") for name in ("add", "sub", 
 FUNCTIONS.update({
     "fma": _half_arithmetic("llvm.fma"), "max": _half_arithmetic("llvm.maximum"),
     "min": _half_arithmetic("llvm.minimum"), "neg": _sign_bit("xor", -0x8000), "abs": _sign_bit("and", 0x7FFF),
-    "div": _divide,
+    "div": _divide, "rsqrt": _rsqrt,
 })  # fmt: skip

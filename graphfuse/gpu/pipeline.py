@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphfuse.codegen.expand import expand
 from graphfuse.gpu.lower import LoweredModule, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.coalesce import coalesce
@@ -19,6 +20,7 @@ from graphfuse.symbolic import Expr
 from graphfuse.target import GPU_SIZES, Target
 
 PIPELINE: tuple[Pass, ...] = (
+    expand,
     assign_layouts,
     coalesce,
     common_subexpressions,  # constants and ranges that were made again in one layout

@@ -363,7 +363,7 @@ class _Rebuild:
         if op.kind is effects.print_:
             return next(self.layouts[v] for v in op.operands if isinstance(v.type, Tile))
         if op.kind is block.dot:
-            return dot_layouts.operand_layout(op, i, self.layouts[op.result])
+            return dot_layouts.operand_layout(op, i, dot_layouts.usable(op, self.layouts[op.result]))
         if op.kind is block.scan and result is not None:
             layout, axis = self.layouts[result], attr_int(op, "axis")
             return layout if owners(layout, axis) else scan_layout(layout.shape, axis, 1, layout.size(WARP))

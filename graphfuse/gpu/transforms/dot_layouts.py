@@ -2,15 +2,19 @@
 
 Tensor cores (`mma.sync` m16n8) take f16, bf16, fp8 (as f16, which holds every fp8 number), 8-bit integers, and f32
 where `precision` allows tf32. Everything else is fused multiply-adds on boxes of the accumulator.
+
+Dims in front of the matrices belong to warps as far as tensor cores leave any over, then to registers: every thread
+holds whole matrices' parts, one after another, and the products are made one by one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from graphfuse.dialects import block, gpu
 from graphfuse.ir.core import Op, Trait, Value, attr_int
-from graphfuse.ir.layout import LANE, REGISTER, WARP, Blocked, LinearLayout, Mma, Operand
+from graphfuse.ir.layout import LANE, REGISTER, WARP, Blocked, LinearLayout, Mma, Operand, log2, tile_outs
 from graphfuse.ir.types import BF16, F16, F32, I32, Scalar, Tile
 
 _MMA: dict[str, Scalar] = {
@@ -31,7 +35,7 @@ def instruction_elem(op: Op) -> Scalar | None:
         return None
     if multiplied == F32 and (op.attrs.get("precision", "ieee") == "ieee" or acc.elem != F32):
         return None
-    (m, n), k = acc.padded_shape, a.padded_shape[1]
+    (m, n), k = acc.padded_shape[-2:], a.padded_shape[-1]
     return multiplied if m >= 16 and n >= 8 and k >= depth(multiplied) else None
 
 
@@ -42,16 +46,74 @@ def depth(elem: Scalar) -> int:
 
 def accumulator_layout(op: Op, warps: int, users: Sequence[Op]) -> LinearLayout:
     """The layout that a product wants of its accumulator; `users` are the ops that its result flows into."""
-    acc = _tile(op.result)
-    shape = acc.padded_shape
+    *batch, m, n = _tile(op.result).padded_shape
     if instruction_elem(op) is None:
-        return _boxes(shape, warps, 1 if _lies_along_k(op.operands[1]) else 4)
-    return Mma(warp_grid(shape, warps, whole_rows=_reads_rows(users))).linear(shape)
+        return batched(_boxes((m, n), warps, 1 if _lies_along_k(op.operands[1]) else 4), batch, 1)
+    inside = warps_inside(batch, warps)
+    grid = warp_grid((m, n), inside, whole_rows=_reads_rows(users, len(batch) + 1))
+    return batched(Mma(grid).linear((m, n)), batch, warps // inside)
 
 
-def _reads_rows(users: Sequence[Op]) -> bool:
+def warps_inside(batch: Sequence[int], warps: int) -> int:
+    """How many warps share a matrix; the others have matrices of their own."""
+    return max(1, warps // math.prod(batch))
+
+
+def batched(matrix: LinearLayout, batch: Sequence[int], groups: int) -> LinearLayout:
+    """The layout of matrices side by side, each as `matrix`: further warps have other ones, registers the rest."""
+    first, bits = matrix.out_bits, log2(math.prod(batch))
+    apart = [1 << first + i for i in range(bits)]
+    own = log2(groups)
+    ins = {name: list(matrix.bases(name)) for name in (REGISTER, LANE, WARP)}
+    ins[WARP] += apart[:own]
+    ins[REGISTER] += apart[own:]
+    return LinearLayout.of(ins, tile_outs((*batch, *matrix.shape)))
+
+
+def matrix_of(layout: LinearLayout) -> tuple[LinearLayout, int, int] | None:
+    """The inverse of `batched`: a matrix' layout, how many groups of warps, how many matrices a thread has in turn.
+
+    The layout is as all warps see it: groups hold copies of it.
+    """
+    if len(layout.outs) == 2:
+        return layout, 1, 1
+    size = sum(b for _, b in layout.outs[-2:])
+    ins = {name: list(layout.bases(name)) for name in (REGISTER, LANE, WARP)}
+    top = [base for base in ins[REGISTER] if base >> size]
+    own = [base for base in ins[WARP] if base >> size]
+    ins[REGISTER] = ins[REGISTER][: len(ins[REGISTER]) - len(top)]
+    if any(b >> size for b in (*ins[REGISTER], *ins[LANE])):
+        return None
+    if [*own, *top] != [1 << size + i for i in range(layout.out_bits - size)]:
+        return None
+    ins[WARP] = [0 if base >> size else base for base in ins[WARP]]
+    return LinearLayout.of(ins, tile_outs(layout.shape[-2:])), 1 << len(own), 1 << len(top)
+
+
+def usable(op: Op, acc: LinearLayout) -> LinearLayout:
+    """The accumulator's layout, or where a product cannot be made in it the one that the product would choose."""
+    if len(acc.shape) == 2 or _grid_of(op, acc) is not None:
+        return acc
+    found = matrix_of(acc)
+    return acc if found and found[1] == 1 else accumulator_layout(op, acc.size(WARP), ())
+
+
+def _grid_of(op: Op, acc: LinearLayout) -> tuple[int, int] | None:
+    """How warps share each matrix of a batched product that tensor cores make in this layout; None if they do not."""
+    *batch, m, n = acc.shape
+    if instruction_elem(op) is None:
+        return None
+    warps = acc.size(WARP)
+    inside = warps_inside(batch, warps)
+    for grid in ((1 << d, inside >> d) for d in range(log2(inside) + 1)):
+        if batched(Mma(grid).linear((m, n)), batch, warps // inside) == acc:
+            return grid
+    return None
+
+
+def _reads_rows(users: Sequence[Op], row: int) -> bool:
     """Whether rows are reduced or multiplied on: then a warp had better hold whole rows."""
-    return any(u.kind is block.dot or (u.kind is block.reduce and attr_int(u, "axis") == 1) for u in users)
+    return any(u.kind is block.dot or (u.kind is block.reduce and attr_int(u, "axis") == row) for u in users)
 
 
 def warp_grid(shape: tuple[int, ...], warps: int, *, whole_rows: bool) -> tuple[int, int]:
@@ -102,10 +164,17 @@ def operand_layout(op: Op, i: int, acc: LinearLayout, *, shared: bool = False) -
     if i == 2:
         return acc
     elem = instruction_elem(op)
+    *batch, rows, columns = _tile(op.operands[i]).padded_shape
+    if batch:
+        grid, warps = _grid_of(op, acc), acc.size(WARP)
+        if elem is None or grid is None:
+            return batched(Blocked((1, 1), (1, 32), (warps, 1), (1, 0)).linear((rows, columns)), batch, 1)
+        groups = warps // warps_inside(batch, warps)
+        return batched(Operand(elem.bits, i, grid).linear((rows, columns)), batch, groups)
     grid = mma_warps(acc)
     if elem is None or grid is None:
         return operand_of_boxes(acc, i, _tile(op.operands[0]).padded_shape[1]) if shared else None
-    return Operand(elem.bits, i, grid).linear(_tile(op.operands[i]).padded_shape)
+    return Operand(elem.bits, i, grid).linear((rows, columns))
 
 
 def mma_warps(acc: LinearLayout) -> tuple[int, int] | None:

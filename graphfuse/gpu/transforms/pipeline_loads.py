@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from graphfuse.dialects import block, control, gpu
+from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import power_of_two
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
@@ -41,6 +41,12 @@ def pipeline_loads(func: Func, shared_bytes: int = SHARED_BYTES) -> Func:
     if stages < 2 or any(t.layout for t in tiles) or not any(op.kind is block.dot for op in func.walk()):
         return func
     return _Rewriter(func, axis_info(func, pointer_alignments(func)), stages, shared_bytes).run()
+
+
+def _writes(op: Op) -> bool:
+    """Whether loads must not be made before it that come after it: it stores, or orders memory."""
+    harmless = (block.load, block.load_view, block.alloc, effects.print_, effects.assert_)
+    return not (op.bodies or op.has(Trait.PURE) or op.has(Trait.TERMINATOR) or op.kind in harmless)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class _Rewriter:
 
     def _copies(self, loop: Op) -> Iterator[_Copy]:
         """Loads of whole matrices at addresses that are known ahead, which products take."""
-        if any(op.kind in (block.store, block.store_view) for op in walk(loop.body)):
+        if any(_writes(op) for op in walk(loop.body)):
             return
         for op in loop.body.ops:
             if op.kind is not block.load_view or not self._feeds_product(op.result):

@@ -1,0 +1,52 @@
+"""Ops that are said in terms of others before they are lowered, alike on every target.
+
+    %i = arg_reduce(%x) {axis = 1, kind = "max"}
+
+is the least index of what equals the maximum, or is NaN where that is:
+
+    %m = reduce(%x) {axis = 1, kind = "max"}
+    %hit = or(eq(%x, broadcast(%m)), isnan(%x))
+    %i = reduce(select(%hit, arange, n)) {axis = 1, kind = "min"}
+"""
+
+from __future__ import annotations
+
+from graphfuse.dialects import block
+from graphfuse.ir.core import Func, Op, Value, attr_int
+from graphfuse.ir.rewrite import Replacement, rebuild
+from graphfuse.ir.types import I64, Scalar, Tile
+
+
+def expand(func: Func) -> Func:
+    """`func` without `block.arg_reduce`."""
+    return rebuild(func, _visit)
+
+
+def _visit(op: Op) -> Replacement | None:
+    return _arg_reduce(op) if op.kind is block.arg_reduce else None
+
+
+def _arg_reduce(op: Op) -> Op:
+    (x,), axis = op.operands, attr_int(op, "axis")
+    elem = op.attrs.get("elem", I64)
+    assert isinstance(elem, Scalar), "checked by the type rule"
+    t = x.type
+    assert isinstance(t, Tile), "checked by the type rule"
+    n = t.shape[axis]
+    extreme = block.reduce(x, axis=axis, kind=op.attrs["kind"])
+    hit: Op = block.eq(x, _along(extreme.result, t.shape, axis))
+    if t.elem.is_float:
+        hit = block.or_(hit, block.ELEMENTWISE["isnan"](x))
+    shape = tuple(n if d == axis else 1 for d in range(len(t.shape)))
+    at = block.reshape(block.arange(start=0, end=n, elem=elem), shape=shape)
+    index = block.broadcast(at, shape=t.shape)
+    none = block.const(value=n, elem=elem, shape=t.shape)
+    return block.reduce(block.select(hit, index, none), axis=axis, kind="min", loc=op.loc)
+
+
+def _along(x: Value, shape: tuple[int, ...], axis: int) -> Op:
+    """What was reduced, back in every place."""
+    if not isinstance(x.type, Tile):
+        return block.splat(x, shape=shape)
+    kept = tuple(1 if d == axis else n for d, n in enumerate(shape))
+    return block.broadcast(block.reshape(x, shape=kept), shape=shape)

@@ -1,0 +1,196 @@
+"""Atomics, element by element; printing and assertions by the C library, in functions with `debug`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from graphfuse.codegen.arith import elementwise
+from graphfuse.codegen.convert import cast
+from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.cpu.kernel import Kernel, TileValue, lowers
+from graphfuse.cpu.lower_memory import advance
+from graphfuse.dialects import effects
+from graphfuse.ir.core import Op
+from graphfuse.ir.types import F64, I64, Ptr, Scalar
+from graphfuse.llvm.module import Reg
+
+_ORDERS = {"relaxed": "monotonic", "acq_rel": "acq_rel"}
+_STDOUT, _STDERR = 1, 2
+
+
+# atomics
+
+
+@lowers(effects.atomic, effects.atomic_cas)
+def lower_atomic(kernel: Kernel, op: Op) -> None:
+    """One element after another, in row-major order."""
+    fixed = 4 if op.kind is effects.atomic_cas else 3
+    tiles = [kernel.tile(v) for v in op.operands[1:fixed]]
+    mask = kernel.tile(op.operands[fixed]) if len(op.operands) > fixed else None
+    offsets, *values = tiles
+    pointer, type_ = kernel.pointer(op.operands[0]).reg, op.operands[0].type
+    assert isinstance(type_, Ptr), "checked by the type rule"
+    out: list[Reg] = []
+    for position in range(offsets.rows * offsets.columns):
+        at = advance(kernel, pointer, type_.elem, kernel.element(offsets, position))
+        inside = kernel.element(mask, position) if mask else None
+        out.append(_masked(kernel, op, type_.elem, at, [kernel.element(v, position) for v in values], inside))
+    if offsets.shape:
+        type_out = kernel.make(op.types[0], values[0].vectors)
+        kernel.set(op, _regrouped(kernel, type_out, out), dict(enumerate(out)))
+    else:
+        kernel.set(op, out)
+
+
+def _regrouped(kernel: Kernel, like: TileValue, elements: Sequence[Reg]) -> list[Reg]:
+    element = register_type(like.elem)
+    out: list[Reg] = []
+    for row, span in itertools.product(range(like.rows), like.spans):
+        first = row * like.columns + span.start
+        picked: list[tuple[Reg, int] | None] = [(r, 0) for r in elements[first : first + span.valid]]
+        out.append(kernel.collect(picked + [None] * (span.width - span.valid), element))
+    return out
+
+
+def _masked(kernel: Kernel, op: Op, elem: Scalar, at: Reg, values: Sequence[Reg], inside: Reg | None) -> Reg:
+    """One element; 0 where the mask leaves it out."""
+    if inside is None:
+        return _change(kernel, op, elem, at, values)
+    text = kernel.text
+    source, change, after = text.label, text.fresh("change"), text.fresh("after")
+    before = text.reserve()
+    text.line(f"br {inside}, label %{change}, label %{after}")
+    with text.scope(before):
+        text.start(change)
+        old = _change(kernel, op, elem, at, values)
+        last = text.label
+        text.line(f"br label %{after}")
+    text.start(after)
+    zero = "0.0" if old.type in ("float", "double") else "0"
+    return text.emit(old.type, f"phi {old.type} [ {old.text}, %{last} ], [ {zero}, %{source} ]")
+
+
+def _change(kernel: Kernel, op: Op, elem: Scalar, at: Reg, values: Sequence[Reg]) -> Reg:
+    order = _ORDERS[str(op.attrs.get("order", "relaxed"))]
+    text, type_ = kernel.text, register_type(elem)
+    if op.kind is effects.atomic_cas:
+        compare, value = (kernel.convert("bitcast", v, f"i{elem.bits}") for v in values)
+        return kernel.convert("bitcast", _swapped(kernel, elem, at, compare, value, order), type_)
+    kind, (value,) = str(op.attrs["kind"]), values
+    name = _instruction(kind, elem)
+    if name:
+        return text.emit(type_, f"atomicrmw {name} {at}, {value} {order}, align {elem.bytes}")
+    return _loop(kernel, kind, elem, at, value, order)
+
+
+def _instruction(kind: str, elem: Scalar) -> str:
+    """LLVM's name of an operation on an element; nothing if it has none with the same result."""
+    if kind == "exchange":
+        return "xchg"
+    if elem.is_float:
+        return f"f{kind}" if kind in ("add", "sub") and elem.bits >= 32 else ""
+    return f"u{kind}" if kind in ("min", "max") and not elem.is_signed else kind
+
+
+def _swapped(kernel: Kernel, elem: Scalar, at: Reg, compare: Reg, value: Reg, order: str) -> Reg:
+    """What was there, as bits."""
+    failure = "acquire" if order == "acq_rel" else order
+    text = f"cmpxchg {at}, {compare}, {value} {order} {failure}, align {elem.bytes}"
+    pair = kernel.text.emit(f"{{ i{elem.bits}, i1 }}", text)
+    return kernel.text.emit(f"i{elem.bits}", f"extractvalue {pair}, 0")
+
+
+def _loop(kernel: Kernel, kind: str, elem: Scalar, at: Reg, value: Reg, order: str) -> Reg:
+    """Read, combine, and swap in if nothing has changed, until that is so."""
+    text, bits = kernel.text, f"i{elem.bits}"
+    seen = text.emit(bits, f"load atomic {bits}, {at} monotonic, align {elem.bytes}")
+    before, source = text.reserve(), text.label
+    again, after = text.fresh("again"), text.fresh("swapped")
+    text.line(f"br label %{again}")
+    with text.scope(before):
+        text.start(again)
+        heads = text.reserve()
+        old = text.phi(bits, f"%{text.fresh('old')}")
+        combined = elementwise(kernel, kind, elem, [kernel.convert("bitcast", old, register_type(elem)), value])
+        got = _swapped(kernel, elem, at, old, kernel.convert("bitcast", combined, bits), order)
+        same = kernel.compare("icmp eq", got, old)
+        latch = text.label
+        text.line(f"br {same}, label %{after}, label %{again}")
+        heads.append(f"  {old.text} = phi {bits} [ {seen.text}, %{source} ], [ {got.text}, %{latch} ]")
+    text.start(after)
+    return kernel.convert("bitcast", text.emit(bits, f"phi {bits} [ {got.text}, %{latch} ]"), register_type(elem))
+
+
+@lowers(effects.barrier)
+def lower_barrier(kernel: Kernel, op: Op) -> None:
+    """Nothing: a program is one thread."""
+
+
+# debugging
+
+
+@lowers(effects.print_)
+def lower_print(kernel: Kernel, op: Op) -> None:
+    """A call of `dprintf` for each element."""
+    if kernel.func.attrs.get("debug") is not True:
+        return
+    tiles = [kernel.tile(v) for v in op.operands]
+    shape = next((t.shape for t in tiles if t.shape), ())
+    at = "".join(f"{'[' if d == 0 else ''}%lld{', ' if d < len(shape) - 1 else '] '}" for d in range(len(shape)))
+    where = [kernel.position(axis) for axis in range(3)]
+    text = f"(%lld, %lld, %lld) {at}{c_format(str(op.attrs['text']))}\n"
+    for position, index in enumerate(itertools.product(*map(range, shape))):
+        values = [_wide(kernel, t, position if t.shape else 0) for t in tiles]
+        _call_dprintf(kernel, _STDOUT, text, [*where, *(integer(i) for i in index), *values])
+
+
+def c_format(text: str) -> str:
+    """A format of `block.print` for integers of 64 bits."""
+    conversion = effects.CONVERSION
+
+    def sized(m: re.Match[str]) -> str:
+        return f"%{m[1]}{m[2]}{m[3]}{'ll' if m[4] in 'diuxXo' else ''}{m[4]}"
+
+    return conversion.sub(sized, text)
+
+
+def _wide(kernel: Kernel, tile: TileValue, position: int) -> Reg:
+    return cast(kernel, kernel.element(tile, position), tile.elem, F64 if tile.elem.is_float else I64)
+
+
+def _call_dprintf(kernel: Kernel, stream: int, text: str, values: Sequence[Reg]) -> None:
+    kernel.text.module.entity("declare i32 @dprintf(i32, ptr, ...)")
+    operands = ", ".join([f"i32 {stream}", str(_string(kernel, text)), *map(str, values)])
+    kernel.text.line(f"call i32 (i32, ptr, ...) @dprintf({operands})")
+
+
+def _string(kernel: Kernel, text: str) -> Reg:
+    raw = text.encode() + b"\0"
+    name = f"@gf.text.{raw.hex()}"
+    quoted = "".join(f"\\{b:02X}" for b in raw)
+    kernel.text.module.entity(f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{quoted}"')
+    return Reg(name, "ptr")
+
+
+@lowers(effects.assert_)
+def lower_assert(kernel: Kernel, op: Op) -> None:
+    """The process ends, as by C's assert."""
+    if kernel.func.attrs.get("debug") is not True:
+        return
+    tile, text = kernel.tile(op.operands[0]), kernel.text
+    holds: Reg | None = None
+    for position in range(tile.rows * tile.columns):
+        one = kernel.element(tile, position)
+        holds = one if holds is None else kernel.binary("and", holds, one)
+    assert holds is not None, "a tile has elements"
+    fails, after = text.fresh("fails"), text.fresh("holds")
+    text.line(f"br {holds}, label %{after}, label %{fails}")
+    text.start(fails)
+    where = f"{op.loc}: " if op.loc else ""
+    _call_dprintf(kernel, _STDERR, "%s\n", [_string(kernel, f"{where}assertion failed: {op.attrs.get('message', '')}")])
+    text.module.entity("declare void @abort() noreturn")
+    text.line("call void @abort()")
+    text.line("unreachable")
+    text.start(after)
