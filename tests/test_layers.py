@@ -16,7 +16,8 @@ DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
 BACKENDS = {"llvm", "codegen", "cpu", "gpu"}
 BLOCK = {"blockgen", "blockopt"}
-EVERYTHING = INTERP | BACKENDS | BLOCK | {"frontends", "fusion", "runtime", "api", "cli", "compiler", "checking"}
+TOP = {"api", "cli", "compiler", "checking", "kernels"}
+EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | {"frontends", "fusion", "runtime"}
 
 MAY_IMPORT = {
     **dict.fromkeys(LEVEL_0, LEVEL_0),
@@ -33,6 +34,7 @@ MAY_IMPORT = {
     "gpu": DIALECTS | {"llvm", "codegen", "gpu"},
     "runtime": LEVEL_0 | {"llvm", "runtime"},
     "compiler": EVERYTHING,
+    "kernels": EVERYTHING,
     "checking": EVERYTHING,
     "api": EVERYTHING,
     "cli": EVERYTHING,

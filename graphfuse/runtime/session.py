@@ -70,7 +70,7 @@ class Session:
 
     def __init__(self, executable: Executable, threads: int | None = None) -> None:
         self.executable = executable
-        self.threads = _thread_count(threads)
+        self.threads = thread_count(threads)
         self._binder = Binder(executable.signature)
         self._native = NativeCode(executable)
         self._template = Template(executable)
@@ -263,7 +263,7 @@ def memory(executable: Executable, values: Mapping[str, int], threads: int) -> M
     return Memory(plan.peak, plan.lower_bound, weights, scratch)
 
 
-def _thread_count(threads: int | None) -> int:
+def thread_count(threads: int | None) -> int:
     if threads is None:
         threads = settings.threads
     if threads is None:

@@ -1,0 +1,189 @@
+"""What callers pass: arrays of numpy, torch, CuPy or any library with DLPack, and numbers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from graphfuse.artifact import Array, elem_dtype
+from graphfuse.errors import InputError
+from graphfuse.kernels.signature import Parameter
+from graphfuse.runtime.cuda.arrays import torch_dtype, torch_module
+from graphfuse.runtime.cuda.dlpack import KIND_CPU, KIND_CUDA, KIND_MANAGED, KIND_PINNED, Imported
+
+HOST_KINDS = (KIND_CPU, KIND_PINNED)
+
+
+@dataclass(slots=True)
+class Memory:
+    """Where an array begins and how many bytes from there on are its own; `gpu` is -1 on the host."""
+
+    address: int
+    nbytes: int
+    gpu: int
+    owner: Any
+    host: Array | None = None
+    """The array itself, if it is one of numpy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The arguments of a launch: 8 bytes for each parameter, and the memory behind those that are pointers."""
+
+    slots: tuple[int, ...]
+    memory: tuple[Memory | None, ...]
+    gpu: int | None
+    """The GPU that arrays are on, -1 for the host, None if there are none."""
+    is_torch: bool
+
+
+def bind(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: dict[str, Any]) -> Bound:
+    """Match arguments with parameters; raises InputError naming the one that does not fit."""
+    values = _by_name(kernel, wanted, args, named)
+    slots: list[int] = []
+    memory: list[Memory | None] = []
+    for p, value in zip(wanted, values, strict=True):
+        what = f"kernel {kernel!r}: argument {p.name!r}"
+        if p.is_pointer:
+            found = None if value is None else _memory(what, p, value)
+            memory.append(found)
+            slots.append(found.address if found else 0)
+        else:
+            memory.append(None)
+            slots.append(_number(what, p, value))
+    places = {m.gpu for m in memory if m}
+    if len(places) > 1:
+        names = [f"{p.name} on {_place(m.gpu)}" for p, m in zip(wanted, memory, strict=True) if m]
+        raise InputError(f"kernel {kernel!r}: expected all arrays on one device, found {', '.join(names)}")
+    torch = torch_module()
+    is_torch = torch is not None and any(m and isinstance(m.owner, torch.Tensor) for m in memory)
+    return Bound(tuple(slots), tuple(memory), places.pop() if places else None, is_torch)
+
+
+def _place(gpu: int) -> str:
+    return "the host" if gpu < 0 else f"cuda:{gpu}"
+
+
+def _by_name(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+    listing = ", ".join(map(str, wanted))
+    if len(args) > len(wanted):
+        raise InputError(f"kernel {kernel!r}: expected {len(wanted)} arguments ({listing}), found {len(args)}")
+    left = {p.name: p for p in wanted[len(args) :]}
+    values = list(args)
+    for name in left:
+        if name not in named:
+            raise InputError(f"kernel {kernel!r}: no argument for {name!r} ({listing})")
+        values.append(named[name])
+    if unknown := sorted(set(named) - set(left)):
+        twice = any(p.name == unknown[0] for p in wanted)
+        what = "two values for" if twice else "no parameter"
+        raise InputError(f"kernel {kernel!r}: {what} {unknown[0]!r} ({listing})")
+    return values
+
+
+# arrays
+
+
+def _memory(what: str, p: Parameter, value: Any) -> Memory:
+    torch = torch_module()
+    if isinstance(value, np.ndarray):
+        return _of_numpy(what, p, cast("Array", value))
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _of_torch(what, p, value)
+    if hasattr(value, "__dlpack__"):
+        return _of_dlpack(what, p, value)
+    raise InputError(f"{what}: expected an array of {p.elem}, found {type(value).__name__}")
+
+
+def _of_numpy(what: str, p: Parameter, value: Array) -> Memory:
+    if value.dtype != elem_dtype(p.elem.name) and not _is_bits_of(p, value.dtype):
+        raise InputError(f"{what}: expected an array of {p.elem}, found one of {value.dtype}")
+    if p.mode != "r" and not value.flags.writeable:
+        raise InputError(f"{what}: expected an array that can be written, found one that is read-only")
+    address = int(value.__array_interface__["data"][0])
+    return Memory(address, _span(value.shape, value.strides) + value.itemsize * bool(value.size), -1, value, value)
+
+
+def _is_bits_of(p: Parameter, dtype: np.dtype[Any]) -> bool:
+    """Whether numpy has no type of its own for such elements, so that people keep them as plain bytes."""
+    return p.elem.is_float and p.elem.bits == 8 and dtype == np.uint8
+
+
+def _of_torch(what: str, p: Parameter, value: Any) -> Memory:
+    if value.device.type not in ("cpu", "cuda"):
+        raise InputError(f"{what}: expected a tensor on a CPU or a CUDA device, found one on {value.device}")
+    if value.dtype != torch_dtype(p.elem.name):
+        found = str(value.dtype).removeprefix("torch.")
+        raise InputError(f"{what}: expected a tensor of {p.elem}, found one of {found}")
+    size = value.element_size()
+    span = _span(value.shape, [s * size for s in value.stride()]) + size * bool(value.numel())
+    gpu = (value.device.index or 0) if value.device.type == "cuda" else -1
+    return Memory(int(value.data_ptr()), span, gpu, value)
+
+
+def _of_dlpack(what: str, p: Parameter, value: Any) -> Memory:
+    kind, index = value.__dlpack_device__()
+    on_gpu = int(kind) in (KIND_CUDA, KIND_MANAGED)
+    if not on_gpu and int(kind) not in HOST_KINDS:
+        raise InputError(f"{what}: expected an array on a CPU or a CUDA device, found DLPack device type {int(kind)}")
+    try:
+        array = Imported(value, 1 if on_gpu else None)
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        raise InputError(f"{what}: cannot be read through DLPack: {str(e).lower()}") from None
+    _check_elem(what, p, array.elem)
+    size = p.elem.bytes
+    count = 0 if 0 in array.shape else 1
+    span = _span(array.shape, [s * size for s in array.strides]) + size * count
+    return Memory(array.address, span, int(index) if on_gpu else -1, array)
+
+
+def _check_elem(what: str, p: Parameter, elem: str) -> None:
+    if elem != p.elem.name:
+        raise InputError(f"{what}: expected an array of {p.elem}, found one of {elem or 'an element type of its own'}")
+
+
+def _span(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Bytes from the first element to the farthest after it."""
+    return 0 if 0 in shape else sum((d - 1) * s for d, s in zip(shape, strides, strict=True) if s > 0)
+
+
+# numbers
+
+_STRUCT = {"f32": "<f", "f64": "<d", "f16": "<e"}
+
+
+def _number(what: str, p: Parameter, value: Any) -> int:
+    if isinstance(value, bool) and p.elem.name == "bool":
+        return int(value)
+    if p.elem.is_float:
+        return _float_bits(what, p, value)
+    try:
+        number = value.__index__()
+    except (AttributeError, TypeError):
+        raise InputError(f"{what}: expected an integer, found {_shown(value)}") from None
+    bits = 1 if p.elem.name == "bool" else p.elem.bits
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if p.elem.is_signed else (0, (1 << bits) - 1)
+    if not low <= number <= high:
+        raise InputError(f"{what}: expected {p.elem} ({low} to {high}), found {number}")
+    return number
+
+
+def _float_bits(what: str, p: Parameter, value: Any) -> int:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{what}: expected a number, found {_shown(value)}") from None
+    if p.elem.name in _STRUCT:
+        try:
+            return int.from_bytes(struct.pack(_STRUCT[p.elem.name], number), "little")
+        except OverflowError:
+            number = float("inf") if number > 0 else float("-inf")
+    return int.from_bytes(np.array(number).astype(elem_dtype(p.elem.name)).tobytes(), "little")
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, int | float | str) else type(value).__name__

@@ -1,0 +1,63 @@
+"""A specialised block function as an executable of one kernel, from the cache if it was made before."""
+
+from __future__ import annotations
+
+import logging
+
+from graphfuse.artifact import Code, Executable, KernelMeta, Plan, Signature
+from graphfuse.cpu import lower as cpu
+from graphfuse.errors import FileError
+from graphfuse.gpu.assembler import assembler_version
+from graphfuse.gpu.code import gpu_code
+from graphfuse.ir.core import Func
+from graphfuse.ir.printer import to_text
+from graphfuse.kernels.signature import parameters
+from graphfuse.knobs import code_key
+from graphfuse.runtime.cache import cache_key, default_cache
+from graphfuse.target import Target
+
+log = logging.getLogger(__name__)
+
+
+def build(func: Func, target: Target) -> Executable:
+    """Compile, or find what was compiled from the same text for the same target."""
+    cache = default_cache()
+    if cache is None:
+        return compiled(func, target)
+    key = cache_key(
+        {
+            "kernel": to_text(func),
+            "target": repr(target),
+            "knobs": repr(sorted(code_key().items())),
+            "assembler": assembler_version() if target.kind == "cuda" else "",
+        }
+    )
+    try:
+        if (found := cache.get(key)) is not None:
+            return found
+        with cache.lock(key):
+            if (found := cache.get(key)) is None:
+                found = compiled(func, target)
+                cache.put(key, found)
+            return found
+    except FileError as e:
+        if e.loc is None or not e.loc.file.startswith(str(cache.folder)):
+            raise
+        log.warning("the cache cannot be used: %s", e)
+        return compiled(func, target)
+
+
+def compiled(func: Func, target: Target) -> Executable:
+    """Code for a target, how it is launched, and the block function that it was made from."""
+    modes = "".join(p.mode for p in parameters(func))
+    if target.kind == "cuda":
+        made = gpu_code([func], target)
+        code, launch, scratch = made.code, made.launches[func.name], made.scratch[func.name]
+        text = to_text(made.funcs[0])
+    else:
+        lowered = cpu.lower([func], target)
+        code, launch, scratch = Code.of(target, cpu.compile_object(lowered)), None, lowered.kernels[0].scratch_bytes
+        text = to_text(func)
+    meta = KernelMeta(func.name, modes, "kernel", func.name, scratch, launch=launch)
+    signature = Signature((), (), func.dims)
+    return Executable(signature, Plan((), ()), (meta,), (), str(target), {str(target): code}, {"block": text})

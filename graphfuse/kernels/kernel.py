@@ -1,0 +1,197 @@
+"""A kernel as callers see it: `k[grid](x, y, n)`, compiled when it is called with something new."""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+from graphfuse.artifact import Executable, KernelMeta
+from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
+from graphfuse.errors import DeviceError, InputError, UsageError
+from graphfuse.ir.core import Attr, Func
+from graphfuse.kernels.arguments import bind
+from graphfuse.kernels.build import build
+from graphfuse.kernels.on_cpu import CpuKernel
+from graphfuse.kernels.on_gpu import GpuKernel
+from graphfuse.kernels.signature import Parameter, parameters
+from graphfuse.kernels.specialise import Facts, check_promises, facts, general, specialised
+from graphfuse.llvm.host import host_target
+from graphfuse.runtime.cuda.context import Context, context_of
+from graphfuse.runtime.device import Device
+from graphfuse.target import Target
+
+Grid: TypeAlias = "int | Sequence[int] | Callable[[Macros], int | Sequence[int]]"
+
+
+class Macros(Mapping[str, Any]):
+    """The macros a kernel was compiled with, for grids that depend on them: `m.TM`, `m["TM"]`, numbers as numbers."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        text = self._values[name]
+        try:
+            return int(text, 0)
+        except ValueError:
+            return text
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._values:
+            raise AttributeError(f"no macro {name!r}: there are {', '.join(self._values) or 'none'}")
+        return self[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass(slots=True)
+class _Compiled:
+    """One specialisation on one device."""
+
+    executable: Executable
+    runner: CpuKernel | GpuKernel
+
+    @property
+    def meta(self) -> KernelMeta:
+        """What is known of its code."""
+        return self.executable.kernels[0]
+
+
+class Kernel:
+    """A block function to be launched. `device` (default: where the arrays are, else the CPU) may be `emulator`."""
+
+    def __init__(
+        self,
+        func: Func,
+        macros: Mapping[str, str] | None = None,
+        *,
+        num_warps: int | None = None,
+        num_stages: int | None = None,
+        device: str = "",
+        threads: int | None = None,
+    ) -> None:
+        attrs: dict[str, Attr] = dict(func.attrs)
+        if num_warps is not None:
+            attrs["warps"] = _config("num_warps", num_warps, 32)
+        if num_stages is not None:
+            attrs["stages"] = _config("num_stages", num_stages, 16)
+        self.func = replace(func, attrs=attrs)
+        self.macros = Macros(macros or {})
+        self.parameters: tuple[Parameter, ...] = parameters(func)
+        self.device = Device.parse(device) if device else None
+        self._threads = threads
+        self._compiled: dict[tuple[str, Facts], _Compiled] = {}
+        self._contexts: dict[str, Context] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.func.name
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({', '.join(map(str, self.parameters))})>"
+
+    def __getitem__(self, grid: Grid) -> Callable[..., None]:
+        """What launches one program for each point of a grid of one to three axes."""
+        return lambda *args, **named: self.launch(grid, args, named)
+
+    def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
+        """Bind arguments, compile what is new about them, and start; on a CPU also finish."""
+        axes = self.axes(grid)
+        bound = bind(self.name, self.parameters, args, dict(named or {}))
+        check_promises(self.name, self.parameters, bound)
+        where = self.device or Device("cpu" if bound.gpu in (None, -1) else "cuda", max(bound.gpu or 0, 0))
+        if bound.gpu is not None and bound.gpu >= 0 and str(where) != f"cuda:{bound.gpu}":
+            found = f"found some on cuda:{bound.gpu}"
+            raise InputError(f"kernel {self.name!r}: expected arrays on {where} or on the host, {found}")
+        made = self._for(where, facts(self.parameters, bound, len(axes)))
+        programs = 1
+        for size in axes:
+            programs *= size
+        pairs = zip(self.parameters, bound.slots, strict=True)
+        symbols = {p.name: slot for p, slot in pairs if not p.is_pointer} | dict(zip(AXES, axes, strict=False))
+        if isinstance(made.runner, CpuKernel):
+            made.runner.launch((*bound.slots, *axes), symbols, programs, self._threads)
+        else:
+            made.runner.launch(bound, axes, symbols, programs)
+
+    def axes(self, grid: Grid) -> tuple[int, ...]:
+        """The sizes of a grid, without ones at its end."""
+        given: Any = grid(self.macros) if callable(grid) else grid
+        try:
+            sizes = cast("Sequence[Any]", given) if isinstance(given, Sequence) else (given,)
+            axes = [operator.index(s) for s in sizes]
+        except TypeError:
+            raise InputError(f"kernel {self.name!r}: grid: expected one to three integers, found {given!r}") from None
+        total = 1
+        for size in axes:
+            total *= size
+        if not 1 <= len(axes) <= len(AXES) or min(axes) < 0 or total > MOST_PROGRAMS:
+            what = f"one to three numbers that multiply to at most {MOST_PROGRAMS}"
+            raise InputError(f"kernel {self.name!r}: grid: expected {what}, found {given!r}")
+        while len(axes) > 1 and axes[-1] == 1:
+            axes.pop()
+        return tuple(axes)
+
+    def compile(self, target: Target | str, axes: int = 1) -> Executable:
+        """Ahead of any call: for arguments of which only what the source promises is known."""
+        wanted = target if isinstance(target, Target) else _target(target)
+        return build(specialised(self.func, self.parameters, general(self.parameters, axes)), wanted)
+
+    @property
+    def compiled(self) -> list[KernelMeta]:
+        """What calls have compiled so far, with registers, shared bytes and so on of those for GPUs."""
+        return [made.meta for made in self._compiled.values()]
+
+    def _for(self, where: Device, known: Facts) -> _Compiled:
+        key = (str(where), known)
+        with self._lock:
+            if key not in self._compiled:
+                self._compiled[key] = self._make(where, known)
+            return self._compiled[key]
+
+    def _make(self, where: Device, known: Facts) -> _Compiled:
+        func = specialised(self.func, self.parameters, known)
+        if not where.is_gpu:
+            executable = build(func, host_target())
+            return _Compiled(executable, CpuKernel(executable))
+        context = self._context(where)
+        executable = build(func, Target.parse(f"cuda:{context.info.best_target}"))
+        return _Compiled(executable, GpuKernel(executable, context))
+
+    def _context(self, where: Device) -> Context:
+        if str(where) not in self._contexts:
+            self._contexts[str(where)] = open_context(where)
+        return self._contexts[str(where)]
+
+
+def open_context(where: Device) -> Context:
+    """A GPU, or the emulator in its role."""
+    if where.kind == "cuda":
+        from graphfuse.runtime.cuda.bindings import open_driver
+
+        return context_of(open_driver(), where.index)
+    from graphfuse.gpu.emulator.driver import EmulatedDriver
+
+    if where.kind != "emulator":
+        raise DeviceError(f"no GPU is called {where}")
+    return context_of(EmulatedDriver("sm_90a"), 0)
+
+
+def _target(text: str) -> Target:
+    return host_target() if text == "cpu" else Target.parse(text)
+
+
+def _config(name: str, value: int, most: int) -> int:
+    if not 1 <= value <= most or (name == "num_warps" and value & (value - 1)):
+        what = "a power of two up to" if name == "num_warps" else "at most"
+        raise UsageError(f"{name}: expected {what} {most}, got {value}")
+    return value

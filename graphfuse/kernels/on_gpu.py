@@ -1,0 +1,166 @@
+"""Launches on a GPU, or on the emulator: arrays of the host are copied there and back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from graphfuse.artifact import Executable, KernelMeta, TensorMap, elem_dtype
+from graphfuse.errors import InputError
+from graphfuse.kernels.arguments import Bound, Memory
+from graphfuse.runtime.cuda.arrays import current_stream
+from graphfuse.runtime.cuda.context import Context
+from graphfuse.runtime.cuda.driver import Argument, DriverError
+from graphfuse.runtime.cuda.launches import MAP_ALIGNMENT, MAP_BYTES, MAX_GRID
+from graphfuse.runtime.cuda.memory import Block
+from graphfuse.runtime.native import address_of
+from graphfuse.symbolic import evaluate
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One launch; see `driver.LaunchCall`."""
+
+    name: str
+    function: int
+    grid: int
+    threads: int
+    shared_bytes: int
+    cluster: int
+    slots: Sequence[Argument]
+    maps: Sequence[bytes]
+    overlaps: bool = False
+    """What ran before on the stream is not ours to overlap with."""
+    params: int = 0
+    rooms: list[np.ndarray] = field(default_factory=list[np.ndarray])
+
+    def pack(self) -> None:
+        """Lay out the addresses of all parameters."""
+        values = np.array([_signed(a.value) for a in self.slots], np.int64)
+        at = [address_of(values) + 8 * i for i in range(len(values))]
+        self.rooms.append(values)
+        for encoded in self.maps:
+            raw = np.zeros(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
+            start = -address_of(raw) % MAP_ALIGNMENT
+            raw[start : start + MAP_BYTES] = np.frombuffer(encoded, np.uint8)
+            self.rooms.append(raw)
+            at.append(address_of(raw) + start)
+        table = np.array(at, np.int64)
+        self.rooms.append(table)
+        self.params = address_of(table)
+
+    def arguments(self) -> Sequence[Argument]:
+        """The slots."""
+        return self.slots
+
+    def tensor_maps(self) -> Sequence[bytes]:
+        """The encoded tensor maps."""
+        return self.maps
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+class GpuKernel:
+    """A kernel loaded into a context."""
+
+    def __init__(self, executable: Executable, context: Context) -> None:
+        self.context = context
+        (self.meta,) = executable.kernels
+        assert self.meta.launch is not None, "compiled for a GPU"
+        self.info = self.meta.launch
+        with context.current():
+            self._function = context.function(executable.code[executable.target], self.meta.name, self.info)
+        self._lock = threading.Lock()
+        self._maps: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], bytes] = {}
+
+    def launch(self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int) -> None:
+        """Start it on torch's current stream if an array is torch's; with arrays of the host, wait and copy back."""
+        if not programs:
+            return
+        blocks = self.info.blocks(programs, self.context.info.multiprocessors)
+        if blocks > MAX_GRID:
+            raise InputError(f"kernel {self.meta.name!r}: expected at most {MAX_GRID} programs, found {programs}")
+        context, driver = self.context, self.context.driver
+        stream = current_stream(context.ordinal) if bound.is_torch and bound.gpu == context.ordinal else 0
+        held: list[Block] = []
+        with self._lock, context.current():
+            try:
+                copies = {i: self._copied(m, held, stream) for i, m in enumerate(bound.memory) if m and m.gpu < 0}
+                scratch = evaluate(self.meta.scratch_bytes, symbols) * blocks
+                slots = self._slots(bound, copies, extra, scratch, held, stream)
+                maps = [self._map(m, slots[m.param].value, symbols) for m in self.info.tensor_maps]
+                call = _Call(
+                    self.meta.name, self._function, blocks, self.info.threads, self.info.shared_bytes,
+                    self.info.cluster, slots, maps,
+                )  # fmt: skip
+                call.pack()
+                try:
+                    driver.launch(call, stream)
+                    self._copy_back(bound, copies, stream)
+                    if copies or not bound.is_torch:
+                        driver.synchronize(stream)
+                except DriverError as e:
+                    raise context.failure(e, f"kernel {self.meta.name!r}") from None
+            finally:
+                for block in held:
+                    context.pool.give(block, (stream,))
+
+    def _copied(self, memory: Memory, held: list[Block], stream: int) -> Block:
+        block = self.context.pool.take(max(memory.nbytes, 1), f"kernel {self.meta.name!r}", stream)
+        held.append(block)
+        if memory.nbytes:
+            self.context.driver.copy_in(block.address, memory.address, memory.nbytes, stream)
+        return block
+
+    def _copy_back(self, bound: Bound, copies: dict[int, Block], stream: int) -> None:
+        for i, block in copies.items():
+            memory = bound.memory[i]
+            if memory is not None and memory.nbytes and self.meta.params[i] != "r":
+                self.context.driver.copy_out(memory.address, block.address, memory.nbytes, stream)
+
+    def _slots(
+        self, bound: Bound, copies: dict[int, Block], extra: Sequence[int], scratch: int, held: list[Block], stream: int
+    ) -> list[Argument]:
+        out: list[Argument] = []
+        for i, (slot, memory) in enumerate(zip(bound.slots, bound.memory, strict=True)):
+            if memory is None:
+                out.append(Argument(slot, self.meta.params[i]))
+                continue
+            address = copies[i].address if i in copies else memory.address
+            # what a kernel does not write it must not find unset: it may read what it has not written
+            out.append(Argument(address, "r" if self.meta.params[i] == "r" else "x", address, memory.nbytes))
+        out += [Argument(value, "i") for value in extra]
+        address = 0
+        if scratch:
+            held.append(self.context.pool.take(scratch, f"scratch memory of kernel {self.meta.name!r}", stream))
+            address = held[-1].address
+        return [*out, Argument(address, "x", address, scratch)]
+
+    def _map(self, spec: TensorMap, address: int, symbols: dict[str, int]) -> bytes:
+        size = elem_dtype(spec.elem).itemsize
+        dims = tuple(evaluate(d, symbols) for d in spec.dims)
+        strides = tuple(evaluate(s, symbols) * size for s in spec.strides)
+        at = address + evaluate(spec.offset, symbols) * size
+        key = (id(spec), at, dims, strides)
+        if key not in self._maps:
+            if len(self._maps) > 256:
+                self._maps.clear()
+            self._maps[key] = self.context.driver.encode_tensor_map(spec, at, dims, strides)
+        return self._maps[key]
+
+
+def resources(meta: KernelMeta) -> dict[str, int]:
+    """What the assembler said of a GPU kernel."""
+    if meta.launch is None:
+        return {}
+    return {
+        "threads": meta.launch.threads,
+        "registers": meta.launch.registers,
+        "spill_bytes": meta.launch.spill_bytes,
+        "shared_bytes": meta.launch.shared_bytes + max(meta.launch.static_shared_bytes, 0),
+    }

@@ -1,0 +1,72 @@
+"""What a kernel is compiled for: facts about arguments that make better code, at most a handful for each parameter.
+
+Addresses and integers are told apart by the power of two that divides them, up to 16, and integers by whether they are
+positive. So a kernel is compiled once for all sizes that are multiples of 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphfuse.blockopt.grid import flat_grid
+from graphfuse.blockopt.parameters import symbolic_parameters
+from graphfuse.blockopt.pipeline import optimized
+from graphfuse.errors import InputError
+from graphfuse.ir.core import Func
+from graphfuse.kernels.arguments import Bound
+from graphfuse.kernels.signature import Parameter
+
+MOST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The number of axes of the grid, and (divisor, is positive) of each parameter."""
+
+    axes: int
+    of: tuple[tuple[int, bool], ...]
+
+
+def facts(wanted: Sequence[Parameter], bound: Bound, axes: int) -> Facts:
+    """What is true of arguments."""
+    return Facts(axes, tuple(_fact(p, slot) for p, slot in zip(wanted, bound.slots, strict=True)))
+
+
+def general(wanted: Sequence[Parameter], axes: int) -> Facts:
+    """Nothing but what the source promises, and that sizes are positive: for compiling ahead of any call."""
+    return Facts(axes, tuple((_power_of_two(p.divisor), p.elem.is_integer) for p in wanted))
+
+
+def _fact(p: Parameter, slot: int) -> tuple[int, bool]:
+    if p.is_pointer:
+        return _power_of_two(slot), False
+    if not p.elem.is_integer or p.elem.bits < 16:
+        return 1, False
+    return _power_of_two(slot), slot > 0
+
+
+def _power_of_two(n: int) -> int:
+    return min(n & -n, MOST) if n else MOST
+
+
+def check_promises(kernel: str, wanted: Sequence[Parameter], bound: Bound) -> None:
+    """Whether arguments are what the source says they are."""
+    for p, slot in zip(wanted, bound.slots, strict=True):
+        if slot % p.divisor:
+            what = "an address" if p.is_pointer else "a number"
+            wanted_text = f"expected {what} that is a multiple of {p.divisor}"
+            raise InputError(f"kernel {kernel!r}: argument {p.name!r}: {wanted_text}, found {slot}")
+
+
+def specialised(func: Func, wanted: Sequence[Parameter], known: Facts) -> Func:
+    """The function with its grid and what is known of its arguments, ready for a machine."""
+    promised = [(p.name, max(d, p.divisor)) for p, (d, _) in zip(wanted, known.of, strict=True)]
+    func = replace(func, attrs={**func.attrs, "assume": tuple((n, d) for n, d in promised)})
+    func = symbolic_parameters(flat_grid(func, known.axes))
+    positive = {p.name for p, (_, is_positive) in zip(wanted, known.of, strict=True) if is_positive}
+    ranges = {n: (lo, hi) for n, lo, hi in func.dims}
+    for name in positive:
+        low, high = ranges.get(name, (0, (1 << 62)))
+        ranges[name] = (max(low, 1), high)
+    return optimized(replace(func, dims=tuple((n, lo, hi) for n, (lo, hi) in ranges.items())))

@@ -1,0 +1,155 @@
+"""Kernels called from Python: arguments, grids, specialisation, on the CPU and on the emulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphfuse.errors import InputError, UsageError
+from graphfuse.ir.parser import parse
+from graphfuse.ir.types import F16
+from graphfuse.kernels.kernel import Kernel
+from tests.blockopt.test_views import matmul
+
+SCALE = """
+func @scale(%x: ptr<f32>, %y: ptr<f32>, %n: i32, %a: f32, %on: bool) {assume = [["x", 4], ["y", 4], ["n", 1]], readonly = ["x"]} {
+  %p = block.program_id() : i64
+  %w = block.const() {elem = i64, value = 32} : i64
+  %first = block.mul(%p, %w) {nsw = true} : i64
+  %lanes = block.arange() {end = 32, start = 0} : tile<32xi64>
+  %at = block.splat(%first) {shape = [32]} : tile<32xi64>
+  %o = block.add(%at, %lanes) {nsw = true} : tile<32xi64>
+  %m = block.cast(%n) {to = i64} : i64
+  %all = block.splat(%m) {shape = [32]} : tile<32xi64>
+  %inside = block.lt(%o, %all) : tile<32xbool>
+  %v = block.load(%x, %o, %inside) : tile<32xf32>
+  %f = block.splat(%a) {shape = [32]} : tile<32xf32>
+  %s = block.mul(%v, %f) : tile<32xf32>
+  %flag = block.splat(%on) {shape = [32]} : tile<32xbool>
+  %r = block.select(%flag, %s, %v) : tile<32xf32>
+  block.store(%y, %o, %r, %inside)
+  return()
+}
+"""  # noqa: E501
+DEVICES = ["", "emulator"]
+
+
+def scale(device: str = "") -> Kernel:
+    return Kernel(parse(SCALE), {"SIZE": "32", "TYPE": "float"}, device=device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("n", [1, 64, 77])
+def test_numbers_and_masks(device: str, n: int) -> None:
+    x, y = np.arange(n, dtype=np.float32), np.full(n, -1, np.float32)
+    k = scale(device)
+    k[-(-n // 32)](x, y, n, 2.5, True)  # noqa: FBT003
+    np.testing.assert_array_equal(y, 2.5 * x)
+    k[lambda m: (-(-n // m.SIZE), 1)](x, y, n=n, a=np.float64(3), on=False)
+    np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_product_of_two_axes(device: str) -> None:
+    elem, dtype = (F16, np.float16) if device else (None, np.float32)
+    func = matmul(32, 32, 16, elem=elem) if elem else matmul(32, 32, 16)
+    k = Kernel(replace(func, attrs={}), device=device, num_warps=4, num_stages=2)
+    rng = np.random.default_rng(0)
+    a, b, c = rng.random((45, 24)).astype(dtype), rng.random((24, 67)).astype(dtype), np.zeros((45, 67), np.float32)
+    k[2, 3](a, b, c, 45, 67, 24)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-4)
+
+
+def test_what_is_compiled_anew() -> None:
+    k = scale()
+    x, y = np.zeros(200, np.float32), np.zeros(200, np.float32)
+    for n in (16, 32, 160):
+        k[7](x, y, n, 1.0, True)  # noqa: FBT003
+    assert len(k.compiled) == 1, "multiples of 16 are one case"
+    k[7](x, y, 17, 1.0, True)  # noqa: FBT003
+    k[7](x[1:], y[1:], 17, 1.0, True)  # noqa: FBT003
+    assert len(k.compiled) == 3
+    k[7, 1](x, y, 19, 1.0, True)  # noqa: FBT003
+    assert len(k.compiled) == 3, "axes of one program do not count"
+
+
+def test_columns_of_an_array() -> None:
+    """A view is an address: what lies between its elements is the caller's to know of."""
+    table = np.arange(64, dtype=np.float32).reshape(8, 8).copy()
+    y = np.zeros(8, np.float32)
+    scale()[1](table[3], y, 8, 1.0, True)  # noqa: FBT003
+    np.testing.assert_array_equal(y, table[3])
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "message"),
+    [
+        ((1, 2), {}, "no argument for 'n' (f32 *x, f32 *y, i32 n, f32 a, bool on)"),
+        ((), {"z": 1}, "no argument for 'x'"),
+        ((1, 2, 3, 4, 5, 6), {}, "expected 5 arguments (f32 *x, f32 *y, i32 n, f32 a, bool on), found 6"),
+        (("x", "y", 3, 4.0, True), {"n": 1}, "two values for 'n'"),
+        (("x", "y", 3, 4.0, True), {"q": 1}, "no parameter 'q'"),
+        ((np.zeros(4), "y", 3, 4.0, True), {}, "argument 'x': expected an array of f32, found one of float64"),
+        ((3, "y", 3, 4.0, True), {}, "argument 'x': expected an array of f32, found int"),
+        (("x", "y", 3.5, 4.0, True), {}, "argument 'n': expected an integer, found 3.5"),
+        (("x", "y", 1 << 31, 4.0, True), {}, "expected i32 (-2147483648 to 2147483647), found 2147483648"),
+        (("x", "y", 3, "four", True), {}, "argument 'a': expected a number, found 'four'"),
+        (("x", "y", 3, 4.0, 2), {}, "argument 'on': expected bool (0 to 1), found 2"),
+        (("x", "frozen", 3, 4.0, True), {}, "argument 'y': expected an array that can be written, found one that is read-only"),
+        (("x", "shifted", 3, 4.0, True), {}, "argument 'y': expected an address that is a multiple of 4, found"),
+    ],
+)  # fmt: skip
+def test_arguments_that_do_not_fit(args: tuple[Any, ...], named: dict[str, Any], message: str) -> None:
+    frozen = np.zeros(4, np.float32)
+    frozen.flags.writeable = False
+    shifted = np.zeros(17, np.uint8)[1:].view(np.float32)
+    known = {"x": np.zeros(4, np.float32), "y": np.zeros(4, np.float32), "frozen": frozen, "shifted": shifted}
+    given = [known.get(a, a) if isinstance(a, str) else a for a in args]
+    with pytest.raises(InputError) as caught:
+        scale()[1](*given, **named)
+    assert message in str(caught.value)
+    assert "kernel 'scale'" in str(caught.value)
+
+
+@pytest.mark.parametrize("grid", [(), (1, 2, 3, 4), (-1,), "abc", 2.5, (1 << 20, 1 << 20)])
+def test_grids_that_do_not_fit(grid: Any) -> None:
+    with pytest.raises(InputError, match=r"kernel 'scale': grid: expected one to three"):
+        scale().axes(grid)
+
+
+def test_no_programs() -> None:
+    y = np.full(4, 7, np.float32)
+    scale()[0](np.zeros(4, np.float32), y, 4, 1.0, True)  # noqa: FBT003
+    np.testing.assert_array_equal(y, 7)
+
+
+def test_configurations_that_do_not_fit() -> None:
+    with pytest.raises(UsageError, match="num_warps: expected a power of two up to 32, got 3"):
+        Kernel(parse(SCALE), num_warps=3)
+    with pytest.raises(UsageError, match="num_stages: expected at most 16, got 0"):
+        Kernel(parse(SCALE), num_stages=0)
+
+
+def test_macros() -> None:
+    k = scale()
+    assert k.macros.SIZE == 32
+    assert k.macros["TYPE"] == "float"
+    with pytest.raises(AttributeError, match="no macro 'TN': there are SIZE, TYPE"):
+        _ = k.macros.TN
+
+
+def test_tensors_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    x, y = torch.arange(50.0), torch.zeros(50)
+    scale()[2](x, y, 50, 2.0, True)  # noqa: FBT003
+    assert torch.equal(y, 2 * x)
+    with pytest.raises(InputError, match="expected a tensor of f32, found one of float64"):
+        scale()[2](x.double(), y, 50, 2.0, True)  # noqa: FBT003
+
+
+def test_ahead_of_time() -> None:
+    executable = scale().compile("cuda:sm_80")
+    assert ".target sm_80" in executable.code[executable.target].ptx
