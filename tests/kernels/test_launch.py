@@ -98,7 +98,7 @@ def test_columns_of_an_array() -> None:
         (("x", "y", 1 << 31, 4.0, True), {}, "expected i32 (-2147483648 to 2147483647), found 2147483648"),
         (("x", "y", 3, "four", True), {}, "argument 'a': expected a number, found 'four'"),
         (("x", "y", 3, 4.0, 2), {}, "argument 'on': expected bool (0 to 1), found 2"),
-        (("x", "frozen", 3, 4.0, True), {}, "argument 'y': expected an array that can be written, found one that is read-only"),
+        (("x", "frozen", 3, 4.0, True), {}, "argument 'y': expected an array that can be written, found one that is read-only"),  # noqa: E501
         (("x", "shifted", 3, 4.0, True), {}, "argument 'y': expected an address that is a multiple of 4, found"),
     ],
 )  # fmt: skip
