@@ -398,23 +398,6 @@ def prefetch(
     return ()
 
 
-@opdef("gpu.tma_prefetch")
-def tma_prefetch(
-    pointer: Type,
-    *coordinates: Type,
-    dims: tuple[Dim, ...],
-    strides: tuple[Dim, ...],
-    offset: Dim = 0,
-    box: tuple[int, ...],
-    swizzle: int,
-) -> tuple[Type, ...]:
-    """Fetch the box that `tma_load` would copy to a buffer of rows and columns `box` into the L2 cache."""
-    elem = _tensor(pointer, dims, strides, coordinates)
-    if len(box) != 2 or swizzle not in (32, 64, 128) or box[1] * elem.bytes % swizzle:
-        raise VerifyError(f"no box of {list(box)} with the swizzle {swizzle}")
-    return ()
-
-
 # products of warpgroups
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.kernel import GLOBAL, Kernel, lowers
-from graphfuse.gpu.lower_hopper import coordinates, displaced, flag_of, tensor_map, when
+from graphfuse.gpu.lower_hopper import flag_of, when
 from graphfuse.gpu.lower_memory import view_accesses
-from graphfuse.ir.core import Op, attr_int, attr_ints
-from graphfuse.ir.types import Ptr, Tile
+from graphfuse.ir.core import Op
+from graphfuse.ir.types import Tile
 
 
 @lowers(gpu.wait_launches)
@@ -39,19 +39,3 @@ def lower_prefetch(kernel: Kernel, op: Op) -> None:
             kernel.assembly("void", fetch, "l", access.address)
         else:
             kernel.assembly("void", when(fetch, 1), "l,r", access.address, flag_of(kernel, access.predicate))
-
-
-@lowers(gpu.tma_prefetch)
-def lower_tma_prefetch(kernel: Kernel, op: Op) -> None:
-    """The boxes of `gpu.tma_load`, one for each panel of the buffer."""
-    pointer, *at = op.operands
-    assert isinstance(pointer.type, Ptr)
-    elem, (rows, columns), swizzle = pointer.type.elem, attr_ints(op, "box"), attr_int(op, "swizzle")
-    width = min(columns, swizzle // elem.bytes)
-    map_ = tensor_map(kernel, op, elem, (rows, width), swizzle)
-    where = coordinates(kernel, at)
-    names = ", ".join(f"${1 + i}" for i in range(len(where)))
-    fetch = f"cp.async.bulk.prefetch.tensor.{len(where)}d.L2.global.tile [$0, {{{names}}}];"
-    constraints = ",".join(["l", *("r" for _ in where)])
-    for panel in range(columns // width):
-        kernel.assembly("void", fetch, constraints, map_, *displaced(kernel, where, columns=panel * width))

@@ -14,6 +14,8 @@ from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.parser import parse
 from graphfuse.target import Target
 from tests.gpu.launching import SM_80, SM_90A, compiled
+from tests.gpu.test_hopper import inputs
+from tests.gpu.test_hopper import run as gemm_run
 
 BF16 = ml_dtypes.bfloat16
 
@@ -174,24 +176,24 @@ def roles(func):
     return [[op.kind.name for op in body.ops] for body in special.bodies]
 
 
-def test_roles_wait_and_weights_are_fetched():
+def test_roles_wait_and_weights_are_copied_before():
     consumer, producer = roles(hopper(16))
     assert consumer.count("gpu.wait_launches") == producer.count("gpu.wait_launches") == 1
-    assert producer.index("for") < producer.index("gpu.wait_launches") < producer.index("gpu.for_tiles")
+    loops = [name for name in producer if name in ("for", "gpu.wait_launches", "gpu.for_tiles")]
+    assert loops == ["for", "gpu.wait_launches", "for", "gpu.for_tiles"]
     assert producer.index("gpu.next_launch") > producer.index("gpu.for_tiles")
     assert "gpu.next_launch" not in consumer
-    assert "for" not in roles(hopper(200))[1]
+    assert "for" not in roles(hopper(16, constants=()))[1]
     consumer, producer = roles(hopper(16, trigger="end"))
     assert consumer[-2:] == ["gpu.next_launch", "yield"]
     assert "gpu.next_launch" not in producer
 
 
 def test_products_wait():
-    """Who only fetched weights before may begin; a wait that the producer lacks is found."""
+    """Copies of weights may begin before; a wait that the producer lacks is found."""
     func = hopper(16)
     lowered = lower([func], SM_90A)
     ptx, kernel = emit_ptx(lowered), lowered.kernels[0]
-    assert "cp.async.bulk.prefetch.tensor" in ptx
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal((rows, 256)).astype(BF16) for rows in (16, 64))
 
@@ -207,7 +209,7 @@ def test_products_wait():
         return out.astype(np.float32)
 
     np.testing.assert_allclose(run(ptx), x.astype(np.float32) @ w.astype(np.float32).T, rtol=1e-2, atol=0.1)
-    place = ptx.index(WAIT, ptx.index("cp.async.bulk.prefetch.tensor"))
+    place = ptx.index(WAIT, ptx.index("complete_tx"))
     with pytest.raises(EmulatorError, match="complete_tx.*global memory before griddepcontrol.wait"):
         run(ptx[:place] + ptx[place + len(WAIT) :])
 
@@ -218,3 +220,27 @@ def test_promises_that_nobody_else_writes():
     for name, waits in (("%w", True), ("%x", False)):
         promised = replace(func, attrs={**func.attrs, "noalias": (name.removeprefix("%"),)})
         assert ("wait_launches" in order(transformed(promised, SM_90A))) == waits
+
+
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        Gemm(40, 136, 456, (64, 64, 64), attrs=(("ring", "3"),)),
+        Gemm(16, 128, 512, (64, 64, 64), attrs=(("split", "2"),)),
+        Gemm(200, 128, 128, (64, 64, 64), attrs=(("schedule", '"pingpong"'),)),
+        Gemm(70, 72, 40, (64, 64, 64), tb=False, gate=True),
+    ],
+    ids=["rests", "split", "pingpong", "gate"],
+)
+def test_products_that_begin_with_weights_give_the_same_bits(gemm):
+    """Fewer steps than slots, more, several tiles for a block, sums shared by blocks."""
+    arrays = inputs(gemm)
+    found = []
+    for constants in ((), tuple(range(1, len(arrays)))):
+        func = parse(text(gemm))
+        func = transformed(replace(func, attrs={**func.attrs, "constants": constants}), SM_90A)
+        lowered = lower([func], SM_90A)
+        held = [Buffer(a, constant=True) if i in constants else a for i, a in enumerate(arrays)]
+        found += [gemm_run(gemm, emit_ptx(lowered), lowered.kernels[0], held, seed=s) for s in range(2)]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])

@@ -43,8 +43,8 @@ PREFETCH_BYTES = 32 << 10
 FEW_BLOCKS = 1024
 """In a grid of more blocks than so, most begin long after the launches before it have ended."""
 _LOCAL = frozenset({
-    block.alloc, block.offset, gpu.shared_alloc, gpu.barriers, gpu.zero_rows, gpu.commit, gpu.prefetch,
-    gpu.tma_prefetch,
+    block.alloc, block.offset, gpu.shared_alloc, gpu.barriers, gpu.zero_rows, gpu.commit, gpu.prefetch, gpu.wait,
+    gpu.arrive, gpu.expect,
 })  # fmt: skip
 """Ops that are no pure ones and touch no tensor."""
 _READS = frozenset({block.load_view, block.load, gpu.copy_async, gpu.tma_load, gpu.tma_load_part})

@@ -89,7 +89,7 @@ def bulk(d: Decoder, i: Instruction) -> Step:
     if "wait_group" in i.mods:
         return wait(d, i)
     if "prefetch" in i.mods:
-        return prefetch(d, i)
+        return no_step
     reduction = next((m for m in i.mods if m in _REDUCTIONS), None) if "reduce" in i.mods else None
     d.only(i, {*_MODS, *([reduction] if reduction else [])})
     if "mbarrier::complete_tx::bytes" in i.mods:
@@ -97,29 +97,6 @@ def bulk(d: Decoder, i: Instruction) -> Step:
     if "bulk_group" not in i.mods:
         raise d.error(i, "expected .bulk_group or .mbarrier::complete_tx::bytes")
     return store(d, i, reduction)
-
-
-def prefetch(d: Decoder, i: Instruction) -> Step:
-    """cp.async.bulk.prefetch to the L2 cache: no effect on values, but a box must be one of its tensor's."""
-    if "tensor" not in i.mods:
-        return no_step
-    d.only(i, {*_MODS, "prefetch", "L2"})
-    machine = d.machine
-    (mapped,) = d.operands(i, 1)
-    rank = int(next(m for m in i.mods if re.fullmatch(r"[1-5]d", m))[0])
-    if len(mapped.items) != 2 or len(mapped.items[1].items) != rank:
-        raise d.error(i, f"expected [map, {{{rank} coordinates}}]")
-    descriptor = d.address(i, Operand("mem", items=mapped.items[:1], number=mapped.number))
-    coordinates = [d.source(i, c, "s32") for c in mapped.items[1].items]
-
-    def step(g: Gang) -> None:
-        where = np.stack([g.flat(full(g, c(g))) for c in coordinates], axis=1)
-        for lane, address in enumerate(g.flat(descriptor(g)).tolist()):
-            tensor, base = _tensor_map(machine, g, address, lane)
-            access.check_waited(machine, g, np.array([base]), lane)
-            _check_start(machine, g, where[lane].tolist(), tensor.elem_bytes, lane)
-
-    return d.guarded(i, step)
 
 
 # what moves

@@ -55,15 +55,10 @@ def _left(func: Func) -> Func:
     return func if len(attrs) == len(func.attrs) else Func(func.name, func.body, attrs, func.dims)
 
 
-PREFETCH_BYTES = 64 << 10
-"""What a block fetches of its weights while it waits for the launches before it."""
-
-FEW_ROWS = 64
-"""A product of no more rows reads its weights once."""
-
 _Fill = Callable[[Clones, Value], None]
 _FillTile = Callable[[Clones, Sequence[Value]], Sequence[Value]]
 _FillStep = Callable[[Clones, Value, Value, Sequence[Value]], Sequence[Value]]
+_Load = Callable[[Clones, Value, Sequence[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,24 +197,24 @@ class _Build:
         attrs |= {"split": blocks} if blocks > 1 else {}
         clones.builder.append(gpu.for_tiles.build([group, *start], attrs, bodies=(body,)))
 
-    def _steps(
-        self, clones: Clones, start: Sequence[Value], fill: _FillStep, most: int | None = None
-    ) -> Sequence[Value]:
-        """The loop over K, or over `most` of it."""
+    def _bounds(self, clones: Clones) -> tuple[Value, Value]:
+        """Where K begins and ends for this block."""
         p = self.product
         if self.exchange is not None:
             assert p.trips is not None, "checked before a sum is split"
-            lower, upper = self.exchange.steps(clones.builder, p.lower, p.trips, p.step)
-        else:
-            lower, upper = (self._value(clones, d) for d in (p.lower, p.upper))
-        if most is not None:
-            end = minimum(sym("lower") + most, sym("upper"))
-            upper = clones.builder(block.index, lower, upper, expr=end, names=("lower", "upper"))
+            return self.exchange.steps(clones.builder, p.lower, p.trips, p.step)
+        return self._value(clones, p.lower), self._value(clones, p.upper)
+
+    def _steps(
+        self, clones: Clones, start: Sequence[Value], fill: _FillStep, ends: tuple[Value, Value] | None = None
+    ) -> Sequence[Value]:
+        """The loop over K, or over a part of it."""
+        p = self.product
+        lower, upper = ends or self._bounds(clones)
         params = Params((I64, *(v.type for v in start)), ("k", *(v.hint for v in start)))
         counter, *carried = params.values
         inner = clones.inside(Builder(), {p.counter: counter} if p.counter else {})
-        ends = fill(inner, lower, counter, carried)
-        inner.builder.op(control.yield_, *ends)
+        inner.builder.op(control.yield_, *fill(inner, lower, counter, carried))
         operands, body = [lower, upper, *start], inner.builder.block(params)
         new = control.for_.build(operands, {"step": p.step} if p.step > 1 else {}, bodies=(body,))
         return clones.builder.append(new).results
@@ -231,50 +226,79 @@ class _Build:
         p, stages = self.product, self.config.stages
         few = self._few_rows()
 
-        def step(inner: Clones, _lower: Value, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
-            (slot,) = carried
-            b = inner.builder
-            b.op(gpu.wait, self.empty, slot, previous=True)
-            nbytes = sum((r or o.shape[0]) * o.shape[1] for r, o in zip(few, p.operands, strict=True))
-            b.op(gpu.expect, self.full, slot, nbytes=nbytes * scalar(p.elem).bytes)
-            for i, (operand, ring, rows) in enumerate(zip(p.operands, self.rings, few, strict=True)):
+        def load(inner: Clones, slot: Value, which: Sequence[int]) -> None:
+            for i in which:
+                operand, ring, rows = p.operands[i], self.rings[i], few[i]
                 at = [self._value(inner, d) for d in (*operand.box.start, *operand.box.taps)]
                 operands = [operand.box.pointer, ring, slot, self.full, *at]
                 attrs: dict[str, Attr] = {**_tensor(operand.box)} | ({"rows": rows} if rows else {})
                 parts = self.share.parts(p, i)
                 kind = gpu.tma_load if parts == 1 else gpu.tma_load_part
-                b.append(kind.build(operands, attrs | ({"parts": parts} if parts > 1 else {})))
+                inner.builder.append(kind.build(operands, attrs | ({"parts": parts} if parts > 1 else {})))
+
+        def step(inner: Clones, _lower: Value, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
+            (slot,) = carried
+            b = inner.builder
+            b.op(gpu.wait, self.empty, slot, previous=True)
+            self._announce(b, slot)
+            load(inner, slot, range(len(p.operands)))
             return [b(gpu.advance, slot, size=stages)]
 
         def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
-            return self._steps(inner, carried, step)
+            slot, *begin = carried
+            lower, upper = self._bounds(inner)
+            (slot,) = self._steps(inner, [slot], step, (begin[0] if begin else lower, upper))
+            return [slot, *(lower for _ in begin)]
 
-        self._prefetch(clones)
-        slot = clones.builder(block.const, value=0, elem=I32, hint="slot")
-        self._tiles(clones, group, 1, [slot], tile)
+        if weights := self._weights():
+            start = self._fill_first(clones, weights, load)
+        else:
+            start = (clones.builder(block.const, value=0, elem=I32, hint="slot"),)
+        self._tiles(clones, group, 1, start, tile)
 
-    def _prefetch(self, clones: Clones) -> None:
-        """Into the L2 cache: the first weights of a product of few rows, which is as fast as its weights come."""
-        p, b, constants = self.product, clones.builder, constants_of(self.old)
-        weights = [(i, o) for i, o in enumerate(p.operands) if o.box.pointer in constants]
-        others = [o for o in p.operands if o.box.pointer not in constants]
-        if not weights or any(o.box.im2col for _, o in weights) or not all(_is_one_tile(o) for o in others):
-            return
-        own = b(block.program_id)
-        blocks = self.split * self.share.blocks
+    def _weights(self) -> list[int]:
+        """Operands that may be copied before the wait for earlier launches: what is copied for the first tile."""
+        p, constants = self.product, constants_of(self.old)
+        found = [i for i, o in enumerate(p.operands) if o.box.pointer in constants and not o.box.im2col]
+        is_simple = self.share.blocks == 1 and p.trips is not None and isinstance(p.lower, int)
+        return found if is_simple else []
+
+    def _fill_first(self, clones: Clones, weights: Sequence[int], load: _Load) -> tuple[Value, Value]:
+        """Fill the ring for the first tile: with weights, then with the rest. The next slot, and where K goes on."""
+        p, b, stages = self.product, clones.builder, self.config.stages
+        own, blocks = b(block.program_id), self.split * self.share.blocks
         own = b(block.index, own, expr=floordiv(sym("p"), blocks), names=("p",)) if blocks > 1 else own
-        ids = {op.result: own for op in self.old.walk() if op.kind is block.program_id}
-        nbytes = sum(o.shape[0] * o.shape[1] for _, o in weights) * scalar(p.elem).bytes
-        most = max(PREFETCH_BYTES // nbytes, 1) * p.step
+        here = clones.inside(b, {op.result: own for op in self.old.walk() if op.kind is block.program_id})
+        lower, upper = self._bounds(here)
+        end = minimum(sym("lower") + stages * p.step, sym("upper"))
+        end = b(block.index, lower, upper, expr=end, names=("lower", "upper"))
+        first = slot = b(block.const, value=0, elem=I32, hint="slot")
+        others = [i for i in range(len(p.operands)) if i not in weights]
+        for announced, which in ((True, weights), (False, others)):
+            if not which:
+                continue
 
-        def step(inner: Clones, _lower: Value, _counter: Value, _carried: Sequence[Value]) -> Sequence[Value]:
-            for i, o in weights:
-                at = [self._value(inner, d) for d in o.box.start]
-                box: dict[str, Attr] = {"box": (_few_rows(o) or o.shape[0], o.shape[1]), "swizzle": self.swizzles[i]}
-                inner.builder.append(gpu.tma_prefetch.build([o.box.pointer, *at], {**_tensor(o.box), **box}))
-            return []
+            def step(
+                inner: Clones,
+                _lower: Value,
+                _counter: Value,
+                carried: Sequence[Value],
+                announced: bool = announced,
+                which: Sequence[int] = which,
+            ) -> Sequence[Value]:
+                if announced:
+                    self._announce(inner.builder, carried[0])
+                load(inner, carried[0], which)
+                return [inner.builder(gpu.advance, carried[0], size=stages)]
 
-        self._steps(clones.inside(b, ids), [], step, most)
+            (slot,) = self._steps(here, [first], step, (lower, end))
+        return slot, end
+
+    def _announce(self, b: Builder, slot: Value) -> None:
+        """The bytes of a step."""
+        p = self.product
+        elements = sum((r or o.shape[0]) * o.shape[1] for r, o in zip(self._few_rows(), p.operands, strict=True))
+        b.op(gpu.expect, self.full, slot, nbytes=elements * scalar(p.elem).bytes)
 
     def _consumer(self, clones: Clones, group: Value) -> None:
         """Multiply slot after slot; hand a slot back when the product after it has begun, and so it is read."""
@@ -454,12 +478,6 @@ def _few_rows(operand: Operand, unit: int = EIGHT) -> int:
     extent = operand.box.rows
     rows = -(-extent // unit) * unit if isinstance(extent, int) else 0
     return rows if 0 < rows < operand.shape[0] else 0
-
-
-def _is_one_tile(operand: Operand) -> bool:
-    """Whether a tile has all of its rows, or columns."""
-    extent, rows = operand.box.rows, operand.shape[0]
-    return isinstance(extent, int) and extent <= min(rows, FEW_ROWS)
 
 
 def _side(product: Product, operand: int) -> str:
