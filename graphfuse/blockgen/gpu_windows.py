@@ -57,8 +57,8 @@ def takes_windows(
     image = _image(x)
     if image is None or not is_view(image, kernel) or not is_view(w, kernel):
         return False
-    if roles.shared and exact_div(channels, step_of(channels)) is None:
-        return False  # a step would go on into the next group
+    if (roles.shared or (image is x and len(roles.depth) > 1)) and exact_div(channels, step_of(channels)) is None:
+        return False  # a step would go on into the next group, or the next tap: only padding tells these apart
     whole = VECTOR_BYTES // elem.bytes
     for value, along, outside in ((x, roles.depth[-1], roles.columns), (w, roles.columns[-1], roles.rows)):
         found = reads(value)

@@ -11,6 +11,7 @@ from graphfuse.fusion.lower_precision import lower_precision, lowering
 from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
 from graphfuse.fusion.normalise_later import normalise_later, normalising_later
+from graphfuse.fusion.pack_pixels import pack_pixels
 from graphfuse.fusion.partition import WhyApart, always_apart
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
@@ -55,6 +56,13 @@ BY_PARTS: tuple[Pass, ...] = (
 """What runs last where `wgmma` makes products, but under `strict`."""
 
 
+PIXELS: tuple[Pass, ...] = (
+    pack_pixels,
+    fold_constants,  # weights grown by zeros
+)
+"""What runs where images are read by TMA, but under `strict`."""
+
+
 def graph_pipeline(
     numerics: Numerics,
     programs: int | None = None,
@@ -76,8 +84,9 @@ def graph_pipeline(
     if programs is None:
         return passes
     parts = BY_PARTS if share > 1 and numerics != "strict" and precision == "f32" else ()
+    pixels = PIXELS if share > 1 and numerics != "strict" else ()
     norms = () if numerics == "strict" else (normalising_later(centred=numerics == "fast"),)
-    return (*passes, *norms, splitting_columns(why_apart), splitting(programs, share), *parts)
+    return (*passes, *pixels, *norms, splitting_columns(why_apart), splitting(programs, share), *parts)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
@@ -95,7 +104,7 @@ PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
-        lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, recognise_flattening,
+        lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, pack_pixels, recognise_flattening,
         recognise_functions, simplify_movement, split_columns, split_long_sums, store_halves, winograd,
     )
 }  # fmt: skip

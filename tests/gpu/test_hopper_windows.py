@@ -228,3 +228,16 @@ def test_nothing_is_serialised(name):
         pytest.skip("no assembler")
     (found,) = done.resources.values()
     assert (done.warnings, found.spill_bytes) == ((), 0)
+
+
+def test_runs_of_pixels():
+    """An image of three channels as `pack_pixels` leaves it: positions are 16 bytes apart, what they read overlaps."""
+    body = """
+        r = reshape(x) {shape = [2, 13, 8, 8]}; v = slice(r) {starts = [0, 0, 0, 0], sizes = [2, 13, 7, 8],
+        steps = [1, 1, 1, 1]}; y = conv(v, w) {strides = [2, 1], low = [0, 0], high = [0, 0], dilation = [1, 1],
+        input_dilation = [1, 1], groups = 1, layout = "nhwc"}; z = neg(y); return(z)"""
+    found = case("contraction", "runs", "x: 2x13x16x4xf16, w: 7x4x8x64xf16", " ".join(body.split()))
+    ptx, kernel = check(found)
+    (windows,) = (m for m in kernel.tensor_maps if m.im2col)
+    assert windows.strides[0] == 8
+    assert windows.box[0] == 32
