@@ -165,8 +165,8 @@ def lower_while(kernel: Kernel, op: Op) -> None:
 
 
 @lowers(control.if_)
-def lower_if(kernel: Kernel, op: Op) -> None:
-    """Two blocks that meet in phis."""
+def lower_if(kernel: Kernel, op: Op, begin: Callable[[], None] = lambda: None) -> None:
+    """Two blocks that meet in phis; `begin` is called ahead of each."""
     text = kernel.text
     condition = kernel.scalar(op.operands[0])
     yes, no, after = text.fresh("then"), text.fresh("else"), text.fresh("endif")
@@ -177,6 +177,7 @@ def lower_if(kernel: Kernel, op: Op) -> None:
     for label, body in zip((yes, no), op.bodies, strict=False):
         with text.scope(before):
             text.start(label)
+            begin()
             ends.append(_branch(kernel, body))
             text.line(f"br label %{after}")
     text.start(after)

@@ -94,8 +94,11 @@ def lower_while(kernel: Kernel, op: Op) -> None:
 
 @lowers(control.if_)
 def lower_if(kernel: Kernel, op: Op) -> None:
-    """After a branch, what either side left is unordered."""
+    """Either side follows what came before the branch; after it, what either left is unordered."""
     before = dict(kernel.dirty)
-    kernel.dirty = _merge(before, *(touched(kernel, b) for b in op.bodies))
-    shared.lower_if(kernel, op)
+
+    def begin() -> None:
+        kernel.dirty = dict(before)
+
+    shared.lower_if(kernel, op, begin)
     kernel.dirty = _merge(before, kernel.dirty, *(touched(kernel, b) for b in op.bodies))
