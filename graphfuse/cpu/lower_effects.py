@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 
+from graphfuse.codegen import debug
 from graphfuse.codegen.arith import elementwise
 from graphfuse.codegen.convert import cast
 from graphfuse.codegen.kernel import integer, register_type
@@ -134,26 +134,15 @@ def lower_barrier(kernel: Kernel, op: Op) -> None:
 @lowers(effects.print_)
 def lower_print(kernel: Kernel, op: Op) -> None:
     """A call of `dprintf` for each element."""
-    if kernel.func.attrs.get("debug") is not True:
+    if not debug.enabled(kernel):
         return
     tiles = [kernel.tile(v) for v in op.operands]
     shape = next((t.shape for t in tiles if t.shape), ())
-    at = "".join(f"{'[' if d == 0 else ''}%lld{', ' if d < len(shape) - 1 else '] '}" for d in range(len(shape)))
     where = [kernel.position(axis) for axis in range(3)]
-    text = f"(%lld, %lld, %lld) {at}{c_format(str(op.attrs['text']))}\n"
+    text = debug.line_format(op, shape)
     for position, index in enumerate(itertools.product(*map(range, shape))):
         values = [_wide(kernel, t, position if t.shape else 0) for t in tiles]
         _call_dprintf(kernel, _STDOUT, text, [*where, *(integer(i) for i in index), *values])
-
-
-def c_format(text: str) -> str:
-    """A format of `block.print` for integers of 64 bits."""
-    conversion = effects.CONVERSION
-
-    def sized(m: re.Match[str]) -> str:
-        return f"%{m[1]}{m[2]}{m[3]}{'ll' if m[4] in 'diuxXo' else ''}{m[4]}"
-
-    return conversion.sub(sized, text)
 
 
 def _wide(kernel: Kernel, tile: TileValue, position: int) -> Reg:
@@ -162,22 +151,14 @@ def _wide(kernel: Kernel, tile: TileValue, position: int) -> Reg:
 
 def _call_dprintf(kernel: Kernel, stream: int, text: str, values: Sequence[Reg]) -> None:
     kernel.text.module.entity("declare i32 @dprintf(i32, ptr, ...)")
-    operands = ", ".join([f"i32 {stream}", str(_string(kernel, text)), *map(str, values)])
+    operands = ", ".join([f"i32 {stream}", f"ptr {debug.string(kernel, text)}", *map(str, values)])
     kernel.text.line(f"call i32 (i32, ptr, ...) @dprintf({operands})")
-
-
-def _string(kernel: Kernel, text: str) -> Reg:
-    raw = text.encode() + b"\0"
-    name = f"@gf.text.{raw.hex()}"
-    quoted = "".join(f"\\{b:02X}" for b in raw)
-    kernel.text.module.entity(f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{quoted}"')
-    return Reg(name, "ptr")
 
 
 @lowers(effects.assert_)
 def lower_assert(kernel: Kernel, op: Op) -> None:
     """The process ends, as by C's assert."""
-    if kernel.func.attrs.get("debug") is not True:
+    if not debug.enabled(kernel):
         return
     tile, text = kernel.tile(op.operands[0]), kernel.text
     holds: Reg | None = None
@@ -189,7 +170,8 @@ def lower_assert(kernel: Kernel, op: Op) -> None:
     text.line(f"br {holds}, label %{after}, label %{fails}")
     text.start(fails)
     where = f"{op.loc}: " if op.loc else ""
-    _call_dprintf(kernel, _STDERR, "%s\n", [_string(kernel, f"{where}assertion failed: {op.attrs.get('message', '')}")])
+    message = f"{where}assertion failed: {op.attrs.get('message', '')}\n"
+    _call_dprintf(kernel, _STDERR, message.replace("%", "%%"), [])
     text.module.entity("declare void @abort() noreturn")
     text.line("call void @abort()")
     text.line("unreachable")

@@ -1,6 +1,7 @@
 """PTX text to a `Module`: kernels, variables, instructions with their operands. Knows no instruction's meaning.
 
-Names in a `{ ... }` scope (inline assembly as LLVM prints it) are made unique by a suffix, labels too.
+Names in a `{ ... }` scope (inline assembly as LLVM prints it) are made unique by a suffix, labels too. Variables of the
+`.param` space in a kernel's body, which hold the arguments and results of calls, are registers without a `%`.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)\s*")
 _WORD = re.compile(r"[A-Za-z_$%][\w$]*(\.[A-Za-z]\w*)?")
 _HEAD = re.compile(r"(?:@(!?)\s*([\w$%]+)\s+)?([A-Za-z_]\w*(?:\.[\w:]+)*)\s*(.*)", re.S)
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.S)
+_ARGUMENT = re.compile(r"\.param\s+\.(b32|b64)\s+([\w$]+)")
 _VARIABLE = re.compile(
     r"(?:\.(?:extern|visible|weak|common|managed)\s+)*\.(param|shared|global|const|local)\s+(?:\.align\s+(\d+)\s+)?"
     r"(?:\.(v2|v4)\s+)?\.(\w+)\s+(?:\.ptr\s*(?:\.(?:global|shared|const|local)\s*)?(?:\.align\s+\d+\s*)?)?"
@@ -285,6 +287,8 @@ class _Parser:
                 for i in range(int(count.rstrip("> ") or 0)) if count else [None]:
                     full = base if i is None else f"{base}{i}"
                     names[full] = full + suffix
+        for match in _ARGUMENT.finditer(inside):
+            names[match[2]] = match[2] + suffix
         return names
 
     def label(self, kernel: Kernel, name: str, scope: dict[str, str], position: int) -> None:
@@ -308,6 +312,9 @@ class _Parser:
                 base, _, count = name.strip().partition("<")
                 for full in [f"{base}{i}" for i in range(int(count.rstrip("> ")))] if count else [base]:
                     kernel.registers[scope.get(full, full)] = kind
+            return
+        if match := _ARGUMENT.fullmatch(text):
+            kernel.registers[scope.get(match[2], match[2])] = TYPES[match[1]]
             return
         variable = self.variable(text, position)
         kernel.variables[variable.name] = variable
@@ -342,7 +349,7 @@ class _Parser:
     def operand(self, text: str, scope: dict[str, str], position: int) -> Operand:
         if text == "_":
             return Operand("sink")
-        if text.startswith("{"):
+        if text.startswith(("{", "(")):
             inner = text[1:-1].strip()
             return Operand("vec", items=tuple(self.operand(t, scope, position) for t in split(inner)))
         if text.startswith("["):

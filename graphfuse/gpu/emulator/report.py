@@ -46,6 +46,8 @@ class Report:
     flops: dict[str, float] = field(default_factory=dict[str, float])
     bulk_bytes: int = 0
     warnings: list[str] = field(default_factory=list[str])
+    printed: str = ""
+    """What `vprintf` printed."""
     seconds: float = 0.0
 
     @property

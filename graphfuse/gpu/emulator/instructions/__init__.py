@@ -10,6 +10,7 @@ from graphfuse.gpu.emulator.instructions import (
     asynchronous,
     atomics,
     barrier,
+    calls,
     cluster,
     control,
     convert,
@@ -37,6 +38,7 @@ TABLE: dict[str, Builder] = {
     **mma.TABLE,
     **wgmma.TABLE,
     **cluster.TABLE,
+    **calls.TABLE,
     **{name: build for name, build in floating.TABLE.items() if name not in integer.TABLE},
 }
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from graphfuse.gpu.emulator import access
-from graphfuse.gpu.emulator.decode import Decoder, full
+from graphfuse.gpu.emulator.decode import Decoder, Sink, Source, full
 from graphfuse.gpu.emulator.gang import Gang, Step, no_step
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.parse import Instruction, Operand
@@ -51,8 +51,12 @@ def ld(d: Decoder, i: Instruction) -> Step:
     kind = d.type(i)
     parts = d.vector(ops[0])
     puts = [d.sink(i, p) for p in parts]
-    if ("param" in i.mods or "param::entry" in i.mods) and ops[1].items[0].kind == "sym":
-        return _load_param(d, i, ops[1], parts)
+    if "param" in i.mods or "param::entry" in i.mods:
+        base = ops[1].items[0]
+        if base.kind == "sym":
+            return _load_param(d, i, ops[1], parts)
+        if not base.name.startswith("%"):
+            return _move(d.source(i, base, kind), puts[0])
     address, space, machine = d.address(i, ops[1]), space_of(i), d.machine
     strong = any(m in STRONG for m in i.mods)
     if kind.bits == 128:
@@ -81,11 +85,22 @@ def _load_param(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Opera
     return step
 
 
+def _move(read: Source, put: Sink) -> Step:
+    """An argument or a result of a call, which is a register here."""
+
+    def step(g: Gang) -> None:
+        put(g, read(g))
+
+    return step
+
+
 def st(d: Decoder, i: Instruction) -> Step:
     """st: scalars and vectors."""
     check_modifiers(d, i)
     ops = d.operands(i, 2, 3)
     kind = d.type(i)
+    if "param" in i.mods:
+        return _move(d.source(i, ops[1], kind), d.sink(i, ops[0].items[0]))
     if kind.bits == 128:
         raise d.error(i, "128-bit registers are not emulated: store .v2.b64")
     width = UNSIGNED[kind.bits]

@@ -1,0 +1,35 @@
+"""What printing and assertions share on every target: when they are compiled, formats, strings."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from graphfuse.codegen.kernel import Kernel
+from graphfuse.dialects.effects import CONVERSION
+from graphfuse.ir.core import Op
+
+
+def enabled(kernel: Kernel) -> bool:
+    """Whether `block.print` and `block.assert` do something."""
+    return kernel.func.attrs.get("debug") is True
+
+
+def line_format(op: Op, shape: Sequence[int]) -> str:
+    """The format of a line for C's printf: three program ids, an index for each dim, the values, all of 64 bits."""
+
+    def sized(m: re.Match[str]) -> str:
+        return f"%{m[1]}{m[2]}{m[3]}{'ll' if m[4] in 'diuxXo' else ''}{m[4]}"
+
+    where = f"[{', '.join(['%lld'] * len(shape))}] " if shape else ""
+    return f"(%lld, %lld, %lld) {where}{CONVERSION.sub(sized, str(op.attrs['text']))}\n"
+
+
+def string(kernel: Kernel, text: str, space: str = "") -> str:
+    """The name of a constant with these characters and a zero."""
+    raw = text.encode() + b"\0"
+    name = f"@gf_text_{hashlib.sha256(raw).hexdigest()[:16]}"
+    quoted = "".join(f"\\{b:02X}" for b in raw)
+    kernel.text.module.entity(f'{name} = private unnamed_addr {space}constant [{len(raw)} x i8] c"{quoted}"')
+    return name

@@ -1,0 +1,71 @@
+"""call, of the functions that the CUDA driver brings: vprintf and __assertfail (CUDA C++ programming guide)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphfuse.dialects.effects import CONVERSION
+from graphfuse.gpu.emulator import access
+from graphfuse.gpu.emulator.decode import Decoder, Source, full
+from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.heap import BASE
+from graphfuse.gpu.emulator.machine import Machine
+from graphfuse.gpu.emulator.parse import Instruction
+
+
+def call(d: Decoder, i: Instruction) -> Step:
+    """call: parameters are variables of the `.param` space, which the parser makes registers of."""
+    d.only(i, ("uni",))
+    names = [o.name for o in i.operands if o.kind == "sym"]
+    lists = [o.items for o in i.operands if o.kind == "vec"]
+    if len(names) != 1 or names[0] not in ("vprintf", "__assertfail") or not lists:
+        raise d.error(i, "expected a call of vprintf or __assertfail")
+    arguments = [
+        d.source(i, o, "u32" if names[0] == "__assertfail" and n == 2 else "u64") for n, o in enumerate(lists[-1])
+    ]
+    return _vprintf(d, i, arguments) if names[0] == "vprintf" else _assertfail(d.machine, arguments)
+
+
+def _vprintf(d: Decoder, i: Instruction, arguments: list[Source]) -> Step:
+    """Each lane prints a format with the numbers that lie in memory of its own; lanes come in order."""
+    machine = d.machine
+    if len(arguments) != 2:
+        raise d.error(i, "vprintf takes a format and the address of its arguments")
+    read_format, read_values = arguments
+
+    def step(g: Gang) -> None:
+        text = _string(machine, int(g.flat(full(g, read_format(g)))[0]))
+        letters = [m[4] for m in CONVERSION.finditer(text) if m[4] != "%"]
+        at = full(g, read_values(g)).astype(np.int64)
+        words = [access.load(machine, g, "generic", at + 8 * n, 8, 1, strong=False)[:, 0] for n in range(len(letters))]
+        python = CONVERSION.sub(lambda m: f"%{m[1]}{m[2]}{m[3]}{m[4]}", text)
+        for lane in range(int(g.mask.sum())):
+            machine.report.printed += python % tuple(_number(w[lane], c) for w, c in zip(words, letters, strict=True))
+
+    return step
+
+
+def _number(word: np.uint64, letter: str) -> int | float:
+    if letter in "fFeEgG":
+        return float(word.view(np.float64))
+    return int(word.view(np.int64)) if letter in "di" else int(word)
+
+
+def _assertfail(machine: Machine, arguments: list[Source]) -> Step:
+    """The kernel gives up with a message."""
+
+    def step(g: Gang) -> None:
+        row, lane = np.argwhere(g.mask)[0].tolist()
+        message, file, line = (int(full(g, read(g))[row, lane]) for read in arguments[:3])
+        where = f"{_string(machine, file)}:{line}"
+        raise machine.error(f"assertion failed: {_string(machine, message)} at {where}", g.pc, int(g.warps[row]), lane)
+
+    return step
+
+
+def _string(machine: Machine, address: int) -> str:
+    raw = bytes(machine.heap.data[address - BASE : address - BASE + 4096])
+    return raw[: raw.index(0)].decode()
+
+
+TABLE = {"call": call}
