@@ -32,15 +32,11 @@ class Knob(Generic[T]):
     def __init__(self, read: Callable[[str], T], default: T, values: str, doc: str, changes_code: bool = False) -> None:
         self.read, self.default, self.values, self.doc = read, default, values, doc
         self.changes_code = changes_code
-        self.name = ""
+        self.name = self.variable = ""
+        """As an attribute of `Knobs`, and the environment variable's."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @property
-    def variable(self) -> str:
-        """The environment variable's name."""
-        return PREFIX + self.name.upper()
+        self.name, self.variable = name, PREFIX + name.upper()
 
     @overload
     def __get__(self, instance: None, owner: type) -> Knob[T]: ...

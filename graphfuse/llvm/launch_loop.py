@@ -1,13 +1,15 @@
-"""The native loop that gives the launches of a plan to a GPU's driver: its LLVM IR, and it in this process.
+"""Native code that gives a plan to a GPU's driver, as a loop over launches or as a graph: its LLVM IR, and it here.
 
 | symbol | does |
 |---|---|
 | `i64 gf_cuda_launch(ptr launch, ptr copy, ptr records, i64 n, ptr stream, ptr failed)` | the records in order |
+| `i64 gf_cuda_replay(ptr table, ptr graph, ptr stream)` | a CUDA graph, in a context that need not be the current one |
 
 `launch` and `copy` are the addresses of `cuLaunchKernelEx` and `cuMemcpyDtoDAsync`. A record is
 `{ ptr config; ptr function; ptr params }` (`RECORD_BYTES`), `config` being a CUlaunchConfig whose stream is filled in
 here. Without a config it is a copy, and `params` has its source, destination and size. The result is the first CUresult
-that is not 0; `failed` then gets the number of its record.
+that is not 0; `failed` then gets the number of its record. `table` has the addresses of `cuCtxPushCurrent`,
+`cuCtxPopCurrent` and `cuGraphLaunch`, and the context.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import Library, load_object
 
 SYMBOL: Final = "gf_cuda_launch"
+REPLAY: Final = "gf_cuda_replay"
 RECORD_BYTES: Final = 24
 CONFIG_BYTES: Final = 56
 """A CUlaunchConfig: grid and block (u32 each), bytes of shared memory, stream, attributes, their number."""
@@ -69,10 +72,33 @@ wrong:
 done:
   ret i64 0
 }}
+
+define i64 @{REPLAY}(ptr %table, ptr %graph, ptr %stream) nounwind {{
+entry:
+  %before = alloca ptr
+  %push = load ptr, ptr %table
+  %pop_at = getelementptr ptr, ptr %table, i64 1
+  %pop = load ptr, ptr %pop_at
+  %launch_at = getelementptr ptr, ptr %table, i64 2
+  %launch = load ptr, ptr %launch_at
+  %context_at = getelementptr ptr, ptr %table, i64 3
+  %context = load ptr, ptr %context_at
+  %pushed = call i32 %push(ptr %context)
+  %is_current = icmp eq i32 %pushed, 0
+  br i1 %is_current, label %launching, label %done
+launching:
+  %launched = call i32 %launch(ptr %graph, ptr %stream)
+  %popped = call i32 %pop(ptr %before)
+  br label %done
+done:
+  %result = phi i32 [ %pushed, %entry ], [ %launched, %launching ]
+  %wide = zext i32 %result to i64
+  ret i64 %wide
+}}
 """
 
 
 @functools.cache
 def launch_loop() -> Library:
-    """The loop, made once for each process."""
-    return load_object(codegen.object_code(IR, host_target()), [SYMBOL])
+    """Made once for each process."""
+    return load_object(codegen.object_code(IR, host_target()), [SYMBOL, REPLAY])

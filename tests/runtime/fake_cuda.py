@@ -67,6 +67,8 @@ ATTRIBUTES = {
     6: "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION",
 }
 LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+ONE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+TWO = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 COPY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p)
 
 
@@ -99,7 +101,13 @@ class FakeCuda:
         self.sticky: CUresult | None = None
         self.launched: list[SimpleNamespace] = []
         self.current: list[int] = []
-        self.native = {b"cuLaunchKernelEx": LAUNCH(self._native_launch), b"cuMemcpyDtoDAsync": COPY(self._native_copy)}
+        self.native = {
+            b"cuLaunchKernelEx": LAUNCH(self._native_launch),
+            b"cuMemcpyDtoDAsync": COPY(self._native_copy),
+            b"cuCtxPushCurrent": ONE(lambda context: int(self.cuCtxPushCurrent(context)[0])),
+            b"cuCtxPopCurrent": ONE(lambda _: int(self.cuCtxPopCurrent()[0])),
+            b"cuGraphLaunch": TWO(lambda graph, stream: int(self.cuGraphLaunch(graph, stream or 0)[0])),
+        }
 
     def __getattribute__(self, name):
         found = object.__getattribute__(self, name)

@@ -429,13 +429,16 @@ class Tensor:
 
     def __init__(self, torch, array, contiguous=True, ordinal=0):
         self.torch, self.held = torch, on_device(torch.driver, array, ordinal)
-        self.shape, self.dtype = array.shape, str(array.dtype)
+        self.shape, self.dtype = array.shape, sys.intern(str(array.dtype))  # types are objects of their own
         self.device = SimpleNamespace(type="cuda", index=ordinal)
         self.contiguous_now = contiguous
         self.dense = self.held
 
     def detach(self):
         return self
+
+    def get_device(self):
+        return self.device.index
 
     def data_ptr(self):
         return self.held.address
@@ -460,7 +463,12 @@ class FakeTorch(SimpleNamespace):
 
     def __init__(self, driver, stream):
         super().__init__(driver=driver, asked=[])
-        self.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=stream))
+        self.stream = stream
+        self.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=self.stream))
+        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda ordinal: self.stream)
+
+    def device(self, kind, index):
+        return f"{kind}:{index}"
 
     def empty(self, shape, dtype, device):
         self.asked.append((shape, dtype, device))
@@ -489,6 +497,62 @@ def test_torch_tensors_in_and_out(cuda, torch):
     assert torch.asked[0] == ((3, WIDTH), "float32", "cuda:0")
     # nothing waits but the copies to the host that this test makes (one a run)
     assert synchronised[2] - synchronised[1] == 1
+
+
+def test_a_replay_needs_nothing_but_addresses(cuda, torch, monkeypatch):
+    """What is not as plain as a replay goes the whole way, with its results and its errors."""
+    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    tensors = {k: Tensor(torch, v) for k, v in feed.items()}
+    out = {k: Tensor(torch, np.zeros_like(v)) for k, v in expected(feed).items()}
+    for _ in range(3):
+        session.run(tensors, out)
+    whole = []
+    go = session._run
+    monkeypatch.setattr(session, "_run", lambda *a, **k: (whole.append(a), go(*a, **k))[1])
+
+    def right(feed, tensors, out=None, *, quick):
+        whole.clear()
+        found = session.run(tensors, out)
+        assert list(found) == list(expected(feed))
+        for name, array in expected(feed).items():
+            np.testing.assert_allclose(found[name].numpy(), array, rtol=1e-5, atol=1e-5)
+            assert out is None or found[name] is out[name]
+        assert bool(whole) is not quick
+
+    for seed in range(3):  # other values at the same addresses
+        other = inputs(3, seed)
+        for k, v in other.items():
+            ctypes.memmove(tensors[k].data_ptr(), v.ctypes.data, v.nbytes)
+        for o in out.values():
+            ctypes.memset(o.data_ptr(), 255, o.held.nbytes)
+        launches = cuda.calls["cuGraphLaunch"]
+        right(other, tensors, out, quick=True)
+        assert cuda.calls["cuGraphLaunch"] == launches + 1
+    assert not cuda.fake.current, "the context is as it was"
+    right(other, tensors, quick=False)  # into new memory
+    large = inputs(20)
+    right(large, {k: Tensor(torch, v) for k, v in large.items()}, quick=False)
+    torch.stream += 256
+    right(other, tensors, out, quick=False)
+    with pytest.raises(InputError, match="no output 'z'"):
+        session.run(tensors, {**out, "z": out["y"]})
+    with pytest.raises(InputError, match="missing input 'past'"):
+        session.run({"x": tensors["x"]})
+    session.close()
+    right(other, tensors, out, quick=False)
+
+
+def test_a_replay_that_fails(cuda, torch):
+    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    tensors = {k: Tensor(torch, v) for k, v in feed.items()}
+    out = {k: Tensor(torch, np.zeros_like(v)) for k, v in expected(feed).items()}
+    for _ in range(3):
+        session.run(tensors, out)
+    cuda.fake.fail["cuGraphLaunch"] = [CUresult.CUDA_ERROR_ILLEGAL_ADDRESS]
+    with pytest.raises(DeviceError, match="the graph of a run: CUDA_ERROR_ILLEGAL_ADDRESS"):
+        session.run(tensors, out)
+    with pytest.raises(DeviceError, match="start a new process"):
+        session.run(tensors, out)
 
 
 def test_torch_tensors_to_write_to(cuda, torch):

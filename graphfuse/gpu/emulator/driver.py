@@ -277,6 +277,13 @@ class EmulatedDriver:
     def launcher(self, calls: Sequence[Any]) -> None:
         """One by one: each has checks of its own."""
 
+    def error(self, result: int) -> Exception:
+        """None of its calls give results of this kind."""
+        raise AssertionError(result)
+
+    def replayer(self, context: int) -> None:
+        """There is no native code here."""
+
     def _values(self, arguments: Sequence[Slot], maps: Sequence[bytes]) -> list[Any]:
         """What the emulator takes: each region of memory once, so that arguments that share one see each other."""
         modes: dict[tuple[int, int], str] = {}

@@ -1,4 +1,4 @@
-"""Launches packed for the native loop: one call gives all of them to the driver (`graphfuse.llvm.launch_loop`)."""
+"""What native code gives to the driver in one call: packed launches, or a graph (`graphfuse.llvm.launch_loop`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphfuse.artifact import Array
-from graphfuse.llvm.launch_loop import CONFIG_BYTES, RECORD_BYTES, SYMBOL, launch_loop
+from graphfuse.llvm.launch_loop import CONFIG_BYTES, RECORD_BYTES, REPLAY, SYMBOL, launch_loop
 from graphfuse.runtime.cuda.driver import CopyCall, LaunchCall
 from graphfuse.runtime.native import address_of
 
@@ -22,6 +22,21 @@ assert _CONFIG.size == CONFIG_BYTES
 
 _P, _I = ctypes.c_void_p, ctypes.c_int64
 _Loop = ctypes.CFUNCTYPE(_I, _P, _P, _P, _I, _P, _P)
+_Replay = ctypes.CFUNCTYPE(_I, _P, _P, _P)
+
+
+class Replay:
+    """Launches graphs in one context, whichever is current. `functions` are push, pop and launch."""
+
+    def __init__(self, functions: Sequence[int], context: int) -> None:
+        self._library = launch_loop()
+        self._native: Callable[..., int] = _Replay(self._library.address(REPLAY))
+        self._table = np.array([*functions, context], np.int64)
+        self._at = address_of(self._table)
+
+    def __call__(self, graph: int, stream: int) -> int:
+        """0, or what went wrong."""
+        return self._native(self._at, graph, stream)
 
 
 class Batch:

@@ -10,12 +10,12 @@ import ctypes
 import functools
 import importlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphfuse.artifact import TensorMap, elem_dtype
 from graphfuse.errors import DeviceError
-from graphfuse.runtime.cuda.batch import Batch
+from graphfuse.runtime.cuda.batch import Batch, Replay
 from graphfuse.runtime.cuda.driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.target import GpuInfo
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 LOG_BYTES = 8192
 _OUT_OF_MEMORY = 2
-_LAUNCH_VERSION = 12000
+_NATIVE_VERSION = 12000
 """The CUDA that launches with attributes come from, as the versions of functions go."""
 _GRAPH_UPDATE_FAILED = 910
 _MAP_TYPES = {
@@ -262,31 +262,41 @@ class BindingsDriver:
 
     def launcher(self, calls: Sequence[LaunchCall | CopyCall]) -> Launcher | None:
         """The native loop, if this machine can have one."""
-        if (addresses := self._launch_addresses()) is None:
+        addresses = self._addresses("cuLaunchKernelEx", "cuMemcpyDtoDAsync")
+        if not addresses:
             return None
         batch = Batch(calls, *addresses)
 
         def launch(stream: int) -> None:
             result, number = batch.launch(stream)
             if result:
-                error = DriverError(result, _name(self._cu.CUresult(result)))
+                error = self.error(result)
                 error.launch = number
                 raise error
 
         return launch
 
-    def _launch_addresses(self) -> tuple[int, int] | None:
-        """Where `cuLaunchKernelEx` and `cuMemcpyDtoDAsync` are."""
+    def replayer(self, context: int) -> Callable[[int, int], int] | None:
+        """If this machine can have native code."""
+        addresses = self._addresses("cuCtxPushCurrent", "cuCtxPopCurrent", "cuGraphLaunch")
+        return Replay(addresses, context) if addresses else None
+
+    def error(self, result: int) -> DriverError:
+        """For what native code returned."""
+        return DriverError(result, _name(self._cu.CUresult(result)))
+
+    def _addresses(self, *names: str) -> list[int]:
+        """Where functions of the driver are; nothing unless all are there."""
         flag = self._cu.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_LEGACY_STREAM
         found: list[int] = []
-        for name in (b"cuLaunchKernelEx", b"cuMemcpyDtoDAsync"):
+        for name in names:
             try:
-                address, _ = self._call("cuGetProcAddress", name, _LAUNCH_VERSION, int(flag))
+                address, _ = self._call("cuGetProcAddress", name.encode(), _NATIVE_VERSION, int(flag))
             except DriverError as e:
-                log.info("launches go through Python: no address of %s (%s)", name.decode(), e)
-                return None
+                log.info("launches go through Python: no address of %s (%s)", name, e)
+                return []
             found.append(int(address))
-        return (found[0], found[1]) if all(found) else None
+        return found if all(found) else []
 
     # graphs
 

@@ -5,7 +5,7 @@ Two things implement it: `bindings.py`, with NVIDIA's driver, and `graphfuse.gpu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -209,6 +209,14 @@ class Driver(Protocol):
 
     def launcher(self, calls: Sequence[LaunchCall | CopyCall]) -> Launcher | None:
         """All of these by one call of native code; None where they have to be given one by one."""
+        ...
+
+    def error(self, result: int) -> DriverError:
+        """For a CUresult that native code returned."""
+        ...
+
+    def replayer(self, context: int) -> Callable[[int, int], int] | None:
+        """Launches a graph in a context, current or not, by native code: 0 or a CUresult. None if there is none."""
         ...
 
     def begin_capture(self, stream: int) -> None:

@@ -28,13 +28,15 @@ from graphfuse.runtime.cuda.graphs import Graphs, Recorder
 from graphfuse.runtime.cuda.launches import Copy, KernelLaunch, Launches
 from graphfuse.runtime.cuda.memory import Block, Pinned
 from graphfuse.runtime.cuda.outputs import Output, make_outputs
+from graphfuse.runtime.cuda.quick import Quick
 from graphfuse.runtime.cuda.transfer import copy_in, copy_out, offsets
 from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.session import MAX_BOUND, Memory, Profile, StepTime, available_cores, memory
 
 log = logging.getLogger(__name__)
 
-WEIGHTS = "weights"
+WEIGHTS, ARENA, SCRATCH = "weights", "intermediate tensors", "scratch"
+_NO_BLOCK = Block(0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +110,8 @@ class CudaSession:
         self._template: Template | None = None
         self._functions: dict[str, int] = {}
         self._last_stream = 0
+        self._quick: Quick | None = None
+        self._replay: Callable[[int, int], int] | None = None
         self._finalizer = weakref.finalize(self, self._held.release)
 
     @property
@@ -130,6 +134,8 @@ class CudaSession:
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Outputs by name. Those that `out` has an array for are written into it: numpy's, or a torch tensor."""
+        if (found := self._replayed(inputs, out or {})) is not None:
+            return found
         outputs, _ = self._run(inputs, out or {}, timed=False)
         return outputs
 
@@ -158,6 +164,33 @@ class CudaSession:
 
     # one run
 
+    def _replayed(self, inputs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The run, if it is the graph of an earlier one (`quick.py`)."""
+        quick, replay = self._quick, self._replay
+        if quick is None or replay is None:
+            return None
+        addresses: list[int] = []
+        with self._lock:
+            shapes, held, stream = quick.read(inputs, addresses), self._held.blocks, quick.stream()
+            if shapes is None or (shaped := self._shaped.get(shapes)) is None:
+                return None
+            if stream != self._last_stream or self.context.lost or quick.is_forked():
+                return None
+            launches = shaped.launches
+            arena, scratch = held.get(ARENA, _NO_BLOCK), held.get(SCRATCH, _NO_BLOCK)
+            if arena.nbytes < launches.bound.arena.peak or scratch.nbytes < launches.scratch_bytes:
+                return None
+            outputs = quick.outputs(launches.bound.output_shapes, given, addresses)
+            if outputs is None:
+                return None
+            graph = shaped.graphs.get((*addresses, arena.address, launches.scratch_bytes and scratch.address))
+            if graph is None:
+                return None
+            self._shaped.move_to_end(shapes)
+            if result := replay(graph, stream):
+                raise self.context.failure(self._driver.error(result), "the graph of a run")
+            return outputs
+
     def _run(
         self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, timed: bool
     ) -> tuple[dict[str, Any], list[int]]:
@@ -177,6 +210,9 @@ class CudaSession:
             # other libraries know nothing of this stream, and may have their arrays back after the call
             is_reading |= any(o.origin == "device" for o in operands)
             self._finish(outputs, stream, must_wait=is_reading)
+            if self._quick is None and all(o.origin == "torch" for o in operands):
+                self._quick = Quick.of(self.signature, self.context.ordinal)
+                self._replay = self._driver.replayer(self.context.handle)
             return {o.spec.name: o.finished() for o in outputs}, ns
 
     def _stream(self, inputs: Mapping[str, Any]) -> int:
@@ -248,8 +284,8 @@ class CudaSession:
         items = [(a, o.host) for a, o in zip(io, operands, strict=True) if o.host is not None]
         is_reading = copy_in(self._driver, self._held.pinned, items, stream)
         launches = shaped.launches
-        arena = self._held.block("intermediate tensors", launches.bound.arena.peak, stream).address
-        scratch = launches.scratch_bytes and self._held.block("scratch", launches.scratch_bytes, stream).address
+        arena = self._held.block(ARENA, launches.bound.arena.peak, stream).address
+        scratch = launches.scratch_bytes and self._held.block(SCRATCH, launches.scratch_bytes, stream).address
         return (*io, *(o.address for o in outputs), arena, scratch), is_reading
 
     def _execute(self, shaped: _Shaped, addresses: tuple[int, ...], stream: int, *, timed: bool) -> list[int]:
@@ -260,7 +296,7 @@ class CudaSession:
             self._guarded("tensor maps", lambda: launches.point(self._driver, io, arena, scratch))
         if timed:
             return self._timed(launches, stream)
-        if graph is None and len(launches.items) > 1:
+        if graph is None and launches.items:
             graph = shaped.graphs.record(addresses, lambda s: launches.run_all(self._driver, s), self._last_stream)
         if graph is not None:
             self._guarded("the graph of a run", lambda: self._driver.launch_graph(graph, stream))
