@@ -8,7 +8,7 @@ import pytest
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import Scalar
 from tests.gpu.launching import SM_80, SM_90A, compiled, numbers
-from tests.gpu.programs import check
+from tests.gpu.programs import check, emulate
 
 IDS = """func @ids(%out: ptr<i64>) {assume = [], warps = 1} {
   %x = block.program_id() : i64
@@ -141,3 +141,32 @@ COLLATZ = """func @collatz(%n: i64, %steps: ptr<i64>, %sums: ptr<f32>) {assume =
 @pytest.mark.parametrize("n", [1, 6, 27])
 def test_loops_with_a_condition_carry_tiles(n):
     check(COLLATZ, [np.zeros(1, np.int64), np.zeros(128, np.float32)], {"n": n}, grid=(1,))
+
+
+COLUMNS = """func @columns(%x: ptr<f32>, %y: ptr<f32>, %ld: i32) {assume = [], grid = 1} {
+  %i = block.arange() {elem = i32, end = 64, start = 0} : tile<64xi32>
+  %j = block.arange() {elem = i32, end = 16, start = 0} : tile<16xi32>
+  %many = block.splat(%ld) {shape = [16]} : tile<16xi32>
+  %far = block.mul(%j, %many)NSW : tile<16xi32>
+  %i2 = block.reshape(%i) {shape = [64, 1]} : tile<64x1xi32>
+  %rows = block.broadcast(%i2) {shape = [64, 16]} : tile<64x16xi32>
+  %j2 = block.reshape(%far) {shape = [1, 16]} : tile<1x16xi32>
+  %columns = block.broadcast(%j2) {shape = [64, 16]} : tile<64x16xi32>
+  %at = block.add(%rows, %columns)NSW : tile<64x16xi32>
+  %wide = block.cast(%at) {to = i64} : tile<64x16xi64>
+  %v = block.load(%x, %wide) : tile<64x16xf32>
+  block.store(%y, %wide, %v)
+  return()
+}"""
+
+
+def test_sums_that_do_not_wrap_keep_their_runs():
+    """So threads go along the columns, whatever the distance between these is."""
+    sectors = {}
+    for nsw in ("", " {nsw = true}"):
+        x = np.arange(16 * 67, dtype=np.float32)
+        text = COLUMNS.replace("NSW", nsw)
+        check(text, [x, np.zeros_like(x)], {"ld": 67})
+        report, _ = emulate(text, [x, np.zeros_like(x)], {"ld": 67})
+        sectors[nsw] = sum(t.cost for t in report.traffic if t.space == "global")
+    assert 3 * sectors[" {nsw = true}"] < sectors[""]

@@ -25,7 +25,7 @@ from graphfuse.gpu.analysis.axis_facts import (
     wrap,
     zip_gcd,
 )
-from graphfuse.ir.core import Op, OpDef
+from graphfuse.ir.core import Op, OpDef, Value
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile, Type
 
 ALLOC_ALIGNMENT = 64
@@ -120,10 +120,42 @@ def _cast(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
         return constancy_only(a)
     if target.bits <= source.bits:
         contiguity = tuple(_below_sign(c, target) for c in a.contiguity)
+    elif source.is_signed and _fits(op.operands[0], {}):
+        contiguity = a.contiguity
     else:
         # a run that wraps around in the narrow type is broken in the wide one; aligned powers of two never wrap
         contiguity = tuple(power_of_two(math.gcd(c, d)) for c, d in zip(a.contiguity, a.divisibility, strict=True))
     return AxisInfo(contiguity, runs(contiguity, a), a.constancy)
+
+
+def _fits(value: Value, known: dict[Value, bool]) -> bool:
+    """Whether no run of a signed integer tile wraps around: it is made of such ones by sums that promise it (`nsw`)."""
+    if value not in known:
+        known[value] = _made_to_fit(value, known)
+    return known[value]
+
+
+def _made_to_fit(value: Value, known: dict[Value, bool]) -> bool:
+    if not isinstance(value.type, Tile):
+        return True  # a single number runs nowhere
+    op = value.op
+    if op is None:
+        return False
+    if op.kind is block.arange:
+        low, high = op.attrs["start"], op.attrs["end"]
+        assert isinstance(low, int), "checked by the type rule"
+        assert isinstance(high, int), "checked by the type rule"
+        half = 1 << result_elem(op).bits - 1
+        return -half <= low and high <= half
+    if op.kind in (block.const, block.splat):
+        return True
+    if op.kind is block.cast:
+        source = block.elem_of(op.operands[0].type)
+        return source.is_signed and source.bits <= result_elem(op).bits and _fits(op.operands[0], known)
+    sums = op.kind in (block.add, block.sub, block.mul) and op.attrs.get("nsw") is True
+    if sums or op.kind in (block.broadcast, block.reshape, block.trans, block.assume):
+        return all(_fits(v, known) for v in op.operands)
+    return op.kind is block.select and all(_fits(v, known) for v in op.operands[1:])
 
 
 def _below_sign(run: int, elem: Scalar) -> int:
