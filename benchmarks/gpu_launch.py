@@ -46,7 +46,7 @@ TARGET = "cuda:sm_90a"
 KERNELS = 100
 SIZES = (128, 132 * 512, 1 << 20)
 """Elements of a chain's tensor: one block, about one for each multiprocessor, 4 MB."""
-DECODE = (16, 4096, 3, 9)
+DECODE = ((16, 4096, 3, 9), (1, 4096, 3, 9))
 """Rows, width, weights, products."""
 TRIGGERS = ("early", "late", "end")
 REPLAYS = 200
@@ -230,12 +230,11 @@ def torch_graph(call: Callable[[], Any]) -> Callable[[], None]:
     return graph.replay
 
 
-def run_decode() -> Iterator[dict[str, Any]]:
-    """The chain of products, with and without overlap, with and without what comes before the wait."""
+def run_decode(rows: int, width: int, count: int, products: int) -> Iterator[dict[str, Any]]:
+    """The chain of products, with and without overlap, with and without reading weights before the wait."""
     import torch
 
-    rows, width, count, products = DECODE
-    onnx_model, weights = decode(*DECODE)
+    onnx_model, weights = decode(rows, width, count, products)
     x = torch.randn(rows, width, device="cuda")
     held = [torch.from_numpy(weights[f"w{i}"]).cuda().bfloat16() for i in range(count)]
 
@@ -247,7 +246,7 @@ def run_decode() -> Iterator[dict[str, Any]]:
 
     want = eager()
     name = f"decode {rows}x{width}x{width}"
-    ways = [("graph", False, "late", True), ("graph + PDL, no prefetch", True, "late", False)]
+    ways = [("graph", False, "late", True), ("graph + PDL, weights wait", True, "late", False)]
     ways += [(f"graph + PDL, {t}", True, t, True) for t in TRIGGERS]
     for label, pdl, trigger, constants in ways:
         with scope(pdl=pdl), compiled_with(trigger, constants=constants):
@@ -375,7 +374,7 @@ def main() -> None:
     begun, rows = time.monotonic(), list[dict[str, Any]]()
     parts: list[tuple[str, Callable[[], Iterator[dict[str, Any]]]]] = [
         *((f"chain {s}", lambda s=s: run_chain(s)) for s in SIZES),
-        ("decode", run_decode),
+        *((f"decode {d[0]}x", lambda d=d: run_decode(*d)) for d in DECODE),
         ("call", run_calls),
         ("model", lambda: run_models(args.only)),
     ]

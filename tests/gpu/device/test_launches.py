@@ -131,3 +131,32 @@ def test_threads_and_streams(torch, target, driver):
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_replays_of_torch_tensors(torch, target, driver):
+    """The short way through a run: other values at the same addresses, new memory, other streams, other shapes."""
+    nodes = [node("Relu", "x", "r"), node("Exp", "r", "e"), node("Add", "e x", "z")]
+    made = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, ("n", 64))],
+        [helper.make_tensor_value_info("z", FLOAT, ("n", 64))],
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    compiled = graphfuse.compile(model, target=target, dims={"n": (1, 4096)})
+    session = CudaSession(compiled.executable, driver)
+    x = torch.empty(100, 64, device="cuda")
+    for i in range(60):
+        x.normal_()
+        found = session.run({"x": x})["z"]
+        torch.testing.assert_close(found, x.relu().exp() + x, rtol=1e-5, atol=1e-5)
+        if i % 10 == 3:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                torch.cuda.synchronize()
+                other = torch.randn(7 * i, 64, device="cuda")
+                for _ in range(4):
+                    found = session.run({"x": other})["z"]
+                    torch.testing.assert_close(found, other.relu().exp() + other, rtol=1e-5, atol=1e-5)
+                torch.cuda.synchronize()
+    assert session._quick is not None
+    assert session._replayed({"x": x}, {}) is not None
