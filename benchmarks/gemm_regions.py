@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from unittest.mock import patch
 
 from benchmarks.gemm_kernels import Gemm
+from graphfuse import compiler
 from graphfuse.blockgen import gpu_matmul_tile
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 from graphfuse.compiler import Options, stages
-from graphfuse.dialects import control, graph
+from graphfuse.dialects import block, control, graph
 from graphfuse.ir.core import Builder, Func, Params, Value
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import F32, Tensor, scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.target import Target
+
+TARGET = Target.parse("cuda:sm_90a")
 
 
 def region_text(
@@ -27,12 +30,34 @@ def region_text(
     """
     if tile is None:
         return to_text(_kernel(gemm))
-    with patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, STEP_BYTES=step_bytes):
+    chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, STEP_BYTES=step_bytes)
+    whole = patch.object(compiler, "sum_parts", lambda _: lambda *_: 1)
+    with chosen, whole:
         func = _kernel(gemm)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))
 
 
 def _kernel(gemm: Gemm) -> Func:
+    """The only kernel of a product."""
+    done = stages(product(gemm), TARGET, Options())
+    kernels = list(done.kernels.values())
+    if len(kernels) != 1:
+        raise ValueError(f"expected one kernel, found {list(done.kernels)}")
+    (region,) = done.region_ops.values()
+    found = [v.hint for v in region.operands]
+    assert found == [v.hint for v in done.func.params], f"the kernel takes {found}"
+    return kernels[0]
+
+
+def kernels_of(gemm: Gemm) -> dict[str, str]:
+    """The block functions that the compiler makes of a product, the one that multiplies first."""
+    found = stages(product(gemm), TARGET, Options()).kernels
+    order = sorted(found, key=lambda name: not any(op.kind is block.dot for op in found[name].walk()))
+    return {name: to_text(found[name]) for name in order}
+
+
+def product(gemm: Gemm) -> Func:
+    """The graph."""
     g = gemm
     if g.gate or g.norm or g.symbolic or g.parts > 1:
         raise ValueError("expected a plain product, with bias, residual or GELU")
@@ -52,15 +77,9 @@ def _kernel(gemm: Gemm) -> Func:
     if g.gelu:
         out = b(graph.cast, _gelu(b, b(graph.cast, out, to=F32), (g.m, g.n)), to=scalar(g.out))
     b.append(control.return_(out))
-    func = Func("main", b.block(params), {}, ())
+    func = Func("main", b.block(params), {"inputs": params.hints, "outputs": ("out",)}, ())
     verify(func)
-    done = stages(func, Target.parse("cuda:sm_90a"), Options())
-    kernels = list(done.kernels.values())
-    assert len(kernels) == 1, f"one kernel, not {list(done.kernels)}"
-    (region,) = done.region_ops.values()
-    found = [v.hint for v in region.operands]
-    assert found == list(params.hints), f"the kernel takes {found}"
-    return kernels[0]
+    return func
 
 
 def _gelu(b: Builder, x: Value, shape: tuple[int, int]) -> Value:

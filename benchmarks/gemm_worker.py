@@ -24,6 +24,8 @@ MAP_ELEMS = {
     "bf16": "BFLOAT16", "f16": "FLOAT16", "f32": "FLOAT32", "i32": "INT32", "i8": "UINT8", "f8e4m3": "UINT8",
 }  # fmt: skip
 
+SIZES = {"bf16": 2, "f16": 2, "f32": 4, "i32": 4, "i8": 1, "f8e4m3": 1}
+
 
 def checked(result: Any) -> Any:
     """What a driver call gives, or its error."""
@@ -38,7 +40,7 @@ def tensor_map(spec: dict[str, Any], tensor: torch.Tensor, promoted: int = 128) 
     promotion = f"L2_{promoted}B" if promoted else "NONE"
     enum = driver.CUtensorMapDataType
     elem = getattr(enum, f"CU_TENSOR_MAP_DATA_TYPE_{MAP_ELEMS[spec['elem']]}")
-    size = tensor.element_size()
+    size = SIZES[spec["elem"]]
     rank = len(spec["dims"])
     how = spec.get("im2col")
     steps = [1] * rank
@@ -96,7 +98,41 @@ class Kernel:
         stream = torch.cuda.current_stream().cuda_stream
         params = ctypes.addressof(self._params)
         threads, shared = self.spec["threads"], self.spec["shared_bytes"]
-        checked(driver.cuLaunchKernel(self.function, self.grid, 1, 1, threads, 1, 1, shared, stream, params, 0))
+        if not self.spec.get("overlaps"):
+            checked(driver.cuLaunchKernel(self.function, self.grid, 1, 1, threads, 1, 1, shared, stream, params, 0))
+            return
+        config, attribute = driver.CUlaunchConfig(), driver.CUlaunchAttribute()
+        config.gridDimX, config.gridDimY, config.gridDimZ = self.grid, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+        config.sharedMemBytes, config.hStream = shared, stream
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        config.attrs, config.numAttrs = [attribute], 1
+        checked(driver.cuLaunchKernelEx(config, self.function, params, 0))
+
+
+class Chain:
+    """A product of several kernels, as the runtime launches them: all but the first may begin early."""
+
+    def __init__(self, plan: dict[str, Any], inputs: list[torch.Tensor], out: torch.Tensor) -> None:
+        kinds = {"input": inputs, "output": [out]}
+        buffers = [
+            kinds[b["kind"]][b["index"]]
+            if b["kind"] in kinds
+            else torch.empty(b["nbytes"], dtype=torch.uint8, device="cuda")
+            for b in plan["buffers"]
+        ]
+        self.kernels: list[Kernel] = []
+        for i, step in enumerate(plan["steps"]):
+            spec = {**step, "overlaps": step["overlaps"] and i > 0}
+            self.kernels.append(Kernel(spec, [buffers[b] for b in step["buffers"]], []))
+        self.registers = max(k.registers for k in self.kernels)
+        self.local_bytes = max(k.local_bytes for k in self.kernels)
+
+    def __call__(self) -> None:
+        """Launch on torch's current stream."""
+        for kernel in self.kernels:
+            kernel()
 
 
 class Problem:
@@ -168,7 +204,10 @@ def run(job: dict[str, Any], timing: dict[str, Any], say: Callable[[dict[str, An
     for spec in job["kernels"]:
         say({"trying": spec["label"]})
         problem.out.fill_(float("nan"))
-        kernel = Kernel(spec, [*problem.inputs(), problem.out], symbols)
+        if plan := spec.get("plan"):
+            kernel: Kernel | Chain = Chain(plan, problem.inputs(), problem.out)
+        else:
+            kernel = Kernel(spec, [*problem.inputs(), problem.out], symbols)
         kernel()
         torch.cuda.synchronize()
         error = ((problem.out.float() - exact).norm() / exact.norm()).item()

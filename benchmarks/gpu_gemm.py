@@ -103,11 +103,13 @@ def gemms(
 
 def compile_one(gemm: Gemm, label: str, folder: str, assembler: str) -> dict[str, Any]:
     """How to launch a product, with the tile that the label says or the compiler chooses."""
-    from benchmarks.gemm_regions import region_text
+    from benchmarks.gemm_regions import kernels_of, region_text
 
     folder = tempfile.mkdtemp(dir=folder)
     if label == COMPILER:
-        return {"label": label, **compile_text(region_text(gemm), folder, assembler)}
+        first, *others = kernels_of(gemm).values()
+        spec = {"label": label, **compile_text(first, folder, assembler)}
+        return {**spec, "plan": compile_plan(gemm, folder, assembler)} if others else spec
     variant = Variant.parse(label)
     attrs = dict(variant.attrs)
     promotion = attrs.pop("promotion", PROMOTION)
@@ -166,6 +168,33 @@ def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str
             for t in kernel.tensor_maps
         ],
     }
+
+
+def compile_plan(gemm: Gemm, folder: str, assembler: str) -> dict[str, Any]:
+    """A product of several kernels: their image, buffers and launches."""
+    from benchmarks.gemm_regions import TARGET, product
+    from graphfuse.artifact import Pointer
+    from graphfuse.compiler import Options, build
+
+    made = build(product(gemm), TARGET, Options())
+    launches = {k.name: k.launch for k in made.kernels if k.launch}
+    image = Path(folder) / "plan.ptx"
+    image.write_text(made.code[str(TARGET)].ptx.rstrip("\0\n") + "\n", encoding="utf-8")
+    if assembler:
+        image = image.with_suffix(".cubin")
+        command = [assembler, "-arch=sm_90a", str(image.with_suffix(".ptx")), "-o", str(image)]
+        subprocess.run(command, capture_output=True, check=True)
+    steps: list[dict[str, Any]] = []
+    for _, step in made.plan.walk():
+        launch = launches[step.kernel]
+        pointers = [a for a in step.args if isinstance(a, Pointer)]
+        assert len(pointers) == len(step.args), "static shapes"
+        assert all(a.offset == 0 for a in pointers), "a buffer for each tensor"
+        fields = ("threads", "shared_bytes", "cluster", "split", "persistent", "overlaps")
+        maps = [asdict(m) for m in launch.tensor_maps]
+        own = {f: getattr(launch, f) for f in fields} | {"name": step.kernel, "grid": step.grid, "tensor_maps": maps}
+        steps.append({**own, "image": str(image), "buffers": [a.buffer for a in pointers]})
+    return {"steps": steps, "buffers": [asdict(b) for b in made.plan.buffers]}
 
 
 def _tile(func: Func) -> str:

@@ -24,6 +24,7 @@ import numpy as np
 
 from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
 from graphfuse.blockgen.gpu_several_products import why_apart
+from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
 from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.lower import lower_region
@@ -83,7 +84,7 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     programs = machine.multiprocessors if isinstance(machine, GpuMachine) else None
     share = MOST_SPLIT if isinstance(machine, GpuMachine) and machine.has_wgmma else 1
     apart = why_apart(machine, func.ranges)
-    passes = graph_pipeline(options.numerics, programs, options.precision, share, apart)
+    passes = graph_pipeline(options.numerics, programs, options.precision, share, apart, sum_parts(machine))
     pipeline = Pipeline(passes, check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(func))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))

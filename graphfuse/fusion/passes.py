@@ -18,7 +18,7 @@ from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
 from graphfuse.fusion.split_columns import split_columns, splitting_columns
 from graphfuse.fusion.split_f32 import split_f32
-from graphfuse.fusion.split_long_sums import split_long_sums, splitting
+from graphfuse.fusion.split_long_sums import SumParts, split_long_sums, splitting, unknown
 from graphfuse.fusion.store_halves import store_halves
 from graphfuse.fusion.winograd import winograd
 from graphfuse.ir.passes import Pass, pass_name
@@ -69,11 +69,13 @@ def graph_pipeline(
     precision: Precision = "f32",
     share: int = 1,
     why_apart: WhyApart = always_apart,
+    sum_parts: SumParts = unknown,
 ) -> tuple[Pass, ...]:
     """The passes that run under `numerics` (docs/numerics.md) and `precision` (docs/precision.md).
 
     `programs` is how many a GPU runs at a time, None on a CPU; `share` of them can share a product: more than one only
-    where there is `wgmma`. `why_apart` tells which products of one operand are to be one kernel (`partition`).
+    where there is `wgmma`. `why_apart` tells which products of one operand are to be one kernel (`partition`),
+    `sum_parts` into how many parts a product is to be split along k (`split_long_sums`).
     """
     passes = _pipeline(numerics)
     if programs is not None or precision != "f32":
@@ -86,7 +88,8 @@ def graph_pipeline(
     parts = BY_PARTS if share > 1 and numerics != "strict" and precision == "f32" else ()
     pixels = PIXELS if share > 1 and numerics != "strict" else ()
     norms = () if numerics == "strict" else (normalising_later(centred=numerics == "fast"),)
-    return (*passes, *pixels, *norms, splitting_columns(why_apart), splitting(programs, share), *parts)
+    sums = splitting(programs, share, sum_parts)
+    return (*passes, *pixels, *norms, splitting_columns(why_apart), sums, *parts)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:

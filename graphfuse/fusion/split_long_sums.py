@@ -17,7 +17,7 @@ sweep.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
@@ -44,6 +44,16 @@ CONE = 16
 """Elementwise ops before a reduction that are made again."""
 
 
+SumParts = Callable[[int, int, int, int, Scalar], int | None]
+"""Rows, columns, batch, depth and element of a product: parts, 1 for none, None where the target does not tell."""
+
+
+def unknown(rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int | None:
+    """A target that does not tell."""
+    del rows, columns, batch, depth, elem
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Programs:
     """How many run at a time, and the ranges of the symbols: what is not known counts at its largest."""
@@ -52,6 +62,8 @@ class Programs:
     ranges: Ranges
     share: int = 1
     """How many share a product of narrow elements by themselves, in one kernel."""
+    parts: SumParts = unknown
+    """Into how many parts a product of narrow elements is to be split."""
 
     def most(self, shape: Sequence[Dim]) -> int:
         """An upper bound of the elements of a shape."""
@@ -104,9 +116,12 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     side = LINE if 1 in (rows, columns) else TILE
     busy = batch * -(-rows // side) * -(-columns // side)
     share = 1 if 1 in (rows, columns) or tensor_of(a).elem.bytes > 2 else programs.share
-    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0 or 2 * busy * share > programs.count:
+    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0:
         return None
-    parts = _parts(depth, programs.count // busy, LEAST_DEPTH)
+    parts = programs.parts(rows, columns, batch, depth, tensor_of(a).elem) if share > 1 else None
+    if parts is None and 2 * busy * share > programs.count:
+        return None
+    parts = parts or _parts(depth, programs.count // busy, LEAST_DEPTH)
     if parts == 1 or _is_reduced(a) or _is_reduced(b):
         return None
     letter = next(c for c in "pqrstuvwxyzabcdefghijklmno" if c not in sizes)
@@ -121,16 +136,16 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
 RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts)
 
 
-def split_long_sums(func: Func, programs: int = 132, share: int = 1) -> Func:
+def split_long_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
     """Give each of so many programs, which run at a time, a part of every long sum."""
-    return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges, share)))[0])
+    return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges, share, parts)))[0])
 
 
-def splitting(programs: int, share: int = 1) -> Pass:
+def splitting(programs: int, share: int = 1, parts: SumParts = unknown) -> Pass:
     """`split_long_sums` for a machine that runs so many programs at a time, of which some share a product."""
 
     def run(func: Func) -> Func:
-        return split_long_sums(func, programs, share)
+        return split_long_sums(func, programs, share, parts)
 
     run.__name__ = split_long_sums.__name__
     return run

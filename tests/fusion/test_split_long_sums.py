@@ -8,7 +8,7 @@ from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.dialects import graph
 from graphfuse.fusion.outline import outline
 from graphfuse.fusion.split_long_sums import split_long_sums
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.verifier import verify
 from tests.blockgen.cases import attention, softmax
 from tests.blockgen.support import Case, check_blocks, graph_func
@@ -59,6 +59,14 @@ def test_unknown_rows_count_at_their_most(most: int, splits: bool) -> None:
 def test_what_stays_whole(params: str, body: str) -> None:
     func = graph_func(params, body)
     assert [op.kind for op in split_long_sums(func).walk()] == [op.kind for op in func.walk()]
+
+
+@pytest.mark.parametrize(("said", "parts"), [(4, 4), (1, 1), (None, 1)])
+def test_the_target_may_tell_how_many_parts_a_product_has(said: int | None, parts: int) -> None:
+    func = graph_func("x: 256x4096xf16, w: 300x4096xf16", 'y = contract(x, w) {spec = "mk,nk->mn"}; return(y)')
+    split = split_long_sums(func, 132, 8, lambda *_: said)
+    batch = [tensor_of(op.result).shape[:-2] for op in split.walk() if op.kind is graph.contract]
+    assert batch == [(parts,) if parts > 1 else ()]
 
 
 def test_attention_over_many_keys_stays_whole() -> None:

@@ -1,0 +1,59 @@
+"""Whether a product of few tiles and a deep K is better made in parts, which another kernel sums.
+
+The blocks of a cluster can share the sum of a tile, but a GPU has few clusters of many blocks, and neighbours that read
+different parts of K have less of the cache in common. Parts that are products of a batch have neither, and cost a
+launch and the way of the partial sums through the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, microseconds, wgmma_tile
+from graphfuse.blockgen.kernel import GpuMachine, Machine
+from graphfuse.ir.types import Scalar
+
+MOST = 16
+LEAST_STEPS = 8
+"""Of a part."""
+_LAUNCH_US = 1.2
+"""Of the second kernel, part of which runs beside the first."""
+_BYTES_PER_US = 4.0e6
+"""From and to the cache."""
+_SUM_BYTES = 4
+_GAIN = 1.1
+"""At least: the model is not exact."""
+
+
+def sum_parts(machine: Machine) -> Callable[[int, int, int, int, Scalar], int | None]:
+    """For a machine: into how many parts a product is split, 1 for none, None where it is not known.
+
+    It is given rows, columns, batch, depth and element.
+    """
+
+    def parts(rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int | None:
+        if not isinstance(machine, GpuMachine) or not machine.has_wgmma or elem.name not in WGMMA_ELEMS:
+            return None
+        if min(rows, columns, batch, depth) < 1:
+            return None
+        return _parts(machine, rows, columns, batch, depth, elem)
+
+    return parts
+
+
+def _parts(machine: GpuMachine, rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int:
+    def us(count: int) -> float:
+        k_bytes = depth // count * elem.bytes
+        tile = wgmma_tile(machine.multiprocessors, rows, columns, k_bytes, batch * count)
+        steps = -(-k_bytes // STEP_BYTES)
+        product = microseconds(tile, machine.multiprocessors, rows, columns, steps, batch * count)
+        product = max(product, batch * (rows + columns) * depth * elem.bytes / _BYTES_PER_US)
+        if count == 1:
+            return product / _GAIN
+        moved = batch * rows * columns * (count * _SUM_BYTES + elem.bytes)
+        return product + _LAUNCH_US + moved / _BYTES_PER_US
+
+    unit = STEP_BYTES // elem.bytes
+    counts = [c for c in range(2, MOST + 1) if depth % (c * unit) == 0 and depth // (c * unit) >= LEAST_STEPS]
+    return min([1, *counts], key=us)
