@@ -57,6 +57,7 @@ def ld(d: Decoder, i: Instruction) -> Step:
             return _load_param(d, i, ops[1], parts)
         if not base.name.startswith("%"):
             return _move(d.source(i, base, kind), puts[0])
+        return _load_param_at(d, i, ops[1], parts)
     address, space, machine = d.address(i, ops[1]), space_of(i), d.machine
     strong = any(m in STRONG for m in i.mods)
     if kind.bits == 128:
@@ -72,7 +73,7 @@ def ld(d: Decoder, i: Instruction) -> Step:
 
 
 def _load_param(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Operand, ...]) -> Step:
-    """Of a parameter that the instruction names; one whose address is in a register is read as global memory."""
+    """A parameter that the instruction names."""
     kind, machine, base = d.type(i), d.machine, operand.items[0]
     start = d.symbol(i, base) + operand.number - BASE
     puts = [d.sink(i, p) for p in parts]
@@ -81,6 +82,24 @@ def _load_param(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Opera
         raw = machine.heap.data[start : start + kind.bytes * len(puts)].view(kind.dtype)
         for k, put in enumerate(puts):
             put(g, raw[k : k + 1].reshape(1, 1))
+
+    return step
+
+
+def _load_param_at(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Operand, ...]) -> Step:
+    """A parameter whose address is in a register: LLVM chooses between addresses rather than pointers."""
+    kind, machine, address = d.type(i), d.machine, d.address(i, operand)
+    puts = [d.sink(i, p) for p in parts]
+
+    def step(g: Gang) -> None:
+        at = g.flat(address(g)) - machine.param_address
+        size = max(machine.param_offsets.values(), default=0) + 8
+        if ((at < 0) | (at + kind.bytes * len(puts) > size)).any():
+            raise machine.error("ld.param of an address that is none of a parameter", g.pc, int(g.warps[0]))
+        start = machine.param_address - BASE
+        for k, put in enumerate(puts):
+            values = np.stack([machine.heap.data[start + a + k * kind.bytes :][: kind.bytes] for a in at.tolist()])
+            put(g, g.spread(np.ascontiguousarray(values).view(kind.dtype)[:, 0]))
 
     return step
 
