@@ -104,6 +104,9 @@ class Heap:
 
     def find_variable(self, offsets: Array) -> int | None:
         """The first access to what another launch may write."""
+        first = self.region_at(int(offsets.min()))
+        if first is not None and first.constant and int(offsets.max()) < first.end:
+            return None
         for i, offset in enumerate(offsets.tolist()):
             region = self.region_at(offset)
             if region is None or not region.constant:

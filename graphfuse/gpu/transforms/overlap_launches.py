@@ -40,6 +40,8 @@ CONSTANTS = "constants"
 TRIGGERS = ("early", "late", "end")
 PREFETCH_BYTES = 32 << 10
 """What a block fetches of what its first iterations read."""
+PREFETCHES = 8
+"""Of how many iterations at most."""
 FEW_BLOCKS = 1024
 """In a grid of more blocks than so, most begin long after the launches before it have ended."""
 _LOCAL = frozenset({
@@ -184,7 +186,7 @@ class _Overlap:
             moves = any(o.op is not None and o.op.kind is block.program_id for o in outside)
             if not pure or not moves or any(o.op is not None and o not in known for o in outside):
                 continue
-            for i in range(min(trips, max(PREFETCH_BYTES // nbytes, 1))):
+            for i in range(min(trips, PREFETCHES, max(PREFETCH_BYTES // nbytes, 1))):
                 yield from _fetch(loop, op, needed, i)
 
 
