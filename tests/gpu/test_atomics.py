@@ -147,3 +147,39 @@ def test_atomics_that_nobody_reads_return_nothing():
     _, ptx = emulate(read.replace("grid = 3", "grid = 1"), [x, np.full(512, 2, np.float32)])
     assert "atom.relaxed.gpu.global.add.f32" in ptx
     assert (x == 2).all()
+
+
+HISTOGRAM = """func @histogram(%x: ptr<i32>, %out: ptr<COUNT>, %n: i64) {assume = [], grid = 2} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %p = block.program_id() : i64
+  %bins = block.alloc() {count = 16, elem = COUNT} : ptr<COUNT>
+  %none = block.const() {elem = COUNT, shape = [16], value = 0} : tile<16xCOUNT>
+  block.store_view(%bins, %z, %none) {strides = [1]}
+  %one = block.const() {elem = COUNT, shape = [128], value = 1} : tile<128xCOUNT>
+  %first = block.const() {elem = COUNT, shape = [128], value = 0} : tile<128xCOUNT>
+  %last = for(%z, %n, %first) do (%k: i64, %before: tile<128xCOUNT>) {
+    %start = block.index(%p, %k) {expr = ((p*n + k)*128), names = ["p", "k"]} : i64
+    %v = block.load_view(%x, %start) {shape = [128], strides = [1]} : tile<128xi32>
+    %bin = block.cast(%v) {to = i64} : tile<128xi64>
+    %old = block.atomic(%bins, %bin, %one) {kind = "add"} : tile<128xCOUNT>
+    %most = block.max(%before, %old) : tile<128xCOUNT>
+    yield(%most)
+  } : tile<128xCOUNT>
+  %top = block.reduce(%last) {axis = 0, kind = "max"} : COUNT
+  %found = block.load_view(%bins, %z) {shape = [16], strides = [1]} : tile<16xCOUNT>
+  %at = block.index(%p) {expr = (32*p), names = ["p"]} : i64
+  block.store_view(%out, %at, %found) {strides = [1]}
+  %after = block.index(%p) {expr = (32*p + 16), names = ["p"]} : i64
+  block.store(%out, %after, %top)
+  return()
+}"""
+
+
+@TARGETS
+@pytest.mark.parametrize("elem", ["i32", "u64", "f16", "f32"])
+def test_atomics_in_memory_of_the_program(elem, target):
+    """Shared memory: after the zeros, before the sums are read, in a loop."""
+    x = np.random.default_rng(6).integers(0, 16, 2 * 3 * 128).astype(np.int32)
+    out = np.zeros(64, numpy_dtype(Scalar(elem)))
+    ptx = check(HISTOGRAM.replace("COUNT", elem), [x, out], {"n": 3}, target=target)
+    assert ".shared." in ptx.split("atom.")[1].split()[0]
