@@ -153,3 +153,17 @@ def test_tensors_of_torch() -> None:
 def test_ahead_of_time() -> None:
     executable = scale().compile("cuda:sm_80")
     assert ".target sm_80" in executable.code[executable.target].ptx
+
+
+def test_without_masks_boxes_reach_as_far_as_they_are_asked_to() -> None:
+    """Nothing says how large the tensors are, and TMA need not know."""
+    func = matmul(64, 64, 32, masked=False, elem=F16)
+    k = Kernel(replace(func, attrs={}), device="emulator")
+    rng = np.random.default_rng(0)
+    a, b = rng.random((128, 64)).astype(np.float16), rng.random((64, 128)).astype(np.float16)
+    c = np.zeros((128, 128), np.float32)
+    k[2, 2](a, b, c, 128, 128, 64)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-4)
+    (meta,) = k.compiled
+    assert meta.launch is not None
+    assert len(meta.launch.tensor_maps) == 3

@@ -39,6 +39,8 @@ class Scalars:
             self.divisibility[name] = power_of_two(divisor)
         self.alignments = pointer_alignments(func)
         self.grid = attr_dim(func, "grid")
+        self.trusts = "assume" in func.attrs
+        """Whether who wrote it has seen to it that what it reads and writes is there, however large it may be."""
         self._program: Dim | None = None
 
     def leaf(self, value: Value, hint: str, low: float, high: float, divisor: int = 1) -> Dim:
@@ -157,9 +159,9 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | 
         start[d] = start[d] + _before_zero(start[d], scalars)
         left = left - start[d] * strides[d]
         low, high = bounds(start[d], scalars.ranges)
-        if low < 0 or high >= MAX_EXTENT:
+        if low < 0 or (high >= MAX_EXTENT and not scalars.trusts):
             return None
-        extent[d] = int(high) + shape[d]
+        extent[d] = min(int(min(high, MAX_EXTENT)) + shape[d], MAX_EXTENT - 1)
     offset, varying = split(left, scalars)
     outer = _outer(varying, scalars)
     if outer is None:
