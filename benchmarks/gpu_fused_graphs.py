@@ -137,9 +137,11 @@ class Layer:
         q = self.constant("q", self.rng.integers(-127, 128, (n, k), np.int8))
         scales = self.rng.random((n, groups), np.float32) * np.float32(k**-0.5 / 64)
         s = self.constant("s", scales.astype(ml_dtypes.bfloat16))
-        s = b(
-            graph.reshape, self.wide(b(graph.reshape, s, shape=(n, groups, 1)), (n, groups, k // groups)), shape=(n, k)
-        )
+        if groups == 1:
+            s = self.wide(s, (n, k))
+        else:
+            parts = self.wide(b(graph.reshape, s, shape=(n, groups, 1)), (n, groups, k // groups))
+            s = b(graph.reshape, parts, shape=(n, k))
         return self.cast(b(graph.mul, self.cast(q, F32), self.cast(s, F32)), BF16)
 
     def func(self, kind: str) -> Func:
@@ -217,7 +219,7 @@ def peer(torch: Any, kind: str, t: Mapping[str, Any]) -> Callable[..., Any]:
 
     def groups(x: Any) -> Any:
         n, k = t["q"].shape
-        w = t["q"].to(x.dtype).view(n, -1, GROUP) * t["s"].view(n, -1, 1)
+        w = t["q"].to(x.dtype).view(n, -1, k // t["s"].shape[1]) * t["s"].view(n, -1, 1)
         return f.linear(x, w.view(n, k))
 
     def residual(x: Any, r: Any) -> Any:

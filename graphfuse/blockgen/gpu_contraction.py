@@ -22,7 +22,7 @@ from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
-from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile
+from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
 from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
@@ -39,7 +39,7 @@ from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_windows
 from graphfuse.blockgen.index import Index, coefficient, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
-from graphfuse.blockgen.products import product_of, store_results
+from graphfuse.blockgen.products import of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Attr, Func, Value
@@ -53,6 +53,8 @@ WINDOW = 128
 """Taps of a window up to which a depthwise product goes over them one by one."""
 WGMMA_ELEMS = frozenset({"f16", "bf16", "i8", "f8e4m3", "f8e5m2"})
 """What warpgroups multiply."""
+MOST_STREAMED = 64
+"""Rows up to which the matrix of a product takes longer to load than to multiply by."""
 SPARE = 1.13
 """Rows of the innermost dim alone are a tile's rows when no more than this factor of them are to spare."""
 
@@ -188,6 +190,8 @@ class GpuContraction(ContractionKernel):
             choose = partial(boxed_tile, aligned=self._is_boxed(rows, SECTOR_BYTES))
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
+        if self._is_converted() and sizes[0] <= MOST_STREAMED:
+            tile = streamed_tile(self.gpu, elem, sizes[0], sizes[2])
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]
@@ -212,6 +216,11 @@ class GpuContraction(ContractionKernel):
             attrs |= {"split": tile.wgmma.split} if tile.wgmma.split > 1 else {}
             attrs |= {"share": (tile.wgmma.rows, tile.wgmma.columns)} if tile.wgmma.shared > 1 else {}
         return kernel.finish(grid, 1 + tile.m * tile.n * depth * len(self.works) // 16384, attrs)
+
+    def _is_converted(self) -> bool:
+        """Whether the columns' operand is of bytes, the rows' of floats."""
+        lhs, rhs = element_of(self.work.lhs), element_of(self.work.rhs)
+        return lhs.is_float and rhs.is_integer and rhs.bytes == 1
 
     def _is_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> bool:
         """Whether TMA can copy tiles of both operands, and `wgmma` multiply them.
@@ -347,7 +356,7 @@ class GpuContraction(ContractionKernel):
             for pairs, before in zip(terms, carried, strict=True):
                 got = start if work.terms else before
                 for v, w in pairs:
-                    got = ev.emit(block.dot, a[v], b[w], got)
+                    got = ev.emit(block.dot, *of_one_element(kernel, a[v], b[w]), got)
                 out.append(ev.emit(block.add, before, got) if work.terms else got)
             return out
 

@@ -16,6 +16,8 @@ LARGEST = 256 * 128
 """Elements of all accumulators of a program."""
 LARGEST_OF_SUMS = 64 * 128
 """Elements of a tile that is a sum of several products: two accumulators for each, and a step of every operand."""
+STREAMED_COLUMNS, STREAMED_STEP = 64, 256
+"""Columns and k of a step of a product whose matrix is of bytes."""
 LEAST_SIDE = 16
 """Rows or columns of the smallest product that tensor cores take."""
 
@@ -87,6 +89,14 @@ def boxed_tile(
     k_bytes = k * elem.bytes
     tile = wgmma_tile(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results, aligned=aligned)
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or STEP_BYTES // elem.bytes, 8, 2, tile)
+
+
+def streamed_tile(machine: GpuMachine, elem: Scalar, m: int, k: int) -> ProductTile:
+    """The tile where few rows meet a matrix of bytes, and loading that takes time: long steps, many on the way."""
+    rows = max(LEAST_SIDE, min(64, power_of_two(m)))
+    step = max(LEAST_SIDE, min(STREAMED_STEP, power_of_two(k)))
+    stage = step * (rows * elem.bytes + STREAMED_COLUMNS)
+    return ProductTile(rows, STREAMED_COLUMNS, step, 4, max(2, min(4, (machine.shared_bytes - 8192) // stage)))
 
 
 def _candidates(machine: GpuMachine, elem: Scalar, k: int) -> Iterator[ProductTile]:

@@ -138,7 +138,7 @@ def accumulate(
         with ev.lanes_as(k_lane, lanes):
             b = ev.value(work.rhs, work.rhs_at(index, k)) if packed is None else ev.load(*packed(depth.flat(where)))
             b = ev.shaped(b, (step, lanes.extent))
-        return ev.emit(block.dot, a, b, carried)
+        return ev.emit(block.dot, *of_one_element(kernel, a, b), carried)
 
     if not depth.extents:
         return innermost((), start)
@@ -148,6 +148,14 @@ def accumulate(
         return ev.loop("k", last // step, lambda k, c: [innermost((*at, k), c[0])], carried)
 
     return nest(ev, outer, inner_loop, (start,))[0]
+
+
+def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
+    """Both factors, integers as the floats that the other is of: weights that are stored as bytes."""
+    ev, (left, right) = kernel.ev, (block.elem_of(a.type), block.elem_of(b.type))
+    if left == right or left.is_float == right.is_float:
+        return a, b
+    return (a, ev.emit(block.cast, b, to=left)) if left.is_float else (ev.emit(block.cast, a, to=right), b)
 
 
 def pack_panel(

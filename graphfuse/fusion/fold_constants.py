@@ -17,6 +17,7 @@ the interpreter in the op's own element type. Cost: one sweep.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,9 @@ def _shared_weights(func: Func) -> set[Op]:
     }
 
 
-def fold_constants(func: Func) -> Func:
-    """Evaluate ops whose operands are known."""
+def fold_constants(func: Func, keep: Callable[[Op], bool] = lambda _: False) -> Func:
+    """Evaluate ops whose operands are known, but those of `keep`."""
     shared = _shared_weights(func)
-    return dead_code(rebuild(func, visit_pair=lambda old, new: None if old in shared else fold(new)))
+    return dead_code(
+        rebuild(func, visit_pair=lambda old, new: None if old in shared or keep(new) else fold(new)),
+    )

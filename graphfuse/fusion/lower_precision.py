@@ -38,7 +38,9 @@ def lower_precision(func: Func, elem: Scalar = F16) -> Func:
     halves = Halves(elem)
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind not in (graph.contract, graph.conv) or any(tensor_of(v).elem != F32 for v in old.operands):
+        if old.kind not in (graph.contract, graph.conv):
+            return None
+        if any(tensor_of(v).elem != F32 and not _is_weight_of_bytes(old, v) for v in old.operands):
             return None
         if tensor_of(old.result).elem != F32 or keeps_f32(classes[v] for v in old.operands if v in classes):
             return None
@@ -50,6 +52,12 @@ def lower_precision(func: Func, elem: Scalar = F16) -> Func:
     return dead_code(common_subexpressions(rebuild(func, visit_pair=visit)))
 
 
+def _is_weight_of_bytes(op: Op, v: Value) -> bool:
+    """Whether a contraction converts an operand, which any half has room for."""
+    elem = tensor_of(v).elem
+    return op.kind is graph.contract and v == op.operands[1] and elem.is_integer and elem.bits <= 8
+
+
 def _product(op: Op, halves: Halves) -> Op:
     """The contraction of halves, numbers that scale its operands applied to its result.
 
@@ -59,6 +67,9 @@ def _product(op: Op, halves: Halves) -> Op:
     scale = 1.0
     operands: list[Value] = []
     for v in op.operands:
+        if tensor_of(v).elem.is_integer:
+            operands.append(v)
+            continue
         unscaled, factor = _unscaled(v)
         operands.append(halves.of(unscaled))
         scale *= factor

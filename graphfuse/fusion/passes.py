@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphfuse.fusion.canonicalize import canonicalize
 from graphfuse.fusion.decompose_conv import decompose_conv
+from graphfuse.fusion.dequantise_later import dequantise_later, fold_all_but_weights
 from graphfuse.fusion.fold_batch_norm import fold_batch_norm
 from graphfuse.fusion.fold_constants import fold_constants
 from graphfuse.fusion.layout import layout
@@ -48,6 +49,12 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
 CHANGES_ROUNDING: frozenset[Pass] = frozenset({recognise_functions, fold_batch_norm, winograd})
 """Passes that `strict` does without. The others keep every rounding, or the order of one sum at most."""
 
+AS_STORED: tuple[Pass, ...] = (
+    fold_all_but_weights,  # what is known of scales looks known, and the bytes are still bytes
+    dequantise_later,
+)
+"""What runs first for a GPU, but under `strict`: which quantised weights are not made floats when compiling."""
+
 BY_PARTS: tuple[Pass, ...] = (
     split_f32,
     fold_constants,  # the parts of weights
@@ -81,6 +88,8 @@ def graph_pipeline(
     if programs is not None or precision != "f32":
         # tensor cores leave nothing to save by fewer multiplications, and its transforms lose digits that halves lack
         passes = tuple(p for p in passes if p is not winograd)
+    if programs is not None and numerics != "strict":
+        passes = (dead_code, *AS_STORED, *passes)
     if precision != "f32":
         passes = (*passes, lowering(scalar(precision)))
     if programs is None:
@@ -106,7 +115,8 @@ def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
 PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
-        canonicalize, common_subexpressions, dead_code, decompose_conv, fold_batch_norm, fold_constants, layout,
+        canonicalize, common_subexpressions, dead_code, decompose_conv, dequantise_later, fold_batch_norm,
+        fold_constants, layout,
         lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, pack_pixels, recognise_flattening,
         recognise_functions, simplify_movement, split_columns, split_long_sums, store_halves, winograd,
     )

@@ -115,7 +115,8 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     )
     side = LINE if 1 in (rows, columns) else TILE
     busy = batch * -(-rows // side) * -(-columns // side)
-    share = 1 if 1 in (rows, columns) or tensor_of(a).elem.bytes > 2 else programs.share
+    boxed = tensor_of(a).elem == tensor_of(b).elem and tensor_of(a).elem.bytes <= 2
+    share = programs.share if boxed and 1 not in (rows, columns) else 1
     if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0:
         return None
     parts = programs.parts(rows, columns, batch, depth, tensor_of(a).elem) if share > 1 else None

@@ -14,6 +14,7 @@ from graphfuse.knobs import Options
 from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.target import Target
 from tests.blockgen.support import graph_func
+from tests.fusion.test_dequantise_later import dequantised
 from tests.fusion.test_normalise_later import norm
 
 HOPPER = Target.parse("cuda:sm_90a")
@@ -97,3 +98,9 @@ def test_queries_keys_and_values_are_one_launch():
 def test_norms_follow_their_products(mean, numerics):
     executable = outcome(norm(mean=mean, rows=72), options=Options(numerics=numerics))
     assert multiplies(executable) == [1, 2]
+
+
+@pytest.mark.parametrize("case", [{}, {"rows": 1}, {"transposed": True}, {"elem": "f32"}], ids=str)
+def test_weights_are_converted_on_the_way(case):
+    executable = outcome(dequantised(**case))
+    assert "i8" in {w.elem for w in executable.weights}
