@@ -1,0 +1,241 @@
+"""Mistakes planted in kernels of every family: PTX, what is changed in it, and which report finds it.
+
+`python -m tests.gpu.planted` prints the table of docs/emulator.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.gemm_kernels import Gemm
+from graphfuse.gpu.emulator import EmulatorError
+from graphfuse.gpu.lower import emit_ptx
+from graphfuse.gpu.pipeline import compile_functions
+from graphfuse.interp import graph as interp
+from graphfuse.target import Target
+from tests.gpu import test_hopper
+from tests.gpu.launching import compiled, emulate, numbers, results
+from tests.gpu.sweep_cases import SweepCase
+from tests.gpu.test_pipeline_loads import matmul
+from tests.gpu.test_sweep import block_function
+
+SEEDS = range(6)
+WRONG = "other numbers"
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A kernel, its inputs, and what it should give."""
+
+    ptx: str
+    run: Callable[[str, int], list[np.ndarray]]
+
+    def found(self, ptx: str) -> str:
+        """What a changed text is reported for, with any seed: an error's message, other numbers, or nothing."""
+        right = self.run(self.ptx, 0)
+        for seed in SEEDS:
+            try:
+                got = self.run(ptx, seed)
+            except EmulatorError as e:
+                return str(e)
+            for g, r in zip(got, right, strict=True):
+                near = 1e-3 * float(np.abs(r.astype(float)).max())
+                if not np.allclose(g.astype(float), r.astype(float), rtol=2e-2, atol=near, equal_nan=True):
+                    return WRONG
+        return ""
+
+
+def _kernel(ptx, kernel, inputs, outputs, symbols=None, **options) -> Victim:
+    def run(text, seed):
+        got = [np.full(a.shape, 99).astype(a.dtype) for a in outputs]
+        emulate(text, kernel, [*(x.copy() for x in inputs), *results(got)], seed=seed, symbols=symbols, **options)
+        return got
+
+    return Victim(ptx, run)
+
+
+def _swept(name: str) -> Victim:
+    case = SweepCase(*name.split("-"))
+    made = case.case()
+    region, func = block_function(case)
+    lowered = compile_functions([func], Target.parse(f"cuda:{case.arch}"))
+    values = made.sizes[-1]
+    inputs = made.arrays(values)
+    outputs = interp.evaluate_op(region, inputs, values)
+    symbols = {n: values[n] for n in func.ranges}
+    return _kernel(emit_ptx(lowered), lowered.kernels[0], inputs, outputs, symbols)
+
+
+def _product(gemm: Gemm, **options) -> Victim:
+    _, _, ptx, kernel = test_hopper.compiled(gemm)
+    inputs = test_hopper.inputs(gemm)
+    return _kernel(ptx, kernel, inputs, [np.zeros((gemm.m, gemm.n), inputs[0].dtype)], **options)
+
+
+def _pipelined(stages: int) -> Victim:
+    rng = np.random.default_rng(0)
+    ptx, kernel = compiled(matmul((32, 32, 32), (40, 40, 136), stages=stages))
+    inputs = [numbers(rng, (40, 136), "f16"), numbers(rng, (136, 40), "f16")]
+    return _kernel(ptx, kernel, inputs, [np.zeros((40, 40), np.float32)], {"t": 5})
+
+
+RING = (("ring", "2"), ("store_buffers", "2"))
+FAMILIES: dict[str, Callable[[], Victim]] = {
+    "pointwise": lambda: _swept("pointwise-f32-plain-odd-sm_80"),
+    "transposed": lambda: _swept("copied-f32-plain-odd-sm_80"),
+    "rows": lambda: _swept("softmax-f32-plain-odd-sm_80"),
+    "long rows": lambda: _swept("long_rows-f32-plain-odd-sm_80"),
+    "columns": lambda: _swept("columns-f32-plain-whole-sm_80"),
+    "positions": lambda: _swept("positions-f32-plain-odd-sm_80"),
+    "product by mma": lambda: _swept("product-f16-plain-odd-sm_80"),
+    "product by 4 warps": lambda: _swept("warpgroups-f16-plain-odd-sm_80"),
+    "product by cp.async, 2 steps": lambda: _pipelined(2),
+    "product by cp.async, 3 steps": lambda: _pipelined(3),
+    "convolution": lambda: _swept("convolution-f16-plain-odd-sm_80"),
+    "attention": lambda: _swept("attention-f16-plain-odd-sm_80"),
+    "scan": lambda: _swept("scan-f32-plain-odd-sm_80"),
+    "scatter": lambda: _swept("scatter_add-f32-plain-odd-sm_80"),
+    "topk": lambda: _swept("topk_of_columns-f32-plain-odd-sm_80"),
+    "product by wgmma": lambda: _product(Gemm(256, 256, 320, attrs=RING), blocks=1),
+    "product by pingpong": lambda: _product(
+        Gemm(192, 256, 320, (64, 128, 64), attrs=(("schedule", '"pingpong"'), ("ring", "2"))), blocks=1
+    ),
+    "product by a cluster": lambda: _product(
+        Gemm(128, 128, 256, (64, 64, 64), attrs=(("split", "2"), ("ring", "2"))), blocks=2
+    ),
+}
+"""By name; `victim` makes each once."""
+
+
+@functools.cache
+def victim(family: str) -> Victim:
+    """A family's kernel."""
+    return FAMILIES[family]()
+
+
+@dataclass(frozen=True)
+class Bug:
+    """`pattern` becomes `by` at one place after `after`; `report` is a pattern of what is said about it."""
+
+    mistake: str
+    families: tuple[str, ...]
+    pattern: str
+    by: str
+    report: str
+    which: tuple[int, ...] = (0,)
+    """The places that are tried, one by one; none: all there are."""
+    after: str = ""
+
+    def changed(self, ptx: str) -> Iterator[str]:
+        """The text with the mistake, once for every place."""
+        places = list(re.compile(self.pattern, re.DOTALL).finditer(ptx, ptx.index(self.after) if self.after else 0))
+        assert len(places) > max(self.which, default=0), f"{self.pattern} is not in the text"
+        for m in [places[i] for i in self.which] or places:
+            yield ptx[: m.start()] + m.expand(self.by) + ptx[m.end() :]
+
+
+RACE = "race|uninitialised"
+BOUNDS = "out of bounds"
+WGMMA = ("product by wgmma", "product by pingpong", "product by a cluster")
+COPIES = ("product by cp.async, 2 steps", "product by cp.async, 3 steps")
+MMA = ("product by mma", "convolution", "attention", *COPIES)
+BARRIER, WAIT = r"bar\.sync[ \t]+0;", r"@p bra DONE;\s*bra WAIT;"
+SHUFFLE, ITSELF = r"(shfl\.sync\.bfly\.b32 [^;]*), \d+, 31", r"\1, 0, 31"
+TENSOR = r"cp\.async\.bulk\.tensor\.2d\."
+NEXT_ROW = r"{ .reg .b32 row; add.s32 row, \2, 1; \1row\3 }"
+LESS, SAME = r"setp\.lt(\.[su]\d\d)", r"setp.le\1"
+BUGS = (
+    # barriers of the block and of a warp
+    Bug("a barrier is left out", ("transposed", "columns", "attention", "product by 4 warps", *COPIES), BARRIER, "",
+        RACE, which=()),
+    Bug("a barrier is left out", ("long rows",), BARRIER, "", RACE, which=(0, 1)),
+    Bug("a barrier is left out", ("topk",), BARRIER, "", RACE, which=(1, 2)),
+    Bug("a barrier is left out", ("product by mma", "convolution"), BARRIER, "", RACE, which=(1,)),
+    Bug("a warp's barrier is left out", ("product by mma",), r"bar\.warp\.sync\s+\S+;", "", RACE, which=()),
+    # masks
+    Bug("a mask lets one more through", ("pointwise", "rows", "long rows", "positions", "convolution", "attention"),
+        LESS, SAME, BOUNDS),
+    Bug("a mask lets one more through", ("transposed",), LESS, SAME, BOUNDS, which=(1,)),
+    Bug("a mask lets one more through", ("product by mma",), LESS, SAME, BOUNDS, which=(0, 1, 2, 3)),
+    Bug("a mask lets one more through", ("topk",), LESS, SAME, BOUNDS, which=(0, 1)),
+    Bug("a mask lets one more through", COPIES, LESS, SAME, BOUNDS, which=(1, 3)),
+    Bug("a bound is one too far", ("scan", "scatter"), LESS, SAME, WRONG),
+    Bug("a part of a vector too few", COPIES, r"min\.s32 ([^;]*), 8;", r"min.s32 \1, 7;", WRONG),
+    Bug("an element where there is none", COPIES, r"max\.s32 ([^;]*), 0;", r"max.s32 \1, 1;", f"{BOUNDS}|{WRONG}"),
+    # exchange between threads
+    Bug("lanes exchange with themselves", ("rows",), SHUFFLE, ITSELF, WRONG, which=()),
+    Bug("lanes exchange with themselves", ("columns", "positions", "topk"), SHUFFLE, ITSELF, f"{WRONG}|{BOUNDS}",
+        which=()),
+    Bug("lanes exchange with themselves", ("attention",), SHUFFLE, ITSELF, WRONG, which=(2, 3)),
+    Bug("lanes exchange with themselves", ("scan",), SHUFFLE, ITSELF, WRONG),
+    Bug("a wrong swizzle", ("transposed",), r"xor\.b32 ([^;]*), (\d+);", r"xor.b32 \1, 1\2;", f"{RACE}|{WRONG}",
+        which=(0, 5, 9)),
+    Bug("a wrong swizzle", ("product by mma", "attention", *COPIES), r"xor\.b32 ([^;]*), (\d+);", r"xor.b32 \1, 1\2;",
+        f"misaligned|multiple of|{BOUNDS}"),
+    Bug("a swizzle of half the span", COPIES, r"xor\.b32 ([^;]*), 32;", r"xor.b32 \1, 16;", f"{RACE}|{WRONG}"),
+    Bug("a matrix is read untransposed", MMA, r"(ldmatrix\S*)\.trans", r"\1", WRONG),
+    # copies ahead by cp.async
+    Bug("no wait for a copy", COPIES, r"cp\.async\.wait_group[ \t]+\d;", "", "in flight"),
+    Bug("a wait that leaves one copy more", COPIES[:1], r"cp\.async\.wait_group[ \t]+0;", "cp.async.wait_group 1;",
+        "in flight"),
+    Bug("a wait that leaves one copy more", COPIES[1:], r"cp\.async\.wait_group[ \t]+1;", "cp.async.wait_group 2;",
+        "in flight"),
+    Bug("a group of copies is not closed", COPIES, r"cp\.async\.commit_group;", "", "in flight", which=(1,)),
+    Bug("a copy goes to the buffer that is being read", COPIES[1:], r"selp\.b32 ([^;]*), 4096, ([^;]*)",
+        r"selp.b32 \1, 2048, \2", "in flight"),
+    Bug("half as far along k", COPIES, r"add\.s64 ([^;]*), 64;", r"add.s64 \1, 32;", f"{WRONG}|{BOUNDS}"),
+    # warps with roles
+    Bug("no wait for a full buffer", WGMMA[:2], WAIT, "", f"{RACE}|in flight", after="setmaxnreg.inc"),
+    Bug("no wait for an empty buffer", WGMMA[:2], WAIT, "", "race", after="setmaxnreg.dec"),
+    Bug("no wgmma.fence", WGMMA, r"wgmma\.fence\.sync\.aligned;", "", "wgmma"),
+    Bug("no wait for the last product", WGMMA, r"wgmma\.wait_group\.sync\.aligned 0;", "", "wgmma"),
+    Bug("a slot is released before it is read", WGMMA, r"wgmma\.wait_group\.sync\.aligned 1;", "", "race"),
+    Bug("slots are not released", WGMMA[:2], r"@p mbarrier\.arrive\.shared::cta\.b64 _, \[%r\d+\];", "", "deadlock",
+        after="setmaxnreg.inc"),
+    Bug("too few bytes are expected", WGMMA, r"(expect_tx\S* _, \[\S+\]), \d+", r"\1, 1024", "deadlock"),
+    Bug("no fence.mbarrier_init", WGMMA, r"fence\.mbarrier_init\.release\.cluster;", "", "fence"),
+    Bug("no fence.proxy.async before a store", WGMMA, r"fence\.proxy\.async\.shared::cta;", "", "fence.proxy.async"),
+    Bug("no wait until a store has read its buffer", WGMMA, r"@p cp\.async\.bulk\.wait_group\.read \d;", "", RACE,
+        which=(1,)),
+    Bug("a kernel ends before its stores have read", WGMMA, r"cp\.async\.bulk\.wait_group\.read 0;", "",
+        "in flight|end", which=(-1,)),
+    Bug("a box is one row off", WGMMA, rf"({TENSOR}shared::cluster[^;]*\{{%r\d+, )(%r\d+)(\}}[^;]*;)", NEXT_ROW, WRONG),
+    Bug("a stored box is one row off", WGMMA, rf"(@p {TENSOR}global[^;]*\{{%r\d+, )(%r\d+)(\}}[^;]*;)", NEXT_ROW,
+        WRONG),
+    # clusters
+    Bug("no wait for what other blocks sent", WGMMA[2:], WAIT, "", RACE, after="st.shared::cluster.v4"),
+    Bug("no wait until other blocks have read", WGMMA[2:],
+        r"(acquire\.cluster\S* p, \[%r\d+\], %r\d+;)\s*@p bra DONE;\s*bra WAIT;", r"\1", "race"),
+    Bug("a block ends before others have arrived there", WGMMA[2:],
+        r"barrier\.cluster\.arrive;\s*barrier\.cluster\.wait;", "", "of CTA"),
+    Bug("a block begins before others are ready", WGMMA[2:],
+        r"barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;", "bar.sync 0;", "race|of CTA"),
+    Bug("an arrival at the wrong block", WGMMA[2:], r"(mapa\S+ %r\d+, %r\d+), 1;", r"\1, 0;", "race"),
+)  # fmt: skip
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    """(Mistake, families, report) of the table: one row for each mistake."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for bug in BUGS:
+        families, reports = found.setdefault(bug.mistake, ([], []))
+        families += [f for f in bug.families if f not in families]
+        reports += [r for r in bug.report.split("|") if r not in reports]
+    for mistake, (families, reports) in found.items():
+        yield mistake, ", ".join(families), ", ".join(reports)
+
+
+def table() -> str:
+    """Markdown."""
+    head = "| mistake | in kernels | found as |\n|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
