@@ -140,11 +140,10 @@ def _bind_params(kernel: Kernel) -> None:
 
 
 def _bind_groups(kernel: Kernel) -> None:
-    """Which memories may overlap: those paired by `inplace`; with a list `noalias`, those that are not in it."""
-    listed = kernel.func.attrs.get("noalias")
-    if isinstance(listed, tuple):
-        own = {f"p{i}" for i, v in enumerate(kernel.func.params) if v.hint in listed}
-        kernel.groups = {root: root if root in own else "any" for root in kernel.groups}
+    """Which memories may overlap: parameters paired by `inplace`, and those that nothing is promised of."""
+    alone = block.alone(kernel.func)
+    own = {f"p{i}" for i, v in enumerate(kernel.func.params) if v.hint in alone}
+    kernel.groups = {root: root if root in own else "any" for root in kernel.groups}
     inplace = kernel.func.attrs.get("inplace", ())
     assert isinstance(inplace, tuple), "pairs of parameter numbers"
     for pair in inplace:

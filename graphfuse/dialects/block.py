@@ -7,7 +7,8 @@ is given at launch. Offsets and strides count elements. Control flow (`for`, `wh
 
 What a function promises of its parameters are attributes by name: `assume = [["n", 16], ["x", 16]]` what numbers, and
 addresses in bytes, are divisible by; `readonly`, `writeonly` and `noalias` list pointers. A function with `assume`
-promises nothing else about alignment; one without is compiled from a graph, whose tensors the runtime aligns.
+(which may be empty) promises nothing else about alignment and overlap; one without is compiled from a graph, whose
+tensors the runtime aligns and keeps apart, but for pairs of parameter numbers in `inplace`.
 
 Loads of memory that other elements of the program stored before are ordered after those stores where both go through
 one parameter, and by `block.barrier` in any case. Accesses of different programs are ordered by atomics only.
@@ -26,7 +27,7 @@ from graphfuse.dialects.elementwise import (
     declare,
 )
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Func, Trait, dims_of, opdef
+from graphfuse.ir.core import Func, Trait, attr_strs, dims_of, opdef
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import BOOL, I32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
@@ -141,6 +142,13 @@ def grid_axes(func: Func) -> tuple[Dim, ...] | None:
 def needs_grid(func: Func) -> bool:
     """Whether a program must be told the grid: one that asks where it is, in a grid given at launch."""
     return "grid" not in func.attrs and any(op.kind in (program_id, num_programs) for op in func.walk())
+
+
+def alone(func: Func) -> frozenset[str]:
+    """The pointers that overlap no other one, by name (`inplace` aside): those in `noalias`, or of a graph all."""
+    if "assume" in func.attrs or "noalias" in func.attrs:
+        return frozenset(attr_strs(func, "noalias") if "noalias" in func.attrs else ())
+    return frozenset(v.hint for v in func.params if isinstance(v.type, Ptr))
 
 
 def _grid_axis(axis: int) -> Type:

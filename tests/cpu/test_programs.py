@@ -230,3 +230,26 @@ def test_lines_and_assertions():
     assert failed.stderr.splitlines()[-1] == "<string>:7:3: assertion failed: below 100%"
     quiet = run_debug(text.replace("debug = true, ", "").replace("value = 1", "value = 0"))
     assert (quiet.returncode, quiet.stdout) == (0, "")
+
+
+SHIFT = """func @shift(%x: ptr<f32>, %y: ptr<f32>) {grid = 1PROMISES} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %four = block.const() {elem = i64, value = 4} : i64
+  for(%z, %four) do (%i: i64) {
+    %v = block.load_view(%x, %i) {shape = [4], strides = [1]} : tile<4xf32>
+    block.store_view(%y, %i, %v) {strides = [1]}
+    yield()
+  }
+  return()
+}"""
+
+
+@pytest.mark.parametrize("promises", [", assume = []", ", noalias = []"])
+def test_pointers_may_overlap_unless_that_is_promised(promises):
+    """`y` one element behind `x`: each step reads what the one before has written."""
+    memory = np.arange(16, dtype=np.float32)
+    Native(SHIFT.replace("PROMISES", promises)).run([memory[:8], memory[1:9]], {}, (1,))
+    want = np.arange(16, dtype=np.float32)
+    for i in range(4):
+        want[i + 1 : i + 5] = want[i : i + 4].copy()
+    np.testing.assert_array_equal(memory, want)

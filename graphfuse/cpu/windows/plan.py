@@ -204,8 +204,7 @@ def may_overlap(func: Func, a: Value, b: Value) -> bool:
         return True
     if not (isinstance(a.owner, Params) and isinstance(b.owner, Params)):
         return False
-    alone = func.attrs.get("noalias")
-    if isinstance(alone, tuple) and a.hint not in alone and b.hint not in alone:
+    if block.alone(func).isdisjoint({a.hint, b.hint}):
         return True
     pairs = func.attrs.get("inplace", ())
     assert isinstance(pairs, tuple), "pairs of parameter numbers"
