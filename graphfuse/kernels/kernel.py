@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +13,14 @@ from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
 from graphfuse.errors import DeviceError, InputError, UsageError
 from graphfuse.ir.core import Attr, Func
-from graphfuse.kernels.arguments import bind
+from graphfuse.kernels.arguments import Bound, bind
 from graphfuse.kernels.build import build
 from graphfuse.kernels.on_cpu import CpuKernel
 from graphfuse.kernels.on_gpu import GpuKernel
 from graphfuse.kernels.signature import Parameter, parameters
 from graphfuse.kernels.specialise import Facts, check_promises, facts, general, specialised
 from graphfuse.llvm.host import host_target
+from graphfuse.runtime.cuda.arrays import current_stream
 from graphfuse.runtime.cuda.context import Context, context_of
 from graphfuse.runtime.device import Device
 from graphfuse.target import Target
@@ -87,6 +89,8 @@ class Kernel:
         self.parameters: tuple[Parameter, ...] = parameters(func)
         self.device = Device.parse(device) if device else None
         self._threads = threads
+        self.retune: tuple[str, ...] = ()
+        """Parameters whose every value is tuned for."""
         self._compiled: dict[tuple[str, Facts], _Compiled] = {}
         self._contexts: dict[str, Context] = {}
         self._lock = threading.Lock()
@@ -105,23 +109,42 @@ class Kernel:
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Bind arguments, compile what is new about them, and start; on a CPU also finish."""
-        axes = self.axes(grid)
-        bound = bind(self.name, self.parameters, args, dict(named or {}))
-        check_promises(self.name, self.parameters, bound)
-        where = self.device or Device("cpu" if bound.gpu in (None, -1) else "cuda", max(bound.gpu or 0, 0))
-        if bound.gpu is not None and bound.gpu >= 0 and str(where) != f"cuda:{bound.gpu}":
-            found = f"found some on cuda:{bound.gpu}"
-            raise InputError(f"kernel {self.name!r}: expected arrays on {where} or on the host, {found}")
-        made = self._for(where, facts(self.parameters, bound, len(axes)))
-        programs = 1
-        for size in axes:
-            programs *= size
+        axes, bound = self.axes(grid), self._bind(args, named)
+        made = self._for(bound, axes)
         pairs = zip(self.parameters, bound.slots, strict=True)
         symbols = {p.name: slot for p, slot in pairs if not p.is_pointer} | dict(zip(AXES, axes, strict=False))
+        programs = math.prod(axes)
         if isinstance(made.runner, CpuKernel):
             made.runner.launch((*bound.slots, *axes), symbols, programs, self._threads)
         else:
             made.runner.launch(bound, axes, symbols, programs)
+
+    def prepare(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> KernelMeta:
+        """Compile and load what such a launch needs."""
+        return self._for(self._bind(args, named), self.axes(grid)).meta
+
+    def place(self, bound: Bound) -> Device:
+        """Where it runs with these arguments."""
+        where = self.device or Device("cpu" if bound.gpu in (None, -1) else "cuda", max(bound.gpu or 0, 0))
+        if bound.gpu is not None and bound.gpu >= 0 and str(where) != f"cuda:{bound.gpu}":
+            found = f"found some on cuda:{bound.gpu}"
+            raise InputError(f"kernel {self.name!r}: expected arrays on {where} or on the host, {found}")
+        return where
+
+    def stream(self, bound: Bound) -> int:
+        """The stream that such a launch is given to."""
+        return current_stream(bound.gpu) if bound.is_torch and bound.gpu is not None and bound.gpu >= 0 else 0
+
+    def context(self, where: Device) -> Context:
+        """A GPU, or the emulator."""
+        if str(where) not in self._contexts:
+            self._contexts[str(where)] = open_context(where)
+        return self._contexts[str(where)]
+
+    def _bind(self, args: Sequence[Any], named: Mapping[str, Any] | None) -> Bound:
+        bound = bind(self.name, self.parameters, args, dict(named or {}))
+        check_promises(self.name, self.parameters, bound)
+        return bound
 
     def axes(self, grid: Grid) -> tuple[int, ...]:
         """The sizes of a grid, without ones at its end."""
@@ -131,10 +154,7 @@ class Kernel:
             axes = [operator.index(s) for s in sizes]
         except TypeError:
             raise InputError(f"kernel {self.name!r}: grid: expected one to three integers, found {given!r}") from None
-        total = 1
-        for size in axes:
-            total *= size
-        if not 1 <= len(axes) <= len(AXES) or min(axes) < 0 or total > MOST_PROGRAMS:
+        if not 1 <= len(axes) <= len(AXES) or min(axes) < 0 or math.prod(axes) > MOST_PROGRAMS:
             what = f"one to three numbers that multiply to at most {MOST_PROGRAMS}"
             raise InputError(f"kernel {self.name!r}: grid: expected {what}, found {given!r}")
         while len(axes) > 1 and axes[-1] == 1:
@@ -151,7 +171,8 @@ class Kernel:
         """What calls have compiled so far, with registers, shared bytes and so on of those for GPUs."""
         return [made.meta for made in self._compiled.values()]
 
-    def _for(self, where: Device, known: Facts) -> _Compiled:
+    def _for(self, bound: Bound, axes: Sequence[int]) -> _Compiled:
+        where, known = self.place(bound), facts(self.parameters, bound, len(axes))
         key = (str(where), known)
         with self._lock:
             if key not in self._compiled:
@@ -163,14 +184,9 @@ class Kernel:
         if not where.is_gpu:
             executable = build(func, host_target())
             return _Compiled(executable, CpuKernel(executable))
-        context = self._context(where)
+        context = self.context(where)
         executable = build(func, Target.parse(f"cuda:{context.info.best_target}"))
         return _Compiled(executable, GpuKernel(executable, context))
-
-    def _context(self, where: Device) -> Context:
-        if str(where) not in self._contexts:
-            self._contexts[str(where)] = open_context(where)
-        return self._contexts[str(where)]
 
 
 def open_context(where: Device) -> Context:
