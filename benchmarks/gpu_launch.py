@@ -337,7 +337,10 @@ def row(
         + (f"  WRONG: {wrong}" if wrong else ""),
         flush=True,
     )
-    return {"case": case, "way": way, "us": us, "host_us": host_us, "wrong": wrong, "launches": launches}
+    import torch
+
+    gpu = torch.cuda.get_device_name()
+    return {"case": case, "gpu": gpu, "way": way, "us": us, "host_us": host_us, "wrong": wrong, "launches": launches}
 
 
 def dry() -> None:

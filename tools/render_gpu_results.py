@@ -95,7 +95,25 @@ def models(found: dict[str, Any]) -> None:
         print("| " + " | ".join([name, *times, f"{row['ratio']:.3f}", *compiling]) + " |")
 
 
-RENDER = {"gpu_memory": memory, "gpu_models": models, "gpu_gemm_kinds": kinds, "gpu_gemm": products}
+def launches(found: dict[str, Any]) -> None:
+    """What launches cost."""
+    heading("Launches", found)
+    print(
+        "Microseconds a kernel in `chain` and `decode`, a run in `model`, a call in `call`; `host`: until it returns.\n"
+    )
+    print("| case | way | us | host |\n|---|---|---|---|")
+    for row in found["rows"]:
+        wrong = f" (WRONG: {row['wrong']})" if row["wrong"] else ""
+        print(f"| {row['case']} | {row['way']}{wrong} | {row['us']:.2f} | {row['host_us']:.2f} |")
+
+
+RENDER = {
+    "gpu_memory": memory,
+    "gpu_models": models,
+    "gpu_gemm_kinds": kinds,
+    "gpu_gemm": products,
+    "gpu_launch": launches,
+}
 """By what a file's name begins with; the first that fits."""
 
 
