@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from graphfuse.artifact import Code, Launch
 from graphfuse.gpu.assembler import Assembled, assemble
-from graphfuse.gpu.lower import KernelInfo, LoweredModule, emit_ptx, lower
-from graphfuse.gpu.pipeline import transformed
+from graphfuse.gpu.lower import KernelInfo, LoweredModule, emit_ptx
+from graphfuse.gpu.pipeline import fitted
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import Ptr
 from graphfuse.symbolic import Dim
@@ -28,8 +28,7 @@ class GpuCode:
 
 def gpu_code(kernels: Iterable[Func], target: Target) -> GpuCode:
     """Compile block functions for a GPU."""
-    funcs = tuple(transformed(f, target) for f in kernels)
-    lowered = lower(funcs, target)
+    funcs, lowered = fitted(tuple(kernels), target)
     ptx = ptx_of(lowered)
     assembled = assemble(ptx, target.cpu) if lowered.kernels else None
     code = Code(

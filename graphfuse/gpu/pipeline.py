@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.codegen.expand import expand
+from graphfuse.errors import TargetError
 from graphfuse.gpu.lower import LoweredModule, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.coalesce import coalesce
@@ -51,14 +52,27 @@ def overlaps(target: Target) -> bool:
 
 
 def compile_functions(funcs: Sequence[Func], target: Target) -> LoweredModule:
-    """LLVM IR of block functions; what then takes more shared memory than there is has fewer stages."""
+    """LLVM IR of block functions."""
+    return fitted(funcs, target)[1]
+
+
+def fitted(funcs: Sequence[Func], target: Target) -> tuple[tuple[Func, ...], LoweredModule]:
+    """Block functions as they are lowered, and LLVM IR; what would take too much shared memory has fewer stages.
+
+    Raises TargetError where that is not enough.
+    """
     room = GPU_SIZES[target.cpu][1]
     while True:
-        lowered = lower([transformed(f, target) for f in funcs], target)
-        large = {k.name for k in lowered.kernels if k.shared_bytes > room}
+        made = tuple(transformed(f, target) for f in funcs)
+        lowered = lower(made, target)
+        large = {k.name: k.shared_bytes for k in lowered.kernels if k.shared_bytes > room}
+        if not large:
+            return made, lowered
         shallower = [_with_fewer_stages(f) if f.name in large else f for f in funcs]
         if shallower == list(funcs):
-            return lowered
+            name, nbytes = next(iter(large.items()))
+            message = f"kernel {name!r}: expected at most {room} bytes of shared memory on {target.cpu}, found {nbytes}"
+            raise TargetError(f"{message}: its tiles are too large")
         funcs = shallower
 
 
