@@ -1,6 +1,6 @@
 """Native code of an artifact in this process: picks the object for this CPU, links it, calls the executor.
 
-The only module of the runtime that reaches llvmlite, through `graphfuse.llvm`, and it generates no
+It reaches llvmlite through `graphfuse.llvm`, as only `cuda/batch.py` does beside it, and it generates no
 code: the object holds the kernels and the executor (`gf_*`, see `cpu/executor_ir.py`).
 """
 

@@ -210,7 +210,7 @@ class CudaSession:
             # other libraries know nothing of this stream, and may have their arrays back after the call
             is_reading |= any(o.origin == "device" for o in operands)
             self._finish(outputs, stream, must_wait=is_reading)
-            if self._quick is None and all(o.origin == "torch" for o in operands):
+            if self._quick is None and self._held.recorder.works and all(o.origin == "torch" for o in operands):
                 self._quick = Quick.of(self.signature, self.context.ordinal)
                 self._replay = self._driver.replayer(self.context.handle)
             return {o.spec.name: o.finished() for o in outputs}, ns
