@@ -42,7 +42,7 @@ class Attention:
 
     @property
     def inputs(self) -> tuple[tuple[str, str, tuple[Dim, ...]], ...]:
-        """Name, element and shape of every tensor read."""
+        """Name, element and shape of every tensor read, in the order of the kernel's parameters."""
         b, h, q, k, d, dv = self.batch, self.heads, self.queries, self.keys, self.depth, self.values or self.depth
         if self.layout == "packed":
             out = [("qkv", self.elem, (b, q, 3, h, d))]
@@ -50,11 +50,13 @@ class Attention:
             sides = (("q", q, d), ("k", k, d), ("v", k, dv))
             swapped = self.layout == "bshd"
             out = [(n, self.elem, (b, s, h, w) if swapped else (b, h, s, w)) for n, s, w in sides]
+        last = out[2:]
+        out = out[:2]
         if self.table:
             out.append(("mask", self.elem, (q, k)))
         if self.padding:
             out.append(("real", "bool", (b, k)))
-        return tuple(out)
+        return (*out, *last)
 
     @property
     def output(self) -> tuple[Dim, ...]:

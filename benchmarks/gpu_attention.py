@@ -49,14 +49,18 @@ class Variant:
     attrs: tuple[tuple[str, int], ...] = ()
 
 
+_PAIR = (("rows", 128), ("keys", 128), ("resident", 1))
 VARIANTS = {
     COMPILER: Variant(),
-    "no turns": Variant((("turns", 0),)),
-    "persistent": Variant((("persistent", 1),)),
-    "64 keys": Variant((("keys", 64),)),
-    "64 rows": Variant((("rows", 64),)),
-    "64 rows twice": Variant((("rows", 64), ("resident", 2))),
-    "2 stages": Variant(attrs=(("ring", 2),)),
+    "pair": Variant((*_PAIR, ("turns", 0), ("persistent", 0), ("query_words", 0))),
+    "pair words": Variant((*_PAIR, ("turns", 0), ("persistent", 0), ("query_words", 1))),
+    "pair turns": Variant((*_PAIR, ("turns", 1), ("persistent", 1), ("query_words", 0))),
+    "pair persistent": Variant((*_PAIR, ("turns", 0), ("persistent", 1), ("query_words", 0))),
+    "pair persistent words": Variant((*_PAIR, ("turns", 0), ("persistent", 1), ("query_words", 1))),
+    "pair turns words": Variant((*_PAIR, ("turns", 1), ("persistent", 1), ("query_words", 1))),
+    "single": Variant((("rows", 64), ("resident", 2), ("persistent", 0), ("query_words", 0))),
+    "single persistent": Variant((("rows", 64), ("resident", 2), ("persistent", 2), ("query_words", 0))),
+    "single words": Variant((("rows", 64), ("resident", 2), ("persistent", 0), ("query_words", 1))),
 }
 
 

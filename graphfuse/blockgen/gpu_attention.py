@@ -158,6 +158,7 @@ class GpuAttention(AttentionKernel):
         attrs: dict[str, Attr] = {"flops": flops, "warps": warps, "stages": 2}
         if tile is not None:
             attrs |= {"turns": tile.turns, "persistent": tile.persistent, "resident": tile.resident}
+            attrs |= {"query_words": tile.query_words}
         if self.scores is not None and self.scores.reason:
             attrs["mask"] = self.scores.reason
         return kernel.finish(grid, 1 + per_program, attrs)

@@ -1,9 +1,10 @@
 """Tiles of attention by warpgroups: rows and keys of a program, and how its blocks are scheduled.
 
 A warpgroup has 64 rows. Its registers hold scores, probabilities as halves and the result of those rows at once, which
-bounds the keys of a block. Two warpgroups share every copy of keys and values and hide each other's softmax, so a
-program has two unless that leaves multiprocessors idle. Where a mask gives programs different work, blocks are not
-persistent: the hardware deals the next program out when a block ends, the longest first.
+bounds the keys of a block. In long walks two warpgroups share every copy of keys and values, and a multiprocessor has
+one block, which goes on with the next program's copies while it ends the last one. Short walks are mostly beginnings
+and ends: there two blocks of one warpgroup each fill each other's gaps, and the hardware deals out programs, the
+longest first. Measured on an H200 with 512 and 4096 keys; what lies between is a guess.
 """
 
 from __future__ import annotations
@@ -15,25 +16,36 @@ MOST_REGISTERS = 192
 """Of a thread, 32 bits each, for scores, probabilities and result."""
 KEYS = (128, 64, 32)
 """Blocks of keys, best first: the longer, the fewer barriers and rescalings."""
+SHORT = 1024
+"""Keys of a walk that is short."""
+NARROW = 64
+"""Depth of which a multiprocessor has shared memory and registers for two blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionTile:
-    """`rows` queries and blocks of `keys`; two warpgroups may take turns; 0 blocks a multiprocessor: not persistent."""
+    """`rows` queries and blocks of `keys`."""
 
     rows: int
     keys: int
-    turns: bool = True
-    persistent: int = 0
     resident: int = 1
     """Blocks that run on a multiprocessor at a time."""
+    persistent: int = 0
+    """The same, if they go on with other programs; 0: they do not."""
+    turns: bool = False
+    """Two warpgroups begin their products by turns."""
+    query_words: bool = False
+    """Queries stay in registers."""
 
 
 def attention_tile(depth: int, values: int, rows: int, keys: int, heads: int, multiprocessors: int) -> AttentionTile:
     """For padded `depth` and `values`, and at most so many rows, keys and heads (of all batches)."""
-    programs = heads * -(-rows // (2 * WARPGROUP_ROWS))
-    pair = rows > WARPGROUP_ROWS and programs >= multiprocessors
+    wanted = max(KEYS[-1], 1 << (max(keys, 1) - 1).bit_length())
     fitting = [k for k in KEYS if max(depth, values) <= 128 or k <= 64]
     fitting = [k for k in fitting if k // 2 + k // 4 + values // 2 <= MOST_REGISTERS]
-    wanted = max(KEYS[-1], 1 << (max(keys, 1) - 1).bit_length())
-    return AttentionTile(WARPGROUP_ROWS * (2 if pair else 1), min(max(fitting, default=KEYS[-1]), wanted))
+    width = min(max(fitting, default=KEYS[-1]), wanted)
+    narrow = max(depth, values) <= NARROW
+    programs = heads * -(-rows // (2 * WARPGROUP_ROWS))
+    if rows <= WARPGROUP_ROWS or programs < multiprocessors or (narrow and keys <= SHORT):
+        return AttentionTile(WARPGROUP_ROWS, width, resident=2 if narrow else 1)
+    return AttentionTile(2 * WARPGROUP_ROWS, width, persistent=1)

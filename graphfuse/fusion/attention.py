@@ -4,16 +4,24 @@
 
 Nothing between the two contractions may be read elsewhere, and every op there must be elementwise, a reduction of
 the key dim, or a broadcast. What the pointwise part does (scale, masks, guards against empty rows) does not matter.
+Where masks are wanted too, elementwise ops that nothing else reads the results of come along.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.dataflow import Dataflow
 from graphfuse.ir.core import Op, Trait, Value, dims_of, tensor_of
 from graphfuse.ir.types import Tensor
+
+CHEAP = frozenset({
+    graph.select, graph.cast,
+    *(graph.ELEMENTWISE[n] for n in ("add", "sub", "mul", "neg", "and", "or", "not")),
+    *(graph.ELEMENTWISE[n] for n in ("lt", "le", "gt", "ge", "eq", "ne")),
+})  # fmt: skip
+"""Ops that may be computed once for each query, key and head instead of being read."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +33,15 @@ class Attention:
     between: frozenset[Op]
 
 
-def find_attention(flow: Dataflow) -> list[Attention]:
-    """All attentions of a block; they do not overlap."""
+def find_attention(flow: Dataflow, *, with_masks: bool = False) -> list[Attention]:
+    """All attentions of a block; they do not overlap. `with_masks`: a GPU computes masks beside the scores."""
     out: list[Attention] = []
     taken: set[Op] = set()
     order = {op: i for i, op in enumerate(flow.block.ops)}
     for op in flow.block.ops:
         if op.kind is graph.contract and (found := _match(flow, op, order)) is not None:
+            if with_masks:
+                found = _with_masks(flow, found)
             ops = {found.scores, found.output, *found.between}
             if ops.isdisjoint(taken):
                 taken |= ops
@@ -49,6 +59,20 @@ def _match(flow: Dataflow, output: Op, order: dict[Op, int]) -> Attention | None
         if _is_row_softmax(scores, inner) and _contracts_keys(output, i, scores):
             return Attention(scores, output, inner)
     return None
+
+
+def _with_masks(flow: Dataflow, found: Attention) -> Attention:
+    """The attention with the cheap ops that only it reads the results of."""
+    ops = {found.scores, found.output, *found.between}
+    stack = [v for op in found.between for v in op.operands]
+    while stack:
+        for source, _ in flow.sources(stack.pop()):
+            op = source.op
+            if op is None or op in ops or op.kind not in CHEAP or not ops.issuperset(flow.readers(source)):
+                continue
+            ops.add(op)
+            stack += op.operands
+    return replace(found, between=frozenset(ops - {found.scores, found.output}))
 
 
 def _between(flow: Dataflow, value: Value, output: Op, order: dict[Op, int]) -> set[Op] | None:

@@ -104,7 +104,7 @@ class _Partitioner:
         self.inside_attention: set[Op] = set()
 
     def run(self) -> Partition:
-        for found in find_attention(self.flow) if self.fuse else ():
+        for found in find_attention(self.flow, with_masks=self.flow.reads_padded) if self.fuse else ():
             self.attention[found.output] = (found.scores, found.between)
             self.inside_attention |= {found.scores, *found.between}
         for op in self.flow.block.ops:

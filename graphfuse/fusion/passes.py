@@ -13,6 +13,7 @@ from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
 from graphfuse.fusion.normalise_later import normalise_later, normalising_later
 from graphfuse.fusion.pack_pixels import pack_pixels
+from graphfuse.fusion.own_masks import own_masks
 from graphfuse.fusion.partition import WhyApart, always_apart
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
@@ -98,7 +99,7 @@ def graph_pipeline(
     pixels = PIXELS if share > 1 and numerics != "strict" else ()
     norms = () if numerics == "strict" else (normalising_later(centred=numerics == "fast"),)
     sums = splitting(programs, share, sum_parts)
-    return (*passes, *pixels, *norms, splitting_columns(why_apart), sums, *parts)
+    return (*passes, *pixels, *norms, splitting_columns(why_apart), sums, *parts, own_masks)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
@@ -117,7 +118,8 @@ PASSES: dict[str, Pass] = {
     for p in (
         canonicalize, common_subexpressions, dead_code, decompose_conv, dequantise_later, fold_batch_norm,
         fold_constants, layout,
-        lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, pack_pixels, recognise_flattening,
+        lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, own_masks, pack_pixels,
+        recognise_flattening,
         recognise_functions, simplify_movement, split_columns, split_long_sums, store_halves, winograd,
     )
 }  # fmt: skip

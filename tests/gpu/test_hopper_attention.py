@@ -51,7 +51,7 @@ def with_tile(attention, **fields):
 
 
 def check(attention, attrs=None, **fields):
-    func = with_tile(attention, **{"rows": 128, **fields})
+    func = with_tile(attention, **{**PAIR, **fields})
     func = Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims)
     roles = transformed(func, TARGET)
     verify(roles)
@@ -67,6 +67,7 @@ def check(attention, attrs=None, **fields):
     np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=4 * ulp, atol=2 * ulp)
 
 
+PAIR = {"rows": 128, "resident": 1, "turns": True}
 SMALL = Attention(1, 2, 128, 128, 64)
 CAUSAL = replace(SMALL, queries=256, keys=256, causal=True)
 
@@ -86,6 +87,8 @@ CAUSAL = replace(SMALL, queries=256, keys=256, causal=True)
         replace(SMALL, queries=300, keys=100, causal=True),
         replace(SMALL, queries=200, keys=300, symbolic=True),
         replace(SMALL, queries=100, keys=300, symbolic=True, causal=True),
+        replace(SMALL, queries=200, keys=200, table=True),
+        replace(CAUSAL, batch=2, layout="packed", padding=True),
     ],
     ids=str,
 )
@@ -95,7 +98,12 @@ def test_attention(attention):
 
 @pytest.mark.parametrize(
     ("fields", "attrs"),
-    [({"rows": 64}, {}), ({"rows": 64, "resident": 2}, {}), ({"persistent": 1}, {"ring": 2}), ({"turns": False}, {})],
+    [
+        ({"rows": 64}, {}),
+        ({"rows": 64, "resident": 2, "query_words": True}, {}),
+        ({"persistent": 1, "query_words": True}, {"ring": 2}),
+        ({"turns": False}, {}),
+    ],
     ids=str,
 )
 def test_schedules(fields, attrs):
@@ -103,7 +111,7 @@ def test_schedules(fields, attrs):
 
 
 def loops_of(attention):
-    func = with_tile(attention, rows=128)
+    func = with_tile(attention, **PAIR)
     return [op for op in func.body.ops if op.kind is control.for_]
 
 

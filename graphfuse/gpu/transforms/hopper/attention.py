@@ -115,7 +115,8 @@ class _Build:
             swizzle = width * stored.bytes
             self.staging = b(gpu.shared_alloc, shape=(buffers, 16, width), elem=stored, swizzle=swizzle, hint="staging")
         self.full = [b(gpu.barriers, count=n, arrivals=1, hint="full") for n in counts]
-        self.empty = [b(gpu.barriers, count=n, arrivals=c.warpgroups, hint="empty") for n in counts]
+        readers = (c.warpgroups * (4 if c.query_words else 1), c.warpgroups, c.warpgroups)
+        self.empty = [b(gpu.barriers, count=n, arrivals=r, hint="empty") for n, r in zip(counts, readers, strict=True)]
         self.turns = b(gpu.barriers, count=2, arrivals=4, hint="turns") if c.takes_turns else None
         bodies = (self._role(clones, self._consumer), self._role(clones, self._producer))
         attrs: dict[str, Attr] = {"warps": (4 * c.warpgroups, 4), "groups": (1, 1), "single": (1,)}
@@ -210,14 +211,16 @@ class _Build:
         begin = Remake(clones, {}, self.score_layout)
         rows = [begin(a.inits[i], self.row_layout) for i in self.rows]
         b.op(gpu.wait, self.full[0], query)
+        held = self._hold(b, query)
         b.op(gpu.wait, self.full[1], key)
-        scores = self._scores(b, query, key)
+        scores = self._scores(b, held, key)
         scores = b.append(gpu.wgmma_wait.build([scores], {})).result
         b.op(gpu.arrive, self.empty[1], key)
         key = b(gpu.advance, key, size=stages)
         lower = clones(first.loop.operands[0])
         inner = clones.inside(b, {first.counter: lower})
-        rows, p, _ = self._softmax(inner, first, scores, rows)
+        make = self._remake(inner, first, rows)
+        rows, p = self._softmax(make, first, scores)
         p = b(gpu.pack, p, elem=a.elem, hint="p")
         acc = b(gpu.undefined, shape=a.acc_type.shape, elem=F32, layout=self.acc_layout, hint="acc")
         keep = b(block.const, value=False, elem=BOOL, hint="keep")
@@ -225,10 +228,11 @@ class _Build:
         lower = b(block.add, lower, b(block.const, value=1, elem=I64))
         for phase in a.phases:
             lower = lower if phase is first else clones(phase.loop.operands[0])
-            state = self._loop(clones, phase, lower, state, lambda at, c, ph=phase: self._step(at, c, ph, query))
+            state = self._loop(clones, phase, lower, state, lambda at, c, ph=phase: self._step(at, c, ph, held))
         key, value, keep, *rest = state
         turn, (p, acc, *rows) = rest[: len(turn)], rest[len(turn) :]
-        b.op(gpu.arrive, self.empty[0], query)
+        if not self.config.query_words:
+            b.op(gpu.arrive, self.empty[0], query)
         b.op(gpu.wait, self.full[2], value)
         acc = self._sum(b, p, value, acc, keep)
         acc = b.append(gpu.wgmma_wait.build([acc], {"fence": True})).result
@@ -251,28 +255,43 @@ class _Build:
         if self.turns is not None:
             b.op(gpu.arrive, self.turns, b(gpu.advance, turn[0], size=2), every_warp=True)
             turn = [b(gpu.advance, turn[0], b(block.const, value=2, elem=I64), size=2)]
+        make = self._remake(clones, phase, rows)
+        make.read_ahead(phase.probabilities, self.score_layout, self.config.read_ahead)
         scores = b.append(gpu.wgmma_wait.build([scores], {"pending": 1})).result
         b.op(gpu.arrive, self.empty[1], key)
-        rows, p, rescale = self._softmax(clones, phase, scores, rows)
+        rows, p = self._softmax(make, phase, scores)
         # passed already: it keeps the assembler from moving the wait below up before the softmax
         b.op(gpu.wait, self.full[2], value)
         acc = b.append(gpu.wgmma_wait.build([acc], {})).result
         b.op(gpu.arrive, self.empty[2], value)
         p = b(gpu.pack, p, elem=self.attention.elem, hint="p")
-        acc = rescale(acc)
+        make.add(phase.carried[self.attention.acc], acc)
+        acc = make(phase.output.operands[2], self.acc_layout)
         key, value = (b(gpu.advance, slot, size=stages) for slot in (key, value))
         return [key, value, b(block.const, value=True, elem=BOOL), *turn, p, acc, *rows]
 
+    def _hold(self, b: Builder, query: Value) -> Value:
+        """The queries as words in registers, if there is room for them, else their slot."""
+        if not self.config.query_words:
+            return query
+        rows, depth = self.attention.query.shape
+        layout = Wgmma(depth, (4 * self.config.warpgroups, 1)).linear((rows, depth))
+        at = b(block.const, value=0, elem=I64)
+        words = b(gpu.pack, b(gpu.load_shared, self.rings[0], at, layout=layout), elem=self.attention.elem, hint="q")
+        b.op(gpu.arrive, self.empty[0], query, every_warp=True)
+        return words
+
     def _scores(self, b: Builder, query: Value, key: Value) -> Value:
-        """Begin Q K'."""
+        """Begin Q K'; `query` is what `_hold` gave."""
         type_, first = self.attention.score_type, self.attention.phases[0]
         nothing = b(gpu.undefined, shape=type_.shape, elem=type_.elem, layout=self.score_layout, hint="scores")
         keep = b(block.const, value=False, elem=BOOL)
-        operands = [self.rings[0], self.rings[1], key, nothing, keep, query]
-        flags: dict[str, Attr] = {
-            "transpose_a": self.attention.query.transposed,
-            "transpose_b": first.keys.transposed,
-        }
+        flags: dict[str, Attr] = {"transpose_b": first.keys.transposed}
+        if self.config.query_words:
+            operands = [query, self.rings[1], key, nothing, keep]
+        else:
+            operands = [self.rings[0], self.rings[1], key, nothing, keep, query]
+            flags["transpose_a"] = self.attention.query.transposed
         return b.append(gpu.wgmma.build(operands, flags)).result
 
     def _sum(self, b: Builder, p: Value, value: Value, acc: Value, keep: Value) -> Value:
@@ -280,23 +299,16 @@ class _Build:
         operands = [p, self.rings[2], value, acc, keep]
         return b.append(gpu.wgmma.build(operands, {"transpose_b": self.attention.phases[0].values.transposed})).result
 
-    def _softmax(
-        self, clones: Clones, phase: Phase, scores: Value, rows: Sequence[Value]
-    ) -> tuple[list[Value], Value, Callable[[Value], Value]]:
-        """What an iteration makes of the scores: rows, probabilities, and how to rescale the sum so far."""
-        a = self.attention
-        old = dict(zip((phase.carried[i] for i in self.rows), rows, strict=True))
-        known = {**old, phase.scores.result: scores}
-        strict = self.old.attrs.get("numerics") == "strict"
-        make = Remake(clones, known, self.score_layout, strict=strict)
-        new = [make(phase.yielded[i], self.row_layout) for i in self.rows]
-        p = make(phase.probabilities, self.score_layout)
+    def _remake(self, clones: Clones, phase: Phase, rows: Sequence[Value]) -> Remake:
+        """What makes the tiles of an iteration, given what it carries."""
+        known = dict(zip((phase.carried[i] for i in self.rows), rows, strict=True))
+        return Remake(clones, known, self.score_layout, strict=self.old.attrs.get("numerics") == "strict")
 
-        def rescale(acc: Value) -> Value:
-            make.add(phase.carried[a.acc], acc)
-            return make(phase.output.operands[2], self.acc_layout)
-
-        return new, p, rescale
+    def _softmax(self, make: Remake, phase: Phase, scores: Value) -> tuple[list[Value], Value]:
+        """What an iteration makes of the scores: what it carries of rows, and the probabilities."""
+        make.add(phase.scores.result, scores)
+        rows = [make(phase.yielded[i], self.row_layout) for i in self.rows]
+        return rows, make(phase.probabilities, self.score_layout)
 
     def _epilogue(self, clones: Clones, products: dict[Value, Value]) -> None:
         """Each warp's 16 rows, a panel of columns at a time, through its staging buffers; or straight to memory."""

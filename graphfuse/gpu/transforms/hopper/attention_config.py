@@ -26,6 +26,8 @@ class AttentionConfig:
     stages: int
     takes_turns: bool
     """One warpgroup's products begin when the other's have, so that its softmax runs beside them."""
+    query_words: bool
+    """Queries are kept in registers, and read from shared memory once."""
     persistent: int
     """Blocks for each multiprocessor, or 0: one for each program, dealt out by the hardware as others end."""
     resident: int
@@ -35,6 +37,8 @@ class AttentionConfig:
     """Columns of a staging buffer."""
     store_buffers: int
     """Of a warp: one for all columns, or one for each panel of them."""
+    read_ahead: int
+    """Registers of a thread for what is read while scores are being made."""
 
     @property
     def warps(self) -> int:
@@ -43,7 +47,7 @@ class AttentionConfig:
 
 
 def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfig:
-    """From the tiles, and the attributes `ring`, `turns`, `persistent` and `resident`.
+    """From the tiles, and the attributes `ring`, `turns`, `query_words`, `persistent` and `resident`.
 
     A stored element has `store_bytes`.
     """
@@ -73,8 +77,14 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     if stages < LEAST_STAGES:
         raise Declined(f"shared memory has room for {max(stages, 0)} blocks of keys and values")
     turns = warpgroups == 2 and bool(func.attrs.get("turns", True))
+    words = bool(func.attrs.get("query_words")) and not attention.query.transposed
+    depth = attention.query.shape[1]
+    words = words and live + depth // 4 <= MOST_LIVE and depth & depth - 1 == 0
+    live += depth // 4 if words else 0
     registers = REGISTERS[warpgroups, resident]
-    return AttentionConfig(warpgroups, stages, turns, persistent, resident, registers, width, buffers)
+    return AttentionConfig(
+        warpgroups, stages, turns, words, persistent, resident, registers, width, buffers, MOST_LIVE - live
+    )
 
 
 def _number(func: Func, name: str, default: int) -> int:

@@ -13,7 +13,7 @@ from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
 from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.ir.core import Attr, Op, Trait, Value, attr_int, remade
-from graphfuse.ir.layout import LinearLayout
+from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import F32, Tile
 
 EXP2 = block.ELEMENTWISE["exp2"]
@@ -43,6 +43,30 @@ class Remake:
             self._made[key] = new
         return self._made[key]
 
+    def read_ahead(self, value: Value, layout: LinearLayout, most: int) -> None:
+        """Make the loads of at most so many registers of a thread that making `value` will take."""
+        op = value.op
+        if value in self._known or (value, layout) in self._made or op is None or op.kind is block.dot:
+            return
+        if op.kind is block.load_view:
+            if layout.distinct_registers().size(REGISTER) <= most:
+                self(value, layout)
+            return
+        for operand in op.operands:
+            if isinstance(operand.type, Tile) and (wanted := self._wanted(op, operand, layout)) is not None:
+                self.read_ahead(operand, wanted, most)
+
+    def _wanted(self, op: Op, operand: Value, layout: LinearLayout) -> LinearLayout | None:
+        """In which layout an op takes an operand, if its result shall have `layout`; None if there is no way."""
+        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load):
+            return layout
+        if op.kind is block.broadcast:
+            return project(layout, _padded(operand))
+        if op.kind is block.reshape:
+            return layout.reshape(_padded(operand))
+        reduces = op.kind is block.reduce and attr_int(op, "axis") == 1
+        return self.rows if reduces and _padded(operand) == self.rows.shape else None
+
     def _make(self, value: Value, layout: LinearLayout) -> Value:
         op = value.op
         if op is None:
@@ -51,20 +75,13 @@ class Remake:
             return self._add(op, [self.clones(v) for v in op.operands], layout=layout)
         if op.kind is EXP2 and not self.strict and block.elem_of(value.type) == F32:
             return self.clones.builder(gpu.short, self(op.operands[0], layout), function="exp2")
-        if op.kind is block.load:
-            return self._add(op, [self._operand(v, layout) for v in op.operands])
-        if op.has(Trait.ELEMENTWISE) or op.kind is block.index:
-            return self._add(op, [self._operand(v, layout) for v in op.operands])
-        if op.kind is block.broadcast:
-            return self._add(op, [self(op.operands[0], project(layout, _padded(op.operands[0])))], layout=layout)
-        if op.kind is block.reshape:
-            return self._add(op, [self(op.operands[0], layout.reshape(_padded(op.operands[0])))])
-        if op.kind is block.reduce and attr_int(op, "axis") == 1 and _padded(op.operands[0]) == self.rows.shape:
-            return self._add(op, [self(op.operands[0], self.rows)])
-        raise Declined(f"{op.kind.name} between the products")
-
-    def _operand(self, value: Value, layout: LinearLayout) -> Value:
-        return self(value, layout) if isinstance(value.type, Tile) else self.clones(value)
+        operands: list[Value] = []
+        for v in op.operands:
+            wanted = self._wanted(op, v, layout) if isinstance(v.type, Tile) else None
+            if wanted is None and isinstance(v.type, Tile):
+                raise Declined(f"{op.kind.name} between the products")
+            operands.append(self.clones(v) if wanted is None else self(v, wanted))
+        return self._add(op, operands, **({"layout": layout} if op.kind is block.broadcast else {}))
 
     def _add(self, op: Op, operands: list[Value], **changes: Attr) -> Value:
         return self.clones.builder.append(remade(op, *operands, **changes)).result
