@@ -84,10 +84,11 @@ def boxed_tile(
 ) -> ProductTile:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros.
 
-    `step` is what one has of k, else a line of shared memory.
+    `step` is what one has of k where an image is read in windows; else it is a line of shared memory.
     """
     k_bytes = k * elem.bytes
-    tile = wgmma_tile(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results, aligned=aligned)
+    how = {"aligned": aligned, "windows": step > 0}
+    tile = wgmma_tile(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results, **how)
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or STEP_BYTES // elem.bytes, 8, 2, tile)
 
 

@@ -41,6 +41,8 @@ _SHARPNESS = 2.7
 """Exponent of the norm that joins the two limits."""
 _EXCHANGE_US, _EXCHANGE_NS = {2: 0.8, 4: 2.5}, 0.12
 """Of a sum over so many blocks of a cluster, and of each element that a block sends."""
+_WINDOWS_EXCHANGE_US = {2: 1.6, 4: 2.5}
+"""The same where blocks read other taps of an image."""
 _CLUSTERS = {2: 0.5, 4: 0.16}
 """Tiles that clusters of so many blocks make at once, for each multiprocessor, as fitted: clusters do not
 span parts of the machine."""
@@ -85,6 +87,10 @@ TILES = (
 """Of those that take about the same time the first is chosen."""
 FOR_SEVERAL = (*TILES, WgmmaTile(128, 64, pingpong=True), WgmmaTile(128, 64))
 """Where products that share an operand are made at once: as many accumulators."""
+FOR_WINDOWS = (
+    *(t for t in TILES if t.shared == 1), WgmmaTile(256, 64), WgmmaTile(128, 64, pingpong=True), WgmmaTile(128, 64),
+)  # fmt: skip
+"""For convolutions, whose results are often of 64 channels."""
 _ABOUT = 1.005
 
 
@@ -98,12 +104,17 @@ def wgmma_tile(
     results: int = 1,
     *,
     aligned: bool = True,
+    windows: bool = False,
 ) -> WgmmaTile:
-    """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many; `results` at once."""
+    """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many; `results` at once.
+
+    With `windows` the operand of m rows is an image that is read in windows.
+    """
     steps = -(-k_bytes // STEP_BYTES) * max(terms, 1)
-    tiles = _candidates(n, steps, TILES if results == 1 else FOR_SEVERAL)
+    tiles = _candidates(n, steps, FOR_WINDOWS if windows else TILES if results == 1 else FOR_SEVERAL)
     tiles = (t for t in tiles if (not terms or _has_room_for_sums(t)) and (results == 1 or _has_room(t, results)))
-    times = {t: microseconds(t, multiprocessors, m, n, steps, batch, results, aligned=aligned) for t in tiles}
+    how = {"aligned": aligned, "windows": windows}
+    times = {t: microseconds(t, multiprocessors, m, n, steps, batch, results, **how) for t in tiles}
     least = min(times.values())
     return next(t for t, us in times.items() if us <= least * _ABOUT)
 
@@ -138,6 +149,7 @@ def microseconds(
     results: int = 1,
     *,
     aligned: bool = True,
+    windows: bool = False,
 ) -> float:
     """What the model says; `results` products share the operand of m rows; `aligned`: rows are whole sectors."""
     tiles = -(-m // tile.m) * -(-n // tile.n) * batch
@@ -158,5 +170,6 @@ def microseconds(
     energy = tiles * steps * (area * _MMA_ENERGY + nbytes * _BYTE_ENERGY)
     exchange = 0.0
     if tile.split > 1:
-        exchange = _EXCHANGE_US[tile.split] + area * (tile.split - 1) / tile.split * _EXCHANGE_NS / 1e3
+        exchange = (_WINDOWS_EXCHANGE_US if windows else _EXCHANGE_US)[tile.split]
+        exchange += area * (tile.split - 1) / tile.split * _EXCHANGE_NS / 1e3
     return _LAUNCH_US + (busy**_SHARPNESS + energy**_SHARPNESS) ** (1 / _SHARPNESS) + rounds * exchange

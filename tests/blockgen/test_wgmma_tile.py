@@ -50,6 +50,19 @@ MEASURED = {
 """Microseconds by tile, the best of two runs; `p` is pingpong, `x2` two blocks on a multiprocessor."""
 
 
+WINDOWS = {
+    (100352, 64, 64): {"256x64": 18.9, "p128x64": 19.7, "128x64": 20.0, "64x64": 21.4, "64x64x2": 22.9, "256x128": 27.5},
+    (25088, 128, 128): {"64x128": 14.1, "p64x128": 14.7, "p128x128": 15.2, "256x128": 15.3, "128x128": 15.8,
+                        "p128x64": 17.1, "128x64": 17.2, "128x128 split 2": 19.2, "64x64x2": 19.5},
+    (6272, 256, 256): {"p128x128": 14.7, "128x128": 15.0, "64x128": 15.8, "p64x128": 16.0, "64x64": 18.9,
+                       "128x128 split 2": 19.5, "256x64": 19.6, "64x128 split 2": 19.7, "64x64x2": 20.0},
+    (1568, 512, 512): {"64x128": 15.3, "p64x128": 15.4, "128x128 split 2": 17.1, "128x64": 21.0, "p128x64": 21.0},
+    (196, 256, 256): {"64x64 split 4": 5.5, "64x32": 5.7, "64x64": 5.8, "64x64 split 2": 5.9, "64x128 split 4": 6.4},
+    (49, 512, 512): {"64x64 split 4": 6.8, "64x128 split 4": 8.4, "64x64 split 2": 8.6, "64x64": 9.3, "64x32": 9.5},
+}  # fmt: skip
+"""The same of 3x3 convolutions in f16: positions, results, channels."""
+
+
 def label(tile):
     split = f" split {tile.split}" if tile.split > 1 else ""
     return f"{'p' * tile.pingpong}{tile.m}x{tile.n}{'x2' if tile.per_multiprocessor == 2 else ''}{split}"
@@ -69,6 +82,13 @@ def test_the_chosen_tile_is_about_the_fastest(shape):
     times = MEASURED[shape]
     chosen = wgmma_tile(SMS, m, n, 2 * k, aligned=is_aligned(k))
     assert times[label(chosen)] < 1.03 * min(times.values())
+
+
+@pytest.mark.parametrize("shape", WINDOWS)
+def test_the_tile_of_a_convolution_is_about_the_fastest(shape):
+    m, n, channels = shape
+    times = WINDOWS[shape]
+    assert times[label(wgmma_tile(SMS, m, n, 2 * 9 * channels, windows=True))] < 1.05 * min(times.values())
 
 
 @pytest.mark.parametrize("shape", MEASURED)
