@@ -23,6 +23,7 @@ from typing import TypeVar
 import numpy as np
 
 from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
+from graphfuse.blockgen.gpu_mask import MASK
 from graphfuse.blockgen.gpu_several_products import why_apart
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
@@ -40,6 +41,7 @@ from graphfuse.fusion.plan import KernelCall, plan
 from graphfuse.fusion.store_halves import store_halves
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import gpu_code
+from graphfuse.gpu.transforms.hopper.attention import FALLBACK
 from graphfuse.gpu.transforms.overlap_launches import with_constants
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
@@ -110,6 +112,9 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
         return rounded
 
     kernels = clock("blockgen", lambda: {name: lowered(name, op) for name, op in region_ops.items()})
+    ledger += [
+        Decision("mask", name, fused=False, reason=str(f.attrs[MASK])) for name, f in kernels.items() if MASK in f.attrs
+    ]
     return Stages(func, regions, ledger, kernels, region_ops, {**pipeline.seconds, **clock.seconds})
 
 
@@ -144,6 +149,8 @@ def _code(done: Stages, placed: Plan, target: Target) -> tuple[Code, dict[str, L
     if target.kind == "cuda":
         funcs = with_constants(with_alignments(done.kernels, placed), placed)
         made = gpu_code(funcs.values(), target)
+        whys = {f.name: str(f.attrs[FALLBACK]) for f in made.funcs if FALLBACK in f.attrs}
+        done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in whys.items()]
         return made.code, made.launches, made.scratch, {"block": module_text(made.funcs)}
     made, scratch = generate_code(done.kernels, target)
     return Code.of(target, made), {}, scratch, {}

@@ -27,7 +27,7 @@ from graphfuse.blockgen.contraction import is_view
 from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral
 from graphfuse.blockgen.gpu_attention_tile import AttentionTile
 from graphfuse.blockgen.gpu_contraction import operand_tile
-from graphfuse.blockgen.gpu_mask import Scores, analyse, number, span
+from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, number, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
 from graphfuse.blockgen.gpu_reduction import across, levels, live_or, live_or_neutral, partial_elem
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
@@ -160,7 +160,7 @@ class GpuAttention(AttentionKernel):
             attrs |= {"turns": tile.turns, "persistent": tile.persistent, "resident": tile.resident}
             attrs |= {"query_words": tile.query_words}
         if self.scores is not None and self.scores.reason:
-            attrs["mask"] = self.scores.reason
+            attrs[MASK] = self.scores.reason
         return kernel.finish(grid, 1 + per_program, attrs)
 
     def _analyse(self, softmax: Softmax) -> Scores:

@@ -28,6 +28,8 @@ from graphfuse.symbolic import Dim, Expr, maximum, minimum, substitute
 Condition = Value | bool
 """A tensor of bools, or one that is the same everywhere."""
 
+MASK = "mask"
+"""The attribute of a function that says why its mask bounds no walk over keys."""
 NEVER = -1e30
 """Scores below vanish beside any others."""
 _LT, _LE, _GT, _GE, _NOT = (graph.ELEMENTWISE[n] for n in ("lt", "le", "gt", "ge", "not"))

@@ -12,8 +12,8 @@ from graphfuse.fusion.lower_precision import lower_precision, lowering
 from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
 from graphfuse.fusion.normalise_later import normalise_later, normalising_later
-from graphfuse.fusion.pack_pixels import pack_pixels
 from graphfuse.fusion.own_masks import own_masks
+from graphfuse.fusion.pack_pixels import pack_pixels
 from graphfuse.fusion.partition import WhyApart, always_apart
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions

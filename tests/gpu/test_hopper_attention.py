@@ -8,8 +8,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from benchmarks.attention_regions import Attention, compiled
+from benchmarks.attention_regions import Attention, compiled, graph_of
 from graphfuse.blockgen import gpu_attention_tile
+from graphfuse.compiler import build, stages
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu import assembler
 from graphfuse.gpu.lower import emit_ptx, lower
@@ -20,6 +21,7 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
 from graphfuse.ir.verifier import verify
+from graphfuse.knobs import Options
 from graphfuse.target import Target
 from tests.gpu.test_hopper import emulate
 
@@ -146,6 +148,19 @@ def test_other_machines_have_mma():
     ptx = emit_ptx(lowered)
     assert "mma.sync" in ptx
     assert "wgmma" not in ptx
+
+
+def test_the_ledger_says_what_was_not_done():
+    """Masks from memory bound nothing; rows of 40 bytes are no boxes."""
+    plain = replace(SMALL, queries=64, keys=64, table=True)
+    notes = {d.reason for d in stages(graph_of(plain), TARGET, Options()).ledger if d.producer == "mask"}
+    assert notes == {"no mask by indices is among what is added or chosen"}
+    narrow = graph_of(replace(plain, table=False, depth=20))
+    names = {"inputs": ("q", "k", "v"), "outputs": ("y",)}
+    built = build(Func(narrow.name, narrow.body, names, narrow.dims), TARGET, Options())
+    assert [n["reason"] for n in built.ledger if n["producer"] == "wgmma"] == [
+        "the queries are no box that TMA can copy"
+    ]
 
 
 def test_why_not():
