@@ -59,5 +59,6 @@ def compiled(func: Func, target: Target) -> Executable:
         code, launch, scratch = Code.of(target, cpu.compile_object(lowered)), None, lowered.kernels[0].scratch_bytes
         text = to_text(func)
     meta = KernelMeta(func.name, modes, "kernel", func.name, scratch, launch=launch)
-    signature = Signature((), (), func.dims)
+    # sizes are not negative, whatever numbers a kernel takes besides
+    signature = Signature((), (), tuple((name, max(low, 0), max(high, 0)) for name, low, high in func.dims))
     return Executable(signature, Plan((), ()), (meta,), (), str(target), {str(target): code}, {"block": text})

@@ -167,3 +167,25 @@ def test_without_masks_boxes_reach_as_far_as_they_are_asked_to() -> None:
     (meta,) = k.compiled
     assert meta.launch is not None
     assert len(meta.launch.tensor_maps) == 3
+
+
+NUMBERS = """
+func @numbers(%o: ptr<i64>, %a: i8, %b: i32, %c: i64, %d: u16) {assume = []} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %wide = block.cast(%a) {to = i64} : i64
+  %more = block.cast(%b) {to = i64} : i64
+  %last = block.cast(%d) {to = i64} : i64
+  %sum = block.index(%wide, %more, %c, %last) {expr = (a + 10*b + 100*c + 1000*d), names = ["a", "b", "c", "d"]} : i64
+  block.store(%o, %z, %sum)
+  return()
+}
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_numbers_may_be_negative(device: str) -> None:
+    out = np.zeros(1, np.int64)
+    k = Kernel(parse(NUMBERS), device=device)
+    for numbers in ((-1, -2, -3, 4), (0, 0, 0, 0), (1, 2, 3, 4)):
+        k[1](out, *numbers)
+        assert out[0] == sum(n * f for n, f in zip(numbers, (1, 10, 100, 1000), strict=True))
