@@ -50,6 +50,7 @@ from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import BF16, F32, Tensor
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
+from graphfuse.runtime.cuda.session import ARENA, SCRATCH
 from graphfuse.target import Target
 
 SHAPES = ((2048, 3072, 768), (16, 4096, 4096), (8192, 8192, 1024), (4096, 14336, 4096))
@@ -259,25 +260,35 @@ def error_of(found: Sequence[Any], exact: Sequence[Any]) -> float:
 # ours
 
 
-def launcher(torch: Any, compiled: CompiledModel, inputs: dict[str, Any]) -> tuple[Call, list[Any], int]:
-    """Queues a run's launches on torch's current stream; where the results are, and how many launches there are."""
-    session: Any = compiled.session
-    out = {name: torch.full_like(v, float("nan")) for name, v in session.run(inputs).items()}
-    for _ in range(2):
-        session.run(inputs, out)
-    torch.cuda.synchronize()
-    shaped = next(reversed(session._shaped.values()))  # nothing public launches into another's recording
-    addresses = next(iter(shaped.graphs._known))
-    *io, arena, scratch = addresses
-    launches, driver = shaped.launches, session._driver
-    launches.point(driver, io, arena, scratch)
-    for v in out.values():
-        v.fill_(float("nan"))
+@dataclass
+class Ours:
+    """A compiled layer on fixed tensors. Holds the session, with which its memory would go."""
 
-    def run() -> None:
-        launches.run_all(driver, torch.cuda.current_stream().cuda_stream)
+    session: Any
+    inputs: dict[str, Any]
+    out: dict[str, Any]
 
-    return run, list(out.values()), len(launches.items)
+    def __post_init__(self) -> None:
+        held, signature = self.session._held, self.session.signature
+        shaped = next(reversed(self.session._shaped.values()))  # nothing public launches into another's recording
+        self.launches, self.driver = shaped.launches, self.session._driver
+        io = [self.inputs[t.name].data_ptr() for t in signature.inputs]
+        io += [self.out[t.name].data_ptr() for t in signature.outputs]
+        scratch = self.launches.scratch_bytes and held.blocks[SCRATCH].address
+        self.launches.point(self.driver, io, held.blocks[ARENA].address, scratch)
+
+    @staticmethod
+    def of(torch: Any, compiled: CompiledModel, inputs: dict[str, Any]) -> Ours:
+        """Run once, so that there is memory."""
+        out = {name: torch.full_like(v, float("nan")) for name, v in compiled.session.run(inputs).items()}
+        torch.cuda.synchronize()
+        return Ours(compiled.session, inputs, out)
+
+    def __call__(self) -> None:
+        """Queue the launches of a run on torch's current stream."""
+        import torch
+
+        self.launches.run_all(self.driver, torch.cuda.current_stream().cuda_stream)
 
 
 def measure(
@@ -302,12 +313,13 @@ def measure(
     }
     exact = exact_of(torch, kind, tensors, inputs)
     calls: dict[str, Call] = {}
-    call, found, row["launches"] = launcher(torch, CompiledModel(executable, None, "cuda"), inputs)
-    call()
+    ours = Ours.of(torch, CompiledModel(executable, None, "cuda"), inputs)
+    row["launches"] = len(ours.launches.items)
+    ours()
     torch.cuda.synchronize()
-    row["errors"]["ours"] = error_of(found, exact)
+    row["errors"]["ours"] = error_of(list(ours.out.values()), exact)
     if row["errors"]["ours"] <= BOUND:
-        calls["ours"] = call
+        calls["ours"] = ours
     eager = peer(torch, kind, tensors)
     given = list(inputs.values())
     others: dict[str, Call] = {"eager": lambda: eager(*given)} if "eager" in peers else {}

@@ -43,6 +43,7 @@ from graphfuse.blockgen.products import of_one_element, product_of, store_result
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Attr, Func, Value
+from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, bounds, ceildiv, exact_div, floordiv, minimum, mod, product, symbols
 
 GROUP = 8
@@ -51,6 +52,7 @@ TYPICAL = 2048
 """What an unknown extent is taken to be, within its range."""
 WINDOW = 128
 """Taps of a window up to which a depthwise product goes over them one by one."""
+PRODUCTS = (graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv)
 WGMMA_ELEMS = frozenset({"f16", "bf16", "i8", "f8e4m3", "f8e5m2"})
 """What warpgroups multiply."""
 MOST_STREAMED = 64
@@ -61,7 +63,7 @@ SPARE = 1.13
 
 def emit(kernel: Kernel) -> Func:
     """The contraction of the region, or several of one operand, with the epilogue."""
-    ops = [op for op in kernel.body.ops if op.kind in (graph.contract, graph.contract_parts, graph.conv)]
+    ops = [op for op in kernel.body.ops if op.kind in PRODUCTS]
     first, *beside = (product_of(op) for op in ops)
     return GpuContraction(kernel, first, beside).emit()
 
@@ -119,6 +121,10 @@ class GpuContraction(ContractionKernel):
                 factors = [ev.value(value, where) for value, where in pair]
                 wide = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
                 products.append(ev.emit(block.mul, *ev.unified(wide)))
+            if work.scale is not None:
+                scale = ev.value(work.scale, work.scale_at(index[:rank], index[rank:]))
+                scale = scale if block.elem_of(scale.type) == elem else ev.emit(block.cast, scale, to=elem)
+                products = [ev.emit(block.mul, *ev.unified([p, scale])) for p in products]
             total, *more = ev.unified(products)
             for other in more:
                 total = ev.emit(block.add, total, other)
@@ -191,7 +197,7 @@ class GpuContraction(ContractionKernel):
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
         if self._is_converted() and sizes[0] <= MOST_STREAMED:
-            tile = streamed_tile(self.gpu, elem, sizes[0], sizes[2])
+            tile = streamed_tile(self.gpu, elem, sizes, self.work.block if self.work.scale else 0)
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]
@@ -216,6 +222,16 @@ class GpuContraction(ContractionKernel):
             attrs |= {"split": tile.wgmma.split} if tile.wgmma.split > 1 else {}
             attrs |= {"share": (tile.wgmma.rows, tile.wgmma.columns)} if tile.wgmma.shared > 1 else {}
         return kernel.finish(grid, 1 + tile.m * tile.n * depth * len(self.works) // 16384, attrs)
+
+    def _scaled(self, integers: Value, at: Index) -> Value:
+        """A tile of integers times their scales, in the rows' element."""
+        ev, work = self.kernel.ev, self.work
+        assert work.scale is not None
+        scale = ev.value(work.scale, at)
+        factors = [v if block.elem_of(v.type) == F32 else ev.emit(block.cast, v, to=F32) for v in (integers, scale)]
+        scaled = ev.emit(block.mul, factors[0], ev.shaped(factors[1], ev.full_shape()))
+        elem = element_of(work.lhs)
+        return scaled if elem == F32 else ev.emit(block.cast, scaled, to=elem)
 
     def _is_converted(self) -> bool:
         """Whether the columns' operand is of bytes, the rows' of floats."""
@@ -352,6 +368,8 @@ class GpuContraction(ContractionKernel):
                 a = {v: operand_tile(kernel, v, work.lhs_at(lhs_index, k), 1) for v, _ in every}
             with ev.lanes_as(k_lane, columns):
                 b = {v: operand_tile(kernel, v, work.rhs_at(index, k), 0) for _, v in every}
+                if work.scale is not None:
+                    b[work.rhs] = self._scaled(b[work.rhs], work.scale_at(index, k))
             out: list[Value] = []
             for pairs, before in zip(terms, carried, strict=True):
                 got = start if work.terms else before

@@ -92,12 +92,20 @@ def boxed_tile(
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or STEP_BYTES // elem.bytes, 8, 2, tile)
 
 
-def streamed_tile(machine: GpuMachine, elem: Scalar, m: int, k: int) -> ProductTile:
-    """The tile where few rows meet a matrix of bytes, and loading that takes time: long steps, many on the way."""
+def streamed_tile(machine: GpuMachine, elem: Scalar, sizes: tuple[int, int, int], scaled: int = 0) -> ProductTile:
+    """The tile where few rows meet a matrix of bytes, and loading that takes time: long steps, many on the way.
+
+    `sizes` are rows, columns and k. Where `scaled` elements along k share a scale, they are a step.
+    """
+    m, n, k = sizes
     rows = max(LEAST_SIDE, min(64, power_of_two(m)))
-    step = max(LEAST_SIDE, min(STREAMED_STEP, power_of_two(k)))
-    stage = step * (rows * elem.bytes + STREAMED_COLUMNS)
-    return ProductTile(rows, STREAMED_COLUMNS, step, 4, max(2, min(4, (machine.shared_bytes - 8192) // stage)))
+    columns = STREAMED_COLUMNS
+    if -(-m // rows) * -(-n // columns) < machine.multiprocessors:
+        columns //= 2
+    step = max(LEAST_SIDE, min(STREAMED_STEP, power_of_two(k), scaled or k))
+    stage = step * (rows * elem.bytes + columns)
+    stages = max(2, min(4, (machine.shared_bytes - 8192) // stage))
+    return ProductTile(rows, columns, step, columns // 16, stages)
 
 
 def _candidates(machine: GpuMachine, elem: Scalar, k: int) -> Iterator[ProductTile]:

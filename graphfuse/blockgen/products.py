@@ -17,7 +17,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Op, Value, dims_of
 from graphfuse.ir.types import Scalar
-from graphfuse.symbolic import Dim, product
+from graphfuse.symbolic import Dim, floordiv, product
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,14 @@ class Product:
     rhs_at: Callable[[Index, Index], Index]
     terms: tuple[tuple[Value, Value], ...] = ()
     """Factors of the products whose sum this is, smallest first; lhs and rhs are of the last, all are indexed alike."""
+    scale: Value | None = None
+    """What rhs is multiplied by: one number for each of its rows and `block` columns."""
+    block: int = 1
+
+    def scale_at(self, o: Index, k: Index) -> Index:
+        """Where the scale of an element of rhs is."""
+        row, column = self.rhs_at(o, k)
+        return (row, floordiv(column, self.block))
 
     def swapped(self) -> Product:
         """The same product with its operands exchanged."""
@@ -44,7 +52,17 @@ def product_of(op: Op) -> Product:
     """The index functions of a contraction or of an unpadded channels-last convolution."""
     if op.kind is graph.contract:
         return _contract(op, *op.operands)
+    if op.kind is graph.contract_blocks:
+        return _contract_blocks(op)
     return _contract_parts(op) if op.kind is graph.contract_parts else _conv(op)
+
+
+def _contract_blocks(op: Op) -> Product:
+    x, q, s = op.operands
+    depth, blocks = shape_of(q)[1], shape_of(s)[1]
+    assert isinstance(depth, int)
+    assert isinstance(blocks, int)
+    return replace(_contract(op, x, q), scale=s, block=depth // blocks)
 
 
 def _contract_parts(op: Op) -> Product:

@@ -236,6 +236,27 @@ def contract_parts(*parts: Type, spec: str) -> Type:
     return result
 
 
+@opdef("graph.contract_blocks", Trait.PURE)
+def contract_blocks(x: Type, q: Type, s: Type, *, spec: str) -> Type:
+    """The contraction of x with integers times scales, one for each row of q and block of its columns: `mk,nk->mn`.
+
+    The scaled integers are rounded to x's element. Sums are f32.
+    """
+    tx, tq, ts = (_tensor(t, f"operand {i}") for i, t in enumerate((x, q, s)))
+    lhs, rhs, out = parse_spec(spec)
+    if len(rhs) != 2 or rhs[1] != lhs[-1:] or out != lhs[:-1] + rhs[0]:
+        raise VerifyError(f"expected a spec such as mk,nk->mn, got {spec!r}")
+    rows, depth = tq.shape if tq.rank == 2 else (0, 0)
+    blocks = ts.shape[1] if ts.rank == 2 and ts.shape[0] == rows else 0
+    if not isinstance(depth, int) or not isinstance(blocks, int) or not blocks or depth % blocks:
+        raise VerifyError(f"the scales {ts} are no blocks of rows of {tq}")
+    if not tx.elem.is_float or not tq.elem.is_integer or not ts.elem.is_float:
+        raise VerifyError(f"expected floats, integers and floats, got {tx.elem}, {tq.elem} and {ts.elem}")
+    result = contract.infer(Tensor(tx.shape, F32), Tensor(tq.shape, F32), spec=spec)
+    assert isinstance(result, Tensor)
+    return result
+
+
 def parse_spec(spec: str) -> tuple[str, str, str]:
     """`bmk,bkn->bmn` to its three label strings."""
     operands, arrow, out = spec.partition("->")

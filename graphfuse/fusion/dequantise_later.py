@@ -10,10 +10,10 @@ becomes, with the constant laid out along k,
     %p = graph.contract(%x, %q) {elem = f32, spec = "mk,nk->mn"} : tensor<16x4096xf32>
     %y = graph.cast(%p * %scales) {to = bf16} : tensor<16x4096xbf16>
 
-The kernel converts what it loads: bytes and all their differences are exact in halves. With few rows such a product
-takes as long as its weights take to load. With more, tensor cores wait for the conversion, and halves made once, when
-compiling, are faster: then the weights are left to `fold_constants`. So are scales for parts of k, and zero points that
-leave no byte.
+The kernel converts what it loads: bytes and all their differences are exact in halves. Scales for blocks of k are an
+operand of the product instead (`contract_blocks`). With few rows such a product takes as long as its weights take to
+load. With more, tensor cores wait for the conversion, and halves made once, when compiling, are faster: then the
+weights are left to `fold_constants`, as they are where a zero point leaves no byte.
 
 Requires: `fold_all_but_weights`. Ensures: every product that was chosen rounds less often. Cost: one sweep.
 """
@@ -29,12 +29,15 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, fold_constants
 from graphfuse.fusion.simplify_movement import broadcasted, inverse
 from graphfuse.ir.core import Func, Op, Value, attr_ints, tensor_of
+from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import BF16, F16, F32, Scalar
-from graphfuse.symbolic import Ranges, bounds, product
+from graphfuse.symbolic import Ranges, bounds, product, static
 
 LEAST_ELEMENTS = 1 << 16
 """Of a matrix that stays as it is; smaller ones are in the cache anyway."""
+LEAST_BLOCK = 32
+"""Elements along k that share a scale."""
 MOST_ROWS = 64
 """Of what is multiplied by it: beyond, tensor cores are what takes time."""
 TYPICAL = 2048
@@ -89,16 +92,41 @@ def _later(op: Op, ranges: Ranges) -> Replacement | None:
     if found is None or stored is None:
         return None
     axis = rhs.index(n[0])
-    scale = np.ones(1, np.float32) if found.scale is None else found.scale
-    if any(d != 1 for i, d in enumerate(scale.shape) if i != axis and scale.ndim == 2):
-        return None
-    matrix = constant(np.ascontiguousarray(stored if axis == 0 else stored.T), w.op)
-    made = graph.contract(x, matrix, spec=f"{lhs},{n[0]}{k[0]}->{out}", elem=F32, loc=op.loc)
-    shape = tensor_of(op.result).shape
-    column = np.broadcast_to(scale.astype(np.float32).reshape(-1), (stored.shape[axis],))
-    scaled = graph.mul(made, broadcasted(constant(np.ascontiguousarray(column), w.op), shape), loc=op.loc)
+    scale = np.ones((1, 1), np.float32) if found.scale is None else found.scale.reshape((-1, *found.scale.shape)[-2:])
+    if axis == 1:
+        stored, scale = stored.T, scale.T
+    matrix = constant(np.ascontiguousarray(stored), w.op)
+    spec = f"{lhs},{n[0]}{k[0]}->{out}"
+    if scale.shape[1] == 1:
+        made = graph.contract(x, matrix, spec=spec, elem=F32, loc=op.loc)
+        column = np.ascontiguousarray(np.broadcast_to(scale[:, 0].astype(np.float32), stored.shape[:1]))
+        scales = broadcasted(constant(column, w.op), tensor_of(op.result).shape)
+        scaled = graph.mul(made, scales, loc=op.loc)
+    else:
+        size = _block(scale)
+        if size < LEAST_BLOCK or lhs[-1] != k[0] or out != lhs[:-1] + n[0]:
+            return None
+        few = np.broadcast_to(scale[:, ::size], (stored.shape[0], stored.shape[1] // size))
+        few = _narrowest(np.ascontiguousarray(few), tensor_of(x).elem)
+        scaled = graph.contract_blocks(x, matrix, constant(few, w.op), spec=spec, loc=op.loc)
     elem = tensor_of(op.result).elem
     return scaled if elem == F32 else graph.cast(scaled, to=elem, loc=op.loc)
+
+
+def _block(scale: Array) -> int:
+    """How many neighbours along the last dim are equal: a power of two that divides it."""
+    size = scale.shape[1] & -scale.shape[1]
+    while size > 1 and not np.array_equal(np.repeat(scale[:, ::size], size, axis=1), scale):
+        size //= 2
+    return size
+
+
+def _narrowest(scale: Array, elem: Scalar) -> Array:
+    """Scales in an element that loses nothing."""
+    if scale.dtype.itemsize > 2 and elem != F32:
+        narrow = scale.astype(numpy_dtype(elem))
+        return narrow if np.array_equal(narrow.astype(scale.dtype), scale) else scale.astype(np.float32)
+    return scale
 
 
 def _quantised(v: Value) -> _Quantised | None:
@@ -135,11 +163,20 @@ def _integers(v: Value) -> _Quantised | None:
 
 def _known(v: Value) -> Array | None:
     """A known operand, of size 1 along dims that it does not vary along; no pass has tidied its broadcast up yet."""
-    if (array := aligned(v)) is not None or v.op is None or v.op.kind is not graph.broadcast:
+    if (array := aligned(v)) is not None or v.op is None:
         return array
-    (x,) = v.op.operands
-    inner = aligned(x)
-    return None if inner is None else inner.reshape((1,) * (tensor_of(v).rank - inner.ndim) + inner.shape)
+    if v.op.kind is graph.cast:
+        inner = _known(v.op.operands[0])
+        return None if inner is None else inner.astype(numpy_dtype(tensor_of(v).elem))
+    if v.op.kind is graph.broadcast:
+        inner = aligned(v.op.operands[0])
+        return None if inner is None else inner.reshape((1,) * (tensor_of(v).rank - inner.ndim) + inner.shape)
+    if v.op.kind is graph.reshape:  # what is repeated for each block
+        inner = _known(v.op.operands[0])
+        shapes = tensor_of(v.op.operands[0]).shape, tensor_of(v).shape
+        if inner is not None and all(isinstance(d, int) for d in (*shapes[0], *shapes[1])):
+            return np.broadcast_to(inner, [static(d) for d in shapes[0]]).reshape([static(d) for d in shapes[1]])
+    return None
 
 
 def _stored(found: _Quantised) -> Array | None:

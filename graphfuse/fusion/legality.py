@@ -24,6 +24,8 @@ class Region(Protocol):
 MAX_OPS = 96
 """Larger regions are cut: registers run out and compile time grows with no traffic left to save."""
 
+PRODUCTS = frozenset({graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv})
+
 _NEEDS_BOUNDS = frozenset({graph.concat, graph.pad, graph.take, graph.take_along, graph.gather_nd, graph.reduce_window})
 
 
@@ -60,7 +62,7 @@ def why_not_merge(flow: Dataflow, group: Region, consumer: Region, alone: bool) 
     for op in consumer.ops:
         if (reason := _why_not_aligned(flow, op, group)) is not None:
             return reason
-        if op.kind in (graph.contract, graph.contract_parts, graph.conv, graph.reduce) and any(
+        if (op.kind in PRODUCTS or op.kind is graph.reduce) and any(
             source.op in group.ops for v in op.operands for source, _ in flow.sources(v)
         ):
             return f"{op.kind} reads it more than once"
@@ -76,9 +78,6 @@ def why_not_follow(flow: Dataflow, group: Region, product_: Region) -> str | Non
     if any(op.kind in _NEEDS_BOUNDS for op in group.ops):
         return "it reads it at other places"
     return next((r for op in group.ops if (r := _why_not_aligned(flow, op, product_)) is not None), None)
-
-
-PRODUCTS = frozenset({graph.contract, graph.contract_parts, graph.conv})
 
 
 def products_of(region: Region) -> list[Op]:

@@ -38,6 +38,10 @@ def lower_precision(func: Func, elem: Scalar = F16) -> Func:
     halves = Halves(elem)
 
     def visit(old: Op, new: Op) -> Replacement | None:
+        if old.kind is graph.contract_blocks and tensor_of(old.operands[0]).elem == F32:
+            x, *stored = new.operands
+            kept = keeps_f32([classes[old.operands[0]]]) if old.operands[0] in classes else False
+            return None if kept else remade(new, halves.of(x), *stored)
         if old.kind not in (graph.contract, graph.conv):
             return None
         if any(tensor_of(v).elem != F32 and not _is_weight_of_bytes(old, v) for v in old.operands):

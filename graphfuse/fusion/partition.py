@@ -140,7 +140,7 @@ class _Partitioner:
             split = len(domain) - len(dims_of(op.attrs["axes"]))
             if not self._join(op, domain):
                 self._start("reduction", [op], domain, split)
-        elif op.kind in (graph.contract, graph.contract_parts) or is_plain_convolution(op):
+        elif op.kind in (graph.contract, graph.contract_parts, graph.contract_blocks) or is_plain_convolution(op):
             self._start("contraction", [op], _shape(op.result))
         elif is_stacking(op) and self.fuse:
             self._start("stack", [op], _shape(op.result))

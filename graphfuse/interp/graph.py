@@ -432,6 +432,12 @@ def _contract_parts(context: Context, op: Op, *parts: Array) -> Array:
     return functools.reduce(operator.add, (contract_arrays(wide[i], wide[count + j], spec) for i, j in pairs))
 
 
+def _contract_blocks(context: Context, op: Op, x: Array, q: Array, s: Array) -> Array:
+    dtype = context.dtype(_elem(op))
+    scaled = q.astype(dtype) * np.repeat(s.astype(dtype), q.shape[1] // s.shape[1], axis=1)
+    return contract_arrays(x.astype(dtype), scaled.astype(x.dtype).astype(dtype), str(_attr(op, "spec")))
+
+
 def contract_arrays(a: Array, b: Array, spec: str) -> Array:
     """The batched dot product of two arrays of one element, by one matmul."""
     dtype = a.dtype
@@ -683,6 +689,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.reduce_window: _reduce_window,
     graph.contract: _contract,
     graph.contract_parts: _contract_parts,
+    graph.contract_blocks: _contract_blocks,
     graph.conv: _conv,
     graph.reshape: _reshape,
     graph.permute: _permute,

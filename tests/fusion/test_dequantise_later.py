@@ -55,7 +55,7 @@ def dequantised(
 def stored_as(func: Func, **options) -> list[str]:
     """The elements of what each product of the compiled function multiplies x by."""
     done = stages(func, HOPPER, Options(**options))
-    products = [op for op in done.regions.walk() if op.kind is graph.contract]
+    products = [op for op in done.regions.walk() if op.kind in (graph.contract, graph.contract_blocks)]
     return [tensor_of(p.operands[1]).elem.name for p in products]
 
 
@@ -64,6 +64,7 @@ def stored_as(func: Func, **options) -> list[str]:
     [
         {}, {"rows": 1}, {"rows": 64}, {"scale": "tensor"}, {"transposed": True}, {"stored": np.uint8, "zero": 128},
         {"zero": 3}, {"zero": 3, "scale": "tensor"}, {"stored": ml_dtypes.int4}, {"elem": "f32"},
+        {"block": 32}, {"block": 96, "zero": 3}, {"stored": ml_dtypes.int4, "block": 32},
     ],
     ids=str,
 )  # fmt: skip
@@ -83,8 +84,8 @@ def test_bytes_without_a_sign_stay_what_they_are():
 
 @pytest.mark.parametrize(
     "case",
-    [{"rows": 128}, {"zero": 100, "spread": 250}, {"block": 32}],
-    ids=["many rows", "a zero point that leaves no byte", "scales of blocks"],
+    [{"rows": 128}, {"zero": 100, "spread": 250}, {"block": 16}],
+    ids=["many rows", "a zero point that leaves no byte", "small blocks"],
 )
 def test_is_made_floats_when_compiling(case):
     assert stored_as(dequantised(**case)) == ["bf16"]
@@ -99,6 +100,24 @@ def test_a_model_of_f32_multiplies_halves_under_a_precision():
     done = stages(func, HOPPER, Options(precision="bf16"))
     (product,) = (op for op in done.regions.walk() if op.kind is graph.contract)
     assert [tensor_of(v).elem.name for v in product.operands] == ["bf16", "i8"]
+
+
+def test_blocks_keep_their_scales():
+    done = stages(dequantised(block=96), HOPPER, Options())
+    (product,) = (op for op in done.regions.walk() if op.kind is graph.contract_blocks)
+    assert tensor_of(product.operands[2]).shape == (N, K // 32)
+    func = dequantised(elem="f32", block=32)
+    regions = stages(func, HOPPER, Options(precision="bf16")).regions
+    (product,) = (op for op in regions.walk() if op.kind is graph.contract_blocks)
+    assert tensor_of(product.operands[0]).elem.name == "bf16"
+
+
+@pytest.mark.parametrize("machine", [GpuMachine(), GpuMachine(has_wgmma=True)])
+@pytest.mark.parametrize(("rows", "block"), [(1, 128), (16, 128), (16, 32), (70, 64)])
+def test_blocks_of_scales(machine, rows, block):
+    func = graph_func(f"x: {rows}x512xbf16, q: 80x512xi8, s: 80x{512 // block}xbf16", """
+        p = contract_blocks(x, q, s) {spec = "mk,nk->mn"}; y = cast(p) {to = bf16}; return(y)""")  # fmt: skip
+    check_blocks(outline(func)[0], Case("blocks", (), func).arrays({}), machine)
 
 
 @pytest.mark.parametrize("machine", [AVX512, GpuMachine(), GpuMachine(has_wgmma=True)])

@@ -9,12 +9,13 @@ func @contract(%a: tensor<2x(m)x8xf32>, %b: tensor<2x8x(n)xf32>, %v: tensor<8xf3
   return(%mm, %swapped, %vec, %outer, %dot)
 }
 
-func @accumulate(%a: tensor<(m)x8xbf16>, %b: tensor<8x3xbf16>, %i: tensor<(m)x8xi8>, %j: tensor<8x3xi8>) {
+func @accumulate(%a: tensor<(m)x8xbf16>, %b: tensor<8x3xbf16>, %i: tensor<(m)x8xi8>, %j: tensor<8x3xi8>, %q: tensor<3x8xi8>, %s: tensor<3x2xbf16>) {
   %half = graph.contract(%a, %b) {spec = "mk,kn->mn"} : tensor<(m)x3xbf16>
   %single = graph.contract(%a, %b) {elem = f32, spec = "mk,kn->mn"} : tensor<(m)x3xf32>
   %int = graph.contract(%i, %j) {elem = i32, spec = "mk,kn->mn"} : tensor<(m)x3xi32>
   %parts = graph.contract_parts(%a, %a, %b, %b) {spec = "mk,kn->mn"} : tensor<(m)x3xf32>
-  return(%half, %single, %int, %parts)
+  %blocks = graph.contract_blocks(%a, %q, %s) {spec = "mk,nk->mn"} : tensor<(m)x3xf32>
+  return(%half, %single, %int, %parts, %blocks)
 }
 
 func @conv(%x: tensor<(n)x4x9x9xf32>, %w: tensor<6x2x3x3xf32>, %d: tensor<4x1x3x3xf32>, %t: tensor<5x4x2x2xf32>) {

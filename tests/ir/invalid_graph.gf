@@ -239,3 +239,18 @@ func @f(%x: tensor<1x4x9x2xf32>, %w: tensor<6x2x3x5xf32>) {
   %r = graph.conv(%x, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], low = [0, 0], strides = [1, 1], groups = 2} : tensor<1x6x7x7xf32>  // error: graph.conv: result tensor<1x6x7x-2xf32> has a negative dim
   return()
 }
+// -----
+func @f(%x: tensor<4x8xbf16>, %q: tensor<3x8xi8>, %s: tensor<3x2xbf16>) {
+  %r = graph.contract_blocks(%x, %q, %s) {spec = "mk,kn->mn"} : tensor<4x8xf32>  // error: graph.contract_blocks: expected a spec such as mk,nk->mn, got 'mk,kn->mn'
+  return()
+}
+// -----
+func @f(%x: tensor<4x8xbf16>, %q: tensor<3x8xi8>, %s: tensor<3x3xbf16>) {
+  %r = graph.contract_blocks(%x, %q, %s) {spec = "mk,nk->mn"} : tensor<4x3xf32>  // error: graph.contract_blocks: the scales tensor<3x3xbf16> are no blocks of rows of tensor<3x8xi8>
+  return()
+}
+// -----
+func @f(%x: tensor<4x8xbf16>, %q: tensor<3x8xbf16>, %s: tensor<3x2xbf16>) {
+  %r = graph.contract_blocks(%x, %q, %s) {spec = "mk,nk->mn"} : tensor<4x3xf32>  // error: graph.contract_blocks: expected floats, integers and floats, got bf16, bf16 and bf16
+  return()
+}
