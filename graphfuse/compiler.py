@@ -34,6 +34,7 @@ from graphfuse.blockgen.pack_weights import pack_weights
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.dialects import graph
+from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import graph_pipeline
@@ -41,7 +42,6 @@ from graphfuse.fusion.plan import KernelCall, plan
 from graphfuse.fusion.store_halves import store_halves
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import gpu_code
-from graphfuse.gpu.transforms.hopper.attention import FALLBACK
 from graphfuse.gpu.transforms.overlap_launches import with_constants
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
@@ -149,7 +149,7 @@ def _code(done: Stages, placed: Plan, target: Target) -> tuple[Code, dict[str, L
     if target.kind == "cuda":
         funcs = with_constants(with_alignments(done.kernels, placed), placed)
         made = gpu_code(funcs.values(), target)
-        whys = {f.name: str(f.attrs[FALLBACK]) for f in made.funcs if FALLBACK in f.attrs}
+        whys = {f.name: str(f.attrs[WITHOUT_WGMMA]) for f in made.funcs if WITHOUT_WGMMA in f.attrs}
         done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in whys.items()]
         return made.code, made.launches, made.scratch, {"block": module_text(made.funcs)}
     made, scratch = generate_code(done.kernels, target)

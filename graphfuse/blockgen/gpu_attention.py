@@ -37,6 +37,7 @@ from graphfuse.blockgen.loops import Carried, digits
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Op, Value
 from graphfuse.ir.types import BF16, F16, F32, I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product
@@ -127,7 +128,10 @@ class GpuAttention(AttentionKernel):
         self.depth = product(self.roles.scores.depth)
         found = find_softmax(self.reduces, self.roles.output.lhs)
         self.scores = None if found is None else self._analyse(found)
-        self.boxed = found is not None and self._is_boxed(columns)
+        machine = kernel.machine
+        has_wgmma = isinstance(machine, GpuMachine) and machine.has_wgmma
+        why = self._why_no_wgmma(columns) if found is not None else "no softmax lies between the products"
+        self.boxed = has_wgmma and not why
         width = max(LEAST_SIDE, min(MAX_VALUES, power_of_two(at_most(columns, ranges))))
         tile = self._tile(width) if self.boxed else None
         sizes = self._sizes(width) if tile is None else (tile.rows, tile.keys, tile.rows // 16)
@@ -159,6 +163,8 @@ class GpuAttention(AttentionKernel):
         if tile is not None:
             attrs |= {"turns": tile.turns, "persistent": tile.persistent, "resident": tile.resident}
             attrs |= {"query_words": tile.query_words}
+        elif has_wgmma:
+            attrs[WITHOUT_WGMMA] = why
         if self.scores is not None and self.scores.reason:
             attrs[MASK] = self.scores.reason
         return kernel.finish(grid, 1 + per_program, attrs)
@@ -183,23 +189,24 @@ class GpuAttention(AttentionKernel):
         most = max(1, CACHE_BYTES // max(1, head))
         return max(g for g in range(1, heads + 1) if heads % g == 0 and g <= most)
 
-    def _is_boxed(self, columns: Dim) -> bool:
-        """Whether TMA can copy queries, keys and values, and `wgmma` multiply them."""
-        machine = self.kernel.machine
-        scores, output = self.roles.scores, self.roles.output
+    def _why_no_wgmma(self, columns: Dim) -> str:
+        """Why TMA cannot copy queries, keys and values, or `wgmma` not multiply them; nothing where they can."""
+        scores, output, ranges = self.roles.scores, self.roles.output, self.kernel.space.ranges
         elem = element_of(scores.lhs)
-        if not isinstance(machine, GpuMachine) or not machine.has_wgmma or elem not in (F16, BF16):
-            return False
-        if element_of(scores.rhs) != elem or element_of(output.rhs) != elem or element_of(output.lhs) != elem:
-            return False
-        if len(scores.depth) != 1 or at_most(self.depth, self.kernel.space.ranges) > MAX_DEPTH:
-            return False
-        if at_most(self.rows, self.kernel.space.ranges) < LEAST_ROWS or element_of(output.result) not in (F32, elem):
-            return False
-        step = BOX_BYTES // elem.bytes
         values = (scores.lhs, scores.rhs, output.rhs)
+        if elem not in (F16, BF16) or any(element_of(v) != elem for v in (*values, output.lhs)):
+            return "operands have no element of 16 bits in common"
+        if element_of(output.result) not in (F32, elem):
+            return f"the result is of {element_of(output.result)}"
+        if len(scores.depth) != 1 or at_most(self.depth, ranges) > MAX_DEPTH:
+            return f"queries have more than {MAX_DEPTH} elements, or several dims of them"
+        if at_most(self.rows, ranges) < LEAST_ROWS:
+            return f"fewer than {LEAST_ROWS} queries"
+        step = BOX_BYTES // elem.bytes
         rows = (self.depth, columns, *(shape_of(v)[-1] for v in values))
-        return all(is_view(v, self.kernel) for v in values) and all(exact_div(d, step) is not None for d in rows)
+        if any(exact_div(d, step) is None for d in rows):
+            return f"rows that are no multiples of {BOX_BYTES} bytes"
+        return "" if all(is_view(v, self.kernel) for v in values) else "an operand is computed"
 
     def _tile(self, values: int) -> AttentionTile:
         """Of a program of warpgroups."""

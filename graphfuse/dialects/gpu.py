@@ -19,6 +19,8 @@ def convert_layout(x: Type, *, layout: LinearLayout) -> Type:
     return Tile(x.shape, x.elem, layout)
 
 
+WITHOUT_WGMMA = "without_wgmma"
+"""The attribute of a function that says why attention in it is not made by warpgroups where the machine has them."""
 SHORT = ("exp", "sigmoid")
 """Functions that `short` has for anything that is rounded to f16 or bf16."""
 

@@ -15,7 +15,6 @@ from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu import assembler
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
-from graphfuse.gpu.transforms.hopper.attention import FALLBACK
 from graphfuse.interp.block import launch
 from graphfuse.ir.core import Func
 from graphfuse.ir.dense import numpy_dtype
@@ -57,7 +56,7 @@ def check(attention, attrs=None, **fields):
     func = Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims)
     roles = transformed(func, TARGET)
     verify(roles)
-    assert any(op.kind is gpu.wgmma for op in roles.walk()), roles.attrs.get(FALLBACK)
+    assert any(op.kind is gpu.wgmma for op in roles.walk()), roles.attrs.get(gpu.WITHOUT_WGMMA)
     lowered = lower([roles], TARGET)
     arrays, dtype = inputs(attention), numpy_dtype(scalar(attention.elem))
     want, got = np.zeros(attention.output, dtype), np.zeros(attention.output, dtype)
@@ -158,13 +157,11 @@ def test_the_ledger_says_what_was_not_done():
     narrow = graph_of(replace(plain, table=False, depth=20))
     names = {"inputs": ("q", "k", "v"), "outputs": ("y",)}
     built = build(Func(narrow.name, narrow.body, names, narrow.dims), TARGET, Options())
-    assert [n["reason"] for n in built.ledger if n["producer"] == "wgmma"] == [
-        "the queries are no box that TMA can copy"
-    ]
+    assert [n["reason"] for n in built.ledger if n["producer"] == "wgmma"] == ["rows that are no multiples of 16 bytes"]
 
 
 def test_why_not():
     """Keys that are aligned to 2 bytes are no box; the reason stays on the function."""
     func, _ = compiled(replace(SMALL, depth=64))
     odd = Func(func.name, func.body, {**func.attrs, "alignments": (16, 2, 16, 16)}, func.dims)
-    assert "keys" in str(transformed(odd, TARGET).attrs[FALLBACK])
+    assert "keys" in str(transformed(odd, TARGET).attrs[gpu.WITHOUT_WGMMA])

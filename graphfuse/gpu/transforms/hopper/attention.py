@@ -33,9 +33,6 @@ from graphfuse.symbolic import Dim, symbols
 
 log = logging.getLogger(__name__)
 
-FALLBACK = "without_wgmma"
-"""The attribute that says why a function with the structure of attention is left as it is."""
-
 
 def hopper_attention(func: Func) -> Func:
     """The function as a TMA and `wgmma` kernel; itself, perhaps with the reason, where it cannot be one."""
@@ -45,7 +42,7 @@ def hopper_attention(func: Func) -> Func:
         return func if attention is None else _Build(func, scalars, attention).func()
     except Declined as reason:
         log.debug("@%s is no attention for wgmma: %s", func.name, reason)
-        return Func(func.name, func.body, {**func.attrs, FALLBACK: str(reason)}, func.dims)
+        return Func(func.name, func.body, {**func.attrs, gpu.WITHOUT_WGMMA: str(reason)}, func.dims)
 
 
 _Fill = Callable[[Clones, Value], None]
