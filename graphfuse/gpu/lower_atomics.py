@@ -53,8 +53,8 @@ def lower_atomic(kernel: Kernel, op: Op) -> None:
     if returns and isinstance(type_, Tile):
         kernel.set(op, _shared_out(kernel, type_, out))
     elif returns:
-        kernel.set(op, [_from_first_thread(kernel, value.elem, out[0])])
-    if ordered:
+        kernel.set(op, [_from_first_thread(kernel, value.elem, out[0])])  # all meet
+    elif ordered:
         kernel.barrier()
 
 
