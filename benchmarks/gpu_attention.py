@@ -108,6 +108,8 @@ def rows_of(said: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> list[dict
     for job in jobs:
         mine = [r for r in said if r.get("job") == job["name"]]
         results = {r["result"]: {f: r[f] for f in ("us", "tflops", "all_us")} for r in mine if "result" in r}
+        if not results:  # no time was left
+            continue
         kernels = {r["kernel"]: r for r in mine if "kernel" in r}
         labels = {k["label"] for k in job["kernels"]}
         peers = {label: r for label, r in results.items() if label not in labels}

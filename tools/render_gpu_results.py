@@ -81,6 +81,22 @@ def kinds(found: dict[str, Any]) -> None:
             print("| " + " | ".join([row["job"], label, *figures]) + " |")
 
 
+def attention(found: dict[str, Any]) -> None:
+    """Attention by the compiler's own choice."""
+    heading("Attention", found)
+    print("Batch, heads, sequence and depth, f16; TFLOP/s of what a causal mask leaves; time in microseconds.\n")
+    peers = list(dict.fromkeys(p for row in found["rows"] for p in row["peers"]))
+    print(f"| | ours | {' | '.join(peers)} | us | ratio | error |\n|{'---|' * (len(peers) + 5)}")
+    ratios: list[float] = []
+    for row in found["rows"]:
+        ours = next(o for o in row["ours"] if o["tile"] == row["chosen"])
+        ratios.append(ours["ratio"])
+        rates = [f"{row['peers'][p]['tflops']:.0f}" if p in row["peers"] else "" for p in peers]
+        figures = [f"{ours['us']:.1f}", f"{ours['ratio']:.3f}", f"{ours['error']:.1e}"]
+        print("| " + " | ".join([row["job"], f"{ours['tflops']:.0f}", *rates, *figures]) + " |")
+    print(f"\nGeometric mean of ratios: {summary(ratios)}.")
+
+
 def models(found: dict[str, Any]) -> None:
     """Whole models."""
     heading("Whole models", found)
@@ -110,6 +126,7 @@ def launches(found: dict[str, Any]) -> None:
 RENDER = {
     "gpu_memory": memory,
     "gpu_models": models,
+    "gpu_attention": attention,
     "gpu_gemm_kinds": kinds,
     "gpu_gemm": products,
     "gpu_launch": launches,
