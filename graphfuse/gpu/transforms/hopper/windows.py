@@ -292,11 +292,11 @@ class _Windows:
     def _extents(self, digits: list[_Digit], rows: Dim | None) -> list[_Digit] | None:
         """The digits with the extent of the outermost, from the number of rows."""
         last = digits[-1]
+        least, high = bounds(self.first, self.ranges)
         if rows is None:  # all rows of every tile exist: then so many are none too few
-            high = bounds(self.first, self.ranges)[1]
             rows = ceildiv(int(high) + self.shape[0], last.divisor) * last.divisor
         outermost = exact_div(rows, last.divisor)
-        if rows == 0 or outermost is None or bounds(rows, self.ranges)[1] >= MAX_EXTENT:
+        if least < 0 or outermost is None or bounds(rows, self.ranges)[1] >= MAX_EXTENT:
             return None
         self.ranges[self.tiles.row] = (0, int(bounds(rows, self.ranges)[1]) - 1)
         return [*digits[:-1], _Digit(last.atom, last.divisor, outermost)]
