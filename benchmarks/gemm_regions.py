@@ -39,13 +39,14 @@ def region_text(
 
 def _kernel(gemm: Gemm) -> Func:
     """The only kernel of a product."""
-    done = stages(product(gemm), TARGET, Options())
+    func = product(gemm)
+    done = stages(func, TARGET, Options())
     kernels = list(done.kernels.values())
     if len(kernels) != 1:
         raise ValueError(f"expected one kernel, found {list(done.kernels)}")
     (region,) = done.region_ops.values()
     found = [v.hint for v in region.operands]
-    assert found == [v.hint for v in done.func.params], f"the kernel takes {found}"
+    assert found == [v.hint for v in func.params], f"the kernel takes {found}"
     return kernels[0]
 
 

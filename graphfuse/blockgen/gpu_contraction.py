@@ -22,6 +22,7 @@ from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
+from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
 from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
@@ -191,9 +192,10 @@ class GpuContraction(ContractionKernel):
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
         choose = product_tile
         if windows:
-            choose = partial(boxed_tile, step=step_of(self.k_dims[-1].extent))
+            choose = partial(boxed_tile, step=step_of(self.k_dims[-1].extent), epilogue_ns=self._epilogue_ns())
         elif self.gpu.has_wgmma and self._is_boxed(rows):
-            choose = partial(boxed_tile, aligned=self._is_boxed(rows, SECTOR_BYTES))
+            aligned = self._is_boxed(rows, SECTOR_BYTES)
+            choose = partial(boxed_tile, aligned=aligned, epilogue_ns=self._epilogue_ns())
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
         if self._is_converted() and sizes[0] <= MOST_STREAMED:
@@ -237,6 +239,9 @@ class GpuContraction(ContractionKernel):
         """Whether the columns' operand is of bytes, the rows' of floats."""
         lhs, rhs = element_of(self.work.lhs), element_of(self.work.rhs)
         return lhs.is_float and rhs.is_integer and rhs.bytes == 1
+
+    def _epilogue_ns(self) -> float:
+        return epilogue_ns(self.kernel, [v for w in self.works for v in (w.lhs, w.rhs)])
 
     def _is_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> bool:
         """Whether TMA can copy tiles of both operands, and `wgmma` multiply them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from graphfuse.blockgen.gpu_tiles import power_of_two
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile, wgmma_tile
@@ -81,14 +82,15 @@ def boxed_tile(
     results: int = 1,
     aligned: bool = True,
     step: int = 0,
+    epilogue_ns: float = 0.0,
 ) -> ProductTile:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros.
 
     `step` is what one has of k where an image is read in windows; else it is a line of shared memory.
     """
     k_bytes = k * elem.bytes
-    how = {"aligned": aligned, "windows": step > 0}
-    tile = wgmma_tile(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results, **how)
+    choose = partial(wgmma_tile, aligned=aligned, windows=step > 0, epilogue_ns=epilogue_ns)
+    tile = choose(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results)
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or STEP_BYTES // elem.bytes, 8, 2, tile)
 
 

@@ -22,6 +22,8 @@ MOST_PRODUCTS = 3
 """More would leave an accumulator too few columns."""
 _BYTES_PER_US = 3.5e6
 """Of a kernel that only moves data: on an H200."""
+_SURE = 0.985
+"""Of the time apart: what is nearer together is no gain that the model can tell."""
 _LAUNCH_US = 2.0
 """Of a kernel more."""
 
@@ -74,7 +76,7 @@ def _why_apart(machine: GpuMachine, ranges: _Ranges, products: Sequence[Op], *, 
     if meet:  # through memory: from product to product, or from one wide product to what combines its columns
         combined = best(n * count) + _LAUNCH_US + (count + 1) * size / _BYTES_PER_US
         apart = min(combined, apart + 2 * (count - 1) * size / _BYTES_PER_US)
-    return f"{together:.1f} us together, {apart:.1f} us apart" if together > apart else None
+    return f"{together:.1f} us together, {apart:.1f} us apart" if together > _SURE * apart else None
 
 
 def _sizes(op: Op, ranges: _Ranges) -> tuple[int, int, int, bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 STEP_BYTES = 128
 """Of K: a line of swizzled shared memory."""
@@ -16,36 +17,45 @@ MOST_SPLIT = 4
 """Blocks that share a tile."""
 ROWS = 64
 """Of the smallest tile: what one `wgmma` takes."""
-_LAUNCH_US = 0.98
-_FILL_US = 0.44
-"""Until the first step's operands are there."""
-_MMA_NS = 0.54 / 32
-"""Of a step, for each element of the tile: 4096 multiplied bytes a clock, at 1.85 GHz."""
-_BYTE_NS = 0.0070
-"""Of a step, for each byte of its operands."""
-_UNALIGNED = 3.0
+_LAUNCH_US = 0.7
+_CLUSTER_US = 0.67
+"""More, of clusters."""
+_FILL_US = 1.22
+"""Until the first step's operands are there, and from the last store to the end."""
+_MMA_NS = 0.487 / 32
+"""Of a step, for each element of the tile: about 4096 multiplied bytes a clock."""
+_BYTE_NS = 0.00587
+"""Of a step, for each byte of its operands that a block loads."""
+_UNALIGNED = 2.7
 """Times that, where rows in memory are no whole sectors of 32 bytes."""
-_HALF_RING = 1.1
+_HALF_RING = 1.12
 """Times that, where a block is alone on its multiprocessor with half the shared memory, and the sum is not short."""
 _SHORT = 16
 """Steps."""
-_STEP_NS = 107.0
+_STEP_NS = 92.0
 """Of a step at least."""
-_EPILOGUE_NS = 0.078
-"""For each element of a tile."""
-_OVERLAPPED = 0.6
+_SHARED_STEP_NS = 142.0
+"""That, where blocks wait for each other."""
+_PINGPONG_SHARED = 1.12
+"""Times a step of small tiles of two blocks, whose groups of warps take turns in both."""
+_SMALL = 128 * 128
+_EPILOGUE_NS = 0.056
+"""For each element of a tile, by one warpgroup."""
+_OVERLAPPED = 0.22
 """Share of it that is left where another group multiplies meanwhile."""
-_MMA_ENERGY, _BYTE_ENERGY = 0.409e-5 / 32, 0.15e-7
+_TURN_NS = 350.0
+"""From a tile to the next where none does."""
+_MMA_ENERGY, _BYTE_ENERGY = 0.448e-5 / 32, 0.063e-7
 """In microseconds at the limit of power: of a step, for each element of the tile and for each byte of its operands."""
-_SHARPNESS = 2.7
+_SHARPNESS = 2.0
 """Exponent of the norm that joins the two limits."""
-_EXCHANGE_US, _EXCHANGE_NS = {2: 0.8, 4: 2.5}, 0.12
+_EXCHANGE_US, _EXCHANGE_NS = {2: 1.2, 4: 2.0}, 0.12
 """Of a sum over so many blocks of a cluster, and of each element that a block sends."""
 _WINDOWS_EXCHANGE_US = {2: 1.6, 4: 2.5}
 """The same where blocks read other taps of an image."""
-_CLUSTERS = {2: 0.5, 4: 0.16}
-"""Tiles that clusters of so many blocks make at once, for each multiprocessor, as fitted: clusters do not
-span parts of the machine."""
+_CLUSTERS = {2: 0.5, 4: 30 / 132}
+"""Tiles that clusters of so many blocks make at once, for each multiprocessor (cuOccupancyMaxActiveClusters): clusters
+do not span parts of the machine."""
 _APART_NS = 1 / 12000
 """Of a step of a split sum, for each byte of all blocks that run at once, as neighbours load other parts of K."""
 
@@ -77,11 +87,12 @@ class WgmmaTile:
 
 
 TILES = (
-    WgmmaTile(128, 192, pingpong=True), WgmmaTile(256, 128), WgmmaTile(128, 256), WgmmaTile(128, 192),
+    WgmmaTile(128, 192, pingpong=True), WgmmaTile(128, 256, rows=2), WgmmaTile(128, 192, pingpong=True, rows=2),
+    WgmmaTile(256, 128), WgmmaTile(256, 128, columns=2), WgmmaTile(128, 256), WgmmaTile(128, 192),
     WgmmaTile(128, 128), WgmmaTile(128, 128, pingpong=True), WgmmaTile(64, 256, pingpong=True),
-    WgmmaTile(64, 192, pingpong=True), WgmmaTile(64, 128), WgmmaTile(64, 128, pingpong=True),
-    WgmmaTile(64, 128, per_multiprocessor=2), WgmmaTile(64, 64, per_multiprocessor=2), WgmmaTile(64, 64),
-    WgmmaTile(64, 32), WgmmaTile(64, 32, per_multiprocessor=2), WgmmaTile(64, 256),
+    WgmmaTile(64, 192, pingpong=True), WgmmaTile(128, 96), WgmmaTile(64, 128), WgmmaTile(64, 128, pingpong=True),
+    WgmmaTile(64, 128, per_multiprocessor=2), WgmmaTile(64, 96), WgmmaTile(64, 64, per_multiprocessor=2),
+    WgmmaTile(64, 64), WgmmaTile(64, 32), WgmmaTile(64, 32, per_multiprocessor=2), WgmmaTile(64, 256),
     *(WgmmaTile(m, n, split=s) for s in (2, 4) for m, n in ((128, 128), (64, 128), (64, 64))),
 )  # fmt: skip
 """Of those that take about the same time the first is chosen."""
@@ -91,7 +102,7 @@ FOR_WINDOWS = (
     *(t for t in TILES if t.shared == 1), WgmmaTile(256, 64), WgmmaTile(128, 64, pingpong=True), WgmmaTile(128, 64),
 )  # fmt: skip
 """For convolutions, whose results are often of 64 channels."""
-_ABOUT = 1.005
+_ABOUT = 1.01
 
 
 def wgmma_tile(
@@ -105,6 +116,7 @@ def wgmma_tile(
     *,
     aligned: bool = True,
     windows: bool = False,
+    epilogue_ns: float = 0.0,
 ) -> WgmmaTile:
     """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many; `results` at once.
 
@@ -113,8 +125,9 @@ def wgmma_tile(
     steps = -(-k_bytes // STEP_BYTES) * max(terms, 1)
     tiles = _candidates(n, steps, FOR_WINDOWS if windows else TILES if results == 1 else FOR_SEVERAL)
     tiles = (t for t in tiles if (not terms or _has_room_for_sums(t)) and (results == 1 or _has_room(t, results)))
-    how = {"aligned": aligned, "windows": windows}
-    times = {t: microseconds(t, multiprocessors, m, n, steps, batch, results, **how) for t in tiles}
+    tiles = (t for t in tiles if t.shared == 1 or not (terms or results > 1))
+    us = partial(microseconds, aligned=aligned, windows=windows, epilogue_ns=epilogue_ns)
+    times = {t: us(t, multiprocessors, m, n, steps, batch, results) for t in tiles}
     least = min(times.values())
     return next(t for t, us in times.items() if us <= least * _ABOUT)
 
@@ -135,7 +148,7 @@ def _has_room(tile: WgmmaTile, results: int) -> bool:
 def _candidates(n: int, steps: int, tiles: Sequence[WgmmaTile] = TILES) -> Iterator[WgmmaTile]:
     widest = max(32, 1 << (n - 1).bit_length())
     for tile in tiles:
-        if tile.n <= widest and steps >= 4 * tile.split * (tile.split > 1):
+        if tile.n * tile.columns <= widest and steps >= 4 * tile.split * (tile.split > 1):
             yield tile
 
 
@@ -150,26 +163,34 @@ def microseconds(
     *,
     aligned: bool = True,
     windows: bool = False,
+    epilogue_ns: float = 0.0,
 ) -> float:
-    """What the model says; `results` products share the operand of m rows; `aligned`: rows are whole sectors."""
-    tiles = -(-m // tile.m) * -(-n // tile.n) * batch
+    """What the model says; `results` products share the operand of m rows; `aligned`: rows are whole sectors.
+
+    `epilogue_ns` is what one warpgroup takes for an element besides storing it.
+    """
+    tiles = -(-m // (tile.m * tile.rows)) * -(-n // (tile.n * tile.columns)) * batch
     area = tile.m * tile.n * results
-    nbytes = (min(tile.m, -(-m // 8) * 8) + tile.n * results) * STEP_BYTES
-    at_once = multiprocessors if tile.split == 1 else int(multiprocessors * _CLUSTERS[tile.split])
+    nbytes = (min(tile.m, -(-m // 8) * 8) / tile.columns + tile.n * results / tile.rows) * STEP_BYTES
+    together = tile.split * tile.shared
+    at_once = multiprocessors if together == 1 else int(multiprocessors * _CLUSTERS[together])
     rounds = -(-tiles // at_once)
     way = nbytes * _BYTE_NS * (1 if aligned else _UNALIGNED)
     if rounds < tile.per_multiprocessor and steps > _SHORT:
         way *= _HALF_RING
     if tile.split > 1:
         way = max(way, min(tiles, at_once) * tile.split * nbytes * _APART_NS)
-    step = max(area * _MMA_NS, way, _STEP_NS)
-    epilogue = area * _EPILOGUE_NS / tile.split
-    if tile.pingpong and rounds > 1:
-        epilogue *= _OVERLAPPED
-    busy = rounds * (-(-steps // tile.split) * step + epilogue) / 1e3 + _FILL_US
-    energy = tiles * steps * (area * _MMA_ENERGY + nbytes * _BYTE_ENERGY)
+    step = max(area * _MMA_NS, way, _STEP_NS if tile.shared == 1 else _SHARED_STEP_NS)
+    if tile.pingpong and tile.shared > 1 and area <= _SMALL:
+        step *= _PINGPONG_SHARED
+    one = tile.pingpong or tile.m == ROWS
+    epilogue = area * (_EPILOGUE_NS + epilogue_ns) / tile.split / (1 if one else 2)
+    between = epilogue * _OVERLAPPED if tile.pingpong else epilogue + _TURN_NS
+    busy = (rounds * -(-steps // tile.split) * step + (rounds - 1) * between + epilogue) / 1e3 + _FILL_US
+    energy = tiles * tile.shared * steps * (area * _MMA_ENERGY + nbytes * _BYTE_ENERGY)
     exchange = 0.0
     if tile.split > 1:
         exchange = (_WINDOWS_EXCHANGE_US if windows else _EXCHANGE_US)[tile.split]
         exchange += area * (tile.split - 1) / tile.split * _EXCHANGE_NS / 1e3
-    return _LAUNCH_US + (busy**_SHARPNESS + energy**_SHARPNESS) ** (1 / _SHARPNESS) + rounds * exchange
+    launch = _LAUNCH_US + (_CLUSTER_US if tile.shared > 1 else 0)
+    return launch + (busy**_SHARPNESS + energy**_SHARPNESS) ** (1 / _SHARPNESS) + rounds * exchange

@@ -1,0 +1,31 @@
+"""What the ops after a product cost for each element of it: fitted to products with GELU and residuals on an H200."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from graphfuse.blockgen.kernel import Kernel
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Trait, Value
+from graphfuse.symbolic import product
+
+_PLAIN = frozenset({
+    "add", "sub", "mul", "neg", "abs", "max", "min", "cast", "fma", "select", "eq", "ne", "lt", "le", "gt", "ge", "and",
+    "or", "not",
+})  # fmt: skip
+"""A few instructions at most; the others take the special function unit."""
+_PLAIN_NS, _FUNCTION_NS, _MATRIX_NS = 0.007, 0.07, 0.07
+"""By one warpgroup: of an op, of a function, and of a matrix that is read."""
+
+
+def epilogue_ns(kernel: Kernel, factors: Collection[Value]) -> float:
+    """Of the region's ops whose results are as large as the product, which multiplies `factors`."""
+    products = [op for op in kernel.body.ops if op.kind in (graph.contract, graph.contract_parts, graph.conv)]
+    size = product(shape_of(products[0].result))
+    out = 0.0
+    for op in kernel.body.ops:
+        if op.has(Trait.ELEMENTWISE) and product(shape_of(op.result)) == size:
+            out += _PLAIN_NS if op.kind.name.removeprefix("graph.") in _PLAIN else _FUNCTION_NS
+    read = [v for v in kernel.body.params.values if v not in factors and product(shape_of(v)) == size]
+    return out + _MATRIX_NS * len(read)
