@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from graphfuse.codegen import arith, control, index, pointers
 from graphfuse.codegen.expand import expand
 from graphfuse.codegen.kernel import PointerValue, memory_type
+from graphfuse.codegen.lowered import LoweredModule
 from graphfuse.cpu import lower_dot, lower_effects, lower_memory, lower_scan, lower_shape
 from graphfuse.cpu.kernel import Kernel
 from graphfuse.cpu.windows.loops import windowed
@@ -42,16 +44,10 @@ class KernelInfo:
     scratch_bytes: Dim
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredModule:
-    """LLVM IR of some kernels."""
-
-    text: str
-    target: Target
-    kernels: tuple[KernelInfo, ...]
+Lowered: TypeAlias = LoweredModule[KernelInfo]
 
 
-def lower(funcs: Sequence[Func], target: Target) -> LoweredModule:
+def lower(funcs: Sequence[Func], target: Target) -> Lowered:
     """LLVM IR for block functions."""
     module = ModuleText(target.triple)
     infos = tuple(_lower_function(expand(windowed(f, target)), target, module) for f in funcs)
@@ -59,12 +55,12 @@ def lower(funcs: Sequence[Func], target: Target) -> LoweredModule:
     return LoweredModule(module.text(), target, infos)
 
 
-def compile_object(lowered: LoweredModule) -> bytes:
+def compile_object(lowered: Lowered) -> bytes:
     """A relocatable object that exports every kernel."""
     return codegen.object_code(lowered.text, lowered.target)
 
 
-def emit_assembly(lowered: LoweredModule) -> str:
+def emit_assembly(lowered: Lowered) -> str:
     """What `compile_object` gives, as text."""
     return codegen.assembly(lowered.text, lowered.target)
 

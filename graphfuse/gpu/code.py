@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from graphfuse.artifact import Code, Launch
 from graphfuse.gpu.assembler import Assembled, assemble
-from graphfuse.gpu.lower import KernelInfo, LoweredModule, emit_ptx
+from graphfuse.gpu.lower import KernelInfo, Lowered, emit_ptx
 from graphfuse.gpu.pipeline import fitted
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import Ptr
@@ -43,7 +43,7 @@ def gpu_code(kernels: Iterable[Func], target: Target) -> GpuCode:
     return GpuCode(code, launches, {k.name: k.scratch_bytes for k in lowered.kernels}, funcs)
 
 
-def ptx_of(lowered: LoweredModule) -> str:
+def ptx_of(lowered: Lowered) -> str:
     """The PTX, without the zeros that LLVM ends it with."""
     return emit_ptx(lowered).rstrip("\0\n") + "\n"
 

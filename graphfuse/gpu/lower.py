@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from graphfuse.artifact import TensorMap
 from graphfuse.codegen import arith, control, index, pointers
 from graphfuse.codegen.kernel import PointerValue, integer, memory_type
+from graphfuse.codegen.lowered import LoweredModule
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.gpu import (
@@ -98,23 +100,17 @@ class KernelInfo:
     """Not 0: launch no more than so many blocks for each multiprocessor; they share out the programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredModule:
-    """LLVM IR of some kernels."""
-
-    text: str
-    target: Target
-    kernels: tuple[KernelInfo, ...]
+Lowered: TypeAlias = LoweredModule[KernelInfo]
 
 
-def lower(funcs: Sequence[Func], target: Target) -> LoweredModule:
+def lower(funcs: Sequence[Func], target: Target) -> Lowered:
     """LLVM IR for block functions that `assign_layouts` has been over."""
     module = ModuleText(target.triple)
     infos = tuple(_lower_function(f, target, module) for f in funcs)
     return LoweredModule(module.text(), target, infos)
 
 
-def emit_ptx(lowered: LoweredModule) -> str:
+def emit_ptx(lowered: Lowered) -> str:
     """The PTX of every kernel."""
     return codegen.assembly(lowered.text, lowered.target)
 

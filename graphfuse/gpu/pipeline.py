@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graphfuse.codegen.expand import expand
 from graphfuse.errors import TargetError
-from graphfuse.gpu.lower import LoweredModule, lower
+from graphfuse.gpu.lower import Lowered, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.coalesce import coalesce
 from graphfuse.gpu.transforms.hopper.attention import hopper_attention
@@ -51,12 +51,12 @@ def overlaps(target: Target) -> bool:
     return int(target.cpu.removeprefix("sm_").rstrip("af")) >= 90
 
 
-def compile_functions(funcs: Sequence[Func], target: Target) -> LoweredModule:
+def compile_functions(funcs: Sequence[Func], target: Target) -> Lowered:
     """LLVM IR of block functions."""
     return fitted(funcs, target)[1]
 
 
-def fitted(funcs: Sequence[Func], target: Target) -> tuple[tuple[Func, ...], LoweredModule]:
+def fitted(funcs: Sequence[Func], target: Target) -> tuple[tuple[Func, ...], Lowered]:
     """Block functions as they are lowered, and LLVM IR; what would take too much shared memory has fewer stages.
 
     Raises TargetError where that is not enough.

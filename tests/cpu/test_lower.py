@@ -12,7 +12,7 @@ import pytest
 
 import graphfuse.dialects.block
 import graphfuse.dialects.control  # noqa: F401  the parser finds ops by name
-from graphfuse.cpu.lower import LoweredModule, compile_object, emit_assembly, lower
+from graphfuse.cpu.lower import Lowered, compile_object, emit_assembly, lower
 from graphfuse.dialects.elementwise import FUNCTIONS, accepts
 from graphfuse.errors import TargetError
 from graphfuse.interp.block import launch
@@ -31,7 +31,7 @@ ELEMS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f
 Array = Any
 
 
-def run(func: Func, lowered: LoweredModule, args: Sequence[Array], symbols: dict[str, int]) -> None:
+def run(func: Func, lowered: Lowered, args: Sequence[Array], symbols: dict[str, int]) -> None:
     """Launch natively: pointers first, then symbols in parameter order."""
     library = load_object(compile_object(lowered), [func.name])
     info = lowered.kernels[0]
