@@ -48,8 +48,41 @@ def outcome(func: Func, symbols=(), options=None):
     return executable
 
 
+EPILOGUES = {
+    "bias and residual": ("r: 72x96xbf16", "y = add(z, r); return(y)"),
+    "a residual, the same in every row": ("r: 1x96xbf16", "e = broadcast(r) {SHAPE}; y = add(e, z); return(y)"),
+    "a residual, the same in every column": ("r: 72x1xbf16", "e = broadcast(r) {SHAPE}; y = sub(z, e); return(y)"),
+    "a residual computed of others": ("r: 72x96xbf16, s: 72x96xbf16", "e = mul(r, s); y = add(z, e); return(y)"),
+    "a residual with another number of dims": (
+        "r: 2x36x96xbf16", "e = reshape(z) {shape = [2, 36, 96]}; y = add(e, r); return(y)"),
+    "bias and SiLU": ("r: 72x96xbf16", "g = sigmoid(z); y = mul(z, g); return(y)"),
+    "bias and GELU by erf": ("r: 72x96xbf16", """
+        v = cast(z) {to = f32}; c = full() {elem = f32, SHAPE, value = 0.7071067811865476}; u = mul(v, c)
+        e = erf(u); o = full() {elem = f32, SHAPE, value = 1.0}; w1 = add(e, o)
+        h = full() {elem = f32, SHAPE, value = 0.5}; x1 = mul(v, h); x2 = mul(x1, w1)
+        y = cast(x2) {to = bf16}; return(y)"""),
+    "bias and GELU by tanh": ("r: 72x96xbf16", """
+        v = cast(z) {to = f32}; c = full() {elem = f32, SHAPE, value = 0.044715}; s2 = mul(v, v); s3 = mul(s2, v)
+        a = mul(s3, c); b1 = add(v, a); k = full() {elem = f32, SHAPE, value = 0.7978845608028654}
+        u = mul(b1, k); t = tanh(u); o = full() {elem = f32, SHAPE, value = 1.0}; w1 = add(t, o)
+        h = full() {elem = f32, SHAPE, value = 0.5}; x1 = mul(v, h); x2 = mul(x1, w1)
+        y = cast(x2) {to = bf16}; return(y)"""),
+    "two results": ("r: 72x96xbf16", "y = add(z, r); n = neg(z); return(y, n)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EPILOGUES)
+def test_epilogues_are_one_kernel(name):
+    params, body = EPILOGUES[name]
+    body = body.replace("SHAPE", "shape = [72, 96]")
+    product = 'p = contract(x, w) {spec = "mk,kn->mn"}; d = broadcast(c) {shape = [72, 96]}; z = add(p, d);'
+    executable = outcome(graph_func(f"x: 72x128xbf16, w: 128x96xbf16, c: 96xbf16, {params}", product + body))
+    assert multiplies(executable) == [1, 1]
+    assert "wgmma" in executable.code[str(HOPPER)].ptx
+
+
 def multiplies(executable) -> list[int]:
-    """For each launch how many `wgmma` loops its code has, as accumulators go: the products that it makes."""
+    """How many products there are, and how many launches."""
     return [executable.ir["regions"].count("graph.contract("), len(executable.plan.steps)]
 
 
