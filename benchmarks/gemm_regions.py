@@ -7,7 +7,8 @@ from unittest.mock import patch
 
 from benchmarks.gemm_kernels import Gemm
 from graphfuse import compiler
-from graphfuse.blockgen import gpu_matmul_tile
+from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile
+from graphfuse.blockgen.gpu_matmul_tile import ProductTile
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 from graphfuse.compiler import Options, stages
 from graphfuse.dialects import block, control, graph
@@ -21,7 +22,10 @@ TARGET = Target.parse("cuda:sm_90a")
 
 
 def region_text(
-    gemm: Gemm, tile: WgmmaTile | None = None, step_bytes: int = STEP_BYTES, attrs: Mapping[str, int] | None = None
+    gemm: Gemm,
+    tile: WgmmaTile | ProductTile | None = None,
+    step_bytes: int = STEP_BYTES,
+    attrs: Mapping[str, int] | None = None,
 ) -> str:
     """The block function for a shape, its epilogue and its layouts; what else `gemm` says does not matter.
 
@@ -31,6 +35,8 @@ def region_text(
     if tile is None:
         return to_text(_kernel(gemm))
     chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, STEP_BYTES=step_bytes)
+    if isinstance(tile, ProductTile):
+        chosen = patch.multiple(gpu_contraction, product_tile=lambda *_, **__: tile, boxed_tile=lambda *_, **__: tile)
     whole = patch.object(compiler, "sum_parts", lambda _: lambda *_: 1)
     with chosen, whole:
         func = _kernel(gemm)

@@ -30,6 +30,7 @@ from typing import Any
 from benchmarks import record
 from benchmarks.gemm_kernels import Gemm
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Timing, arguments, asked, ptxas
+from graphfuse.blockgen.gpu_matmul_tile import ProductTile
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import Tile
@@ -66,10 +67,10 @@ SILENCE = 60.0
 class Variant:
     """A tile `rows x columns [x bytes of K]`, pingpong with a `p` before it, and attributes of the function.
 
-    `rows=2` and `columns=2` are tiles that two blocks share.
+    `rows=2` and `columns=2` are tiles that two blocks share. An `m` before it: `mma.sync`, of warps that do it all.
     """
 
-    tile: WgmmaTile
+    tile: WgmmaTile | ProductTile
     step_bytes: int
     attrs: tuple[tuple[str, int], ...]
     """`promotion` is the tensor maps': the bytes that the cache reads at once, 0 for no more than asked."""
@@ -79,6 +80,10 @@ class Variant:
         """From a name such as `p128x192 ring=4`."""
         size, *words = text.split()
         attrs = {k: int(v) for k, v in (w.split("=") for w in words)}
+        if size.startswith("m"):
+            m, n, k_bytes = (int(d) for d in size[1:].split("x"))
+            tile = ProductTile(m, n, k_bytes // 2, attrs.pop("warps", 8), attrs.pop("stages", 3))
+            return Variant(tile, STEP_BYTES, tuple(attrs.items()))
         pingpong, dims = size.startswith("p"), [int(n) for n in size.removeprefix("p").split("x")]
         fields = (attrs.pop(name, 1) for name in ("persistent", "split", "rows", "columns"))
         tile = WgmmaTile(dims[0], dims[1], pingpong, *fields)
@@ -220,7 +225,7 @@ def compile_all(
                 except Exception as e:  # noqa: BLE001  # one kernel less, and its reason in the output
                     print(f"{name} {label}: {type(e).__name__}: {str(e)[:300]}", flush=True)
                     continue
-                if not spec["is_wgmma"] and label != COMPILER:
+                if not spec["is_wgmma"] and label != COMPILER and not label.startswith("m"):
                     print(f"{name} {label}: declined", flush=True)
                     continue
                 done.append(spec)
