@@ -9,15 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphfuse.api import CompiledModel, InferenceSession, compile, load
+    from graphfuse.api import CompiledModel, compile, load
     from graphfuse.errors import GraphfuseError
+    from graphfuse.inference_session import InferenceSession
     from graphfuse.knobs import Options
     from graphfuse.target import Target
 
 __all__ = ["CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Target", "compile", "load"]
 
 _HOME = {
-    "CompiledModel": "api", "InferenceSession": "api", "compile": "api", "load": "api",
+    "CompiledModel": "api", "InferenceSession": "inference_session", "compile": "api", "load": "api",
     "GraphfuseError": "errors", "Options": "knobs", "Target": "target",
 }  # fmt: skip
 

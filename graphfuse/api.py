@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import gc
 import importlib
-import itertools
 import logging
 import os
 import sys
@@ -501,99 +500,6 @@ def _on_host(value: Any) -> Any:
     """A copy of a torch tensor on a GPU; anything else as it is."""
     device = getattr(value, "device", None)
     return value.cpu() if getattr(device, "type", "cpu") == "cuda" else value
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeArg:
-    """An input or output as ONNX Runtime describes it."""
-
-    name: str
-    shape: list[int | str]
-    type: str
-
-
-_ORT_TYPES = {
-    "f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16", "bool": "bool",
-    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-    "i4": "int4", "u4": "uint4", "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2",
-    "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2fnuz": "float8e5m2fnuz",
-}  # fmt: skip
-
-
-class InferenceSession:
-    """ONNX Runtime's interface over a compiled model: `run(output_names, input_feed)`.
-
-    `sess_options.intra_op_num_threads` is honoured when it is positive. The first of `providers` is where it runs:
-    the CPU, or a GPU (`("CUDAExecutionProvider", {"device_id": 1})`).
-    """
-
-    def __init__(
-        self,
-        path_or_bytes: Any,
-        sess_options: Any = None,
-        providers: Sequence[Any] | None = None,
-        provider_options: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        dims: Dims | None = None,
-        numerics: str = "",
-        precision: str = "",
-    ) -> None:
-        device = _device_of(providers, provider_options)
-        threads = int(getattr(sess_options, "intra_op_num_threads", 0)) or None
-        path = cast("str", path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else ""
-        if path and gfx.is_artifact(path):
-            self._model = load(path, threads, device)
-        else:
-            self._model = compile(
-                path_or_bytes, dims=dims, threads=threads, numerics=numerics, precision=precision, device=device
-            )
-
-    def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
-    ) -> list[Array]:
-        """The named outputs in that order; all of them for None."""
-        known = [s.name for s in self._model.signature.outputs]
-        for name in output_names or ():
-            if name not in known:
-                raise UsageError(f"unknown output {name!r}: expected one of {', '.join(map(repr, known))}")
-        outputs = self._model(input_feed)  # numpy's, as the inputs are
-        return [outputs[name] for name in output_names or known]
-
-    def get_inputs(self) -> list[NodeArg]:
-        """Name, shape and type of each input."""
-        return [_node_arg(s) for s in self._model.signature.inputs]
-
-    def get_outputs(self) -> list[NodeArg]:
-        """Name, shape and type of each output."""
-        return [_node_arg(s) for s in self._model.signature.outputs]
-
-    def get_providers(self) -> list[str]:
-        """Where it runs."""
-        gpu = [_CUDA] if self._model.device.kind == "cuda" else []
-        return [*gpu, _CPU]
-
-
-_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
-
-
-def _device_of(providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]] | None) -> str:
-    """ONNX Runtime's providers, each a name or a pair of name and options, as a device."""
-    listed: list[tuple[str, Mapping[str, Any]]] = [
-        (p, {}) if isinstance(p, str) else (p[0], p[1]) for p in providers or (_CPU,)
-    ]
-    for (name, own), more in itertools.zip_longest(listed, options or ()):
-        if name == _CPU:
-            return "cpu"
-        if name == _CUDA:
-            return f"cuda:{ {**own, **(more or {})}.get('device_id', 0) }"
-    names = ", ".join(name for name, _ in listed)
-    raise UsageError(f"providers: expected {_CPU!r} or {_CUDA!r} among them, got {names}")
-
-
-def _node_arg(spec: Any) -> NodeArg:
-    shape = [d if isinstance(d, int) else str(d) for d in spec.shape]
-    return NodeArg(spec.name, shape, f"tensor({_ORT_TYPES.get(spec.elem, spec.elem)})")
 
 
 def configure_logging() -> None:

@@ -16,7 +16,7 @@ DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
 BACKENDS = {"llvm", "codegen", "cpu", "gpu"}
 BLOCK = {"blockgen", "blockopt"}
-TOP = {"api", "cli", "compiler", "checking", "kernels"}
+TOP = {"api", "inference_session", "cli", "compiler", "checking", "kernels"}
 EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | {"frontends", "fusion", "runtime"}
 
 MAY_IMPORT = {
@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "kernels": EVERYTHING,
     "checking": EVERYTHING,
     "api": EVERYTHING,
+    "inference_session": EVERYTHING,
     "cli": EVERYTHING,
     "__main__": {"cli"},
     "__init__": EVERYTHING,
