@@ -1,4 +1,4 @@
-"""Ops that are said in terms of others before they are lowered, alike on every target.
+"""Ops that are left out, or said in terms of others, before they are lowered, alike on every target.
 
     %i = arg_reduce(%x) {axis = 1, kind = "max"}
 
@@ -11,10 +11,18 @@ is the least index of what equals the maximum, or is NaN where that is:
 
 from __future__ import annotations
 
-from graphfuse.dialects import block
+from graphfuse.dialects import block, effects
 from graphfuse.ir.core import Func, Op, Value, attr_int
-from graphfuse.ir.rewrite import Replacement, rebuild
+from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import I64, Scalar, Tile
+
+
+def quiet(func: Func) -> Func:
+    """`func` without what only debugging asks for: printing, assertions, and all that they alone need."""
+    wanted = [op for op in func.walk() if op.kind in (effects.print_, effects.assert_)]
+    if not wanted or func.attrs.get("debug") is True:
+        return func
+    return dead_code(rebuild(func, keep=lambda op: op not in wanted))
 
 
 def expand(func: Func) -> Func:

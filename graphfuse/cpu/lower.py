@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from graphfuse.codegen import arith, control, index, pointers
-from graphfuse.codegen.expand import expand
+from graphfuse.codegen.expand import expand, quiet
 from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
 from graphfuse.cpu import lower_dot, lower_effects, lower_memory, lower_scan, lower_shape
@@ -50,7 +50,7 @@ Lowered: TypeAlias = LoweredModule[KernelInfo]
 def lower(funcs: Sequence[Func], target: Target) -> Lowered:
     """LLVM IR for block functions."""
     module = ModuleText(target.triple)
-    infos = tuple(_lower_function(expand(windowed(f, target)), target, module) for f in funcs)
+    infos = tuple(_lower_function(expand(windowed(quiet(f), target)), target, module) for f in funcs)
     module.entity(_attributes(target))
     return LoweredModule(module.text(), target, infos)
 

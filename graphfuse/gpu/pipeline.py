@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.codegen.expand import expand
+from graphfuse.codegen.expand import expand, quiet
 from graphfuse.errors import TargetError
 from graphfuse.gpu.lower import Lowered, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
@@ -37,6 +37,7 @@ FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul, hopper_attent
 
 def transformed(func: Func, target: Target | None = None) -> Func:
     """A block function as it is lowered."""
+    func = quiet(func)
     one_axis = isinstance(func.attrs.get("grid"), int | Expr)
     for step in FOR_ARCH.get(target.cpu, ()) if target and one_axis else ():
         func = step(func)

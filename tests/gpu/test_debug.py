@@ -7,6 +7,7 @@ import pytest
 
 from graphfuse.errors import GraphfuseError
 from graphfuse.gpu.assembler import assemble
+from graphfuse.gpu.pipeline import transformed
 from graphfuse.interp.block import launch
 from graphfuse.ir.parser import parse
 from tests.gpu.launching import SM_80, SM_90A, compiled
@@ -52,3 +53,10 @@ def test_assertions():
         emulate(text, [], {"n": 99})
     emulate(CHECK.replace("ATTRS", ""), [], {"n": 99})
     assert assemble(compiled(text)[0], "sm_80").cubin
+
+
+def test_without_debug_nothing_is_left_of_it():
+    """Not even what would keep a kernel from other passes, or what is computed for an assertion alone."""
+    silent = SHOW.replace("debug = true, ", "")
+    kinds = {op.kind.name for op in transformed(parse(silent)).walk()}
+    assert kinds <= {"return", "block.load_view", "block.const"}
