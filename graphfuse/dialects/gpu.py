@@ -103,9 +103,7 @@ def wait(barriers: Type, slot: Type, *, previous: bool = False, cluster: bool = 
 
 
 @opdef("gpu.arrive")
-def arrive(
-    barriers: Type, slot: Type, condition: Type | None = None, *, every_warp: bool = False
-) -> tuple[Type, ...]:
+def arrive(barriers: Type, slot: Type, condition: Type | None = None, *, every_warp: bool = False) -> tuple[Type, ...]:
     """One arrival of each warpgroup that gets here (of the one thread, where only one is), if the condition holds.
 
     With `every_warp` one of each warp: then none of them still waits for an earlier phase of what others do next.
@@ -379,24 +377,6 @@ def wait_launches() -> tuple[Type, ...]:
 @opdef("gpu.next_launch")
 def next_launch() -> tuple[Type, ...]:
     """The next launch may begin once every block has come here, or has ended."""
-    return ()
-
-
-@opdef("gpu.prefetch")
-def prefetch(
-    pointer: Type,
-    base: Type,
-    *limits: Type,
-    shape: tuple[int, ...],
-    strides: tuple[Dim, ...],
-    limited: tuple[int, ...] = (),
-    layout: LinearLayout,
-) -> tuple[Type, ...]:
-    """Fetch what `block.load_view` would read into the L2 cache."""
-    if not isinstance(pointer, Ptr) or any(t != I64 for t in (base, *limits)):
-        raise VerifyError(f"expected a pointer, a base and limits, got {pointer}, {base}, {limits}")
-    if len(strides) != len(shape) or len(limits) != len(limited):
-        raise VerifyError(f"strides {strides} and limited dims {limited} are not those of a view of {list(shape)}")
     return ()
 
 

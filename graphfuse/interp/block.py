@@ -385,7 +385,6 @@ SEMANTICS: dict[OpDef, Semantics] = {
     gpu.wait_group: lambda _context, _op: None,
     gpu.wait_launches: lambda _context, _op: None,
     gpu.next_launch: lambda _context, _op: None,
-    gpu.prefetch: lambda _context, _op, *_: None,
     gpu.load_shared: _load_shared,
 }
 """What each op computes: (context, op, operands) to an array, a pointer or nothing."""

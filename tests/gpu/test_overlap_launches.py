@@ -30,32 +30,12 @@ func @f(%x: ptr<f32>, %w: ptr<f32>, %o: ptr<f32>) {grid = 4, warps = 1ATTRS} {
   return()
 }
 """
-LOOP = """
-func @f(%x: ptr<f32>, %w: ptr<f32>, %o: ptr<f32>) {grid = 4, warps = 1, constants = [1]} {
-  %p = block.program_id() : i64
-  %lower = block.const() {value = 0, elem = i64} : i64
-  %upper = block.const() {value = TRIPS, elem = i64} : i64
-  %start = block.const() {value = 0.0, elem = f32, shape = [64]} : tile<64xf32>
-  %s = for(%lower, %upper, %start) do (%i: i64, %sum: tile<64xf32>) {
-    %at = block.index(%i) {expr = (64*i), names = ["i"]} : i64
-    %a = block.load_view(%x, %at) {shape = [64], strides = [1]} : tile<64xf32>
-    %from = block.index(%p, %i) {expr = (64*p + 256*i), names = ["p", "i"]} : i64
-    %b = block.load_view(%w, %from) {shape = [64], strides = [1]} : tile<64xf32>
-    %c = block.mul(%a, %b) : tile<64xf32>
-    %next = block.add(%sum, %c) : tile<64xf32>
-    yield(%next)
-  } : tile<64xf32>
-  %to = block.index(%p) {expr = (64*p), names = ["p"]} : i64
-  block.store_view(%o, %to, %s) {strides = [1]}
-  return()
-}
-"""
 WAIT, NEXT = "griddepcontrol.wait;", "griddepcontrol.launch_dependents;"
 
 
 def order(func):
     """The names of the outermost ops that matter here."""
-    known = ("load_view", "store_view", "copy_async", "prefetch", "wait_launches", "next_launch", "for")
+    known = ("load_view", "store_view", "copy_async", "wait_launches", "next_launch", "for")
     return [n for op in func.body.ops if (n := op.kind.name.split(".")[-1]) in known]
 
 
@@ -79,25 +59,6 @@ def test_constants_before_and_the_last_stores_after(attrs, found):
 def test_only_where_the_machine_can():
     assert "griddepcontrol" not in compiled(add(), SM_80)[0]
     assert compiled(add(), Target.parse("cuda:sm_90"))[0].count(WAIT) == 1
-
-
-@pytest.mark.parametrize(("trips", "fetched"), [(3, 3), (200, 8)])
-def test_first_iterations_are_fetched(trips, fetched):
-    """No more than a few."""
-    func = transformed(parse(LOOP.replace("TRIPS", str(trips))), SM_90A)
-    assert order(func) == ["prefetch"] * fetched + ["wait_launches", "for", "next_launch", "store_view"]
-
-
-def test_nothing_is_fetched_that_every_block_reads_or_that_is_no_constant():
-    text = LOOP.replace("TRIPS", "3")
-    for changed in (
-        text.replace(", constants = [1]", ""),
-        text.replace(
-            "%from = block.index(%p, %i) {expr = (64*p + 256*i)", "%from = block.index(%lower, %i) {expr = (256*i)"
-        ),
-        text.replace("grid = 4", "grid = 4000"),
-    ):
-        assert "prefetch" not in order(transformed(parse(changed), SM_90A))
 
 
 # on the emulator

@@ -30,22 +30,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from graphfuse.artifact import Plan, Pointer
-from graphfuse.dialects import block, control, gpu
-from graphfuse.ir.core import Block, Builder, Func, Op, Trait, Value, attr_ints
-from graphfuse.ir.layout import LinearLayout
-from graphfuse.ir.types import Tile
-from graphfuse.symbolic import sym
+from graphfuse.dialects import block, gpu
+from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_ints
 
 CONSTANTS = "constants"
 TRIGGERS = ("early", "late", "end")
-PREFETCH_BYTES = 32 << 10
-"""What a block fetches of what its first iterations read."""
-PREFETCHES = 8
-"""Of how many iterations at most."""
-FEW_BLOCKS = 1024
-"""In a grid of more blocks than so, most begin long after the launches before it have ended."""
 _LOCAL = frozenset({
-    block.alloc, block.offset, gpu.shared_alloc, gpu.barriers, gpu.zero_rows, gpu.commit, gpu.prefetch, gpu.wait,
+    block.alloc, block.offset, gpu.shared_alloc, gpu.barriers, gpu.zero_rows, gpu.commit, gpu.wait,
     gpu.arrive, gpu.expect,
 })  # fmt: skip
 """Ops that are no pure ones and touch no tensor."""
@@ -88,7 +79,6 @@ class _Overlap:
 
     def __init__(self, func: Func) -> None:
         self.constants = constants_of(func)
-        self.is_small = isinstance(grid := func.attrs.get("grid"), int) and grid <= FEW_BLOCKS
         trigger = func.attrs.get("trigger", "late")
         assert trigger in TRIGGERS, f"trigger is one of {', '.join(TRIGGERS)}"
         self.trigger = trigger
@@ -119,7 +109,6 @@ class _Overlap:
         for op in self._movable(after):
             before.append(op)
             after.remove(op)
-        before += self._prefetches(ops[:first], after)
         wait, let = gpu.wait_launches(), [gpu.next_launch()]
         if last is None:
             return [*before, wait, *after]
@@ -165,30 +154,6 @@ class _Overlap:
         needed = set(_needed(copies, set(head)))
         return [op for op in head if op in needed]
 
-    def _prefetches(self, before: Sequence[Op], after: Sequence[Op]) -> Iterator[Op]:
-        """Into the L2 cache: the constants that the first iterations of the first loop read, each block its own."""
-        loop = next((op for op in after if op.kind is control.for_), None)
-        if loop is None or not self.is_small or not (trips := _trips(loop)):
-            return
-        known = {v for op in before for v in op.results}
-        for op in loop.body.ops:
-            if op.kind is not block.load_view or not self._is_constant(op.operands[0]):
-                continue
-            tile = op.result.type
-            assert isinstance(tile, Tile)
-            nbytes = tile.elem.bytes
-            for n in tile.shape:
-                nbytes *= n
-            needed = list(_needed([op], set(loop.body.ops)))[:-1]
-            outside = {v for inner in (*needed, op) for v in inner.operands} - {v for i in needed for v in i.results}
-            outside -= {loop.body.params.values[0]}
-            pure = all(i.has(Trait.PURE) and not i.bodies and not isinstance(i.types[0], Tile) for i in needed)
-            moves = any(o.op is not None and o.op.kind is block.program_id for o in outside)
-            if not pure or not moves or any(o.op is not None and o not in known for o in outside):
-                continue
-            for i in range(min(trips, PREFETCHES, max(PREFETCH_BYTES // nbytes, 1))):
-                yield from _fetch(loop, op, needed, i)
-
 
 def _needed(ops: Iterable[Op], among: set[Op]) -> Iterator[Op]:
     """These ops and what they need of `among`, operands first."""
@@ -205,34 +170,3 @@ def _needed(ops: Iterable[Op], among: set[Op]) -> Iterator[Op]:
 
     for op in ops:
         yield from visit(op)
-
-
-def _trips(loop: Op) -> int:
-    """How often a loop runs, or 0 where that is not known here."""
-    ends = [v.op.attrs.get("value") if v.op and v.op.kind is block.const else None for v in loop.operands[:2]]
-    step = loop.attrs.get("step", 1)
-    lower, upper = ends
-    if not isinstance(lower, int) or not isinstance(upper, int) or not isinstance(step, int):
-        return 0
-    return max(0, -(-(upper - lower) // step))
-
-
-def _fetch(loop: Op, load: Op, needed: Sequence[Op], iteration: int) -> Iterator[Op]:
-    """A prefetch of what a load reads in one iteration."""
-    step = loop.attrs.get("step", 1)
-    assert isinstance(step, int), "checked by the type rule"
-    b = Builder()
-    counter = loop.operands[0]
-    if iteration:
-        counter = b(block.index, counter, expr=sym("i") + iteration * step, names=("i",))
-    now: dict[Value, Value] = {loop.body.params.values[0]: counter}
-    for op in needed:
-        new = b.append(op.kind.build([now.get(v, v) for v in op.operands], op.attrs, loc=op.loc))
-        now.update(zip(op.results, new.results, strict=True))
-    tile = load.result.type
-    assert isinstance(tile, Tile)
-    assert isinstance(tile.layout, LinearLayout), "layouts are assigned"
-    kept = {name: load.attrs[name] for name in ("shape", "strides", "limited") if name in load.attrs}
-    operands = [now.get(v, v) for v in load.operands]
-    b.append(gpu.prefetch.build(operands, {**kept, "layout": tile.layout}, loc=load.loc))
-    yield from b.ops
