@@ -2,15 +2,19 @@
 
 from graphfuse.frontends.tc.defines import Defines, parse_defines
 from graphfuse.frontends.tc.diagnostics import Diagnostic, Reporter, SourceError
-from graphfuse.frontends.tc.driver import Options, check, parse, tokens
+from graphfuse.frontends.tc.driver import Options, check, compile_text, parse, tokens
+from graphfuse.frontends.tc.kernel import Kernel, Parameter
 
 __all__ = [
     "Defines",
     "Diagnostic",
+    "Kernel",
     "Options",
+    "Parameter",
     "Reporter",
     "SourceError",
     "check",
+    "compile_text",
     "parse",
     "parse_defines",
     "tokens",

@@ -228,23 +228,19 @@ class _Checker(BuiltinChecker):
         done: set[t.FunctionDecl] = set()
         for f in functions.values():
             path: list[t.FunctionDecl] = []
-            work: list[tuple[t.FunctionDecl, int]] = [(f, 0)]
+            # depth first; a function comes off the path when its entry with `leave` is met
+            work: list[tuple[t.FunctionDecl, bool]] = [(f, False)]
             while work:
-                g, depth = work.pop()
-                del path[depth:]
-                if g in path:
-                    message = (
-                        f"recursion is not supported: {' calls '.join(x.name for x in (*path[path.index(g) :], g))}"
-                    )
-                    self.report.error("recursion", message, g.at)
-                    done.update(path)
-                    break
-                if g in done:
-                    continue
-                path.append(g)
-                work += [(call.function, depth + 1) for call in calls[g]]
-                if not calls[g]:
+                g, leave = work.pop()
+                if leave:
+                    path.pop()
                     done.add(g)
+                elif g in path:
+                    names = " calls ".join(x.name for x in (*path[path.index(g) :], g))
+                    self.report.error("recursion", f"recursion is not supported: {names}", g.at)
+                elif g not in done:
+                    path.append(g)
+                    work += [(g, True), *((call.function, False) for call in calls[g])]
         for found in calls.values():
             for call in found:
                 if call.function.body is None:

@@ -33,12 +33,17 @@ class _Value:
 
 
 def evaluate_condition(tokens: list[Token]) -> bool:
+    """Whether the value of expanded tokens, of which the last is an end, is not 0."""
+    return evaluate_integer(tokens) != 0
+
+
+def evaluate_integer(tokens: list[Token]) -> int:
     """The value of expanded tokens, of which the last is an end."""
     reader = _Reader(tokens)
     value = reader.ternary(live=True)
     if reader.next.kind != "end":
         raise ConditionError(f"#if: expected an operator, found {reader.next.text!r}", reader.next)
-    return value.value != 0
+    return value.value
 
 
 class _Reader:

@@ -1,4 +1,4 @@
-"""The stages in order, each from the text on: tokens, tree, typed tree. What is found goes to a reporter."""
+"""The stages in order, each from the text on: tokens, tree, typed tree, block functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TypeVar
 from graphfuse.frontends.tc import ast, typed
 from graphfuse.frontends.tc.check import check_unit
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
+from graphfuse.frontends.tc.kernel import Kernel
+from graphfuse.frontends.tc.lower import lower_unit
 from graphfuse.frontends.tc.parser import parse_unit
 from graphfuse.frontends.tc.preprocess import Include, preprocess, read_include
 from graphfuse.frontends.tc.source import Source
@@ -19,10 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a source is read: where includes come from, and whether a missing `;` is an error."""
+    """Where includes come from; whether a missing `;` is an error; whether printf and assert do anything."""
 
     include: Include = read_include
     pedantic: bool = True
+    debug: bool = False
 
 
 DEFAULTS = Options()
@@ -68,6 +71,26 @@ def checked(source: str, filename: str, defines: Mapping[str, str], options: Opt
     """The typed tree, which means something only if nothing was reported as an error."""
     unit = parse_unit(_tokens(source, filename, defines, options, report), report)
     return check_unit(unit, report, defines)
+
+
+def compile_text(
+    source: str,
+    filename: str = "<string>",
+    defines: Mapping[str, str] | None = None,
+    *,
+    options: Options = DEFAULTS,
+    report: Reporter | None = None,
+) -> tuple[Kernel, ...]:
+    """The kernels of a source as block functions, in the order of the file."""
+    return staged(lambda r: lowered(source, filename, defines or {}, options, r), options, report)
+
+
+def lowered(
+    source: str, filename: str, defines: Mapping[str, str], options: Options, report: Reporter
+) -> tuple[Kernel, ...]:
+    """The kernels; none if an error was reported."""
+    unit = checked(source, filename, defines, options, report)
+    return () if report.errors else lower_unit(unit, report, debug=options.debug)
 
 
 def staged(stage: Callable[[Reporter], T], options: Options, report: Reporter | None) -> T:

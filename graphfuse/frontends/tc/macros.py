@@ -9,7 +9,7 @@ from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.tokens import Expansion, Token, tokenize
 
-MAX_TOKENS = 200_000
+MAX_TOKENS = 100_000
 """Tokens that macros and includes may produce."""
 MAX_NESTING = 60
 """Macro calls inside the arguments of macro calls."""

@@ -10,12 +10,15 @@ variables, which are compared by identity.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import Type
+
+_serials = itertools.count()
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +36,8 @@ class Variable:
     """For a pointer: the variables it was made of."""
     pool_bytes: int = 0
     """The size of a constant pool."""
+    serial: int = field(default_factory=lambda: next(_serials))
+    """Grows from variable to variable: an order that does not depend on addresses."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,355 @@
+"""Typed kernels to block functions: statements, variables as SSA values, calls inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphfuse.dialects import block, control
+from graphfuse.frontends.tc import typed as t
+from graphfuse.frontends.tc.check_expr import roots
+from graphfuse.frontends.tc.diagnostics import Reporter, StopError
+from graphfuse.frontends.tc.kernel import Kernel, Parameter
+from graphfuse.frontends.tc.liveness import Liveness, Variables, expression
+from graphfuse.frontends.tc.lower_expr import ExprLowering, Lowered, PointerValue, pointer_type, scalar_of
+from graphfuse.frontends.tc.structure import Branch, Count, Flat, Structured, While, structured
+from graphfuse.frontends.tc.tokens import Token
+from graphfuse.frontends.tc.types import Pointer, elem_of, shape_of
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Value
+from graphfuse.ir.types import I64
+from graphfuse.ir.types import Type as BlockType
+
+BODY_DEPTH = 4
+"""What a nested body adds to the depth that is bounded."""
+
+
+def lower_unit(unit: t.Unit, report: Reporter, *, debug: bool = False) -> tuple[Kernel, ...]:
+    """The kernels of a checked file; those that cannot be lowered are reported and left out."""
+    bodies: dict[t.FunctionDecl, Structured] = {}
+    out: list[Kernel] = []
+    for kernel in unit.kernels:
+        try:
+            out.append(_Lowering(report, bodies).kernel(kernel, unit.pools, debug=debug))
+        except StopError:
+            continue
+    return tuple(out)
+
+
+class _Lowering(ExprLowering):
+    def __init__(self, report: Reporter, bodies: dict[t.FunctionDecl, Structured]) -> None:
+        super().__init__(report)
+        self._bodies = bodies
+        self._liveness = Liveness()
+
+    # functions
+
+    def kernel(self, f: t.FunctionDecl, pools: Sequence[t.Variable], *, debug: bool) -> Kernel:
+        used = (*f.params, *pools)
+        types: list[BlockType] = [
+            pointer_type(v.type) if isinstance(v.type, Pointer) else scalar_of(v.type) for v in used
+        ]
+        params = Params(tuple(types), tuple(v.name for v in used))
+        for v, value in zip(used, params.values, strict=True):
+            self.env[v] = PointerValue(value) if isinstance(v.type, Pointer) else value
+        self.statements(self._body_of(f).body, frozenset())
+        self.code.append(control.return_(loc=self.loc(f.at)))
+        func = Func(f.name, self.code.block(params), _promises(f, debug=debug))
+        infos = [Parameter(v.name, str(v.type), dict(v.attributes), v.pool_bytes) for v in used]
+        return Kernel(func, tuple(infos))
+
+    def _body_of(self, f: t.FunctionDecl) -> Structured:
+        if f not in self._bodies:
+            self._bodies[f] = structured(f)
+        return self._bodies[f]
+
+    def call(self, x: t.Call) -> Lowered:
+        """Bind the arguments, lower the body here, read its result."""
+        args = [self.expr(a) for a in x.args]
+        body = self._body_of(x.function)
+        self.depth += BODY_DEPTH
+        self.env.update(zip(x.function.params, args, strict=True))
+        if body.result is not None:
+            self.env.pop(body.result, None)
+        self.statements(body.body, frozenset(() if body.result is None else (body.result,)))
+        self.depth -= BODY_DEPTH
+        if body.result is None:
+            return self.const(0, I64, (), x.at)
+        return self.env[body.result] if body.result in self.env else self.undefined(body.result, x.at)
+
+    # statements
+
+    def statements(self, body: Sequence[Flat], live: Variables) -> None:
+        """Lower statements; `live` is what is read after them."""
+        for s, after in zip(body, self._liveness.live_after(body, live), strict=True):
+            match s:
+                case t.Eval():
+                    self.expr(s.expr)
+                case Branch():
+                    self._branch(s, after)
+                case While():
+                    self._while(s, after)
+                case Count():
+                    self._count(s, after)
+
+    def _nested(
+        self, params: Params, bind: Callable[[], None], lower: Callable[[], None], finish: Callable[[], Op]
+    ) -> Block:
+        """A body of its own: its variables are forgotten after it."""
+        env, code = dict(self.env), self.code
+        self.code = Builder()
+        self.depth += BODY_DEPTH
+        bind()
+        lower()
+        self.code.append(finish())
+        out = self.code.block(params)
+        self.depth -= BODY_DEPTH
+        self.env, self.code = env, code
+        return out
+
+    def _branch(self, s: Branch, live: Variables) -> None:
+        condition = self.value(s.condition)
+        changed = _ordered((self._liveness.sequence(s.then).may | self._liveness.sequence(s.other).may) & live)
+        ends: list[list[Lowered]] = []
+        arms: list[tuple[Builder, list[Lowered]]] = []
+        for arm in (s.then, s.other):
+            env, code = dict(self.env), self.code
+            self.code = Builder()
+            self.depth += BODY_DEPTH
+            self.statements(arm, live)
+            values = [self._current(v, s.at) for v in changed]
+            arms.append((self.code, values))
+            ends.append(values)
+            self.depth -= BODY_DEPTH
+            self.env, self.code = env, code
+        slots = [_Slot(v, ends[0][i], ends[1][i]) for i, v in enumerate(changed)]
+        blocks: list[Block] = []
+        for code, values in arms:
+            outer, self.code = self.code, code
+            flat = [x for slot, value in zip(slots, values, strict=True) for x in slot.parts(self, value, s.at)]
+            code.append(control.yield_(*flat, loc=self.loc(s.at)))
+            blocks.append(code.block(Params(())))
+            self.code = outer
+        if not slots and not blocks[1].ops[:-1]:
+            del blocks[1]
+        if not slots and len(blocks) == 1 and not blocks[0].ops[:-1]:
+            return
+        results = self._place(control.if_, (condition,), tuple(blocks), s.at)
+        self._rebind(slots, results)
+
+    def _current(self, v: t.Variable, at: Token) -> Lowered:
+        return self.env[v] if v in self.env else self.undefined(v, at)
+
+    def _place(self, kind: Any, operands: Sequence[Value], bodies: tuple[Block, ...], at: Token) -> tuple[Value, ...]:
+        op = kind.build(tuple(operands), {}, loc=self.loc(at), bodies=bodies)
+        return self.code.append(op).results
+
+    def _rebind(self, slots: Sequence[_Slot], values: Sequence[Value]) -> None:
+        rest = list(values)
+        for slot in slots:
+            self.env[slot.variable] = slot.take(rest)
+
+    def _carried(self, changed: Variables, live: Variables, body: Sequence[Flat], at: Token) -> list[_Slot]:
+        """The variables a loop hands from trip to trip."""
+        slots: list[_Slot] = []
+        for v in _ordered(changed & live):
+            now = self._current(v, at)
+            slot = _Slot(v, now, now)
+            if isinstance(now, PointerValue):
+                slot.moves_root = not _stays_in_array(v, body, self.env)
+            slots.append(slot)
+        return slots
+
+    def _while(self, s: While, live: Variables) -> None:
+        effect = self._liveness.statement(s)
+        slots = self._carried(effect.may, effect.gen | live, (*s.head, *s.body), s.at)
+        first = [x for slot in slots for x in slot.parts(self, self.env.get(slot.variable) or slot.then, s.at)]
+        types = tuple(x.type for x in first)
+        around = effect.gen | live
+        body_effect = self._liveness.sequence(s.body)
+        after_test = live | body_effect.gen | (around - body_effect.kill)
+
+        def head() -> None:
+            self.statements(s.head, after_test | expression(s.test).gen)
+
+        head_params, body_params = Params(types), Params(types)
+        condition = self._nested(
+            head_params,
+            lambda: self._rebind(slots, head_params.values),
+            head,
+            lambda: control.yield_(self.value(s.test), *self._handed(slots, s.at), loc=self.loc(s.at)),
+        )
+        body = self._nested(
+            body_params,
+            lambda: self._rebind(slots, body_params.values),
+            lambda: self.statements(s.body, around),
+            lambda: control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)),
+        )
+        self._rebind(slots, self._place(control.while_, first, (condition, body), s.at))
+
+    def _handed(self, slots: Sequence[_Slot], at: Token) -> list[Value]:
+        return [x for slot in slots for x in slot.parts(self, self._current(slot.variable, at), at)]
+
+    def _count(self, s: Count, live: Variables) -> None:
+        effect = self._liveness.sequence(s.body)
+        start = self.value(t.Read(s.at, s.variable.type, s.variable))
+        trips = self._trips(s, start)
+        step = self.value(s.step)
+        around = effect.gen | live
+        slots = self._carried(effect.may, around, s.body, s.at)
+        first = self._handed(slots, s.at)
+        params = Params((I64, *(x.type for x in first)))
+
+        def bind() -> None:
+            trip, *rest = params.values
+            self._rebind(slots, rest)
+            self.env[s.variable] = self._counted(s, start, step, trip)
+
+        body = self._nested(
+            params,
+            bind,
+            lambda: self.statements(s.body, around),
+            lambda: control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)),
+        )
+        zero = self.const(0, I64, (), s.at)
+        results = self._place(control.for_, (zero, trips, *first), (body,), s.at)
+        self._rebind(slots, results)
+        if s.variable in live:
+            done = self.emit(block.max_, trips, zero, at=s.at)
+            self.env[s.variable] = self._counted(s, start, step, done)
+
+    def _trips(self, s: Count, start: Value) -> Value:
+        """How often a counting loop runs, as i64; what is not positive is never."""
+        begin = start if start.type == I64 else self.emit(block.cast, start, at=s.at, to=I64)
+        if s.down and isinstance(s.bound, t.Const) and s.bound.value == 0:
+            distance = begin
+        else:
+            ends = (begin, self.wide(s.bound)) if s.down else (self.wide(s.bound), begin)
+            distance = self.emit(block.sub, *ends, at=s.at, nsw=True)
+        more = 1 if s.op in ("<=", ">=") else 0
+        if isinstance(s.step, t.Const):
+            more += int(s.step.value) - 1
+            if more:
+                distance = self.emit(block.add, distance, self.const(more, I64, (), s.at), at=s.at, nsw=True)
+            if s.step.value == 1:
+                return distance
+            by = self.const(s.step.value, I64, (), s.at)
+        else:
+            # a step that is not positive would never end, or overflow
+            one = self.const(1, I64, (), s.at)
+            by = self.emit(block.max_, self.wide(s.step), one, at=s.at)
+            distance = self.emit(block.add, distance, by, at=s.at, nsw=True)
+            if not more:
+                distance = self.emit(block.sub, distance, one, at=s.at, nsw=True)
+        return self.emit(block.ELEMENTWISE["floordiv"], distance, by, at=s.at)
+
+    def _counted(self, s: Count, start: Value, step: Value, trip: Value) -> Value:
+        """The loop's variable after `trip` steps."""
+        elem = scalar_of(s.variable.type)
+        signed = elem.is_signed
+        number = trip if elem == I64 else self.emit(block.cast, trip, at=s.at, to=elem)
+        if not (isinstance(s.step, t.Const) and s.step.value == 1):
+            number = self.emit(block.mul, number, step, at=s.at, nsw=signed)
+        return self.emit(block.sub if s.down else block.add, start, number, at=s.at, nsw=signed)
+
+
+class _Slot:
+    """A variable where control flow meets: a value, or of a pointer its offset and, if that may differ, its root."""
+
+    def __init__(self, variable: t.Variable, then: Lowered, other: Lowered) -> None:
+        self.variable, self.then = variable, then
+        self.moves_root = False
+        self._root: Value | None = None
+        self._has_offset = True
+        if isinstance(then, PointerValue) and isinstance(other, PointerValue):
+            self._root = then.root
+            self.moves_root = then.root != other.root
+
+    def parts(self, lowering: ExprLowering, value: Lowered, at: Token) -> list[Value]:
+        """What is handed on."""
+        if isinstance(value, Value):
+            return [value]
+        offset = lowering.offset_of(value, shape_of(self.variable.type), at)
+        if self.moves_root:
+            return [value.root, offset]
+        if value.root != self._root:
+            lowering.unsupported(f"pointer {self.variable.name!r} changes its array in a loop", at)
+        return [offset]
+
+    def take(self, values: list[Value]) -> Lowered:
+        """The variable's value out of what was handed on, which is used up."""
+        if self._root is None:
+            return values.pop(0)
+        root = values.pop(0) if self.moves_root else self._root
+        return PointerValue(root, values.pop(0))
+
+
+def _ordered(variables: Variables) -> list[t.Variable]:
+    """In the order of the source, so that the same source gives the same code."""
+    return sorted(variables, key=lambda v: v.serial)
+
+
+def _stays_in_array(v: t.Variable, body: Sequence[Flat], env: dict[t.Variable, Lowered]) -> bool:
+    """Whether all that is assigned to a pointer in a loop points into the array it points into before."""
+    sources = _pointer_sources(body)
+    home = env.get(v)
+    seen: set[t.Variable] = set()
+    work = [v]
+    while work:
+        w = work.pop()
+        if w in seen:
+            continue
+        seen.add(w)
+        if w in sources:
+            found, casts = sources[w]
+            if casts:
+                return False
+            work += found
+        before = env.get(w)
+        if isinstance(before, PointerValue) and isinstance(home, PointerValue) and before.root != home.root:
+            return False
+    return True
+
+
+def _pointer_sources(body: Sequence[Flat]) -> dict[t.Variable, tuple[list[t.Variable], bool]]:
+    """For each pointer assigned in a loop: the variables it is made of, and whether a cast or a call is among it."""
+    out: dict[t.Variable, tuple[list[t.Variable], bool]] = {}
+    work: list[Any] = list(body)
+    while work:
+        node = work.pop()
+        if isinstance(node, t.Assign | t.Let) and isinstance(elem_of(node.variable.type), Pointer):
+            found, casts = out.get(node.variable, ([], False))
+            out[node.variable] = ([*found, *roots(node.value)], casts or _has_cast(node.value))
+        if isinstance(node, Branch):
+            work += [node.condition, *node.then, *node.other]
+        elif isinstance(node, While):
+            work += [*node.head, node.test, *node.body]
+        elif isinstance(node, Count):
+            work += node.body
+        elif isinstance(node, t.Eval):
+            work.append(node.expr)
+        else:
+            work += t.children(node)
+    return out
+
+
+def _has_cast(x: t.Expr) -> bool:
+    work: list[Any] = [x]
+    while work:
+        node = work.pop()
+        if isinstance(node, t.PointerCast | t.Call):
+            return True
+        work += t.children(node)
+    return False
+
+
+def _promises(f: t.FunctionDecl, *, debug: bool) -> dict[str, Attr]:
+    """The attributes of the block function: what the source promises of its parameters."""
+    out: dict[str, Attr] = {
+        "assume": tuple(
+            (v.name, n) for v in f.params for name, n in v.attributes.items() if name in ("multipleof", "aligned")
+        )
+    }
+    for name in ("readonly", "writeonly", "noalias"):
+        if listed := tuple(v.name for v in f.params if name in v.attributes):
+            out[name] = listed
+    return {**out, "debug": True} if debug else out

@@ -1,0 +1,313 @@
+"""Jumps out of the tree: a function body as branches, loops and flags, which is all that block IR has.
+
+Before: `while (c) { if (a) break; b; }`. After: `broken = 0; while (!broken & c) { if (a) broken = 1; else b; }`.
+What follows a statement that may jump goes into the branch that does not, or under a test of the flags. Flags that
+nobody reads are left to liveness. Loops that count are told apart here (`Count`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from graphfuse.frontends.tc import typed as t
+from graphfuse.frontends.tc.tokens import Token
+from graphfuse.frontends.tc.types import BOOL, VOID, Arith
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """Run one of two bodies."""
+
+    at: Token
+    condition: t.Expr
+    then: tuple[Flat, ...]
+    other: tuple[Flat, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class While:
+    """Run the head; while the test holds then, run the body and start again."""
+
+    at: Token
+    head: tuple[Flat, ...]
+    test: t.Expr
+    body: tuple[Flat, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Count:
+    """A loop whose trips are known when it begins: `variable` goes from its value by `step` while it is `op` bound."""
+
+    at: Token
+    variable: t.Variable
+    op: str
+    bound: t.Expr
+    step: t.Expr
+    down: bool
+    body: tuple[Flat, ...]
+
+
+Flat: TypeAlias = t.Eval | Branch | While | Count
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """A function without jumps: what it does, and the variable that holds what it returns."""
+
+    body: tuple[Flat, ...]
+    result: t.Variable | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """The flags that `break`, `continue` and `return` set."""
+
+    broken: t.Variable | None
+    skipped: t.Variable | None
+    returned: t.Variable
+    result: t.Variable | None
+
+
+def structured(function: t.FunctionDecl) -> Structured:
+    """Take the jumps out of a checked function."""
+    assert function.body is not None, "a function that is called has a body"
+    at = function.at
+    returned = _flag(at)
+    result = None
+    if function.result != VOID:
+        result = t.Variable("", function.result, at, initialised=True)
+    body, _ = _sequence((function.body,), _Targets(None, None, returned, result))
+    if "return" in _jump_kinds(function.body):
+        body.insert(0, _set(returned, at, to=False))
+    return Structured(tuple(body), result)
+
+
+def _flag(at: Token) -> t.Variable:
+    return t.Variable("", BOOL, at, initialised=True)
+
+
+def _set(flag: t.Variable, at: Token, *, to: bool) -> t.Eval:
+    return t.Eval(at, t.Assign(at, BOOL, flag, t.Const(at, BOOL, int(to))))
+
+
+def _none_of(flags: Sequence[t.Variable], at: Token) -> t.Expr:
+    """That no flag is set."""
+    total: t.Expr = t.Read(at, BOOL, flags[0])
+    for flag in flags[1:]:
+        total = t.Binary(at, BOOL, "|", total, t.Read(at, BOOL, flag))
+    return t.Unary(at, BOOL, "~", total)
+
+
+def _sequence(statements: Sequence[t.Stmt], targets: _Targets) -> tuple[list[Flat], bool]:
+    """Statements without their jumps, and whether control surely leaves instead of reaching the end."""
+    out: list[Flat] = []
+    work = list(statements)[::-1]
+    while work:
+        s = work.pop()
+        match s:
+            case t.Block():
+                work += reversed(s.body)
+            case t.Eval():
+                out.append(s)
+            case t.Jump():
+                flag = targets.broken if s.kind == "break" else targets.skipped
+                assert flag is not None, "the checker places jumps"
+                return [*out, _set(flag, s.at, to=True)], True
+            case t.Return():
+                if s.value is not None and targets.result is not None:
+                    out.append(t.Eval(s.at, t.Assign(s.at, s.value.type, targets.result, s.value)))
+                elif s.value is not None:
+                    out.append(t.Eval(s.at, s.value))
+                return [*out, _set(targets.returned, s.at, to=True)], True
+            case t.If() if flags := _jumps(s, targets):
+                return _leaving_branch(s, out, work[::-1], flags, targets)
+            case t.If():
+                then, _ = _sequence((s.then,), targets)
+                other, _ = _sequence((s.other,), targets)
+                out.append(Branch(s.at, s.condition, tuple(then), tuple(other)))
+            case t.Loop() | t.Switch():
+                out += _loop(s, targets) if isinstance(s, t.Loop) else _switch(s, targets)
+                if flags := _jumps(s, targets):
+                    rest, ends = _sequence(work[::-1], targets)
+                    guard = [Branch(s.at, _none_of(flags, s.at), tuple(rest), ())] if rest else []
+                    return [*out, *guard], ends
+    return out, False
+
+
+def _leaving_branch(
+    s: t.If, out: list[Flat], rest: list[t.Stmt], flags: list[t.Variable], targets: _Targets
+) -> tuple[list[Flat], bool]:
+    """An `if` that may jump, and what follows it."""
+    then, then_ends = _sequence((s.then,), targets)
+    other, other_ends = _sequence((s.other,), targets)
+    if then_ends and other_ends:
+        return [*out, Branch(s.at, s.condition, tuple(then), tuple(other))], True
+    if then_ends:
+        other, ends = _sequence((s.other, *rest), targets)
+        return [*out, Branch(s.at, s.condition, tuple(then), tuple(other))], ends
+    if other_ends:
+        then, ends = _sequence((s.then, *rest), targets)
+        return [*out, Branch(s.at, s.condition, tuple(then), tuple(other))], ends
+    out.append(Branch(s.at, s.condition, tuple(then), tuple(other)))
+    after, ends = _sequence(rest, targets)
+    return [*out, *([Branch(s.at, _none_of(flags, s.at), tuple(after), ())] if after else [])], ends
+
+
+def _jumps(s: t.Stmt, targets: _Targets) -> list[t.Variable]:
+    """The flags that a statement may set for what is around it."""
+    kinds = _jump_kinds(s)
+    flags = {"break": targets.broken, "continue": targets.skipped, "return": targets.returned}
+    return [flag for kind in ("break", "continue", "return") if kind in kinds and (flag := flags[kind]) is not None]
+
+
+def _jump_kinds(s: t.Stmt) -> frozenset[str]:
+    kinds: frozenset[str] = frozenset()
+    match s:
+        case t.Jump():
+            kinds = frozenset((s.kind,))
+        case t.Return():
+            kinds = frozenset(("return",))
+        case t.Block():
+            kinds = kinds.union(*map(_jump_kinds, s.body))
+        case t.If():
+            kinds = _jump_kinds(s.then) | _jump_kinds(s.other)
+        case t.Loop():
+            kinds = _jump_kinds(s.body) & {"return"}
+        case t.Switch():
+            inside = [_jump_kinds(section.body) for section in s.sections]
+            kinds = kinds.union(*inside) - {"break"}
+        case t.Eval():
+            pass
+    return kinds
+
+
+def _loop(s: t.Loop, targets: _Targets) -> list[Flat]:
+    broken, skipped = _flag(s.at), _flag(s.at)
+    inside = _Targets(broken, skipped, targets.returned, targets.result)
+    kinds = _jump_kinds(s.body)
+    body, _ = _sequence((s.body,), inside)
+    if "continue" in kinds:
+        body.insert(0, _set(skipped, s.at, to=False))
+    leaving = [flag for kind, flag in (("break", broken), ("return", targets.returned)) if kind in kinds]
+    if not leaving and not s.body_first and (count := _count(s, tuple(body))) is not None:
+        return [count]
+    if s.step is not None:
+        step = t.Eval(s.at, s.step)
+        body.append(Branch(s.at, _none_of(leaving, s.at), (step,), ()) if leaving else step)
+    condition = s.condition or t.Const(s.at, BOOL, 1)
+    before: list[Flat] = [_set(broken, s.at, to=False)] if "break" in kinds else []
+    head: list[Flat] = body if s.body_first else []
+    if leaving:
+        going = _none_of(leaving, s.at)
+        if isinstance(condition, t.Const):
+            condition = going if condition.value else condition
+        elif _is_plain(condition):
+            condition = t.Binary(s.at, BOOL, "&", going, condition)
+        else:
+            # a condition that reads memory is not evaluated once more after a break
+            test = _flag(s.at)
+            evaluate = t.Eval(s.at, t.Assign(s.at, BOOL, test, condition))
+            head = [*head, _set(test, s.at, to=False), Branch(s.at, going, (evaluate,), ())]
+            condition = t.Read(s.at, BOOL, test)
+    return [*before, While(s.at, tuple(head), condition, () if s.body_first else tuple(body))]
+
+
+_PLAIN = (t.Const, t.Read, t.Convert, t.Bitcast, t.Unary, t.Binary, t.Function, t.Grid, t.Select, t.Assume)
+
+
+def _is_plain(x: t.Expr, assigned: frozenset[t.Variable] | set[t.Variable] = frozenset()) -> bool:
+    """Whether an expression only computes, on variables that are not among the assigned ones."""
+    work: list[t.Expr] = [x]
+    while work:
+        node = work.pop()
+        if not isinstance(node, _PLAIN) or (isinstance(node, t.Read) and node.variable in assigned):
+            return False
+        work += t.children(node)
+    return True
+
+
+def _count(s: t.Loop, body: tuple[Flat, ...]) -> Count | None:
+    """The loop as one that counts, if its variable changes by its step alone and its bound does not change."""
+    from graphfuse.frontends.tc.liveness import assigned
+
+    step = s.step
+    if not isinstance(step, t.Assign) or not isinstance(s.condition, t.Binary):
+        return None
+    v, change = step.variable, step.value
+    if not isinstance(v.type, Arith) or v.type.kind != "int" or v.type.bits < 32:
+        return None
+    if not isinstance(change, t.Binary) or change.op not in ("+", "-"):
+        return None
+    by = change.right
+    if not (isinstance(change.left, t.Read) and change.left.variable is v):
+        if change.op == "-" or not (isinstance(by, t.Read) and by.variable is v):
+            return None
+        by = change.left
+    op, left, bound = s.condition.op, s.condition.left, s.condition.right
+    if not _is_value_of(left, v):
+        op, left, bound = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op), bound, left
+    down = change.op == "-"
+    if isinstance(by, t.Const) and by.value < 0:
+        by, down = t.Const(by.at, by.type, -by.value), not down
+    changed = assigned(body) | {v}
+    if not _is_value_of(left, v) or not _is_plain(bound, changed) or not _is_plain(by, changed) or v in assigned(body):
+        return None
+    is_one = isinstance(by, t.Const) and by.value == 1
+    fits = op in ((">", ">=") if down else ("<", "<=")) or (op == "!=" and is_one)
+    if isinstance(by, t.Const) and by.value == 0:
+        return None
+    if not v.type.signed and (not is_one or op != "<"):
+        return None  # what wraps is not counted
+    return Count(s.at, v, op, bound, by, down, body) if fits else None
+
+
+def _is_value_of(x: t.Expr, v: t.Variable) -> bool:
+    """Whether an expression is a variable's value, maybe as a wider type."""
+    if isinstance(x, t.Convert):
+        to = x.type
+        assert isinstance(v.type, Arith)
+        if not isinstance(to, Arith) or to.kind != "int" or to.bits < v.type.bits or not to.signed or not v.type.signed:
+            return False
+        x = x.x
+    return isinstance(x, t.Read) and x.variable is v
+
+
+def _switch(s: t.Switch, targets: _Targets) -> list[Flat]:
+    """A switch as a chain of branches, or under flags where a section may fall through."""
+    broken = _flag(s.at)
+    inside = _Targets(broken, targets.skipped, targets.returned, targets.result)
+    value = t.Variable("", s.value.type, s.at, initialised=True)
+    out: list[Flat] = [t.Eval(s.at, t.Assign(s.at, s.value.type, value, s.value)), _set(broken, s.at, to=False)]
+    bodies = [_sequence((section.body,), inside) for section in s.sections]
+    sections = [(section, body) for section, (body, _) in zip(s.sections, bodies, strict=True)]
+    if all(ends for _, ends in bodies[:-1]):
+        chain: list[Flat] = next((body for section, body in sections if section.is_default), list[Flat]())
+        for section, body in reversed(sections):
+            if not section.is_default:
+                chain = [Branch(s.at, _is_one_of(value, section.labels, s.at), tuple(body), tuple(chain))]
+        return [*out, *chain]
+    active = _flag(s.at)
+    labels = tuple(n for section in s.sections for n in section.labels)
+    out.append(_set(active, s.at, to=False))
+    for section, body in sections:
+        here = t.Read(s.at, BOOL, active)
+        entered = _is_one_of(value, labels if section.is_default else section.labels, s.at)
+        if section.is_default:
+            other = _is_one_of(value, section.labels, s.at)
+            entered = t.Binary(s.at, BOOL, "|", t.Unary(s.at, BOOL, "~", entered), other)
+        condition: t.Expr = t.Binary(s.at, BOOL, "|", here, entered)
+        flags = _jumps(t.Block(s.at, tuple(x.body for x in s.sections)), inside)
+        if flags:
+            condition = t.Binary(s.at, BOOL, "&", condition, _none_of(flags, s.at))
+        out.append(Branch(s.at, condition, (*body, _set(active, s.at, to=True)), ()))
+    return out
+
+
+def _is_one_of(value: t.Variable, labels: tuple[int, ...], at: Token) -> t.Expr:
+    total: t.Expr | None = None
+    for n in labels:
+        equal = t.Binary(at, BOOL, "==", t.Read(at, value.type, value), t.Const(at, value.type, n))
+        total = equal if total is None else t.Binary(at, BOOL, "|", total, equal)
+    return total or t.Const(at, BOOL, 0)
