@@ -120,6 +120,12 @@ def test_loops_with_a_condition(n):
     check(gpu_programs.COLLATZ, [np.zeros(1, np.int64), np.zeros(128, np.float32)], {"n": n}, grid=(1,))
 
 
+@pytest.mark.parametrize("n", [0, 5])
+def test_what_a_condition_computes_and_a_body_turns(n):
+    x = np.random.default_rng(2).integers(-4, 5, 256).astype(np.float32)
+    check(gpu_programs.TURNED, [x, np.zeros(544, np.float32), np.zeros(2, np.int32)], {"n": n})
+
+
 def test_nsw_and_casts():
     text = gpu_programs.COPY.replace("ATTRS", "assume = []").replace("512", "32")
     x = np.arange(100, dtype=np.float32)

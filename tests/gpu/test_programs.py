@@ -170,3 +170,49 @@ def test_sums_that_do_not_wrap_keep_their_runs():
         report, _ = emulate(text, [x, np.zeros_like(x)], {"ld": 67})
         sectors[nsw] = sum(t.cost for t in report.traffic if t.space == "global")
     assert 3 * sectors[" {nsw = true}"] < sectors[""]
+
+
+TURNED = """func @k(%x: ptr<f32>, %o: ptr<f32>, %c: ptr<i32>, %n: i32) {assume = [], grid = 2, warps = 4} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %p = block.program_id() : i64
+  %zero = block.const() {elem = i32, value = 0} : i32
+  %one = block.const() {elem = i32, value = 1} : i32
+  %t0 = block.load_view(%x, %z) {shape = [16, 16], strides = [16, 1]} : tile<16x16xf32>
+  %u0 = block.const() {elem = f32, shape = [16], value = 0.0} : tile<16xf32>
+  %i, %t, %u = while(%zero, %t0, %u0) do (%i: i32, %t: tile<16x16xf32>, %u: tile<16xf32>) {
+    %r = block.reduce(%t) {axis = 1, kind = "sum"} : tile<16xf32>
+    %s = block.add(%u, %r) : tile<16xf32>
+    %more = block.lt(%i, %n) : bool
+    yield(%more, %i, %t, %s)
+  } do (%i: i32, %t: tile<16x16xf32>, %u: tile<16xf32>) {
+    %tt = block.trans(%t) {perm = [1, 0]} : tile<16x16xf32>
+    %k = block.add(%i, %one) {nsw = true} : i32
+    %two = block.const() {elem = i32, value = 2} : i32
+    %odd = block.truncmod(%k, %two) : i32
+    %is = block.eq(%odd, %one) : bool
+    %v = if(%is) do () {
+      %old = block.atomic(%c, %p, %k) {kind = "add"} : i32
+      %f = block.cast(%old) {to = f32} : f32
+      %ft = block.splat(%f) {shape = [16]} : tile<16xf32>
+      %w = block.add(%u, %ft) : tile<16xf32>
+      yield(%w)
+    } do () {
+      %col = block.reduce(%tt) {axis = 0, kind = "max"} : tile<16xf32>
+      yield(%col)
+    } : tile<16xf32>
+    yield(%k, %tt, %v)
+  } : i32, tile<16x16xf32>, tile<16xf32>
+  %at = block.index(%p) {expr = (272*p), names = ["p"]} : i64
+  block.store_view(%o, %at, %t) {strides = [16, 1]}
+  %at2 = block.index(%p) {expr = (272*p + 256), names = ["p"]} : i64
+  block.store_view(%o, %at2, %u) {strides = [1]}
+  return()
+}"""
+
+
+@pytest.mark.parametrize("target", [SM_80, SM_90A], ids=str)
+@pytest.mark.parametrize("n", [0, 5])
+def test_what_a_condition_computes_and_a_body_turns(n, target):
+    """Tiles that change layouts each time round, an atomic in a branch, results of the condition."""
+    x = np.random.default_rng(2).integers(-4, 5, 256).astype(np.float32)
+    check(TURNED, [x, np.zeros(544, np.float32), np.zeros(2, np.int32)], {"n": n}, target=target)
