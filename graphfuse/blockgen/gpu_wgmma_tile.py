@@ -173,7 +173,7 @@ def microseconds(
     area = tile.m * tile.n * results
     nbytes = (min(tile.m, -(-m // 8) * 8) / tile.columns + tile.n * results / tile.rows) * STEP_BYTES
     together = tile.split * tile.shared
-    at_once = multiprocessors if together == 1 else int(multiprocessors * _CLUSTERS[together])
+    at_once = max(1, multiprocessors if together == 1 else int(multiprocessors * _CLUSTERS[together]))
     rounds = -(-tiles // at_once)
     way = nbytes * _BYTE_NS * (1 if aligned else _UNALIGNED)
     if rounds < tile.per_multiprocessor and steps > _SHORT:
