@@ -100,6 +100,20 @@ def aligned(v: Value) -> Array | None:
     return None
 
 
+def repeated(v: Value) -> Array | None:
+    """A constant that is repeated, reshaped and cast, as scales of blocks are: larger than a constant should be."""
+    if v.op is None or v.op.kind not in (graph.reshape, graph.cast) or not tensor_of(v).is_static:
+        return None
+    (x,) = v.op.operands
+    if v.op.kind is graph.cast:
+        inner = repeated(x)
+        return None if inner is None else evaluate(v.op, [inner])[0]
+    if x.op is None or x.op.kind is not graph.broadcast or (array := array_of(x.op.operands[0])) is None:
+        return None
+    whole = np.broadcast_to(array, [static(d) for d in tensor_of(x).shape])
+    return whole.reshape([static(d) for d in tensor_of(v).shape])
+
+
 def materialised(array: Array, t: Tensor) -> Value:
     """The value of type `t` that `aligned` would give `array` for."""
     if (value := uniform(array)) is not None:
@@ -133,7 +147,7 @@ def fold_elementwise(op: Op) -> Replacement | None:
     """f(broadcast a, broadcast b) = broadcast f(a, b), for known a and b."""
     arrays: list[Array] = []
     for v in op.operands:
-        if (array := aligned(v)) is None:
+        if (array := aligned(v)) is None and (array := repeated(v)) is None:
             return None
         arrays.append(array)
     t = op.types[0]
@@ -166,8 +180,9 @@ def fold(op: Op) -> Replacement | None:
     """Replace an op on known operands by its value."""
     if op.kind in _SYMBOLIC or not op.operands or op.bodies or not op.has(Trait.PURE):
         return None
+    blocks = op.has(Trait.ELEMENTWISE) and any(array_of(v) is not None for v in op.operands)
     for v in op.operands:
-        if v.op is None or v.op.kind not in _SYMBOLIC:
+        if v.op is None or (v.op.kind not in _SYMBOLIC and not (blocks and repeated(v) is not None)):
             return None
     return fold_elementwise(op) if op.has(Trait.ELEMENTWISE) else _fold_any(op)
 

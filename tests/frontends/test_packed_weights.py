@@ -1,0 +1,75 @@
+"""Weights packed in blocks, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphfuse
+from graphfuse.compiler import stages
+from graphfuse.dialects import graph
+from graphfuse.errors import UnsupportedError
+from graphfuse.frontends.onnx import import_model
+from graphfuse.ir.core import tensor_of
+from graphfuse.knobs import Options
+from graphfuse.target import Target
+from tests.frontends.support import check, declare, one_op, onnxruntime_reference
+
+
+def packed(rows, n, k, bits, block, *, zero=False, bias=False):
+    """A model of one product, its inputs, and what ONNX Runtime makes of them."""
+    rng = np.random.default_rng(0)
+    blocks = -(-k // block)
+    arrays = [
+        rng.standard_normal((rows, k)).astype(np.float32),
+        rng.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8),
+        (rng.random(n * blocks) / 64).astype(np.float32),
+        rng.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8) if zero else None,
+        None,
+        rng.standard_normal(n).astype(np.float32) if bias else None,
+    ]
+    while arrays[-1] is None:
+        arrays.pop()
+    known = [i for i, a in enumerate(arrays) if i and a is not None]
+    model, fed = one_op(
+        "MatMulNBits", arrays, known=known, opset=21, domain="com.microsoft", K=k, N=n, bits=bits, block_size=block
+    )
+    model.opset_import.add(domain="com.microsoft", version=1)
+    return model, fed, onnxruntime_reference(model, fed)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(
+    ("k", "block", "options"), [(64, 16, {}), (128, 32, {"zero": True}), (72, 32, {}), (96, 32, {"bias": True})]
+)
+def test_products_of_few_bits(bits, k, block, options):
+    model, fed, want = packed(5, 24, k, bits, block, **options)
+    check(model, fed, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_cpu_has_floats_and_a_gpu_bytes():
+    model, fed, want = packed(16, 256, 512, 4, 128)
+    declare(model, want)
+    got = graphfuse.compile(model)(fed)
+    np.testing.assert_allclose(next(iter(got.values())), want[0], rtol=1e-4, atol=1e-4)
+    done = stages(import_model(model), Target.parse("cuda:sm_90a"), Options(precision="bf16"))
+    (product,) = (op for op in done.regions.walk() if op.kind is graph.contract_blocks)
+    assert [tensor_of(v).elem.name for v in product.operands[:2]] == ["bf16", "i8"]
+    assert tensor_of(product.operands[2]).shape == (256, 4)
+
+
+@pytest.mark.parametrize("target", ["cpu:skylake-avx512", "cuda:sm_90a"])
+def test_large_weights_are_made_floats_when_compiling(target):
+    """Scales of blocks, repeated, are larger than any constant should be; times the weights they are not."""
+    model, _, _ = packed(128, 512, 1024, 4, 32)
+    model.graph.output[0].type.tensor_type.elem_type = 1
+    regions = stages(import_model(model), Target.parse(target), Options(numerics="strict")).regions
+    assert [op.attrs["kind"] for op in regions.walk() if op.kind is graph.region] == ["contraction"]
+
+
+def test_other_widths_are_an_error():
+    arrays = [np.zeros((2, 32), np.float32), np.zeros((4, 1, 8), np.uint8), np.zeros(4, np.float32)]
+    model, _ = one_op("MatMulNBits", arrays, known=[1, 2], domain="com.microsoft", K=32, N=4, bits=2, block_size=32)
+    model.opset_import.add(domain="com.microsoft", version=1)
+    with pytest.raises(UnsupportedError, match="bits must be 4 or 8, got 2"):
+        import_model(model)
