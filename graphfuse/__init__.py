@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from graphfuse.api import CompiledModel, compile, load
     from graphfuse.errors import GraphfuseError
     from graphfuse.inference_session import InferenceSession
+    from graphfuse.kernels.source import kernel
     from graphfuse.knobs import Options
     from graphfuse.target import Target
 
-__all__ = ["CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Target", "compile", "load"]
+__all__ = ["CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Target", "compile", "kernel", "load"]
 
 _HOME = {
     "CompiledModel": "api", "InferenceSession": "inference_session", "compile": "api", "load": "api",
-    "GraphfuseError": "errors", "Options": "knobs", "Target": "target",
+    "kernel": "kernels.source", "GraphfuseError": "errors", "Options": "knobs", "Target": "target",
 }  # fmt: skip
 
 

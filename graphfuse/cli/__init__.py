@@ -27,6 +27,7 @@ VERBS = {
     "bench": "Time a model, alone or beside ONNX Runtime.",
     "verify": "Compare a model with ONNX Runtime and its regions with the interpreter.",
     "inspect": "Show what an artifact is made of.",
+    "kernel": "Compile, check, run or tune a kernel written in Triton-C.",
     "opt": "Run passes over IR text.",
     "cache": "The cache of compiled models.",
     "knobs": "List the GRAPHFUSE_* environment variables.",

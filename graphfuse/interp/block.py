@@ -37,15 +37,16 @@ def launch(
     grid: Sequence[int] | None = None,
     checks: bool = True,
     out: Callable[[str], object] = print,
+    written: Sequence[Array | None] | None = None,
 ) -> None:
     """Run every program of a kernel, one after another, in a grid of its own if it does not say one.
 
     `args` are contiguous arrays, one per pointer, changed in place; `symbols` the scalars by name; `out` takes lines
-    that are printed.
+    that are printed. `written` has for each array None, or which of its elements may be read.
     """
     sizes = grid_of(func, symbols) if grid is None else tuple(grid)
     for program in range(math.prod(sizes)):
-        run_program(func, args, symbols, program, grid=sizes, checks=checks, out=out)
+        run_program(func, args, symbols, program, grid=sizes, checks=checks, out=out, written=written)
 
 
 def grid_of(func: Func, symbols: Mapping[str, Any]) -> tuple[int, ...]:
@@ -66,28 +67,29 @@ def run_program(
     grid: Sequence[int] = (1,),
     checks: bool = True,
     out: Callable[[str], object] = print,
+    written: Sequence[Array | None] | None = None,
 ) -> tuple[Array, ...]:
     """Run one program; returns what the function returns (a kernel returns nothing)."""
-    values = _bind(func, args, symbols)
+    values = _bind(func, args, symbols, written or [None] * len(args))
     dims = {name: int(n) for name, n in symbols.items() if isinstance(n, int | np.integer)}
     context = Context(program, dims, checks, tuple(grid), func.attrs.get("debug") is True, out)
     with np.errstate(all="ignore"):
         return _block(func.body, dict(zip(func.params, values, strict=True)), context)
 
 
-def _bind(func: Func, args: Sequence[Array], symbols: Mapping[str, int]) -> list[Any]:
+def _bind(func: Func, args: Sequence[Array], symbols: Mapping[str, int], written: Sequence[Array | None]) -> list[Any]:
     pointers = [v for v in func.params if isinstance(v.type, Ptr)]
     if len(pointers) != len(args):
         raise InputError(f"@{func.name}: expected {len(pointers)} arrays, got {len(args)}")
-    arrays = iter(args)
+    arrays = zip(args, written, strict=True)
     values: list[Any] = []
     for i, v in enumerate(func.params):
         if isinstance(v.type, Ptr):
-            array = next(arrays)
+            array, known = next(arrays)
             if array.dtype != numpy_dtype(v.type.elem) or not array.flags.c_contiguous:
                 got = scalar_of(array.dtype) or array.dtype
                 raise InputError(f"@{func.name}: parameter {i} must be a contiguous {v.type.elem} array, got {got}")
-            values.append(Pointer(array.reshape(-1)))
+            values.append(Pointer(array.reshape(-1), 0, known))
         elif v.hint in symbols and isinstance(v.type, Scalar):
             values.append(ew.literal(symbols[v.hint], v.type))
         else:

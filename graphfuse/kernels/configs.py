@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphfuse.errors import UsageError
-from graphfuse.frontends.tc import SourceError, tokens
+from graphfuse.frontends.tc import SourceError
+from graphfuse.frontends.tc.expression import evaluate
 
 DEFAULT_WARPS = (4,)
 DEFAULT_STAGES = (3,)
@@ -61,10 +62,10 @@ class Space:
 
 def holds(expr: str, config: Config) -> bool:
     """Whether a C expression is not 0 for a point."""
-    macros = {**config.defines, "num_warps": str(config.num_warps), "num_stages": str(config.num_stages)}
-    text = f"#if {expr}\nyes\n#else\nno\n#endif\n"
+    names = {**config.defines, "num_warps": str(config.num_warps), "num_stages": str(config.num_stages)}
     try:
-        found = tokens(text, "<require>", {name: value for name, value in macros.items() if name in expr})
+        return evaluate(expr, names) != 0
     except SourceError as e:
         raise UsageError(f"require {expr!r}: {e.diagnostics[0].message}") from None
-    return found[0].text == "yes"
+    except ValueError as e:
+        raise UsageError(f"require {expr!r}: {e}") from None

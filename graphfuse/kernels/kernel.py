@@ -11,7 +11,11 @@ from typing import Any, TypeAlias, cast
 
 from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
+from graphfuse.cpu import lower as cpu_lower
 from graphfuse.errors import DeviceError, InputError, UsageError
+from graphfuse.gpu import lower as gpu_lower
+from graphfuse.gpu import pipeline as gpu_pipeline
+from graphfuse.gpu.code import ptx_of
 from graphfuse.ir.core import Attr, Func
 from graphfuse.kernels.arguments import Bound, bind
 from graphfuse.kernels.build import build
@@ -31,8 +35,8 @@ Grid: TypeAlias = "int | Sequence[int] | Callable[[Macros], int | Sequence[int]]
 class Macros(Mapping[str, Any]):
     """The macros a kernel was compiled with, for grids that depend on them: `m.TM`, `m["TM"]`, numbers as numbers."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = values
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = {name: str(value) for name, value in values.items()}
 
     def __getitem__(self, name: str) -> Any:
         text = self._values[name]
@@ -72,7 +76,7 @@ class Kernel:
     def __init__(
         self,
         func: Func,
-        macros: Mapping[str, str] | None = None,
+        macros: Mapping[str, Any] | None = None,
         *,
         num_warps: int | None = None,
         num_stages: int | None = None,
@@ -165,6 +169,16 @@ class Kernel:
         """Ahead of any call: for arguments of which only what the source promises is known."""
         wanted = target if isinstance(target, Target) else _target(target)
         return build(specialised(self.func, self.parameters, general(self.parameters, axes)), wanted)
+
+    def stage_text(self, stage: str, target: Target | str, axes: int = 1) -> str:
+        """`llvm` or `asm` (for a GPU, PTX) of what `compile` makes."""
+        wanted = target if isinstance(target, Target) else _target(target)
+        func = specialised(self.func, self.parameters, general(self.parameters, axes))
+        if wanted.kind == "cuda":
+            lowered = gpu_lower.lower([gpu_pipeline.transformed(func, wanted)], wanted)
+            return lowered.text if stage == "llvm" else ptx_of(lowered)
+        made = cpu_lower.lower([func], wanted)
+        return made.text if stage == "llvm" else cpu_lower.emit_assembly(made)
 
     @property
     def compiled(self) -> list[KernelMeta]:

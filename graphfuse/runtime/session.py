@@ -264,6 +264,7 @@ def memory(executable: Executable, values: Mapping[str, int], threads: int) -> M
 
 
 def thread_count(threads: int | None) -> int:
+    """How many threads to use: as asked for, else as the knob says, else all cores there are."""
     if threads is None:
         threads = settings.threads
     if threads is None:

@@ -1,0 +1,228 @@
+"""`graphfuse kernel`: a Triton-C source compiled, shown, checked, run, tuned, formatted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from graphfuse.artifact import Executable
+from graphfuse.cli.common import json_option, print_json, seed_option, table, threads_option, write_atomically
+from graphfuse.errors import FileError, Loc, UsageError
+from graphfuse.frontends.tc import Defines, Reporter, SourceError, compile_text, parse, parse_defines, tokens
+from graphfuse.frontends.tc.ast import to_text
+from graphfuse.kernels.checking import check
+from graphfuse.kernels.configs import DEFAULT_STAGES, DEFAULT_WARPS, Config, Space
+from graphfuse.kernels.kernel import Kernel
+from graphfuse.kernels.on_gpu import resources
+from graphfuse.kernels.source import choose, read_source
+from graphfuse.kernels.tuner import TunedKernel
+from graphfuse.kernels.values import grid_of, read_values
+
+STAGES = ("tokens", "ast", "block", "llvm", "ptx", "asm", "sass-info")
+
+
+class _WithDefines(click.Command):
+    """Takes `-D...` off the line first: click would read `-DTYPE=half` as a bundle of letters."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        defines, rest = split_defines(args)
+        ctx.meta["defines"] = parse_defines(defines)
+        return super().parse_args(ctx, rest)
+
+
+def split_defines(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words of `-D` options, also those of lists that a shell cut at blanks, and the other words."""
+    defines: list[str] = []
+    rest: list[str] = []
+    words = list(args)[::-1]
+    while words:
+        word = words.pop()
+        if not word.startswith("-D"):
+            rest.append(word)
+            continue
+        defines.append(word)
+        text = word
+        if word == "-D" and words:
+            defines.append(words.pop())
+            text = defines[-1]
+        while text.partition("=")[2].lstrip().startswith("[") and text.count("[") > text.count("]") and words:
+            defines.append(words.pop())
+            text += defines[-1]
+    return defines, rest
+
+
+@click.command(
+    "kernel", cls=_WithDefines, help="Compile FILE (.tc). -DNAME=VALUE defines a macro, -DNAME=[A,B] alternatives."
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", help="Which kernel of the file.")
+@click.option("--target", default="cpu", show_default=True, help="`cpu`, `cpu:NAME` or `cuda:ARCH`.")
+@click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
+@click.option("--num-warps", "warps", multiple=True, type=int, help="Warps of a program; several are alternatives.")
+@click.option("--num-stages", "stages", multiple=True, type=int, help="Stages of pipelines; several are alternatives.")
+@click.option("--require", multiple=True, metavar="EXPR", help="A C expression that configurations must satisfy.")
+@click.option("--run", "run", is_flag=True, help="Launch it once.")
+@click.option("--check", "checked", is_flag=True, help="Launch it with every access and promise checked.")
+@click.option("--tune", is_flag=True, help="Time every configuration.")
+@click.option("--grid", default="1", metavar="X[,Y[,Z]]", help="C expressions over macros and numbers (default 1).")
+@click.option(
+    "--arg", "args", multiple=True, metavar="NAME=VALUE",
+    help="A number, FILE.npy, random(N,..), zeros(..), ones, arange or empty.",
+)
+@click.option("--device", default="", metavar="DEVICE", help="Where it runs: `cpu`, `cuda`, `cuda:N` or `emulator`.")
+@click.option("--save", "saves", multiple=True, metavar="NAME=FILE.npy", help="Write an array there after the run.")
+@click.option("--lock", type=click.Path(path_type=Path), help="Write what tuning has found to this file.")
+@click.option("--format", "formatted", is_flag=True, help="Print the source in standard form.")
+@click.option("--write", is_flag=True, help="With --format: into the file instead.")
+@seed_option
+@threads_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, file: Path, **options: Any) -> None:
+    """One thing after another, as asked."""
+    text, filename = read_source(file)
+    defines: Defines = ctx.meta["defines"]
+    for warning in defines.warnings:
+        click.echo(str(warning), err=True)
+    if options["formatted"]:
+        _format(file, text, filename, write=options["write"])
+        return
+    space = Space(
+        defines.values, options["warps"] or DEFAULT_WARPS, options["stages"] or DEFAULT_STAGES, options["require"]
+    )
+    try:
+        _go(file, text, filename, space, options)
+    except SourceError as e:
+        if options["as_json"]:
+            print_json([d.to_json() for d in e.diagnostics])
+        raise
+
+
+def _go(file: Path, text: str, filename: str, space: Space, options: dict[str, Any]) -> None:
+    point = next(space.points(), None)
+    if point is None:
+        raise UsageError(f"no configuration satisfies {' and '.join(map(repr, space.require))}")
+    if options["stage"]:
+        click.echo(_emit(options["stage"], text, filename, options["name"], point, options), nl=False)
+        return
+    report = Reporter()
+    found = choose(compile_text(text, filename, point.defines, report=report), options["name"], filename)
+    for finding in report.found:
+        click.echo(str(finding), err=True)
+    if not (options["run"] or options["checked"] or options["tune"]):
+        click.echo(f"{file}: kernel {found.name}({', '.join(f'{p.ctype} {p.name}' for p in found.params)})")
+        return
+    if options["tune"] or len(space) > 1:
+        tuned = TunedKernel(
+            text, filename, options["name"], space, device=options["device"], threads=options["threads"]
+        )
+        kernel = tuned.variant(point)
+    else:
+        tuned = None
+        kernel = Kernel(
+            found.func, point.defines, num_warps=point.num_warps, num_stages=point.num_stages,
+            device=options["device"], threads=options["threads"],
+        )  # fmt: skip
+    values, empty = read_values(kernel.parameters, options["args"], point.defines, options["seed"])
+    numbers = {p.name: str(values[p.name]) for p in kernel.parameters if not p.is_pointer}
+
+    def grid(macros: Any) -> tuple[int, ...]:
+        return grid_of(options["grid"], {**numbers, **{k: str(v) for k, v in macros.items()}})
+
+    if options["checked"]:
+        _check(kernel, grid, values, empty, options)
+        return
+    if tuned is not None:
+        rows = tuned.tune(grid, (), values)
+        for row in rows:
+            click.echo(str(row))
+        if options["lock"]:
+            tuned.export(options["lock"])
+        kernel = tuned.chosen(grid, (), values)
+    start = time.perf_counter()
+    kernel.launch(grid, (), values)
+    seconds = time.perf_counter() - start
+    _save(values, options["saves"])
+    _summary(kernel, values, seconds, as_json=options["as_json"])
+
+
+def _emit(stage: str, text: str, filename: str, name: str | None, point: Config, options: dict[str, Any]) -> str:
+    if stage == "tokens":
+        return "\n".join(t.text for t in tokens(text, filename, point.defines) if t.text) + "\n"
+    if stage == "ast":
+        return to_text(parse(text, filename, point.defines)) + "\n"
+    func = choose(compile_text(text, filename, point.defines), name, filename).func
+    kernel = Kernel(func, point.defines, num_warps=point.num_warps, num_stages=point.num_stages)
+    target = options["target"]
+    if stage in ("ptx", "sass-info") and not target.startswith("cuda:"):
+        raise UsageError(f"--emit {stage}: expected a --target such as cuda:sm_90a, got {target!r}")
+    axes = len(options["grid"].split(","))
+    return _stage(kernel.compile(target, axes), kernel, stage, axes, target)
+
+
+def _stage(made: Executable, kernel: Kernel, stage: str, axes: int, target: str) -> str:
+    code = made.code[made.target]
+    if stage == "block":
+        return made.ir["block"]
+    if stage == "ptx":
+        return code.ptx
+    if stage == "sass-info":
+        return "\n".join([*(f"{k}: {v}" for k, v in resources(made.kernels[0]).items()), *code.warnings]) + "\n"
+    return kernel.stage_text(stage, target, axes)
+
+
+def _format(file: Path, text: str, filename: str, *, write: bool) -> None:
+    from graphfuse.frontends.tc.format import format_text
+
+    done = format_text(text, filename)
+    if not write:
+        click.echo(done, nl=False)
+    elif done != text:
+        write_atomically(file, lambda out: out.write_text(done, encoding="utf-8"))
+
+
+def _check(kernel: Kernel, grid: Any, values: dict[str, Any], empty: frozenset[str], options: dict[str, Any]) -> None:
+    found = check(kernel, grid, values, empty, emulate=options["device"] != "cpu")
+    if options["as_json"]:
+        print_json({"findings": found})
+    for text in found:
+        click.echo(text, err=True)
+    if found:
+        raise click.exceptions.Exit(1)
+    if not options["as_json"]:
+        click.echo("no findings")
+
+
+def _save(values: dict[str, Any], texts: Sequence[str]) -> None:
+    for text in texts:
+        name, _, path = text.partition("=")
+        if not path or not isinstance(values.get(name), np.ndarray):
+            arrays = [n for n, v in values.items() if isinstance(v, np.ndarray)]
+            raise UsageError(f"--save: expected NAME=FILE.npy with one of {', '.join(arrays)}, got {text!r}")
+        try:
+            np.save(path, values[name])
+        except OSError as e:
+            raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(path)) from None
+
+
+def _summary(kernel: Kernel, values: dict[str, Any], seconds: float, *, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = []
+    for p in kernel.parameters:
+        if p.is_pointer and p.mode != "r":
+            x = np.asarray(values[p.name]).astype(np.float64)
+            stats = {"mean": float(x.mean()), "min": float(x.min()), "max": float(x.max())} if x.size else {}
+            rows.append({"name": p.name, "elem": p.elem.name, "shape": list(x.shape), **stats})
+    if as_json:
+        print_json({"milliseconds": seconds * 1e3, "arrays": rows, "kernels": [resources(m) for m in kernel.compiled]})
+        return
+    cells = [
+        (r["name"], f"{r['elem']}{r['shape']}", *(f"{r[k]:.6g}" if k in r else "" for k in ("mean", "min", "max")))
+        for r in rows
+    ]
+    title = f"{kernel.name}: {seconds * 1e3:.2f} ms with compiling"
+    table(title, ("array", "type", "mean", "min", "max"), cells, right=2)

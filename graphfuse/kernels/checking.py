@@ -1,0 +1,45 @@
+"""`--check`: a kernel run by the interpreter, with every address and promise checked, then by the emulator.
+
+The interpreter names the line of the source: accesses outside of an array, reads of elements that nobody wrote,
+promises (`__multipleof`, `__aligned`) that arguments break. The emulator runs the GPU's own code and finds races.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphfuse.artifact import Array
+from graphfuse.errors import GraphfuseError
+from graphfuse.interp.block import launch
+from graphfuse.kernels.arguments import bind
+from graphfuse.kernels.kernel import Grid, Kernel
+from graphfuse.kernels.specialise import check_promises
+
+
+def check(kernel: Kernel, grid: Grid, values: Mapping[str, Any], empty: frozenset[str], *, emulate: bool) -> list[str]:
+    """What is wrong, one text each; empty if nothing is. Arrays are left as the run leaves them."""
+    bound = bind(kernel.name, kernel.parameters, (), dict(values))
+    try:
+        check_promises(kernel.name, kernel.parameters, bound)
+    except GraphfuseError as e:
+        return [str(e)]
+    names = [p.name for p in kernel.parameters if p.is_pointer]
+    arrays: list[Array] = [values[n].reshape(-1) for n in names]
+    before = {n: values[n].copy() for n in names}
+    written = [np.zeros(x.size, np.bool_) if n in empty else None for n, x in zip(names, arrays, strict=True)]
+    found: list[str] = []
+    scalars = {p.name: values[p.name] for p in kernel.parameters if not p.is_pointer}
+    try:
+        launch(kernel.func, arrays, scalars, grid=kernel.axes(grid), written=written)
+    except GraphfuseError as e:
+        found.append(str(e))
+    if emulate and not found:
+        again: dict[str, Any] = {**values, **before}
+        try:
+            Kernel(kernel.func, dict(kernel.macros), device="emulator").launch(grid, (), again)
+        except GraphfuseError as e:
+            found.append(str(e))
+    return found

@@ -1,0 +1,273 @@
+"""A kernel with alternatives: at sizes it has not seen, all are compiled and timed, and the fastest stays.
+
+What a configuration writes while it is timed is put back: arrays that the kernel may write are saved before and
+restored after, so a kernel that works in place is tuned like any other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphfuse.errors import GraphfuseError, UsageError
+from graphfuse.frontends.tc import SourceError, compile_text
+from graphfuse.kernels import timing
+from graphfuse.kernels.arguments import Bound, Memory, bind
+from graphfuse.kernels.configs import Config, Space
+from graphfuse.kernels.kernel import Grid, Kernel
+from graphfuse.kernels.on_gpu import resources
+from graphfuse.kernels.signature import Parameter
+from graphfuse.kernels.tuned import Key, Record, default_record
+from graphfuse.llvm.host import host_target
+from graphfuse.runtime.session import available_cores
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one configuration did. `us` is None where `why` says that it was left out."""
+
+    config: Config
+    us: float | None
+    registers: int = -1
+    spill_bytes: int = -1
+    shared_bytes: int = -1
+    why: str = ""
+
+    def __str__(self) -> str:
+        took = f"{self.us:10.1f} us" if self.us is not None else f"{'-':>13}"
+        held = f"  {self.registers:3} registers  {self.shared_bytes:6} bytes shared" if self.registers >= 0 else ""
+        return f"{took}  {self.config}{held}{'  ' + self.why if self.why else ''}"
+
+
+class TunedKernel:
+    """As `Kernel`, with a configuration for each set of sizes, on each device."""
+
+    def __init__(
+        self,
+        text: str,
+        filename: str,
+        name: str | None,
+        space: Space,
+        *,
+        device: str = "",
+        threads: int | None = None,
+        record: Record | None = None,
+    ) -> None:
+        self.space, self._text, self._filename, self._wanted = space, text, filename, name
+        self._device, self._threads = device, threads
+        self._record = record or default_record()
+        self._points = list(space.points())
+        if not self._points:
+            raise UsageError(f"{filename}: no configuration satisfies {' and '.join(map(repr, space.require))}")
+        self._kernels: dict[str, Kernel] = {}
+        self._chosen: dict[Key, Config] = {}
+        self._lock = threading.Lock()
+        self.table: list[Row] = []
+        """What the last tuning run found, the fastest first."""
+        self._source = hashlib.sha256("\n".join([text, repr(space)]).encode()).hexdigest()[:16]
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self._first.name
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What it takes."""
+        return self._first.parameters
+
+    @functools.cached_property
+    def _first(self) -> Kernel:
+        """The first that compiles; if none does, what is wrong with the first."""
+        failures: list[SourceError] = []
+        for point in self._points:
+            try:
+                return self.variant(point)
+            except SourceError as e:
+                failures.append(e)
+        raise failures[0]
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} with {len(self._points)} configurations>"
+
+    def __getitem__(self, grid: Grid) -> Callable[..., None]:
+        """What launches one program for each point of a grid, tuned if the sizes are new."""
+        return lambda *args, **named: self.launch(grid, args, named)
+
+    def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
+        """Choose the configuration for these sizes, finding it if need be; then launch."""
+        self.chosen(grid, args, named).launch(grid, args, named)
+
+    def chosen(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Kernel:
+        """The kernel in the configuration for these arguments."""
+        key = self._key(bind(self.name, self.parameters, args, dict(named or {})))
+        with self._lock:
+            if key not in self._chosen:
+                found = self._record.get(key) if self._record else None
+                if found not in self._points:
+                    found = self._tuned(grid, args, named, key)
+                assert found is not None, "one of the points"
+                self._chosen[key] = found
+            return self.variant(self._chosen[key])
+
+    def tune(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Row]:
+        """Time all configurations on these arguments, whatever was chosen before; the fastest first."""
+        key = self._key(bind(self.name, self.parameters, args, dict(named or {})))
+        with self._lock:
+            self._chosen[key] = self._tuned(grid, args, named, key)
+        return self.table
+
+    def export(self, path: Path) -> int:
+        """Write all choices that are kept to a lock file; how many there are."""
+        return self._record.export(path) if self._record is not None else Record(path).export(path)
+
+    def variant(self, config: Config) -> Kernel:
+        """The kernel in one configuration."""
+        if str(config) not in self._kernels:
+            self._kernels[str(config)] = self._compiled(config)
+        return self._kernels[str(config)]
+
+    def _compiled(self, config: Config) -> Kernel:
+        found = compile_text(self._text, self._filename, config.defines)
+        names = [k.name for k in found]
+        if not found or (self._wanted is not None and self._wanted not in names):
+            have = f"expected one of {', '.join(names)}" if names else "there is none"
+            raise UsageError(f"{self._filename}: there is no kernel {self._wanted or ''!r}: {have}")
+        one = found[names.index(self._wanted) if self._wanted else 0]
+        kernel = Kernel(
+            one.func, config.defines, num_warps=config.num_warps, num_stages=config.num_stages,
+            device=self._device, threads=self._threads,
+        )  # fmt: skip
+        kernel.retune = tuple(p.name for p in one.params if "retune" in p.attributes)
+        return kernel
+
+    def _key(self, bound: Bound) -> Key:
+        """Sizes as they are where the source says `__retune`; else all integers, by powers of two."""
+        first = self._first
+        numbers = {
+            p.name: slot
+            for p, slot in zip(first.parameters, bound.slots, strict=True)
+            if not p.is_pointer and p.elem.is_integer
+        }
+        if first.retune:
+            sizes = {n: numbers[n] for n in first.retune if n in numbers}
+        else:
+            sizes = {n: 1 << max(v - 1, 0).bit_length() for n, v in numbers.items()}
+        where = first.place(bound)
+        cores = self._threads or available_cores()
+        device = first.context(where).info.name if where.is_gpu else f"{host_target()}, {cores} threads"
+        return Key(first.name, self._source, device, tuple(sorted(sizes.items())))
+
+    def _tuned(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None, key: Key) -> Config:
+        first = self._first
+        bound = bind(first.name, first.parameters, args, dict(named or {}))
+        points = self._points if first.place(bound).is_gpu else _one_for_each_source(self._points)
+        rows = self._prepared(points, grid, args, named)
+        alive = [r for r in rows if not r.why]
+        if not alive:
+            reasons = "; ".join(f"{r.config}: {r.why}" for r in rows[:3])
+            raise UsageError(f"kernel {first.name!r}: none of {len(rows)} configurations can be compiled: {reasons}")
+        saved = _Saved(first, bound)
+        try:
+            timed = [self._timed(r, grid, args, named, bound) for r in alive]
+        finally:
+            saved.restore()
+        dead = [r for r in rows if r.why]
+        self.table = sorted(timed, key=lambda r: r.us or 0.0) + dead
+        best = self.table[0]
+        log.info("%s: %d configurations, fastest %s at %.1f us", first.name, len(timed), best.config, best.us)
+        if self._record is not None:
+            self._record.put(key, best.config, best.us or 0.0)
+        return best.config
+
+    def _prepared(
+        self, points: Sequence[Config], grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None
+    ) -> list[Row]:
+        """Compile all, several at a time. Out are those that cannot be, and those that spill where others do not."""
+
+        def prepare(config: Config) -> Row:
+            try:
+                meta = self.variant(config).prepare(grid, args, named)
+            except GraphfuseError as e:
+                return Row(config, None, why=e.message)
+            known = resources(meta)
+            return Row(
+                config, None, known.get("registers", -1), known.get("spill_bytes", -1), known.get("shared_bytes", -1)
+            )
+
+        with ThreadPoolExecutor(available_cores()) as pool:
+            rows = list(pool.map(prepare, points))
+        if any(not r.why and r.spill_bytes <= 0 for r in rows):
+            rows = [_spills(r) if r.spill_bytes > 0 else r for r in rows]
+        return rows
+
+    def _timed(
+        self, row: Row, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None, bound: Bound
+    ) -> Row:
+        kernel = self.variant(row.config)
+
+        def run() -> None:
+            kernel.launch(grid, args, named)
+
+        where = kernel.place(bound)
+        us = timing.on_gpu(kernel.context(where), run, kernel.stream(bound)) if where.is_gpu else timing.on_cpu(run)
+        return Row(row.config, us, row.registers, row.spill_bytes, row.shared_bytes)
+
+
+def _spills(row: Row) -> Row:
+    return Row(row.config, None, row.registers, row.spill_bytes, row.shared_bytes, f"spills {row.spill_bytes} bytes")
+
+
+def _one_for_each_source(points: Sequence[Config]) -> list[Config]:
+    """A CPU knows neither warps nor stages."""
+    return list({tuple(p.defines.items()): p for p in reversed(points)}.values())[::-1]
+
+
+class _Saved:
+    """The arrays that a kernel may write, as they were."""
+
+    def __init__(self, kernel: Kernel, bound: Bound) -> None:
+        written = zip(kernel.parameters, bound.memory, strict=True)
+        self._memory: list[Memory] = [m for p, m in written if m is not None and p.mode != "r" and m.nbytes]
+        self._kernel, self._bound = kernel, bound
+        where = kernel.place(bound)
+        self._context = kernel.context(where) if where.is_gpu else None
+        self._copies: list[Any] = [self._copy(m) for m in self._memory]
+
+    def _copy(self, memory: Memory) -> Any:
+        if memory.gpu < 0:
+            return bytes(_view(memory))
+        assert self._context is not None, "it is on a GPU"
+        stream = self._kernel.stream(self._bound)
+        with self._context.current():
+            block = self._context.pool.take(memory.nbytes, "arrays kept while tuning", stream)
+            self._context.driver.copy(block.address, memory.address, memory.nbytes, stream)
+        return block
+
+    def restore(self) -> None:
+        """Put everything back."""
+        for memory, kept in zip(self._memory, self._copies, strict=True):
+            if memory.gpu < 0:
+                _view(memory)[:] = np.frombuffer(kept, np.uint8)
+                continue
+            assert self._context is not None, "it is on a GPU"
+            stream = self._kernel.stream(self._bound)
+            with self._context.current():
+                self._context.driver.copy(memory.address, kept.address, memory.nbytes, stream)
+                self._context.pool.give(kept, (stream,))
+
+
+def _view(memory: Memory) -> Any:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * memory.nbytes).from_address(memory.address))

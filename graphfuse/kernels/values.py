@@ -1,0 +1,130 @@
+"""Arguments as a command line gives them: `n=1024`, `x=random(1024, 64)`, `y=zeros(n)`, `w=file.npy`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphfuse.artifact import Array, elem_dtype
+from graphfuse.errors import FileError, Loc, UsageError
+from graphfuse.frontends.tc import SourceError
+from graphfuse.frontends.tc.expression import evaluate
+from graphfuse.kernels.signature import Parameter
+
+FILLS = ("random", "zeros", "ones", "arange", "empty")
+"""`empty` is memory that nobody wrote: to read it is an error under `--check`."""
+MOST_ELEMENTS = 1 << 31
+
+
+def read_values(
+    wanted: Sequence[Parameter], texts: Sequence[str], macros: Mapping[str, str], seed: int = 0
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """Values by name, and which of them nobody has written; shapes are C expressions over macros and other numbers."""
+    given: dict[str, str] = {}
+    for text in texts:
+        name, has_value, value = text.partition("=")
+        if not has_value or not name.strip().isidentifier():
+            raise UsageError(f"--arg: expected NAME=VALUE, got {text!r}")
+        given[name.strip()] = value.strip()
+    known = {p.name: p for p in wanted}
+    if unknown := sorted(set(given) - set(known)):
+        raise UsageError(f"--arg: the kernel has no parameter {unknown[0]!r} ({', '.join(map(str, wanted))})")
+    if missing := [p for p in wanted if p.name not in given]:
+        raise UsageError(f"--arg: no value for {missing[0].name!r} ({missing[0]})")
+    rng = np.random.default_rng(seed)
+    numbers: dict[str, str] = dict(macros)
+    out: dict[str, Any] = {}
+    for p in wanted:
+        if not p.is_pointer:
+            out[p.name] = _number(p, given[p.name], numbers)
+            numbers.setdefault(p.name, str(out[p.name]))
+    empty: set[str] = set()
+    for p in wanted:
+        if p.is_pointer:
+            out[p.name] = _array(p, given[p.name], numbers, rng)
+            if given[p.name].startswith("empty"):
+                empty.add(p.name)
+    return {p.name: out[p.name] for p in wanted}, frozenset(empty)
+
+
+def integer(what: str, text: str, known: Mapping[str, str]) -> int:
+    """The value of a C expression over names with values."""
+    used = {name: value for name, value in known.items() if re.search(rf"\b{re.escape(name)}\b", text)}
+    try:
+        return evaluate(text, used)
+    except SourceError as e:
+        raise UsageError(f"{what}: {text!r}: {e.diagnostics[0].message}") from None
+    except ValueError as e:
+        raise UsageError(f"{what}: {text!r}: {e}") from None
+
+
+def grid_of(text: str, known: Mapping[str, str]) -> tuple[int, ...]:
+    """`(M+TM-1)/TM, 4` as numbers."""
+    return tuple(integer("--grid", part, known) for part in _split(text))
+
+
+def _number(p: Parameter, text: str, known: Mapping[str, str]) -> int | float:
+    if p.elem.is_float:
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"--arg {p.name}: expected a number, got {text!r}") from None
+    return integer(f"--arg {p.name}", text, known)
+
+
+def _array(p: Parameter, text: str, known: Mapping[str, str], rng: np.random.Generator) -> Array:
+    m = re.fullmatch(rf"({'|'.join(FILLS)})\s*\((.*)\)", text)
+    if m is None:
+        if text.endswith(".npy"):
+            return _file(p, Path(text))
+        fills = ", ".join(f"{f}(...)" for f in FILLS)
+        raise UsageError(f"--arg {p.name}: expected FILE.npy or one of {fills}, got {text!r}")
+    shape = tuple(integer(f"--arg {p.name}", d, known) for d in _split(m[2]))
+    count = 1
+    for d in shape:
+        count *= d
+    if min(shape, default=0) < 0 or count > MOST_ELEMENTS:
+        raise UsageError(f"--arg {p.name}: expected dims that multiply to at most {MOST_ELEMENTS}, got {shape}")
+    return _filled(p, m[1], shape, rng)
+
+
+def _filled(p: Parameter, how: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    dtype = elem_dtype(p.elem.name)
+    if how == "zeros":
+        return np.zeros(shape, dtype)
+    if how == "ones":
+        return np.ones(shape, dtype)
+    if how == "arange":
+        return np.arange(int(np.prod(shape, dtype=np.int64))).astype(dtype).reshape(shape)
+    if how == "empty":
+        pattern = np.full(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize, 0xCD, np.uint8)
+        return pattern.view(dtype).reshape(shape) if p.elem.name != "bool" else np.zeros(shape, dtype)
+    if p.elem.is_float:
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0, 2 if p.elem.name == "bool" else 100, shape).astype(dtype)
+
+
+def _file(p: Parameter, path: Path) -> Array:
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as e:
+        raise FileError(f"cannot read: {str(e).lower()}", Loc(str(path))) from None
+    if found.dtype != elem_dtype(p.elem.name):
+        raise UsageError(f"--arg {p.name}: expected an array of {p.elem}, found one of {found.dtype} in {path}")
+    return np.ascontiguousarray(found)
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside of parentheses."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip()]
