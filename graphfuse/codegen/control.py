@@ -165,8 +165,13 @@ def lower_while(kernel: Kernel, op: Op) -> None:
 
 
 @lowers(control.if_)
-def lower_if(kernel: Kernel, op: Op, begin: Callable[[], None] = lambda: None) -> None:
-    """Two blocks that meet in phis; `begin` is called ahead of each."""
+def lower_if(kernel: Kernel, op: Op) -> None:
+    """Two blocks that meet in phis."""
+    emit_if(kernel, op, lambda: None)
+
+
+def emit_if(kernel: Kernel, op: Op, begin: Callable[[], None]) -> None:
+    """A branch; `begin` is called ahead of each side."""
     text = kernel.text
     condition = kernel.scalar(op.operands[0])
     yes, no, after = text.fresh("then"), text.fresh("else"), text.fresh("endif")

@@ -100,5 +100,5 @@ def lower_if(kernel: Kernel, op: Op) -> None:
     def begin() -> None:
         kernel.dirty = dict(before)
 
-    shared.lower_if(kernel, op, begin)
+    shared.emit_if(kernel, op, begin)
     kernel.dirty = _merge(before, kernel.dirty, *(touched(kernel, b) for b in op.bodies))
