@@ -17,7 +17,7 @@ from graphfuse.ir.types import Scalar
 MOST = 16
 LEAST_STEPS = 8
 """Of a part."""
-_LAUNCH_US = 1.2
+_LAUNCH_US = 2.5
 """Of the second kernel, part of which runs beside the first."""
 _BYTES_PER_US = 4.0e6
 """From and to the cache."""
