@@ -237,7 +237,7 @@ def test_runs_of_pixels():
         steps = [1, 1, 1, 1]}; y = conv(v, w) {strides = [2, 1], low = [0, 0], high = [0, 0], dilation = [1, 1],
         input_dilation = [1, 1], groups = 1, layout = "nhwc"}; z = neg(y); return(z)"""
     found = case("contraction", "runs", "x: 2x13x16x4xf16, w: 7x4x8x64xf16", " ".join(body.split()))
-    ptx, kernel = check(found)
+    _, kernel = check(found)
     (windows,) = (m for m in kernel.tensor_maps if m.im2col)
     assert windows.strides[0] == 8
     assert windows.box[0] == 32
