@@ -131,9 +131,6 @@ class ExprChecker:
                 self.fail("shape", f"dim {i} of a tile: expected a positive number, found {n}", dim)
             out.append(n)
         count = elements(tuple(out))
-        if count & (count - 1):
-            message = f"a tile's elements: expected a power of two, found {count} of shape {out}"
-            self.fail("shape", message, at)
         if count > MAX_ELEMENTS:
             self.fail("shape", f"a tile's elements: expected at most {MAX_ELEMENTS}, found {count} of shape {out}", at)
         return tuple(out)
@@ -375,8 +372,6 @@ class ExprChecker:
         if hi <= lo:
             self.fail("range", f"range: expected an end above its start, found {lo} ... {hi}", node)
         count = hi - lo
-        if count & (count - 1):
-            self.fail("shape", f"a range's elements: expected a power of two, found {count} of {lo} ... {hi}", node)
         if count > MAX_ELEMENTS:
             self.fail("shape", f"a range's elements: expected at most {MAX_ELEMENTS}, found {count}", node)
         elem = promoted(self.number(ends[0], node, "range"))

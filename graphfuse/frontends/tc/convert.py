@@ -126,8 +126,17 @@ def to_shape(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
     if broadcasts_to(old, shape):
         return broadcast(x, shape)
     if elements(old) == elements(shape):
-        return reshape(x, shape)
+        return _reordered(x, old, shape)
     raise ConversionError(f"expected the shape {list(shape)}, or as many elements, found {list(old)}")
+
+
+def _reordered(x: t.Expr, old: tuple[int, ...], shape: tuple[int, ...]) -> t.Expr:
+    """A reshape that is more than dims of 1: layouts are linear over powers of two only."""
+    if [d for d in old if d > 1] != [d for d in shape if d > 1]:
+        for side in (old, shape):
+            if any(d & (d - 1) for d in side):
+                raise ConversionError(f"a reshape: expected dims that are powers of two, found {list(side)}")
+    return reshape(x, shape)
 
 
 def converted(x: t.Expr, to: Type) -> t.Expr:

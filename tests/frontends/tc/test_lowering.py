@@ -219,6 +219,17 @@ def test_tiles(expression, shape, want):
     np.testing.assert_allclose(out.reshape(shape), want, rtol=2e-5, atol=1e-5)
 
 
+def test_shapes_that_are_no_powers_of_two():
+    x, out = np.arange(48, dtype=np.float32), np.zeros(24, np.float32)
+    source = """__global__ void k(float *x, float *out) {
+      float a[6, 7] = *(x + (0 ... 6)[:, newaxis] * 8 + 0 ... 7);
+      *(out + 0 ... 6) = a[:, +]; *(out + 6 + 0 ... 7) = a[max, :]; *(out + 20) = (0 ... 3)[+];
+    }"""
+    run(source, x, out)
+    a = x.reshape(6, 8)[:, :7]
+    np.testing.assert_array_equal(out, [*a.sum(1), *a.max(0), *[0] * 7, 3, 0, 0, 0])
+
+
 def test_batched_product():
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-8, 8, s).astype(np.int8) for s in ((4, 8, 2, 2), (8, 4, 2, 2)))
