@@ -34,7 +34,7 @@ def region_text(
     """
     if tile is None:
         return to_text(_kernel(gemm))
-    chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, STEP_BYTES=step_bytes)
+    chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, step_bytes=lambda *_: step_bytes)
     if isinstance(tile, ProductTile):
         chosen = patch.multiple(gpu_contraction, product_tile=lambda *_, **__: tile, boxed_tile=lambda *_, **__: tile)
     whole = patch.object(compiler, "sum_parts", lambda _: lambda *_: 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphfuse.blockgen.gpu_tiles import power_of_two
-from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile, wgmma_tile
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile, step_bytes, wgmma_tile
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.ir.types import Scalar
 
@@ -91,7 +91,8 @@ def boxed_tile(
     k_bytes = k * elem.bytes
     choose = partial(wgmma_tile, aligned=aligned, windows=step > 0, epilogue_ns=epilogue_ns)
     tile = choose(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results)
-    return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or STEP_BYTES // elem.bytes, 8, 2, tile)
+    deep = STEP_BYTES if terms or results > 1 else step_bytes(tile, k_bytes)
+    return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or deep // elem.bytes, 8, 2, tile)
 
 
 def streamed_tile(machine: GpuMachine, elem: Scalar, sizes: tuple[int, int, int], scaled: int = 0) -> ProductTile:

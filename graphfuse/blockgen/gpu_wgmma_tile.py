@@ -39,6 +39,8 @@ _SHARED_STEP_NS = 142.0
 _PINGPONG_SHARED = 1.12
 """Times a step of small tiles of two blocks, whose groups of warps take turns in both."""
 _SMALL = 128 * 128
+_FEW = 64 * 96
+"""Elements of a tile whose steps are bound by barriers."""
 _EPILOGUE_NS = 0.056
 """For each element of a tile, by one warpgroup."""
 _OVERLAPPED = 0.22
@@ -130,6 +132,13 @@ def wgmma_tile(
     times = {t: us(t, multiprocessors, m, n, steps, batch, results) for t in tiles}
     least = min(times.values())
     return next(t for t, us in times.items() if us <= least * _ABOUT)
+
+
+def step_bytes(tile: WgmmaTile, k_bytes: int) -> int:
+    """Of K in one step: two lines where the barriers of a step take longer than all else in it, if K is so long."""
+    small = tile.m * tile.n <= _FEW and tile.per_multiprocessor == 1
+    deep = 2 * STEP_BYTES
+    return deep if small and k_bytes % deep == 0 and k_bytes >= 4 * deep * tile.split else STEP_BYTES
 
 
 def _has_room_for_sums(tile: WgmmaTile) -> bool:

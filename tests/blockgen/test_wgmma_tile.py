@@ -123,6 +123,14 @@ def test_a_batch_fills_the_machine():
     assert wgmma_tile(SMS, 128, 128, 2 * 4096, batch=1024) in (WgmmaTile(128, 128), WgmmaTile(128, 128, pingpong=True))
 
 
+def test_small_tiles_go_deeper():
+    """1024x768x768 by 64x96: 291 TFLOP/s by 256 bytes of K, 284 by 128; 2048x768x3072 by 128x96: 570 and 621."""
+    deep = [boxed_tile(GpuMachine(), scalar("bf16"), *shape).k for shape in ((1024, 768, 768), (64, 4096, 4096))]
+    assert deep == [128, 128]
+    shallow = ((2048, 768, 3072), (1024, 768, 768 + 64), (64, 4096, 256))
+    assert {boxed_tile(GpuMachine(), scalar("bf16"), *shape).k for shape in shallow} == {64}
+
+
 def test_narrow_elements_go_deeper():
     assert [boxed_tile(GpuMachine(), scalar(e), 4096, 4096, 4096).k for e in ("bf16", "f8e4m3")] == [64, 128]
 
