@@ -199,7 +199,7 @@ class GpuContraction(ContractionKernel):
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
         if self._is_converted() and sizes[0] <= MOST_STREAMED:
-            tile = streamed_tile(self.gpu, elem, sizes, self.work.block if self.work.scale else 0)
+            tile = streamed_tile(self.gpu, elem, sizes, batch, self.work.block if self.work.scale else 0)
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]

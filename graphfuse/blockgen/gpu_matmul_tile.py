@@ -95,7 +95,9 @@ def boxed_tile(
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or deep // elem.bytes, 8, 2, tile)
 
 
-def streamed_tile(machine: GpuMachine, elem: Scalar, sizes: tuple[int, int, int], scaled: int = 0) -> ProductTile:
+def streamed_tile(
+    machine: GpuMachine, elem: Scalar, sizes: tuple[int, int, int], batch: int = 1, scaled: int = 0
+) -> ProductTile:
     """The tile where few rows meet a matrix of bytes, and loading that takes time: long steps, many on the way.
 
     `sizes` are rows, columns and k. Where `scaled` elements along k share a scale, they are a step.
@@ -103,11 +105,11 @@ def streamed_tile(machine: GpuMachine, elem: Scalar, sizes: tuple[int, int, int]
     m, n, k = sizes
     rows = max(LEAST_SIDE, min(64, power_of_two(m)))
     columns = STREAMED_COLUMNS
-    if -(-m // rows) * -(-n // columns) < machine.multiprocessors:
+    if -(-m // rows) * -(-n // columns) * batch < machine.multiprocessors:
         columns //= 2
     step = max(LEAST_SIDE, min(STREAMED_STEP, power_of_two(k), scaled or k))
     stage = step * (rows * elem.bytes + columns)
-    stages = max(2, min(4, (machine.shared_bytes - 8192) // stage))
+    stages = max(2, min(4, (machine.shared_bytes - 8192) // stage, -(-k // step)))
     return ProductTile(rows, columns, step, columns // 16, stages)
 
 

@@ -36,6 +36,9 @@ LONG_DEPTH = 2048
 """k of a product that may be split."""
 LEAST_DEPTH = 256
 """k of a part."""
+CONVERTING, CONVERTED_DEPTH = 8, 512
+"""Programs that run at a time for each multiprocessor, and their k, where operands are converted on the way: each has
+few warps, which mostly wait for their own instructions."""
 TILE = 64
 """Rows and columns of a tile of a product that one program computes."""
 LINE = 32
@@ -117,12 +120,14 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     busy = batch * -(-rows // side) * -(-columns // side)
     boxed = tensor_of(a).elem == tensor_of(b).elem and tensor_of(a).elem.bytes <= 2
     share = programs.share if boxed and 1 not in (rows, columns) else 1
+    converted = side == TILE and tensor_of(a).elem != tensor_of(b).elem
+    count, least = (CONVERTING * programs.count, CONVERTED_DEPTH) if converted else (programs.count, LEAST_DEPTH)
     if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0:
         return None
     parts = programs.parts(rows, columns, batch, depth, tensor_of(a).elem) if share > 1 else None
-    if parts is None and 2 * busy * share > programs.count:
+    if parts is None and 2 * busy * share > count:
         return None
-    parts = parts or _parts(depth, programs.count // busy, LEAST_DEPTH)
+    parts = parts or _parts(depth, count // busy, least)
     if parts == 1 or _is_reduced(a) or _is_reduced(b):
         return None
     letter = next(c for c in "pqrstuvwxyzabcdefghijklmno" if c not in sizes)
