@@ -15,6 +15,7 @@ from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.interp.block import launch
+from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.verifier import verify
@@ -72,20 +73,21 @@ class Conv:
         return case("contraction", "conv", f"x: {x}, w: {w}, b: {self.out}x{self.elem}", body, *symbols)
 
 
-def compiled(found, multiprocessors=8):
+def compiled(found, multiprocessors=8, **attrs):
     """The region of a case, its block function, and that with roles."""
     func, _ = outline(found.func, reads_padded=True)
     (region,) = (op for op in func.walk() if op.kind is graph.region)
     machine = GpuMachine(multiprocessors=multiprocessors, has_wgmma=True)
     kernel = lower_region(region, "conv", func.ranges, machine)
+    kernel = Func(kernel.name, kernel.body, {**kernel.attrs, **attrs}, kernel.dims)
     verify(kernel)
     roles = transformed(kernel, TARGET)
     verify(roles)
     return region, kernel, roles
 
 
-def check(found, multiprocessors=8, blocks=2, ulp=2.0**-10):
-    region, kernel, roles = compiled(found, multiprocessors)
+def check(found, blocks=2, ulp=2.0**-10, **attrs):
+    region, kernel, roles = compiled(found, **attrs)
     loads = [op for op in roles.walk() if op.kind is gpu.tma_load]
     assert any("steps" in op.attrs for op in loads), "no windows"
     lowered = lower([roles], TARGET)
@@ -142,8 +144,8 @@ def test_convolutions(name):
 
 def test_one_sum_is_made_by_a_cluster():
     conv = replace(PLAIN, batch=1, size=(7, 7), channels=256)
-    _, kernel = check(conv.case(), multiprocessors=64)
-    assert kernel.split > 1
+    _, kernel = check(conv.case(), schedule="cooperative", persistent=1, split=2)
+    assert kernel.split == 2
 
 
 def test_residual_and_strides_of_a_view():
