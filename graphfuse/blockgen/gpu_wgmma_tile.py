@@ -47,6 +47,8 @@ _OVERLAPPED = 0.22
 """Share of it that is left where another group multiplies meanwhile."""
 _TURN_NS = 350.0
 """From a tile to the next where none does."""
+WIDE, _NARROW = 128, 1.1
+"""Where several products share rows, each reads them from shared memory again: times that, for fewer columns."""
 _MMA_ENERGY, _BYTE_ENERGY = 0.448e-5 / 32, 0.063e-7
 """In microseconds at the limit of power: of a step, for each element of the tile and for each byte of its operands."""
 _SHARPNESS = 2.0
@@ -98,7 +100,11 @@ TILES = (
     *(WgmmaTile(m, n, split=s) for s in (2, 4) for m, n in ((128, 128), (64, 128), (64, 64))),
 )  # fmt: skip
 """Of those that take about the same time the first is chosen."""
-FOR_SEVERAL = (*TILES, WgmmaTile(128, 64, pingpong=True), WgmmaTile(128, 64))
+FOR_SEVERAL = (
+    *(t for t in TILES if t.m > ROWS or not t.pingpong),
+    WgmmaTile(128, 64, pingpong=True),
+    WgmmaTile(128, 64),
+)
 """Where products that share an operand are made at once: as many accumulators."""
 FOR_WINDOWS = (
     *(t for t in TILES if t.shared == 1), WgmmaTile(256, 64), WgmmaTile(128, 64, pingpong=True), WgmmaTile(128, 64),
@@ -189,7 +195,8 @@ def microseconds(
         way *= _HALF_RING
     if tile.split > 1:
         way = max(way, min(tiles, at_once) * tile.split * nbytes * _APART_NS)
-    step = max(area * _MMA_NS, way, _STEP_NS if tile.shared == 1 else _SHARED_STEP_NS)
+    mma = area * _MMA_NS * (_NARROW if results > 1 and tile.n < WIDE else 1)
+    step = max(mma, way, _STEP_NS if tile.shared == 1 else _SHARED_STEP_NS)
     if tile.pingpong and tile.shared > 1 and area <= _SMALL:
         step *= _PINGPONG_SHARED
     one = tile.pingpong or tile.m == ROWS
