@@ -109,7 +109,8 @@ def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: b
         _predicated(kernel, f"red.{order}.gpu", found.name, access, [packed], result="")
         return []
     x = found.operand(values[0])
-    if not returns and kind != "exchange":
+    # `red` cannot be acq_rel
+    if not returns and kind != "exchange" and order == "relaxed":
         _predicated(kernel, f"red.{order}.gpu", found.name, access, [x], result="")
         return []
     old = _predicated(kernel, f"atom.{order}.gpu", found.name, access, [x], result=x.type)

@@ -183,3 +183,15 @@ def test_atomics_in_memory_of_the_program(elem, target):
     out = np.zeros(64, numpy_dtype(Scalar(elem)))
     ptx = check(HISTOGRAM.replace("COUNT", elem), [x, out], {"n": 3}, target=target)
     assert ".shared." in ptx.split("atom.")[1].split()[0]
+
+
+@TARGETS
+def test_ordered_without_a_reader(target):
+    """`red` has no acq_rel: it is an `atom` whose result nobody reads."""
+    text = """func @k(%x: ptr<f32>) {assume = [], grid = 3} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %v = block.const() {elem = f32, value = 1.5} : f32
+  %old = block.atomic(%x, %z, %v) {kind = "add", order = "acq_rel"} : f32
+  return()
+}"""
+    check(text, [np.zeros(1, np.float32)], target=target)
