@@ -16,7 +16,7 @@ DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
 BACKENDS = {"llvm", "codegen", "cpu", "gpu"}
 BLOCK = {"blockgen", "blockopt"}
-TOP = {"api", "inference_session", "cli", "compiler", "checking", "kernels"}
+TOP = {"api", "inference_session", "cli", "compiler", "checking", "kernels", "lsp"}
 EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | {"frontends", "fusion", "runtime"}
 
 MAY_IMPORT = {
@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "runtime": LEVEL_0 | {"llvm", "runtime"},
     "compiler": EVERYTHING,
     "kernels": EVERYTHING,
+    "lsp": LEVEL_0 | {"frontends", "lsp"},
     "checking": EVERYTHING,
     "api": EVERYTHING,
     "inference_session": EVERYTHING,
@@ -48,6 +49,8 @@ ONLY_IN = {
     "networkx": ("fusion",),
     "onnx": ("frontends/onnx",),
     "onnx_ir": ("frontends/onnx",),
+    "pygls": ("lsp",),
+    "lsprotocol": ("lsp",),
     "torch": ("frontends/fx",),
     "llvmlite": ("llvm", "cpu", "gpu", "runtime"),
 }

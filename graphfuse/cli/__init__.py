@@ -28,6 +28,7 @@ VERBS = {
     "verify": "Compare a model with ONNX Runtime and its regions with the interpreter.",
     "inspect": "Show what an artifact is made of.",
     "kernel": "Compile, check, run or tune a kernel written in Triton-C.",
+    "lsp": "A language server for Triton-C.",
     "opt": "Run passes over IR text.",
     "cache": "The cache of compiled models.",
     "knobs": "List the GRAPHFUSE_* environment variables.",
@@ -68,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         check_environment()
         code = cli.main(args=args, prog_name="graphfuse", standalone_mode=False)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # a language server ends with its streams
+            sys.stdout.flush()
     except BrokenPipeError:
         # the reader of the pipe is gone; python would complain once more when it closes stdout
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

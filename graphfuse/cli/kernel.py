@@ -15,6 +15,7 @@ from graphfuse.cli.common import json_option, print_json, seed_option, table, th
 from graphfuse.errors import FileError, Loc, UsageError
 from graphfuse.frontends.tc import Defines, Reporter, SourceError, compile_text, parse, parse_defines, tokens
 from graphfuse.frontends.tc.ast import to_text
+from graphfuse.frontends.tc.format import format_text
 from graphfuse.kernels.checking import check
 from graphfuse.kernels.configs import DEFAULT_STAGES, DEFAULT_WARPS, Config, Space
 from graphfuse.kernels.kernel import Kernel
@@ -90,7 +91,7 @@ def command(ctx: click.Context, file: Path, **options: Any) -> None:
     for warning in defines.warnings:
         click.echo(str(warning), err=True)
     if options["formatted"]:
-        _format(file, text, filename, write=options["write"])
+        _format(file, text, write=options["write"])
         return
     space = Space(
         defines.values, options["warps"] or DEFAULT_WARPS, options["stages"] or DEFAULT_STAGES, options["require"]
@@ -176,10 +177,8 @@ def _stage(made: Executable, kernel: Kernel, stage: str, axes: int, target: str)
     return kernel.stage_text(stage, target, axes)
 
 
-def _format(file: Path, text: str, filename: str, *, write: bool) -> None:
-    from graphfuse.frontends.tc.format import format_text
-
-    done = format_text(text, filename)
+def _format(file: Path, text: str, *, write: bool) -> None:
+    done = format_text(text)
     if not write:
         click.echo(done, nl=False)
     elif done != text:

@@ -1,0 +1,1 @@
+"""Editing Triton-C: a language server."""

@@ -1,0 +1,138 @@
+"""What is where in a source: names with their types and declarations, macros with what they stand for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphfuse.frontends.tc import typed
+from graphfuse.frontends.tc.diagnostics import Diagnostic, Reporter, SourceError, StopError
+from graphfuse.frontends.tc.driver import DEFAULTS, checked, tokens
+from graphfuse.frontends.tc.source import Span
+from graphfuse.frontends.tc.tokens import Token
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A range of a file, lines and columns counted from 0."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def holds(self, line: int, column: int) -> bool:
+        """Whether a position is in it."""
+        return (self.line, self.column) <= (line, column) < (self.end_line, self.end_column)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name in the text: what hovering over it says, and where it is declared."""
+
+    place: Place
+    text: str
+    declaration: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Everything found in one reading of a source."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    mentions: tuple[Mention, ...]
+
+    def at(self, line: int, column: int) -> Mention | None:
+        """The name at a position, counted from 0."""
+        return next((m for m in self.mentions if m.place.holds(line, column)), None)
+
+
+def index(text: str, filename: str, defines: Mapping[str, str]) -> Index:
+    """Read a source. With errors in it, what could be understood is indexed all the same."""
+    report = Reporter()
+    unit: typed.Unit | None = None
+    with contextlib.suppress(StopError):
+        unit = checked(text, filename, defines, DEFAULTS, report)
+    mentions = list(_names(unit, filename)) if unit is not None else []
+    taken = {m.place for m in mentions}
+    mentions += [m for m in _macros(text, filename, defines) if m.place not in taken]
+    return Index(tuple(report.found), tuple(mentions))
+
+
+def place_of(span: Span) -> Place:
+    """A span as lines and columns."""
+    line, column = span.source.position(span.start)
+    end_line, end_column = span.source.position(max(span.end, span.start + 1))
+    return Place(span.source.name, line - 1, column - 1, end_line - 1, end_column - 1)
+
+
+def _names(unit: typed.Unit, filename: str) -> Iterator[Mention]:
+    """Variables where they are declared, read and set; functions where they are declared and called."""
+    for function in unit.functions:
+        yield _function(function, function.at.span)
+        seen: set[tuple[int, Place]] = set()
+        for variable, token in [*((p, p.at) for p in function.params), *_uses(function.body)]:
+            for at in (variable.at, token):
+                mention = _variable(variable, at)
+                key = (id(variable), mention.place)
+                if mention.place.file == filename and key not in seen and variable.name:
+                    seen.add(key)
+                    yield mention
+        for call in _nodes(function.body):
+            if isinstance(call, typed.Call) and (name := _name_before(call.at.span, call.function.name)) is not None:
+                yield _function(call.function, name)
+
+
+def _uses(body: typed.Block | None) -> Iterator[tuple[typed.Variable, Token]]:
+    for node in _nodes(body):
+        if isinstance(node, typed.Read | typed.Assign):
+            yield node.variable, node.at
+
+
+def _nodes(root: Any) -> Iterator[Any]:
+    stack = [root] if root is not None else []
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(typed.children(node))
+
+
+def _variable(variable: typed.Variable, token: Token) -> Mention:
+    attributes = "".join(f" __{n}({v})" if v else f" __{n}" for n, v in variable.attributes.items())
+    return Mention(place_of(token.span), f"{variable.type} {variable.name}{attributes}", place_of(variable.at.span))
+
+
+def _name_before(span: Span, name: str) -> Span | None:
+    """A call points at its parenthesis: where the name in front of it is."""
+    before = span.source.code[: span.start].rstrip()
+    start = len(before) - len(name)
+    return Span(span.source, start, len(before), start) if before.endswith(name) else None
+
+
+def _function(function: typed.FunctionDecl, span: Span) -> Mention:
+    params = ", ".join(f"{p.type} {p.name}" for p in function.params)
+    kind = "__global__ " if function.is_kernel else ""
+    text = f"{kind}{function.result} {function.name}({params})"
+    return Mention(place_of(span), text, place_of(function.at.span))
+
+
+def _macros(text: str, filename: str, defines: Mapping[str, str]) -> Iterator[Mention]:
+    """Macro names that were replaced, with the text that they became."""
+    try:
+        found = tokens(text, filename, defines)
+    except SourceError:
+        return
+    became: dict[Place, list[str]] = {}
+    described: dict[Place, str] = {}
+    for token in found:
+        if token.origin is not None:
+            top = token.outermost
+            if top.source.name == filename:
+                place = place_of(top.span)
+                became.setdefault(place, []).append(token.text)
+                described[place] = top.text
+    for place, words in became.items():
+        yield Mention(place, f"{described[place]} = {' '.join(words[:40])}", None)
