@@ -1,1 +1,1 @@
-"""Frontends: each turns one foreign model format into the graph dialect."""
+"""Frontends: each turns one foreign format into IR: ONNX models into the graph dialect, Triton-C into the block one."""

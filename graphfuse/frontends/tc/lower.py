@@ -161,11 +161,13 @@ class _Lowering(ExprLowering):
 
     def _while(self, s: While, live: Variables) -> None:
         effect = self._liveness.statement(s)
-        slots = self._carried(effect.may, effect.gen | live, (*s.head, *s.body), s.at)
-        first = [x for slot in slots for x in slot.parts(self, self.env.get(slot.variable) or slot.then, s.at)]
+        body_effect = self._liveness.sequence(s.body)
+        # what the head sets and the body reads is handed from one to the other
+        read = effect.gen | live | body_effect.gen
+        slots = self._carried(effect.may, read, (*s.head, t.Eval(s.at, s.test), *s.body), s.at)
+        first = self._handed(slots, s.at)
         types = tuple(x.type for x in first)
         around = effect.gen | live
-        body_effect = self._liveness.sequence(s.body)
         after_test = live | body_effect.gen | (around - body_effect.kill)
 
         def head() -> None:

@@ -38,6 +38,37 @@ PREFETCHED_DOT = textwrap.dedent("""\
       *?(checkc) pc = c;
     }
     """)
+TRANSPOSABLE_DOT = textwrap.dedent("""\
+    void product(TYPE *A, TYPE *B, TYPE *C, int M, int N, int K,
+                 int lda __multipleof(8), int ldb __multipleof(8), int ldc) {
+      int m[TM] = get_program_id(0) * TM + 0 ... TM, n[TN] = get_program_id(1) * TN + 0 ... TN, k[TK] = 0 ... TK;
+      TYPE* pa[SHAPE_A] = A + k[AXES_AK] * STRIDE_AK + m[AXES_AM] * STRIDE_AM;
+      TYPE* pb[SHAPE_B] = B + k[AXES_BK] * STRIDE_BK + n[AXES_BN] * STRIDE_BN;
+      float c[TM, TN] = 0;
+      for (int left = K; left > 0; left -= TK) {
+        TYPE a[SHAPE_A] = (k < left)[AXES_AK] ? *pa : 0, b[SHAPE_B] = (k < left)[AXES_BK] ? *pb : 0;
+        c += USE_A @ USE_B;
+        pa += TK * STRIDE_AK; pb += TK * STRIDE_BK;
+      }
+      bool inside[TM, TN] = (m < M)[:, newaxis] && (n < N)[newaxis, :];
+      *?(inside)(C + m[:, newaxis] * ldc + n[newaxis, :]) = c;
+    }
+    """)
+LAYOUTS = {
+    "A": {
+        False: ["-DUSE_A=a", "-DSTRIDE_AK=1-DSTRIDE_AM=lda", "-DAXES_AK=newaxis,:",
+               "-DAXES_AM=:,newaxis", "-DSHAPE_A=TM,TK"],
+        True: ["-DUSE_A=^a", "-DSTRIDE_AK=lda-DSTRIDE_AM=1", "-DAXES_AK=:,newaxis",
+              "-DAXES_AM=newaxis,:", "-DSHAPE_A=TK,TM"],
+    },
+    "B": {
+        False: ["-DUSE_B=b", "-DSTRIDE_BK=ldb-DSTRIDE_BN=1", "-DAXES_BK=:,newaxis",
+               "-DAXES_BN=newaxis,:", "-DSHAPE_B=TK,TN"],
+        True: ["-DUSE_B=^b", "-DSTRIDE_BK=1-DSTRIDE_BN=ldb", "-DAXES_BK=newaxis,:",
+              "-DAXES_BN=:,newaxis", "-DSHAPE_B=TN,TK"],
+    },
+}  # fmt: skip
+"""Options for operands as they are, and transposed; two of each are glued together, as documents print them."""
 SMALL = textwrap.dedent("""\
     #define CAT(a, b) a ## b
     #define MAX(a, b, ...) ((a) > (b) ? (a) : (b))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphfuse.frontends.tc import Options, SourceError, compile_text, lower_expr
+from graphfuse.frontends.tc import Options, SourceError, compile_text, lower_expr, parse_defines
 from graphfuse.interp.block import launch
 from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.verifier import verify
-from tests.frontends.tc.sources import POINT, PREFETCHED_DOT
+from tests.frontends.tc.sources import LAYOUTS, POINT, PREFETCHED_DOT, TRANSPOSABLE_DOT
 
 
 def compiled(source, defines=None, **options):
@@ -106,6 +106,10 @@ def test_scalars(body, want):
         ("int y = m > 9 ? (n = 1) : 3; *I = n * 10 + y;", 73),
         ("while (n > 0 && m > 0) { n -= 2; m -= 1; } *I = n * 10 + m;", 10),
         ("while (*I < 5) { *I += 2; if (*I == 4) break; } *I += 100;", 104),
+        ("while ((m = *I) < 5) *I = m + 2; *I += m;", 12),
+        ("int c; while ((c = n--) > 0) { if (c == 3) continue; *I += c; }", 25),
+        ("int c; do { c = n * 2; *I += c; } while (--n); *I = *I * 10 + c;", 562),
+        ("for (int c; (c = n) > 2; n--) { int d = c; *I += d; }", 25),
         ("*I = 1; __debug_barrier(); *I += *I;", 2),
     ],
 )  # fmt: skip
@@ -296,6 +300,24 @@ def test_constant_pool_is_a_parameter():
     out, lut = np.zeros(1, np.int32), np.array([4, 5, 6, 7], np.int32)
     launch(kernel.func, [out, lut.view(np.int8)], {"n": 2}, grid=(1,))
     assert out[0] == 6
+
+
+@pytest.mark.parametrize("flip_b", [False, True])
+@pytest.mark.parametrize("flip_a", [False, True])
+def test_products_of_transposed_operands(flip_a, flip_b):
+    rng = np.random.default_rng(3)
+    m, n, k = 20, 24, 24
+    a, b = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    left, right = (np.ascontiguousarray(x.T) if flip else x for x, flip in ((a, flip_a), (b, flip_b)))
+    # rows of a that are beyond m are read, and masked away when stored
+    left = np.concatenate([left.ravel(), np.full(1000, np.nan, np.float32)])
+    right = np.concatenate([right.ravel(), np.full(1000, np.nan, np.float32)])
+    options = [*LAYOUTS["A"][flip_a], *LAYOUTS["B"][flip_b], "-DTM=16", "-DTN=16", "-DTK=16", "-DTYPE=float"]
+    (defines,) = parse_defines(options).points()
+    c = np.zeros((m, n), np.float32)
+    numbers = {"M": m, "N": n, "K": k, "lda": m if flip_a else k, "ldb": k if flip_b else n, "ldc": n}
+    run(TRANSPOSABLE_DOT, left, right, c.reshape(-1), grid=(2, 2), defines=defines, **numbers)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-5)
 
 
 def test_promises():

@@ -54,7 +54,7 @@ class Program:
         return c, py
 
     def statement(self, depth, loop):
-        kind = self.rng.randrange(10 if depth else 4)
+        kind = self.rng.randrange(11 if depth else 4)
         if kind < 3:
             v, x = self.rng.choice(VARIABLES), self.expression()
             return [f"{v} = {x[0]};"], [f"{v} = {x[1]}"]
@@ -97,6 +97,16 @@ class Program:
                 body = self.block(depth - 1, [])
                 c_text = [f"int {i} = {n};", f"while ({i}-- > 0) {{", *body[0], "}"]
                 return c_text, [f"{i} = {n}", f"while {i} > 0:", *indented([f"{i} -= 1", *body[1]]), f"{i} = -1"]
+            case 9:
+                v, x = self.rng.choice(VARIABLES), self.expression()
+                body = self.block(depth - 1, [])
+                head = f"while (({v} = {x[0]}) > 0 && {i}-- > 0) {{"
+                test = [f"{v} = {x[1]}", f"if {v} <= 0: break", f"{i} -= 1", f"if {i} < 0: break"]
+                return [f"int {i} = {n};", head, *body[0], "}"], [
+                    f"{i} = {n}",
+                    "while True:",
+                    *indented([*test, *body[1]]),
+                ]
             case _:
                 test = [f"if not ({i} > 0 and {c[1]}):", "    break"]
                 body = self.block(depth - 1, test)
