@@ -236,7 +236,7 @@ class Kernel(shared.Kernel):
         if len(regs) <= 2:
             wide = max(width_of(r.type) for r in regs)
             a, b = (self.widen(r, wide) for r in (regs[0], regs[-1]))
-            picks = [None if s is None else s[1] + (0 if s[0] is regs[0] else wide) for s in sources]
+            picks = [None if s is None else s[1] + (0 if s[0] == regs[0] else wide) for s in sources]
             return self.shuffle(a, b if len(regs) == 2 else None, picks)
         half = set(regs[: len(regs) // 2])
         left = self.collect([s if s is not None and s[0] in half else None for s in sources], element)

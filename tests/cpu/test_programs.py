@@ -126,6 +126,21 @@ def test_what_a_condition_computes_and_a_body_turns(n):
     check(gpu_programs.TURNED, [x, np.zeros(544, np.float32), np.zeros(2, np.int32)], {"n": n})
 
 
+def test_lanes_of_equal_constants_are_picked():
+    """Rows of a constant are vectors of one value that are not one object; the sum is read lane by lane."""
+    text = """func @k(%a: ptr<i32>, %out: ptr<i32>) {grid = 1} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%a, %z) {shape = [2, 4, 8], strides = [32, 8, 1]} : tile<2x4x8xi32>
+  %y = block.load_view(%a, %z) {shape = [2, 8, 4], strides = [32, 4, 1]} : tile<2x8x4xi32>
+  %c = block.const() {elem = i32, shape = [4, 4, 2], value = 1} : tile<4x4x2xi32>
+  %t = block.trans(%c) {perm = [2, 0, 1]} : tile<2x4x4xi32>
+  %d = block.dot(%x, %y, %t) : tile<2x4x4xi32>
+  block.store_view(%out, %z, %d) {strides = [16, 4, 1]}
+  return()
+}"""
+    check(text, [np.arange(64, dtype=np.int32), np.zeros(32, np.int32)], targets=TARGETS)
+
+
 def test_nsw_and_casts():
     text = gpu_programs.COPY.replace("ATTRS", "assume = []").replace("512", "32")
     x = np.arange(100, dtype=np.float32)
