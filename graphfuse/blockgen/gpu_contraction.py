@@ -195,7 +195,8 @@ class GpuContraction(ContractionKernel):
             choose = partial(boxed_tile, step=step_of(self.k_dims[-1].extent), epilogue_ns=self._epilogue_ns())
         elif self.gpu.has_wgmma and self._is_boxed(rows):
             aligned = self._is_boxed(rows, SECTOR_BYTES)
-            choose = partial(boxed_tile, aligned=aligned, epilogue_ns=self._epilogue_ns())
+            in_lines = self._contiguous_columns()
+            choose = partial(boxed_tile, aligned=aligned, in_lines=in_lines, epilogue_ns=self._epilogue_ns())
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
         if self._is_converted() and sizes[0] <= MOST_STREAMED:

@@ -39,6 +39,8 @@ _SHARED_STEP_NS = 142.0
 _PINGPONG_SHARED = 1.12
 """Times a step of small tiles of two blocks, whose groups of warps take turns in both."""
 _SMALL = 128 * 128
+_LINE = 64
+"""Columns of 2 bytes in a line of swizzled shared memory."""
 _FEW = 64 * 96
 """Elements of a tile whose steps are bound by barriers."""
 _EPILOGUE_NS = 0.056
@@ -124,16 +126,19 @@ def wgmma_tile(
     *,
     aligned: bool = True,
     windows: bool = False,
+    in_lines: bool = False,
     epilogue_ns: float = 0.0,
 ) -> WgmmaTile:
     """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many; `results` at once.
 
-    With `windows` the operand of m rows is an image that is read in windows.
+    With `windows` the operand of m rows is an image that is read in windows. With `in_lines` memory runs along the n
+    columns, and tiles of 96 would be copied in thirds of half a line.
     """
     steps = -(-k_bytes // STEP_BYTES) * max(terms, 1)
     tiles = _candidates(n, steps, FOR_WINDOWS if windows else TILES if results == 1 else FOR_SEVERAL)
     tiles = (t for t in tiles if (not terms or _has_room_for_sums(t)) and (results == 1 or _has_room(t, results)))
     tiles = (t for t in tiles if t.shared == 1 or not (terms or results > 1))
+    tiles = (t for t in tiles if not in_lines or t.n <= _LINE or t.n % _LINE == 0)
     us = partial(microseconds, aligned=aligned, windows=windows, epilogue_ns=epilogue_ns)
     times = {t: us(t, multiprocessors, m, n, steps, batch, results) for t in tiles}
     least = min(times.values())
