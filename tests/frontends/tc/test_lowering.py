@@ -306,7 +306,7 @@ def test_constant_pool_is_a_parameter():
 @pytest.mark.parametrize("flip_a", [False, True])
 def test_products_of_transposed_operands(flip_a, flip_b):
     rng = np.random.default_rng(3)
-    m, n, k = 20, 24, 24
+    m, n, k = 24, 24, 40
     a, b = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
     left, right = (np.ascontiguousarray(x.T) if flip else x for x, flip in ((a, flip_a), (b, flip_b)))
     # rows of a that are beyond m are read, and masked away when stored
