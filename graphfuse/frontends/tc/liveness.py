@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.structure import Branch, Count, Flat, While
+from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
 
 Variables = frozenset[t.Variable]
 _NONE: Variables = frozenset()

@@ -9,10 +9,11 @@ from graphfuse.dialects import block, control
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_expr import roots
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
+from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
 from graphfuse.frontends.tc.kernel import Kernel, Parameter
 from graphfuse.frontends.tc.liveness import Liveness, Variables, expression
 from graphfuse.frontends.tc.lower_expr import ExprLowering, Lowered, PointerValue, pointer_type, scalar_of
-from graphfuse.frontends.tc.structure import Branch, Count, Flat, Structured, While, structured
+from graphfuse.frontends.tc.structure import Structured, structured
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import Pointer, elem_of, shape_of
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Value

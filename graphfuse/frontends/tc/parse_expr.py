@@ -70,19 +70,15 @@ class Expressions(Reader):
         while True:
             op = self.next
             mine = PRECEDENCE.get(op.text, -1)
-            if mine < level or op.kind != "punct" or (op.text == "*" and op.bol and self._begins_statement()):
+            if mine < level or op.kind != "punct" or self._at_store():
                 return left
             self.take()
             self.enter()
             right = self.binary(mine + 1)
             self.leave()
             left = ast.Binary(op, left.first, right.last, op.text, left, right)
-            if op.text == "..." and self.next.text in _ARITHMETIC and self.open_brackets_around(left):
+            if op.text == "..." and self.next.text in _ARITHMETIC and not self._at_store():
                 self._range_operand(left)
-
-    def open_brackets_around(self, node: ast.Binary) -> bool:
-        """Whether a range is no operand in brackets of its own (those are parsed one level deeper)."""
-        return not (self.next.bol and self.next.text == "*" and self._begins_statement())
 
     def _range_operand(self, node: ast.Binary) -> None:
         op = self.next
@@ -94,9 +90,9 @@ class Expressions(Reader):
         ]
         self.report.warning("range-operand", message, op, (), fixits)
 
-    def _begins_statement(self) -> bool:
+    def _at_store(self) -> bool:
         """Whether a `*` that begins a line begins a store: an assignment follows before the statement ends."""
-        if self.open_brackets:
+        if self.next.text != "*" or not self.next.bol or self.open_brackets:
             return False
         if self.peek().text == "?":
             return True

@@ -9,47 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from graphfuse.frontends.tc import typed as t
+from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
+from graphfuse.frontends.tc.liveness import assigned
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import BOOL, VOID, Arith
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Branch:
-    """Run one of two bodies."""
-
-    at: Token
-    condition: t.Expr
-    then: tuple[Flat, ...]
-    other: tuple[Flat, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class While:
-    """Run the head; while the test holds then, run the body and start again."""
-
-    at: Token
-    head: tuple[Flat, ...]
-    test: t.Expr
-    body: tuple[Flat, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Count:
-    """A loop whose trips are known when it begins: `variable` goes from its value by `step` while it is `op` bound."""
-
-    at: Token
-    variable: t.Variable
-    op: str
-    bound: t.Expr
-    step: t.Expr
-    down: bool
-    body: tuple[Flat, ...]
-
-
-Flat: TypeAlias = t.Eval | Branch | While | Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +195,6 @@ def _is_plain(x: t.Expr, assigned: frozenset[t.Variable] | set[t.Variable] = fro
 
 def _count(s: t.Loop, body: tuple[Flat, ...]) -> Count | None:
     """The loop as one that counts, if its variable changes by its step alone and its bound does not change."""
-    from graphfuse.frontends.tc.liveness import assigned
-
     step = s.step
     if not isinstance(step, t.Assign) or not isinstance(s.condition, t.Binary):
         return None
