@@ -17,6 +17,7 @@ PIPELINE: tuple[Pass, ...] = (
     count_by_trips,
     hoist_invariants,  # steps of what the loop no longer carries
     find_views,
+    hoist_invariants,  # what is left of the addresses
     common_subexpressions,
     dead_code,
 )

@@ -37,8 +37,8 @@ from graphfuse.target import Target
 
 VECTORS = 4
 """Vectors of a window, of 32-bit elements: enough that arithmetic is not a chain, few enough for long expressions."""
-LARGE = 64
-"""Tiles of more vectors make a function one of loops."""
+LARGE, LARGE_BY_HAND = 64, 16
+"""Tiles of more vectors make a function one of loops; blockgen knows what more than there are registers is good for."""
 DEEP = 64
 """Steps of a product at once: its operands then fit the cache."""
 
@@ -52,8 +52,9 @@ def windowed(func: Func, target: Target) -> Func:
     """Loops over windows in place of tiles that do not fit in registers; other functions stay as they are."""
     lanes = max(1, target.vector_bytes // 4)
     in_memory = deferrable_loads(func)
+    most = LARGE_BY_HAND if "assume" in func.attrs else LARGE
     for op in func.walk():
-        if any(isinstance(v.type, Tile) and _vectors(v.type, lanes) > LARGE for v in op.results if v not in in_memory):
+        if any(isinstance(v.type, Tile) and _vectors(v.type, lanes) > most for v in op.results if v not in in_memory):
             return dead_code(common_subexpressions(_Maker(func, target, lanes).run()))
     return func
 

@@ -1,0 +1,83 @@
+"""Kernels of `models/kernels` with arguments, and what they should leave in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphfuse
+from graphfuse.kernels.kernel import Kernel
+from graphfuse.kernels.on_gpu import resources
+
+FOLDER = Path(__file__).parents[2] / "models" / "kernels"
+CTYPES = {"float": np.float32, "half": np.float16, "double": np.float64, "int": np.int32}
+TARGETS = ("cuda:sm_80", "cuda:sm_90a")
+
+
+@dataclass(frozen=True)
+class Check:
+    """An array after the launch, what it should hold, and how far from that it may be."""
+
+    got: np.ndarray
+    want: Any
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A launch: a file, its macros and `num_warps`, `num_stages`, a grid, arguments, what comes of it."""
+
+    file: str
+    macros: dict[str, Any]
+    grid: tuple[int, ...]
+    args: tuple[Any, ...]
+    checks: Sequence[Check]
+    name: str | None = None
+
+    def kernel(self, device: str = "") -> Kernel:
+        """The kernel, for a device."""
+        made = graphfuse.kernel(FOLDER / self.file, self.name, device=device, **self.macros)
+        assert isinstance(made, Kernel)
+        return made
+
+    def run(self, device: str = "") -> Kernel:
+        """Launch, and compare."""
+        kernel = self.kernel(device)
+        kernel[self.grid](*self.args)
+        for i, c in enumerate(self.checks):
+            got, want = c.got.astype(np.float64), np.asarray(c.want, np.float64)
+            np.testing.assert_allclose(got, want, rtol=0, atol=c.error, err_msg=f"{self.file}, array {i}")
+        return kernel
+
+    def assemble(self) -> None:
+        """Machine code for GPUs, for arguments of which only what the source promises is known."""
+        kernel = self.kernel()
+        for target in TARGETS:
+            made = kernel.compile(target, len(self.grid))
+            assert made.code[made.target].warnings == ()
+            assert resources(made.kernels[0])["spill_bytes"] <= 0
+
+
+def cdiv(a: int, b: int) -> int:
+    """How many b make at least a."""
+    return -(-a // b)
+
+
+def normal(seed: int, *shape: int, ctype: str = "float") -> np.ndarray:
+    """Random numbers, the same for the same seed."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(CTYPES[ctype])
+
+
+def eps(ctype: str = "float") -> float:
+    """The spacing of an element type at 1."""
+    return float(np.finfo(CTYPES[ctype]).eps)
+
+
+def softmax_of(x: np.ndarray) -> np.ndarray:
+    """Along the last axis, in float64."""
+    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
