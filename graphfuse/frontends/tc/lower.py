@@ -152,11 +152,13 @@ class _Lowering(ExprLowering):
     def _carried(self, changed: Variables, live: Variables, body: Sequence[Flat], at: Token) -> list[_Slot]:
         """The variables a loop hands from trip to trip."""
         slots: list[_Slot] = []
+        sources: dict[t.Variable, tuple[list[t.Variable], bool]] | None = None
         for v in _ordered(changed & live):
             now = self._current(v, at)
             slot = _Slot(v, now, now)
             if isinstance(now, PointerValue):
-                slot.moves_root = not _stays_in_array(v, body, self.env)
+                sources = _pointer_sources(body) if sources is None else sources
+                slot.moves_root = not _stays_in_array(v, sources, self.env)
             slots.append(slot)
         return slots
 
@@ -291,9 +293,10 @@ def _ordered(variables: Variables) -> list[t.Variable]:
     return sorted(variables, key=lambda v: v.serial)
 
 
-def _stays_in_array(v: t.Variable, body: Sequence[Flat], env: dict[t.Variable, Lowered]) -> bool:
+def _stays_in_array(
+    v: t.Variable, sources: dict[t.Variable, tuple[list[t.Variable], bool]], env: dict[t.Variable, Lowered]
+) -> bool:
     """Whether all that is assigned to a pointer in a loop points into the array it points into before."""
-    sources = _pointer_sources(body)
     home = env.get(v)
     seen: set[t.Variable] = set()
     work = [v]

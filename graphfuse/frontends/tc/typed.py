@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -404,16 +404,16 @@ class Unit:
         return tuple(f for f in self.functions if f.is_kernel)
 
 
-def children(node: Any) -> Iterator[Any]:
+def children(node: Any) -> list[Any]:
     """The expressions and statements directly inside one."""
-    kind: type = type(node)
-    for name in _fields(kind):
+    out: list[Any] = []
+    for name in _fields(type(node)):
         value: Any = getattr(node, name)
-        if isinstance(value, tuple):
-            items: tuple[Any, ...] = tuple(value)
-            yield from (v for v in items if isinstance(v, _TREE))
-        elif isinstance(value, _TREE):
-            yield value
+        if isinstance(value, _TREE):
+            out.append(value)
+        elif isinstance(value, tuple):
+            out += [v for v in value if isinstance(v, _TREE)]
+    return out
 
 
 def _fields(kind: type) -> tuple[str, ...]:
