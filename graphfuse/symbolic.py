@@ -368,7 +368,31 @@ def bounds(dim: Dim, ranges: Ranges) -> tuple[int, int]:
                 ends = [_clip(x * y) for x in (lo, hi) for y in (a_lo, a_hi)]
                 lo, hi = min(ends), max(ends)
         low, high = _clip(low + lo), _clip(high + hi)
+    ends = _without_remainders(dim, ranges)
+    if ends is not None:
+        low, high = max(low, bounds(ends[0], ranges)[0]), min(high, bounds(ends[1], ranges)[1])
     return low, high
+
+
+def _without_remainders(dim: Expr, ranges: Ranges) -> tuple[Dim, Dim] | None:
+    """What `dim` lies between: `n - 1 - mod(x, n)` between 0 and n - 1. None without a divisor that is no number."""
+    low: Dim = 0
+    high: Dim = 0
+    is_found = False
+    for monomial, c in dim.terms:
+        term: Dim = _poly({monomial: c})
+        least = most = term
+        for atom, p in monomial:
+            if isinstance(atom, Call) and atom.fn == "mod" and p == 1 and not isinstance(atom.args[1], int):
+                factor = _poly({tuple(other for other in monomial if other[0] != atom): c})
+                lo, hi = bounds(factor, ranges)
+                if lo >= 0 or hi <= 0:
+                    ends: tuple[Dim, Dim] = (0, factor * (atom.args[1] - 1))
+                    least, most = ends if lo >= 0 else ends[::-1]
+                    is_found = True
+                    break
+        low, high = low + least, high + most
+    return (low, high) if is_found else None
 
 
 def _clip(x: int) -> int:

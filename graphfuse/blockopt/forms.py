@@ -21,6 +21,7 @@ _FUNCTIONS: dict[OpDef, Callable[[Dim, Dim], Dim]] = {
     **{block.ELEMENTWISE[n]: floordiv for n in ("floordiv", "truncdiv")},
     **{block.ELEMENTWISE[n]: mod for n in ("floormod", "truncmod")},
 }
+_TOWARD_ZERO = (block.ELEMENTWISE["truncdiv"], block.ELEMENTWISE["truncmod"])
 _MOST = (1 << 63) - 1
 
 
@@ -101,12 +102,14 @@ class Forms:
         return self._arithmetic(op, elem, ())
 
     def _function(self, op: Op) -> Form | None:
-        """Division that rounds toward zero is floor division where neither side can be negative."""
+        """Division by what is positive; that which rounds toward zero is floor division of what is not below 0."""
         a, b = (self.form(v) for v in op.operands)
         if a is None or b is None:
             return None
         is_division = op.kind not in (block.min_, block.max_)
-        if is_division and not (self._fits(a.base, 0, _MOST) and self._fits(b.base, 1, _MOST)):
+        if is_division and not self._fits(b.base, 1, _MOST):
+            return None
+        if op.kind in _TOWARD_ZERO and not self._fits(a.base, 0, _MOST):
             return None
         return Form(_FUNCTIONS[op.kind](a.base, b.base))
 
@@ -184,4 +187,3 @@ class Forms:
         if len(names) == 1 and dim == sym(names[0]):
             return operands[0]
         return builder(block.index, *operands, expr=dim, names=tuple(names))
-

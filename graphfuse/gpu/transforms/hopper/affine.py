@@ -22,6 +22,8 @@ from graphfuse.symbolic import INF, Dim, Expr, Monomial, Sym, bounds, exact_div,
 ALIGNMENT = 16
 """Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
 MAX_EXTENT = 1 << 31
+MOST_OUTER = 3
+"""Dims of a tensor map beside the tile's two."""
 
 
 class Scalars:
@@ -147,14 +149,18 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | 
     ):
         return None
     left = scalars.dim(base)
+    strided: list[_Axis] = []
     start: dict[int, Dim] = {}
     extent: dict[int, Dim] = {}
     for d, limit in limited.items():
-        extent[d], varying = split(scalars.dim(limit), scalars)
-        before = _before_zero(varying * -1, scalars)
-        start[d], extent[d] = varying * -1 + before, extent[d] + before
+        found = _placed(scalars.dim(limit), scalars)
+        if found is None:
+            return None
+        start[d], extent[d] = found
         left = left - start[d] * strides[d]
     for d in sorted(set(range(2)) - set(limited), key=lambda d: strides[d] == 1):
+        if strides[d] == 1:  # what has a stride of its own is no offset along the columns
+            strided, left = _strided(left, scalars)
         start[d] = _multiples(left, strides[d], scalars)
         start[d] = start[d] + _before_zero(start[d], scalars)
         left = left - start[d] * strides[d]
@@ -162,18 +168,39 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | 
         if low < 0 or (high >= MAX_EXTENT and not scalars.trusts):
             return None
         extent[d] = min(int(min(high, MAX_EXTENT)) + shape[d], MAX_EXTENT - 1)
+    if not strided:
+        strided, left = _strided(left, scalars)
     offset, varying = split(left, scalars)
     outer = _outer(varying, scalars)
-    if outer is None:
+    if outer is None or len(outer) + len(strided) > MOST_OUTER:
         return None
-    dims = (*outer[0], *(extent[d] for d in perm))
-    all_strides = (*outer[1], *(strides[d] for d in perm))
-    box = Box(pointer, dims, all_strides, offset, (*outer[2], *(start[d] for d in perm)), dims[-2])
+    dims = (*(a.extent for a in (*outer, *strided)), *(extent[d] for d in perm))
+    all_strides = (*(a.stride for a in (*outer, *strided)), *(strides[d] for d in perm))
+    starts = (*(a.start for a in (*outer, *strided)), *(start[d] for d in perm))
+    box = Box(pointer, dims, all_strides, offset, starts, dims[-2])
     return box if _is_aligned(box, pointer.type.elem.bytes, scalars) else None
 
 
+def _placed(limit: Dim, scalars: Scalars) -> tuple[Dim, Dim] | None:
+    """Where a view begins and how large the tensor is, from `limit = size - start`; None if it may begin before 0.
+
+    Programs in reverse begin at the end, which is among what is fixed: `limit = n - 64*(programs - 1 - program)`.
+    """
+    fixed, varying = split(limit, scalars)
+    before = _before_zero(varying * -1, scalars)
+    size: Dim = 0
+    for term in _terms(fixed):
+        if not isinstance(term, int) and bounds(term, scalars.ranges)[0] >= 0:
+            size = size + term
+    for extent in (fixed + before, size):
+        start = extent - limit
+        if bounds(start, scalars.ranges)[0] >= 0:
+            return start, extent
+    return None
+
+
 def _before_zero(start: Dim, scalars: Scalars) -> int:
-    """How far a start lies before 0 at least: programs in reverse begin at the end, which is among what is fixed."""
+    """How far a start lies before 0 at least, where that is known."""
     low = bounds(start, scalars.ranges)[0]
     return int(-low) if -MAX_EXTENT < low < 0 else 0
 
@@ -203,21 +230,62 @@ def _multiples(dim: Dim, stride: Dim, scalars: Scalars) -> Dim:
     return out
 
 
-def _outer(dim: Dim, scalars: Scalars) -> tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[Dim, ...]] | None:
-    """Dims, strides and starts for what a base has left: nothing, or multiples of one number known at launch."""
-    if isinstance(dim, int):
-        return ((), (), ()) if dim == 0 else None
-    monomial, c = dim.terms[0]
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A dim of a tensor beside the two of the tile."""
+
+    extent: int
+    stride: Dim
+    start: Dim
+
+
+def _strided(dim: Dim, scalars: Scalars) -> tuple[list[_Axis], Dim]:
+    """Axes for the varying terms that are multiples of symbols, such as `head*stride`, and what else there is.
+
+    No axes if they are more than a tensor map has, or one is none.
+    """
+    groups: dict[Dim, Dim] = {}
+    rest: Dim = 0
+    for term in _terms(dim):
+        fixed = _fixed_factor(term, scalars)
+        if fixed == 1 or not scalars.varies(term):
+            rest = rest + term
+        else:
+            groups[fixed] = groups.get(fixed, 0) + term
+    axes = [_axis(sum_, fixed, scalars) for fixed, sum_ in groups.items()]
+    found = [a for a in axes if a is not None]
+    return (found, rest) if len(found) == len(axes) <= MOST_OUTER else ([], dim)
+
+
+def _fixed_factor(term: Dim, scalars: Scalars) -> Dim:
+    """The symbols that a term has as factors."""
+    if isinstance(term, int):
+        return 1
+    ((monomial, _),) = term.terms
     fixed = tuple((atom, power) for atom, power in monomial if not scalars.varies(Expr(((((atom, 1),), 1),))))
-    whole = math.gcd(*(k for _, k in dim.terms))
-    stride: Dim = Expr(((fixed, whole),)) if fixed else whole
+    return Expr(((fixed, 1),)) if fixed else 1
+
+
+def _axis(dim: Dim, fixed: Dim, scalars: Scalars) -> _Axis | None:
+    """The axis that a sum of multiples of `fixed` runs along: as far apart as all terms allow."""
+    stride = fixed * math.gcd(*_coefficients(dim))
     start = exact_div(dim, stride)
-    if c == 0 or start is None:
+    low, high = (-1, -1) if start is None else bounds(start, scalars.ranges)
+    if start is None or low < 0 or (high >= MAX_EXTENT and not scalars.trusts):
         return None
-    low, high = bounds(start, scalars.ranges)
-    if low < 0 or high >= MAX_EXTENT:
-        return None
-    return (int(high) + 1,), (stride,), (start,)
+    return _Axis(int(min(high, MAX_EXTENT - 2)) + 1, stride, start)
+
+
+def _coefficients(dim: Dim) -> list[int]:
+    return [dim] if isinstance(dim, int) else [c for _, c in dim.terms]
+
+
+def _outer(dim: Dim, scalars: Scalars) -> list[_Axis] | None:
+    """The axis of what a base has left: none, or multiples of one number known at launch."""
+    if isinstance(dim, int):
+        return [] if dim == 0 else None
+    axis = _axis(dim, _fixed_factor(_terms(dim)[0], scalars), scalars)
+    return None if axis is None else [axis]
 
 
 def _is_aligned(box: Box, size: int, scalars: Scalars) -> bool:

@@ -9,7 +9,8 @@ the layout that a factor needs. Iteration j of a consumer:
     wait for acc; rescale it by what the softmax found
 
 so that exponentials of one warpgroup run beside its own second product and beside the products of the other. The first
-block's scores are made before the loops, the last block's product with the values after them.
+block's scores are made before the loops, the last block's product with the values after them. Where the first loop may
+not run at all, the program asks which loop the first block is of, and whether there is one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from graphfuse.gpu.transforms.hopper.match_attention import Attention, Phase, ma
 from graphfuse.gpu.transforms.hopper.matmul import elem_stored
 from graphfuse.gpu.transforms.hopper.remake import Remake
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
-from graphfuse.ir.layout import Wgmma
+from graphfuse.ir.layout import LinearLayout, Wgmma
 from graphfuse.ir.types import BOOL, F32, I32, I64, Tile
 from graphfuse.symbolic import Dim, symbols
 
@@ -54,7 +55,7 @@ class _Build:
 
     def __init__(self, func: Func, scalars: Scalars, attention: Attention) -> None:
         self.old, self.scalars, self.attention = func, scalars, attention
-        self.store = self._store()
+        self.store, self.row_stores = self._stores()
         self.box = find_box(self.store, scalars)
         stored = elem_stored(self.store)
         self.config = choose(func, attention, stored.bytes)
@@ -65,30 +66,40 @@ class _Build:
         self.score_layout = Wgmma(keys, warps).linear((rows, keys))
         self.acc_layout = Wgmma(columns, warps).linear((rows, columns))
         self.part_layout = Wgmma(self.config.store_width, warps).linear((rows, self.config.store_width))
-        self.row_layout = project(self.score_layout, (rows, 1))
         self.rows = [i for i in range(len(attention.inits)) if i != attention.acc]
         self.swizzles = [
             _swizzle(o, attention.elem.bytes, depth=d)
             for o, d in zip(self._sides(attention.phases[0]), (1, 1, 0), strict=True)
         ]
 
-    def _store(self) -> Op:
-        """The one store; besides it there is nothing but the loops, arithmetic and views of what is not written."""
+    def _stores(self) -> tuple[Op, list[Op]]:
+        """That of the result, and those of rows; else nothing but loops, arithmetic, views of what is not written."""
         stores = [op for op in self.old.body.ops if op.kind is block.store_view]
-        if len(stores) != 1:
-            raise Declined(f"{len(stores)} stores")
         for op in self.old.walk():
             effects = not op.has(Trait.PURE) and not op.has(Trait.TERMINATOR)
             if effects and op.kind not in (control.for_, block.store_view, block.load_view, block.load):
                 raise Declined(f"{op.kind.name} beside the products")
         read = {op.operands[0] for op in self.old.walk() if op.kind in (block.load_view, block.load)}
-        written = stores[0].operands[0]
-        if written in read or self.old.attrs.get("inplace") or any(v.op is not None for v in (written, *read)):
+        written = {op.operands[0] for op in stores}
+        if written & read or self.old.attrs.get("inplace") or any(v.op is not None for v in (*written, *read)):
             raise Declined("what is written is also read, or a pointer is computed")
-        value = stores[0].operands[2].type
-        if not isinstance(value, Tile) or value.shape != self.attention.acc_type.shape:
-            raise Declined("what is stored has another shape than the result")
-        return stores[0]
+        whole = [op for op in stores if _shape(op.operands[2]) == self.attention.acc_type.shape]
+        rows = [op for op in stores if self._is_row(op.operands[2])]
+        if len(whole) != 1 or len(whole) + len(rows) < len(stores):
+            raise Declined(f"{len(stores)} stores, {len(whole)} of the result's shape and {len(rows)} of rows")
+        return whole[0], rows
+
+    def _is_row(self, value: Value) -> bool:
+        """Whether a tile has one element for each query."""
+        rows = self.attention.acc_type.shape[0]
+        return _shape(value) in ((rows,), (rows, 1))
+
+    def _row_layout(self, value: Value) -> LinearLayout:
+        """Of a tile with one element for each query: where the accumulator has its row."""
+        if not self._is_row(value):
+            raise Declined(f"a tile of {value.type} is carried beside the result")
+        rows = self.attention.acc_type.shape[0]
+        return project(self.score_layout, (rows, 1)).reshape(_shape(value))
 
     def _sides(self, phase: Phase) -> tuple[Operand, Operand, Operand]:
         return self.attention.query, phase.keys, phase.values
@@ -202,41 +213,93 @@ class _Build:
 
     def _tile(self, clones: Clones, carried: Sequence[Value]) -> Sequence[Value]:
         """The first scores, the loops, the last product and the epilogue."""
-        a, b, stages = self.attention, clones.builder, self.config.stages
+        a, b = self.attention, clones.builder
         query, key, value, *turn = carried
-        first = a.phases[0]
         begin = Remake(clones, {}, self.score_layout)
-        rows = [begin(a.inits[i], self.row_layout) for i in self.rows]
+        inits = [begin(a.inits[i], self._row_layout(a.inits[i])) for i in self.rows]
         b.op(gpu.wait, self.full[0], query)
         held = self._hold(b, query)
+        state = [key, value, *turn]
+        if a.any_runs:
+            *state, acc = self._blocks(clones, inits, held, state)
+        else:
+            none = clones.inside(Builder(), {})
+            nothing = begin(a.inits[a.acc], self.acc_layout)
+            none.builder.op(control.yield_, *state, *inits, nothing)
+            some = clones.inside(Builder(), {})
+            some.builder.op(control.yield_, *self._blocks(some, inits, held, state))
+            runs = [self._runs(clones, phase) for phase in a.phases]
+            *state, acc = self._choose(b, self._any(b, runs), some.builder, none.builder)
+        if not self.config.query_words:
+            b.op(gpu.arrive, self.empty[0], query)
+        state, rows = state[: 2 + len(turn)], state[2 + len(turn) :]
+        ends = dict(zip((a.results[i] for i in self.rows), rows, strict=True))
+        self._epilogue(clones, {**ends, a.results[a.acc]: acc})
+        return [b(gpu.advance, query, size=1), *state]
+
+    def _blocks(self, clones: Clones, rows: Sequence[Value], held: Value, slots: Sequence[Value]) -> list[Value]:
+        """All blocks of keys, at least one: the slots after them, rows, and the result."""
+        a, b, stages = self.attention, clones.builder, self.config.stages
+        key, value, *turn = slots
         b.op(gpu.wait, self.full[1], key)
         scores = self._scores(b, held, key)
         scores = b.append(gpu.wgmma_wait.build([scores], {})).result
         b.op(gpu.arrive, self.empty[1], key)
         key = b(gpu.advance, key, size=stages)
-        lower = clones(first.loop.operands[0])
-        inner = clones.inside(b, {first.counter: lower})
-        make = self._remake(inner, first, rows)
-        rows, p = self._softmax(make, first, scores)
-        p = b(gpu.pack, p, elem=a.elem, hint="p")
+        p, *rows = self._first(clones, a.phases if not a.first_runs else a.phases[:1], rows, scores)
         acc = b(gpu.undefined, shape=a.acc_type.shape, elem=F32, layout=self.acc_layout, hint="acc")
         keep = b(block.const, value=False, elem=BOOL, hint="keep")
-        state = [key, value, keep, *turn, p, acc, *rows]
-        lower = b(block.add, lower, b(block.const, value=1, elem=I64))
-        for phase in a.phases:
-            lower = lower if phase is first else clones(phase.loop.operands[0])
+        state: Sequence[Value] = [key, value, keep, *turn, p, acc, *rows]
+        before: list[Value] = []
+        for i, phase in enumerate(a.phases):
+            lower = clones(phase.loop.operands[0])
+            if i == 0:
+                lower = b(block.add, lower, b(block.const, value=1, elem=I64))
+            elif not a.first_runs:  # one block less, if the first of all was this loop's
+                is_first = b(block.ELEMENTWISE["not"], self._any(b, before))
+                lower = b(block.add, lower, b(block.cast, is_first, to=I64))
+            before.append(self._runs(clones, phase))
             state = self._loop(clones, phase, lower, state, lambda at, c, ph=phase: self._step(at, c, ph, held))
         key, value, keep, *rest = state
         turn, (p, acc, *rows) = rest[: len(turn)], rest[len(turn) :]
-        if not self.config.query_words:
-            b.op(gpu.arrive, self.empty[0], query)
         b.op(gpu.wait, self.full[2], value)
         acc = self._sum(b, p, value, acc, keep)
         acc = b.append(gpu.wgmma_wait.build([acc], {"fence": True})).result
         b.op(gpu.arrive, self.empty[2], value)
-        ends = dict(zip((a.results[i] for i in self.rows), rows, strict=True))
-        self._epilogue(clones, {**ends, a.results[a.acc]: acc})
-        return [b(gpu.advance, query, size=1), key, b(gpu.advance, value, size=stages), *turn]
+        return [key, b(gpu.advance, value, size=stages), *turn, *rows, acc]
+
+    def _first(self, clones: Clones, phases: Sequence[Phase], rows: Sequence[Value], scores: Value) -> Sequence[Value]:
+        """Probabilities, as a factor, and rows of the first block, which is of the first of these loops that runs."""
+        first, *others = phases
+
+        def made(b: Builder) -> list[Value]:
+            lower = clones.inside(b, {})(first.loop.operands[0])
+            make = self._remake(clones.inside(b, {first.counter: lower}), first, rows)
+            new, p = self._softmax(make, first, scores)
+            return [b(gpu.pack, p, elem=self.attention.elem, hint="p"), *new]
+
+        if not others:
+            return made(clones.builder)
+        then = Builder()
+        then.op(control.yield_, *made(then))
+        other = clones.inside(Builder(), {})
+        other.builder.op(control.yield_, *self._first(other, others, rows, scores))
+        return self._choose(clones.builder, self._runs(clones, first), then, other.builder)
+
+    def _runs(self, clones: Clones, phase: Phase) -> Value:
+        lower, upper = (clones(v) for v in phase.loop.operands[:2])
+        return clones.builder(block.lt, lower, upper)
+
+    def _any(self, b: Builder, conditions: Sequence[Value]) -> Value:
+        out, *rest = conditions
+        for other in rest:
+            out = b(block.ELEMENTWISE["or"], out, other)
+        return out
+
+    def _choose(self, b: Builder, condition: Value, then: Builder, other: Builder) -> Sequence[Value]:
+        """The values that one of two bodies hands on."""
+        bodies = (then.block(Params(())), other.block(Params(())))
+        return b.append(control.if_.build([condition], {}, bodies=bodies)).results
 
     def _step(self, clones: Clones, carried: Sequence[Value], phase: Phase, query: Value) -> Sequence[Value]:
         """A block of keys, and the product with the values of the block before it."""
@@ -304,13 +367,17 @@ class _Build:
     def _softmax(self, make: Remake, phase: Phase, scores: Value) -> tuple[list[Value], Value]:
         """What an iteration makes of the scores: what it carries of rows, and the probabilities."""
         make.add(phase.scores.result, scores)
-        rows = [make(phase.yielded[i], self.row_layout) for i in self.rows]
+        rows = [make(phase.yielded[i], self._row_layout(phase.yielded[i])) for i in self.rows]
         return rows, make(phase.probabilities, self.score_layout)
 
     def _epilogue(self, clones: Clones, products: dict[Value, Value]) -> None:
         """Each warp's 16 rows, a panel of columns at a time, through its staging buffers; or straight to memory."""
         b, width = clones.builder, self.config.store_width
         make = Remake(clones, products, self.score_layout)
+        for op in self.row_stores:
+            target, at, row, *ends = op.operands
+            new = make(row, self._row_layout(row))
+            b.append(remade(op, target, clones(at), new, *(clones(v) for v in ends)))
         pointer, base, value, *limits = self.store.operands
         done = make(value, self.acc_layout)
         if self.staging is None or self.box is None:
@@ -330,6 +397,10 @@ class _Build:
         names = tuple(sorted(symbols(dim) & self.scalars.leaves.keys()))
         operands = [clones(self.scalars.leaves[n]) for n in names]
         return clones.builder(block.index, *operands, expr=dim, names=names)
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    return value.type.shape if isinstance(value.type, Tile) else ()
 
 
 def _tensor(box: Box) -> dict[str, Attr]:

@@ -14,6 +14,8 @@ ROWS = 64
 LEAST_STAGES, MOST_STAGES = 2, 4
 REGISTERS = {(1, 1): (), (1, 2): (216, 40), (2, 1): (240, 24), (3, 1): (160, 32)}
 """By consumer warpgroups and blocks of a multiprocessor: of a consumer's thread and of a producer's."""
+NARROW = 64
+"""Depth of which a multiprocessor has room for two blocks of one warpgroup."""
 MOST_LIVE = 192
 """32-bit registers of a thread for scores, probabilities and result."""
 
@@ -49,11 +51,13 @@ class AttentionConfig:
 def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfig:
     """From the tiles, and the attributes `ring`, `turns`, `query_words`, `persistent` and `resident`.
 
-    A stored element has `store_bytes`.
+    Where they say nothing: two warpgroups go on with other programs, and one leaves room for another where it can. A
+    stored element has `store_bytes`.
     """
     (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
-    persistent = _number(func, "persistent", 0)
-    resident = persistent or _number(func, "resident", 1)
+    narrow = rows == ROWS and max(columns, *attention.query.shape[1:]) <= NARROW
+    persistent = _number(func, "persistent", 1 if rows > ROWS else 0)
+    resident = persistent or _number(func, "resident", 2 if narrow else 1)
     if rows % ROWS or (rows // ROWS, resident) not in REGISTERS:
         raise Declined(f"no warpgroups for {rows} queries, {resident} blocks at a time")
     for n in (keys, columns):
@@ -76,7 +80,7 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     stages = min(_number(func, "ring", MOST_STAGES), room // (key + value))
     if stages < LEAST_STAGES:
         raise Declined(f"shared memory has room for {max(stages, 0)} blocks of keys and values")
-    turns = warpgroups == 2 and bool(func.attrs.get("turns", True))
+    turns = warpgroups == 2 and bool(func.attrs.get("turns", False))
     words = bool(func.attrs.get("query_words")) and not attention.query.transposed
     depth = attention.query.shape[1]
     words = words and live + depth // 4 <= MOST_LIVE and depth & depth - 1 == 0

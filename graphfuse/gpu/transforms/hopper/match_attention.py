@@ -6,7 +6,8 @@
         m, l, p = ...                              (elementwise work and reductions along rows, on s, m and l)
         acc = dot(p, load_view, acc * ...)
 
-Several such loops may follow each other, each carrying on what the one before has; the first surely runs.
+Several such loops may follow each other, each carrying on what the one before has. m and l have one dim, or a second
+one of 1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match import ACCUMULATED, Operand, find_operand, is_zero
 from graphfuse.ir.core import Func, Op, Value
 from graphfuse.ir.types import F32, Ptr, Scalar, Tile
-from graphfuse.symbolic import bounds
+from graphfuse.symbolic import Dim, bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Phase:
     output: Op
     keys: Operand
     values: Operand
+    trips: Dim
 
     @property
     def counter(self) -> Value:
@@ -67,6 +69,10 @@ class Attention:
     phases: tuple[Phase, ...]
     acc: int
     elem: Scalar
+    first_runs: bool
+    """The first loop surely runs."""
+    any_runs: bool
+    """One of the loops does."""
 
     @property
     def inits(self) -> tuple[Value, ...]:
@@ -110,16 +116,17 @@ def match_attention(func: Func, scalars: Scalars) -> Attention | None:
     query = _boxed(pairs[0][0].operands[0], scalars, "queries")
     phases = tuple(_phase(loop, pair, scalars) for loop, pair in zip(loops, pairs, strict=True))
     first = phases[0]
-    trips = scalars.dim(first.loop.operands[1]) - scalars.dim(first.loop.operands[0])
-    if bounds(trips, scalars.ranges)[0] < 1:
-        raise Declined("there may be no block of keys")
+    trips: Dim = 0
+    for phase in phases:  # if none ran, no number of trips were above 0
+        trips = trips + phase.trips
+    first_runs, any_runs = (bounds(t, scalars.ranges)[0] >= 1 for t in (first.trips, trips))
     if any((p.keys.shape, p.values.shape) != (first.keys.shape, first.values.shape) for p in phases):
         raise Declined("blocks of keys differ in shape")
     types = [o.box.pointer.type for p in phases for o in (query, p.keys, p.values)]
     elems = {t.elem for t in types if isinstance(t, Ptr)}
     if len(elems) > 1 or (elem := elems.pop()).bits != 16 or elem.name not in ACCUMULATED:
         raise Declined("operands have no element of 16 bits in common")
-    return Attention(query, phases, acc, elem)
+    return Attention(query, phases, acc, elem, first_runs, first_runs or any_runs)
 
 
 def _products(loop: Op) -> tuple[Op, Op, int] | None:
@@ -147,7 +154,7 @@ def _phase(loop: Op, pair: tuple[Op, Op, int], scalars: Scalars) -> Phase:
     scalars.leaf(counter, "block", low, max(low, high - 1), scalars.divisor(lower))
     scores, output, _ = pair
     keys, values = (_boxed(dot.operands[1], scalars, what) for dot, what in ((scores, "keys"), (output, "values")))
-    return Phase(loop, scores, output, keys, values)
+    return Phase(loop, scores, output, keys, values, upper - lower)
 
 
 def _boxed(value: Value, scalars: Scalars, what: str) -> Operand:

@@ -7,6 +7,7 @@ of a row, which is 1, those below 2^-126 are nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from graphfuse.dialects import block, gpu
@@ -16,7 +17,8 @@ from graphfuse.ir.core import Attr, Op, Trait, Value, attr_int, remade
 from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import F32, Tile
 
-EXP2 = block.ELEMENTWISE["exp2"]
+EXP, EXP2 = block.ELEMENTWISE["exp"], block.ELEMENTWISE["exp2"]
+LOG2_E = math.log2(math.e)
 
 
 class Remake:
@@ -74,7 +76,12 @@ class Remake:
         if op.kind in (block.const, block.splat, block.load_view, block.arange):
             return self._add(op, [self.clones(v) for v in op.operands], layout=layout)
         if op.kind is EXP2 and not self.strict and block.elem_of(value.type) == F32:
-            return self.clones.builder(gpu.short, self(op.operands[0], layout), function="exp2")
+            return self._power(self(op.operands[0], layout))
+        if op.kind is EXP and not self.strict and block.elem_of(value.type) == F32:
+            x = self(op.operands[0], layout)
+            assert isinstance(x.type, Tile)
+            by = self.clones.builder(block.const, value=LOG2_E, elem=F32, shape=x.type.shape, layout=layout)
+            return self._power(self.clones.builder(block.mul, x, by))
         operands: list[Value] = []
         for v in op.operands:
             wanted = self._wanted(op, v, layout) if isinstance(v.type, Tile) else None
@@ -82,6 +89,9 @@ class Remake:
                 raise Declined(f"{op.kind.name} between the products")
             operands.append(self.clones(v) if wanted is None else self(v, wanted))
         return self._add(op, operands, **({"layout": layout} if op.kind is block.broadcast else {}))
+
+    def _power(self, x: Value) -> Value:
+        return self.clones.builder(gpu.short, x, function="exp2")
 
     def _add(self, op: Op, operands: list[Value], **changes: Attr) -> Value:
         return self.clones.builder.append(remade(op, *operands, **changes)).result
