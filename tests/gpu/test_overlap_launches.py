@@ -205,3 +205,11 @@ def test_products_that_begin_with_weights_give_the_same_bits(gemm):
         found += [gemm_run(gemm, emit_ptx(lowered), lowered.kernels[0], held, seed=s) for s in range(2)]
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
+
+
+@pytest.mark.parametrize(
+    ("grid", "width", "waits"), [(1 << 14, 64, True), ((1 << 14) + 1, 64, False), ((1 << 14) + 1, 1024, True)]
+)
+def test_many_blocks_that_are_over_at_once_do_not_wait(grid, width, waits):
+    text = add().replace("grid = 4", f"grid = {grid}").replace("[64]", f"[{width}]").replace("<64x", f"<{width}x")
+    assert ("wait_launches" in order(transformed(parse(text), SM_90A))) == waits
