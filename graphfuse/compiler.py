@@ -27,10 +27,12 @@ from graphfuse.blockgen.gpu_mask import MASK
 from graphfuse.blockgen.gpu_several_products import why_apart
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
+from graphfuse.blockgen.graft import why_not_graft
 from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.blockgen.pack_weights import pack_weights
+from graphfuse.blockopt.calls import optimize_calls
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.dialects import graph
@@ -88,11 +90,17 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     apart = why_apart(machine, func.ranges)
     passes = graph_pipeline(options.numerics, programs, options.precision, share, apart, sum_parts(machine))
     pipeline = Pipeline(passes, check=settings.verify, after=_show)
-    canonical = clock("graph passes", lambda: pipeline.run(func))
+    canonical = clock("graph passes", lambda: pipeline.run(optimize_calls(func)))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
     regions, ledger = clock(
         "partition",
-        lambda: outline(packed, fuse=options.fuse, reads_padded=isinstance(machine, GpuMachine), why_apart=apart),
+        lambda: outline(
+            packed,
+            fuse=options.fuse,
+            reads_padded=isinstance(machine, GpuMachine),
+            why_apart=apart,
+            why_not_graft=why_not_graft(_all_ranges(packed)),
+        ),
     )
     if options.precision != "f32":
         whole = regions

@@ -19,6 +19,7 @@ from graphfuse.blockgen.movement import Source, shape_of, sources
 from graphfuse.dialects import block, control, graph
 from graphfuse.ir.core import (
     Attr,
+    Block,
     Builder,
     Op,
     Params,
@@ -184,6 +185,12 @@ class Evaluator:
             self.builder.op(control.yield_, *other(tuple(v.type for v in yielded)))
             second = self.builder.block(Params(()))
         return self.builder.op(control.if_, condition, bodies=(first, second)).results
+
+    def body(self, params: Params, fill: Callable[[], Sequence[Value]]) -> Block:
+        """A body under these parameters; `fill` emits it and gives what it yields."""
+        with self._scope():
+            self.builder.op(control.yield_, *fill())
+            return self.builder.block(params)
 
     # scalars and index arithmetic
 

@@ -14,6 +14,7 @@ from graphfuse.blockgen import (
     gpu_scan,
     gpu_scatter,
     gpu_topk,
+    graft,
     pointwise,
     reduction,
     serial,
@@ -33,6 +34,7 @@ EMITTERS: dict[str, Callable[[Kernel], Func]] = {
     "scan": serial.emit_scan,
     "scatter": serial.emit_scatter,
     "topk": serial.emit_topk,
+    "call": graft.emit,
 }
 """By kind of region, for CPUs."""
 GPU_EMITTERS: dict[str, Callable[[Kernel], Func]] = {
@@ -43,6 +45,7 @@ GPU_EMITTERS: dict[str, Callable[[Kernel], Func]] = {
     "scan": gpu_scan.emit,
     "scatter": gpu_scatter.emit,
     "topk": gpu_topk.emit,
+    "call": graft.emit,
 }
 """By kind of region, for GPUs."""
 

@@ -10,10 +10,11 @@ from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import BOOL, F32, I64, Scalar, Tensor, Type
+from graphfuse.ir.types import BOOL, F32, I64, Ptr, Scalar, Tensor, Type
 from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
 
 MOVES = (Trait.PURE, Trait.MOVEMENT)
+MAX_GRID_RANK = 3
 
 
 def _tensor(t: Type, what: str = "operand") -> Tensor:
@@ -535,6 +536,44 @@ def loop(*carried: Type, count: Dim, symbol: str, bodies: tuple[Block, ...]) -> 
         if any(symbol in symbols(d) for d in (count, *t.shape)):
             raise VerifyError(f"a stacked {t} depends on {symbol}, the dim that counts")
     return (*carried, *(Tensor((count, *t.shape), t.elem) for t in stacked))
+
+
+@opdef("graph.call", Trait.PURE, Trait.ISOLATED)
+def call(
+    *inputs: Type,
+    name: str,
+    grid: tuple[Dim, ...],
+    shapes: tuple[tuple[Dim, ...], ...],
+    elems: tuple[Scalar, ...],
+    symbols: tuple[str, ...] = (),
+    args: tuple[Dim, ...] = (),
+    warps: int = 0,
+    stages: int = 0,
+    bodies: tuple[Block, ...],
+) -> tuple[Type, ...]:
+    """A kernel written by hand: its body is a block function, run once for each program of the grid.
+
+    The body takes pointers to the operands, which it only reads, and to the results, dense tensors of `shapes` and
+    `elems` that it fills; then integers, which are `args`, and which it calls `symbols`: it knows no other ones.
+    `warps` and `stages` are how a GPU runs it; 0 leaves that open.
+    """
+    if len(bodies) != 1 or not shapes or len(shapes) != len(elems):
+        raise VerifyError(f"expected one body, and a shape and an element for each result, got {len(bodies)} bodies")
+    if not 1 <= len(grid) <= MAX_GRID_RANK:
+        raise VerifyError(f"a grid has 1 to {MAX_GRID_RANK} axes, got {len(grid)}")
+    if len(symbols) != len(args) or len(set(symbols)) != len(symbols):
+        raise VerifyError(f"expected a name of its own for each argument, got {symbols} for {len(args)}")
+    results = tuple(Tensor(shape, elem) for shape, elem in zip(shapes, elems, strict=True))
+    pointers = tuple(Ptr(_tensor(t).elem) for t in (*inputs, *results))
+    takes = bodies[0].params.types
+    numbers = takes[len(pointers) :]
+    if takes[: len(pointers)] != pointers or len(numbers) != len(args):
+        raise VerifyError(f"the body takes {_list(takes)}, expected {_list(pointers)} and {len(args)} integers")
+    if not all(isinstance(t, Scalar) and t.is_integer for t in numbers):
+        raise VerifyError(f"arguments are integers, the body takes {_list(numbers)}")
+    if bodies[0].terminator.operands:
+        raise VerifyError("the body yields nothing: its results are what it stores")
+    return results
 
 
 def _one_body(bodies: tuple[Block, ...], inputs: tuple[Type, ...]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.dataflow import Dataflow
-from graphfuse.ir.core import Op, Value, dims_of
+from graphfuse.ir.core import Op, Trait, Value, dims_of
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, product
 
@@ -78,6 +78,79 @@ def why_not_follow(flow: Dataflow, group: Region, product_: Region) -> str | Non
     if any(op.kind in _NEEDS_BOUNDS for op in group.ops):
         return "it reads it at other places"
     return next((r for op in group.ops if (r := _why_not_aligned(flow, op, product_)) is not None), None)
+
+
+class WhyNotGraft(Protocol):
+    """Why no elementwise work may be done inside a called kernel, where it stores a result or loads an operand."""
+
+    def __call__(self, call: Op, index: int, *, before: bool) -> str | None:
+        """Of the result of that index, or `before`, the operand; None if it may."""
+        ...
+
+
+def never_graft(call: Op, index: int, *, before: bool) -> str:
+    """For pipelines that leave calls alone."""
+    del index, before
+    return f"nothing is known of kernel {call.attrs['name']}"
+
+
+def call_of(region: Region) -> Op:
+    """The call of a region of that kind."""
+    return next(op for op in region.ops if op.kind is graph.call)
+
+
+def why_not_after_call(
+    flow: Dataflow, ops: Sequence[Op], domain: tuple[Dim, ...], region: Region, why_not_graft: WhyNotGraft
+) -> str | None:
+    """The first reason why elementwise ops over `domain` may not be the epilogue of a called kernel."""
+    if len(region.ops) + len(ops) > MAX_OPS:
+        return f"together they have more than {MAX_OPS} ops"
+    if any(not op.has(Trait.ELEMENTWISE) for op in ops):
+        return "only elementwise work follows a call"
+    sources = {s for op in ops for v in op.operands for s, _ in flow.sources(v) if s.op in region.ops}
+    results = {r for s in sources for r in _results_behind(flow, s, region)}
+    if not results:
+        return "it reads what is computed before the call"
+    if len(results) > 1:
+        return "it reads several results of the call"
+    (result,) = results
+    if product(domain) != product(_shape(result)):
+        return f"shapes differ: {_text(domain)} against {_text(_shape(result))}"
+    if (reason := next((r for op in ops if (r := _why_not_aligned(flow, op, region)) is not None), None)) is not None:
+        return reason
+    return why_not_graft(call_of(region), result.index, before=False)
+
+
+def _results_behind(flow: Dataflow, value: Value, region: Region) -> set[Value]:
+    """The results of a region's call that one of its values is made of."""
+    op = value.op
+    if op is None or op not in region.ops:
+        return set()
+    if op.kind is graph.call:
+        return {value}
+    return {r for v in op.operands for s, _ in flow.sources(v) for r in _results_behind(flow, s, region)}
+
+
+def why_not_before_call(
+    flow: Dataflow, group: Region, region: Region, alone: bool, why_not_graft: WhyNotGraft
+) -> str | None:
+    """The first reason why a pointwise group may not be computed where a called kernel loads its results."""
+    call = call_of(region)
+    if len(group.ops) + len(region.ops) > MAX_OPS:
+        return f"together they have more than {MAX_OPS} ops"
+    if not alone or any(reader not in {*group.ops, call} for reader in _readers(flow, group)):
+        return "it has to be written as well"
+    if any(not op.has(Trait.ELEMENTWISE) for op in group.ops):
+        return "only elementwise work goes before a call"
+    for i, v in enumerate(call.operands):
+        for source, path in flow.sources(v):
+            if source.op not in group.ops:
+                continue
+            if path:
+                return f"{path[0].kind} lies between"
+            if (reason := why_not_graft(call, i, before=True)) is not None:
+                return reason
+    return None
 
 
 def products_of(region: Region) -> list[Op]:

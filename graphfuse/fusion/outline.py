@@ -14,6 +14,7 @@ from functools import partial
 
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.dataflow import Dataflow, operands_inside
+from graphfuse.fusion.legality import WhyNotGraft, never_graft
 from graphfuse.fusion.partition import Decision, Group, Partition, WhyApart, always_apart, partition
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, walk
 from graphfuse.ir.printer import to_text
@@ -42,16 +43,21 @@ def _as_return(terminator: Op) -> Op:
 
 
 def outline(
-    func: Func, *, fuse: bool = True, reads_padded: bool = False, why_apart: WhyApart = always_apart
+    func: Func,
+    *,
+    fuse: bool = True,
+    reads_padded: bool = False,
+    why_apart: WhyApart = always_apart,
+    why_not_graft: WhyNotGraft = never_graft,
 ) -> tuple[Func, list[Decision]]:
     """Partition a function (loop bodies too) into regions; also the ledger of decisions.
 
-    Without `fuse` every op that does work is a region of its own. `reads_padded`: see `Dataflow`. `why_apart`: see
-    `partition`.
+    Without `fuse` every op that does work is a region of its own. `reads_padded`: see `Dataflow`. `why_apart` and
+    `why_not_graft`: see `partition`.
     """
     kernels = Kernels()
     ledger: list[Decision] = []
-    cut = partial(partition, fuse=fuse, reads_padded=reads_padded, why_apart=why_apart)
+    cut = partial(partition, fuse=fuse, reads_padded=reads_padded, why_apart=why_apart, why_not_graft=why_not_graft)
     body = _Outliner(func.body, kernels, ledger, {}, cut).run()
     return dead_code(replace(func, body=body)), ledger
 
@@ -103,14 +109,26 @@ class _Outliner:
 
     def _region(self, group: Group) -> None:
         inside = set(group.ops)
+        for op in group.ops:
+            if op.kind is graph.call:
+                self._operands_in_memory(op, inside)
         outputs = [r for op in group.ops for r in op.results if self._leaves(r, inside)]
         results = self._emit_region(group.kind, group.ops, outputs)
         for old, new in zip(outputs, results, strict=True):
             self.now[old] = new
             self.own.add(new)
 
+    def _operands_in_memory(self, call: Op, inside: set[Op]) -> None:
+        """A called kernel reads memory: what it reads through views is copied, unless the region computes it."""
+        for v in call.operands:
+            if v.op not in inside:
+                self.now[v] = self._in_memory(v)
+
     def _leaves(self, value: Value, inside: set[Op]) -> bool:
-        return any(reader not in inside for reader in self.flow.readers(value))
+        """Whether the value is read outside; the result of a call is written even if nobody reads it."""
+        readers = list(self.flow.readers(value))
+        unread = not readers and value.op is not None and value.op.kind is graph.call
+        return unread or any(reader not in inside for reader in readers)
 
     def _emit_region(self, kind: str, ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[Value, ...]:
         """A region op that computes `outputs` by `ops` and whatever transparent ops they read through."""
@@ -144,8 +162,10 @@ class _Outliner:
     def _inputs(self, ops: Sequence[Op], outputs: Sequence[Value], produced: set[Value]) -> list[Value]:
         """The memory values read, in order of first use."""
         out: dict[Value, None] = {}
+        called = {v for op in ops if op.kind is graph.call for v in op.operands}
         for v in [*(v for op in ops for v in op.operands), *outputs]:
-            for source, _ in self.flow.sources(v):
+            in_memory = v in self.now and v not in produced
+            for source, _ in [(v, ())] if in_memory and v in called else self.flow.sources(v):
                 if source not in produced:
                     out[source] = None
         return list(out)

@@ -18,9 +18,13 @@ from graphfuse.fusion.attention import find_attention
 from graphfuse.fusion.dataflow import Dataflow, operands_inside
 from graphfuse.fusion.legality import (
     MAX_OPS,
+    WhyNotGraft,
     form_of,
+    never_graft,
     products_of,
     why_not_absorb,
+    why_not_after_call,
+    why_not_before_call,
     why_not_follow,
     why_not_join,
     why_not_merge,
@@ -84,17 +88,23 @@ def always_apart(products: Sequence[Op], *, meet: bool) -> str:
 
 
 def partition(
-    block: Block, *, fuse: bool = True, reads_padded: bool = False, why_apart: WhyApart = always_apart
+    block: Block,
+    *,
+    fuse: bool = True,
+    reads_padded: bool = False,
+    why_apart: WhyApart = always_apart,
+    why_not_graft: WhyNotGraft = never_graft,
 ) -> Partition:
     """Group the ops of a block; transparent ops and constants belong to no group. Without `fuse`, one op a group."""
-    return _Partitioner(Dataflow(block, reads_padded), fuse, why_apart).run()
+    return _Partitioner(Dataflow(block, reads_padded), fuse, why_apart, why_not_graft).run()
 
 
 class _Partitioner:
-    def __init__(self, flow: Dataflow, fuse: bool, why_apart: WhyApart) -> None:
+    def __init__(self, flow: Dataflow, fuse: bool, why_apart: WhyApart, why_not_graft: WhyNotGraft) -> None:
         self.flow = flow
         self.fuse = fuse
         self.why_apart = why_apart
+        self.why_not_graft = why_not_graft
         self.position = {op: i for i, op in enumerate(flow.block.ops)}
         self.of: dict[Op, Group] = {}
         self.groups: list[Group] = []
@@ -114,7 +124,7 @@ class _Partitioner:
                 self._place(op)
         if self.fuse:
             # each makes room for the other: siblings share consumers once merged, and consumers become siblings
-            while self._merge_siblings() or self._merge_edges(why_not_merge):
+            while self._merge_siblings() or self._merge_edges(self._why_not_merge):
                 pass
             self._merge_epilogues()
             self._merge_products()
@@ -174,7 +184,7 @@ class _Partitioner:
             return False
         candidates = sorted(set(self._producers(op)), key=lambda g: -g.index)
         for group in candidates:
-            reason = why_not_join(self.flow, op, domain, group) or self._cycle(op, group, candidates)
+            reason = self._why_not_join(op, domain, group) or self._cycle(op, group, candidates)
             self._record(op, group, reason)
             if reason is None:
                 if op.kind is graph.reduce and group.kind == "pointwise":
@@ -183,6 +193,21 @@ class _Partitioner:
                 self._add(op, group)
                 return True
         return False
+
+    def _why_not_join(self, op: Op, domain: tuple[Dim, ...], group: Group) -> str | None:
+        if group.kind == "call":
+            return why_not_after_call(self.flow, [op], domain, group, self.why_not_graft)
+        return why_not_join(self.flow, op, domain, group)
+
+    def _why_not_merge(self, flow: Dataflow, group: Group, consumer: Group, alone: bool) -> str | None:
+        if consumer.kind == "call":
+            return why_not_before_call(flow, group, consumer, alone, self.why_not_graft)
+        return why_not_merge(flow, group, consumer, alone)
+
+    def _why_not_follow(self, group: Group, producer: Group) -> str | None:
+        if producer.kind == "call":
+            return why_not_after_call(self.flow, group.ops, group.domain, producer, self.why_not_graft)
+        return why_not_follow(self.flow, group, producer)
 
     def _cycle(self, op: Op, group: Group, candidates: list[Group]) -> str | None:
         for other in candidates:
@@ -206,11 +231,11 @@ class _Partitioner:
         return len(self.groups) < before
 
     def _merge_epilogues(self) -> None:
-        """Move pointwise groups into a contraction that they read: what came between had to be computed first."""
+        """Move pointwise groups into a contraction, or a call, that they read: what came between had to come first."""
         for group in list(nx.topological_sort(self.view)):
             before = list(self.view.predecessors(group)) if is_simple(group) else []
-            for producer in sorted((p for p in before if p.kind == "contraction"), key=lambda p: -p.index):
-                reason = why_not_follow(self.flow, group, producer) or self._detour(producer, group)
+            for producer in sorted((p for p in before if p.kind in WITH_EPILOGUES), key=lambda p: -p.index):
+                reason = self._why_not_follow(group, producer) or self._detour(producer, group)
                 self._record(group.ops[0], producer, reason)
                 if reason is None:
                     self._merge(group, producer)
@@ -297,7 +322,9 @@ class _Partitioner:
         )
 
 
+WITH_EPILOGUES = ("contraction", "call")
 SPECIAL = {
+    graph.call: "call",
     graph.loop: "loop",
     graph.cumulate: "scan",
     graph.scatter_along: "scatter",

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.call import arguments_of, function_of
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
@@ -675,6 +676,22 @@ def _topk(context: Context, op: Op, x: Array) -> tuple[Array, Array]:
 
 Semantics = Callable[..., Any]
 
+# kernels written by hand
+
+
+def _call(context: Context, op: Op, *operands: Array) -> tuple[Array, ...]:
+    """Run the block function in the elements it is written for, also where floats are widened."""
+    from graphfuse.interp.block import launch  # which takes what both dialects share from here
+
+    arrays = [ew.cast(np.ascontiguousarray(x), _operand_elem(op, i)) for i, x in enumerate(operands)]
+    results = [np.zeros(context.dims(t.shape), numpy_dtype(t.elem)) for t in op.types if isinstance(t, Tensor)]
+    unwritten = [np.zeros(x.size, np.bool_) for x in results]
+    numbers = {name: context.dim(d) for name, d in arguments_of(op).items()}
+    grid = context.dims(_attr(op, "grid"))
+    launch(function_of(op), [*arrays, *results], numbers, grid=grid, written=[*(None for _ in arrays), *unwritten])
+    return tuple(x.astype(context.dtype(_elem(op, i)), copy=False) for i, x in enumerate(results))
+
+
 SEMANTICS: dict[OpDef, Semantics] = {
     **{kind: _elementwise(name) for name, kind in graph.ELEMENTWISE.items()},
     graph.select: lambda _context, _op, c, a, b: np.where(c, a, b),
@@ -704,5 +721,6 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.scatter_along: _scatter_along,
     graph.scatter_nd: _scatter_nd,
     graph.topk: _topk,
+    graph.call: _call,
 }
 """What each op computes: (context, op, operand arrays) to an array or several. Regions and loops run their bodies."""

@@ -38,6 +38,7 @@ def symbol_names(func):
         visit(attr)
     for op in walk(func.body):
         bound.update([op.attrs["symbol"]] if "symbol" in op.attrs else op.attrs.get("names", ()))
+        bound.update(op.attrs.get("symbols", ()))
         for attr in op.attrs.values():
             visit(attr)
         for t in op.types:
@@ -81,7 +82,7 @@ def observe(func, values, seed=0, *, wide=False):
 
 
 def _is_block(func):
-    return any(op.kind.name.startswith("block.") for op in func.walk())
+    return any(op.kind.name.startswith("block.") for op in func.body.ops)
 
 
 def observations(func, *, wide=False):

@@ -254,3 +254,31 @@ func @f(%x: tensor<4x8xbf16>, %q: tensor<3x8xbf16>, %s: tensor<3x2xbf16>) {
   %r = graph.contract_blocks(%x, %q, %s) {spec = "mk,nk->mn"} : tensor<4x3xf32>  // error: graph.contract_blocks: expected floats, integers and floats, got bf16, bf16 and bf16
   return()
 }
+// -----
+func @f(%x: tensor<4xf32>) {
+  %r = graph.call(%x) {elems = [f32], grid = [1], name = "k", shapes = [[4]]} do (%a: ptr<f32>) {  // error: graph.call: the body takes (ptr<f32>), expected (ptr<f32>, ptr<f32>) and 0 integers
+    yield()
+  } : tensor<4xf32>
+  return()
+}
+// -----
+func @f(%x: tensor<4xf32>) {
+  %r = graph.call(%x) {args = [3], elems = [f32], grid = [1], name = "k", shapes = [[4]]} do (%a: ptr<f32>, %b: ptr<f32>, %n: i64) {  // error: graph.call: expected a name of its own for each argument, got () for 1
+    yield()
+  } : tensor<4xf32>
+  return()
+}
+// -----
+func @f(%x: tensor<4xf32>) {
+  %r = graph.call(%x) {elems = [f32], grid = [1, 1, 1, 1], name = "k", shapes = [[4]]} do (%a: ptr<f32>, %b: ptr<f32>) {  // error: graph.call: a grid has 1 to 3 axes, got 4
+    yield()
+  } : tensor<4xf32>
+  return()
+}
+// -----
+func @f(%x: tensor<4xf32>) {
+  %r = graph.call(%x) {elems = [f32], grid = [1], name = "k", shapes = [[4]]} do (%a: ptr<f32>, %b: ptr<f32>) {  // error: graph.call: the body yields nothing: its results are what it stores
+    yield(%a)
+  } : tensor<4xf32>
+  return()
+}

@@ -1,0 +1,94 @@
+"""Integer expressions of headers, in C's notation: `(M + TM - 1) / TM`, `2 * N`, `pow2(N)`.
+
+Values are dims: numbers, or expressions of a graph's symbols. Nothing here is negative, so `/` and `%` are those of
+index arithmetic.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+
+from graphfuse.symbolic import Dim, ceildiv, floordiv, maximum, minimum, mod
+
+BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
+    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
+    ast.Div: floordiv, ast.Mod: mod,
+}  # fmt: skip
+
+
+class ExpressionError(Exception):
+    """The text is no expression, or has no value; the message says what was expected and found."""
+
+
+def power_of_two(n: Dim) -> int:
+    """The least power of two that is not below n, which must be a number."""
+    if not isinstance(n, int):
+        raise ExpressionError(f"pow2: expected a number, found the symbolic {n}: fix it with --dim")
+    return 1 << max(n - 1, 0).bit_length()
+
+
+FUNCTIONS: dict[str, tuple[int, Callable[..., Dim]]] = {
+    "min": (2, minimum), "max": (2, maximum), "cdiv": (2, ceildiv), "pow2": (1, power_of_two),
+}  # fmt: skip
+"""By name, with the number of arguments; `cdiv` is division rounded up."""
+
+
+def parse(text: str) -> ast.expr:
+    """The tree of an expression."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ExpressionError(f"expected an expression such as (M + TM - 1) / TM, found {text.strip()!r}") from None
+
+
+def names(text: str) -> list[str]:
+    """The names in an expression, functions aside, in order; checks that it is one."""
+    found: list[str] = []
+
+    def visit(node: ast.expr) -> None:
+        match node:
+            case ast.Name():
+                found.append(node.id)
+            case ast.Constant(value=int(n)) if not isinstance(n, bool):
+                pass
+            case ast.BinOp(left, op, right) if type(op) in BINARY:
+                visit(left)
+                visit(right)
+            case ast.Call(ast.Name(function), args, []):
+                count, _ = FUNCTIONS.get(function, (0, None))
+                if not count:
+                    raise ExpressionError(f"expected one of the functions {', '.join(FUNCTIONS)}, found {function!r}")
+                if len(args) != count:
+                    raise ExpressionError(f"{function}: expected {count} arguments, found {len(args)}")
+                for a in args:
+                    visit(a)
+            case _:
+                what = "integers, names, + - * / % and parentheses"
+                raise ExpressionError(f"expected {what}, found {ast.unparse(node)!r}")
+
+    visit(parse(text))
+    return found
+
+
+def value(text: str, known: Mapping[str, Dim]) -> Dim:
+    """The value of an expression whose names are all known."""
+
+    def visit(node: ast.expr) -> Dim:
+        match node:
+            case ast.Constant(value=int(n)):
+                return n
+            case ast.Name(name):
+                return known[name]
+            case ast.BinOp(left, op, right):
+                a, b = visit(left), visit(right)
+                if isinstance(op, ast.Div | ast.Mod) and isinstance(b, int) and b < 1:
+                    raise ExpressionError(f"expected to divide by a positive number, found {ast.unparse(right)} = {b}")
+                return BINARY[type(op)](a, b)
+            case ast.Call(ast.Name(function), args):
+                return FUNCTIONS[function][1](*map(visit, args))
+            case _:
+                raise AssertionError("checked by names()")
+
+    names(text)
+    return visit(parse(text))
