@@ -90,6 +90,8 @@ def attention(found: dict[str, Any]) -> None:
     ratios: list[float] = []
     for row in found["rows"]:
         ours = next(o for o in row["ours"] if o["tile"] == row["chosen"])
+        if "us" not in ours:  # the time was up
+            continue
         ratios.append(ours["ratio"])
         rates = [f"{row['peers'][p]['tflops']:.0f}" if p in row["peers"] else "" for p in peers]
         figures = [f"{ours['us']:.1f}", f"{ours['ratio']:.3f}", f"{ours['error']:.1e}"]
@@ -111,6 +113,33 @@ def models(found: dict[str, Any]) -> None:
         print("| " + " | ".join([name, *times, f"{row['ratio']:.3f}", *compiling]) + " |")
 
 
+def layers(found: dict[str, Any]) -> None:
+    """Layers compiled from graphs."""
+    heading(f"Layers from graphs: {found['rows'][0]['layer']}", found)
+    sides = ("ours", "eager", "inductor")
+    print("Microseconds.\n")
+    print(f"| shape | {' | '.join(sides)} | ratio | launches | error |\n|{'---|' * (len(sides) + 4)}")
+    for row in found["rows"]:
+        times = [f"{row['us'][s]:.1f}" if s in row["us"] else "" for s in sides]
+        figures = [f"{row['ratio']:.3f}", str(row["launches"]), f"{row['errors']['ours']:.1e}"]
+        print("| " + " | ".join([row["shape"], *times, *figures]) + " |")
+
+
+def convolutions(found: dict[str, Any]) -> None:
+    """Convolutions by the compiler's own choice."""
+    heading("Convolutions of ResNet-50, f16, with ReLU", found)
+    print("Microseconds; `cudnn` is fused with bias and ReLU, `conv alone` without.\n")
+    print("| convolution | ours | cudnn | conv alone | eager | ratio to the best fused |\n|---|---|---|---|---|---|")
+    ratios: list[float] = []
+    for row in found["rows"]:
+        ours = next(o for o in row["ours"] if o["tile"] == row["chosen"])
+        peers = {p: row["peers"][p]["us"] for p in ("cudnn", "conv alone", "eager") if p in row["peers"]}
+        ratios.append(min(us for p, us in peers.items() if p != "conv alone") / ours["us"])
+        times = [f"{peers[p]:.1f}" if p in peers else "" for p in ("cudnn", "conv alone", "eager")]
+        print("| " + " | ".join([row["job"], f"{ours['us']:.1f}", *times, f"{ratios[-1]:.3f}"]) + " |")
+    print(f"\nGeometric mean: {summary(ratios)}.")
+
+
 def launches(found: dict[str, Any]) -> None:
     """What launches cost."""
     heading("Launches", found)
@@ -127,6 +156,8 @@ RENDER = {
     "gpu_memory": memory,
     "gpu_models": models,
     "gpu_attention": attention,
+    "gpu_conv": convolutions,
+    "gpu_fused": layers,
     "gpu_gemm_kinds": kinds,
     "gpu_gemm": products,
     "gpu_launch": launches,

@@ -196,7 +196,7 @@ def test_cache_verbs(capsys, cache):
 
 def test_tables(capsys):
     assert "GRAPHFUSE_THREADS" in prints(capsys, "knobs")
-    assert prints(capsys, "knobs", "--markdown").count("| `GRAPHFUSE_") == 10
+    assert prints(capsys, "knobs", "--markdown").count("| `GRAPHFUSE_") == 11
     assert "| 7 | `ArtifactError` |" in prints(capsys, "errors", "--markdown")
     assert "InputError" in prints(capsys, "errors")
 
