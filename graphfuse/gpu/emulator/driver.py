@@ -11,7 +11,7 @@ import struct
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -277,7 +277,7 @@ class EmulatedDriver:
     def launcher(self, calls: Sequence[Any]) -> None:
         """One by one: each has checks of its own."""
 
-    def error(self, result: int) -> Exception:
+    def error(self, result: int) -> NoReturn:
         """None of its calls give results of this kind."""
         raise AssertionError(result)
 
