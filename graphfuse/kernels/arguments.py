@@ -68,7 +68,9 @@ def _place(gpu: int) -> str:
     return "the host" if gpu < 0 else f"cuda:{gpu}"
 
 
-def _by_name(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+def _by_name(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: dict[str, Any]) -> Sequence[Any]:
+    if len(args) == len(wanted) and not named:
+        return args
     listing = ", ".join(map(str, wanted))
     if len(args) > len(wanted):
         raise InputError(f"kernel {kernel!r}: expected {len(wanted)} arguments ({listing}), found {len(args)}")
@@ -105,7 +107,8 @@ def _of_numpy(what: str, p: Parameter, value: Array) -> Memory:
     if p.mode != "r" and not value.flags.writeable:
         raise InputError(f"{what}: expected an array that can be written, found one that is read-only")
     address = int(value.__array_interface__["data"][0])
-    return Memory(address, _span(value.shape, value.strides) + value.itemsize * bool(value.size), -1, value, value)
+    span = value.nbytes if value.flags.c_contiguous else _span(value.shape, value.strides) + value.itemsize
+    return Memory(address, span if value.size else 0, -1, value, value)
 
 
 def _is_bits_of(p: Parameter, dtype: np.dtype[Any]) -> bool:
