@@ -37,6 +37,9 @@ def kernel(
     Raises SourceError with every diagnostic of the source, UsageError for a name that it does not have.
     """
     text, filename = read_source(source)
+    for name_ in macros:
+        if not name_.isidentifier():
+            raise UsageError(f"macros: expected names such as TM, found {name_!r}")
     values = {key: _values(value) for key, value in macros.items()}
     space = Space(
         values, _numbers(num_warps, DEFAULT_WARPS), _numbers(num_stages, DEFAULT_STAGES),

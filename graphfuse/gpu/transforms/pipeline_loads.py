@@ -181,7 +181,8 @@ class _Rewriter:
             slot = build(block.const, value=stage, elem=I64)
             self._fill(loop, copies, rings, slot, self._ahead(lower, stage * step), upper)
         first = build(block.const, value=0, elem=I64)
-        params = Params((*loop.body.params.types, I64), (*loop.body.params.hints, "slot"))
+        old = loop.body.params
+        params = Params((*old.types, I64), (*(old.hints or ("",) * len(old.types)), "slot"))
         counter, *_, slot = params.values
         self.values.update(zip(loop.body.params.values, params.values, strict=False))
         outer, self.builder = self.builder, Builder(self.builder.loc)

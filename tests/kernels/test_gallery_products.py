@@ -1,0 +1,96 @@
+"""The gallery's products (`models/kernels`) on CPUs and on the emulator, beside float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from graphfuse.dialects import gpu
+from graphfuse.gpu.pipeline import transformed
+from graphfuse.kernels.kernel import Kernel
+from graphfuse.kernels.source import kernel
+from graphfuse.kernels.specialise import general, specialised
+from graphfuse.target import Target
+from tests.kernels.products import (
+    FOLDER,
+    Case,
+    attention,
+    blocksparse,
+    blocksparse_softmax,
+    conv,
+    grouped,
+    int4,
+)
+
+SM_90A = Target.parse("cuda:sm_90a")
+
+CPU = {
+    "attention odd": lambda: attention(2, 1, 77, 131, 64, 32, 32, lse=True, heads_last=True),
+    "attention causal odd": lambda: attention(1, 2, 100, 70, 64, 32, 64, causal=True, type_="float"),
+    "attention fewer keys than a block": lambda: attention(1, 1, 5, 3, 16, 16, 16, lse=True),
+    "conv odd": lambda: conv(2, 5, 7, 9, 11, 3, 3, 2, 1, (32, 16, 16), type_="float"),
+    "conv nchw": lambda: conv(1, 8, 8, 6, 16, 3, 3, 1, 1, (32, 16, 16), nchw=True),
+    "conv 1x1, no padding": lambda: conv(3, 24, 5, 5, 8, 1, 1, 2, 0, (16, 16, 32)),
+    "conv 5x5 nchw, stride 2": lambda: conv(1, 3, 11, 9, 4, 5, 5, 2, 2, (16, 16, 16), nchw=True, type_="float"),
+    "sdd, odd depth": lambda: blocksparse("SDD", 2, 2, 96, 64, 50, 32, 32),
+    "sdd 16": lambda: blocksparse("SDD", 1, 1, 48, 64, 16, 16, 16, "float"),
+    "dsd, odd columns": lambda: blocksparse("DSD", 2, 2, 64, 50, 96, 32, 32),
+    "dds, odd rows": lambda: blocksparse("DDS", 1, 3, 50, 64, 64, 16, 32, "float"),
+    "softmax": lambda: blocksparse_softmax(2, 2, 48, 80, 16, bias=True),
+    "softmax f32": lambda: blocksparse_softmax(1, 3, 64, 96, 32, type_="float"),
+    "softmax backward": lambda: blocksparse_softmax(2, 2, 48, 80, 16, backward=True),
+    "int4, odd rows and columns": lambda: int4(7, 50, 96, 32, 16, 32),
+    "int4, many rows": lambda: int4(70, 64, 128, 64, 32, 64),
+    "grouped gelu": lambda: grouped((5, 0, 33, 1), 50, 30, (16, 32, 16), "gelu"),
+    "grouped silu, no bias": lambda: grouped((0, 17), 16, 64, (16, 16, 32), "silu", bias=False, type_="float"),
+}
+SMALLEST = {
+    "attention": lambda: attention(1, 2, 160, 160, 64, 128, 64, causal=True, lse=True),
+    "conv": lambda: conv(1, 16, 6, 5, 24, 3, 3, 1, 1, (32, 32, 16)),
+    "sdd": lambda: blocksparse("SDD", 1, 2, 64, 64, 64, 16, 32),
+    "dsd": lambda: blocksparse("DSD", 1, 2, 64, 64, 64, 16, 32),
+    "dds": lambda: blocksparse("DDS", 1, 2, 64, 64, 64, 16, 32),
+    "softmax": lambda: blocksparse_softmax(1, 2, 32, 64, 16),
+    "softmax backward": lambda: blocksparse_softmax(1, 2, 32, 64, 16, backward=True),
+    "int4": lambda: int4(20, 64, 64, 32, 16, 64),
+    "grouped": lambda: grouped((5, 0, 21), 40, 48, (16, 32, 32), "relu"),
+}
+"""For the emulator."""
+LARGE = {
+    "attention": lambda: attention(2, 4, 500, 700, 128, 64, 64, causal=True, lse=True),
+    "conv": lambda: conv(4, 64, 28, 28, 96, 3, 3, 1, 1, (64, 64, 32)),
+    "dsd": lambda: blocksparse("DSD", 2, 4, 512, 128, 512, 64, 64),
+    "softmax": lambda: blocksparse_softmax(2, 4, 256, 1024, 32, bias=True),
+    "int4": lambda: int4(100, 512, 1024, 128, 64, 64),
+    "grouped": lambda: grouped((100, 3, 0, 250, 77), 256, 320, (64, 64, 32), "gelu"),
+}
+
+
+@pytest.mark.parametrize("case", CPU.values(), ids=CPU)
+def test_cpu(case: Callable[[], Case]) -> None:
+    case().run("cpu")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", LARGE.values(), ids=LARGE)
+def test_cpu_large(case: Callable[[], Case]) -> None:
+    case().run("cpu")
+
+
+@pytest.mark.parametrize("case", SMALLEST.values(), ids=SMALLEST)
+def test_emulator(case: Callable[[], Case]) -> None:
+    case().run("emulator")
+
+
+def wgmma_of(func_of: Kernel, axes: int) -> bool:
+    func = transformed(specialised(func_of.func, func_of.parameters, general(func_of.parameters, axes)), SM_90A)
+    return any(op.kind is gpu.wgmma for op in func.walk())
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("macros", [{}, {"CAUSAL": 1}, {"CAUSAL": 1, "WRITE_LSE": 1}], ids=str)
+def test_attention_takes_warpgroups(d: int, macros: dict[str, int]) -> None:
+    k = kernel(FOLDER / "attention.tc", TYPE="half", D=d, TM=128, TN=128, **macros)
+    assert isinstance(k, Kernel)
+    assert wgmma_of(k, 3)
