@@ -41,6 +41,7 @@ from graphfuse.runtime.session import Profile, Session
 from graphfuse.target import Target
 
 if TYPE_CHECKING:
+    from graphfuse.frontends.tc_ops import Operator
     from graphfuse.ir.core import Func
     from graphfuse.runtime.cuda.driver import Driver
     from graphfuse.runtime.cuda.session import CudaSession
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Dims = Mapping[str, "int | tuple[int, int]"]
+Kernels = str | Path | Sequence[str | Path]
 Progress = Callable[[str], None]
 Targets = str | Target | Sequence[str | Target]
 CHECKED = {"f32": 1e-3, "f16": 2e-2, "bf16": 1e-1}
@@ -66,6 +68,7 @@ def compile(
     precision: str = "",
     options: Options | None = None,
     device: str = "",
+    kernels: Kernels = (),
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile a model, or take it from the cache.
@@ -81,15 +84,29 @@ def compile(
             `options` says, else `f32`, the model's own. Inputs and outputs keep their types.
         options: What else to choose.
         device: Where it runs: `cpu`, `cuda`, `cuda:N`, or `emulator`, which executes a GPU's code on the CPU.
+        kernels: A folder, or several, of `.tc` files that implement operators of the model (docs/triton-c-ops.md).
         progress: Called with the name of each stage as it begins.
     """
     check_environment()
     configure_logging()
     where = Device.parse(device)
     chosen = _chosen(options, numerics, precision)
-    source = _source(model)
-    built = [build(source, t, dims or {}, chosen, progress or (lambda _: None)) for t in targets_of(target, where)]
+    source, operators = _source(model), operators_of(kernels)
+    built = [
+        build(source, t, dims or {}, chosen, progress or (lambda _: None), operators) for t in targets_of(target, where)
+    ]
     return CompiledModel(combined(built), threads, where)
+
+
+def operators_of(kernels: Kernels) -> tuple[Operator, ...]:
+    """The operators that the `.tc` files of folders implement."""
+    folders = [kernels] if isinstance(kernels, (str, Path)) else list(kernels)
+    if not folders:
+        return ()
+    # reading kernels takes a front end that few models need
+    from graphfuse.frontends.tc_ops import read_operators
+
+    return read_operators(*folders)
 
 
 def targets_of(target: Targets, device: Device) -> list[Target]:
@@ -147,18 +164,29 @@ def load(path: str | os.PathLike[str], threads: int | None = None, device: str =
     return CompiledModel(gfx.load(path), threads, device)
 
 
-def build(model: Any, target: Target, dims: Dims, options: Options, progress: Progress) -> Executable:
+def build(
+    model: Any,
+    target: Target,
+    dims: Dims,
+    options: Options,
+    progress: Progress,
+    operators: Sequence[Operator] = (),
+) -> Executable:
     """The executable of a model: from the cache, else compiled and put there."""
     source = _source(model)
+
+    def made() -> Executable:
+        return _build(source, target, dims, options, progress, operators)
+
     if settings.cache == "0":
-        return _build(source, target, dims, options, progress)
+        return made()
     # locks and user folders take 30 ms to import, which loading an artifact need not pay
     from graphfuse.runtime.cache import default_cache
 
     if (cache := default_cache()) is None:
-        return _build(source, target, dims, options, progress)
+        return made()
     progress("looking into the cache")
-    key = _key(source, target, dims, options)
+    key = _key(source, target, dims, options, operators)
     if (found := cache.get(key)) is not None:
         log.info("from the cache: %s", key)
         return found
@@ -166,7 +194,7 @@ def build(model: Any, target: Target, dims: Dims, options: Options, progress: Pr
         with cache.lock(key):
             # another process may have made it while this one waited
             if (found := cache.get(key)) is None:
-                executable = _build(source, target, dims, options, progress)
+                executable = made()
                 progress("writing the cache")
                 cache.put(key, executable)
                 # mapped from the file, the weights need not stay in this process's own memory
@@ -178,7 +206,7 @@ def build(model: Any, target: Target, dims: Dims, options: Options, progress: Pr
         if e.loc is None or not e.loc.file.startswith(str(cache.folder)):
             raise
         log.warning("the cache cannot be used: %s", e)
-        return _build(source, target, dims, options, progress)
+        return made()
 
 
 def _source(model: Any) -> Path | Any:
@@ -211,7 +239,7 @@ def _parsed(data: bytes) -> Any:
     return model
 
 
-def _key(source: Path | Any, target: Target, dims: Dims, options: Options) -> str:
+def _key(source: Path | Any, target: Target, dims: Dims, options: Options, operators: Sequence[Operator]) -> str:
     from graphfuse.runtime.cache import cache_key, model_digest
 
     model = source if isinstance(source, Path) else source.SerializeToString(deterministic=True)
@@ -223,6 +251,7 @@ def _key(source: Path | Any, target: Target, dims: Dims, options: Options) -> st
             "options": repr(sorted(dataclasses.asdict(options).items())),
             "knobs": repr(sorted(code_key().items())),
             "assembler": _assembler_version() if target.kind == "cuda" else "",
+            **({"kernels": repr([o.text_of_all() for o in operators])} if operators else {}),
         }
     )
 
@@ -233,7 +262,14 @@ def _assembler_version() -> str:
     return assembler_version()
 
 
-def _build(source: Path | Any, target: Target, dims: Dims, options: Options, progress: Progress) -> Executable:
+def _build(
+    source: Path | Any,
+    target: Target,
+    dims: Dims,
+    options: Options,
+    progress: Progress,
+    operators: Sequence[Operator],
+) -> Executable:
     # compiling needs onnx, networkx and LLVM; loading an artifact must not pay for them
     from graphfuse import compiler
     from graphfuse.frontends.onnx import import_model
@@ -241,7 +277,7 @@ def _build(source: Path | Any, target: Target, dims: Dims, options: Options, pro
     name = str(source) if isinstance(source, Path) else "<model>"
     try:
         progress("importing")
-        func = import_model(source, dims=dims)
+        func = import_model(source, dims=dims, kernels=operators)
         progress("compiling")
         executable = compiler.build(func, target, options)
     except Exception as e:
@@ -364,6 +400,7 @@ def verify_regions(
     numerics: str = "",
     precision: str = "",
     device: str = "",
+    kernels: Kernels = (),
 ) -> list[dict[str, Any]]:
     """Each region's error against float64, on the inputs it really gets: one row a result, `ok` or not."""
     from graphfuse import checking
@@ -374,7 +411,7 @@ def verify_regions(
         func = graph_func(executable)
         numerics, precision = artifact_numerics(executable), artifact_precision(executable)
     else:
-        func = import_model(Path(model), dims=dims)
+        func = import_model(Path(model), dims=dims, kernels=operators_of(kernels))
     where = Device.parse(device)
     (wanted,), options = targets_of(target, where), _chosen(None, numerics, precision)
     driver = driver_of(where, wanted) if where.is_gpu else None

@@ -48,6 +48,15 @@ device_option = click.option(
     "--device", default="", metavar="DEVICE", help="Where it runs: `cpu`, `cuda`, `cuda:N` or `emulator`."
 )
 
+kernels_option = click.option(
+    "--kernels",
+    "kernel_folders",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of .tc kernels that implement operators of the model.",
+)
+
 
 def parse_dims(texts: Sequence[str]) -> dict[str, DimOption]:
     """`batch=1..8` and `seq=128` to what `compile` takes."""
@@ -71,11 +80,14 @@ def open_model(
     numerics: str = "",
     precision: str = "",
     device: str = "",
+    kernels: Sequence[Path] = (),
 ) -> CompiledModel:
     """An artifact as it is, or an ONNX model compiled. Only ranges among `dims` matter to compiling."""
     wanted = numerics_of(numerics) if numerics else None
     stored = precision_of(precision) if precision else None
     if gfx.is_artifact(path):
+        if kernels:
+            raise UsageError(f"--kernels: {path} is an artifact: expected a model to compile")
         model = load(path, threads, device)
         if wanted not in (None, had := artifact_numerics(model.executable)):
             raise UsageError(f"--numerics: {path} is an artifact, compiled with {had!r}")
@@ -92,6 +104,7 @@ def open_model(
             numerics=numerics,
             precision=precision,
             device=device,
+            kernels=kernels,
             progress=note,
         )
 

@@ -9,6 +9,7 @@ import click
 from graphfuse.api import CompiledModel, compile, emit, recompile
 from graphfuse.cli.common import (
     dim_option,
+    kernels_option,
     model_argument,
     nbytes_text,
     numerics_option,
@@ -32,6 +33,7 @@ STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
 @dim_option
 @numerics_option
 @precision_option
+@kernels_option
 @click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
 @click.option("--recompile", "from_artifact", is_flag=True, help="MODEL is an artifact: rebuild it from its IR.")
 @click.option("--no-fuse", is_flag=True, help="One kernel per op.")
@@ -42,6 +44,7 @@ def command(
     dim_texts: tuple[str, ...],
     numerics: str,
     precision: str,
+    kernel_folders: tuple[Path, ...],
     stage: str | None,
     from_artifact: bool,
     no_fuse: bool,
@@ -55,6 +58,8 @@ def command(
         raise UsageError("--emit: expected one --target")
     if from_artifact and dims:
         raise UsageError("--recompile: the dims of an artifact are fixed, so --dim cannot be given")
+    if from_artifact and kernel_folders:
+        raise UsageError("--recompile: an artifact holds its kernels, so --kernels cannot be given")
     if not from_artifact and model.exists() and gfx.is_artifact(model):
         raise UsageError(f"{model} is an artifact: expected an ONNX model, or --recompile")
     with progress("compiling") as note:
@@ -64,7 +69,14 @@ def command(
             )
         else:
             compiled = compile(
-                model, target=targets, dims=dims, numerics=numerics, precision=precision, options=options, progress=note
+                model,
+                target=targets,
+                dims=dims,
+                numerics=numerics,
+                precision=precision,
+                options=options,
+                kernels=kernel_folders,
+                progress=note,
             )
         if output is not None:
             note("writing")

@@ -10,6 +10,7 @@ import click
 from graphfuse.cli.common import (
     dim_option,
     json_option,
+    kernels_option,
     nbytes_text,
     open_model,
     parse_dims,
@@ -26,11 +27,14 @@ from graphfuse.runtime.report import edges, report
 @click.argument("artifact", type=click.Path(path_type=Path))
 @dim_option
 @json_option
+@kernels_option
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the partitioned graph.")
-def command(artifact: Path, dim_texts: tuple[str, ...], as_json: bool, html: Path | None) -> None:
+def command(
+    artifact: Path, dim_texts: tuple[str, ...], as_json: bool, kernel_folders: tuple[Path, ...], html: Path | None
+) -> None:
     """Gather the facts, then show them."""
     dims = parse_dims(dim_texts)
-    executable = open_model(artifact, dims).executable
+    executable = open_model(artifact, dims, kernels=kernel_folders).executable
     facts = report(executable, values_of(dims))
     if html is not None:
         text = page(artifact.name, facts, edges(executable))

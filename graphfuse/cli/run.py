@@ -15,6 +15,7 @@ from graphfuse.cli.common import (
     dim_option,
     file_name,
     json_option,
+    kernels_option,
     model_argument,
     numerics_option,
     open_model,
@@ -48,6 +49,7 @@ MAX_VALUES = 64
 @numerics_option
 @precision_option
 @device_option
+@kernels_option
 def command(
     model: Path,
     input_texts: tuple[str, ...],
@@ -60,11 +62,14 @@ def command(
     numerics: str,
     precision: str,
     device: str,
+    kernel_folders: tuple[Path, ...],
 ) -> None:
     """Gather inputs, run, show."""
     dims = parse_dims(dim_texts)
     feed = read_inputs(input_texts)
-    compiled = open_model(model, dims, threads, numerics=numerics, precision=precision, device=device)
+    compiled = open_model(
+        model, dims, threads, numerics=numerics, precision=precision, device=device, kernels=kernel_folders
+    )
     if fill:
         known = {**shape_values(compiled.signature, feed), **values_of(dims)}
         feed = {**random_inputs(compiled, known, seed), **feed}

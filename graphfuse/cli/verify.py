@@ -15,6 +15,7 @@ from graphfuse.cli.common import (
     device_option,
     dim_option,
     json_option,
+    kernels_option,
     model_argument,
     nbytes_text,
     numerics_option,
@@ -47,6 +48,7 @@ LOWERED = {"f16": 2e-2, "bf16": 1e-1}
 @numerics_option
 @precision_option
 @device_option
+@kernels_option
 @json_option
 def command(
     model: Path,
@@ -57,6 +59,7 @@ def command(
     numerics: str,
     precision: str,
     device: str,
+    kernel_folders: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Run every check that applies, show all, then fail if one did."""
@@ -65,16 +68,24 @@ def command(
     if is_artifact:
         result["sections"] = gfx.verify(model)
     dims = parse_dims(dim_texts)
-    compiled = open_model(model, dims, threads, numerics=numerics, precision=precision, device=device)
+    compiled = open_model(
+        model, dims, threads, numerics=numerics, precision=precision, device=device, kernels=kernel_folders
+    )
     feed = random_inputs(compiled, values_of(dims), seed)
-    if not is_artifact and is_installed():
+    if not is_artifact and not kernel_folders and is_installed():  # which knows no such operators
         wanted = Reference(model, compiled.session.threads)(feed)
         result["outputs"] = compare(compiled(feed), wanted, LOWERED.get(precision, 0.0))
     if regions:
         ranges = {name: d for name, d in dims.items() if isinstance(d, tuple)}
         arrays = [feed[s.name] for s in compiled.signature.inputs]
         result["regions"] = verify_regions(
-            model, arrays, dims=ranges, numerics=numerics, precision=precision, device=device
+            model,
+            arrays,
+            dims=ranges,
+            numerics=numerics,
+            precision=precision,
+            device=device,
+            kernels=kernel_folders,
         )
     if as_json:
         print_json(result)

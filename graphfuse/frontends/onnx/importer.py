@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -20,6 +21,7 @@ from graphfuse.frontends.onnx import ops
 from graphfuse.frontends.onnx.emit import Emitter
 from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
+from graphfuse.frontends.onnx.kernels import Name, by_name, call_kernel, name_of
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_read, node_loc, subgraphs, tensor_array
 from graphfuse.frontends.onnx.node import HANDLERS, Node, attributes_of, elem_from_onnx
 from graphfuse.frontends.onnx.ops.control import CONTROL
@@ -30,6 +32,9 @@ from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import FUNCTIONS, Dim, parse_dim, substitute, sym, symbols
+
+if TYPE_CHECKING:
+    from graphfuse.frontends.tc_ops import Operator
 
 assert ops.__all__  # importing them is what registers the handlers
 
@@ -43,6 +48,7 @@ def import_model(
     *,
     dims: Dims | None = None,
     bind: Mapping[str, Array] | None = None,
+    kernels: Sequence[Operator] = (),
 ) -> Func:
     """Translate a model to the graph function `@main`.
 
@@ -54,10 +60,12 @@ def import_model(
         dims: What symbolic dims may be, by name (the model's or the sanitised one): a number to fix it,
             or inclusive bounds. Undeclared ones are in 1..2**20.
         bind: Values of inputs that are fixed at compile time; they are no parameters any more.
+        kernels: Operators that hand-written kernels implement, whatever else does.
     """
-    loaded = load(source)
-    _refuse_unsupported(loaded)
-    return _Importer(loaded, dims or {}, bind or {}).run()
+    own = by_name(kernels)
+    loaded = load(source, own.keys())
+    _refuse_unsupported(loaded, own)
+    return _Importer(loaded, dims or {}, bind or {}, own).run()
 
 
 def sanitise(name: str) -> str:
@@ -66,13 +74,13 @@ def sanitise(name: str) -> str:
     return f"_{word}" if word[0].isdigit() or word in FUNCTIONS or keyword.iskeyword(word) else word
 
 
-def _refuse_unsupported(loaded: Loaded) -> None:
+def _refuse_unsupported(loaded: Loaded, own: Mapping[Name, Operator]) -> None:
     """List every operator that has no handler, before any work is done."""
     missing: dict[str, list[Loc]] = {}
     constants = {t.name for t in loaded.model.graph.initializer}
     constants |= {o for n in loaded.model.graph.node if n.op_type == "Constant" for o in n.output}
     for node, loc in _reachable(loaded.model.graph, loaded.file, constants):
-        if not is_supported(node, default_opset(loaded.model)):
+        if name_of(node) not in own and not is_supported(node, default_opset(loaded.model)):
             missing.setdefault(f"{node.domain or 'ai.onnx'}::{node.op_type}", []).append(loc)
     if missing:
         lines = [
@@ -98,8 +106,8 @@ def _reachable(graph: onnx.GraphProto, file: str, constants: set[str]) -> Iterat
 class _Importer:
     """One import. Implements what control-flow handlers need of their surroundings."""
 
-    def __init__(self, loaded: Loaded, dims: Dims, bind: Mapping[str, Array]) -> None:
-        self.loaded, self.declared, self.bind = loaded, dims, bind
+    def __init__(self, loaded: Loaded, dims: Dims, bind: Mapping[str, Array], kernels: Mapping[Name, Operator]) -> None:
+        self.loaded, self.declared, self.bind, self.kernels = loaded, dims, bind, kernels
         self.e = Emitter()
         self.opset = default_opset(loaded.model)
         self.read: set[str] = set()
@@ -253,6 +261,8 @@ class _Importer:
             raise UnsupportedError(f"{proto.op_type}: output {len(results)} is not supported", loc)
 
     def _results(self, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
+        if (operator := self.kernels.get(name_of(node.proto))) is not None:
+            return call_kernel(self.e, node, operator)
         domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
         if not domain:
             if (known := evaluate(node, self.e.ranges)) is not None:

@@ -7,7 +7,7 @@ through protobuf serialisation, so the 2 GB limit does not matter). Emits no IR.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +46,11 @@ def node_loc(file: str, node: onnx.NodeProto, index: int) -> Loc:
     return Loc(file, node=node.name or f"node#{index} ({node.op_type})")
 
 
-def load(source: str | Path | onnx.ModelProto) -> Loaded:
-    """Read, check and normalise a model. The caller's `ModelProto` is left as it is."""
+def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]] = ()) -> Loaded:
+    """Read, check and normalise a model. The caller's `ModelProto` is left as it is.
+
+    Calls of the functions in `keep`, by domain and name, stay calls.
+    """
     if isinstance(source, onnx.ModelProto):
         model, file, folder = onnx.ModelProto(), "<model>", None
         model.CopyFrom(source)
@@ -67,7 +70,7 @@ def load(source: str | Path | onnx.ModelProto) -> Loaded:
     inputs = tuple(i.name for i in graph.input if i.name not in backed)
     weights = _take_weights(graph, file, folder, raw)
     _load_small_external(graph, file, folder)
-    model = _normalise(model, file)
+    model = _normalise(model, file, keep)
     return Loaded(model, weights, file, folder, inputs)
 
 
@@ -331,8 +334,8 @@ def _load_small_external(graph: onnx.GraphProto, file: str, folder: Path | None)
 # checking and conversion
 
 
-def _normalise(model: onnx.ModelProto, file: str) -> onnx.ModelProto:
-    """Check the model, inline its local functions, convert it to the newest opset."""
+def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, str]]) -> onnx.ModelProto:
+    """Check the model, inline its local functions but those to keep, convert it to the newest opset."""
     if model.ir_version < 4:  # from here on, an initialiser need not be listed as an input
         model.ir_version = 4
     try:
@@ -340,6 +343,9 @@ def _normalise(model: onnx.ModelProto, file: str) -> onnx.ModelProto:
         context.ir_version = model.ir_version
         context.opset_imports = {o.domain: o.version for o in model.opset_import}
         _check_nodes(model.graph, file, context)
+        if kept := [i for i, f in enumerate(model.functions) if (f.domain, f.name) in keep]:
+            for i in reversed(kept):
+                del model.functions[i]
         if model.functions:
             model = inliner.inline_local_functions(model, convert_version=True)
         newest = onnx.defs.onnx_opset_version()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from graphfuse.dialects import block, effects
 from graphfuse.dialects.call import call_of
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
 from graphfuse.frontends.tc import Kernel, compile_text
+from graphfuse.frontends.tc.preprocess import read_include
+from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.types import NAMED, Arith
 from graphfuse.frontends.tc_ops import expression
 from graphfuse.frontends.tc_ops.expression import ExpressionError
@@ -31,6 +34,9 @@ _NAMES = {t.elem: t.name for t in reversed(NAMED.values()) if isinstance(t, Arit
 """What the language calls an element."""
 
 
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(?P<name>[^"]*)"', re.M)
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """A header and the source that it heads."""
@@ -43,15 +49,24 @@ class Operator:
         """The operator on operands; raises VerifyError where they do not fit, without a location."""
         return _Call(self, operands, attributes, same or (lambda a, b: a == b)).op()
 
+    def text_of_all(self) -> tuple[str, ...]:
+        """The source and what it includes: all that a call depends on, the operands aside."""
+        done: dict[str, str] = {}
+        todo = [Source(self.file, self.source)]
+        while todo:
+            source = todo.pop()
+            if source.name not in done:
+                done[source.name] = source.text
+                found = (read_include(m["name"], source) for m in _INCLUDE.finditer(source.text))
+                todo += [s for s in found if s is not None]
+        return tuple(done.values())
 
-def read_operators(folder: str | Path) -> tuple[Operator, ...]:
-    """The operators of all `.tc` files in a folder, by file name; those without a header are not looked at."""
-    path = Path(folder)
-    if not path.is_dir():
-        raise FileError("expected a folder of .tc files" + ("" if path.exists() else ", found nothing"), Loc(str(path)))
+
+def read_operators(*folders: str | Path) -> tuple[Operator, ...]:
+    """The operators of all `.tc` files in folders, by file name; those without a header are not looked at."""
     out: list[Operator] = []
     seen: dict[str, Loc] = {}
-    for file in sorted(path.glob("*.tc")):
+    for file in _files(folders):
         try:
             text = file.read_text(encoding="utf-8")
         except OSError as e:
@@ -65,6 +80,14 @@ def read_operators(folder: str | Path) -> tuple[Operator, ...]:
             seen[header.op] = header.loc
             out.append(Operator(header, text, str(file)))
     return tuple(out)
+
+
+def _files(folders: Sequence[str | Path]) -> Iterator[Path]:
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            found = "found a file" if folder.exists() else "found nothing"
+            raise FileError(f"expected a folder of .tc files, {found}", Loc(str(folder)))
+        yield from sorted(folder.glob("*.tc"))
 
 
 class _Call:
