@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from graphfuse.dialects import block, control
@@ -65,7 +66,8 @@ class _Lowering(ExprLowering):
 
     def call(self, x: t.Call) -> Lowered:
         """Bind the arguments, lower the body here, read its result."""
-        args = [self.expr(a) for a in x.args]
+        args = [self.expr(a, p.name) for a, p in zip(x.args, x.function.params, strict=True)]
+        hint, self.hint = self.hint, ""
         body = self._body_of(x.function)
         self.depth += BODY_DEPTH
         self.env.update(zip(x.function.params, args, strict=True))
@@ -73,6 +75,7 @@ class _Lowering(ExprLowering):
             self.env.pop(body.result, None)
         self.statements(body.body, frozenset(() if body.result is None else (body.result,)))
         self.depth -= BODY_DEPTH
+        self.hint = hint
         if body.result is None:
             return self.const(0, I64, (), x.at)
         return self.env[body.result] if body.result in self.env else self.undefined(body.result, x.at)
@@ -134,15 +137,17 @@ class _Lowering(ExprLowering):
             del blocks[1]
         if not slots and len(blocks) == 1 and not blocks[0].ops[:-1]:
             return
-        results = self._place(control.if_, (condition,), tuple(blocks), s.at)
+        results = self._place(control.if_, (condition,), tuple(blocks), s.at, _hints(slots))
         self._rebind(slots, results)
 
     def _current(self, v: t.Variable, at: Token) -> Lowered:
         return self.env[v] if v in self.env else self.undefined(v, at)
 
-    def _place(self, kind: Any, operands: Sequence[Value], bodies: tuple[Block, ...], at: Token) -> tuple[Value, ...]:
+    def _place(
+        self, kind: Any, operands: Sequence[Value], bodies: tuple[Block, ...], at: Token, hints: tuple[str, ...]
+    ) -> tuple[Value, ...]:
         op = kind.build(tuple(operands), {}, loc=self.loc(at), bodies=bodies)
-        return self.code.append(op).results
+        return self.code.append(replace(op, hints=hints)).results
 
     def _rebind(self, slots: Sequence[_Slot], values: Sequence[Value]) -> None:
         rest = list(values)
@@ -176,7 +181,8 @@ class _Lowering(ExprLowering):
         def head() -> None:
             self.statements(s.head, after_test | expression(s.test).gen)
 
-        head_params, body_params = Params(types), Params(types)
+        hints = _hints(slots)
+        head_params, body_params = Params(types, hints), Params(types, hints)
         condition = self._nested(
             head_params,
             lambda: self._rebind(slots, head_params.values),
@@ -189,7 +195,7 @@ class _Lowering(ExprLowering):
             lambda: self.statements(s.body, around),
             lambda: control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)),
         )
-        self._rebind(slots, self._place(control.while_, first, (condition, body), s.at))
+        self._rebind(slots, self._place(control.while_, first, (condition, body), s.at, hints))
 
     def _handed(self, slots: Sequence[_Slot], at: Token) -> list[Value]:
         return [x for slot in slots for x in slot.parts(self, self._current(slot.variable, at), at)]
@@ -202,7 +208,8 @@ class _Lowering(ExprLowering):
         around = effect.gen | live
         slots = self._carried(effect.may, around, s.body, s.at)
         first = self._handed(slots, s.at)
-        params = Params((I64, *(x.type for x in first)))
+        hints = _hints(slots)
+        params = Params((I64, *(x.type for x in first)), ("trip", *hints))
 
         def bind() -> None:
             trip, *rest = params.values
@@ -216,7 +223,7 @@ class _Lowering(ExprLowering):
             lambda: control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)),
         )
         zero = self.const(0, I64, (), s.at)
-        results = self._place(control.for_, (zero, trips, *first), (body,), s.at)
+        results = self._place(control.for_, (zero, trips, *first), (body,), s.at, hints)
         self._rebind(slots, results)
         if s.variable in live:
             done = self.emit(block.max_, trips, zero, at=s.at)
@@ -254,7 +261,10 @@ class _Lowering(ExprLowering):
         number = trip if elem == I64 else self.emit(block.cast, trip, at=s.at, to=elem)
         if not (isinstance(s.step, t.Const) and s.step.value == 1):
             number = self.emit(block.mul, number, step, at=s.at, nsw=signed)
-        return self.emit(block.sub if s.down else block.add, start, number, at=s.at, nsw=signed)
+        self.hint = s.variable.name
+        out = self.emit(block.sub if s.down else block.add, start, number, at=s.at, nsw=signed)
+        self.hint = ""
+        return out
 
 
 class _Slot:
@@ -280,12 +290,21 @@ class _Slot:
             lowering.unsupported(f"pointer {self.variable.name!r} changes its array in a loop", at)
         return [offset]
 
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """A name for each part."""
+        return (self.variable.name,) * (1 + self.moves_root)
+
     def take(self, values: list[Value]) -> Lowered:
         """The variable's value out of what was handed on, which is used up."""
         if self._root is None:
             return values.pop(0)
         root = values.pop(0) if self.moves_root else self._root
         return PointerValue(root, values.pop(0))
+
+
+def _hints(slots: Sequence[_Slot]) -> tuple[str, ...]:
+    return tuple(hint for slot in slots for hint in slot.hints)
 
 
 def _ordered(variables: Variables) -> list[t.Variable]:

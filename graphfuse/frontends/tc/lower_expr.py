@@ -46,6 +46,8 @@ class ExprLowering:
         self.env: dict[t.Variable, Lowered] = {}
         self.code = Builder()
         self.depth = 0
+        self.hint = ""
+        """The name that ops placed now would like to have in text: that of the variable they are the value of."""
         self._ops = 0
         self._locs: dict[int, Loc] = {}
 
@@ -61,7 +63,7 @@ class ExprLowering:
         if self._ops > MAX_OPS:
             self.report.error("too-large", f"the kernel has more than {MAX_OPS} operations, calls inlined", at)
             raise StopError
-        return self.code.append(kind.build(operands, attrs, loc=self.loc(at)))
+        return self.code.append(kind.build(operands, attrs, hint=self.hint, loc=self.loc(at)))
 
     def loc(self, at: Token) -> Loc:
         """Where in the source an op comes from."""
@@ -76,21 +78,27 @@ class ExprLowering:
         self.report.error("unsupported", message, at)
         raise StopError
 
-    def const(self, value: float, elem: Scalar, shape: tuple[int, ...], at: Token) -> Value:
+    def const(self, value: float, elem: Scalar, shape: tuple[int, ...], at: Token, hint: str = "") -> Value:
         """A number, or a tile of it."""
         literal = bool(value) if elem == BOOL else value
+        outer, self.hint = self.hint, hint
         if shape:
-            return self.emit(block.const, at=at, value=literal, elem=elem, shape=shape)
-        return self.emit(block.const, at=at, value=literal, elem=elem)
+            out = self.emit(block.const, at=at, value=literal, elem=elem, shape=shape)
+        else:
+            out = self.emit(block.const, at=at, value=literal, elem=elem)
+        self.hint = outer
+        return out
 
     # expressions
 
-    def expr(self, x: t.Expr) -> Lowered:
-        """Lower any expression; a void one gives a value that nobody reads."""
+    def expr(self, x: t.Expr, hint: str = "") -> Lowered:
+        """Lower any expression; a void one gives a value that nobody reads. Its own ops are named `hint` in text."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.unsupported("the code is nested too deeply, calls inlined", x.at)
+        outer, self.hint = self.hint, hint
         out = self._LOWER[type(x)](self, x)
+        self.hint = outer
         self.depth -= 1
         return out
 
@@ -113,7 +121,7 @@ class ExprLowering:
     def _const(self, x: t.Const) -> Lowered:
         if isinstance(x.type, Void):
             return self.const(0, I32, (), x.at)
-        return self.const(x.value, scalar_of(x.type), (), x.at)
+        return self.const(x.value, scalar_of(x.type), (), x.at, self.hint)
 
     def _read(self, x: t.Read) -> Lowered:
         found = self.env.get(x.variable)
@@ -129,15 +137,15 @@ class ExprLowering:
         return self.const(0, elem.elem, shape_of(variable.type), at)
 
     def _let(self, x: t.Let) -> Lowered:
-        self.env[x.variable] = self.expr(x.value)
-        return self.expr(x.body)
+        self.env[x.variable] = self.expr(x.value, x.variable.name)
+        return self.expr(x.body, self.hint)
 
     def _sequence(self, x: t.Sequence) -> Lowered:
         self.expr(x.first)
-        return self.expr(x.second)
+        return self.expr(x.second, self.hint)
 
     def _assign(self, x: t.Assign) -> Lowered:
-        out = self.env[x.variable] = self.expr(x.value)
+        out = self.env[x.variable] = self.expr(x.value, x.variable.name)
         return out
 
     def _convert(self, x: t.Convert) -> Lowered:
@@ -177,7 +185,7 @@ class ExprLowering:
     def _shaped(self, x: t.Splat | t.Broadcast | t.Reshape | t.Transpose) -> Lowered:
         inner = x.x
         if isinstance(x, t.Splat) and isinstance(inner, t.Const):
-            return self.const(inner.value, scalar_of(inner.type), shape_of(x.type), x.at)
+            return self.const(inner.value, scalar_of(inner.type), shape_of(x.type), x.at, self.hint)
         out = self.expr(inner)
         if isinstance(out, PointerValue):
             return out if out.offset is None else PointerValue(out.root, self.reshaped(out.offset, x))
@@ -219,9 +227,12 @@ class ExprLowering:
         if not chain:
             return self._compare_pointers(x)
         left = self.value(first)
-        for link in reversed(chain):
+        # the name is that of the last link
+        hint, self.hint = self.hint, ""
+        for link in chain[:0:-1]:
             left = self._infix(link, left)
-        return left
+        self.hint = hint
+        return self._infix(chain[0], left)
 
     def _infix(self, x: t.Binary, left: Value) -> Value:
         elem = elem_of(x.left.type)
@@ -262,7 +273,10 @@ class ExprLowering:
 
     def _pointer_add(self, x: t.PointerAdd) -> Lowered:
         p = self.pointer(x.pointer)
+        hint = self.hint
+        self.hint = hint if p.offset is None else ""
         by = self.wide(x.offset)
+        self.hint = hint
         if p.offset is None:
             return PointerValue(p.root, by)
         return PointerValue(p.root, self.emit(block.add, p.offset, by, at=x.at, nsw=True))
