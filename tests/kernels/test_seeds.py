@@ -150,7 +150,7 @@ def test_assembled(name: str) -> None:
     SMALL[name]().assemble()
 
 
-@pytest.mark.parametrize("file", ["dot", "matmul", "matmul_grouped"])
+@pytest.mark.parametrize("file", ["dot", "dot_prefetch", "dot_transposed", "matmul", "matmul_grouped"])
 def test_products_go_by_tma(file: str) -> None:
     macros = {"GROUP": 2} if file == "matmul_grouped" else {}
     kernel = _dot(file, "half", (64, 64, 64), TILE, **macros).run("emulator")

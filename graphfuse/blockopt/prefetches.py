@@ -1,0 +1,197 @@
+"""A tile that is loaded at the end of a round for the next one is loaded at the beginning of that instead.
+
+    %a0 = load_view(%p, %0)
+    for %i = 0 to %n carrying %a from %a0: { use(%a); %b = load_view(%p, 64*%i + 64); yield(%b) }
+
+becomes
+
+    for %i = 0 to %n: { %a = load_view(%p, 64*%i); use(%a) }
+
+Loading ahead by hand fixes how far ahead, and keeps tiles in registers; how far loads run ahead, and through which
+memory, is for the machine to decide. What the last round loads, which nobody reads, is not loaded at all.
+
+Requires: `views.py` ran. Ensures: no tile is carried that could as well be loaded where it is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphfuse.blockopt.forms import Forms
+from graphfuse.blockopt.remake import Remaker
+from graphfuse.dialects import block, control
+from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Call, Dim, Expr, bounds, substitute, sym, symbols
+
+LOADS = (block.load, block.load_view)
+SAME = ("shape", "strides", "other")
+"""What both loads must agree on besides the pointer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a round loads: `load` is the one at the end of the round before."""
+
+    load: Op
+    base: Dim
+    limits: tuple[tuple[int, Dim], ...]
+
+
+def load_where_used(func: Func) -> Func:
+    """Load carried tiles in the round that reads them."""
+    if not any(op.kind is control.for_ for op in func.walk()):
+        return func
+    return _Dropper(_Mover(func).run()).run()
+
+
+class _Dropper(Remaker):
+    """Leaves out loads that nobody reads."""
+
+    def __init__(self, func: Func) -> None:
+        super().__init__(func)
+        self.used = {v for op in func.walk() for v in op.operands}
+
+    def op(self, op: Op) -> None:
+        """Copy it, unless it is one."""
+        if op.kind not in LOADS or op.result in self.used:
+            self.copy(op)
+
+
+class _Mover(Remaker):
+    def __init__(self, func: Func) -> None:
+        super().__init__(func)
+        self.forms = Forms(func)
+        self.used = {v for op in func.walk() for v in op.operands}
+        self.homes: dict[Op, tuple[Block, int]] = {}
+        self._enter(func.body)
+
+    def _enter(self, body: Block) -> None:
+        for i, op in enumerate(body.ops):
+            self.homes[op] = body, i
+            for inner in op.bodies:
+                self._enter(inner)
+
+    def op(self, op: Op) -> None:
+        """Loops that carry such tiles are made again."""
+        if op.kind is not control.for_ or not (moved := self._moved(op)):
+            self.copy(op)
+            return
+        old, carried = op.body.params, op.operands[2:]
+        kept = [i for i in range(len(carried)) if i not in moved]
+        types, hints = (I64, *(carried[i].type for i in kept)), ("", *(old.hints[i + 1] for i in kept))
+        params = Params(types, hints)
+        fresh = params.values
+        self.values[old.values[0]] = fresh[0]
+        self.values.update((old.values[i + 1], v) for i, v in zip(kept, fresh[1:], strict=True))
+        outer, self.builder = self.builder, Builder(self.builder.loc)
+        for i, view in moved.items():
+            self.values[old.values[i + 1]] = self._loaded(view)
+        for inner in op.body.ops[:-1]:
+            self.op(inner)
+        last = op.body.terminator.operands
+        self.builder.op(control.yield_, *(self.new(last[i]) for i in kept))
+        body, self.builder = self.builder.block(params), outer
+        operands = [self.new(v) for v in (*op.operands[:2], *(carried[i] for i in kept))]
+        made = self.builder.append(control.for_.build(operands, op.attrs, loc=op.loc, bodies=(body,)))
+        self.values.update((op.results[i], v) for i, v in zip(kept, made.results, strict=True))
+
+    def _loaded(self, view: _View) -> Value:
+        self.builder.loc = view.load.loc
+        operands = [self.new(view.load.operands[0]), self._emit(view.base), *(self._emit(n) for _, n in view.limits)]
+        attrs = {**view.load.attrs, "limited": tuple(d for d, _ in view.limits)}
+        return self.builder.append(block.load_view.build(operands, attrs, loc=view.load.loc)).result
+
+    def _emit(self, dim: Dim) -> Value:
+        """A dim of old leaves, as a new value."""
+        value = self.forms.emit(dim, scratch := Builder(self.builder.loc))
+        for op in scratch.ops:
+            self.copy(op)
+        return self.new(value)
+
+    # which tiles
+
+    def _moved(self, loop: Op) -> dict[int, _View]:
+        if any(map(_changes_memory, loop.body.ops)):
+            return {}
+        found = {i: self._view(loop, i) for i, v in enumerate(loop.results) if v not in self.used}
+        return {i: view for i, view in found.items() if view is not None}
+
+    def _view(self, loop: Op, i: int) -> _View | None:
+        first, ahead = loop.operands[2 + i].op, loop.body.terminator.operands[i].op
+        if first is None or ahead is None or not (first.kind is ahead.kind is block.load_view):
+            return None
+        home, at = self.homes[loop]
+        first_home, first_at = self.homes[first]
+        if first_home is not home or self.homes[ahead][0] is not loop.body or _is_between(home, first_at, at):
+            return None
+        if first.operands[0] != ahead.operands[0] or any(first.attrs.get(k) != ahead.attrs.get(k) for k in SAME):
+            return None
+        counter, step = loop.body.params.values[0], attr_int(loop, "step") if "step" in loop.attrs else 1
+        ends = [self.forms.form(v) for v in (counter, *loop.operands[:2])]
+        (base, limits), (begun, first_limits) = self._parts(ahead), self._parts(first)
+        if base is None or begun is None or limits is None or first_limits is None or None in ends:
+            return None
+        now, low, high = (end.base for end in ends if end is not None)
+        (name,) = symbols(now)
+        inside = {v for op in loop.body.ops for v in op.results}
+        names = symbols(base).union(*map(symbols, limits.values())) & set(self.forms.leaves)
+        if not inside.isdisjoint(self.forms.leaves[n] for n in names):
+            return None
+
+        def moved(dim: Dim, to: Dim = now) -> Dim:
+            return substitute(dim, {name: to - step})
+
+        if moved(base, low) != begun:
+            return None
+        kept: list[tuple[int, Dim]] = []
+        shape = attr_ints(ahead, "shape")
+        for d in sorted({*limits, *first_limits}):
+            if d in limits and d in first_limits and moved(limits[d], low) == first_limits[d]:
+                kept.append((d, moved(limits[d])))
+            elif d in first_limits or not self._never_cuts(moved(limits[d]), shape[d], name, high):
+                return None
+        return _View(ahead, moved(base), tuple(kept))
+
+    def _parts(self, load: Op) -> tuple[Dim | None, dict[int, Dim] | None]:
+        """Where a view begins, and its limits by dim."""
+        base, *limits = (self.forms.form(v) for v in load.operands[1:])
+        limited = attr_ints(load, "limited") if "limited" in load.attrs else ()
+        known = {d: f.base for d, f in zip(limited, limits, strict=True) if f is not None}
+        return (base.base if base else None), (known if len(known) == len(limits) else None)
+
+    def _never_cuts(self, limit: Dim, extent: int, counter: str, high: Dim) -> bool:
+        """Whether a limit that shrinks from round to round still leaves all in the last one."""
+        change = substitute(limit, {counter: sym(counter) + 1}) - limit
+        if not isinstance(change, int) or change > 0:
+            return False
+        last = _without_quotients(substitute(limit, {counter: high - 1}))
+        return bounds(last, self.forms.ranges)[0] >= extent
+
+
+def _without_quotients(dim: Dim) -> Dim:
+    """Something no larger: `-128*floordiv(n, 64)` is at least `-2*n`."""
+    if isinstance(dim, int):
+        return dim
+    out: Dim = 0
+    for monomial, c in dim.terms:
+        term: Dim = Expr(((monomial, c),)) if monomial else c
+        if len(monomial) == 1 and c < 0:
+            ((atom, power),) = monomial
+            if isinstance(atom, Call) and atom.fn == "floordiv" and power == 1:
+                n, by = atom.args
+                if isinstance(by, int) and by > 0 and c % by == 0:
+                    term = n * (c // by)
+        out = out + term
+    return out
+
+
+def _is_between(home: Block, first: int, last: int) -> bool:
+    """Whether memory may change between two places of a block."""
+    return any(map(_changes_memory, home.ops[first + 1 : last]))
+
+
+def _changes_memory(op: Op) -> bool:
+    if op.bodies:
+        return any(_changes_memory(inner) for body in op.bodies for inner in body.ops)
+    return not (op.has(Trait.PURE) or op.kind in LOADS or op.has(Trait.TERMINATOR) or op.kind is block.alloc)
