@@ -355,13 +355,25 @@ def wait_group(*, pending: int) -> tuple[Type, ...]:
 
 
 @opdef("gpu.load_shared")
-def load_shared(ring: Type, slot: Type, *, transposed: bool = False, layout: LinearLayout | None = None) -> Type:
-    """Buffer number `slot` as a tile."""
+def load_shared(
+    ring: Type,
+    slot: Type,
+    *,
+    transposed: bool = False,
+    axis: int = 0,
+    part: int = 0,
+    parts: int = 1,
+    layout: LinearLayout | None = None,
+) -> Type:
+    """Buffer number `slot` as a tile; of `parts` equal parts along `axis` of that, number `part`."""
     source = _shared(ring, "operand 0")
     if slot != I64 or len(source.shape) != 3:
         raise VerifyError(f"expected a ring of matrices and an i64, got {ring} and {slot}")
-    shape = source.shape[:0:-1] if transposed else source.shape[1:]
-    return Tile(shape, source.elem, layout)
+    shape = list(source.shape[:0:-1] if transposed else source.shape[1:])
+    if axis not in (0, 1) or not 0 <= part < parts or shape[axis] % parts:
+        raise VerifyError(f"there is no part {part} of {parts} along dim {axis} of {shape}")
+    shape[axis] //= parts
+    return Tile(tuple(shape), source.elem, layout)
 
 
 # launches that overlap: a kernel may begin while those before it still run. Until it has waited for them it touches

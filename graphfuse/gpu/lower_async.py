@@ -10,7 +10,7 @@ from graphfuse.gpu.lower_memory import element_address, limit_of, strided_addres
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern
 from graphfuse.gpu.shared_access import load_shared, shared_offset
 from graphfuse.ir.core import Op, Value, attr_dims, attr_int, attr_ints
-from graphfuse.ir.layout import REGISTER, Blocked, LinearLayout, Shared, Tma
+from graphfuse.ir.layout import LANE, REGISTER, WARP, Blocked, LinearLayout, Shared, Tma, log2, tile_outs
 from graphfuse.ir.types import Buffer, Tile
 from graphfuse.llvm.module import Reg
 
@@ -128,13 +128,29 @@ def lower_load_shared(kernel: Kernel, op: Op) -> None:
     if op.attrs.get("transposed"):
         layout = layout.transpose((1, 0))
     distinct = layout.distinct_registers()
-    memory, size = memory_layout(type_), type_.elem.bytes
-    want = register_type(tile.elem)
-    offsets = distinct.through(memory)
-    if matrices := matrix_pattern(offsets, 8 * size):
-        values = load_matrices(kernel, base, matrices, size, want)
+    memory, size, want = memory_layout(type_), type_.elem.bytes, register_type(tile.elem)
+    count, part = distinct.size(REGISTER), attr_int(op, "part") if "part" in op.attrs else 0
+    every = _all_parts(op, distinct, type_)
+    if matrices := matrix_pattern(every.through(memory), 8 * size, log2(count)):
+        values = load_matrices(kernel, base, matrices, size, want, part)
     else:
         start = kernel.text.pure(SHARED, f"inttoptr {base} to {SHARED}", base)
-        values = load_shared(kernel, start, bank_conflicts(memory, distinct, size), size, want)
-    held = {distinct.flat(register=r): r for r in range(distinct.size(REGISTER))}
+        values = load_shared(kernel, start, bank_conflicts(memory, every, size), size, want)  # LLVM drops other parts
+        values = values[part * count : (part + 1) * count]
+    held = {distinct.flat(register=r): r for r in range(count)}
     kernel.set(op, [values[held[layout.flat(register=r)]] for r in range(layout.size(REGISTER))])
+
+
+def _all_parts(op: Op, part: LinearLayout, ring: Buffer) -> LinearLayout:
+    """The layout of a part, of a whole buffer: the highest bits of the register number say which part it is."""
+    parts = attr_int(op, "parts") if "parts" in op.attrs else 1
+    if parts == 1:
+        return part
+    axis = attr_int(op, "axis") if "axis" in op.attrs else 0
+    axis = 1 - axis if op.attrs.get("transposed") else axis
+    rows, columns = ring.shape[1:]
+    inner = part.shape[1]
+    ins = {name: [(b // inner) * columns + b % inner for b in part.bases(name)] for name in (REGISTER, LANE, WARP)}
+    first = part.shape[axis] * (columns if axis == 0 else 1)
+    ins[REGISTER] += [first << i for i in range(log2(parts))]
+    return LinearLayout.of(ins, tile_outs((rows, columns)))

@@ -24,17 +24,22 @@ class Matrices:
     packed: int
     """Register bits within a word; above them, those of the matrices of an instruction, then `rows`' own."""
     transposed: bool
+    parts: int = 1
+    """Loads that each take as many of the instructions."""
 
 
-def matrix_pattern(offsets: LinearLayout, bits: int) -> Matrices | None:
+def matrix_pattern(offsets: LinearLayout, bits: int, own: int | None = None) -> Matrices | None:
     """How `ldmatrix` loads what lies at `offsets` (elements); None where it cannot.
+
+    The register bits from `own` on, if it is given, tell parts apart that are loaded one by one.
 
     Lane l gets 32 bits of row l / 4 of a matrix whose rows are 16 contiguous bytes (PTX ISA, "ldmatrix"); transposed,
     16-bit elements only, two of column l / 4.
     """
     registers, lanes = offsets.bases(REGISTER), offsets.bases(LANE)
+    own = len(registers) if own is None else own
     packed = (32 // bits).bit_length() - 1 if bits <= 32 else -1
-    if packed < 0 or len(registers) < packed or len(lanes) != 5:
+    if packed < 0 or own < packed or len(lanes) != 5:
         return None
     unit = packed + 2
     inner, rest = [*registers[:packed], *lanes[:2]], [*lanes[2:]]
@@ -47,23 +52,25 @@ def matrix_pattern(offsets: LinearLayout, bits: int) -> Matrices | None:
     others = [*rest, *registers[packed:], *offsets.bases(WARP)]
     if any(b & (1 << unit) - 1 for b in others):
         return None
-    matrices = registers[packed : packed + 2]
+    matrices = registers[packed : min(packed + 2, own)]
     ins = {
         LANE: [*rest, *matrices, *[0] * (2 - len(matrices))],
         WARP: offsets.bases(WARP),
-        REGISTER: registers[packed + 2 :],
+        REGISTER: registers[packed + len(matrices) :],
     }
-    return Matrices(LinearLayout.of(ins, {OFFSET: offsets.out_bits}), 1 << len(matrices), packed, transposed)
+    rows = LinearLayout.of(ins, {OFFSET: offsets.out_bits})
+    return Matrices(rows, 1 << len(matrices), packed, transposed, 1 << len(registers) - own)
 
 
-def load_matrices(kernel: Kernel, base: Reg, pattern: Matrices, size: int, type_: str) -> list[Reg]:
-    """One instruction for up to four matrices."""
+def load_matrices(kernel: Kernel, base: Reg, pattern: Matrices, size: int, type_: str, part: int = 0) -> list[Reg]:
+    """One instruction for up to four matrices of a part."""
     n = pattern.count
     trans = ".trans" if pattern.transposed else ""
     names = ", ".join(f"${i}" for i in range(n))
     result = "i32" if n == 1 else "{ " + ", ".join(["i32"] * n) + " }"
     out: list[Reg] = []
-    for r in range(pattern.rows.size(REGISTER)):
+    instructions = pattern.rows.size(REGISTER) // pattern.parts
+    for r in range(part * instructions, (part + 1) * instructions):
         at, constant = shared_offset(kernel, pattern.rows, r, size)
         address = base if at is None else kernel.operate("add", base, at)
         got = kernel.assembly(
