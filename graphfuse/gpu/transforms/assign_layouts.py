@@ -3,8 +3,8 @@
 Ops with an opinion are seeds: products want the layout of their instruction, memory ops want each warp to touch
 adjacent addresses. Seeds speak in order of importance, and what they say spreads along ops that keep elements in their
 place (elementwise, broadcasts, transpositions, reductions, loops) until it meets a value that has a layout already.
-Then every op is rebuilt: operands with another layout than the op wants are converted, but constants, ranges and
-splats, which cost nothing, are made again in the layout wanted.
+Then every op is rebuilt, and operands with another layout than the op wants are converted. What need not be moved
+because it is cheap to make again is `rematerialise`'s to say.
 """
 
 from __future__ import annotations
@@ -283,8 +283,6 @@ def _reshapes(op: Op) -> bool:
 
 # rebuilding
 
-FREE = (block.const, block.arange, block.splat)
-
 
 class _Rebuild:
     """Makes the function again with layouts in its types."""
@@ -382,12 +380,6 @@ class _Rebuild:
         for known in self._known:
             if key in known:
                 return known[key]
-        owner = value.owner
-        if isinstance(owner, Op) and owner.kind in FREE:
-            new = self.builder.append(
-                owner.kind.build(owner.operands, {**owner.attrs, "layout": layout}, loc=owner.loc)
-            ).result
-        else:
-            new = self.builder(gpu.convert_layout, value, layout=layout)
+        new = self.builder(gpu.convert_layout, value, layout=layout)
         self._known[-1][key] = new
         return new
