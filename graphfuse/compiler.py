@@ -99,7 +99,7 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
             fuse=options.fuse,
             reads_padded=isinstance(machine, GpuMachine),
             why_apart=apart,
-            why_not_graft=why_not_graft(_all_ranges(packed)),
+            why_not_graft=why_not_graft(_all_ranges(packed), machine),
         ),
     )
     if options.precision != "f32":

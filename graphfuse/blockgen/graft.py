@@ -17,7 +17,7 @@ from typing import Protocol
 from graphfuse.blockgen.dense_views import NoViewError, Numbers, View, numbers_of, view_of
 from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.index import Index, IndexSpace, linear, reshape_index, strides_of
-from graphfuse.blockgen.kernel import Kernel
+from graphfuse.blockgen.kernel import GpuMachine, Kernel, Machine
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, control, graph
 from graphfuse.dialects.call import function_of
@@ -34,6 +34,7 @@ from graphfuse.ir.core import (
     attr_number,
     attr_strs,
     tensor_of,
+    walk,
 )
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile
 from graphfuse.symbolic import INF, Dim, substitute, sym, symbols
@@ -49,15 +50,24 @@ class WhyNot(Protocol):
         ...
 
 
-def why_not_graft(ranges: Mapping[str, tuple[int, int]]) -> WhyNot:
+def why_not_graft(ranges: Mapping[str, tuple[int, int]], machine: Machine) -> WhyNot:
     """Whether elementwise work may be done inside a called kernel: see `fusion.legality.WhyNotGraft`."""
+    copies = isinstance(machine, GpuMachine) and machine.has_wgmma
 
     def why(call: Op, index: int, *, before: bool) -> str | None:
+        if before and copies and _feeds_product(call, index):
+            return "a product of the kernel reads it, which copies tiles as they are in memory"
         if before:
             return _why_not(call, index, ranges, block.load_view)
         return _why_not(call, len(call.operands) + index, ranges, block.store_view)
 
     return why
+
+
+def _feeds_product(call: Op, index: int) -> bool:
+    """Whether a tile of the operand is an operand of a dot as it is."""
+    loaded = {op.result for op in walk(call.body) if op.types and call.body.params.values[index] in op.operands}
+    return any(op.kind is block.dot and not loaded.isdisjoint(op.operands[:2]) for op in walk(call.body))
 
 
 _DOES = {

@@ -130,6 +130,7 @@ class _Partitioner:
             self._merge_products()
             # only then: groups of another domain, which nothing else of theirs could follow
             self._merge_edges(why_not_absorb)
+            self._record_left_before_calls()
         order = nx.lexicographical_topological_sort(self.view, key=_index)
         return Partition(self.flow, list(order), self.of, self.ledger)
 
@@ -229,6 +230,15 @@ class _Partitioner:
                     self._merge(group, consumer)
                     break
         return len(self.groups) < before
+
+    def _record_left_before_calls(self) -> None:
+        """Why elementwise work stays in front of a called kernel: whoever wrote that can do something about it."""
+        for group in self.groups:
+            consumers = list(self.view.successors(group)) if is_simple(group) else []
+            for consumer in consumers:
+                if consumer.kind == "call":
+                    reason = self._why_not_merge(self.flow, group, consumer, len(consumers) == 1)
+                    self._record(group.ops[-1], consumer, reason or self._detour(group, consumer))
 
     def _merge_epilogues(self) -> None:
         """Move pointwise groups into a contraction, or a call, that they read: what came between had to come first."""
