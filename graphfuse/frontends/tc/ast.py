@@ -198,6 +198,22 @@ class Specifiers(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Enumerator(Node):
+    """`A` or `A = 3` of an enumeration."""
+
+    name: str
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Enum(Specifiers):
+    """`enum tag { A, B = 3 }`: the tag may be "", and None stands for braces that are not there. The type is int."""
+
+    tag: str
+    enumerators: tuple[Enumerator, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Attribute(Node):
     """`__multipleof(8)` or `__attribute__((multipleof(8)))`."""
 

@@ -166,8 +166,16 @@ class _Checker(BuiltinChecker):
         if "typedef" in node.specifiers.storage:
             self._typedefs(node)
             return
+        self._enumerated(node)
         for d in node.declarators:
             self._global_variable(node, d)
+
+    def _enumerated(self, node: ast.Declaration) -> bool:
+        """Declare the constants that a declaration names; whether it has any."""
+        if not isinstance(node.specifiers, ast.Enum):
+            return False
+        self.enumeration(node.specifiers)
+        return node.specifiers.enumerators is not None
 
     def _global_variable(self, node: ast.Declaration, d: ast.Declarator) -> None:
         base = self.base_type(node.specifiers, d.pointers)
@@ -299,7 +307,7 @@ class _Checker(BuiltinChecker):
         for word in ("static", "extern", "__global__"):
             if word in node.specifiers.storage:
                 self.fail("storage", f"a local variable: expected no storage class, found {word!r}", node)
-        if not node.declarators:
+        if not self._enumerated(node) and not node.declarators:
             self.report.warning("empty-declaration", "the declaration declares nothing", node)
         out: list[t.Stmt] = []
         for d in node.declarators:

@@ -76,6 +76,7 @@ class ExprChecker:
         self.function_name = ""
         self.guards: list[tuple[t.Variable, bool]] = []
         self._depth = 0
+        self._enumerations: set[ast.Enum] = set()
 
     # errors
 
@@ -150,6 +151,8 @@ class ExprChecker:
 
     def base_type(self, specifiers: ast.Specifiers, pointers: tuple[tuple[str, ...], ...]) -> Type:
         """The type that words and stars spell."""
+        if isinstance(specifiers, ast.Enum):
+            self.enumeration(specifiers)
         found = self.scopes.find(specifiers.type)
         if not isinstance(found, Typedef) and specifiers.type not in NAMED:
             # its typedef was an error
@@ -163,6 +166,27 @@ class ExprChecker:
             self.fail("type", f"pointers point at scalars: expected a scalar type, found {base}", specifiers)
         bank = any("__constant__" in words for words in (specifiers.qualifiers, *pointers))
         return Pointer(base, bank, "const" in specifiers.qualifiers)
+
+    def enumeration(self, node: ast.Enum) -> None:
+        """Declare the constants of an enumeration, once; without braces its tag must be known."""
+        tag = f"enum {node.tag}"
+        if node.enumerators is None:
+            if self.scopes.find(tag) is None:
+                self.fail("undefined", f"{tag!r} is not defined", node)
+            return
+        if node in self._enumerations:
+            return
+        self._enumerations.add(node)
+        if node.tag:
+            self.scopes.declare(tag, Typedef(INT, node.at), node.at)
+        number = 0
+        for item in node.enumerators:
+            if item.value is not None:
+                number = self.constant(item.value, f"constant {item.name!r}")
+            if not -(1 << 31) <= number < 1 << 31:
+                self.fail("constant", f"constant {item.name!r}: expected a value of type int, found {number}", item)
+            self.scopes.declare(item.name, t.Const(item.at, INT, number), item.at)
+            number += 1
 
     # leaves
 
@@ -463,6 +487,11 @@ class ExprChecker:
                 return t.PointerDiff(node.at, with_shape(LONG, shape), *operands)
             if op in COMPARISONS:
                 return t.Binary(node.at, with_shape(BOOL, shape), op, *operands)
+        if op in ("==", "!=") and not shape:
+            null, pointer = (left, right) if isinstance(b, Pointer) else (right, left)
+            if isinstance(null, t.Const) and null.value == 0 and isinstance(null.value, int):
+                some = self.boolean(pointer, node)
+                return some if op == "!=" else self.negated(some, node.at)
         if op == "*" and node.at.outermost.bol and isinstance(node, ast.Binary):
             # a line that begins with a store, after one that lacks its semicolon
             missing_semicolon(self.report, node.left.last, "the statement", node.at)

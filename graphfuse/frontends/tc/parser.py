@@ -154,6 +154,7 @@ class _Parser(Expressions):
         qualifiers: list[str] = []
         words: list[Token] = []
         typedef: Token | None = None
+        enum: tuple[str, tuple[ast.Enumerator, ...] | None] | None = None
         while self.next.kind == "name":
             token = self.next
             if token.text in STORAGE:
@@ -162,21 +163,52 @@ class _Parser(Expressions):
                 qualifiers.append(token.text)
             elif token.text in TYPE_WORDS:
                 words.append(token)
+            elif token.text == "enum" and not words and typedef is None and enum is None:
+                enum = self._enum()
+                continue
             elif token.text in AGGREGATES:
                 self._aggregate(token)
-            elif not words and typedef is None and self.is_type_name(token.text):
+            elif not words and typedef is None and enum is None and self.is_type_name(token.text):
                 typedef = token
             else:
                 break
             self.take()
         last = self.tokens[self.index - 1]
+        if enum is not None:
+            if words:
+                self.fail(f"expected a name behind the enumeration, found {words[0].text!r}", words[0])
+            return ast.Enum(first, first, last, tuple(storage), tuple(qualifiers), "int", *enum)
         name = typedef.text if typedef else self._type_of_words(words, first)
         at = typedef or (words[0] if words else first)
         return ast.Specifiers(at, first, last, tuple(storage), tuple(qualifiers), name)
 
     def _aggregate(self, token: Token) -> None:
-        what = {"struct": "structs", "union": "unions", "enum": "enumerations"}[token.text]
+        if token.text == "enum":
+            self.fail("expected one type, found 'enum' behind another", token)
+        what = {"struct": "structs", "union": "unions"}[token.text]
         self.fail(f"{what} are not supported: expected a scalar, pointer or tile type, found {token.text!r}", token)
+
+    def _enum(self) -> tuple[str, tuple[ast.Enumerator, ...] | None]:
+        """The tag of an enumeration, and its constants if it has braces."""
+        self.take()
+        tag = self._name("a tag or '{'").text if self.next.text != "{" else ""
+        if self.next.text != "{":
+            return tag, None
+        opening = self.take()
+        self.open_brackets += 1
+        items: list[ast.Enumerator] = []
+        while not self.at("}"):
+            name = self._name("the name of a constant")
+            value = self.conditional() if self.accept("=") else None
+            # known from here on: the next value may use it
+            self.declare(name.text, is_type=False)
+            items.append(ast.Enumerator(name, name, value.last if value else name, name.text, value))
+            if not self.at("}"):
+                self.expect(",", "or '}' between constants")
+        closing = self.closing("}", opening)
+        if not items:
+            self.fail("an enumeration: expected at least one constant, found '}'", closing)
+        return tag, tuple(items)
 
     def _type_of_words(self, words: Sequence[Token], first: Token) -> str:
         texts = sorted(w.text for w in words)

@@ -31,6 +31,7 @@ _PRELUDE = """\
 #define F32_INFINITY bitcast<float>(0x7F800000)
 #define F16_INFINITY bitcast<half>((int16)0x7C00)
 #define INFINITY F32_INFINITY
+#define NULL 0
 #define __STDC__ 1
 #define __STDC_VERSION__ 201112L
 #define __GRAPHFUSE__ 1

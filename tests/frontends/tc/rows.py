@@ -10,8 +10,8 @@ _SECTIONS = {
     "unset-macro glued-defines redefinition limits",
     "1.3": "unit function param const-pool decl declarator decl-spec attr type-name stmt subscript cexpr "
     "unbraced-declaration nesting",
-    "1.4": "integers floats pointers tiles aggregates typedef sizeof generic static-assert power-of-two positive-dims "
-    "too-large unit-dims nested-shape void",
+    "1.4": "integers floats pointers tiles aggregates enumerations typedef sizeof generic static-assert power-of-two "
+    "positive-dims too-large unit-dims nested-shape void",
     "1.5": "uninitialised self-initialised initialiser-conversion initialiser-broadcast brace-initialiser "
     "mutable-parameters scoping redeclared const storage own-shapes",
     "1.6": "multipleof pointer-attributes restrict attribute-spelling unknown optional-global local-constant "
@@ -19,7 +19,7 @@ _SECTIONS = {
     "1.7": "postfix unary range-level dot-level multiplicative additive relational bitwise logical conditional "
     "assignment comma range-operand-warning arithmetic unary-operators increment pointer-arithmetic "
     "logical-operators shifts comparisons compound-assignment assignment-value assignment-errors "
-    "gnu-conditional times-one",
+    "gnu-conditional times-one null-pointers",
     "1.8": "ranges constant-ends not-constant empty power-of-two too-large",
     "1.9": "operand index newaxis all-axes reductions argmax transposition scans",
     "1.10": "transpose dot dot-batched dot-types dot-errors",
