@@ -38,6 +38,13 @@ class Form:
         return all(s == 0 for s in self.strides)
 
 
+def _range(elem: Scalar) -> tuple[int, int]:
+    """Of the numbers of a type, as far as bounds are told from none."""
+    if elem.bits == 64:
+        return -INF, INF
+    return (-(1 << elem.bits - 1), (1 << elem.bits - 1) - 1) if elem.is_signed else (0, (1 << elem.bits) - 1)
+
+
 class Forms:
     """The forms of a function's integers, over its symbols and *leaves*: scalars that are no arithmetic."""
 
@@ -78,6 +85,7 @@ class Forms:
             name = f"{name}_{len(self._taken)}"
         self._taken.add(name)
         self.leaves[name] = value
+        self.ranges[name] = _range(elem)
         if value.op is not None and value.op.kind in (block.program_id, block.num_programs):
             self.ranges[name] = (0, (1 << 31) - 1)
         if value in self._loops:
@@ -163,7 +171,7 @@ class Forms:
         if not source.is_integer:
             return None
         x = self.form(op.operands[0])
-        low, high = (-(1 << elem.bits - 1), (1 << elem.bits - 1) - 1) if elem.is_signed else (0, (1 << elem.bits) - 1)
+        low, high = (-_MOST - 1, _MOST) if elem == I64 else _range(elem)
         widens = elem.bits > source.bits and (elem.is_signed or not source.is_signed)
         if x is None or not (elem == source or widens or (x.is_uniform and self._fits(x.base, low, high))):
             return None
