@@ -107,7 +107,8 @@ def batchnorm(images: int, channels: int, pixels: int, block: int) -> Job:
     new_var = ran_var + 0.1 * (x.astype(np.float64).var((0, 2), ddof=1) - ran_var)
     error = 16 * (count / block + 8) * eps() * r.max()
     checks = [Check(y, z * w[:, None] + b[:, None], 4 * error), Check(mean, m.ravel(), error),
-              Check(rstd, r.ravel(), error), Check(ran, new, error), Check(ran_var, new_var, error)]  # fmt: skip
+              Check(rstd, r.ravel(), error), Check(ran, new, error, was_set=True),
+              Check(ran_var, new_var, error, was_set=True)]  # fmt: skip
     args = (x, w, b, y, mean, rstd, ran, ran_var, images, channels, pixels, 0.1, 1e-5)
     macros = {"TYPE": "float", "BLOCK": block}
     return Job("batchnorm.tc", macros, (channels,), args, checks, "batchnorm_forward")
@@ -155,15 +156,21 @@ def histogram(n: int, bins: int) -> Job:
     x, counts = normal(0, n), np.ones(bins, np.int32)
     place = np.floor((x + F32(2)) * F32(bins / 4)).astype(int)
     want = 1 + np.bincount(place[(place >= 0) & (place < bins)], minlength=bins)
-    macros = {"BINS": bins, "BLOCK": 64, "STEPS": 4}
-    return Job("histogram.tc", macros, (cdiv(n, 256),), (x, counts, n, -2.0, bins / 4), [Check(counts, want)])
+    macros, args = {"BINS": bins, "BLOCK": 64, "STEPS": 4}, (x, counts, n, -2.0, bins / 4)
+    return Job("histogram.tc", macros, (cdiv(n, 256),), args, [Check(counts, want, was_set=True)])
 
 
 def histogram_atomic(n: int, bins: int) -> Job:
     x = np.random.default_rng(0).integers(-1, bins + 1, n).astype(np.int32)
     counts = np.zeros(bins, np.int32)
     want = np.bincount(x[(x >= 0) & (x < bins)], minlength=bins)
-    return Job("histogram_atomic.tc", {"BLOCK": 256}, (cdiv(n, 256),), (x, counts, n, bins), [Check(counts, want)])
+    return Job(
+        "histogram_atomic.tc",
+        {"BLOCK": 256},
+        (cdiv(n, 256),),
+        (x, counts, n, bins),
+        [Check(counts, want, was_set=True)],
+    )
 
 
 def cumsum(rows: int, columns: int, block: int, ctype: str = "float") -> Job:
@@ -262,6 +269,11 @@ def test_philox_gives_its_published_words() -> None:
 @pytest.mark.parametrize("make", [*SMALL.values(), *ODD])
 def test_on_the_cpu(make: Callable[[], Job]) -> None:
     make().run()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_nothing_is_found(name: str) -> None:
+    assert SMALL[name]().findings() == []
 
 
 @pytest.mark.parametrize("name", SMALL)

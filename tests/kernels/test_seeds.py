@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,19 @@ def test_emulated(name: str) -> None:
 @pytest.mark.parametrize("make", [*SMALL.values(), *MORE])
 def test_on_the_cpu(make: Callable[[], Job]) -> None:
     make().run()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_nothing_is_found(name: str) -> None:
+    assert SMALL[name]().findings() == []
+
+
+def test_what_the_manual_reads_past_the_end_is_found() -> None:
+    job = _dot("dot_transposed", "half", (64, 64, 64), TILE)
+    a, b, *rest = job.args
+    (found,) = replace(job, args=(a[: 64 * 64], b[: 64 * 64], *rest)).findings()
+    assert "dot_transposed.tc:" in found
+    assert "block.load" in found
 
 
 @pytest.mark.parametrize("name", SMALL)
