@@ -9,9 +9,11 @@ import pytest
 
 from graphfuse.dialects import gpu
 from graphfuse.gpu.pipeline import transformed
+from graphfuse.ir.core import OpDef
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.source import kernel
-from graphfuse.kernels.specialise import general, specialised
+from graphfuse.kernels.specialise import Facts, specialised
+from graphfuse.kernels.tuner import TunedKernel
 from graphfuse.target import Target
 from tests.kernels.products import (
     FOLDER,
@@ -84,17 +86,24 @@ def test_emulator(case: Callable[[], Case]) -> None:
     case().run("emulator")
 
 
-def wgmma_of(func_of: Kernel, axes: int) -> bool:
-    func = transformed(specialised(func_of.func, func_of.parameters, general(func_of.parameters, axes)), SM_90A)
-    return any(op.kind is gpu.wgmma for op in func.walk())
+def kinds(k: Kernel | TunedKernel, axes: int) -> set[OpDef]:
+    """What it is made of for a Hopper GPU."""
+    assert isinstance(k, Kernel)
+    func = specialised(k.func, k.parameters, Facts(axes, ((16, True),) * len(k.parameters)))
+    return {op.kind for op in transformed(func, SM_90A).walk()}
+
+
+@pytest.mark.parametrize(("mode", "side"), [("SDD", "TK"), ("DSD", "TN"), ("DDS", "TM")])
+def test_blocks_are_copied_ahead(mode: str, side: str) -> None:
+    """Also those that a table in memory tells of."""
+    k = kernel(FOLDER / "blocksparse_matmul.tc", TYPE="half", BLOCK=32, **{mode: 1, side: 32})
+    assert gpu.copy_async in kinds(k, 3)
 
 
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("macros", [{}, {"CAUSAL": 1}, {"CAUSAL": 1, "WRITE_LSE": 1}], ids=str)
 def test_attention_takes_warpgroups(d: int, macros: dict[str, int]) -> None:
-    k = kernel(FOLDER / "attention.tc", TYPE="half", D=d, TM=128, TN=128, **macros)
-    assert isinstance(k, Kernel)
-    assert wgmma_of(k, 3)
+    assert gpu.wgmma in kinds(kernel(FOLDER / "attention.tc", TYPE="half", D=d, TM=128, TN=128, **macros), 3)
 
 
 # the same walk as others write it: one loop, exp, scores that carry the scale, sums in an order of their own
@@ -144,8 +153,7 @@ def test_attention_as_others_write_it(end: str, skip: int) -> None:
     q, k, v = (rng.standard_normal((s, 64)).astype(np.float16) for s in (m, n, n))
     out = np.empty((m, 64), np.float32)
     walk = kernel(WALK, device="emulator", END=end)
-    assert isinstance(walk, Kernel)
-    assert wgmma_of(walk, 1)
+    assert gpu.wgmma in kinds(walk, 1)
     walk[3](q, k, v, out, scale, m, n, skip)
     s = scale * (q.astype(np.float64) @ k.astype(np.float64).T)
     p = np.exp(s - s.max(1, keepdims=True))

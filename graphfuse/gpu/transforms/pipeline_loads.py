@@ -9,6 +9,8 @@ becomes, with n stages,
     copy tiles 0 .. n - 2, one group each
     for i: wait for the oldest group; copy tile i + n - 1; a, b = load_shared(slot); acc = dot(a, b, acc)
 
+Where tiles are may be read from memory too, as tables of blocks say: the numbers are read again for the tile ahead.
+
 The buffer that an iteration fills is the one that the last iteration read, and the wait, where all threads meet, lies
 between. Copies beyond the end are left out but their groups, empty, are not: so the count of pending groups is always
 right, whatever the number of trips.
@@ -152,14 +154,15 @@ class _Rewriter:
         return _Copy(op, Buffer((0, *shape), t.elem, swizzle), width, fast == 0)
 
     def _known_ahead(self, loop: Op, values: Sequence[Value]) -> bool:
-        """Whether values follow from the counter and from what the loop does not change."""
+        """Whether values follow from the counter, from what the loop does not change, and numbers read by these."""
         inside = set(loop.body.ops)
         for v in values:
             if v.owner is loop.body.params:
                 if v.index:
                     return False
             elif isinstance(v.owner, Op) and v.owner in inside:
-                if not v.owner.has(Trait.PURE) or v.owner.bodies or isinstance(v.type, Tile):
+                reads = v.owner.kind is block.load
+                if not (v.owner.has(Trait.PURE) or reads) or v.owner.bodies or isinstance(v.type, Tile):
                     return False
                 if not self._known_ahead(loop, v.owner.operands):
                     return False
@@ -213,7 +216,7 @@ class _Rewriter:
         condition = build(block.lt, at, upper)
         known = {loop.body.params.values[0]: at}
         for copy, ring in zip(copies, rings, strict=True):
-            pointer, base, *limits = (self._cloned(loop, v, known) for v in copy.load.operands)
+            pointer, base, *limits = (self._cloned(loop, v, known, condition) for v in copy.load.operands)
             kept = {name: copy.load.attrs[name] for name in ("strides", "limited") if name in copy.load.attrs}
             build.append(
                 gpu.copy_async.build(
@@ -224,13 +227,15 @@ class _Rewriter:
             )
         build.op(gpu.commit)
 
-    def _cloned(self, loop: Op, value: Value, known: dict[Value, Value]) -> Value:
-        """A value of the loop's body for another counter."""
+    def _cloned(self, loop: Op, value: Value, known: dict[Value, Value], condition: Value) -> Value:
+        """A value of the loop's body for another counter; memory is read if the condition holds."""
         owner = value.owner
         if value not in known:
             if not isinstance(owner, Op) or owner not in loop.body.ops:
                 return self._new(value)
-            operands = [self._cloned(loop, v, known) for v in owner.operands]
+            operands = [self._cloned(loop, v, known, condition) for v in owner.operands]
+            if owner.kind is block.load:  # a table of where tiles are ends with the loop
+                operands[2:] = [self.builder(block.and_, condition, m) for m in operands[2:]] or [condition]
             again = self.builder.append(owner.kind.build(operands, owner.attrs, loc=owner.loc))
             known.update(zip(owner.results, again.results, strict=True))
         return known[value]
