@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Callable
 
+from graphfuse.dialects.block import DOT_PRECISIONS
 from graphfuse.dialects.effects import conversions
 from graphfuse.errors import VerifyError
 from graphfuse.frontends.tc import ast
@@ -19,7 +20,9 @@ from graphfuse.frontends.tc.types import (
     UINT,
     VOID,
     Arith,
+    Element,
     Pointer,
+    Tile,
     Void,
     broadcast_shapes,
     common,
@@ -72,6 +75,8 @@ class BuiltinChecker(ExprChecker):
             self.fail("call", f"call: expected a function, found {callee.text!r}, {found}", callee)
         if callee.text in ("printf", "assert"):
             return self._debugging(node, callee.text)
+        if callee.text == "dot":
+            return _dot(self, node)
         handler = _HANDLERS.get(callee.text)
         if handler is None and _OLD_ATOMIC.match(callee.text):
             handler = _atomic
@@ -244,6 +249,47 @@ def _cdiv(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t
     return out if divisor is b else t.Let(node.at, out.type, temp, b, out)
 
 
+def _dot(c: BuiltinChecker, node: ast.Call) -> t.Expr:
+    """`dot(a, b[, acc][, precision])`: the precision is a word, unless the source declares it."""
+    nodes = list(node.args)
+    last = nodes[-1] if len(nodes) > 2 else None
+    precision = ""
+    if isinstance(last, ast.Name) and last.text in DOT_PRECISIONS and c.scopes.find(last.text) is None:
+        precision = last.text
+        nodes.pop()
+    elif len(nodes) == 4:
+        c.fail("arguments", f"argument 3 of dot: expected a precision, one of {', '.join(DOT_PRECISIONS)}", nodes[3])
+    if not 2 <= len(nodes) <= 3:
+        c.fail("arguments", f"dot: expected 2 to 4 arguments, found {len(node.args)}", node)
+    left, right, *rest = (c.value(n) for n in nodes)
+    tile = c.product(left, right, node, "arguments 0 and 1 of dot")
+    elem = elem_of(left.type)
+    assert isinstance(elem, Arith)
+    if precision not in ("", "ieee") and elem != FLOAT:
+        c.fail("dot", f"dot: {precision} is a precision for float, found {left.type} and {right.type}", last or node)
+    acc = None
+    if rest:
+        elem = _accumulator(c, rest[0], nodes[2], elem, tile.elem)
+        tile = Tile(tile.shape, elem)
+        if not (isinstance(rest[0], t.Const) and rest[0].value == 0):
+            with c.conversions("dot", nodes[2], "argument 2 of dot: "):
+                acc = converted(rest[0], tile)
+    return t.Accumulate(node.at, tile, left, right, acc, precision or "ieee")
+
+
+def _accumulator(c: BuiltinChecker, acc: t.Expr, node: ast.Expr, of: Arith, usual: Element) -> Arith:
+    """The type that products are summed in: that of the accumulator, but for a literal the usual one."""
+    out = c.number(acc, node, "argument 2 of dot")
+    assert isinstance(usual, Arith)
+    if isinstance(acc, t.Const) and (acc.weak or (out == INT and usual.is_float)):
+        return usual
+    least = max(of.bits, 16)
+    if out.is_float != of.is_float or out.bits < least:
+        kind = "floating-point numbers" if of.is_float else "integers"
+        c.fail("dot", f"argument 2 of dot: expected {kind} of {least} bits or more, found {acc.type}", node)
+    return out
+
+
 def _scan(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
     c.arity(node, name, 1, 2)
     x = args[0]
@@ -320,5 +366,5 @@ _HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("select", "where"), _select),
     "abs": _abs, "cdiv": _cdiv, "atomic_cas": _atomic_cas, "__debug_barrier": _barrier,
 }  # fmt: skip
-BUILTINS = frozenset((*_HANDLERS, "printf", "assert"))
+BUILTINS = frozenset((*_HANDLERS, "printf", "assert", "dot"))
 """Names that mean a function unless the source declares them otherwise."""

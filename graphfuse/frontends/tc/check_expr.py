@@ -506,24 +506,26 @@ class ExprChecker:
         return t.Const(at, x.type, -x.value) if isinstance(x, t.Const) else t.Unary(at, x.type, "-", x)
 
     def _dot(self, left: t.Expr, right: t.Expr, node: ast.Expr) -> t.Expr:
+        return t.Dot(node.at, self.product(left, right, node, "operands of '@'"), left, right)
+
+    def product(self, left: t.Expr, right: t.Expr, node: ast.Expr, what: str) -> Tile:
+        """The type of a matrix product."""
         a, b = left.type, right.type
         if not isinstance(a, Tile) or not isinstance(b, Tile):
-            self.fail("dot", f"operands of '@': expected tiles, found {a} and {b}", node)
+            self.fail("dot", f"{what}: expected tiles, found {a} and {b}", node)
         if len(a.shape) != len(b.shape) or len(a.shape) < 2:
-            message = f"operands of '@': expected one rank, 2 or more, found {a} and {b}"
-            self.fail("dot", message, node)
+            self.fail("dot", f"{what}: expected one rank, 2 or more, found {a} and {b}", node)
         if a.shape[1] != b.shape[0]:
-            message = f"operands of '@': expected equal inner dims, found {a.shape[1]} and {b.shape[0]} of {a} and {b}"
+            message = f"{what}: expected equal inner dims, found {a.shape[1]} and {b.shape[0]} of {a} and {b}"
             self.fail("dot", message, node)
         if a.shape[2:] != b.shape[2:]:
-            message = f"operands of '@': expected equal batch dims, found {list(a.shape[2:])} and {list(b.shape[2:])}"
+            message = f"{what}: expected equal batch dims, found {list(a.shape[2:])} and {list(b.shape[2:])}"
             self.fail("dot", message, node)
         if a.elem != b.elem or not isinstance(a.elem, Arith):
-            self.fail("dot", f"operands of '@': expected one type of numbers, found {a.elem} and {b.elem}", node)
+            self.fail("dot", f"{what}: expected one type of numbers, found {a.elem} and {b.elem}", node)
         if a.elem == BOOL:
-            self.fail("dot", f"operands of '@': expected numbers, found {a} and {b}", node)
-        out = DOT_RESULTS.get(a.elem, a.elem)
-        return t.Dot(node.at, Tile((a.shape[0], b.shape[1], *a.shape[2:]), out), left, right)
+            self.fail("dot", f"{what}: expected numbers, found {a} and {b}", node)
+        return Tile((a.shape[0], b.shape[1], *a.shape[2:]), DOT_RESULTS.get(a.elem, a.elem))
 
     # choices
 

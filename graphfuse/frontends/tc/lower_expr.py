@@ -239,6 +239,8 @@ class ExprLowering:
         assert isinstance(elem, Arith)
         if x.op == "+" and isinstance(x.right, t.Dot):
             return self.dot(x.right, left)
+        if x.op == "+" and isinstance(x.right, t.Accumulate) and x.right.acc is None:
+            return self.dot(x.right, left, x.right.precision)
         right = self.value(x.right)
         name = _INFIX[x.op]
         if x.op == "/" and not elem.is_float:
@@ -346,7 +348,10 @@ class ExprLowering:
     def _dot(self, x: t.Dot) -> Lowered:
         return self.dot(x, None)
 
-    def dot(self, x: t.Dot, acc: Value | None) -> Value:
+    def _accumulate(self, x: t.Accumulate) -> Lowered:
+        return self.dot(x, None if x.acc is None else self.value(x.acc), x.precision)
+
+    def dot(self, x: t.Dot | t.Accumulate, acc: Value | None, precision: str = "ieee") -> Value:
         """acc + a @ b; batch dims stand behind the others in the language, and in front of them in block IR."""
         left, right = self.value(x.left), self.value(x.right)
         shape = shape_of(x.type)
@@ -357,7 +362,8 @@ class ExprLowering:
             acc = None if acc is None else self.emit(block.trans, acc, at=x.at, perm=to_front)
         if acc is None:
             acc = self.const(0, scalar_of(x.type), tuple(shape[p] for p in to_front), x.at)
-        out = self.emit(block.dot, left, right, acc, at=x.at)
+        attrs: dict[str, Attr] = {} if precision == "ieee" else {"precision": precision}
+        out = self.emit(block.dot, left, right, acc, at=x.at, **attrs)
         return out if rank == 2 else self.emit(block.trans, out, at=x.at, perm=(rank - 2, rank - 1, *range(rank - 2)))
 
     # memory
@@ -418,9 +424,9 @@ class ExprLowering:
         t.Bitcast: _bitcast, t.PointerCast: _pointer_cast, t.Splat: _shaped, t.Broadcast: _shaped, t.Reshape: _shaped,
         t.Transpose: _shaped, t.Reduce: _reduce, t.Scan: _scan, t.Unary: _unary, t.Binary: _binary,
         t.Function: _function, t.PointerAdd: _pointer_add, t.PointerDiff: _pointer_diff, t.Select: _select,
-        t.Range: _range, t.Dot: _dot, t.Load: lambda self, x: self._load(x), t.Store: _store, t.Atomic: _atomic,
-        t.Grid: _grid, t.Assume: _assume, t.Call: lambda self, x: self.call(x), t.Barrier: _barrier, t.Print: _print,
-        t.Assert: _assert,
+        t.Range: _range, t.Dot: _dot, t.Accumulate: _accumulate, t.Load: lambda self, x: self._load(x),
+        t.Store: _store, t.Atomic: _atomic, t.Grid: _grid, t.Assume: _assume, t.Call: lambda self, x: self.call(x),
+        t.Barrier: _barrier, t.Print: _print, t.Assert: _assert,
     }  # fmt: skip
 
 

@@ -223,6 +223,16 @@ class Dot(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Accumulate(Node):
+    """`acc` (None: zeros) and a matrix product, summed in the result's type; `precision` as in the block dialect."""
+
+    left: Expr
+    right: Expr
+    acc: Expr | None
+    precision: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Load(Node):
     """What pointers point at; lanes outside the mask are not read and are 0."""
 
@@ -296,8 +306,8 @@ class Assert(Node):
 
 Expr: TypeAlias = (
     Const | Read | Let | Sequence | Assign | Convert | Bitcast | PointerCast | Splat | Broadcast | Reshape | Transpose
-    | Reduce | Scan | Unary | Binary | Function | PointerAdd | PointerDiff | Select | Range | Dot | Load | Store
-    | Atomic | Grid | Assume | Call | Barrier | Print | Assert
+    | Reduce | Scan | Unary | Binary | Function | PointerAdd | PointerDiff | Select | Range | Dot | Accumulate | Load
+    | Store | Atomic | Grid | Assume | Call | Barrier | Print | Assert
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ _SECTIONS = {
     "gnu-conditional times-one null-pointers",
     "1.8": "ranges constant-ends not-constant empty power-of-two too-large",
     "1.9": "operand index newaxis all-axes reductions argmax transposition scans",
-    "1.10": "transpose dot dot-batched dot-types dot-errors",
+    "1.10": "transpose dot dot-batched dot-types dot-errors dot-function",
     "1.11": "usual-conversions weak-literals binary-broadcast assignment-reshape scalar-cast tile-cast pointer-cast "
     "signedness pointer-offset bitcast comparison-type",
     "1.12": "load store masked ternary",

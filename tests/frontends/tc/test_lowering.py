@@ -359,6 +359,24 @@ def test_product_of_matrices():
     np.testing.assert_allclose(c[:, cols], want[:, cols], atol=0.02)
 
 
+def test_products_summed_in_the_accumulators_type():
+    source = """__global__ void k(float *x, double *d, half *s, float *t) {
+      int at[16, 16] = (0 ... 16)[:, newaxis] * 16 + 0 ... 16;
+      float a[16, 16] = *(x + at);
+      *(d + at) = dot(a, a, (double)0);
+      *(s + at) = dot((half[16, 16])a, (half[16, 16])a, (half)1);
+      *(t + at) = dot(a, a, a, tf32x3);
+    }"""
+    x = np.random.default_rng(3).standard_normal((16, 16)).astype(np.float32)
+    d, s, t = np.zeros(256), np.zeros(256, np.float16), np.zeros(256, np.float32)
+    run(source, x.ravel(), d, s, t)
+    wide = x.astype(np.float64)
+    # sums of doubles show that the operands were not summed in float
+    np.testing.assert_allclose(d.reshape(16, 16), wide @ wide, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(s.reshape(16, 16), wide @ wide + 1, atol=0.05)
+    np.testing.assert_allclose(t.reshape(16, 16), wide @ wide + x, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -11,7 +11,7 @@ TABLES = ("test_scalars", "test_control_flow", "test_calls", "test_tiles", "test
 SINGLE = (
     "test_pointers_that_change_their_array", "test_pointers_by_a_branch", "test_pointer_casts", "test_batched_product",
     "test_shapes_that_are_no_powers_of_two", "test_masks", "test_atomics_and_grids", "test_narrow_parameters",
-    "test_product_of_matrices",
+    "test_product_of_matrices", "test_products_summed_in_the_accumulators_type",
 )  # fmt: skip
 
 
