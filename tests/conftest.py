@@ -36,7 +36,7 @@ def known_passes():
     """The passes a text test can name: the ir-level ones, fusion's, and those over block functions."""
     fusion = importlib.import_module("graphfuse.fusion.passes").PASSES
     blocks = importlib.import_module("graphfuse.blockgen.numerics").BLOCK_PASSES
-    names = ("pipeline_loads", "rematerialise", "remove_conversions")
+    names = ("pipeline_loads", "rematerialise", "remove_conversions", "prefetch_operands")
     gpu = [getattr(importlib.import_module(f"graphfuse.gpu.transforms.{name}"), name) for name in names]
     return (dead_code, common_subexpressions, *fusion.values(), *(p for group in blocks.values() for p in group), *gpu)
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from graphfuse.blockopt.remake import Remaker
 from graphfuse.blockopt.uniform import MOVES
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op, Value, attr_number
+from graphfuse.ir.remake import Remaker
 
 
 def choose_in_loads(func: Func) -> Func:

@@ -13,9 +13,9 @@ Programs are dealt out to threads, or to blocks of threads, by one number: nothi
 
 from __future__ import annotations
 
-from graphfuse.blockopt.remake import Remaker
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_number
+from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, floordiv, mod, product, sym
 

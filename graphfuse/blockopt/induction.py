@@ -13,10 +13,10 @@ Requires: `invariants.py` ran. Ensures: no carried integer is its old value plus
 
 from __future__ import annotations
 
-from graphfuse.blockopt.remake import Remaker
 from graphfuse.blockopt.uniform import is_uniform, number_of
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Block, Func, Op, OpDef, Params, Value, attr_int
+from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64, Scalar, Tile, Type
 from graphfuse.symbolic import floordiv, maximum, sym
 

@@ -7,9 +7,9 @@ Only what has no effect and cannot fail, and so may also be computed if the loop
 
 from __future__ import annotations
 
-from graphfuse.blockopt.remake import Remaker
 from graphfuse.dialects import control
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, walk
+from graphfuse.ir.remake import Remaker
 
 LOOPS = (control.for_, control.while_)
 

@@ -8,9 +8,9 @@ The caller passes 64 bits of a number that fits the old type.
 
 from __future__ import annotations
 
-from graphfuse.blockopt.remake import Remaker
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Params
+from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64, Scalar
 
 

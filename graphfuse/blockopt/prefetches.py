@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphfuse.blockopt.forms import Forms
-from graphfuse.blockopt.remake import Remaker
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
+from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Call, Dim, Expr, bounds, substitute, sym, symbols
 

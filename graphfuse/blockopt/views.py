@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.blockopt.forms import Form, Forms
-from graphfuse.blockopt.remake import Remaker
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Builder, Func, Op, Value, attr_ints, attr_number
+from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tile
 from graphfuse.symbolic import Dim, ceildiv, minimum

@@ -13,6 +13,7 @@ from graphfuse.gpu.transforms.hopper.attention import hopper_attention
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
 from graphfuse.gpu.transforms.overlap_launches import overlap_launches
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES, STAGES, pipeline_loads
+from graphfuse.gpu.transforms.prefetch_operands import prefetch_operands
 from graphfuse.gpu.transforms.rematerialise import rematerialise
 from graphfuse.gpu.transforms.remove_conversions import remove_conversions
 from graphfuse.gpu.transforms.short_functions import short_functions
@@ -29,6 +30,7 @@ PIPELINE: tuple[Pass, ...] = (
     rematerialise,
     remove_conversions,
     rematerialise,  # what moves put in front of constants
+    prefetch_operands,
     common_subexpressions,  # what was made again in one layout
     dead_code,  # before anything asks where a value is read
     short_functions,

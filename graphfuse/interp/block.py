@@ -341,7 +341,8 @@ def _load_shared(context: Context, op: Op, ring: Pointer, slot: Array) -> Array:
     if context.checks and ring.written is not None and not ring.written[int(slot)].all():
         raise InputError(f"read of buffer {int(slot)}, which nobody wrote")
     tile = ring.array[int(slot)].T if _attr(op, "transposed") else ring.array[int(slot)]
-    return np.split(tile, _attr(op, "parts", 1), _attr(op, "axis", 0))[_attr(op, "part", 0)]
+    part = np.split(tile, _attr(op, "parts", 1), _attr(op, "axis", 0))[_attr(op, "part", 0)]
+    return part.copy()  # the buffer may be filled again while the tile is held
 
 
 Semantics = Callable[..., Any]

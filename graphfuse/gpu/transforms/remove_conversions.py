@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from graphfuse.blockopt.remake import Remaker
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.analysis.liveness import registers_per_thread
 from graphfuse.gpu.kernel import layout_of
 from graphfuse.gpu.transforms.rematerialise import FREE, conversion, instructions, operand_layout, remade_in, tile_of
 from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_int, walk
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
+from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
 from graphfuse.ir.types import Tile
 
