@@ -53,8 +53,7 @@ class Scalars:
             name = f"{hint}{n}"
         self._taken.add(name)
         self.leaves[name] = value
-        if abs(low) != INF and abs(high) != INF:
-            self.ranges[name] = int(low), int(high)
+        self.ranges[name] = int(low), int(high)
         self.divisibility[name] = power_of_two(divisor)
         self._known[value] = sym(name)
         return self._known[value]
@@ -83,6 +82,9 @@ class Scalars:
             return a + b if op.kind is block.add else a - b if op.kind is block.sub else a * b
         if op.kind is block.max_:
             return maximum(*(self.dim(v) for v in op.operands))
+        if op.kind is block.cast and (elem := block.elem_of(op.operands[0].type)).is_integer and elem.bits < 64:
+            low, high = (-(1 << elem.bits - 1), 1 << elem.bits - 1) if elem.is_signed else (0, 1 << elem.bits)
+            return self.leaf(value, "value", low, high - 1)
         return self.leaf(value, "value", -INF, INF)
 
     def is_taken(self, name: str) -> bool:
