@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from graphfuse.errors import GraphfuseError
     from graphfuse.inference_session import InferenceSession
     from graphfuse.kernels.source import kernel
+    from graphfuse.kernels.torch_op import tc_op
     from graphfuse.knobs import Options
     from graphfuse.target import Target
 
-__all__ = ["CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Target", "compile", "kernel", "load"]
+__all__ = [
+    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Target", "compile", "kernel", "load", "tc_op",
+]  # fmt: skip
 
 _HOME = {
     "CompiledModel": "api", "InferenceSession": "inference_session", "compile": "api", "load": "api",
-    "kernel": "kernels.source", "GraphfuseError": "errors", "Options": "knobs", "Target": "target",
+    "kernel": "kernels.source", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
+    "Target": "target",
 }  # fmt: skip
 
 

@@ -51,7 +51,7 @@ ONLY_IN = {
     "onnx_ir": ("frontends/onnx",),
     "pygls": ("lsp",),
     "lsprotocol": ("lsp",),
-    "torch": ("frontends/fx",),
+    "torch": ("frontends/fx", "kernels/torch_op.py"),
     "llvmlite": ("llvm", "cpu", "gpu", "runtime"),
 }
 """Third parties and where they may be imported; runtime links the stored object code."""

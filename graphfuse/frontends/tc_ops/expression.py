@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from graphfuse.symbolic import Dim, ceildiv, floordiv, maximum, minimum, mod
+from graphfuse.symbolic import Dim, floordiv, maximum, minimum, mod
 
-BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
-    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
-    ast.Div: floordiv, ast.Mod: mod,
-}  # fmt: skip
+OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod)
 
 
 class ExpressionError(Exception):
@@ -28,10 +27,47 @@ def power_of_two(n: Dim) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-FUNCTIONS: dict[str, tuple[int, Callable[..., Dim]]] = {
-    "min": (2, minimum), "max": (2, maximum), "cdiv": (2, ceildiv), "pow2": (1, power_of_two),
-}  # fmt: skip
-"""By name, with the number of arguments; `cdiv` is division rounded up."""
+FUNCTIONS = {"min": 2, "max": 2, "cdiv": 2, "pow2": 1}
+"""By name, the number of arguments; `cdiv` is division rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How dims are computed with; those of another library than this one have their own division and extremes."""
+
+    divide: Callable[[Any, Any], Any]
+    remainder: Callable[[Any, Any], Any]
+    least: Callable[[Any, Any], Any]
+    greatest: Callable[[Any, Any], Any]
+
+    def operate(self, op: ast.operator, a: Dim, b: Dim) -> Dim:
+        """The value of an operator."""
+        match op:
+            case ast.Add():
+                return a + b
+            case ast.Sub():
+                return a - b
+            case ast.Mult():
+                return a * b
+            case ast.Div():
+                return self.divide(a, b)
+            case _:
+                return self.remainder(a, b)
+
+    def call(self, function: str, args: list[Dim]) -> Dim:
+        """The value of a function."""
+        match function, args:
+            case "min", [a, b]:
+                return self.least(a, b)
+            case "max", [a, b]:
+                return self.greatest(a, b)
+            case "cdiv", [a, b]:
+                return self.divide(a + b - 1, b)
+            case _:
+                return power_of_two(args[0])
+
+
+DIMS = Arithmetic(floordiv, mod, minimum, maximum)
 
 
 def parse(text: str) -> ast.expr:
@@ -52,12 +88,11 @@ def names(text: str) -> list[str]:
                 found.append(node.id)
             case ast.Constant(value=int(n)) if not isinstance(n, bool):
                 pass
-            case ast.BinOp(left, op, right) if type(op) in BINARY:
+            case ast.BinOp(left, op, right) if isinstance(op, OPERATORS):
                 visit(left)
                 visit(right)
             case ast.Call(ast.Name(function), args, []):
-                count, _ = FUNCTIONS.get(function, (0, None))
-                if not count:
+                if (count := FUNCTIONS.get(function)) is None:
                     raise ExpressionError(f"expected one of the functions {', '.join(FUNCTIONS)}, found {function!r}")
                 if len(args) != count:
                     raise ExpressionError(f"{function}: expected {count} arguments, found {len(args)}")
@@ -71,7 +106,7 @@ def names(text: str) -> list[str]:
     return found
 
 
-def value(text: str, known: Mapping[str, Dim]) -> Dim:
+def value(text: str, known: Mapping[str, Dim], arithmetic: Arithmetic = DIMS) -> Dim:
     """The value of an expression whose names are all known."""
 
     def visit(node: ast.expr) -> Dim:
@@ -84,9 +119,9 @@ def value(text: str, known: Mapping[str, Dim]) -> Dim:
                 a, b = visit(left), visit(right)
                 if isinstance(op, ast.Div | ast.Mod) and isinstance(b, int) and b < 1:
                     raise ExpressionError(f"expected to divide by a positive number, found {ast.unparse(right)} = {b}")
-                return BINARY[type(op)](a, b)
+                return arithmetic.operate(op, a, b)
             case ast.Call(ast.Name(function), args):
-                return FUNCTIONS[function][1](*map(visit, args))
+                return arithmetic.call(function, [visit(a) for a in args])
             case _:
                 raise AssertionError("checked by names()")
 

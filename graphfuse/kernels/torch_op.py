@@ -1,0 +1,260 @@
+"""`graphfuse.tc_op("ns::name", "kernel.tc")`: a hand-written kernel as an operator of torch, which only this imports.
+
+The kernel's header says what it takes and gives (docs/triton-c-ops.md). torch sees a functional operator: it runs on
+CPU and CUDA tensors, its shapes are known without running it, so that `torch.compile` traces it without a graph
+break, and it has a gradient if it is given one.
+"""
+
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+# torch may be absent where types are checked
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from graphfuse.errors import InputError, UsageError, VerifyError
+from graphfuse.frontends.tc_ops import Header, Operator, parse_headers
+from graphfuse.frontends.tc_ops.binding import Binding
+from graphfuse.frontends.tc_ops.expression import DIMS, Arithmetic
+from graphfuse.frontends.tc_ops.names import check
+from graphfuse.frontends.tc_ops.operator import refuse_writes
+from graphfuse.ir.types import SCALAR_NAMES, Tensor, scalar
+from graphfuse.kernels.kernel import Kernel
+from graphfuse.kernels.source import read_source
+from graphfuse.runtime.cuda.arrays import torch_dtype
+from graphfuse.symbolic import Dim, static
+
+Backward = Callable[..., Sequence[Any]]
+"""`backward(inputs, outputs, gradients, **attributes)` gives a gradient, or None, for each input."""
+SYMBOLIC = Arithmetic(operator.floordiv, operator.mod, torch.sym_min, torch.sym_max)
+"""Sizes that torch traces."""
+
+
+def tc_op(
+    name: str,
+    source: str | os.PathLike[str],
+    *,
+    backward: str | os.PathLike[str] | Backward | None = None,
+    threads: int | None = None,
+    **fields: str,
+) -> Any:
+    """Register a kernel as the operator `name`, `namespace::operator`, and return it; call it with tensors.
+
+    Args:
+        name: What torch calls it, then also `torch.ops.namespace.operator`.
+        source: A path, or text with at least one line break. Of several headers, the one whose `op` is `name`.
+        backward: How gradients are computed: a function (see `Backward`), or another kernel, whose inputs are named
+            as this one's inputs and outputs, or `grad_y` for the gradient of the output `y`, and whose outputs are
+            `grad_x` for each input `x` that has one.
+        threads: How many threads run it on a CPU.
+        fields: A header, if the source has none: `inputs="x: T[M, N]", outputs="y: T[M, N]", grid="M", args="x, y, N"`.
+    """
+    namespace, colons, op = name.partition("::")
+    if not colons or not namespace.isidentifier() or not op.isidentifier():
+        raise UsageError(f"tc_op: expected a name such as 'mine::gelu', found {name!r}")
+    forward = _Launcher(_read(name, source, fields), threads)
+    made = torch.library.custom_op(name, forward.run, mutates_args=(), schema=forward.schema)
+    made.register_fake(forward.fake)
+    if backward is not None:
+        function = backward if callable(backward) else _backward_kernel(name, backward, forward, threads)
+        made.register_autograd(_Gradient(forward, function).backward, setup_context=_Gradient.save)
+    return made
+
+
+def _read(name: str, source: str | os.PathLike[str], fields: Mapping[str, str]) -> Operator:
+    text, file = read_source(source)
+    if fields:
+        lines = "".join(f"// {field}: {value}\n" for field, value in fields.items())
+        headers = parse_headers(f"// op: {name}\n{lines}", f"{file}: tc_op")
+    else:
+        headers = parse_headers(text, file)
+    named = [h for h in headers if h.op == name] or list(headers)
+    if len(named) != 1:
+        found = ", ".join(h.op for h in headers) or "none"
+        raise UsageError(f"{file}: expected a header that begins with '// op: {name}', found {found}")
+    return Operator(check(named[0]), text, file)
+
+
+class _Launcher:
+    """An operator on torch tensors. Kernels are compiled for what they are called with, once."""
+
+    def __init__(self, operator_: Operator, threads: int | None) -> None:
+        self.operator, self.header, self.threads = operator_, operator_.header, threads
+        self._kernels: dict[tuple[tuple[str, str], ...], Kernel] = {}
+        self._plans: dict[object, tuple[Kernel, Binding, tuple[int, ...], list[Any]]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def schema(self) -> str:
+        """What torch is told of arguments and results."""
+        args = [f"Tensor {t.name}" for t in self.header.inputs]
+        args += [f"{a.kind} {a.name}" + ("" if a.default is None else f"={a.default}") for a in self.header.attrs]
+        results = ", ".join("Tensor" for _ in self.header.outputs)
+        return f"({', '.join(args)}) -> {results if len(self.header.outputs) == 1 else f'({results})'}"
+
+    def attributes(self, args: Sequence[Any]) -> dict[str, Any]:
+        """The arguments after the tensors, by name."""
+        count = len(self.header.inputs)
+        given = {a.name: a.default for a in self.header.attrs}
+        return given | dict(zip(given, args[count:], strict=False))
+
+    def _tensors(self, args: Sequence[Any]) -> list[Any]:
+        return list(args[: len(self.header.inputs)])
+
+    def run(self, *args: Any) -> Any:
+        """Launch on the tensors' device, on torch's stream if that is a GPU."""
+        tensors = [t.contiguous() for t in self._tensors(args)]
+        given = self.attributes(args)
+        types = tuple((t.dtype, tuple(t.shape)) for t in tensors)
+        kernel, names, grid, passed = self._plan(types, given)
+        like = tensors[0].device if tensors else None
+        results = [torch.empty(_sizes(t.shape), dtype=torch_dtype(t.elem.name), device=like) for t in names.results]
+        arrays = dict(
+            zip((t.name for t in (*self.header.inputs, *self.header.outputs)), (*tensors, *results), strict=True)
+        )
+        if all(results[i].numel() for i in range(len(results))):
+            kernel.launch(grid, [arrays[a] if isinstance(a, str) else a for a in passed])
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def fake(self, *args: Any) -> Any:
+        """Empty results of the right types; sizes may be symbols of torch's."""
+        tensors = self._tensors(args)
+        names = self._bound([(t.dtype, tuple(t.shape)) for t in tensors], self.attributes(args), SYMBOLIC)
+        results = [tensors[0].new_empty(t.shape, dtype=torch_dtype(t.elem.name)) for t in names.results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _bound(self, types: Sequence[Any], given: Mapping[str, Any], arithmetic: Arithmetic = DIMS) -> Binding:
+        operands = [Tensor(shape, _elem(dtype)) for dtype, shape in types]
+        try:
+            return Binding(self.header, operands, given, arithmetic=arithmetic)
+        except VerifyError as e:
+            raise InputError(f"{self.header.op}: {e.message}") from None
+
+    def _plan(
+        self, types: tuple[Any, ...], given: dict[str, Any]
+    ) -> tuple[Kernel, Binding, tuple[int, ...], list[Any]]:
+        """The kernel, what names stand for, the grid, and arguments with tensors by name."""
+        key = types, tuple(given.items())
+        with self._lock:
+            if key not in self._plans:
+                if len(self._plans) >= MOST_PLANS:
+                    self._plans.clear()
+                names = self._bound(types, given)
+                kernel = self._kernel(names)
+                grid = _sizes(names.grid())
+                self._plans[key] = kernel, names, grid, self._arguments(kernel, names)
+            return self._plans[key]
+
+    def _kernel(self, names: Binding) -> Kernel:
+        names.bind_macros()
+        key = tuple(names.macros.items())
+        if key not in self._kernels:
+            found = self.operator.kernel(names)
+            refuse_writes(found, self.header)
+            warps, stages = self.header.num_warps or None, self.header.num_stages or None
+            self._kernels[key] = Kernel(
+                found.func, names.macros, num_warps=warps, num_stages=stages, threads=self.threads
+            )
+        return self._kernels[key]
+
+    def _arguments(self, kernel: Kernel, names: Binding) -> list[Any]:
+        tensors = {t.name for t in (*self.header.inputs, *self.header.outputs)}
+        out: list[Any] = []
+        for part, p in zip(self.header.args, kernel.parameters, strict=True):
+            if part.text in tensors:
+                out.append(part.text)
+            elif part.text in names.floats:
+                out.append(names.floats[part.text])
+            elif p.elem.is_float:
+                out.append(float(part.text))
+            else:
+                out.append(names.value(part, "args"))
+        return out
+
+
+MOST_PLANS = 4096
+"""Sets of shapes and attributes that are remembered."""
+
+
+def _sizes(dims: Sequence[Dim]) -> tuple[int, ...]:
+    return tuple(static(d) for d in dims)
+
+
+def _elem(dtype: Any) -> Any:
+    for name in SCALAR_NAMES:
+        if torch_dtype(name) == dtype:
+            return scalar(name)
+    raise InputError(f"expected tensors of a type that kernels have, found {dtype}")
+
+
+# gradients
+
+
+class _Gradient:
+    """What torch calls around an operator and its backward."""
+
+    def __init__(self, forward: _Launcher, function: Backward) -> None:
+        self.forward, self.function = forward, function
+
+    @staticmethod
+    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep tensors and attributes."""
+        tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+        results = output if isinstance(output, tuple) else (output,)
+        ctx.given = inputs[len(tensors) :]
+        ctx.save_for_backward(*tensors, *results)
+
+    def backward(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        """A gradient for each argument."""
+        header = self.forward.header
+        saved = ctx.saved_tensors
+        count = len(header.inputs)
+        given = {a.name: v for a, v in zip(header.attrs, ctx.given, strict=True)}
+        found = tuple(self.function(saved[:count], saved[count:], grads, **given))
+        if len(found) != count:
+            raise InputError(f"{header.op}: backward: expected {count} gradients, found {len(found)}")
+        return (*found, *(None for _ in header.attrs))
+
+
+def _backward_kernel(name: str, source: str | os.PathLike[str], forward: _Launcher, threads: int | None) -> Backward:
+    """A kernel as a backward function, an operator of its own."""
+    launcher = _Launcher(_read(f"{name}_backward", source, {}), threads)
+    made = torch.library.custom_op(f"{name}_backward", launcher.run, mutates_args=(), schema=launcher.schema)
+    made.register_fake(launcher.fake)
+    wanted, ours = launcher.header, forward.header
+    _check_backward(wanted, ours)
+
+    def backward(inputs: Sequence[Any], outputs: Sequence[Any], grads: Sequence[Any], **given: Any) -> list[Any]:
+        known = dict(zip((t.name for t in ours.inputs), inputs, strict=True))
+        known |= dict(zip((t.name for t in ours.outputs), outputs, strict=True))
+        known |= {f"grad_{t.name}": g for t, g in zip(ours.outputs, grads, strict=True)}
+        attributes = [given.get(a.name, a.default) for a in wanted.attrs]
+        found = made(*(known[t.name] for t in wanted.inputs), *attributes)
+        results = dict(
+            zip((t.name for t in wanted.outputs), found if isinstance(found, tuple) else (found,), strict=True)
+        )
+        return [results.get(f"grad_{t.name}") for t in ours.inputs]
+
+    return backward
+
+
+def _check_backward(wanted: Header, ours: Header) -> None:
+    names = [t.name for t in (*ours.inputs, *ours.outputs)] + [f"grad_{t.name}" for t in ours.outputs]
+    for t in wanted.inputs:
+        if t.name not in names:
+            raise UsageError(f"{t.loc}: backward: expected inputs among {', '.join(names)}, found {t.name!r}")
+    grads = [f"grad_{t.name}" for t in ours.inputs]
+    for t in wanted.outputs:
+        if t.name not in grads:
+            raise UsageError(f"{t.loc}: backward: expected outputs among {', '.join(grads)}, found {t.name!r}")
+    known = {a.name for a in ours.attrs}
+    for a in wanted.attrs:
+        if a.name not in known and a.default is None:
+            raise UsageError(f"{a.loc}: backward: expected attributes among {', '.join(known)}, found {a.name!r}")

@@ -1,0 +1,124 @@
+"""Kernels as operators of torch: results, tracing, gradients, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphfuse
+from graphfuse.errors import GraphfuseError, UsageError
+from tests.kernels.test_graft import OPS
+
+torch = pytest.importorskip("torch")
+tc_op = graphfuse.tc_op
+
+SILU = """
+// op: graphfuse_test::silu
+// inputs: x: T[N...];  outputs: y: T[N...];  attrs: beta: float = 1.0
+// macros: TYPE = T, TN = 64
+// grid: cdiv(N, TN)
+// args: x, y, N, beta
+// kernel: silu
+
+// op: graphfuse_test::silu_backward
+// inputs: x: T[N...], grad_y: T[N...];  outputs: grad_x: T[N...];  attrs: beta: float
+// macros: TYPE = T, TN = 64
+// grid: cdiv(N, TN)
+// args: x, grad_y, grad_x, N, beta
+// kernel: silu_backward
+__global__ void silu(TYPE *x __readonly, TYPE *y, int N, float beta) {
+  int i[TN] = get_program_id(0) * TN + 0 ... TN;
+  bool in[TN] = i < N;
+  TYPE *px[TN] = x + i, *py[TN] = y + i;
+  float v[TN] = in ? *px : 0;
+  *?(in) py = v / (1 + exp(-beta * v));
+}
+__global__ void silu_backward(TYPE *x __readonly, TYPE *g __readonly, TYPE *d, int N, float beta) {
+  int i[TN] = get_program_id(0) * TN + 0 ... TN;
+  bool in[TN] = i < N;
+  TYPE *px[TN] = x + i, *pg[TN] = g + i, *pd[TN] = d + i;
+  float v[TN] = in ? *px : 0;
+  float s[TN] = 1 / (1 + exp(-beta * v));
+  float w[TN] = in ? *pg : 0;
+  *?(in) pd = w * (s + beta * v * s * (1 - s));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def silu():
+    return tc_op("graphfuse_test::silu", SILU, backward=SILU)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_an_operator(silu, dtype):
+    x = torch.randn(5, 1, 33, dtype=dtype)
+    torch.testing.assert_close(silu(x), torch.nn.functional.silu(x))
+    strided = x.transpose(0, 2)
+    torch.testing.assert_close(torch.ops.graphfuse_test.silu(strided, 2.0), strided * torch.sigmoid(2 * strided))
+    assert silu(x[:0]).shape == (0, 1, 33)
+
+
+def test_what_torch_checks_of_operators(silu):
+    x = torch.randn(4, 9, dtype=torch.float32, requires_grad=True)
+    torch.library.opcheck(silu, (x, 1.5))
+
+
+def test_a_gradient_by_a_kernel(silu):
+    x = torch.randn(4, 9, requires_grad=True)
+    (found,) = torch.autograd.grad(silu(x, 0.5).pow(2).sum(), x)
+    again = x.detach().clone().requires_grad_()
+    y = again * torch.sigmoid(0.5 * again)
+    (wanted,) = torch.autograd.grad(y.pow(2).sum(), again)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_a_gradient_by_a_function():
+    def backward(inputs, outputs, grads):
+        (a, b), (g,) = inputs, grads
+        assert outputs[0].shape == g.shape
+        return g @ b.T, a.T @ g
+
+    fields = {"inputs": "a: T[M, K], b: T[K, N]", "outputs": "c: T[M, N]", "args": "a, b, c, M, N, K"}
+    fields |= {"macros": "TYPE = T, TM = 16, TN = 16, TK = 16", "grid": "cdiv(M, TM), cdiv(N, TN)"}
+    op = tc_op("graphfuse_test::product", OPS / "matmul.tc", backward=backward, **fields)
+    a, b = torch.randn(20, 30, requires_grad=True), torch.randn(30, 40, requires_grad=True)
+    torch.testing.assert_close(op(a, b), a @ b)
+    found = torch.autograd.grad(op(a, b).sum(), (a, b))
+    torch.testing.assert_close(found, torch.autograd.grad((a @ b).sum(), (a, b)))
+
+
+def test_no_graph_break(silu):
+    def f(x):
+        return silu(x + 1).sum(dim=1) * 2
+
+    compiled = torch.compile(f, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (3, 8):
+        x = torch.randn(4, n, requires_grad=True)
+        torch.testing.assert_close(compiled(x), f(x))
+        torch.testing.assert_close(*(torch.autograd.grad(g(x).sum(), x) for g in (compiled, f)))
+
+
+def test_mistakes():
+    with pytest.raises(UsageError, match="tc_op: expected a name such as 'mine::gelu', found 'silu'"):
+        tc_op("silu", SILU)
+    with pytest.raises(
+        UsageError, match="expected a header that begins with '// op: graphfuse_test::none', found none"
+    ):
+        tc_op("graphfuse_test::none", "int f;\n")
+    with pytest.raises(UsageError, match="found graphfuse_test::silu, graphfuse_test::silu_backward"):
+        tc_op("graphfuse_test::none", SILU)
+    text = SILU.replace("graphfuse_test::silu", "graphfuse_test::other")
+    with pytest.raises(UsageError, match="backward: expected inputs among x, y, grad_y, found 'dy'"):
+        tc_op("graphfuse_test::other", text, backward=text.replace("grad_y", "dy"))
+
+
+def test_tensors_that_do_not_fit(silu):
+    with pytest.raises(GraphfuseError, match="expected tensors of a type that kernels have, found torch.complex64"):
+        silu(torch.randn(3, dtype=torch.complex64))
+    gelu = tc_op("graphfuse_test::scaled_gelu", OPS / "scaled_gelu.tc")
+    with pytest.raises(GraphfuseError, match=r"input 'bias': expected bias: T\[N\] = \[8\], found \[7\]"):
+        gelu(torch.randn(4, 8), torch.randn(7))
+    x, bias = torch.randn(4, 8), torch.randn(8)
+    wanted = torch.nn.functional.gelu(x + bias, approximate="tanh")
+    np.testing.assert_allclose(gelu(x, bias).numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
