@@ -27,10 +27,10 @@ from collections.abc import Callable, Sequence
 from graphfuse.codegen.arith import compute_elem
 from graphfuse.cpu.lower_dot import deferrable_loads
 from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
-from graphfuse.cpu.windows.sources import Kept, Sources, row_major
+from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
 from graphfuse.cpu.windows.window import Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Block, Func, Op, Params, Trait, Value, attr_dims, attr_int
+from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_dims, attr_int
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.target import Target
@@ -145,9 +145,9 @@ class _Maker(Sources):
         tile = _tile(value)
         self.over(tile.shape, self._window([value]), lambda w: self.store(kept, w, self.at(value, w)))
 
-    def _window(self, values: Sequence[Value]) -> tuple[int, ...]:
-        """The window of tiles of one shape that are computed together."""
-        square = any(self._is_turned(v) for v in values)
+    def _window(self, values: Sequence[Value], *, turned: bool = False) -> tuple[int, ...]:
+        """The window of tiles of one shape that are computed together; `turned` if rows of it go to columns."""
+        square = turned or any(self._is_turned(v) for v in values)
         return window_shape(_tile(values[0]).shape, self.lanes, VECTORS, square=square)
 
     def _is_turned(self, value: Value) -> bool:
@@ -156,8 +156,7 @@ class _Maker(Sources):
             return False
         op = value.op
         if op.kind is block.load_view:
-            strides = attr_dims(op, "strides")
-            return bool(strides) and strides[-1] not in (0, 1) and 1 in strides
+            return is_turned(attr_dims(op, "strides"))
         return op.kind is block.trans or (is_virtual(op) and any(self._is_turned(v) for v in tiles(op.operands)))
 
     def _virtual_op(self, op: Op) -> None:
@@ -193,22 +192,31 @@ class _Maker(Sources):
         def body(w: Window) -> None:
             operands = [self.at(v, w) if isinstance(v.type, Tile) else self.scalar(v) for v in op.operands]
             if op.kind is block.store_view:
-                operands = self._view_operands(op, w, operands)
+                self._store_view(op, w, operands)
+                return
             new = self.builder.append(op.kind.build(operands, op.attrs, loc=op.loc))
             for old, made in zip(op.results, new.results, strict=True):
                 self.store(results[old], w, made)
 
-        self.over(shape, self._window(shaped), body)
+        turned = op.kind is block.store_view and is_turned(attr_dims(op, "strides"))
+        self.over(shape, self._window(shaped, turned=turned), body)
         self.kept.update(results)
 
-    def _view_operands(self, op: Op, window: Window, operands: list[Value]) -> list[Value]:
+    def _store_view(self, op: Op, window: Window, operands: list[Value]) -> None:
+        """To a view whose columns are contiguous, not its rows, the transposed window is stored."""
         pointer, base, value, *limits = operands
         strides, limited = attr_dims(op, "strides"), op.attrs.get("limited", ())
         assert isinstance(limited, tuple), "checked by the type rule"
         where = self.position(list(zip(window.starts, strides, strict=True)), base)
         dims = [int(d) for d in limited if isinstance(d, int)]
         here = [self.position([(window.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
-        return [pointer, where, value, *here]
+        perm = swapped(strides, window)
+        attrs: dict[str, Attr] = {
+            "strides": tuple(strides[p] for p in perm),
+            "limited": tuple(perm.index(d) for d in dims),
+        }
+        new = [pointer, where, self.transposed(value, perm), *here]
+        self.builder.append(op.kind.build(new, {**op.attrs, **attrs}, loc=op.loc))
 
     def _reduce(self, op: Op) -> None:
         """A tile of partial results that walks along the axis, then one reduction of it."""
@@ -372,9 +380,7 @@ class _Maker(Sources):
         where = self.position(list(zip(w.starts, strides, strict=True)), base)
         dims = [int(d) for d in limited if isinstance(d, int)]
         here = [self.position([(w.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
-        return self.builder(
-            block.load_view, pointer, where, *here, shape=w.shape, strides=strides, limited=tuple(dims)
-        )
+        return self.builder(block.load_view, pointer, where, *here, shape=w.shape, strides=strides, limited=tuple(dims))
 
     # structured control flow
 

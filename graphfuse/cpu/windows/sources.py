@@ -158,16 +158,34 @@ class Sources:
         where = self.position(list(zip(window.starts, strides, strict=True)), base)
         dims = [int(d) for d in limited if isinstance(d, int)]
         here = [self.position([(window.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
-        swap = _contiguous(strides, window)
-        perm = list(range(len(strides)))
-        perm[swap], perm[-1] = perm[-1], perm[swap]
+        perm = swapped(strides, window)
         changes: dict[str, Attr] = {
             "shape": tuple(window.shape[p] for p in perm),
             "strides": tuple(strides[p] for p in perm),
             "limited": tuple(perm.index(d) for d in dims),
         }
-        x = self._again(op, [pointer, where, *here], **changes)
-        return x if swap == len(perm) - 1 else self.builder(block.trans, x, perm=tuple(perm))
+        return self.transposed(self._again(op, [pointer, where, *here], **changes), perm)
+
+    def transposed(self, x: Value, perm: tuple[int, ...]) -> Value:
+        """A window with two dims exchanged; exchanged back, it is what it was."""
+        if perm == tuple(range(len(perm))):
+            return x
+        if x.op is not None and x.op.kind is block.trans and attr_ints(x.op, "perm") == perm:
+            return x.op.operands[0]
+        return self.builder(block.trans, x, perm=perm)
+
+
+def is_turned(strides: Sequence[Dim]) -> bool:
+    """Whether columns of a view are contiguous, and its rows are not."""
+    return bool(strides) and strides[-1] not in (0, 1) and 1 in strides
+
+
+def swapped(strides: Sequence[Dim], window: Window) -> tuple[int, ...]:
+    """The dims of a window, the last exchanged with the one that it is best loaded and stored along."""
+    perm = list(range(len(strides)))
+    swap = _contiguous(strides, window)
+    perm[swap], perm[-1] = perm[-1], perm[swap]
+    return tuple(perm)
 
 
 def _contiguous(strides: Sequence[Dim], window: Window) -> int:
