@@ -83,7 +83,10 @@ class Kernel:
         self.grid = spec["grid"] * spec["split"]
         if spec["persistent"]:
             self.grid = min(self.grid, sms * spec["persistent"] // spec["cluster"] * spec["cluster"])
-        words = [ctypes.c_uint64(v) for v in (*(t.data_ptr() for t in tensors), *symbols, 0)]
+        flags = -(-4 * spec.get("flags", 0) * self.grid // 256) * 256
+        self.scratch = torch.zeros(flags + spec.get("scratch_bytes", 0) * self.grid, dtype=torch.uint8, device="cuda")
+        scratch = self.scratch.data_ptr() + flags if len(self.scratch) else 0
+        words = [ctypes.c_uint64(v) for v in (*(t.data_ptr() for t in tensors), *symbols, scratch)]
         maps = [tensor_map(m, tensors[m["param"]], spec.get("promotion", 128)) for m in spec["tensor_maps"]]
         self._keep = (words, maps)
         addresses = [ctypes.addressof(w) for w in words] + [int(m.getPtr()) for m in maps]

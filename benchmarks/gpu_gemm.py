@@ -4,7 +4,7 @@ Sets: `plain` (x @ w.T, all shapes), `layouts` (all four operand layouts of all 
 `residual`. Kernels are the compiler's, from a graph, with the tile of its choice and no trial runs. `--tiles` adds
 kernels with tiles that it did not choose, by their names (`TILES`) or as text, with attributes of the function:
 
-    python -m benchmarks.gpu_gemm --quick --only 4096x4096x4096 --tiles "128x256,p128x192 ring=4 store_buffers=2"
+    python -m benchmarks.gpu_gemm --quick --only 4096x4096x4096 --tiles "128x256,p128x192 ring=4,128x256 stream=1"
 
 Compiles in parallel processes; kernels run in a process that is started again, without the kernel at fault, when one
 fails or hangs. Times are shorter where a set would not fit into `--budget`.
@@ -47,6 +47,7 @@ TILES = (
     "128x256", "256x128", "128x192", "128x128", "p128x192", "p128x128", "p64x256", "p64x192", "p64x128", "64x256",
     "64x128", "64x64", "64x32", "64x128 persistent=2", "64x64 persistent=2", "64x32 persistent=2",
     *(f"{tile} split={s}" for s in (2, 4) for tile in ("128x128", "64x128", "64x64")),
+    *(f"{tile} stream=1" for tile in ("128x256", "256x128", "128x192", "128x128")),
 )  # fmt: skip
 """What `--tiles every` adds."""
 COMPILER = "compiler"
@@ -86,7 +87,7 @@ class Variant:
             return Variant(tile, STEP_BYTES, tuple(attrs.items()))
         pingpong, dims = size.startswith("p"), [int(n) for n in size.removeprefix("p").split("x")]
         fields = (attrs.pop(name, 1) for name in ("persistent", "split", "rows", "columns"))
-        tile = WgmmaTile(dims[0], dims[1], pingpong, *fields)
+        tile = WgmmaTile(dims[0], dims[1], pingpong, *fields, stream=bool(attrs.pop("stream", 0)))
         return Variant(tile, dims[2] if len(dims) > 2 else STEP_BYTES, tuple(attrs.items()))
 
 
@@ -160,6 +161,8 @@ def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str
         "persistent": kernel.persistent,
         "split": kernel.split,
         "cluster": kernel.cluster,
+        "flags": kernel.flags,
+        "scratch_bytes": evaluate(kernel.scratch_bytes, {"m": m}),
         "attrs": {k: v for k, v in func.attrs.items() if k in ATTRS},
         "tile": _tile(func),
         "stages": [op.attrs["count"] for op in func.walk() if op.kind.name == "gpu.barriers"][:1],
@@ -195,9 +198,10 @@ def compile_plan(gemm: Gemm, folder: str, assembler: str) -> dict[str, Any]:
         pointers = [a for a in step.args if isinstance(a, Pointer)]
         assert len(pointers) == len(step.args), "static shapes"
         assert all(a.offset == 0 for a in pointers), "a buffer for each tensor"
-        fields = ("threads", "shared_bytes", "cluster", "split", "persistent", "overlaps")
+        fields = ("threads", "shared_bytes", "cluster", "split", "persistent", "overlaps", "flags")
         maps = [asdict(m) for m in launch.tensor_maps]
         own = {f: getattr(launch, f) for f in fields} | {"name": step.kernel, "grid": step.grid, "tensor_maps": maps}
+        own["scratch_bytes"] = next(k.scratch_bytes for k in made.kernels if k.name == step.kernel)
         steps.append({**own, "image": str(image), "buffers": [a.buffer for a in pointers]})
     return {"steps": steps, "buffers": [asdict(b) for b in made.plan.buffers]}
 

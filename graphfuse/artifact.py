@@ -200,8 +200,12 @@ class Launch:
     the integer arguments: `symbols` names these in order. One that `overlaps` waits for the kernels before it by itself
     (`griddepcontrol.wait`). What the assembler says is -1 where there was none.
 
-    A program may be made by `split` blocks. If `persistent` is not 0, no more than so many blocks for each
-    multiprocessor are launched, in whole clusters: they share out the programs among themselves.
+    A program may be made by `split` blocks, with `flags` by that many at most. If `persistent` is not 0, no more than
+    so many blocks for each multiprocessor are launched, in whole clusters: they share out the programs among
+    themselves.
+
+    Each block has `flags` words of 4 bytes, of which those of block 0 end where scratch memory begins. They must be 0
+    before a launch, and are 0 after it. Scratch memory is then that of blocks, not of programs.
     """
 
     threads: int
@@ -209,6 +213,7 @@ class Launch:
     cluster: int = 1
     split: int = 1
     persistent: int = 0
+    flags: int = 0
     overlaps: bool = False
     symbols: tuple[str, ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()
@@ -223,6 +228,10 @@ class Launch:
             return count
         most = max(1, multiprocessors * self.persistent // self.cluster) * self.cluster
         return min(count, most)
+
+    def flag_bytes(self, blocks: int) -> int:
+        """What lies before the scratch memory of so many blocks; its address stays aligned."""
+        return -(-4 * self.flags * blocks // 256) * 256
 
 
 COPY = "copy"

@@ -106,6 +106,7 @@ _LAUNCH_NUMBERS = ("registers", "spill_bytes", "static_shared_bytes")
 def _launch_to_json(launch: Launch) -> Json:
     out: dict[str, Json] = {k: getattr(launch, k) for k in (*_LAUNCH_SHAPE, "overlaps")}
     out |= {k: getattr(launch, k) for k in _LAUNCH_NUMBERS}
+    out |= {"flags": launch.flags} if launch.flags else {}
     return out | {"symbols": list(launch.symbols), "tensor_maps": [_map_to_json(m) for m in launch.tensor_maps]}
 
 
@@ -282,13 +283,17 @@ def _kernel_from_json(node: Node) -> KernelMeta:
     return KernelMeta(name, params, kind, label, **{k: node[k].dim() for k in KERNEL_DIMS}, launch=launch)
 
 
+MAX_SPLIT = 1 << 16
+
+
 def _launch_from_json(node: Node) -> Launch:
     return Launch(
         threads=node["threads"].integer(1, 1024),
         shared_bytes=node["shared_bytes"].integer(0, MAX_SHARED_BYTES),
         cluster=node["cluster"].integer(1, 16),
-        split=node["split"].integer(1, 16),
+        split=node["split"].integer(1, MAX_SPLIT),
         persistent=node["persistent"].integer(0, 32),
+        flags=node["flags"].integer(1, 32) if "flags" in node.object() else 0,
         overlaps=node["overlaps"].value is True,
         symbols=tuple(s.text() for s in node["symbols"].items()),
         tensor_maps=tuple(_map_from_json(m) for m in node["tensor_maps"].items(0, 64)),

@@ -80,6 +80,8 @@ class WgmmaTile:
     split: int = 1
     rows: int = 1
     columns: int = 1
+    stream: bool = False
+    """The steps of the tiles of the last waves are dealt out to all blocks. None of `TILES` does: it is unmeasured."""
 
     @property
     def shared(self) -> int:
@@ -89,7 +91,7 @@ class WgmmaTile:
     @property
     def schedule(self) -> str:
         """The attribute of the function."""
-        return "pingpong" if self.pingpong else "cooperative"
+        return "pingpong" if self.pingpong else "stream" if self.stream else "cooperative"
 
 
 TILES = (

@@ -507,6 +507,33 @@ def warp_specialize(
     return ()
 
 
+# sums that several blocks share, with `steps` of `for_tiles`: what a block has of a program goes through global memory
+
+
+def _accumulator(t: Type) -> None:
+    if not isinstance(t, Tile) or t.layout is None or t.elem.bytes != 4:
+        raise VerifyError(f"expected a tile of 4-byte elements with a layout, got {t}")
+
+
+@opdef("gpu.leave")
+def leave(acc: Type) -> tuple[Type, ...]:
+    """Leave a tile to the block that ends the program. Once a launch, and without waiting for anyone."""
+    _accumulator(acc)
+    return ()
+
+
+@opdef("gpu.collect")
+def collect(acc: Type, program: Type, first: Type, *, tiles: Dim, steps: int) -> Type:
+    """Add what the blocks before this one have left of a program, from the nearest to the one that began it.
+
+    `first` is this block's first step of the program, as `for_tiles` says it; from 0 on nothing is missing.
+    """
+    _accumulator(acc)
+    if (program, first) != (I64, I64):
+        raise VerifyError(f"expected i64 and i64, got {program} and {first}")
+    return acc
+
+
 @opdef("gpu.warpgroup", Trait.PURE)
 def warpgroup() -> Type:
     """The number of this warpgroup in the group that runs the body."""
@@ -515,15 +542,22 @@ def warpgroup() -> Type:
 
 @opdef("gpu.for_tiles")
 def for_tiles(
-    group: Type, *carried: Type, tiles: Dim, groups: int = 1, split: int = 1, bodies: tuple[Block, ...]
+    group: Type, *carried: Type, tiles: Dim, groups: int = 1, split: int = 1, steps: int = 0, bodies: tuple[Block, ...]
 ) -> tuple[Type, ...]:
     """Run the body for each program that falls to this block, and of those for every `groups`-th, carrying values.
 
     Programs `0..tiles` are dealt to the blocks of the grid in turn, each to `split` neighbours. They are independent:
     an iteration must not rely on what another one wrote to global memory.
+
+    With `steps`, programs are sums of so many steps, and of the last waves these are dealt out evenly, in the order of
+    programs and blocks. The body also receives which steps of the program fall to it, the first and the end. First
+    comes the program that a block does not end, if there is one, and last the one that it did not begin.
     """
-    if group != I64 or len(bodies) != 1 or bodies[0].params.types != (I64, *carried):
+    own = (I64, I64, I64) if steps else (I64,)
+    if group != I64 or len(bodies) != 1 or bodies[0].params.types != (*own, *carried):
         raise VerifyError("expected a group number, and a body that takes a program number and the carried values")
+    if steps and (groups > 1 or split > 1):
+        raise VerifyError("steps are dealt to single blocks, to one group of each")
     if tuple(v.type for v in bodies[0].terminator.operands) != carried:
         raise VerifyError("carried types change")
     return carried

@@ -56,6 +56,7 @@ def _launch(kernel: KernelInfo, func: Func, ptx: str, assembled: Assembled | Non
         cluster=kernel.cluster,
         split=kernel.split,
         persistent=kernel.persistent,
+        flags=kernel.flags,
         overlaps="griddepcontrol.wait" in _body(ptx, kernel.name),
         symbols=tuple(v.hint for v in func.params if not isinstance(v.type, Ptr)),
         tensor_maps=kernel.tensor_maps,

@@ -104,6 +104,8 @@ class Kernel(shared.Kernel):
         """Global memory per program."""
         self.scratch = Reg("%program_scratch", GLOBAL)
         """This program's global memory."""
+        self.flags = 0
+        """32-bit flags of each block, which lie before its scratch memory; see `lower_stream.py`."""
         self.role: Role | None = None
         """Set while a body is lowered that only some warps run."""
         self.read = frozenset(v for op in func.walk() for v in op.operands)

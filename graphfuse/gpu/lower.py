@@ -32,6 +32,7 @@ from graphfuse.gpu import (
     lower_reduce,
     lower_scan,
     lower_shape,
+    lower_stream,
     lower_wgmma,
     math,
 )
@@ -63,6 +64,7 @@ FAMILIES = (
     lower_reduce,
     lower_scan,
     lower_shape,
+    lower_stream,
     lower_wgmma,
     math,
     pointers,
@@ -86,18 +88,20 @@ class KernelInfo:
     shared_bytes: int
     """Dynamic shared memory of a block."""
     scratch_bytes: Dim
-    """Global memory of one program."""
+    """Global memory of one program; where there are flags, of one block."""
     tensor_maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
     """Blocks of a cluster."""
     split: int = 1
-    """Blocks that make a program together: `grid * split` are launched."""
+    """Blocks that make a program together: `grid * split` are launched, or with `flags` at most."""
     axes: tuple[Dim, ...] | None = None
     """The grid, axis 0 first; None if it is given at launch."""
     types: tuple[str, ...] = ()
     """The type of each parameter but `scratch`, as IR text has it."""
     persistent: int = 0
     """Not 0: launch no more than so many blocks for each multiprocessor; they share out the programs."""
+    flags: int = 0
+    """32-bit words of each block that lie before scratch memory, and are 0 before and after a launch."""
 
 
 Lowered: TypeAlias = LoweredModule[KernelInfo]
@@ -164,8 +168,9 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
         axes=axes,
         types=tuple(map(str, func.body.params.types)),
         cluster=cluster,
-        split=split if cluster > 1 else 1,
+        split=split if cluster > 1 or kernel.flags else 1,
         persistent=persistent,
+        flags=kernel.flags,
     )
 
 

@@ -6,13 +6,14 @@ intrinsics for them change between versions, and the text is what the emulator a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphfuse.artifact import Im2col, TensorMap
 from graphfuse.codegen.control import emit_loop
 from graphfuse.codegen.index import emit_dim
 from graphfuse.codegen.kernel import PointerValue, integer, memory_type
 from graphfuse.dialects import gpu
+from graphfuse.gpu.deal import Deal
 from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, lowers
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints
 from graphfuse.ir.types import Buffer, Scalar
@@ -461,8 +462,12 @@ def lower_for_tiles(kernel: Kernel, op: Op) -> None:
 
     Where several blocks share a program, they count as one.
     """
+    if "steps" in op.attrs:
+        dealt = Deal(kernel, attr_dim(op, "tiles"), attr_int(op, "steps"))
+        for_each(kernel, op, (integer(0), dealt.count(), 1), dealt.piece)
+        return
     tiles, groups = attr_dim(op, "tiles"), attr_int(op, "groups") if "groups" in op.attrs else 1
-    group, *carried = op.operands
+    group = op.operands[0]
     split = attr_int(op, "split") if "split" in op.attrs else 1
     own, blocks = (kernel.widen_index(kernel.special(r)) for r in ("ctaid.x", "nctaid.x"))
     if split > 1:
@@ -470,20 +475,24 @@ def lower_for_tiles(kernel: Kernel, op: Op) -> None:
     ahead = kernel.operate("mul", kernel.scalar(group), blocks)
     start = kernel.operate("add", own, ahead)
     step = kernel.operate("mul", blocks, integer(groups)) if groups > 1 else blocks
-    program, *params = op.body.params.values
-    kernel.bounds[program] = (0, max(0, bounds(tiles, kernel.ranges)[1] - 1))
+    for_each(kernel, op, (start, emit_dim(kernel, tiles), step), lambda i: [i])
+
+
+def for_each(kernel: Kernel, op: Op, loop: tuple[Reg, Reg, int | Reg], numbers: Callable[[Reg], Sequence[Reg]]) -> None:
+    """The loop of a `for_tiles`; what its body receives before what is carried is `numbers` of the counter."""
+    carried, params = op.operands[1:], op.body.params.values
+    kernel.bounds[params[0]] = (0, max(0, bounds(attr_dim(op, "tiles"), kernel.ranges)[1] - 1))
     dirty = dict(kernel.dirty)
 
     def body(i: Reg, phis: list[Reg]) -> list[Reg]:
-        kernel.values[program] = kernel.make(program.type, [i])
-        for param, phi in zip(params, phis, strict=True):
-            kernel.values[param] = kernel.make(param.type, [phi])
+        for param, reg in zip(params, (*numbers(i), *phis), strict=True):
+            kernel.values[param] = kernel.make(param.type, [reg])
         kernel.dirty = {"staging": "rw"}
         kernel.lower_ops(op.body.ops[:-1])
         return [kernel.scalar(v) for v in op.body.terminator.operands]
 
     inits = [kernel.scalar(v) for v in carried]
-    ends = emit_loop(kernel, start, emit_dim(kernel, tiles), step, inits, body, is_certain=False)
+    ends = emit_loop(kernel, *loop, inits, body, is_certain=False)
     for result, end in zip(op.results, ends, strict=True):
         kernel.values[result] = kernel.make(result.type, [end])
     kernel.dirty = dirty

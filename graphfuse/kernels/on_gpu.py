@@ -92,7 +92,8 @@ class GpuKernel:
             try:
                 copies = {i: self._copied(m, held, stream) for i, m in enumerate(bound.memory) if m and m.gpu < 0}
                 scratch = evaluate(self.meta.scratch_bytes, symbols) * blocks
-                slots = self._slots(bound, copies, extra, scratch, held, stream)
+                flags = self.info.flag_bytes(blocks)
+                slots = self._slots(bound, copies, extra, (flags, scratch), held, stream)
                 maps = [self._map(m, slots[m.param].value, symbols) for m in self.info.tensor_maps]
                 call = _Call(
                     self.meta.name, self._function, blocks, self.info.threads, self.info.shared_bytes,
@@ -124,7 +125,13 @@ class GpuKernel:
                 self.context.driver.copy_out(memory.address, block.address, memory.nbytes, stream)
 
     def _slots(
-        self, bound: Bound, copies: dict[int, Block], extra: Sequence[int], scratch: int, held: list[Block], stream: int
+        self,
+        bound: Bound,
+        copies: dict[int, Block],
+        extra: Sequence[int],
+        scratch: tuple[int, int],
+        held: list[Block],
+        stream: int,
     ) -> list[Argument]:
         out: list[Argument] = []
         for i, (slot, memory) in enumerate(zip(bound.slots, bound.memory, strict=True)):
@@ -135,15 +142,18 @@ class GpuKernel:
             # what a kernel does not write it must not find unset: it may read what it has not written
             out.append(Argument(address, "r" if self.meta.params[i] == "r" else "x", address, memory.nbytes))
         out += [Argument(value, "i") for value in extra]
-        address = 0
-        if scratch:
-            held.append(self.context.pool.take(scratch, f"scratch memory of kernel {self.meta.name!r}", stream))
+        address, (flags, nbytes) = 0, scratch
+        if nbytes:
+            held.append(self.context.pool.take(flags + nbytes, f"scratch memory of kernel {self.meta.name!r}", stream))
             address = held[-1].address
-        return [*out, Argument(address, "x", address, scratch)]
+        if flags:
+            zeros = np.zeros(flags, np.uint8)
+            self.context.driver.copy_in(address, zeros.ctypes.data, flags, stream)
+        return [*out, Argument(address and address + flags, "x", address, flags + nbytes)]
 
     def _map(self, spec: TensorMap, address: int, symbols: dict[str, int]) -> bytes:
         size = elem_dtype(spec.elem).itemsize
-        dims = tuple(evaluate(d, symbols) for d in spec.dims)
+        dims = tuple(max(evaluate(d, symbols), 1) for d in spec.dims)  # of what is empty nothing is read
         strides = tuple(evaluate(s, symbols) * size for s in spec.strides)
         at = address + evaluate(spec.offset, symbols) * size
         key = (id(spec), at, dims, strides)

@@ -329,16 +329,25 @@ class Template:
         )
 
 
-def scratch_on_gpu(executable: Executable, bound: Bound) -> int:
+def scratch_on_gpu(executable: Executable, bound: Bound, multiprocessors: int) -> int:
     """Scratch bytes of the launch that needs most: its programs share none, but launches follow one another."""
     most = 0
     rows: list[list[int]] = bound.records[:, [0, 2]].tolist()
-    for kernel, grid in rows:
-        nbytes = evaluate(executable.kernels[kernel].scratch_bytes, bound.values)
+    for kernel, programs in rows:
+        meta, grid = executable.kernels[kernel], programs
+        if meta.launch and meta.launch.flags:
+            grid = meta.launch.blocks(programs, multiprocessors)
+        nbytes = evaluate(meta.scratch_bytes, bound.values)
         if not 0 <= nbytes * grid <= MAX_BYTES:
             raise ArtifactError(f"plan: expected 0..{MAX_BYTES} bytes of scratch, found {nbytes * grid}")
         most = max(most, nbytes * grid)
-    return most
+    return most and most + flags_on_gpu(executable, multiprocessors)
+
+
+def flags_on_gpu(executable: Executable, multiprocessors: int) -> int:
+    """Bytes before the scratch memory, enough for every kernel at any size."""
+    launches = [k.launch for k in executable.kernels if k.launch]
+    return max((n.flag_bytes(multiprocessors * n.persistent) for n in launches if n.flags), default=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,7 @@ from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.native import NativeCode, address_of
 from graphfuse.runtime.planner import ArenaPlan
+from graphfuse.target import GPU_SIZES
 
 log = logging.getLogger(__name__)
 
@@ -257,7 +258,8 @@ def memory(executable: Executable, values: Mapping[str, int], threads: int) -> M
     plan = template.arena(template.sizes(values))
     weights = sum(w.array.nbytes for w in executable.weights)
     if executable.is_gpu:
-        scratch = scratch_on_gpu(executable, template.bind(values, range(len(executable.kernels)), 1))
+        bound = template.bind(values, range(len(executable.kernels)), 1)
+        scratch = scratch_on_gpu(executable, bound, GPU_SIZES[executable.target.partition(":")[2]][0])
     else:
         scratch = template.scratch_bytes(values) * threads
     return Memory(plan.peak, plan.lower_bound, weights, scratch)

@@ -34,8 +34,12 @@ def emulate(ptx, kernel, args, *, seed=0, symbols=None, blocks=3):
         grid = min(grid, max(1, blocks // kernel.cluster) * kernel.cluster)
     nbytes = evaluate(kernel.scratch_bytes, symbols) * grid
     scratch = Buffer(np.zeros(nbytes, np.uint8), initialised=False) if nbytes else 0
+    flags = -(-4 * kernel.flags * grid // 256) * 256
+    if flags:
+        scratch = Buffer(np.full(flags + nbytes, 255, np.uint8), name="scratch", offset=flags)
+        scratch.array[:flags] = 0
     maps = [_tensor_map(spec, args[spec.param], symbols) for spec in kernel.tensor_maps]
-    return Emulator(ptx, seed=seed).launch(
+    report = Emulator(ptx, seed=seed).launch(
         kernel.name,
         (grid,),
         (kernel.threads,),
@@ -43,6 +47,8 @@ def emulate(ptx, kernel, args, *, seed=0, symbols=None, blocks=3):
         shared_bytes=kernel.shared_bytes,
         cluster=() if kernel.cluster == 1 else (kernel.cluster,),
     )
+    assert not flags or not scratch.array[:flags].any(), "flags are left set"
+    return report
 
 
 def _tensor_map(spec, argument, symbols):

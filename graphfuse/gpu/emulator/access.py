@@ -39,6 +39,8 @@ def load(machine: Machine, g: Gang, space: str, address: Array, width: int, coun
         case "global":
             at = heap_offsets(machine, g, flat, width * count, write=False)
             _count_global(machine, g, address, width * count)
+            if not strong:
+                _check_published(machine, g, at, width * count)
             memory = machine.heap.views[width]
         case "shared":
             at = shared_offsets(machine, g, address, width * count)
@@ -62,6 +64,10 @@ def store(machine: Machine, g: Gang, space: str, address: Array, values: Array, 
             at = heap_offsets(machine, g, flat, width * count, write=True)
             _count_global(machine, g, address, width * count)
             machine.heap.mark_written(at, width * count)
+            if machine.published and strong:
+                machine.published.forget(at)
+            elif machine.published:
+                machine.published.write(g.lane_warps // machine.layout.warps_per_cta, at, width * count)
             memory = machine.heap.views[width]
         case "shared":
             at = shared_offsets(machine, g, address, width * count)
@@ -179,6 +185,18 @@ def check_waited(machine: Machine, g: Gang, at: Array, lane: int | None = None) 
         where = machine.heap.describe(int(at[row]))
         row += lane or 0
         message = f"global memory before griddepcontrol.wait: {where} may be in use by an earlier launch"
+        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+
+
+def _check_published(machine: Machine, g: Gang, at: Array, nbytes: int) -> None:
+    """A CTA reads what others have written only once it has acquired what they released."""
+    if machine.published is None:
+        return
+    found = machine.published.find_unknown(g.lane_warps // machine.layout.warps_per_cta, at, nbytes)
+    if found is not None:
+        row, writer = found
+        where, who = machine.heap.describe(int(at[row])), machine.ctas[writer]
+        message = f"race: read of {where}, which CTA {who} wrote, with no release and acquire between"
         raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
 
 

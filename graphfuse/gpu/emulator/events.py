@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 NEVER = 1 << 62
+POLLS = 1000
+"""Rounds after which an operation completes where warps never stop, because they poll global memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +25,14 @@ class Event:
 class Events:
     """What is in flight."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: np.random.Generator, *, polls: bool = False) -> None:
+        self.latest = POLLS if polls else NEVER
         self.rng, self.pending, self.next_due, self.round = rng, list[Event](), NEVER, 0
 
     def start(self, slot: int, what: str, fire: Callable[[], None]) -> None:
-        """Begin an operation; half of them complete only when every warp waits."""
+        """Begin an operation; half of them complete only when every warp waits, or late if warps wait by polling."""
         late = self.rng.random() < 0.5
-        due = NEVER if late else self.round + int(self.rng.integers(1, 200))
+        due = min(self.round + self.latest, NEVER) if late else self.round + int(self.rng.integers(1, 200))
         self.pending.append(Event(due, slot, what, fire))
         self.next_due = min(self.next_due, due)
 

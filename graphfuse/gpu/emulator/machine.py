@@ -22,6 +22,7 @@ from graphfuse.gpu.emulator.hazards import Hazards
 from graphfuse.gpu.emulator.heap import Heap
 from graphfuse.gpu.emulator.layout import Layout, Triple
 from graphfuse.gpu.emulator.parse import Kernel, Module
+from graphfuse.gpu.emulator.published import Published
 from graphfuse.gpu.emulator.report import Report, Traffic
 from graphfuse.gpu.emulator.tensormap import TensorMap
 from graphfuse.gpu.emulator.types import Array, register_dtype
@@ -70,6 +71,9 @@ class Machine:
             self.waited = np.zeros((warps, LANES), np.bool_)
         self.steps: list[Step] = []
         code = kernel.code
+        orders, accesses = {"acquire", "release", "acq_rel"}, ("ld", "st", "atom", "red")
+        self.ordered = any(i.name in accesses and not orders.isdisjoint(i.mods) for i in code)
+        """Whether CTAs wait for one another through global memory."""
         self.hits = [0] * len(code)
         self.active = [0] * len(code)
         self.traffic: dict[int, Traffic] = {}
@@ -99,8 +103,11 @@ class Machine:
         self.mbarriers: dict[int, MBarrier] = {}
         self.operations: list[str] = ["nothing"]
         self.in_flight: dict[str, object] = {}
-        self.events = Events(self.rng)
+        self.events = Events(self.rng, polls=self.ordered)
         self.hazards: Hazards | None = None
+        self.published = None
+        if self.checks and self.ordered:
+            self.published = Published(len(self.heap.data), layout.resident_ctas)
         if self.checks:
             self.shared[...] = self.rng.integers(0, 256, dtype=np.uint8)
             self.hazards = Hazards(

@@ -11,7 +11,7 @@ import numpy as np
 from graphfuse.artifact import Array, Executable, KernelMeta, Launch, TensorMap, elem_dtype
 from graphfuse.errors import ArtifactError
 from graphfuse.knobs import settings
-from graphfuse.runtime.bound import Bound, scratch_on_gpu
+from graphfuse.runtime.bound import Bound, flags_on_gpu, scratch_on_gpu
 from graphfuse.runtime.cuda.driver import Argument, CopyCall, Driver, DriverError, Launcher
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
@@ -82,7 +82,10 @@ class Launches:
         self._scratch = np.zeros(1, np.int64)
         self._bases = bound.regions.weights
         self.items = tuple(self._items(executable, bound, functions))
-        self.scratch_bytes = scratch_on_gpu(executable, bound)
+        self.scratch_bytes = scratch_on_gpu(executable, bound, multiprocessors)
+        """With the flags before it."""
+        self.flag_bytes = flags_on_gpu(executable, multiprocessors)
+        """Of these how many at the beginning are 0 between launches: the same for all shapes."""
         self._pack()
         self._launcher: Launcher | None = None
         self._has_launcher = False
@@ -147,7 +150,7 @@ class Launches:
         addresses = np.array(io, np.int64)
         args[bound.io_slots] = addresses[bound.io_index] + bound.io_offsets
         args[bound.arena_slots] = arena + bound.arena_offsets
-        self._scratch[0] = scratch
+        self._scratch[0] = scratch and scratch + self.flag_bytes
         self._bases = bound.regions.bases(addresses, arena)
         for item in self.items:
             if isinstance(item, KernelLaunch) and item.maps:
@@ -201,4 +204,6 @@ class Launches:
         if not scratch or k.meta.scratch_bytes == 0:
             return [*out, Argument(0, "i")]
         nbytes = k.grid * evaluate(k.meta.scratch_bytes, self.bound.values)
-        return [*out, Argument(scratch, "w", scratch, nbytes)]
+        if k.meta.launch is None or not k.meta.launch.flags:
+            return [*out, Argument(scratch, "w", scratch, nbytes)]
+        return [*out, Argument(scratch, "x", scratch - self.flag_bytes, self.flag_bytes + nbytes)]

@@ -285,8 +285,18 @@ class CudaSession:
         is_reading = copy_in(self._driver, self._held.pinned, items, stream)
         launches = shaped.launches
         arena = self._held.block(ARENA, launches.bound.arena.peak, stream).address
-        scratch = launches.scratch_bytes and self._held.block(SCRATCH, launches.scratch_bytes, stream).address
+        scratch = launches.scratch_bytes and self._scratch(launches, stream)
         return (*io, *(o.address for o in outputs), arena, scratch), is_reading
+
+    def _scratch(self, launches: Launches, stream: int) -> int:
+        """Scratch memory, whose flags are 0."""
+        before = self._held.blocks.get(SCRATCH)
+        block = self._held.block(SCRATCH, launches.scratch_bytes, stream)
+        if block is not before and launches.flag_bytes:
+            zeros = np.zeros(launches.flag_bytes, np.uint8)
+            self._driver.copy_in(block.address, zeros.ctypes.data, zeros.nbytes, stream)
+            self._driver.synchronize(stream)
+        return block.address
 
     def _execute(self, shaped: _Shaped, addresses: tuple[int, ...], stream: int, *, timed: bool) -> list[int]:
         launches = shaped.launches

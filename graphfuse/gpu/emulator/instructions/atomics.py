@@ -9,6 +9,7 @@ import numpy as np
 from graphfuse.gpu.emulator import access, floats
 from graphfuse.gpu.emulator.decode import Decoder, full
 from graphfuse.gpu.emulator.gang import Gang, Step
+from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.instructions.memory import check_modifiers, space_of
 from graphfuse.gpu.emulator.machine import Machine
 from graphfuse.gpu.emulator.parse import Instruction
@@ -65,12 +66,19 @@ def atomic(d: Decoder, i: Instruction) -> Step:
     address, space, machine = d.address(i, ops[0]), space_of(i), d.machine
     values = [d.source(i, o, f"b{kind.bits}") for o in d.vector(ops[1])]
     swaps = [d.source(i, o, f"b{kind.bits}") for o in d.vector(ops[2])] if name == "cas" else []
+    acquiring, releasing = {"acquire", "acq_rel"}, {"release", "acq_rel"}
     update = _number_update(name, TYPES[kind.element] if kind.element else kind)
 
     def step(g: Gang) -> None:
         bits = _active(g, values, kind)
         swap = _active(g, swaps, kind) if swaps else bits
+        published = machine.published if space == "global" and "gpu" in i.mods else None
+        ctas, flags = g.lane_warps // machine.layout.warps_per_cta, g.flat(address(g)) - BASE
+        if published and not acquiring.isdisjoint(i.mods):
+            published.acquire(ctas, flags)
         old = _perform(machine, g, space, address(g), bits, swap, kind, update)
+        if published and not releasing.isdisjoint(i.mods):
+            published.release(ctas, flags, update=True)
         for k, put in enumerate(puts):
             put(g, g.spread(np.ascontiguousarray(old[:, k])))
 

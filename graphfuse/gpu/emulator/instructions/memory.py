@@ -60,6 +60,7 @@ def ld(d: Decoder, i: Instruction) -> Step:
         return _load_param_at(d, i, ops[1], parts)
     address, space, machine = d.address(i, ops[1]), space_of(i), d.machine
     strong = any(m in STRONG for m in i.mods)
+    acquires = space == "global" and "acquire" in i.mods and "gpu" in i.mods
     if kind.bits == 128:
         raise d.error(i, "128-bit registers are not emulated: load .v2.b64")
 
@@ -68,6 +69,9 @@ def ld(d: Decoder, i: Instruction) -> Step:
         for k, put in enumerate(puts):
             value = np.ascontiguousarray(loaded[:, k])
             put(g, g.spread(value if value.dtype == kind.dtype else value.view(kind.dtype)))
+        if acquires and machine.published:
+            ctas = g.lane_warps // machine.layout.warps_per_cta
+            machine.published.acquire(ctas, g.flat(address(g)) - BASE)
 
     return step
 
@@ -126,12 +130,16 @@ def st(d: Decoder, i: Instruction) -> Step:
     reads = [d.source(i, p, f"b{kind.bits}") for p in d.vector(ops[1])]
     address, space, machine = d.address(i, ops[0]), space_of(i), d.machine
     strong = any(m in STRONG for m in i.mods)
+    releases = space == "global" and "release" in i.mods and "gpu" in i.mods
 
     def step(g: Gang) -> None:
         values = np.empty((int(g.mask.sum()), len(reads)), width)
         for k, read in enumerate(reads):
             values[:, k] = g.flat(full(g, read(g)))
         access.store(machine, g, space, address(g), values, strong=strong)
+        if releases and machine.published:
+            ctas = g.lane_warps // machine.layout.warps_per_cta
+            machine.published.release(ctas, g.flat(address(g)) - BASE, update=False)
 
     return step
 

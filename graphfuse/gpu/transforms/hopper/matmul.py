@@ -2,9 +2,9 @@
 
 One thread of a producer warpgroup copies boxes of the operands into a ring of shared buffers (TMA), one or two
 consumer warpgroups multiply what is there (`wgmma`) and run the epilogue on their registers. A buffer is handed over by
-a barrier that counts bytes, and handed back by one that counts warpgroups. Two schedules: `cooperative`, all consumers
-share a tile; `pingpong`, each has tiles of its own and takes turns, so that one's epilogue runs beside the other's
-products.
+a barrier that counts bytes, and handed back by one that counts warpgroups. Three schedules: `cooperative`, all
+consumers share a tile; `pingpong`, each has tiles of its own and takes turns, so that one's epilogue runs beside the
+other's products; `stream`, as cooperative, and blocks share the tiles of the last waves.
 
 The function says what a tile is (shapes, `grid`); a function that is something else is left as it is.
 """
@@ -24,6 +24,7 @@ from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_produc
 from graphfuse.gpu.transforms.hopper.reads import Reads
 from graphfuse.gpu.transforms.hopper.share import EIGHT, Share, asked, shared
 from graphfuse.gpu.transforms.hopper.split import exchange, split_of
+from graphfuse.gpu.transforms.hopper.stream import LEAST_STEPS, Piece, steps_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
 from graphfuse.ir.layout import Wgmma
@@ -56,7 +57,7 @@ def _left(func: Func) -> Func:
 
 
 _Fill = Callable[[Clones, Value], None]
-_FillTile = Callable[[Clones, Sequence[Value]], Sequence[Value]]
+_FillTile = Callable[[Clones, Sequence[Value], Piece | None], Sequence[Value]]
 _FillStep = Callable[[Clones, Value, Value, Sequence[Value]], Sequence[Value]]
 _Load = Callable[[Clones, Value, Sequence[int]], None]
 
@@ -84,6 +85,7 @@ class _Build:
         rows, columns = product.acc.shape
         stored = [op for op in func.body.ops if op.kind is block.store_view]
         self.split = self._split()
+        self.steps = steps_of(func, product)
         own = columns // self.split
         self.width = min((chunk_width(own, elem_stored(op).bytes) for op in stored), default=1)
         self.stores = [self._store(op) for op in stored]
@@ -169,6 +171,7 @@ class _Build:
         b.append(self.old.body.terminator)
         new = {**self.old.attrs, "warps": c.warps, "persistent": c.per_multiprocessor}
         new |= {"split": blocks, "cluster": blocks} if blocks > 1 else {}
+        new |= {"split": self.steps // LEAST_STEPS} if self.steps else {}
         return Func(self.old.name, b.block(self.old.body.params), new, self.old.dims)
 
     def _staging(self, b: Builder, elem: Scalar) -> Value:
@@ -185,21 +188,27 @@ class _Build:
 
     def _tiles(self, clones: Clones, group: Value, groups: int, start: Sequence[Value], fill: _FillTile) -> None:
         """The loop over the programs of this block; `fill` returns what is carried on."""
-        params = Params((I64, *(v.type for v in start)), ("program", *(v.hint for v in start)))
-        program, *carried = params.values
+        own = ("program", "first", "end") if self.steps else ("program",)
+        params = Params((*(I64 for _ in own), *(v.type for v in start)), (*own, *(v.hint for v in start)))
+        (program, *steps), carried = params.values[: len(own)], params.values[len(own) :]
+        piece = Piece(program, steps[0], steps[1], self.scalars.grid, self.steps) if steps else None
         ids = {op.result: program for op in self.old.walk() if op.kind is block.program_id}
         inner = clones.inside(Builder(), ids)
-        ends = fill(inner, carried)
+        ends = fill(inner, carried, piece)
         inner.builder.op(control.yield_, *ends)
         body = inner.builder.block(params)
         attrs = {"tiles": self.scalars.grid} | ({"groups": groups} if groups > 1 else {})
         blocks = self.split * self.share.blocks
         attrs |= {"split": blocks} if blocks > 1 else {}
+        attrs |= {"steps": self.steps} if self.steps else {}
         clones.builder.append(gpu.for_tiles.build([group, *start], attrs, bodies=(body,)))
 
-    def _bounds(self, clones: Clones) -> tuple[Value, Value]:
+    def _bounds(self, clones: Clones, piece: Piece | None = None) -> tuple[Value, Value]:
         """Where K begins and ends for this block."""
         p = self.product
+        if piece is not None:
+            assert isinstance(p.lower, int), "checked before steps are dealt out"
+            return piece.bounds(clones.builder, p.lower, p.step)
         if self.exchange is not None:
             assert p.trips is not None, "checked before a sum is split"
             return self.exchange.steps(clones.builder, p.lower, p.trips, p.step)
@@ -244,9 +253,9 @@ class _Build:
             load(inner, slot, range(len(p.operands)))
             return [b(gpu.advance, slot, size=stages)]
 
-        def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
+        def tile(inner: Clones, carried: Sequence[Value], piece: Piece | None) -> Sequence[Value]:
             slot, *begin = carried
-            lower, upper = self._bounds(inner)
+            lower, upper = self._bounds(inner, piece)
             (slot,) = self._steps(inner, [slot], step, (begin[0] if begin else lower, upper))
             return [slot, *(lower for _ in begin)]
 
@@ -260,7 +269,7 @@ class _Build:
         """Operands that may be copied before the wait for earlier launches: what is copied for the first tile."""
         p, constants = self.product, constants_of(self.old)
         found = [i for i, o in enumerate(p.operands) if o.box.pointer in constants and not o.box.im2col]
-        is_simple = self.share.blocks == 1 and p.trips is not None and isinstance(p.lower, int)
+        is_simple = self.share.blocks == 1 and p.trips is not None and isinstance(p.lower, int) and not self.steps
         return found if is_simple else []
 
     def _fill_first(self, clones: Clones, weights: Sequence[int], load: _Load) -> tuple[Value, Value]:
@@ -335,9 +344,9 @@ class _Build:
             self._hand_back(b, slot)
             return [b(gpu.advance, slot, size=c.stages), *map(partial(b, block.add), sums, done)]
 
-        def tile(inner: Clones, carried: Sequence[Value]) -> Sequence[Value]:
+        def tile(inner: Clones, carried: Sequence[Value], piece: Piece | None) -> Sequence[Value]:
             slot, *turn = carried
-            b, reads = inner.builder, self._reads()
+            b, reads, ends = inner.builder, self._reads(), self._bounds(inner, piece)
             if self.exchange is None:  # else it is not known yet which columns
                 reads.begin(inner)
             if self.turns is not None:
@@ -345,9 +354,9 @@ class _Build:
             last = None
             if p.is_added:
                 zero = b(block.const, value=0.0, elem=p.acc.elem, shape=p.acc.shape, layout=self.layout)
-                slot, *sums = self._steps(inner, [slot, *(zero for _ in p.results)], added_step)
+                slot, *sums = self._steps(inner, [slot, *(zero for _ in p.results)], added_step, ends)
             else:
-                slot, last, *sums = self._steps(inner, [slot, slot, *self._undefined(b)], step)
+                slot, last, *sums = self._steps(inner, [slot, slot, *self._undefined(b)], step, ends)
             if self.turns is not None:
                 b.op(gpu.arrive, self.turns, b(gpu.advance, turn[0], size=2))
                 turn = [b(gpu.advance, turn[0], b(block.const, value=2, elem=I64), size=2)]
@@ -357,7 +366,7 @@ class _Build:
             if self.exchange is not None:
                 turn = [self._shared_epilogue(inner, sums[0], turn[0])]
             else:
-                self._epilogue(inner, dict(zip(p.results, sums, strict=True)), reads)
+                self._finish(inner, sums, reads, piece)
             if trips is not None:
                 slot = b(gpu.advance, slot, trips, size=c.stages)
             return [slot, *turn]
@@ -402,6 +411,17 @@ class _Build:
             new[t.result] = b.append(gpu.wgmma.build(operands, transposed)).result
             keeps[t.result] = b(block.const, value=True, elem=BOOL) if len(p.terms) > len(accs) else keep
         return list(new.values())
+
+    def _finish(self, clones: Clones, sums: Sequence[Value], reads: Reads, piece: Piece | None) -> None:
+        """The epilogue, where it is this block's."""
+        if piece is None:
+            self._epilogue(clones, dict(zip(self.product.results, sums, strict=True)), reads)
+            return
+
+        def then(b: Builder, total: Value) -> None:
+            self._epilogue(clones.inside(b, {}), {self.product.results[0]: total}, reads)
+
+        piece.finish(clones.builder, sums[0], then)
 
     def _shared_epilogue(self, clones: Clones, acc: Value, turn: Value) -> Value:
         """The epilogue of this block's columns of the sum; the next turn."""
