@@ -13,7 +13,7 @@ import numpy as np
 from graphfuse.artifact import Executable
 from graphfuse.cli.common import json_option, print_json, seed_option, table, threads_option, write_atomically
 from graphfuse.errors import FileError, Loc, UsageError
-from graphfuse.frontends.tc import Defines, Reporter, SourceError, compile_text, parse, parse_defines, tokens
+from graphfuse.frontends.tc import Defines, Options, Reporter, SourceError, compile_text, parse, parse_defines, tokens
 from graphfuse.frontends.tc.ast import to_text
 from graphfuse.frontends.tc.format import format_text
 from graphfuse.kernels.checking import check
@@ -72,12 +72,22 @@ def split_defines(args: Sequence[str]) -> tuple[list[str], list[str]]:
 @click.option("--tune", is_flag=True, help="Time every configuration.")
 @click.option("--grid", default="1", metavar="X[,Y[,Z]]", help="C expressions over macros and numbers (default 1).")
 @click.option(
-    "--arg", "args", multiple=True, metavar="NAME=VALUE",
+    "--arg",
+    "args",
+    multiple=True,
+    metavar="NAME=VALUE",
     help="A number, FILE.npy, random(N,..), zeros(..), ones, arange or empty.",
 )
 @click.option("--device", default="", metavar="DEVICE", help="Where it runs: `cpu`, `cuda`, `cuda:N` or `emulator`.")
 @click.option("--save", "saves", multiple=True, metavar="NAME=FILE.npy", help="Write an array there after the run.")
 @click.option("--lock", type=click.Path(path_type=Path), help="Write what tuning has found to this file.")
+@click.option(
+    "-W",
+    "warnings",
+    multiple=True,
+    metavar="NAME",
+    help="Warnings by their code: -Woffset-overflow, -Wno-shadow, -Wextra, -Werror, -Werror=shadow.",
+)
 @click.option("--format", "formatted", is_flag=True, help="Print the source in standard form.")
 @click.option("--write", is_flag=True, help="With --format: into the file instead.")
 @seed_option
@@ -88,8 +98,11 @@ def command(ctx: click.Context, file: Path, **options: Any) -> None:
     """One thing after another, as asked."""
     text, filename = read_source(file)
     defines: Defines = ctx.meta["defines"]
+    report = Options(warnings=options["warnings"]).reporter()
     for warning in defines.warnings:
-        click.echo(str(warning), err=True)
+        report.add(warning)
+    report.check()
+    _echo(report)
     if options["formatted"]:
         _format(file, text, write=options["write"])
         return
@@ -97,24 +110,23 @@ def command(ctx: click.Context, file: Path, **options: Any) -> None:
         defines.values, options["warps"] or DEFAULT_WARPS, options["stages"] or DEFAULT_STAGES, options["require"]
     )
     try:
-        _go(file, text, filename, space, options)
+        _go(file, text, filename, space, report, options)
     except SourceError as e:
         if options["as_json"]:
             print_json([d.to_json() for d in e.diagnostics])
         raise
 
 
-def _go(file: Path, text: str, filename: str, space: Space, options: dict[str, Any]) -> None:
+def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, options: dict[str, Any]) -> None:
     point = next(space.points(), None)
     if point is None:
         raise UsageError(f"no configuration satisfies {' and '.join(map(repr, space.require))}")
     if options["stage"]:
         click.echo(_emit(options["stage"], text, filename, options["name"], point, options), nl=False)
         return
-    report = Reporter()
+    before = len(report.found)
     found = choose(compile_text(text, filename, point.defines, report=report), options["name"], filename)
-    for finding in report.found:
-        click.echo(str(finding), err=True)
+    _echo(report, before)
     if not (options["run"] or options["checked"] or options["tune"]):
         click.echo(f"{file}: kernel {found.name}({', '.join(f'{p.ctype} {p.name}' for p in found.params)})")
         return
@@ -150,6 +162,11 @@ def _go(file: Path, text: str, filename: str, space: Space, options: dict[str, A
     seconds = time.perf_counter() - start
     _save(values, options["saves"])
     _summary(kernel, values, seconds, as_json=options["as_json"])
+
+
+def _echo(report: Reporter, first: int = 0) -> None:
+    for finding in report.found[first:]:
+        click.echo(str(finding), err=True)
 
 
 def _emit(stage: str, text: str, filename: str, name: str | None, point: Config, options: dict[str, Any]) -> str:

@@ -115,3 +115,18 @@ def test_errors_of_a_source(file: str, capsys: pytest.CaptureFixture[str]) -> No
     assert "SIZE" in err
     assert main(["kernel", file, "-DTYPE=float", "--json"]) != 0
     assert json.loads(capsys.readouterr().out)[0]["line"] == 3
+
+
+def test_warnings(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["kernel", file, "-DTYPE=float", "-DSIZE=32", "-DOLD=1-DTYPE=float"]
+    assert main(line) == 0
+    err = capsys.readouterr().err
+    assert err.count("[glued-defines]") == err.count("[unused-define]") == 1
+    assert main([*line, "-Wno-unused-define"]) == 0
+    assert "unused-define" not in capsys.readouterr().err
+    assert main([*line, "-Werror=unused-define"]) == 3
+    assert "error: -DOLD is never used" in capsys.readouterr().err
+    assert main([*line, "-Werror"]) == 3
+    assert "error: blank missing between -D options" in capsys.readouterr().err
+    assert main([*line, "-Wunused"]) != 0
+    assert "-Wunused: there is no warning 'unused'" in capsys.readouterr().err

@@ -226,6 +226,11 @@ class _Checker(BuiltinChecker):
             self.scopes.declare(param.name, param, param.at)
         decl.body = t.Block(node.body.at, self._statements(node.body.body))
         self.scopes.pop()
+        # after an error something was not looked at
+        unread = [] if self.report.errors else [p for p in decl.params if p.name and not p.read]
+        for param in unread:
+            message = f"parameter {param.name!r} of {decl.name!r} is never read"
+            self.report.warning("unused-parameter", message, param.at)
         if decl.result != VOID and not _ends(decl.body):
             note = Note("the function is declared here", decl.at.span)
             message = f"{decl.name!r} may end without a value: expected a return of {decl.result}"

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from graphfuse.errors import ParseError
 from graphfuse.frontends.tc.source import Span
+from graphfuse.frontends.tc.switches import DEFAULT, Switches
 
 Severity = Literal["error", "warning", "note"]
 MAX_ERRORS = 50
@@ -138,9 +139,10 @@ class StopError(Exception):
 class Reporter:
     """Collects diagnostics. A finding with the same message at the same place is kept once."""
 
-    def __init__(self, *, pedantic: bool = True) -> None:
+    def __init__(self, *, pedantic: bool = True, switches: Switches = DEFAULT) -> None:
         self.found: list[Diagnostic] = []
         self.pedantic = pedantic
+        self.switches = switches
         self.errors = 0
         self._seen: set[tuple[str, object]] = set()
 
@@ -179,6 +181,10 @@ class Reporter:
         notes: Iterable[Note],
         fixits: Iterable[FixIt],
     ) -> None:
+        shown = severity if severity == "error" else self.switches.severity(code, severity)
+        if shown is None:
+            return
+        severity = shown
         span = at if isinstance(at, Span) or at is None else at.span
         trace = () if isinstance(at, Span) or at is None else tuple(Note(*n) for n in at.backtrace)
         key = (message, (id(span.source), span.at) if span else None)
@@ -191,6 +197,10 @@ class Reporter:
             if self.errors >= MAX_ERRORS:
                 self.found.append(Diagnostic("note", "too-many-errors", f"stopped after {MAX_ERRORS} errors"))
                 raise StopError
+
+    def add(self, found: Diagnostic) -> None:
+        """Take over what somebody else has found, as the switches want it."""
+        self._add(found.severity, found.code, found.message, found.span, found.notes, found.fixits)
 
     def check(self) -> None:
         """Raise what was found if any of it is an error."""

@@ -11,9 +11,11 @@ from graphfuse.frontends.tc.check import check_unit
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.kernel import Kernel
 from graphfuse.frontends.tc.lower import lower_unit
+from graphfuse.frontends.tc.offsets import find_overflows
 from graphfuse.frontends.tc.parser import parse_unit
 from graphfuse.frontends.tc.preprocess import Include, preprocess, read_include
 from graphfuse.frontends.tc.source import Source
+from graphfuse.frontends.tc.switches import parse_switches
 from graphfuse.frontends.tc.tokens import Token
 
 T = TypeVar("T")
@@ -21,11 +23,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where includes come from; whether a missing `;` is an error; whether printf and assert do anything."""
+    """Where includes come from; whether a missing `;` is an error; whether printf and assert do anything.
+
+    `warnings` is what stands behind `-W` on a command line: codes of findings, `no-` and a code, `extra`, `error`.
+    """
 
     include: Include = read_include
     pedantic: bool = True
     debug: bool = False
+    warnings: tuple[str, ...] = ()
+
+    def reporter(self) -> Reporter:
+        """An empty reporter that follows these options."""
+        return Reporter(pedantic=self.pedantic, switches=parse_switches(self.warnings))
 
 
 DEFAULTS = Options()
@@ -70,7 +80,10 @@ def check(
 def checked(source: str, filename: str, defines: Mapping[str, str], options: Options, report: Reporter) -> typed.Unit:
     """The typed tree, which means something only if nothing was reported as an error."""
     unit = parse_unit(_tokens(source, filename, defines, options, report), report)
-    return check_unit(unit, report, defines)
+    out = check_unit(unit, report, defines)
+    if "offset-overflow" in report.switches.on and not report.errors:
+        find_overflows(out, report)
+    return out
 
 
 def compile_text(
@@ -95,7 +108,7 @@ def lowered(
 
 def staged(stage: Callable[[Reporter], T], options: Options, report: Reporter | None) -> T:
     """Run a stage; raise what it reported if there is an error among it."""
-    report = report or Reporter(pedantic=options.pedantic)
+    report = report or options.reporter()
     try:
         out = stage(report)
     except StopError:

@@ -1,8 +1,8 @@
 """The language, row by row: sources with the dump or the diagnostics that each stage gives.
 
-A file of `cases/` holds cases: `== row[/name] stage [-D...]`, a source, `--`, and what is expected. Stages: `text` is
-the preprocessed source, `ast` the tree, `body` the typed tree of statements in a kernel, `check` that of a whole file,
-`ir` the block functions; what is reported follows the dump. `pytest --update` rewrites what is expected.
+A file of `cases/` holds cases: `== row[/name] stage [-D...] [-W...]`, a source, `--`, and what is expected. Stages:
+`text` is the preprocessed source, `ast` the tree, `body` the typed tree of statements in a kernel, `check` that of a
+whole file, `ir` the block functions; what is reported follows the dump. `pytest --update` rewrites what is expected.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from graphfuse.frontends.tc import ast, driver, typed
 from graphfuse.frontends.tc.defines import parse_defines
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.parser import parse_unit
+from graphfuse.frontends.tc.switches import parse_switches
 from graphfuse.frontends.tc.tokens import detokenize
 from graphfuse.ir.printer import module_text
 from tests.frontends.tc.rows import ROWS
@@ -73,8 +74,10 @@ def test_every_row_has_a_case():
 
 def run(case):
     """What a stage gives: its dump, then what was reported."""
-    report = Reporter(pedantic="--pedantic=off" not in case.head)
-    defines = parse_defines([o for o in case.head.split()[2:] if not o.startswith("--")])
+    words = case.head.split()[2:]
+    switches = parse_switches([w[2:] for w in words if w.startswith("-W")])
+    report = Reporter(pedantic="--pedantic=off" not in words, switches=switches)
+    defines = parse_defines([w for w in words if w.startswith("-D")])
     (point,) = defines.points()
     dump = ""
     try:

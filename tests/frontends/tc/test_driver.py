@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from graphfuse.errors import GraphfuseError
+import graphfuse.frontends.tc
+from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.frontends.tc import Options, Reporter, SourceError, check, parse, tokens
 from graphfuse.frontends.tc.diagnostics import MAX_ERRORS
 from graphfuse.frontends.tc.source import Source
+from graphfuse.frontends.tc.switches import WARNINGS, parse_switches
 from graphfuse.frontends.tc.tokens import detokenize
 
 
@@ -100,3 +105,38 @@ def test_a_crlf_source_has_the_same_positions():
     with pytest.raises(SourceError) as e:
         check("void k(int *p) {\r\n  *p = q;\r\n}\r\n", "k.tc")
     assert str(e.value.loc) == "k.tc:2:8"
+
+
+def test_every_warning_has_a_switch():
+    folder = Path(graphfuse.frontends.tc.__file__).parent
+    text = "".join(p.read_text() for p in folder.glob("*.py"))
+    found = re.findall(r'(?:report\.(?:warning|note)\(|Diagnostic\("warning",)\s*"([a-z-]+)"', text)
+    assert set(found) | {"division", "shift"} == WARNINGS
+
+
+@pytest.mark.parametrize(
+    ("switches", "severities"),
+    [
+        ((), ["warning"]),
+        (("no-shadow",), []),
+        (("no-shadow", "shadow"), ["warning"]),
+        (("extra",), ["warning", "warning"]),
+        (("error",), ["error"]),
+        (("error=unused-parameter",), ["warning", "error"]),
+        (("extra", "error", "no-error=shadow"), ["warning", "error"]),
+        (("error", "no-error"), ["warning"]),
+        (("error=shadow", "no-shadow"), []),
+    ],
+)
+def test_switches(switches, severities):
+    report = Options(warnings=switches).reporter()
+    try:
+        check("__global__ void k(int n, int *p) { { int p = 1; } *p = 1; }", report=report)
+    except SourceError:
+        assert "error" in severities
+    assert [d.severity for d in report.found] == severities
+
+
+def test_an_unknown_switch():
+    with pytest.raises(UsageError, match="-Wno-shadw: there is no warning 'shadw'; did you mean 'shadow'"):
+        parse_switches(["no-shadw"])
