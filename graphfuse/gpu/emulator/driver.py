@@ -251,6 +251,8 @@ class EmulatedDriver:
             raise EmulatorError(f"tensor map: expected one of {', '.join(_ELEMS)}, found {spec.elem}")
         if address % 16:
             raise EmulatorError(f"tensor map: address {address:#x}: expected a multiple of 16")
+        if not all(1 <= d <= 1 << 32 for d in dims):
+            raise EmulatorError(f"tensor map: dims {tuple(dims)}: expected each in 1 to 2^32")
         how = spec.im2col
         head = (address, rank, _ELEMS.index(spec.elem), spec.swizzle, 0 if how is None else rank - 2)
         numbers = [_padded(v) for v in (dims, strides, spec.box)]

@@ -17,7 +17,21 @@ from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import power_of_two
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, attr_strs
 from graphfuse.ir.types import I64, Ptr, Tile
-from graphfuse.symbolic import INF, Dim, Expr, Monomial, Sym, bounds, exact_div, maximum, substitute, sym, symbols
+from graphfuse.symbolic import (
+    INF,
+    Call,
+    Dim,
+    Expr,
+    Monomial,
+    Sym,
+    bounds,
+    ceildiv,
+    exact_div,
+    maximum,
+    substitute,
+    sym,
+    symbols,
+)
 
 ALIGNMENT = 16
 """Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
@@ -43,7 +57,8 @@ class Scalars:
         self.grid = attr_dim(func, "grid")
         self.trusts = "assume" in func.attrs
         """Whether who wrote it has seen to it that what it reads and writes is there, however large it may be."""
-        self._program: Dim | None = None
+        self.program: Dim | None = None
+        """The number of the program, once something asked for it."""
 
     def leaf(self, value: Value, hint: str, low: float, high: float, divisor: int = 1) -> Dim:
         """Name a value that is not arithmetic."""
@@ -71,9 +86,9 @@ class Scalars:
         if op.kind is block.const:
             return attr_int(op, "value")
         if op.kind is block.program_id:
-            if self._program is None:
-                self._program = self.leaf(value, "program", 0, max(0, bounds(self.grid, self.ranges)[1] - 1))
-            return self._program
+            if self.program is None:
+                self.program = self.leaf(value, "program", 0, max(0, bounds(self.grid, self.ranges)[1] - 1))
+            return self.program
         if op.kind is block.index:
             names = attr_strs(op, "names") if "names" in op.attrs else ()
             return substitute(attr_dim(op, "expr"), dict(zip(names, (self.dim(v) for v in op.operands), strict=True)))
@@ -194,11 +209,11 @@ def _placed(limit: Dim, scalars: Scalars) -> tuple[Dim, Dim] | None:
     for term in _terms(fixed):
         if not isinstance(term, int) and bounds(term, scalars.ranges)[0] >= 0:
             size = size + term
-    for extent in (fixed + before, size):
-        start = extent - limit
-        if bounds(start, scalars.ranges)[0] >= 0:
-            return start, extent
-    return None
+    found = [(extent - limit, extent) for extent in (fixed + before, size)]
+    found = [at for at in found if bounds(at[0], scalars.ranges)[0] >= 0]
+    # what is left of a tensor may be nothing, which no map describes: then rather all of it
+    some = [at for at in found if bounds(at[1], scalars.ranges)[0] >= 1]
+    return next(iter([*some, *found]), None)
 
 
 def _before_zero(start: Dim, scalars: Scalars) -> int:
@@ -236,7 +251,7 @@ def _multiples(dim: Dim, stride: Dim, scalars: Scalars) -> Dim:
 class _Axis:
     """A dim of a tensor beside the two of the tile."""
 
-    extent: int
+    extent: Dim
     stride: Dim
     start: Dim
 
@@ -275,7 +290,21 @@ def _axis(dim: Dim, fixed: Dim, scalars: Scalars) -> _Axis | None:
     low, high = (-1, -1) if start is None else bounds(start, scalars.ranges)
     if start is None or low < 0 or (high >= MAX_EXTENT and not scalars.trusts):
         return None
-    return _Axis(int(min(high, MAX_EXTENT - 2)) + 1, stride, start)
+    return _Axis(_extent(start, scalars) or int(min(high, MAX_EXTENT - 2)) + 1, stride, start)
+
+
+def _extent(start: Dim, scalars: Scalars) -> Dim | None:
+    """How many values a digit of the program's number has, if all launches of it are known to."""
+    monomials = [m for m, c in start.terms if c == 1] if isinstance(start, Expr) and len(start.terms) == 1 else []
+    atoms = [atom for m in monomials if len(m) == 1 for atom, power in m if power == 1]
+    if not atoms or not isinstance(atom := atoms[0], Call):
+        return None
+    number, divisor = atom.args
+    if scalars.varies(divisor):
+        return None
+    if atom.fn == "floordiv" and number == scalars.program:
+        return ceildiv(scalars.grid, divisor)
+    return divisor if atom.fn == "mod" else None
 
 
 def _coefficients(dim: Dim) -> list[int]:
