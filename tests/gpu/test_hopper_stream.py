@@ -17,6 +17,7 @@ from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gfx import load, save
 from graphfuse.target import Target
 from tests.gpu.test_hopper import check, compiled, drop, inputs, run
 
@@ -112,12 +113,14 @@ def test_nothing_is_serialised(tile):
     assert found.spill_bytes <= MOST_SPILLED
 
 
-def test_from_a_graph_to_the_driver():
+def test_from_a_graph_to_the_driver(tmp_path):
     """A session has memory for tiles and flags, and launches that follow one another find the flags clean."""
     gemm = Gemm(64, 192, 512)
     tile = WgmmaTile(64, 64, stream=True)
     with patch.object(gpu_matmul_tile, "wgmma_tile", lambda *_, **__: tile):
         executable = build(product(gemm), Target.parse("cuda:sm_90a"), Options())
+    save(executable, tmp_path / "m.gfx")
+    executable = load(tmp_path / "m.gfx")
     (kernel,) = (k for k in executable.kernels if k.launch)
     assert kernel.launch.flags == 4
     session = CudaSession(executable, EmulatedDriver("sm_90a"))
