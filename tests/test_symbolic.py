@@ -91,3 +91,14 @@ def test_a_symbol_may_be_named_like_a_function():
 def test_evaluating_needs_every_symbol():
     with pytest.raises(KeyError, match="m"):
         symbolic.evaluate(N + M, {"n": 1})
+
+
+def test_bounds_of_what_is_left_of_a_divisor():
+    """A remainder is less than its divisor, also where that is a symbol: programs in reverse begin at 0."""
+    n, m, x = sym("n"), sym("m"), sym("x")
+    left = n - 1 - mod(x, n)
+    ranges = {"n": (1, 8), "m": (2, 10), "x": (0, 1000)}
+    assert bounds(left, ranges) == (0, 7)
+    assert bounds(64 * left + m, ranges) == (2, 64 * 7 + 10)
+    assert bounds(mod(x, n) * m - n * m, ranges) == (-80, -2)
+    assert bounds(minimum(64 * left, m), ranges) == (0, 10)
