@@ -13,9 +13,20 @@ import numpy as np
 from graphfuse.artifact import Executable
 from graphfuse.cli.common import json_option, print_json, seed_option, table, threads_option, write_atomically
 from graphfuse.errors import FileError, Loc, UsageError
-from graphfuse.frontends.tc import Defines, Options, Reporter, SourceError, compile_text, parse, parse_defines, tokens
+from graphfuse.frontends.tc import (
+    Defines,
+    Diagnostic,
+    Options,
+    Reporter,
+    SourceError,
+    compile_text,
+    parse,
+    parse_defines,
+    tokens,
+)
 from graphfuse.frontends.tc.ast import to_text
 from graphfuse.frontends.tc.format import format_text
+from graphfuse.frontends.tc.lint import lint
 from graphfuse.kernels.checking import check
 from graphfuse.kernels.configs import DEFAULT_STAGES, DEFAULT_WARPS, Config, Space
 from graphfuse.kernels.kernel import Kernel
@@ -67,6 +78,7 @@ def split_defines(args: Sequence[str]) -> tuple[list[str], list[str]]:
 @click.option("--num-warps", "warps", multiple=True, type=int, help="Warps of a program; several are alternatives.")
 @click.option("--num-stages", "stages", multiple=True, type=int, help="Stages of pipelines; several are alternatives.")
 @click.option("--require", multiple=True, metavar="EXPR", help="A C expression that configurations must satisfy.")
+@click.option("--lint", "linted", is_flag=True, help="Check every #if branch and every point of the -D lists.")
 @click.option("--run", "run", is_flag=True, help="Launch it once.")
 @click.option("--check", "checked", is_flag=True, help="Launch it with every access and promise checked.")
 @click.option("--tune", is_flag=True, help="Time every configuration.")
@@ -110,7 +122,10 @@ def command(ctx: click.Context, file: Path, **options: Any) -> None:
         defines.values, options["warps"] or DEFAULT_WARPS, options["stages"] or DEFAULT_STAGES, options["require"]
     )
     try:
-        _go(file, text, filename, space, report, options)
+        if options["linted"]:
+            _lint(file, text, filename, space, options)
+        else:
+            _go(file, text, filename, space, report, options)
     except SourceError as e:
         if options["as_json"]:
             print_json([d.to_json() for d in e.diagnostics])
@@ -162,6 +177,27 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
     seconds = time.perf_counter() - start
     _save(values, options["saves"])
     _summary(kernel, values, seconds, as_json=options["as_json"])
+
+
+def _lint(file: Path, text: str, filename: str, space: Space, options: dict[str, Any]) -> None:
+    # warps and stages mean nothing to the checker
+    points = {tuple(p.defines.items()): p.defines for p in space.points()}
+    if not points:
+        raise UsageError(f"no configuration satisfies {' and '.join(map(repr, space.require))}")
+    done = lint(text, filename, points.values(), Options(warnings=options["warnings"]))
+    if done.cut_off:
+        message = f"stopped after {done.configurations} configurations: not every point and branch was looked at"
+        done.found.append(Diagnostic("note", "lint-limit", message))
+    if done.errors:
+        raise SourceError(done.found)
+    if options["as_json"]:
+        print_json([d.to_json() for d in done.found])
+        return
+    for finding in done.found:
+        click.echo(str(finding), err=True)
+    never = f", {done.unreached} never reached" if done.unreached else ""
+    counts = f"{done.points} points, {done.branches} branches{never}, {done.configurations} configurations"
+    click.echo(f"{file}: no errors: {counts}")
 
 
 def _echo(report: Reporter, first: int = 0) -> None:

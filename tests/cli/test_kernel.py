@@ -130,3 +130,15 @@ def test_warnings(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "error: blank missing between -D options" in capsys.readouterr().err
     assert main([*line, "-Wunused"]) != 0
     assert "-Wunused: there is no warning 'unused'" in capsys.readouterr().err
+
+
+def test_lint(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernel", file, "-DTYPE=[float,half]", "-DSIZE=[32,64]", "--require", "SIZE < 64", "--lint"]) == 0
+    assert capsys.readouterr().out == f"{file}: no errors: 2 points, 0 branches, 2 configurations\n"
+    split = tmp_path / "split.tc"
+    split.write_text("__global__ void k(int *c) {\n#if TZ > 1\n  *c = *locks;\n#endif\n}\n")
+    assert main(["kernel", str(split), "-DTZ=1", "--lint"]) == 3
+    assert capsys.readouterr().err.splitlines()[0::3] == [
+        f"{split}:3:9: error: 'locks' is not defined [undefined]",
+        "note: with -DTZ=2",
+    ]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from graphfuse.frontends.tc.condition import ConditionError, evaluate_condition
 from graphfuse.frontends.tc.constants import parse_number, unescape
@@ -16,6 +18,15 @@ from graphfuse.frontends.tc.tokens import Token, detokenize, tokenize
 
 Include = Callable[[str, Source], "Source | None"]
 """Finds what `#include "name"` in a file names, or gives None."""
+
+
+class Watch(Protocol):
+    """Is told of each condition that is evaluated: its directive, its tokens, their end, what it gives."""
+
+    def __call__(self, pre: Preprocessor, name: Token, rest: list[Token], end: Token, *, taken: bool) -> None:
+        """One condition."""
+        ...
+
 
 MAX_INCLUDE_DEPTH = 20
 MAX_INCLUDES = 500
@@ -71,8 +82,12 @@ def preprocess(
 class Preprocessor:
     """One run over a file and what it includes."""
 
-    def __init__(self, report: Reporter, include: Include) -> None:
+    def __init__(self, report: Reporter, include: Include, watch: Watch | None = None) -> None:
         self.report = report
+        self._watch = watch
+        self._defaults: dict[str, str] = {}
+        self.overridable: set[str] = set()
+        """With a watch: the macros that the source defines unless they are given (`#ifndef`)."""
         self.expander = Expander(report)
         self._include = include
         self._includes = 0
@@ -101,9 +116,16 @@ class Preprocessor:
                 hint = f"; did you mean -D{near[0]}?" if near and near[0] not in self.expander.macros else ""
                 self.report.warning("unused-define", f"-D{name} is never used in {source.name}{hint}", None)
 
+    def default_of(self, name: str) -> str | None:
+        """What a `#define` of the source, taken or not, would make of a macro."""
+        return self._defaults.get(name)
+
     def file(self, tokens: list[Token], out: list[Token], depth: int) -> None:
         """Obey the directives of a file and expand the rest."""
         self._mentioned.update(t.text for t in tokens if t.kind == "name")
+        if self._watch is not None:
+            self._defaults.update(_defaults(tokens))
+            self.overridable.update(t.text for w, t in itertools.pairwise(tokens) if w.text == "ifndef")
         conditions: list[_Condition] = []
         macros = self.expander.macros
         last = len(tokens) - 1
@@ -138,7 +160,7 @@ class Preprocessor:
         end = Token("end", "end of the line", name.source, line[-1].end, line[-1].end)
         live = not conditions or conditions[-1].live
         if name.text in ("if", "ifdef", "ifndef"):
-            taken = live and self._condition(name, rest, end)
+            taken = live and self._watched(name, rest, end)
             conditions.append(_Condition(name, taken, taken, live))
         elif name.text in ("elif", "else", "endif"):
             self._branch(name, rest, end, conditions)
@@ -162,10 +184,17 @@ class Preprocessor:
             condition.live = condition.outer_live and not condition.taken
         else:
             untaken = condition.outer_live and not condition.taken
-            condition.live = untaken and self._condition(name, rest, end)
+            condition.live = untaken and self._watched(name, rest, end)
         condition.taken |= condition.live
 
-    def _condition(self, name: Token, rest: list[Token], end: Token) -> bool:
+    def _watched(self, name: Token, rest: list[Token], end: Token) -> bool:
+        taken = self.condition(name, rest, end)
+        if self._watch is not None:
+            self._watch(self, name, rest, end, taken=taken)
+        return taken
+
+    def condition(self, name: Token, rest: list[Token], end: Token) -> bool:
+        """What `#if`, `#elif`, `#ifdef` or `#ifndef`, which is `name`, with its tokens gives here."""
         if name.text in ("ifdef", "ifndef"):
             if not rest or rest[0].kind != "name":
                 found = repr(rest[0].text) if rest else "the end of the line"
@@ -331,6 +360,17 @@ class Preprocessor:
         line = source.position(name.pos)[0]
         shown = unescape(file.text[1:-1]) if file is not None else source.presumed(line)[0]
         source.renumber_line(line + 1, int(number.value), shown)
+
+
+def _defaults(tokens: list[Token]) -> dict[str, str]:
+    """The object-like macros that the directives of a file define, and their text."""
+    out: dict[str, str] = {}
+    for i, token in enumerate(tokens[:-3]):
+        if token.bol and token.text == "#" and tokens[i + 1].text == "define":
+            body = list(itertools.takewhile(lambda t: not t.bol, tokens[i + 3 : -1]))
+            if body and (body[0].space or body[0].text != "("):
+                out.setdefault(tokens[i + 2].text, detokenize(body))
+    return out
 
 
 def _prelude() -> dict[str, Macro]:
