@@ -75,7 +75,8 @@ def emitters():
 
 def test_every_emitter_has_a_case():
     """Functions named `emit...` in the files of GPU schedules run for some case, and every kind of region has one."""
-    assert {k.region for k in KINDS.values()} == set(GPU_EMITTERS)
+    # calls are of kernels written by hand, which tests/kernels runs on both machines
+    assert {k.region for k in KINDS.values()} == set(GPU_EMITTERS) - {"call"}
     called = set()
 
     def note(frame, event, arg):
