@@ -101,6 +101,9 @@ class _Classifier:
         for op in block.ops:
             if op.has(Trait.TERMINATOR):
                 continue
+            if op.kind is graph.call:  # what a kernel computes is data
+                self.classes.update(dict.fromkeys(op.results, Class.ORDINARY))
+                continue
             for body in op.bodies:
                 # what a loop carries is data, whatever it begins with
                 least = Class.ORDINARY if op.kind is graph.loop else Class.KNOWN

@@ -284,6 +284,27 @@ def test_operands_that_are_views_are_copied():
     np.testing.assert_allclose(m(v=v, w=w)["z"], v.T @ w, rtol=1e-5, atol=1e-5)
 
 
+def test_a_kernel_keeps_its_types_in_half_precision():
+    proto, x = product_with_gelu(), normal(5, 3, 40)
+    m = compiled(proto, precision="f16")
+    assert steps(m) == ["call_0"]
+    np.testing.assert_array_equal(m(x=x)["y"], compiled(proto)(x=x)["y"])
+
+
+def test_in_a_loop():
+    inner = [node("MatMul", "s w", "t", EXAMPLES), node("Tanh", "t", "u"), node("Identity", "go", "goes")]
+    infos = {"i": (TensorProto.INT64, []), "go": (TensorProto.BOOL, []), "s": (TensorProto.FLOAT, [9, 24])}
+    results = {"goes": (TensorProto.BOOL, []), "u": (TensorProto.FLOAT, [9, 24])}
+    sides = [[helper.make_tensor_value_info(n, *t) for n, t in side.items()] for side in (infos, results)]
+    loop = helper.make_node("Loop", ["n", "", "x"], ["y"], body=helper.make_graph(inner, "body", *sides))
+    shape = ("float32", [9, 24])
+    proto = model([loop], {"x": shape}, {"y": shape}, {"n": np.array(3), "w": normal(24, 24)})
+    proto.opset_import.append(helper.make_opsetid(EXAMPLES, 1))
+    m, x = compiled(proto), normal(9, 24)
+    assert ledger(m) == [("call 0", "u", "fused")]
+    np.testing.assert_allclose(m(x=x)["y"], m.interpret({"x": x})["y"], rtol=1e-5, atol=1e-5)
+
+
 def test_a_kernel_comes_before_the_function_of_the_model(tmp_path):
     (tmp_path / "k.tc").write_text(kernel("K", "2 * v"))
     proto = tail(inner=[node("Identity", "y", "z")])
