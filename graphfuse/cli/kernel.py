@@ -206,11 +206,12 @@ def _echo(report: Reporter, first: int = 0) -> None:
 
 
 def _emit(stage: str, text: str, filename: str, name: str | None, point: Config, options: dict[str, Any]) -> str:
+    switched = Options(warnings=options["warnings"])
     if stage == "tokens":
-        return "\n".join(t.text for t in tokens(text, filename, point.defines) if t.text) + "\n"
+        return "\n".join(t.text for t in tokens(text, filename, point.defines, options=switched) if t.text) + "\n"
     if stage == "ast":
-        return to_text(parse(text, filename, point.defines)) + "\n"
-    func = choose(compile_text(text, filename, point.defines), name, filename).func
+        return to_text(parse(text, filename, point.defines, options=switched)) + "\n"
+    func = choose(compile_text(text, filename, point.defines, options=switched), name, filename).func
     kernel = Kernel(func, point.defines, num_warps=point.num_warps, num_stages=point.num_stages)
     target = options["target"]
     if stage in ("ptx", "sass-info") and not target.startswith("cuda:"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,18 @@ def test_errors_of_a_source(file: str, capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(capsys.readouterr().out)[0]["line"] == 3
 
 
+def test_names_of_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "sum.tc"
+    source.write_text(
+        "__global__ void k(float *x, int n) {\n  float acc[16] = 0;\n"
+        "  for (int i = 0; i < n; i += 16) acc += *(x + i + 0 ... 16);\n  *(x + 0 ... 16) = acc;\n}\n"
+    )
+    assert main(["kernel", str(source), "--emit", "block"]) == 0
+    out = capsys.readouterr().out
+    assert "%acc = block.const()" in out
+    assert re.search(r"%acc_\d+ = for\(", out)
+
+
 def test_warnings(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = ["kernel", file, "-DTYPE=float", "-DSIZE=32", "-DOLD=1-DTYPE=float"]
     assert main(line) == 0
@@ -128,6 +141,8 @@ def test_warnings(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "error: -DOLD is never used" in capsys.readouterr().err
     assert main([*line, "-Werror"]) == 3
     assert "error: blank missing between -D options" in capsys.readouterr().err
+    assert main([*line, "-Werror=unused-define", "--emit", "tokens"]) == 3
+    assert "error: -DOLD is never used" in capsys.readouterr().err
     assert main([*line, "-Wunused"]) != 0
     assert "-Wunused: there is no warning 'unused'" in capsys.readouterr().err
 
