@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def layer(shape: tuple[int, int, int], elem: Scalar, kernel: Operator | None) ->
 
 
 @contextmanager
-def without_grafts() -> Iterator[None]:
+def without_grafts() -> Generator[None]:
     """The compiler leaves called kernels alone."""
     with mock.patch.object(compiler, "why_not_graft", return_value=never_graft):
         yield

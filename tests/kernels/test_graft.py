@@ -298,7 +298,7 @@ def test_in_a_loop():
     sides = [[helper.make_tensor_value_info(n, *t) for n, t in side.items()] for side in (infos, results)]
     loop = helper.make_node("Loop", ["n", "", "x"], ["y"], body=helper.make_graph(inner, "body", *sides))
     shape = ("float32", [9, 24])
-    proto = model([loop], {"x": shape}, {"y": shape}, {"n": np.array(40), "w": normal(24, 24)})
+    proto = model([loop], {"x": shape}, {"y": shape}, {"n": np.array(40), "w": normal(24, 24) / 8})
     proto.opset_import.append(helper.make_opsetid(EXAMPLES, 1))
     m, x = compiled(proto), normal(9, 24)
     assert {d[1:] for d in ledger(m)} == {("u", "fused")}
