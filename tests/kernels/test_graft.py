@@ -291,6 +291,15 @@ def test_a_kernel_keeps_its_types_in_half_precision():
     np.testing.assert_array_equal(m(x=x)["y"], compiled(proto)(x=x)["y"])
 
 
+def test_a_parameter_may_be_called_as_an_axis_of_the_grid(tmp_path):
+    text = COLUMNS.replace("MASK", "i < N").replace("int M, int N", "int grid_x, int N").replace("i < M", "i < grid_x")
+    (tmp_path / "k.tc").write_text(text)
+    nodes, shape = [node("Columns", "x", "y", MINE), node("Neg", "y", "z")], ("float32", ["m", 20])
+    m, x = compiled(model(nodes, {"x": shape}, {"z": shape}), tmp_path), normal(5, 20)
+    assert steps(m) == ["call_0"]
+    np.testing.assert_array_equal(m(x=x)["z"], -(x + 1))
+
+
 def test_in_a_loop():
     inner = [node("MatMul", "s w", "t", EXAMPLES), node("Tanh", "t", "u"), node("Identity", "go", "goes")]
     infos = {"i": (TensorProto.INT64, []), "go": (TensorProto.BOOL, []), "s": (TensorProto.FLOAT, [9, 24])}

@@ -134,7 +134,7 @@ class _Call:
         args = [self._integer(h.args[i], kernel, i) for i in numbers]
         params = Params(
             (*(Ptr(t.elem) for t in types), *(old[i].type for i in numbers)),
-            (*tensors, *(old[i].hint for i in numbers)),
+            (*tensors, *(_symbol(old[i].hint) for i in numbers)),
         )
         builder, now = Builder(), dict[Value, Value]()
         now.update((old[i], v) for i, v in zip(numbers, params.values[len(types) :], strict=True))
@@ -201,6 +201,14 @@ class _Call:
             elif not _is_multiple(args[str(name)], number):
                 what = f"kernel {kernel.name!r} promises __multipleof({number}) of {name!r}"
                 raise VerifyError(f"{what}: expected such a number, found {args[str(name)]}")
+
+
+GRID = ("grid_x", "grid_y", "grid_z")
+"""Symbols that the compiler gives a kernel besides its own."""
+
+
+def _symbol(name: str) -> str:
+    return f"{name}_" if name in GRID else name
 
 
 def _is_multiple(dim: Dim, n: int) -> bool:
