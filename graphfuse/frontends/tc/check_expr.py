@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn
@@ -66,7 +67,7 @@ class FaultError(Exception):
     """A reported error; the statement is given up."""
 
 
-class ExprChecker:
+class ExprChecker(ABC):
     """Checks expressions. `guards` are the conditions under which the current one is evaluated."""
 
     def __init__(self, report: Reporter, defines: Mapping[str, str]) -> None:
@@ -207,9 +208,9 @@ class ExprChecker:
             self.fail("function-value", f"{node.text!r} is built in: expected a call, {node.text}(...)", node)
         return self.undefined(node)
 
+    @abstractmethod
     def builtin_names(self) -> frozenset[str]:
         """The functions of the language."""
-        raise NotImplementedError
 
     def undefined(self, node: ast.Name, what: str = "") -> NoReturn:
         """Report a name that means nothing, and what it may have been meant to be."""
@@ -883,9 +884,9 @@ class ExprChecker:
 
     # calls
 
+    @abstractmethod
     def call(self, node: ast.Call) -> t.Expr:
         """Check a call."""
-        raise NotImplementedError
 
     _CHECKS: ClassVar[dict[type, Callable[[Any, Any], t.Expr]]] = {
         ast.Name: _name, ast.Int: _int, ast.Float: _float,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
@@ -38,7 +39,7 @@ class PointerValue:
 Lowered = Value | PointerValue
 
 
-class ExprLowering:
+class ExprLowering(ABC):
     """Lowers expressions into `code`; `env` holds the variables' values."""
 
     def __init__(self, report: Reporter) -> None:
@@ -403,9 +404,9 @@ class ExprLowering:
     def _assume(self, x: t.Assume) -> Lowered:
         return self.emit(block.assume, self.value(x.x), at=x.at, multiple_of=x.multiple_of)
 
+    @abstractmethod
     def call(self, x: t.Call) -> Lowered:
         """Inline a call."""
-        raise NotImplementedError
 
     def _barrier(self, x: t.Barrier) -> Lowered:
         self.emit_op(effects.barrier, at=x.at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc.constants import FloatLiteral, parse_char, parse_number, unescape
 from graphfuse.frontends.tc.diagnostics import FixIt
@@ -22,14 +24,14 @@ REDUCTIONS = frozenset(("+", "-", "max", "min", "argmax", "argmin"))
 _ARITHMETIC = frozenset(("*", "/", "%", "+", "-", "<<", ">>"))
 
 
-class Expressions(Reader):
+class Expressions(Reader, ABC):
     """What parses expressions; types come from the class that parses declarations."""
 
     function_name = ""
 
+    @abstractmethod
     def type_name(self) -> ast.TypeName:
         """A type as casts write it."""
-        raise NotImplementedError
 
     def expression(self) -> ast.Expr:
         """A full expression, commas included."""
