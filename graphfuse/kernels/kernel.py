@@ -23,7 +23,7 @@ from graphfuse.kernels.on_cpu import CpuKernel
 from graphfuse.kernels.on_gpu import GpuKernel
 from graphfuse.kernels.signature import Parameter, parameters
 from graphfuse.kernels.specialise import Facts, check_promises, facts, general, specialised
-from graphfuse.llvm.host import host_target
+from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.runtime.cuda.arrays import current_stream
 from graphfuse.runtime.cuda.context import Context, context_of
 from graphfuse.runtime.device import Device
@@ -167,12 +167,12 @@ class Kernel:
 
     def compile(self, target: Target | str, axes: int = 1) -> Executable:
         """Ahead of any call: for arguments of which only what the source promises is known."""
-        wanted = target if isinstance(target, Target) else _target(target)
+        wanted = target if isinstance(target, Target) else parse_target(target)
         return build(specialised(self.func, self.parameters, general(self.parameters, axes)), wanted)
 
     def stage_text(self, stage: str, target: Target | str, axes: int = 1) -> str:
         """`llvm` or `asm` (for a GPU, PTX) of what `compile` makes."""
-        wanted = target if isinstance(target, Target) else _target(target)
+        wanted = target if isinstance(target, Target) else parse_target(target)
         func = specialised(self.func, self.parameters, general(self.parameters, axes))
         if wanted.kind == "cuda":
             lowered = gpu_lower.lower([gpu_pipeline.transformed(func, wanted)], wanted)
@@ -214,10 +214,6 @@ def open_context(where: Device) -> Context:
     if where.kind != "emulator":
         raise DeviceError(f"no GPU is called {where}")
     return context_of(EmulatedDriver("sm_90a"), 0)
-
-
-def _target(text: str) -> Target:
-    return host_target() if text == "cpu" else Target.parse(text)
 
 
 def _config(name: str, value: int, most: int) -> int:
