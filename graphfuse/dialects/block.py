@@ -144,6 +144,20 @@ def needs_grid(func: Func) -> bool:
     return "grid" not in func.attrs and any(op.kind in (program_id, num_programs) for op in func.walk())
 
 
+def promises(func: Func) -> dict[str, int]:
+    """What the attribute `assume` says that numbers, and addresses in bytes, are multiples of, by name."""
+    out: dict[str, int] = {}
+    stated = func.attrs.get("assume", ())
+    assert isinstance(stated, tuple), "pairs of a name and a number"
+    for pair in stated:
+        assert isinstance(pair, tuple), "a name and a number"
+        name, number = pair
+        assert isinstance(name, str), "a parameter's name"
+        assert isinstance(number, int), "what it is divisible by"
+        out[name] = number
+    return out
+
+
 def alone(func: Func) -> frozenset[str]:
     """The pointers that overlap no other one, by name (`inplace` aside): those in `noalias`, or of a graph all."""
     if "assume" in func.attrs or "noalias" in func.attrs:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from graphfuse.artifact import Plan, Pointer
+from graphfuse.dialects import block
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import Ptr
 from graphfuse.symbolic import Dim
@@ -25,27 +26,13 @@ def pointer_alignments(func: Func) -> dict[str, int]:
     """Bytes by parameter name."""
     names = [v.hint for v in func.params if isinstance(v.type, Ptr)]
     if "assume" in func.attrs:
-        stated = promises(func)
+        stated = {name: n & -n for name, n in block.promises(func).items()}
         return {v.hint: max(v.type.elem.bytes, stated.get(v.hint, 1)) for v in func.params if isinstance(v.type, Ptr)}
     found = func.attrs.get(ALIGNMENTS)
     if found is None:
         return dict.fromkeys(names, POINTER_ALIGNMENT)
     assert isinstance(found, tuple), "one number for each pointer"
     return {name: n for name, n in zip(names, found, strict=True) if isinstance(n, int)}
-
-
-def promises(func: Func) -> dict[str, int]:
-    """What the function says its parameters are divisible by, pointers in bytes: the powers of two in it."""
-    out: dict[str, int] = {}
-    stated = func.attrs.get("assume", ())
-    assert isinstance(stated, tuple), "pairs of a name and a number"
-    for pair in stated:
-        assert isinstance(pair, tuple), "a name and a number"
-        name, number = pair
-        assert isinstance(name, str), "a parameter's name"
-        assert isinstance(number, int), "what it is divisible by"
-        out[name] = number & -number
-    return out
 
 
 def with_alignments(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:

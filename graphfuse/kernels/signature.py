@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from graphfuse.dialects import block
 from graphfuse.ir.core import Func, attr_strs
 from graphfuse.ir.types import Ptr, Scalar
 
@@ -27,7 +27,7 @@ class Parameter:
 
 def parameters(func: Func) -> tuple[Parameter, ...]:
     """The parameters in order."""
-    promised = promises(func)
+    promised = block.promises(func)
     out: list[Parameter] = []
     for v in func.params:
         if isinstance(v.type, Ptr):
@@ -37,20 +37,6 @@ def parameters(func: Func) -> tuple[Parameter, ...]:
             assert isinstance(v.type, Scalar), "a kernel takes pointers and numbers"
             out.append(Parameter(v.hint, v.type, is_pointer=False, divisor=promised.get(v.hint, 1)))
     return tuple(out)
-
-
-def promises(func: Func) -> Mapping[str, int]:
-    """The attribute `assume`."""
-    stated = func.attrs.get("assume", ())
-    assert isinstance(stated, tuple), "pairs of a name and a number"
-    out: dict[str, int] = {}
-    for pair in stated:
-        assert isinstance(pair, tuple), "a pair"
-        name, number = pair
-        assert isinstance(name, str), "a parameter's name"
-        assert isinstance(number, int), "what it is divisible by"
-        out[name] = number
-    return out
 
 
 def _listed(func: Func, attr: str, name: str) -> bool:

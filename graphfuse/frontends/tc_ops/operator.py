@@ -188,12 +188,7 @@ class _Call:
 
     def _check_promises(self, kernel: Kernel, args: Mapping[str, Dim]) -> None:
         """What the source promises of parameters must be true: nobody looks at run time."""
-        promised = kernel.func.attrs.get("assume", ())
-        assert isinstance(promised, tuple), "pairs"
-        for pair in promised:
-            assert isinstance(pair, tuple), "a pair"
-            name, number = pair
-            assert isinstance(number, int), "what it is divisible by"
+        for name, number in block.promises(kernel.func).items():
             if name not in args:
                 if number > ALIGNMENT:
                     found = f"__aligned({number}) of {name!r}"

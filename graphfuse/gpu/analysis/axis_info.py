@@ -43,8 +43,7 @@ def axis_info(func: Func, assume: Mapping[str, int] | None = None) -> dict[Value
     function's attribute `assume = [["n", 16], ...]` says the same in text. Without either, a pointer is aligned to
     its element.
     """
-    declared: Any = func.attrs.get("assume", ())
-    known = {**dict(declared), **(assume or {})}
+    known = {**block.promises(func), **(assume or {})}
     analysis = _Analysis(func.ranges, {name: power_of_two(d) for name, d in known.items()})
     for param in func.params:
         analysis.facts[param] = analysis.param(param)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from graphfuse.artifact import Im2col
 from graphfuse.dialects import block
@@ -51,7 +50,7 @@ class Scalars:
         """What symbols and leaves are multiples of."""
         self._known: dict[Value, Dim] = {v: sym(v.hint) for v in func.params if v.type == I64}
         self._taken = {v.hint for v in func.params}
-        for name, divisor in _assumed(func):
+        for name, divisor in block.promises(func).items():
             self.divisibility[name] = power_of_two(divisor)
         self.alignments = pointer_alignments(func)
         self.grid = attr_dim(func, "grid")
@@ -122,12 +121,6 @@ class Scalars:
             if isinstance(atom, Sym):
                 out *= self.divisibility.get(atom.name, 1) ** power
         return out
-
-
-def _assumed(func: Func) -> list[tuple[str, int]]:
-    """The pairs of the function's attribute `assume`."""
-    declared: Any = func.attrs.get("assume", ())
-    return [(name, divisor) for name, divisor in declared]
 
 
 @dataclass(frozen=True, slots=True)
