@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from graphfuse.codegen.arith import compute_elem
 from graphfuse.cpu.lower_dot import deferrable_loads
 from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
-from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
+from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, limited_dims, row_major, swapped
 from graphfuse.cpu.windows.window import Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_dims, attr_int
@@ -205,15 +205,12 @@ class _Maker(Sources):
     def _store_view(self, op: Op, window: Window, operands: list[Value]) -> None:
         """To a view whose columns are contiguous, not its rows, the transposed window is stored."""
         pointer, base, value, *limits = operands
-        strides, limited = attr_dims(op, "strides"), op.attrs.get("limited", ())
-        assert isinstance(limited, tuple), "checked by the type rule"
-        where = self.position(list(zip(window.starts, strides, strict=True)), base)
-        dims = [int(d) for d in limited if isinstance(d, int)]
-        here = [self.position([(window.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
+        strides = attr_dims(op, "strides")
+        where, here = self.moved(op, window, base, limits)
         perm = swapped(strides, window)
         attrs: dict[str, Attr] = {
             "strides": tuple(strides[p] for p in perm),
-            "limited": tuple(perm.index(d) for d in dims),
+            "limited": tuple(perm.index(d) for d in limited_dims(op)),
         }
         new = [pointer, where, self.transposed(value, perm), *here]
         self.builder.append(op.kind.build(new, {**op.attrs, **attrs}, loc=op.loc))
@@ -374,13 +371,9 @@ class _Maker(Sources):
         return load
 
     def _factor_view(self, source: Op, w: Window) -> Value:
-        strides, limited = attr_dims(source, "strides"), source.attrs.get("limited", ())
-        assert isinstance(limited, tuple), "checked by the type rule"
         pointer, base, *limits = (self.scalar(v) for v in source.operands)
-        where = self.position(list(zip(w.starts, strides, strict=True)), base)
-        dims = [int(d) for d in limited if isinstance(d, int)]
-        here = [self.position([(w.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
-        return self.builder(block.load_view, pointer, where, *here, shape=w.shape, strides=strides, limited=tuple(dims))
+        where, here = self.moved(source, w, base, limits)
+        return self._again(source, [pointer, where, *here], shape=w.shape)
 
     # structured control flow
 

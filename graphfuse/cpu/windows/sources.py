@@ -152,19 +152,22 @@ class Sources:
 
     def _load_view(self, op: Op, window: Window) -> Value:
         """Of a view whose columns are contiguous, not its rows, the transposed window is loaded."""
-        strides, limited = attr_dims(op, "strides"), op.attrs.get("limited", ())
-        assert isinstance(limited, tuple), "checked by the type rule"
+        strides = attr_dims(op, "strides")
         pointer, base, *limits = (self.scalar(v) for v in op.operands)
-        where = self.position(list(zip(window.starts, strides, strict=True)), base)
-        dims = [int(d) for d in limited if isinstance(d, int)]
-        here = [self.position([(window.starts[d], -1)], v) for d, v in zip(dims, limits, strict=True)]
+        where, here = self.moved(op, window, base, limits)
         perm = swapped(strides, window)
         changes: dict[str, Attr] = {
             "shape": tuple(window.shape[p] for p in perm),
             "strides": tuple(strides[p] for p in perm),
-            "limited": tuple(perm.index(d) for d in dims),
+            "limited": tuple(perm.index(d) for d in limited_dims(op)),
         }
         return self.transposed(self._again(op, [pointer, where, *here], **changes), perm)
+
+    def moved(self, op: Op, window: Window, base: Value, limits: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """Where a window of a view begins, and the view's limits counted from there."""
+        where = self.position(list(zip(window.starts, attr_dims(op, "strides"), strict=True)), base)
+        pairs = zip(limited_dims(op), limits, strict=True)
+        return where, [self.position([(window.starts[d], -1)], v) for d, v in pairs]
 
     def transposed(self, x: Value, perm: tuple[int, ...]) -> Value:
         """A window with two dims exchanged; exchanged back, it is what it was."""
@@ -173,6 +176,11 @@ class Sources:
         if x.op is not None and x.op.kind is block.trans and attr_ints(x.op, "perm") == perm:
             return x.op.operands[0]
         return self.builder(block.trans, x, perm=perm)
+
+
+def limited_dims(op: Op) -> tuple[int, ...]:
+    """The dims of a view that have limits."""
+    return attr_ints(op, "limited") if "limited" in op.attrs else ()
 
 
 def is_turned(strides: Sequence[Dim]) -> bool:
