@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphfuse.api import CompiledModel, compile, load
     from graphfuse.errors import GraphfuseError
     from graphfuse.inference_session import InferenceSession
-    from graphfuse.kernels.source import kernel
+    from graphfuse.kernels.api import kernel
     from graphfuse.kernels.torch_op import tc_op
     from graphfuse.knobs import Options
     from graphfuse.target import Target
@@ -23,7 +23,7 @@ __all__ = [
 
 _HOME = {
     "CompiledModel": "api", "InferenceSession": "inference_session", "compile": "api", "load": "api",
-    "kernel": "kernels.source", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
+    "kernel": "kernels.api", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
     "Target": "target",
 }  # fmt: skip
 

@@ -1,56 +1,13 @@
-"""`graphfuse.kernel("f.tc", TM=128)`: a source, its macros, and the kernels in it."""
+"""A Triton-C source: its text, and of the kernels in it the one that is meant."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
 
 from graphfuse.errors import FileError, Loc, UsageError
 from graphfuse.frontends.tc import Kernel as Compiled
-from graphfuse.frontends.tc import compile_text
-from graphfuse.frontends.tc.defines import split_list
-from graphfuse.kernels.configs import DEFAULT_STAGES, DEFAULT_WARPS, Space
-from graphfuse.kernels.kernel import Kernel
-from graphfuse.kernels.tuner import TunedKernel
-
-
-def kernel(
-    source: str | os.PathLike[str],
-    name: str | None = None,
-    *,
-    num_warps: int | Sequence[int] | None = None,
-    num_stages: int | Sequence[int] | None = None,
-    require: str | Sequence[str] = (),
-    device: str = "",
-    threads: int | None = None,
-    **macros: Any,
-) -> Kernel | TunedKernel:
-    """A Triton-C kernel: `k = graphfuse.kernel("matmul.tc", TM=128, TN=128)`, then `k[grid](a, b, c, n)`.
-
-    `source` is a path, or text with at least one line break. `name` says which kernel of several. A macro with a list
-    of values (`TM=[64, 128]`), and lists for `num_warps` and `num_stages`, make it one that is tuned when it is called
-    with sizes it has not seen; `require` are C expressions that configurations must satisfy. `device` is where it runs
-    if not where its arrays are: `cpu`, `cuda:1`, `emulator`.
-
-    Raises SourceError with every diagnostic of the source, UsageError for a name that it does not have.
-    """
-    text, filename = read_source(source)
-    for name_ in macros:
-        if not name_.isidentifier():
-            raise UsageError(f"macros: expected names such as TM, found {name_!r}")
-    values = {key: _values(value) for key, value in macros.items()}
-    space = Space(
-        values, _numbers(num_warps, DEFAULT_WARPS), _numbers(num_stages, DEFAULT_STAGES),
-        (require,) if isinstance(require, str) else tuple(require),
-    )  # fmt: skip
-    if len(space) > 1:
-        return TunedKernel(text, filename, name, space, device=device, threads=threads)
-    defines = {key: value[0] for key, value in values.items()}
-    found = choose(compile_text(text, filename, defines), name, filename)
-    warps, stages = (_single(n) for n in (num_warps, num_stages))
-    return Kernel(found.func, defines, num_warps=warps, num_stages=stages, device=device, threads=threads)
 
 
 def read_source(source: str | os.PathLike[str]) -> tuple[str, str]:
@@ -77,27 +34,3 @@ def choose(found: Sequence[Compiled], name: str | None, filename: str) -> Compil
         if one.name == name:
             return one
     raise UsageError(f"{filename}: there is no kernel {name!r}: expected one of {', '.join(k.name for k in found)}")
-
-
-def _values(value: Any) -> tuple[str, ...]:
-    """A macro's alternatives as text."""
-    if isinstance(value, str):
-        return split_list(value)
-    if isinstance(value, Sequence):
-        return tuple(_text(v) for v in cast("Sequence[Any]", value)) or ("",)
-    return (_text(value),)
-
-
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _numbers(value: int | Sequence[int] | None, default: Sequence[int]) -> tuple[int, ...]:
-    if value is None:
-        return tuple(default)
-    return (value,) if isinstance(value, int) else tuple(value)
-
-
-def _single(value: int | Sequence[int] | None) -> int | None:
-    return value if value is None or isinstance(value, int) else value[0]
-

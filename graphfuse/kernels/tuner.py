@@ -27,6 +27,7 @@ from graphfuse.kernels.configs import Config, Space
 from graphfuse.kernels.kernel import Grid, Kernel
 from graphfuse.kernels.on_gpu import resources
 from graphfuse.kernels.signature import Parameter
+from graphfuse.kernels.source import choose
 from graphfuse.kernels.tuned import Key, Record, default_record
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores
@@ -140,12 +141,7 @@ class TunedKernel:
         return self._kernels[str(config)]
 
     def _compiled(self, config: Config) -> Kernel:
-        found = compile_text(self._text, self._filename, config.defines)
-        names = [k.name for k in found]
-        if not found or (self._wanted is not None and self._wanted not in names):
-            have = f"expected one of {', '.join(names)}" if names else "there is none"
-            raise UsageError(f"{self._filename}: there is no kernel {self._wanted or ''!r}: {have}")
-        one = found[names.index(self._wanted) if self._wanted else 0]
+        one = choose(compile_text(self._text, self._filename, config.defines), self._wanted, self._filename)
         kernel = Kernel(
             one.func, config.defines, num_warps=config.num_warps, num_stages=config.num_stages,
             device=self._device, threads=self._threads,
@@ -213,9 +209,7 @@ class TunedKernel:
             rows = [_spills(r) if r.spill_bytes > 0 else r for r in rows]
         return rows
 
-    def _timed(
-        self, row: Row, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None, bound: Bound
-    ) -> Row:
+    def _timed(self, row: Row, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None, bound: Bound) -> Row:
         kernel = self.variant(row.config)
 
         def run() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func
+from graphfuse.kernels.api import kernel
 from graphfuse.kernels.kernel import Kernel
-from graphfuse.kernels.source import kernel
 from graphfuse.kernels.specialise import general, specialised
 
 CHOOSE = """

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphfuse.artifact import Array
-from graphfuse.kernels.source import kernel
+from graphfuse.kernels.api import kernel
 
 FOLDER = Path(__file__).parents[2] / "models" / "kernels"
 DTYPES = {"half": np.float16, "float": np.float32}

@@ -10,8 +10,8 @@ import pytest
 from graphfuse.dialects import gpu
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.core import OpDef
+from graphfuse.kernels.api import kernel
 from graphfuse.kernels.kernel import Kernel
-from graphfuse.kernels.source import kernel
 from graphfuse.kernels.specialise import Facts, specialised
 from graphfuse.kernels.tuner import TunedKernel
 from graphfuse.target import Target
