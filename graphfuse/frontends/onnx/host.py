@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphfuse.frontends.onnx.node import Node, elem_from_onnx
-from graphfuse.frontends.onnx.values import (
+from graphfuse.frontends.host_values import (
     Array,
     Host,
     Ratio,
@@ -31,6 +30,7 @@ from graphfuse.frontends.onnx.values import (
     lesser,
     to_ratio,
 )
+from graphfuse.frontends.onnx.node import Node, elem_from_onnx
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import BOOL, I64, Scalar
 from graphfuse.symbolic import Dim, Expr, Ranges, exact_div, floordiv, mod

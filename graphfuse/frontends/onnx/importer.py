@@ -17,8 +17,9 @@ import onnx
 
 from graphfuse.dialects import control
 from graphfuse.errors import GraphfuseError, Loc, ParseError, UnsupportedError, UsageError, VerifyError
+from graphfuse.frontends.emit import Emitter
+from graphfuse.frontends.host_values import Array, Host, Tracked
 from graphfuse.frontends.onnx import ops
-from graphfuse.frontends.onnx.emit import Emitter
 from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
 from graphfuse.frontends.onnx.kernels import Name, by_name, call_kernel, name_of
@@ -26,7 +27,6 @@ from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_rea
 from graphfuse.frontends.onnx.node import HANDLERS, Node, attributes_of, elem_from_onnx
 from graphfuse.frontends.onnx.ops.control import CONTROL
 from graphfuse.frontends.onnx.scope import Scope
-from graphfuse.frontends.onnx.values import Array, Host, Tracked
 from graphfuse.ir.core import Attr, Func, Params
 from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.rewrite import dead_code

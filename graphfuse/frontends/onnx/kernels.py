@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from graphfuse.frontends.onnx.emit import Emitter
+from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.onnx.node import Node
 from graphfuse.ir.core import Value
 

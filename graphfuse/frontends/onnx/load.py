@@ -17,8 +17,8 @@ from google.protobuf.message import DecodeError, EncodeError
 from onnx import TensorProto, checker, inliner, numpy_helper, shape_inference, version_converter
 
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
+from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.node import elem_from_onnx
-from graphfuse.frontends.onnx.values import Array
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
 

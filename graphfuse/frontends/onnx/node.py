@@ -14,8 +14,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from graphfuse.errors import Loc, UnsupportedError, VerifyError
-from graphfuse.frontends.onnx.emit import Emitter
-from graphfuse.frontends.onnx.values import Array, Host, Tracked, as_objects
+from graphfuse.frontends.emit import Emitter
+from graphfuse.frontends.host_values import Array, Host, Tracked, as_objects
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import Scalar, Tensor, scalar
 from graphfuse.symbolic import Dim

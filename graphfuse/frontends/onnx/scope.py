@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphfuse.frontends.onnx.values import Tracked
+from graphfuse.frontends.host_values import Tracked
 
 
 class Scope:

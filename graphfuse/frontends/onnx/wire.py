@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphfuse.frontends.onnx.values import Array
+from graphfuse.frontends.host_values import Array
 
 GRAPH_IN_MODEL, INITIALIZER_IN_GRAPH = 7, 5
 NAME_IN_TENSOR, RAW_DATA_IN_TENSOR = 8, 9

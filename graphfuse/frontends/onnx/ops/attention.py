@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
 from graphfuse.frontends.onnx.ops.activation import softmax_of
 from graphfuse.ir.core import Value

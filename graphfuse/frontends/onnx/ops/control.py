@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 
 from graphfuse.dialects import control, graph
-from graphfuse.frontends.onnx.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.host_values import Host, Tracked, host
 from graphfuse.frontends.onnx.node import Node
 from graphfuse.frontends.onnx.scope import Scope
-from graphfuse.frontends.onnx.values import Host, Tracked, host
 from graphfuse.ir.core import Params, Value
 from graphfuse.ir.types import BOOL, I64, Tensor
 from graphfuse.symbolic import Dim, Expr, sym

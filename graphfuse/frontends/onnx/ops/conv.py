@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, Shape, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, Shape, shape_of, tensor
+from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.values import greater
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I32
 from graphfuse.symbolic import Dim, ceildiv

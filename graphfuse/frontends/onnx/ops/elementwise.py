@@ -6,9 +6,9 @@ import functools
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
-from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.host_values import Host
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
-from graphfuse.frontends.onnx.values import Host
 from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BOOL, U8, Scalar
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.host_values import Host
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.values import Host
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, Expr

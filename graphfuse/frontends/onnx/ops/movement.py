@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, Shape, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
+from graphfuse.frontends.host_values import UndecidedError, greater, is_nonnegative, less, lesser
 from graphfuse.frontends.onnx.node import Node, onnx_op, scalar_constant
-from graphfuse.frontends.onnx.values import UndecidedError, greater, is_nonnegative, less, lesser
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, product

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, elem_of
+from graphfuse.frontends.emit import Emitter, elem_of
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.contract import matmul_of
 from graphfuse.ir.core import Value

@@ -7,11 +7,11 @@ import functools
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, Shape, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
+from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.conv import Window, window_of, with_static_padding
 from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
-from graphfuse.frontends.onnx.values import Array
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, Scalar

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.activation import elu_of, hard_sigmoid_of, softplus_of
 from graphfuse.frontends.onnx.ops.control import loop_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, F64, U8

@@ -13,9 +13,9 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
-from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.host_values import Array, Ratio, to_ratio
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.values import Array, Ratio, to_ratio
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, F64, I64
 from graphfuse.symbolic import Dim

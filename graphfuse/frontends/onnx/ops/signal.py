@@ -6,9 +6,9 @@ import numpy as np
 from onnx import TensorProto
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.host_values import Array, Host, host
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op, scalar_constant
-from graphfuse.frontends.onnx.values import Array, Host, host
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import floordiv

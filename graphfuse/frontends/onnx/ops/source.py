@@ -8,10 +8,10 @@ import numpy as np
 from onnx import TensorProto
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.onnx.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.host_values import TRACKED_ELEMENTS, Array, Host, Tracked, greater, host, to_ratio
 from graphfuse.frontends.onnx.load import tensor_array
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op, scalar_constant
-from graphfuse.frontends.onnx.values import TRACKED_ELEMENTS, Array, Host, Tracked, greater, host, to_ratio
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, F32, I64, Scalar
 from graphfuse.symbolic import Dim, Expr, ceildiv, product

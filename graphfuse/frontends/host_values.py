@@ -1,6 +1,6 @@
-"""What the importer knows at compile time: constants, and small tensors whose elements are dims.
+"""What an importer knows at compile time: constants, and small tensors whose elements are dims.
 
-Owns the representation and the exact arithmetic on it. Does not know ONNX nodes (`host.py` does).
+Owns the representation and the exact arithmetic on it. Knows no nodes (`onnx/host.py` does).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Emission of graph ops with numpy's conveniences: broadcasting, Python numbers, no-op elimination.
 
-Owns the block under construction and the ranges of symbols. Knows nothing about ONNX.
+Owns the block under construction and the ranges of symbols. Knows nothing about what is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.errors import Loc, VerifyError
-from graphfuse.frontends.onnx.values import Array, Host, Ratio, Tracked, host
+from graphfuse.frontends.host_values import Array, Host, Ratio, Tracked, host
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Value
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tensor
