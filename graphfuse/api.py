@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 import importlib
 import logging
 import os
@@ -186,27 +185,7 @@ def build(
     if (cache := default_cache()) is None:
         return made()
     progress("looking into the cache")
-    key = _key(source, target, dims, options, operators)
-    if (found := cache.get(key)) is not None:
-        log.info("from the cache: %s", key)
-        return found
-    try:
-        with cache.lock(key):
-            # another process may have made it while this one waited
-            if (found := cache.get(key)) is None:
-                executable = made()
-                progress("writing the cache")
-                cache.put(key, executable)
-                # mapped from the file, the weights need not stay in this process's own memory
-                found = cache.get(key) or executable
-                del executable
-                gc.collect()  # ops and values refer to each other, and hold the weights too
-            return found
-    except FileError as e:
-        if e.loc is None or not e.loc.file.startswith(str(cache.folder)):
-            raise
-        log.warning("the cache cannot be used: %s", e)
-        return made()
+    return cache.get_or_make(_key(source, target, dims, options, operators), made, progress)
 
 
 def _source(model: Any) -> Path | Any:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 from graphfuse.artifact import Code, Executable, KernelMeta, Plan, Signature
 from graphfuse.cpu import lower as cpu
-from graphfuse.errors import FileError
 from graphfuse.gpu.assembler import assembler_version
 from graphfuse.gpu.code import gpu_code
 from graphfuse.ir.core import Func
@@ -15,8 +12,6 @@ from graphfuse.kernels.signature import parameters
 from graphfuse.knobs import code_key
 from graphfuse.runtime.cache import cache_key, default_cache
 from graphfuse.target import Target
-
-log = logging.getLogger(__name__)
 
 
 def build(func: Func, target: Target) -> Executable:
@@ -32,19 +27,7 @@ def build(func: Func, target: Target) -> Executable:
             "assembler": assembler_version() if target.kind == "cuda" else "",
         }
     )
-    try:
-        if (found := cache.get(key)) is not None:
-            return found
-        with cache.lock(key):
-            if (found := cache.get(key)) is None:
-                found = compiled(func, target)
-                cache.put(key, found)
-            return found
-    except FileError as e:
-        if e.loc is None or not e.loc.file.startswith(str(cache.folder)):
-            raise
-        log.warning("the cache cannot be used: %s", e)
-        return compiled(func, target)
+    return cache.get_or_make(key, lambda: compiled(func, target))
 
 
 def compiled(func: Func, target: Target) -> Executable:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import logging
 import os
 import re
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -73,6 +74,37 @@ class Cache:
         """Write an entry, then make room if the cache has grown too large."""
         gfx.save(executable, self._path(key))
         self.gc(MAX_BYTES, keep=key)
+
+    def get_or_make(
+        self, key: str, make: Callable[[], Executable], progress: Callable[[str], None] | None = None
+    ) -> Executable:
+        """The entry; if there is none, what `make` makes, which is put there.
+
+        Of several processes that want it one makes it. Where the cache cannot be written it is made all the same.
+        """
+        if (found := self.get(key)) is not None:
+            log.info("from the cache: %s", key)
+            return found
+        try:
+            with self.lock(key):
+                # another process may have made it while this one waited
+                if (found := self.get(key)) is None:
+                    made = make()
+                    if progress is not None:
+                        progress("writing the cache")
+                    self.put(key, made)
+                    if not made.weights:
+                        return made
+                    # mapped from the file, the weights need not stay in this process's own memory
+                    found = self.get(key) or made
+                    del made
+                    gc.collect()  # ops and values refer to each other, and hold the weights too
+                return found
+        except FileError as e:
+            if e.loc is None or not e.loc.file.startswith(str(self.folder)):
+                raise
+            log.warning("the cache cannot be used: %s", e)
+            return make()
 
     @contextlib.contextmanager
     def lock(self, key: str) -> Generator[None]:

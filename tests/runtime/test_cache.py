@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import graphfuse
-from graphfuse.errors import FileError
+from graphfuse.errors import FileError, Loc
 from graphfuse.ir.dense import Dense
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
@@ -60,6 +60,21 @@ def test_unusable_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="cannot lock the cache: "), Cache(tmp_path / "file" / "c").lock("aa"):
         raise AssertionError("locked")
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    made = executable()
+    assert Cache(tmp_path / "file" / "c").get_or_make("aa", lambda: made) is made
+    assert "the cache cannot be used: " in caplog.text
+
+
+def test_what_fails_while_it_is_made_is_not_the_caches_fault(tmp_path):
+    def make():
+        raise FileError("cannot read: gone", Loc("model.onnx"))
+
+    with pytest.raises(FileError, match="cannot read: gone"):
+        Cache(tmp_path).get_or_make("aa", make)
 
 
 def test_default_cache_follows_the_knob(tmp_path):
@@ -128,14 +143,14 @@ def test_concurrent_processes_build_once(tmp_path):
         from pathlib import Path
         from graphfuse.runtime.cache import Cache
         from tests.runtime.sample import executable
-        cache, made = Cache(Path({str(tmp_path)!r})), 0
-        with cache.lock("feed"):
-            if cache.get("feed") is None:
-                time.sleep(0.3)
-                cache.put("feed", executable())
-                made = 1
-        assert cache.get("feed").signature.inputs[0].name == "x"
-        print(made)
+        made = []
+        def make():
+            time.sleep(0.3)
+            made.append(executable())
+            return made[0]
+        found = Cache(Path({str(tmp_path)!r})).get_or_make("feed", make)
+        assert found.signature.inputs[0].name == "x"
+        print(len(made))
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
