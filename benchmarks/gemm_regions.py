@@ -26,6 +26,7 @@ def region_text(
     tile: WgmmaTile | ProductTile | None = None,
     step_bytes: int = STEP_BYTES,
     attrs: Mapping[str, int] | None = None,
+    target: Target = TARGET,
 ) -> str:
     """The block function for a shape, its epilogue and its layouts; what else `gemm` says does not matter.
 
@@ -33,20 +34,20 @@ def region_text(
     in steps of so many bytes of K; `attrs` are put on the function.
     """
     if tile is None:
-        return to_text(_kernel(gemm))
+        return to_text(_kernel(gemm, target))
     chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, step_bytes=lambda *_: step_bytes)
     if isinstance(tile, ProductTile):
         chosen = patch.multiple(gpu_contraction, product_tile=lambda *_, **__: tile, boxed_tile=lambda *_, **__: tile)
     whole = patch.object(compiler, "sum_parts", lambda _: lambda *_: 1)
     with chosen, whole:
-        func = _kernel(gemm)
+        func = _kernel(gemm, target)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))
 
 
-def _kernel(gemm: Gemm) -> Func:
+def _kernel(gemm: Gemm, target: Target) -> Func:
     """The only kernel of a product."""
     func = product(gemm)
-    done = stages(func, TARGET, Options())
+    done = stages(func, target, Options())
     kernels = list(done.kernels.values())
     if len(kernels) != 1:
         raise ValueError(f"expected one kernel, found {list(done.kernels)}")
@@ -56,9 +57,9 @@ def _kernel(gemm: Gemm) -> Func:
     return kernels[0]
 
 
-def kernels_of(gemm: Gemm) -> dict[str, str]:
+def kernels_of(gemm: Gemm, target: Target = TARGET) -> dict[str, str]:
     """The block functions that the compiler makes of a product, the one that multiplies first."""
-    found = stages(product(gemm), TARGET, Options()).kernels
+    found = stages(product(gemm), target, Options()).kernels
     order = sorted(found, key=lambda name: not any(op.kind is block.dot for op in found[name].walk()))
     return {name: to_text(found[name]) for name in order}
 

@@ -6,6 +6,8 @@ kernels with tiles that it did not choose, by their names (`TILES`) or as text, 
 
     python -m benchmarks.gpu_gemm --quick --only 4096x4096x4096 --tiles "128x256,p128x192 ring=4,128x256 stream=1"
 
+`--target cuda:sm_90` compiles for that instead of `sm_90a`: products by `mma.sync`, as older parts make them.
+
 Compiles in parallel processes; kernels run in a process that is started again, without the kernel at fault, when one
 fails or hangs. Times are shorter where a set would not fit into `--budget`.
 """
@@ -53,7 +55,8 @@ TILES = (
 COMPILER = "compiler"
 """The kernel that the compiler makes, tile and all."""
 SETS = ("plain", "layouts", "fused", "residual")
-ATTRS = ("schedule", "persistent", "split", "share", "ring", "store_buffers")
+ATTRS = ("schedule", "persistent", "split", "share", "ring", "store_buffers", "warps", "stages", "prefetch")
+TARGET = "cuda:sm_90a"
 PROMOTION = 128
 """Of tensor maps, as the runtime makes them."""
 PREPARING = 0.5
@@ -107,23 +110,25 @@ def gemms(
             yield f"{name}{' bias gelu' if fused else ' residual' if base.residual else ''}", base
 
 
-def compile_one(gemm: Gemm, label: str, folder: str, assembler: str) -> dict[str, Any]:
+def compile_one(gemm: Gemm, label: str, folder: str, assembler: str, arch: str = TARGET) -> dict[str, Any]:
     """How to launch a product, with the tile that the label says or the compiler chooses."""
     from benchmarks.gemm_regions import kernels_of, region_text
+    from graphfuse.target import Target
 
+    target = Target.parse(arch)
     folder = tempfile.mkdtemp(dir=folder)
     if label == COMPILER:
-        first, *others = kernels_of(gemm).values()
-        spec = {"label": label, **compile_text(first, folder, assembler)}
-        return {**spec, "plan": compile_plan(gemm, folder, assembler)} if others else spec
+        first, *others = kernels_of(gemm, target).values()
+        spec = {"label": label, **compile_text(first, folder, assembler, arch=arch)}
+        return {**spec, "plan": compile_plan(gemm, folder, assembler, arch)} if others else spec
     variant = Variant.parse(label)
     attrs = dict(variant.attrs)
     promotion = attrs.pop("promotion", PROMOTION)
-    code = region_text(gemm, variant.tile, variant.step_bytes, attrs)
-    return {"label": label, **compile_text(code, folder, assembler), "promotion": promotion}
+    code = region_text(gemm, variant.tile, variant.step_bytes, attrs, target)
+    return {"label": label, **compile_text(code, folder, assembler, arch=arch), "promotion": promotion}
 
 
-def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str, Any]:
+def compile_text(code: str, folder: str, assembler: str, m: int = 0, arch: str = TARGET) -> dict[str, Any]:
     """A block function to PTX, to a cubin if there is an assembler, and how to launch it."""
     from graphfuse.gpu.lower import emit_ptx, lower
     from graphfuse.gpu.pipeline import transformed
@@ -131,7 +136,7 @@ def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str
     from graphfuse.symbolic import evaluate
     from graphfuse.target import Target
 
-    target = Target.parse("cuda:sm_90a")
+    target = Target.parse(arch)
     begun = time.perf_counter()
     func = transformed(parse(code), target)
     lowered = lower([func], target)
@@ -178,16 +183,18 @@ def compile_text(code: str, folder: str, assembler: str, m: int = 0) -> dict[str
     }
 
 
-def compile_plan(gemm: Gemm, folder: str, assembler: str) -> dict[str, Any]:
+def compile_plan(gemm: Gemm, folder: str, assembler: str, arch: str = TARGET) -> dict[str, Any]:
     """A product of several kernels: their image, buffers and launches."""
-    from benchmarks.gemm_regions import TARGET, product
+    from benchmarks.gemm_regions import product
     from graphfuse.artifact import Pointer
     from graphfuse.compiler import Options, build
+    from graphfuse.target import Target
 
-    made = build(product(gemm), TARGET, Options())
+    target = Target.parse(arch)
+    made = build(product(gemm), target, Options())
     launches = {k.name: k.launch for k in made.kernels if k.launch}
     image = Path(folder) / "plan.ptx"
-    image.write_text(made.code[str(TARGET)].ptx.rstrip("\0\n") + "\n", encoding="utf-8")
+    image.write_text(made.code[str(target)].ptx.rstrip("\0\n") + "\n", encoding="utf-8")
     if assembler:
         image = image.with_suffix(".cubin")
         command = [assembler, "-arch=sm_90a", str(image.with_suffix(".ptx")), "-o", str(image)]
@@ -214,13 +221,13 @@ def _tile(func: Func) -> str:
 
 
 def compile_all(
-    jobs: Sequence[tuple[str, Gemm]], tiles: Sequence[str], folder: str, assembler: str
+    jobs: Sequence[tuple[str, Gemm]], tiles: Sequence[str], folder: str, assembler: str, arch: str = TARGET
 ) -> list[dict[str, Any]]:
     """Jobs for the worker; kernels that do not compile, and tiles that are declined, are left out."""
     out: list[dict[str, Any]] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         labels = (COMPILER, *tiles)
-        tasks = [(n, {t: pool.submit(compile_one, g, t, folder, assembler) for t in labels}) for n, g in jobs]
+        tasks = [(n, {t: pool.submit(compile_one, g, t, folder, assembler, arch) for t in labels}) for n, g in jobs]
         for (name, futures), (_, first) in zip(tasks, jobs, strict=True):
             done: list[dict[str, Any]] = []
             for label, future in futures.items():
@@ -396,6 +403,7 @@ def main() -> None:
     parser.add_argument("--elem", default="bf16", choices=("bf16", "f16"))
     parser.add_argument("--shapes", default="", help="others, M x N x K, by commas")
     parser.add_argument("--tiles", default="", help="by commas; `every`: all of TILES")
+    parser.add_argument("--target", default=TARGET, help="what to compile for; the kernels run here")
     parser.add_argument("--assembler", default=ptxas(), help="ptxas; none: the driver compiles")
     args = parser.parse_args()
     until = time.monotonic() + args.budget
@@ -404,7 +412,7 @@ def main() -> None:
     wanted = [job for s in args.set or ["plain"] for job in gemms(s, args.elem, args.only, shapes)]
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        jobs = compile_all(wanted, tiles, folder, args.assembler)
+        jobs = compile_all(wanted, tiles, folder, args.assembler, args.target)
         count = sum(len(j["kernels"]) for j in jobs)
         print(f"{count} kernels compiled in {time.perf_counter() - begun:.0f} s, by {args.assembler or 'the driver'}")
         for job in jobs:
