@@ -8,12 +8,13 @@ becomes, for launches with two axes,
       %n = program_id(); %p = index(%n) {expr = mod(n, grid_x)}; %q = index(%n) {expr = floordiv(n, grid_x)}
     }
 
-Programs are dealt out to threads, or to blocks of threads, by one number: nothing further on must know of axes.
+Programs are dealt out to threads, or to blocks of threads, by one number: nothing further on must know of axes. What is
+printed begins with the ids that there were.
 """
 
 from __future__ import annotations
 
-from graphfuse.dialects import block
+from graphfuse.dialects import block, effects
 from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_number
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64
@@ -43,7 +44,7 @@ class _Flattener(Remaker):
         old = self.func.body.params
         params = Params((*old.types, *(I64 for _ in self.names)), (*old.hints, *self.names))
         self.values.update(zip(old.values, params.values, strict=False))
-        if any(op.kind is block.program_id for op in self.func.walk()):
+        if any(op.kind in (block.program_id, effects.print_) for op in self.func.walk()):
             self.program = self.builder(block.program_id)
         body = self.body(self.func.body, params)
         attrs = {**self.func.attrs, "grid": product(self.sizes)}
@@ -52,22 +53,25 @@ class _Flattener(Remaker):
 
     def op(self, op: Op) -> None:
         """Positions and sizes are index arithmetic; other ops stay."""
-        if op.kind not in (block.program_id, block.num_programs):
-            self.copy(op)
-            return
-        axis = int(attr_number(op, "axis"))
-        names: tuple[str, ...] = ()
-        if axis >= len(self.sizes):
-            expr: Dim = 0 if op.kind is block.program_id else 1
+        if op.kind is block.program_id:
+            self.values[op.result] = self.position(int(attr_number(op, "axis")))
         elif op.kind is block.num_programs:
-            expr = self.sizes[axis]
+            axis = int(attr_number(op, "axis"))
+            size = self.sizes[axis] if axis < len(self.sizes) else 1
+            self.values[op.result] = self.builder(block.index, expr=size, names=())
+        elif op.kind is effects.print_ and not attr_number(op, "ids"):
+            ids = [self.position(axis) for axis in range(effects.IDS)]
+            values = map(self.new, op.operands)
+            self.builder.append(effects.print_(*ids, *values, text=op.attrs["text"], ids=effects.IDS, loc=op.loc))
         else:
-            names = ("n",)
-            expr = floordiv(sym("n"), product(self.sizes[:axis]))
-            if axis < len(self.sizes) - 1:
-                expr = mod(expr, self.sizes[axis])
-        operands = (self.program,) if names and self.program else ()
-        if expr == sym("n") and self.program:
-            self.values[op.result] = self.program
-            return
-        self.values[op.result] = self.builder(block.index, *operands, expr=expr, names=names)
+            self.copy(op)
+
+    def position(self, axis: int) -> Value:
+        """Which program this is along an axis."""
+        if axis >= len(self.sizes):
+            return self.builder(block.index, expr=0, names=())
+        expr: Dim = floordiv(sym("n"), product(self.sizes[:axis]))
+        if axis < len(self.sizes) - 1:
+            expr = mod(expr, self.sizes[axis])
+        assert self.program is not None, "made where an op asks for it"
+        return self.program if expr == sym("n") else self.builder(block.index, self.program, expr=expr, names=("n",))

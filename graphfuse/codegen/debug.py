@@ -7,13 +7,21 @@ import re
 from collections.abc import Sequence
 
 from graphfuse.codegen.kernel import Kernel
-from graphfuse.dialects.effects import CONVERSION
-from graphfuse.ir.core import Op
+from graphfuse.dialects.effects import CONVERSION, IDS
+from graphfuse.ir.core import Op, Value, attr_number
+from graphfuse.llvm.module import Reg
 
 
 def enabled(kernel: Kernel) -> bool:
     """Whether `block.print` and `block.assert` do something."""
     return kernel.func.attrs.get("debug") is True
+
+
+def printed(kernel: Kernel, op: Op) -> tuple[Sequence[Reg], Sequence[Value]]:
+    """The program's ids of a line, and what else it shows."""
+    ids = int(attr_number(op, "ids"))
+    where = [kernel.registers(v).vectors[0] for v in op.operands[:ids]]
+    return where or [kernel.position(axis) for axis in range(IDS)], op.operands[ids:]
 
 
 def line_format(op: Op, shape: Sequence[int]) -> str:

@@ -136,9 +136,9 @@ def lower_print(kernel: Kernel, op: Op) -> None:
     """A call of `dprintf` for each element."""
     if not debug.enabled(kernel):
         return
-    tiles = [kernel.tile(v) for v in op.operands]
+    where, shown = debug.printed(kernel, op)
+    tiles = [kernel.tile(v) for v in shown]
     shape = next((t.shape for t in tiles if t.shape), ())
-    where = [kernel.position(axis) for axis in range(3)]
     text = debug.line_format(op, shape)
     for position, index in enumerate(itertools.product(*map(range, shape))):
         values = [_wide(kernel, t, position if t.shape else 0) for t in tiles]

@@ -14,6 +14,8 @@ from graphfuse.ir.types import BOOL, F32, F64, I64, Ptr, Scalar, Tile, Type
 
 ATOMIC_KINDS = ("add", "sub", "min", "max", "and", "or", "xor", "exchange")
 ORDERS = ("relaxed", "acq_rel")
+IDS = 3
+"""Numbers in front of a printed line that say which program it is of."""
 
 
 def _access(pointer: Type, offsets: Type, mask: Type | None, order: str) -> Scalar:
@@ -86,11 +88,15 @@ def conversions(text: str) -> list[str]:
 
 
 @opdef("block.print")
-def print_(*values: Type, text: str) -> tuple[Type, ...]:
+def print_(*values: Type, text: str, ids: int = 0) -> tuple[Type, ...]:
     """Print a line: the program's ids, then `text` with one conversion for each value, as C's printf.
 
-    With tiles, of one shape, a line for each element; integers are widened to 64 bits, floats to f64.
+    With tiles, of one shape, a line for each element; integers are widened to 64 bits, floats to f64. The first `ids`
+    operands are printed as the ids, where the grid is not the one that the program was written for.
     """
+    if ids not in (0, IDS) or values[:ids] != (I64,) * ids:
+        raise VerifyError(f"ids must be 0, or {IDS} with as many i64 in front, got {ids}")
+    values = values[ids:]
     letters = conversions(text)
     if len(letters) != len(values):
         raise VerifyError(f"the format has {len(letters)} conversions for {len(values)} values")

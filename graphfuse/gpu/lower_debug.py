@@ -25,10 +25,10 @@ def lower_print(kernel: Kernel, op: Op) -> None:
     """A call for each element."""
     if not debug.enabled(kernel):
         return
-    values = [kernel.registers(v) for v in op.operands]
+    where, shown = debug.printed(kernel, op)
+    values = [kernel.registers(v) for v in shown]
     tile = next((v for v in values if isinstance(v, ThreadTile)), None)
     text = debug.line_format(op, tile.shape if tile else ())
-    where = [kernel.position(axis) for axis in range(3)]
     if tile is None:
         first = kernel.test("eq", kernel.thread, integer(0, "i32"))
         _when(kernel, first, text, [*where, *(_wide(kernel, v, 0) for v in values)])

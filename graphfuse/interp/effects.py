@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.dialects.effects import CONVERSION, conversions
+from graphfuse.dialects.effects import CONVERSION, IDS, conversions
 from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, read, write
-from graphfuse.ir.core import Op
+from graphfuse.ir.core import Op, attr_number
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
 
@@ -67,9 +67,10 @@ def print_(context: Context, op: Op, *values: Array) -> None:
     """A line for each element of the tiles, in row-major order, behind where it is."""
     if not context.debug:
         return
-    text = str(op.attrs["text"])
+    text, ids = str(op.attrs["text"]), int(attr_number(op, "ids"))
+    who = f"({', '.join(str(int(v)) for v in values[:ids] or map(context.position, range(IDS)))})"
+    values = values[ids:]
     shape = next((v.shape for v in values if v.shape), ())
-    who = f"({', '.join(str(context.position(axis)) for axis in range(3))})"
     for at in np.ndindex(shape):
         where = f" [{', '.join(map(str, at))}]" if shape else ""
         line = format_line(text, tuple(_unsigned(v[at] if v.shape else v, text, i) for i, v in enumerate(values)))

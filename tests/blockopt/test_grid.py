@@ -36,6 +36,33 @@ def test_every_program_keeps_its_place(sizes: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+SHOW = """
+func @show(%n: i32) {debug = true} {
+  %t = block.arange() {elem = i32, end = 2, start = 0} : tile<2xi32>
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %one = block.const() {elem = i64, value = 1} : i64
+  block.print(%n) {text = "%d"}
+  for(%zero, %one) do (%k: i64) {
+    block.print(%t, %n) {text = "%d of %d"}
+    yield()
+  }
+  return()
+}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(3,), (1, 2), (2, 3), (2, 1, 2)])
+def test_lines_name_the_program_by_the_grid_there_was(sizes: tuple[int, ...]) -> None:
+    want: list[str] = []
+    got: list[str] = []
+    launch(parse(SHOW), [], {"n": 5}, grid=sizes, out=want.append)
+    flat = flat_grid(parse(SHOW), len(sizes))
+    verify(flat)
+    launch(flat, [], {"n": 5, **dict(zip(AXES, sizes, strict=False))}, out=got.append)
+    assert got == want
+    assert got[-1] == f"({', '.join(str(s - 1) for s in (*sizes, 1, 1)[:3])}) [1] 1 of 5"
+
+
 def test_a_grid_of_its_own_stays() -> None:
     func = parse(WHERE.replace("GRID", "grid = 3"))
     assert flat_grid(func, 2) is func

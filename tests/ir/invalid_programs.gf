@@ -113,6 +113,11 @@ func @f(%v: tile<4xf32>, %w: tile<8xf32>) {
   return()
 }
 // -----
+func @f(%i: i64, %v: i32) {
+  block.print(%i, %i, %v, %v) {ids = 3, text = "%d"}  // error: block.print: ids must be 0, or 3 with as many i64 in front, got 3
+  return()
+}
+// -----
 func @f(%v: i32) {
   block.assert(%v)  // error: block.assert: condition must be bool, got i32
   return()

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphfuse.errors import InputError, UsageError
+from graphfuse.errors import GraphfuseError, InputError, UsageError
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import F16
 from graphfuse.kernels.kernel import Kernel
 from tests.blockopt.test_views import matmul
+from tests.kernels.printing import GRIDS, check_lines, checked
 
 SCALE = """
 func @scale(%x: ptr<f32>, %y: ptr<f32>, %n: i32, %a: f32, %on: bool) {assume = [["x", 4], ["y", 4], ["n", 1]], readonly = ["x"]} {
@@ -167,6 +168,18 @@ def test_without_masks_boxes_reach_as_far_as_they_are_asked_to() -> None:
     (meta,) = k.compiled
     assert meta.launch is not None
     assert len(meta.launch.tensor_maps) == 3
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize("device", DEVICES)
+def test_lines_name_programs(device: str, grid: tuple[int, ...], capfd: pytest.CaptureFixture[str]) -> None:
+    check_lines(device, grid, capfd)
+
+
+def test_assertions() -> None:
+    checked("emulator")[1](100)
+    with pytest.raises(GraphfuseError, match="assertion failed: all are below n at <string>:5"):
+        checked("emulator")[1](99)
 
 
 NUMBERS = """

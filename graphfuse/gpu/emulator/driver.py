@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
+import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -273,6 +274,8 @@ class EmulatedDriver:
             shape = () if cluster == 1 else (cluster,)
             report = emulator.launch(kernel, (grid,), (threads,), values, shared_bytes=shared, cluster=shape)
             self.reports.append((name, report))
+            sys.stdout.write(report.printed)
+            sys.stdout.flush()
 
         self._do(stream, work)
 
