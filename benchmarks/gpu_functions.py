@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks import record
 from benchmarks.gpu_timing import arguments, asked
 from graphfuse.compiler import build
+from graphfuse.devices import driver_of
 from graphfuse.dialects.elementwise import FUNCTIONS, Function
 from graphfuse.interp import elementwise
 from graphfuse.ir.dense import numpy_dtype
@@ -26,6 +27,7 @@ from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
 from graphfuse.runtime.cuda.driver import Driver
 from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.device import Device
 from graphfuse.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -66,7 +68,7 @@ def compiled(names: Sequence[Function], elem: str, arity: int, count: int, targe
     tensor = f"tensor<{count}x{elem}>"
     takes = ["x", "y"][:arity]
     lines = [f"%{f.name}_ = graph.{f.name}({', '.join('%' + t for t in takes)}) : {tensor}" for f in names]
-    head = f'inputs = [{", ".join(repr(t) for t in takes)}], outputs = [{", ".join(repr(f.name) for f in names)}]'
+    head = f"inputs = [{', '.join(repr(t) for t in takes)}], outputs = [{', '.join(repr(f.name) for f in names)}]"
     func = parse(
         f"func @main({', '.join(f'%{t}: {tensor}' for t in takes)}) {{{head}}} {{\n  ".replace("'", '"')
         + "\n  ".join([*lines, f"return({', '.join(f'%{f.name}_' for f in names)})"])
@@ -119,14 +121,7 @@ def measured(elem: str, target: Target, driver: Driver, numerics: str, words: li
 
 def open_device(name: str) -> tuple[Target, Driver, str]:
     """What to compile for, the driver, and the GPU's name."""
-    if name == "emulator":
-        from graphfuse.gpu.emulator.driver import EmulatedDriver
-
-        driver: Driver = EmulatedDriver("sm_90a")
-    else:
-        from graphfuse.runtime.cuda.bindings import open_driver
-
-        driver = open_driver()
+    driver = driver_of(Device.parse(name))
     info = driver.device_info(0)
     return Target.parse(f"cuda:{info.best_target}"), driver, info.name
 

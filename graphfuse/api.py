@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphfuse.artifact import GPU_PREFIX, Array, Executable, Signature, combined
+from graphfuse.artifact import Array, Executable, Signature, combined
+from graphfuse.devices import Targets, driver_of, targets_of
 from graphfuse.errors import ArtifactError, FileError, GraphfuseError, Loc, ParseError, UsageError
 from graphfuse.knobs import (
     NUMERICS,
@@ -42,7 +43,6 @@ from graphfuse.target import Target
 if TYPE_CHECKING:
     from graphfuse.frontends.tc_ops import Operator
     from graphfuse.ir.core import Func
-    from graphfuse.runtime.cuda.driver import Driver
     from graphfuse.runtime.cuda.session import CudaSession
 
 log = logging.getLogger(__name__)
@@ -50,11 +50,8 @@ log = logging.getLogger(__name__)
 Dims = Mapping[str, "int | tuple[int, int]"]
 Kernels = str | Path | Sequence[str | Path]
 Progress = Callable[[str], None]
-Targets = str | Target | Sequence[str | Target]
 CHECKED = {"f32": 1e-3, "f16": 2e-2, "bf16": 1e-1}
 """How far results may be from the interpreter's under `GRAPHFUSE_CHECK`, by precision."""
-EMULATED_TARGET = "cuda:sm_90a"
-"""What the emulator runs when nothing else is asked for."""
 
 
 def compile(
@@ -106,29 +103,6 @@ def operators_of(kernels: Kernels) -> tuple[Operator, ...]:
     from graphfuse.frontends.tc_ops import read_operators
 
     return read_operators(*folders)
-
-
-def targets_of(target: Targets, device: Device) -> list[Target]:
-    """What to compile for: as said, else `GRAPHFUSE_TARGET`, else what the device is."""
-    asked = [target] if isinstance(target, (str, Target)) else list(target)
-    asked = [t for t in asked if t]
-    found = [t if isinstance(t, Target) else parse_target(t) for t in asked or [_default_target(device)]]
-    if len({str(t) for t in found}) != len(found):
-        raise UsageError(f"two targets are the same: {', '.join(map(str, found))}")
-    return found
-
-
-def _default_target(device: Device) -> str:
-    if device.kind == "cpu":
-        return settings.target or "cpu"
-    if settings.target.startswith(GPU_PREFIX):
-        return settings.target
-    if device.kind == "emulator":
-        return EMULATED_TARGET
-    from graphfuse.runtime.cuda.bindings import open_driver
-    from graphfuse.runtime.cuda.context import context_of
-
-    return GPU_PREFIX + context_of(open_driver(), device.index).info.best_target
 
 
 def _chosen(options: Options | None, numerics: str, precision: str) -> Options:
@@ -393,7 +367,7 @@ def verify_regions(
         func = import_model(Path(model), dims=dims, kernels=operators_of(kernels))
     where = Device.parse(device)
     (wanted,), options = targets_of(target, where), _chosen(None, numerics, precision)
-    driver = driver_of(where, wanted) if where.is_gpu else None
+    driver = driver_of(where, wanted.cpu) if where.is_gpu else None
     found = checking.verify_regions(func, wanted, list(inputs), options, driver, where.index)
     return [{**dataclasses.asdict(r), "ok": not r.is_suspect} for r in found]
 
@@ -418,17 +392,6 @@ def gpu_target_of(executable: Executable) -> Target:
     return parse_target(found.target)
 
 
-def driver_of(device: Device, target: Target) -> Driver:
-    """What drives a GPU, or the emulator in the role of one."""
-    if device.kind == "cuda":
-        from graphfuse.runtime.cuda.bindings import open_driver
-
-        return open_driver()
-    from graphfuse.gpu.emulator.driver import EmulatedDriver
-
-    return EmulatedDriver(target.cpu)
-
-
 class CompiledModel:
     """A compiled model: call it with inputs by name, get outputs by name.
 
@@ -448,7 +411,8 @@ class CompiledModel:
             return Session(cpu_variant(self.executable), self._threads)
         from graphfuse.runtime.cuda.session import CudaSession
 
-        return CudaSession(self.executable, driver_of(self.device, gpu_target_of(self.executable)), self.device.index)
+        driver = driver_of(self.device, gpu_target_of(self.executable).cpu)
+        return CudaSession(self.executable, driver, self.device.index)
 
     @property
     def signature(self) -> Signature:

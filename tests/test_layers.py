@@ -16,7 +16,7 @@ DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
 BACKENDS = {"llvm", "codegen", "cpu", "gpu"}
 BLOCK = {"blockgen", "blockopt"}
-TOP = {"api", "inference_session", "cli", "compiler", "checking", "kernels", "lsp"}
+TOP = {"api", "devices", "inference_session", "cli", "compiler", "checking", "kernels", "lsp"}
 EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | {"frontends", "fusion", "runtime"}
 
 MAY_IMPORT = {
@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "cpu": DIALECTS | {"llvm", "codegen", "cpu"},
     "gpu": DIALECTS | {"llvm", "codegen", "gpu"},
     "runtime": LEVEL_0 | {"llvm", "runtime"},
+    "devices": LEVEL_0 | {"llvm", "gpu", "runtime"},
     "compiler": EVERYTHING,
     "kernels": EVERYTHING,
     "lsp": LEVEL_0 | {"frontends", "lsp"},

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, cast
 from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
 from graphfuse.cpu import lower as cpu_lower
-from graphfuse.errors import DeviceError, InputError, UsageError
+from graphfuse.devices import driver_of
+from graphfuse.errors import InputError, UsageError
 from graphfuse.gpu import lower as gpu_lower
 from graphfuse.gpu import pipeline as gpu_pipeline
 from graphfuse.gpu.code import ptx_of
@@ -142,7 +143,7 @@ class Kernel:
     def context(self, where: Device) -> Context:
         """A GPU, or the emulator."""
         if str(where) not in self._contexts:
-            self._contexts[str(where)] = open_context(where)
+            self._contexts[str(where)] = context_of(driver_of(where), where.index)
         return self._contexts[str(where)]
 
     def _bind(self, args: Sequence[Any], named: Mapping[str, Any] | None) -> Bound:
@@ -201,19 +202,6 @@ class Kernel:
         context = self.context(where)
         executable = build(func, Target.parse(f"cuda:{context.info.best_target}"))
         return _Compiled(executable, GpuKernel(executable, context))
-
-
-def open_context(where: Device) -> Context:
-    """A GPU, or the emulator in its role."""
-    if where.kind == "cuda":
-        from graphfuse.runtime.cuda.bindings import open_driver
-
-        return context_of(open_driver(), where.index)
-    from graphfuse.gpu.emulator.driver import EmulatedDriver
-
-    if where.kind != "emulator":
-        raise DeviceError(f"no GPU is called {where}")
-    return context_of(EmulatedDriver("sm_90a"), 0)
 
 
 def _config(name: str, value: int, most: int) -> int:

@@ -1,0 +1,54 @@
+"""A device as users name it: what to compile for it, and what drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from graphfuse.artifact import GPU_PREFIX
+from graphfuse.errors import UsageError
+from graphfuse.knobs import settings
+from graphfuse.llvm.host import parse_target
+from graphfuse.runtime.device import Device
+from graphfuse.target import Target
+
+if TYPE_CHECKING:
+    from graphfuse.runtime.cuda.driver import Driver
+
+Targets = str | Target | Sequence[str | Target]
+EMULATED_ARCH = "sm_90a"
+"""What the emulator is when nothing else is asked for."""
+
+
+def targets_of(target: Targets, device: Device) -> list[Target]:
+    """What to compile for: as said, else `GRAPHFUSE_TARGET`, else what the device is."""
+    asked = [target] if isinstance(target, (str, Target)) else list(target)
+    asked = [t for t in asked if t]
+    found = [t if isinstance(t, Target) else parse_target(t) for t in asked or [_default_target(device)]]
+    if len({str(t) for t in found}) != len(found):
+        raise UsageError(f"two targets are the same: {', '.join(map(str, found))}")
+    return found
+
+
+def _default_target(device: Device) -> str:
+    if device.kind == "cpu":
+        return settings.target or "cpu"
+    if settings.target.startswith(GPU_PREFIX):
+        return settings.target
+    if device.kind == "emulator":
+        return GPU_PREFIX + EMULATED_ARCH
+    from graphfuse.runtime.cuda.context import context_of
+
+    return GPU_PREFIX + context_of(driver_of(device), device.index).info.best_target
+
+
+def driver_of(device: Device, arch: str = EMULATED_ARCH) -> Driver:
+    """What drives a GPU, or the emulator in the role of one."""
+    assert device.is_gpu, "a CPU has no driver"
+    if device.kind == "cuda":
+        from graphfuse.runtime.cuda.bindings import open_driver
+
+        return open_driver()
+    from graphfuse.gpu.emulator.driver import EmulatedDriver
+
+    return EmulatedDriver(arch)
