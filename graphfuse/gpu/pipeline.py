@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from graphfuse.codegen.expand import expand, quiet
 from graphfuse.errors import TargetError
@@ -23,19 +24,22 @@ from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.symbolic import Expr
 from graphfuse.target import GPU_SIZES, Target
 
-PIPELINE: tuple[Pass, ...] = (
-    expand,
-    assign_layouts,
-    coalesce,
-    rematerialise,
-    remove_conversions,
-    rematerialise,  # what moves put in front of constants
-    prefetch_operands,
-    common_subexpressions,  # what was made again in one layout
-    dead_code,  # before anything asks where a value is read
-    short_functions,
-)
-"""What runs on every block function before it is lowered."""
+
+def passes(shared_bytes: int) -> tuple[Pass, ...]:
+    """What runs on every block function before it is lowered; a block may have so much shared memory."""
+    return (
+        partial(pipeline_loads, shared_bytes=shared_bytes),
+        expand,
+        assign_layouts,
+        coalesce,
+        rematerialise,
+        remove_conversions,
+        rematerialise,  # what moves put in front of constants
+        partial(prefetch_operands, shared_bytes=shared_bytes),
+        common_subexpressions,  # what was made again in one layout
+        dead_code,  # before anything asks where a value is read
+        short_functions,
+    )
 
 
 FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul, hopper_attention)}
@@ -48,8 +52,7 @@ def transformed(func: Func, target: Target | None = None) -> Func:
     one_axis = isinstance(func.attrs.get("grid"), int | Expr)
     for step in FOR_ARCH.get(target.cpu, ()) if target and one_axis else ():
         func = step(func)
-    func = pipeline_loads(func, GPU_SIZES[target.cpu][1] if target else SHARED_BYTES)
-    for step in PIPELINE:
+    for step in passes(GPU_SIZES[target.cpu][1] if target else SHARED_BYTES):
         func = step(func)
     return overlap_launches(func) if target and overlaps(target) else func
 

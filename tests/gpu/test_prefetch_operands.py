@@ -11,6 +11,7 @@ from benchmarks.gemm_kernels import Gemm
 from graphfuse.dialects import control, gpu
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.parser import parse
+from graphfuse.target import Target
 from tests.gpu.launching import SM_80, check, compiled, numbers
 from tests.gpu.test_hopper import compiled as compiled_product
 from tests.gpu.test_pipeline_loads import count, matmul
@@ -76,6 +77,32 @@ def test_elements(elem, acc, dot, tolerance, right):
 def test_a_loop_in_a_loop(seed):
     """The second time round the first copies must not overtake the last reads."""
     run((32, 32, 32), (32, 32, 96), outer=3, seed=seed, tolerance=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("tile", "options", "alone"),
+    [
+        ((128, 128, 32), {"warps": 8}, True),
+        ((128, 128, 32), {"warps": 4}, False),
+        ((128, 64, 32), {"warps": 4}, False),
+        ((64, 64, 64), {"warps": 4}, False),
+        ((128, 128, 64), {"warps": 4, "stages": 3}, True),
+        ((128, 128, 64), {"warps": 4, "stages": 2}, False),
+    ],
+    ids=["registers", "half of the registers", "a third", "a quarter", "shared memory", "half of the shared memory"],
+)
+def test_by_default_where_a_block_is_alone(tile, options, alone):
+    size = (4096, 4096, 4096)
+    text = matmul(tile, size, **options)
+    assert (slices(text) > [1]) == alone
+    assert slices(ahead(tile, size, **options)) > [1]
+    assert slices(text.replace("warps = ", "prefetch = false, warps = ")) == [1]
+
+
+def test_other_parts_have_room_for_more_blocks():
+    text = matmul((128, 128, 64), (4096, 4096, 4096), warps=4)
+    assert slices(text, SM_80) > [1]
+    assert slices(text, Target.parse("cuda:sm_90")) == [1]
 
 
 @pytest.mark.parametrize(

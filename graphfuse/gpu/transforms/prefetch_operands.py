@@ -11,10 +11,11 @@ the tensor cores have a slice to multiply while threads meet and wait for `ldmat
 head, whose barrier therefore comes between these reads and the copies that overwrite it, and between the arrival of
 the next tile and the first read of that. The last iteration, after which there is no tile, reads its own once more.
 
-Asked for by the attribute `prefetch` of a function. Requires: layouts, and that every product of the loop is made by
-`mma.sync` of what it reads from rings. Declines: where a tile is one slice, accumulators are narrower than 32 bits
-(each slice would round them), elements have 8 bits (LLVM would carry them in a register each), or registers for two
-slices are not left.
+Done where a block is alone on its multiprocessor, by its registers or its shared memory: two blocks do that for each
+other, and the registers and instructions are for nothing then. The attribute `prefetch` of a function, `true` or
+`false`, decides instead. Requires: layouts, and that every product of the loop is made by `mma.sync` of what it reads
+from rings. Declines: where a tile is one slice, accumulators are narrower than 32 bits (each slice would round them),
+elements have 8 bits (LLVM would carry them in a register each), or registers for two slices are not left.
 """
 
 from __future__ import annotations
@@ -26,28 +27,36 @@ from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.analysis.liveness import registers_per_thread
 from graphfuse.gpu.kernel import WARP_SIZE, layout_of
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, mma_warps, operand_layout
+from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES
 from graphfuse.gpu.transforms.rematerialise import tile_of
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int
 from graphfuse.ir.layout import WARP, LinearLayout, Operand
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import dead_code
-from graphfuse.ir.types import Tile
+from graphfuse.ir.types import Buffer, Tile
 from graphfuse.symbolic import sym
 
 REGISTERS, REGISTERS_OF_BLOCK = 255, 65536
 RESERVED = 48
 """Registers for addresses, counters and what else a loop needs."""
+RESERVED_SHARED = 1024
+"""Bytes of shared memory that a block takes besides its own; a multiprocessor has as many more than one may have."""
 
 
-def prefetch_operands(func: Func) -> Func:
-    """Double-buffer the fragments of every loop that this is possible in."""
-    if not func.attrs.get("prefetch"):
+def prefetch_operands(func: Func, shared_bytes: int = SHARED_BYTES) -> Func:
+    """Double-buffer the fragments of loops; a block may have `shared_bytes` of shared memory."""
+    wanted = func.attrs.get("prefetch")
+    if wanted is not None and not wanted:
         return func
     users: dict[Value, list[Op]] = {}
     for op in func.walk():
         for v in op.operands:
             users.setdefault(v, []).append(op)
     loops = {op: found for op in func.walk() if op.kind is control.for_ and (found := _matched(op, users))}
+    if wanted is None:
+        buffers = (t.nbytes for op in func.walk() for t in op.types if isinstance(t, Buffer))
+        crowded = 2 * (sum(buffers) + RESERVED_SHARED) > shared_bytes + RESERVED_SHARED
+        loops = {op: found for op, found in loops.items() if crowded or _is_alone(found)}
     return dead_code(_Rewriter(func, loops).run()) if loops else func
 
 
@@ -142,11 +151,23 @@ def _load(op: Op, readers: Sequence[Op], products: Sequence[Op]) -> tuple[Op, in
 
 def _fits(loop: _Loop) -> bool:
     """Whether accumulators leave room for two slices."""
-    layout = layout_of(tile_of(loop.products[0].result))
-    room = min(REGISTERS, REGISTERS_OF_BLOCK // (layout.size(WARP) * WARP_SIZE))
+    return _registers(loop) <= min(REGISTERS, REGISTERS_OF_BLOCK // _threads(loop))
+
+
+def _is_alone(loop: _Loop) -> bool:
+    """Whether registers do not suffice for another block."""
+    return 2 * _threads(loop) * _registers(loop) > REGISTERS_OF_BLOCK
+
+
+def _registers(loop: _Loop) -> int:
+    """Of a thread: accumulators, two slices, and the rest."""
     sums = sum(registers_per_thread(op.types[0], 1, layout_of(tile_of(op.result))) for op in loop.products)
     slice_ = sum(registers_per_thread(_sliced(op, i, layout), 1, layout) for op, i, layout in loop.loads)
-    return sums + 2 * slice_ + RESERVED <= room
+    return sums + 2 * slice_ + RESERVED
+
+
+def _threads(loop: _Loop) -> int:
+    return layout_of(tile_of(loop.products[0].result)).size(WARP) * WARP_SIZE
 
 
 def _sliced(op: Op, index: int, layout: LinearLayout) -> Tile:
