@@ -30,7 +30,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.reduction import RowKernel
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Value, dims_of
+from graphfuse.ir.core import Attr, Func, Op, Value, dims_of
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv
 
@@ -148,10 +148,7 @@ class _GpuRows(RowKernel):
         tile = size * height
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         work = 1 + round(tile * cost_per_element(ops)) // 64
-        warps = _row_warps(tile, self._wide())
-        # as many registers as leave room for a second block, whose loads fill the time that this one computes
-        crowded = tile > warps * WARP * 16 and warps <= 16
-        return kernel.finish(grid, work, {"warps": warps} | ({"resident": 2} if crowded else {}))
+        return kernel.finish(grid, work, _row_block(tile, self._wide()))
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
         """Lanes over a whole row, and the row's index under them."""
@@ -358,7 +355,10 @@ def levels(reduces: Sequence[Op]) -> list[list[Op]]:
     return [[op for op in reduces if depth[op] == d] for d in sorted(set(depth.values()))]
 
 
-def _row_warps(elements: int, elem_bytes: int) -> int:
+def _row_block(elements: int, elem_bytes: int) -> dict[str, Attr]:
     """Two vectors a thread, for the largest tiles 32 elements: the best at every length (`benchmarks/gpu_rows.py`)."""
     vectors = 2 * VECTOR_BYTES // max(1, elem_bytes)
-    return warps_for(elements, vectors if elements <= 8192 else 32, 32)
+    warps = warps_for(elements, vectors if elements <= 8192 else 32, 32)
+    # as many registers as leave room for a second block, whose loads fill the time that this one computes
+    crowded = elements > warps * WARP * 16 and warps <= 16
+    return {"warps": warps, "resident": 2} if crowded else {"warps": warps}
