@@ -113,8 +113,12 @@ class Kernel:
         return lambda *args, **named: self.launch(grid, args, named)
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
-        """Bind arguments, compile what is new about them, and start; on a CPU also finish."""
-        axes, bound = self.axes(grid), self._bind(args, named)
+        """Bind arguments, then `start`."""
+        self.start(grid, self.bind(args, named))
+
+    def start(self, grid: Grid, bound: Bound) -> None:
+        """Compile what is new about arguments, and start; on a CPU also finish."""
+        axes = self.axes(grid)
         made = self._for(bound, axes)
         pairs = zip(self.parameters, bound.slots, strict=True)
         symbols = {p.name: slot for p, slot in pairs if not p.is_pointer} | dict(zip(AXES, axes, strict=False))
@@ -126,7 +130,7 @@ class Kernel:
 
     def prepare(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> KernelMeta:
         """Compile and load what such a launch needs."""
-        return self._for(self._bind(args, named), self.axes(grid)).meta
+        return self._for(self.bind(args, named), self.axes(grid)).meta
 
     def place(self, bound: Bound) -> Device:
         """Where it runs with these arguments."""
@@ -146,10 +150,9 @@ class Kernel:
             self._contexts[str(where)] = context_of(driver_of(where), where.index)
         return self._contexts[str(where)]
 
-    def _bind(self, args: Sequence[Any], named: Mapping[str, Any] | None) -> Bound:
-        bound = bind(self.name, self.parameters, args, dict(named or {}))
-        check_promises(self.name, self.parameters, bound)
-        return bound
+    def bind(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Bound:
+        """Arguments as `start` takes them."""
+        return bind(self.name, self.parameters, args, dict(named or {}))
 
     def axes(self, grid: Grid) -> tuple[int, ...]:
         """The sizes of a grid, without ones at its end."""
@@ -187,6 +190,7 @@ class Kernel:
         return [made.meta for made in self._compiled.values()]
 
     def _for(self, bound: Bound, axes: Sequence[int]) -> _Compiled:
+        check_promises(self.name, self.parameters, bound)
         where, known = self.place(bound), facts(self.parameters, bound, len(axes))
         key = (str(where), known)
         with self._lock:

@@ -22,7 +22,7 @@ import numpy as np
 from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.frontends.tc import SourceError, compile_text
 from graphfuse.kernels import timing
-from graphfuse.kernels.arguments import Bound, Memory, bind
+from graphfuse.kernels.arguments import Bound, Memory
 from graphfuse.kernels.configs import Config, Space
 from graphfuse.kernels.kernel import Grid, Kernel
 from graphfuse.kernels.on_gpu import resources
@@ -73,7 +73,8 @@ class TunedKernel:
         if not self._points:
             raise UsageError(f"{filename}: no configuration satisfies {' and '.join(map(repr, space.require))}")
         self._kernels: dict[str, Kernel] = {}
-        self._chosen: dict[Key, Config] = {}
+        self._chosen: dict[object, Kernel] = {}
+        """By `_sizes_on`."""
         self._lock = threading.Lock()
         self.table: list[Row] = []
         """What the last tuning run found, the fastest first."""
@@ -109,26 +110,32 @@ class TunedKernel:
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Choose the configuration for these sizes, finding it if need be; then launch."""
-        self.chosen(grid, args, named).launch(grid, args, named)
+        bound = self._first.bind(args, named)
+        kernel = self._choice(bound, grid, args, named)
+        # types may be macros: then the slots of another configuration are others
+        kernel.start(grid, bound if kernel.parameters == self.parameters else kernel.bind(args, named))
 
     def chosen(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Kernel:
         """The kernel in the configuration for these arguments."""
-        key = self._key(bind(self.name, self.parameters, args, dict(named or {})))
-        with self._lock:
-            if key not in self._chosen:
-                found = self._record.get(key) if self._record else None
-                if found not in self._points:
-                    found = self._tuned(grid, args, named, key)
-                assert found is not None, "one of the points"
-                self._chosen[key] = found
-            return self.variant(self._chosen[key])
+        return self._choice(self._first.bind(args, named), grid, args, named)
 
     def tune(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Row]:
         """Time all configurations on these arguments, whatever was chosen before; the fastest first."""
-        key = self._key(bind(self.name, self.parameters, args, dict(named or {})))
+        bound = self._first.bind(args, named)
         with self._lock:
-            self._chosen[key] = self._tuned(grid, args, named, key)
+            self._chosen[self._sizes_on(bound)] = self.variant(self._tuned(grid, args, named, bound))
         return self.table
+
+    def _choice(self, bound: Bound, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None) -> Kernel:
+        sizes = self._sizes_on(bound)
+        with self._lock:
+            if sizes not in self._chosen:
+                found = self._record.get(self._key(bound)) if self._record else None
+                if found not in self._points:
+                    found = self._tuned(grid, args, named, bound)
+                assert found is not None, "one of the points"
+                self._chosen[sizes] = self.variant(found)
+            return self._chosen[sizes]
 
     def export(self, path: Path) -> int:
         """Write all choices that are kept to a lock file; how many there are."""
@@ -149,26 +156,34 @@ class TunedKernel:
         kernel.retune = tuple(p.name for p in one.params if "retune" in p.attributes)
         return kernel
 
-    def _key(self, bound: Bound) -> Key:
-        """Sizes as they are where the source says `__retune`; else all integers, by powers of two."""
+    @functools.cached_property
+    def _tuned_for(self) -> tuple[int, ...]:
+        """Which parameters a choice depends on: where the source says `__retune` those, else all integers."""
         first = self._first
-        numbers = {
-            p.name: slot
-            for p, slot in zip(first.parameters, bound.slots, strict=True)
-            if not p.is_pointer and p.elem.is_integer
-        }
-        if first.retune:
-            sizes = {n: numbers[n] for n in first.retune if n in numbers}
-        else:
-            sizes = {n: 1 << max(v - 1, 0).bit_length() for n, v in numbers.items()}
+        integers = [i for i, p in enumerate(first.parameters) if not p.is_pointer and p.elem.is_integer]
+        return tuple(i for i in integers if not first.retune or first.parameters[i].name in first.retune)
+
+    def _sizes(self, bound: Bound) -> list[int]:
+        """Of these parameters the values: with `__retune` as they are, else the powers of two that hold them."""
+        values = [bound.slots[i] for i in self._tuned_for]
+        return values if self._first.retune else [1 << max(v - 1, 0).bit_length() for v in values]
+
+    def _sizes_on(self, bound: Bound) -> object:
+        """What tells choices apart in this process, cheap to find: every launch looks here."""
+        return bound.gpu, *self._sizes(bound)
+
+    def _key(self, bound: Bound) -> Key:
+        """What tells choices apart in the record."""
+        first = self._first
+        names = [first.parameters[i].name for i in self._tuned_for]
+        sizes = sorted(zip(names, self._sizes(bound), strict=True))
         where = first.place(bound)
         cores = self._threads or available_cores()
         device = first.context(where).info.name if where.is_gpu else f"{host_target()}, {cores} threads"
-        return Key(first.name, self._source, device, tuple(sorted(sizes.items())))
+        return Key(first.name, self._source, device, tuple(sizes))
 
-    def _tuned(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None, key: Key) -> Config:
+    def _tuned(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None, bound: Bound) -> Config:
         first = self._first
-        bound = bind(first.name, first.parameters, args, dict(named or {}))
         points = self._points if first.place(bound).is_gpu else _one_for_each_source(self._points)
         rows = self._prepared(points, grid, args, named)
         alive = [r for r in rows if not r.why]
@@ -185,7 +200,7 @@ class TunedKernel:
         best = self.table[0]
         log.info("%s: %d configurations, fastest %s at %.1f us", first.name, len(timed), best.config, best.us)
         if self._record is not None:
-            self._record.put(key, best.config, best.us or 0.0)
+            self._record.put(self._key(bound), best.config, best.us or 0.0)
         return best.config
 
     def _prepared(

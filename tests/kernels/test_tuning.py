@@ -70,6 +70,31 @@ def test_configurations_as_text(text: str) -> None:
     assert str(parse_config(text)) == text
 
 
+SCALE = """
+#if SIZE == 16
+#define REAL double
+#else
+#define REAL float
+#endif
+__global__ void scale(float *x, REAL s, int n __multipleof(SIZE)) {
+  float *px[SIZE] = x + get_program_id(0) * SIZE + 0 ... SIZE;
+  float f = s;
+  *px = *px * f;
+}
+"""
+
+
+def test_promises_and_types_may_depend_on_macros() -> None:
+    """The first configuration cannot be launched; what was bound for it has another number of another type."""
+    x = np.arange(48, dtype=np.float32)
+    k = graphfuse.kernel(SCALE, SIZE=[64, 16])
+    for _ in range(2):
+        k[lambda m: 48 // m.SIZE](x, 2.5, 48)
+    np.testing.assert_array_equal(x, np.arange(48) * 6.25)
+    assert isinstance(k, TunedKernel)
+    assert "expected a number that is a multiple of 64, found 48" in k.table[-1].why
+
+
 def test_arrays_are_as_they_were() -> None:
     x, y = np.ones(100, np.float32), np.arange(100, dtype=np.float32)
     k = tuned()
