@@ -23,10 +23,10 @@ $(BIN)/.installed: pyproject.toml
 	@touch $@
 
 # torch only exports models, for test-full and bench; torchvision and timm come without dependencies of their own,
-# which would bring another torch
+# which would bring another torch; pillow is all they import of those
 $(BIN)/.models: $(BIN)/.installed
 	$(BIN)/python -m pip install --quiet torch==2.13.0 'transformers<5' onnxscript
-	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0 timm
+	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0 timm pillow
 	@touch $@
 
 demo: venv ## digits, then ResNet-50 and BERT beside ONNX Runtime

@@ -31,9 +31,10 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
 
     transformers = _torch_export.import_transformers()
     sizes = _SMALL if small else _FULL
-    module = _torch_export.heal(
-        transformers.T5EncoderModel(transformers.T5Config(**sizes, use_cache=False)), seed
-    )
+    # transformers 5 would call scaled_dot_product_attention, whose decomposition gives other strides than the view
+    # that torch exported behind it asks for
+    config = transformers.T5Config(**sizes, use_cache=False, attn_implementation="eager")
+    module = _torch_export.heal(transformers.T5EncoderModel(config), seed)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if name.endswith(".q.weight"):  # T5 has no softmax scale: it is in the weights
