@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
@@ -113,20 +114,39 @@ class Kernel:
         return lambda *args, **named: self.launch(grid, args, named)
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
-        """Bind arguments, then `start`."""
+        """Bind arguments, compile what is new about them, and start; on a CPU also finish."""
         self.start(grid, self.bind(args, named))
 
     def start(self, grid: Grid, bound: Bound) -> None:
-        """Compile what is new about arguments, and start; on a CPU also finish."""
+        """Launch with arguments that were bound before."""
         axes = self.axes(grid)
         made = self._for(bound, axes)
-        pairs = zip(self.parameters, bound.slots, strict=True)
-        symbols = {p.name: slot for p, slot in pairs if not p.is_pointer} | dict(zip(AXES, axes, strict=False))
-        programs = math.prod(axes)
+        symbols, programs = self._sizes(bound, axes)
         if isinstance(made.runner, CpuKernel):
             made.runner.launch((*bound.slots, *axes), symbols, programs, self._threads)
         else:
             made.runner.launch(bound, axes, symbols, programs)
+
+    @contextmanager
+    def repeated(
+        self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None
+    ) -> Generator[Callable[[], None]]:
+        """What launches with the same arguments again and again, for timing: a GPU is not waited for."""
+        axes, bound = self.axes(grid), self.bind(args, named)
+        made = self._for(bound, axes)
+        symbols, programs = self._sizes(bound, axes)
+        runner = made.runner
+        if isinstance(runner, CpuKernel):
+            yield lambda: runner.launch((*bound.slots, *axes), symbols, programs, self._threads)
+        else:
+            with runner.repeated(bound, axes, symbols, programs) as run:
+                yield run
+
+    def _sizes(self, bound: Bound, axes: Sequence[int]) -> tuple[dict[str, int], int]:
+        """What symbols stand for, and how many programs there are."""
+        pairs = zip(self.parameters, bound.slots, strict=True)
+        symbols = {p.name: slot for p, slot in pairs if not p.is_pointer} | dict(zip(AXES, axes, strict=False))
+        return symbols, math.prod(axes)
 
     def prepare(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> KernelMeta:
         """Compile and load what such a launch needs."""

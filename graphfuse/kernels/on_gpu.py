@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -82,24 +83,11 @@ class GpuKernel:
         """Start it on torch's current stream if an array is torch's; with arrays of the host, wait and copy back."""
         if not programs:
             return
-        blocks = self.info.blocks(programs, self.context.info.multiprocessors)
-        if blocks > MAX_GRID:
-            raise InputError(f"kernel {self.meta.name!r}: expected at most {MAX_GRID} programs, found {programs}")
-        context, driver = self.context, self.context.driver
-        stream = current_stream(context.ordinal) if bound.is_torch and bound.gpu == context.ordinal else 0
+        context, driver, stream = self.context, self.context.driver, self._stream(bound)
         held: list[Block] = []
         with self._lock, context.current():
             try:
-                copies = {i: self._copied(m, held, stream) for i, m in enumerate(bound.memory) if m and m.gpu < 0}
-                scratch = evaluate(self.meta.scratch_bytes, symbols) * blocks
-                flags = self.info.flag_bytes(blocks)
-                slots = self._slots(bound, copies, extra, (flags, scratch), held, stream)
-                maps = [self._map(m, slots[m.param].value, symbols) for m in self.info.tensor_maps]
-                call = _Call(
-                    self.meta.name, self._function, blocks, self.info.threads, self.info.shared_bytes,
-                    self.info.cluster, slots, maps,
-                )  # fmt: skip
-                call.pack()
+                call, copies = self._call(bound, extra, symbols, programs, held, stream)
                 try:
                     driver.launch(call, stream)
                     self._copy_back(bound, copies, stream)
@@ -110,6 +98,51 @@ class GpuKernel:
             finally:
                 for block in held:
                     context.pool.give(block, (stream,))
+
+    @contextmanager
+    def repeated(
+        self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int
+    ) -> Generator[Callable[[], None]]:
+        """What starts one launch again and again and waits for nothing; arrays of the host are copied there once."""
+        context, stream = self.context, self._stream(bound)
+        held: list[Block] = []
+        with context.current():
+            try:
+                with self._lock:
+                    call, _ = self._call(bound, extra, symbols, programs, held, stream)
+
+                def run() -> None:
+                    try:
+                        if programs:
+                            context.driver.launch(call, stream)
+                    except DriverError as e:
+                        raise context.failure(e, f"kernel {self.meta.name!r}") from None
+
+                yield run
+            finally:
+                for block in held:
+                    context.pool.give(block, (stream,))
+
+    def _stream(self, bound: Bound) -> int:
+        return current_stream(self.context.ordinal) if bound.is_torch and bound.gpu == self.context.ordinal else 0
+
+    def _call(
+        self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int, held: list[Block], stream: int
+    ) -> tuple[_Call, dict[int, Block]]:
+        """A launch whose arguments are on the GPU, and which of them are copies; `held` gets what it needs."""
+        blocks = self.info.blocks(programs, self.context.info.multiprocessors)
+        if blocks > MAX_GRID:
+            raise InputError(f"kernel {self.meta.name!r}: expected at most {MAX_GRID} programs, found {programs}")
+        copies = {i: self._copied(m, held, stream) for i, m in enumerate(bound.memory) if m and m.gpu < 0}
+        scratch = evaluate(self.meta.scratch_bytes, symbols) * blocks
+        slots = self._slots(bound, copies, extra, (self.info.flag_bytes(blocks), scratch), held, stream)
+        maps = [self._map(m, slots[m.param].value, symbols) for m in self.info.tensor_maps]
+        call = _Call(
+            self.meta.name, self._function, blocks, self.info.threads, self.info.shared_bytes, self.info.cluster,
+            slots, maps,
+        )  # fmt: skip
+        call.pack()
+        return call, copies
 
     def _copied(self, memory: Memory, held: list[Block], stream: int) -> Block:
         block = self.context.pool.take(max(memory.nbytes, 1), f"kernel {self.meta.name!r}", stream)

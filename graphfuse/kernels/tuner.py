@@ -1,7 +1,7 @@
 """A kernel with alternatives: at sizes it has not seen, all are compiled and timed, and the fastest stays.
 
 What a configuration writes while it is timed is put back: arrays that the kernel may write are saved before and
-restored after, so a kernel that works in place is tuned like any other.
+restored after, so a kernel that works in place is tuned like any other. How time is taken: `timing.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import functools
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,13 @@ import numpy as np
 
 from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.frontends.tc import SourceError, compile_text
-from graphfuse.kernels import timing
 from graphfuse.kernels.arguments import Bound, Memory
 from graphfuse.kernels.configs import Config, Space
 from graphfuse.kernels.kernel import Grid, Kernel
 from graphfuse.kernels.on_gpu import resources
 from graphfuse.kernels.signature import Parameter
 from graphfuse.kernels.source import choose
+from graphfuse.kernels.timing import ON_CPU, ON_GPU, Clock, CpuClock, GpuClock, close, race
 from graphfuse.kernels.tuned import Key, Record, default_record
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How one configuration did. `us` is None where `why` says that it was left out."""
+    """How one configuration did, in how many rounds. `us` is None where `why` says that it was left out."""
 
     config: Config
     us: float | None
@@ -45,9 +46,10 @@ class Row:
     spill_bytes: int = -1
     shared_bytes: int = -1
     why: str = ""
+    rounds: int = 1
 
     def __str__(self) -> str:
-        took = f"{self.us:10.1f} us" if self.us is not None else f"{'-':>13}"
+        took = f"{self.us:10.1f} us, {self.rounds}x" if self.us is not None else f"{'-':>17}"
         held = f"  {self.registers:3} registers  {self.shared_bytes:6} bytes shared" if self.registers >= 0 else ""
         return f"{took}  {self.config}{held}{'  ' + self.why if self.why else ''}"
 
@@ -192,11 +194,11 @@ class TunedKernel:
             raise UsageError(f"kernel {first.name!r}: none of {len(rows)} configurations can be compiled: {reasons}")
         saved = _Saved(first, bound)
         try:
-            timed = [self._timed(r, grid, args, named, bound) for r in alive]
+            timed = self._raced(alive, grid, args, named, bound)
         finally:
             saved.restore()
         dead = [r for r in rows if r.why]
-        self.table = sorted(timed, key=lambda r: r.us or 0.0) + dead
+        self.table = timed + dead
         best = self.table[0]
         log.info("%s: %d configurations, fastest %s at %.1f us", first.name, len(timed), best.config, best.us)
         if self._record is not None:
@@ -224,15 +226,36 @@ class TunedKernel:
             rows = [_spills(r) if r.spill_bytes > 0 else r for r in rows]
         return rows
 
-    def _timed(self, row: Row, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None, bound: Bound) -> Row:
-        kernel = self.variant(row.config)
+    def _raced(
+        self, rows: Sequence[Row], grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None, bound: Bound
+    ) -> list[Row]:
+        """All in a short round, then in long ones those that came close: the fastest first."""
+        where = self._first.place(bound)
+        timing = ON_GPU if where.is_gpu else ON_CPU
+        kernels = [self.variant(r.config) for r in rows]
+        with _clock(self._first, bound) as clock:
+            found: dict[int, float] = {}
+            for i, kernel in enumerate(kernels):
+                with kernel.repeated(grid, args, named) as run:
+                    if not found and timing.heat:
+                        clock.us(run, 0, timing.heat)
+                    found[i] = clock.us(run, *timing.short)
+            with ExitStack() as stack:
+                runs = {i: stack.enter_context(kernels[i].repeated(grid, args, named)) for i in close(found)}
+                last = race(runs, clock, timing)
+        order = sorted(found, key=lambda i: (bool(last) and i not in last, last.get(i, found[i])))
+        return [replace(rows[i], us=last.get(i, found[i]), rounds=timing.rounds if i in last else 1) for i in order]
 
-        def run() -> None:
-            kernel.launch(grid, args, named)
 
-        where = kernel.place(bound)
-        us = timing.on_gpu(kernel.context(where), run, kernel.stream(bound)) if where.is_gpu else timing.on_cpu(run)
-        return Row(row.config, us, row.registers, row.spill_bytes, row.shared_bytes)
+@contextmanager
+def _clock(kernel: Kernel, bound: Bound) -> Generator[Clock]:
+    where = kernel.place(bound)
+    if not where.is_gpu:
+        yield CpuClock()
+        return
+    nbytes = sum(m.nbytes for m in bound.memory if m is not None)
+    with GpuClock(kernel.context(where), kernel.stream(bound), nbytes) as clock:
+        yield clock
 
 
 def _spills(row: Row) -> Row:
