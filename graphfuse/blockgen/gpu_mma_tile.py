@@ -1,0 +1,119 @@
+"""Tiles of matrix products by `mma.sync`: from shapes, by a model of the time in clocks; no trial runs.
+
+A step of k takes as long as the slowest of the tensor cores, shared memory (where every warp reads its part of both
+operands, and copies write them) and the way from the cache. To that comes a wait, in which the block meets and its
+first fragments arrive; blocks of one multiprocessor multiply while others wait. So warps have large tiles, and where
+registers and shared memory let two blocks run side by side these are better than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+STEPS = (128, 64)
+"""Bytes of k in one step: a line of shared memory, or half of one."""
+_REGISTERS = 65536
+_MOST_REGISTERS = 255
+_OTHER_REGISTERS = 48
+"""For addresses, counters and what else a loop needs."""
+_OWN_BYTES = 1024
+"""Of shared memory: what a block takes besides its own, and a multiprocessor has more than a block may have."""
+_WARPS = 48
+"""Of a multiprocessor, on every part."""
+_MULTIPLIED = 2600
+"""Elements of the tile times bytes of k, in a clock."""
+_READ, _COPIED = 128, 64
+"""Bytes in a clock: from and to shared memory, and from the cache."""
+_WAIT = 350
+"""Clocks of a step in which a block does not multiply."""
+_ARRIVAL = 1000
+"""Clocks from a copy's start to its end."""
+_ENDS, _ELEMENT = 2000, 0.06
+"""Clocks of a tile before its first step and behind its last, and of each of its elements."""
+_LINE_DEPTH = 16
+"""Bytes of k that fragments of one row are read in at a time: two are held."""
+
+
+@dataclass(frozen=True, slots=True)
+class MmaTile:
+    """A tile [m, n] by so many warps, in steps of so many bytes of k, `stages` of which are in memory."""
+
+    m: int
+    n: int
+    warps: int
+    step: int
+    stages: int
+
+    @property
+    def read(self) -> int:
+        """Rows and columns that all warps together read: those of each warp's part."""
+        grids = ((down, self.warps // down) for down in (1 << i for i in range(self.warps.bit_length())))
+        whole = [(d, a) for d, a in grids if d * 16 <= self.m and a * 8 <= self.n] or [(1, 1)]
+        return self.warps * min(self.m // down + self.n // across for down, across in whole)
+
+    def resident(self, shared_bytes: int) -> int:
+        """Blocks that run side by side on a multiprocessor, as far as that is known before assembling."""
+        fragments = 2 * self.read // self.warps * _LINE_DEPTH // 4 // 16
+        threads = 32 * self.warps
+        registers = self.m * self.n // threads + fragments + _OTHER_REGISTERS
+        if registers > _MOST_REGISTERS:
+            return 0
+        by_shared = (shared_bytes + _OWN_BYTES) // ((self.m + self.n) * self.step * self.stages + _OWN_BYTES)
+        return min(_REGISTERS // (threads * registers), by_shared, _WARPS // self.warps)
+
+
+SHAPES = (
+    (128, 256, 8), (256, 128, 8), (128, 128, 8), (128, 128, 4), (64, 256, 4), (256, 64, 4), (64, 128, 4), (128, 64, 4),
+    (64, 128, 2), (128, 64, 2), (64, 64, 4), (64, 64, 2), (32, 128, 4), (32, 64, 4), (64, 32, 4), (32, 64, 2),
+    (64, 32, 2), (16, 128, 4), (16, 64, 4), (128, 16, 4), (64, 16, 4), (32, 32, 4), (32, 32, 2), (16, 32, 2),
+    (32, 16, 2), (16, 16, 1),
+)  # fmt: skip
+"""Rows, columns and warps."""
+
+
+def mma_tile(
+    multiprocessors: int, shared_bytes: int, m: int, n: int, k_bytes: int, batch: int = 1, largest: int = 1 << 15
+) -> MmaTile:
+    """The tile of at most `largest` elements that takes least time; of equals the largest, with most stages."""
+    tiles = [t for t in _candidates(k_bytes) if t.m * t.n <= largest and t.resident(shared_bytes)]
+
+    def rank(t: MmaTile) -> tuple[float, int, int]:
+        return clocks(t, multiprocessors, shared_bytes, m, n, k_bytes, batch), -t.m * t.n, -t.stages
+
+    return min(tiles, key=rank)
+
+
+def _candidates(k_bytes: int) -> Iterator[MmaTile]:
+    for m, n, warps in SHAPES:
+        for step in STEPS:
+            for stages in (2, 3, 4):
+                if stages == 2 or (stages - 1) * step < k_bytes:
+                    yield MmaTile(m, n, warps, step, stages)
+
+
+def clocks(
+    tile: MmaTile,
+    multiprocessors: int,
+    shared_bytes: int,
+    m: int,
+    n: int,
+    k_bytes: int,
+    batch: int = 1,
+) -> float:
+    """What the model says: the time of the multiprocessor with most tiles."""
+    most = -(-(-(-m // tile.m) * -(-n // tile.n) * batch) // multiprocessors)
+    steps = -(-k_bytes // tile.step)
+    resident = tile.resident(shared_bytes)
+    rounds, rest = divmod(most, resident)
+    return rounds * _round(tile, steps, resident) + (_round(tile, steps, rest) if rest else 0)
+
+
+def _round(tile: MmaTile, steps: int, blocks: int) -> float:
+    """So many tiles side by side."""
+    operands = tile.m + tile.n
+    multiply = tile.m * tile.n / _MULTIPLIED
+    read = (tile.read + operands) / _READ
+    step = tile.step * max(multiply, read, operands / _COPIED)
+    one = max(blocks * step + _WAIT, _ARRIVAL / (tile.stages - 1))
+    return steps * one + _ENDS + blocks * tile.m * tile.n * _ELEMENT
