@@ -16,7 +16,7 @@ DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
 BACKENDS = {"llvm", "codegen", "cpu", "gpu"}
 BLOCK = {"blockgen", "blockopt"}
-TOP = {"api", "devices", "inference_session", "cli", "compiler", "checking", "kernels", "lsp"}
+TOP = {"torch", "api", "devices", "inference_session", "cli", "compiler", "checking", "kernels", "lsp"}
 EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | {"frontends", "fusion", "runtime"}
 
 MAY_IMPORT = {
@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "blockopt": DIALECTS | {"blockopt"},
     "llvm": LEVEL_0 | {"llvm"},
     "codegen": DIALECTS | {"llvm", "codegen"},
-    "cpu": DIALECTS | {"llvm", "codegen", "cpu"},
+    "cpu": DIALECTS | {"blockopt", "llvm", "codegen", "cpu"},
     "gpu": DIALECTS | {"llvm", "codegen", "gpu"},
     "runtime": LEVEL_0 | {"llvm", "runtime"},
     "devices": LEVEL_0 | {"llvm", "gpu", "runtime"},
@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "lsp": LEVEL_0 | {"frontends", "lsp"},
     "checking": EVERYTHING,
     "api": EVERYTHING,
+    "torch": EVERYTHING,
     "inference_session": EVERYTHING,
     "cli": EVERYTHING,
     "__main__": {"cli"},
@@ -52,7 +53,7 @@ ONLY_IN = {
     "onnx_ir": ("frontends/onnx",),
     "pygls": ("lsp",),
     "lsprotocol": ("lsp",),
-    "torch": ("frontends/fx", "kernels/torch_op.py"),
+    "torch": ("frontends/fx", "torch", "kernels/torch_op.py"),
     "llvmlite": ("llvm", "cpu", "gpu", "runtime"),
 }
 """Third parties and where they may be imported; runtime links the stored object code."""

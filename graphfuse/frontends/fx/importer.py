@@ -1,0 +1,251 @@
+"""A part of an FX graph to a function of graph IR.
+
+    part = Part(nodes, inputs, outputs)         nodes in order; inputs made outside; outputs used outside
+    func = import_part(part)                    @main(inputs...) -> outputs
+
+The function's tensors are dense and row-major, torch's may lie in any order. A tensor whose axes are permuted in memory
+is taken and given as it lies, and permuted inside; `Part.order` says how. Symbols keep torch's names.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphfuse.dialects import control
+from graphfuse.errors import GraphfuseError, Loc
+from graphfuse.frontends.emit import Emitter
+from graphfuse.frontends.fx.elements import element_of
+from graphfuse.frontends.fx.lowering import Call, Unsupported, lowering_of
+from graphfuse.frontends.fx.sizes import UnknownSize, dense_order, dim_of, dims_of, ranges_of
+from graphfuse.ir.core import Attr, Func, Params, Value
+from graphfuse.ir.rewrite import dead_code
+from graphfuse.ir.types import Tensor
+from graphfuse.ir.verifier import verify
+from graphfuse.symbolic import Expr, symbols
+
+
+@dataclass(frozen=True)
+class Part:
+    """Nodes that are computed together, in order, the tensors they read and those that are read elsewhere."""
+
+    nodes: Sequence[fx.Node]
+    inputs: Sequence[fx.Node]
+    outputs: Sequence[fx.Node]
+
+
+def order_of(fake: Any) -> tuple[int, ...] | None:
+    """The axes of a fake tensor from slowest to fastest in memory; None if it has gaps or overlaps."""
+    return dense_order(dims_of(fake.shape), dims_of(fake.stride()))
+
+
+def type_of(fake: Any) -> Tensor:
+    """The type of a fake tensor. Raises `Unsupported` where we have no such element or size."""
+    elem = element_of(fake.dtype)
+    if elem is None:
+        raise Unsupported(f"no kernels for {fake.dtype}")
+    if fake.layout is not torch.strided:
+        raise Unsupported(f"no kernels for {fake.layout}")
+    try:
+        return Tensor(dims_of(fake.shape), elem)
+    except UnknownSize as e:
+        raise Unsupported(str(e)) from None
+
+
+def why_not(node: fx.Node) -> str | None:
+    """Why a node cannot be part of a function whatever its operands are; None if it may be tried."""
+    if node.op != "call_function":
+        return f"a {node.op}"
+    if node.target is operator.getitem:
+        return None
+    if lowering_of(node.target) is None:
+        return "it has no lowering"
+    results = node.meta.get("val")
+    found = results if isinstance(results, (tuple, list)) else (results,)
+    try:
+        for fake in (*found, *(n.meta.get("val") for n in node.all_input_nodes)):
+            if isinstance(fake, torch.Tensor):
+                type_of(fake)
+    except Unsupported as e:
+        return str(e)
+    return None
+
+
+class PartError(Unsupported):
+    """A lowering declined: `node` is the one."""
+
+    def __init__(self, node: fx.Node, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+
+
+def import_part(part: Part) -> Func:
+    """The function of a part, verified. Raises `PartError` for the first node whose lowering declines."""
+    importer = _Importer()
+    params = importer.params(part.inputs)
+    for node in part.nodes:
+        importer.node(node)
+    results = [importer.result(n) for n in part.outputs]
+    importer.e.loc = None
+    importer.e.op(control.return_, *results)
+    attrs: dict[str, Attr] = {
+        "inputs": tuple(n.name for n in part.inputs),
+        "outputs": tuple(n.name for n in part.outputs),
+    }
+    if importer.e.assumed:
+        attrs["assumed_equal"] = tuple(importer.e.assumed)
+    func = dead_code(Func("main", importer.e.root.block(params), attrs))
+    used = _symbols(func)
+    func = replace(func, dims=tuple((s, *importer.e.ranges[s]) for s in importer.e.ranges if s in used))
+    verify(func)
+    return func
+
+
+class _Importer:
+    """Walks nodes; `values` has what each stands for: a tensor, or several."""
+
+    def __init__(self) -> None:
+        self.e = Emitter()
+        self.values: dict[fx.Node, Value | tuple[Value | None, ...]] = {}
+
+    def params(self, nodes: Sequence[fx.Node]) -> Params:
+        """Parameters as they lie in memory; each node stands for the tensor that torch means by it."""
+        logical = [self.tensor_type(n.meta["val"]) for n in nodes]
+        # what has gaps is made contiguous before the call
+        orders = [order_of(n.meta["val"]) or tuple(range(t.rank)) for n, t in zip(nodes, logical, strict=True)]
+        types = [Tensor(tuple(t.shape[i] for i in o), t.elem) for t, o in zip(logical, orders, strict=True)]
+        params = Params(tuple(types), tuple(n.name for n in nodes))
+        for node, stored, order in zip(nodes, params.values, orders, strict=True):
+            self.values[node] = self.e.permute(stored, _inverse(order))
+        return params
+
+    def result(self, node: fx.Node) -> Value:
+        """An output as it lies in memory."""
+        value = self.values[node]
+        assert isinstance(value, Value), "outputs are tensors"
+        order = order_of(node.meta["val"])
+        return self.e.permute(value, order or tuple(range(len(order or node.meta["val"].shape))))
+
+    def tensor_type(self, fake: Any) -> Tensor:
+        """The type of a fake tensor; its symbols' bounds are noted."""
+        for size in fake.shape:
+            self.e.ranges.update(ranges_of(size))
+        return type_of(fake)
+
+    def node(self, node: fx.Node) -> None:
+        """Emit the ops of one node."""
+        self.e.loc = _loc(node)
+        try:
+            if node.target is operator.getitem:
+                several = self.values[node.args[0]]
+                assert isinstance(several, tuple)
+                picked = several[node.args[1]]
+                if picked is None:
+                    raise Unsupported(f"its result {node.args[1]} is not made")
+                self.values[node] = picked
+            else:
+                self.values[node] = self._lowered(node)
+        except (Unsupported, UnknownSize) as e:
+            raise PartError(node, str(e)) from None
+        except GraphfuseError as e:
+            raise PartError(node, e.message) from e
+
+    def _lowered(self, node: fx.Node) -> Value | tuple[Value | None, ...]:
+        lowering = lowering_of(node.target)
+        assert lowering is not None, "why_not asks first"
+        result = node.meta["val"]
+        several = isinstance(result, (tuple, list))
+        outs = tuple(
+            self.tensor_type(t) if isinstance(t, torch.Tensor) else None for t in (result if several else (result,))
+        )
+        fakes, values = self._arguments(node)
+        made = lowering(Call(self.e, outs, fakes, result), **values)
+        if isinstance(made, Value):
+            made = (made,)
+        checked = tuple(self._checked(v, t) for v, t in zip(made, outs, strict=True))
+        if several:
+            return checked
+        assert checked[0] is not None
+        return checked[0]
+
+    def _checked(self, value: Value | None, want: Tensor | None) -> Value | None:
+        """What a lowering made is what torch says it is, up to how a size is written."""
+        if value is None or want is None:
+            return value
+        got = value.type
+        assert isinstance(got, Tensor)
+        if got.elem != want.elem or got.rank != want.rank:
+            raise Unsupported(f"its lowering makes {got}, torch {want}")
+        if not all(self.e.same(a, b) for a, b in zip(got.shape, want.shape, strict=True)):
+            raise Unsupported(f"its lowering makes {got}, torch {want}")
+        return value
+
+    def _arguments(self, node: fx.Node) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arguments by the names of the schema: fake ones, and those for the lowering. Defaults are left out."""
+        schema = node.target._schema.arguments
+        given: dict[str, Any] = dict(zip((_name(a.name) for a in schema), node.args, strict=False))
+        given.update({_name(k): v for k, v in node.kwargs.items()})
+        fakes = {k: fx.node.map_arg(v, lambda n: n.meta.get("val")) for k, v in given.items()}
+        return fakes, {k: self._argument(v) for k, v in given.items()}
+
+    def _argument(self, x: Any) -> Any:
+        if isinstance(x, fx.Node):
+            if x in self.values:
+                return self.values[x]
+            x = x.meta.get("val")
+        if isinstance(x, (list, tuple)):
+            return [self._argument(v) for v in x]
+        if isinstance(x, torch.SymInt):
+            self.e.ranges.update(ranges_of(x))
+            return dim_of(x)
+        if isinstance(x, (torch.SymFloat, torch.SymBool, torch.Tensor)):
+            raise Unsupported(f"an argument is known only when it runs: {x}")
+        return x
+
+
+def _name(argument: str) -> str:
+    """What a lowering calls an argument of a schema."""
+    return {"from": "from_", "self": "self"}.get(argument, argument)
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    out = [0] * len(order)
+    for i, axis in enumerate(order):
+        out[axis] = i
+    return tuple(out)
+
+
+def _symbols(func: Func) -> set[str]:
+    """Every symbol in the types and attributes of a function."""
+    out: set[str] = set()
+    for v in func.params:
+        out |= _symbols_in(v.type)
+    for op in func.walk():
+        for x in (*op.types, *op.attrs.values()):
+            out |= _symbols_in(x)
+    return out
+
+
+def _symbols_in(x: object) -> set[str]:
+    if isinstance(x, Expr):
+        return set(symbols(x))
+    if isinstance(x, Tensor):
+        x = x.shape
+    return set[str]().union(*map(_symbols_in, x)) if isinstance(x, tuple) else set()
+
+
+def _loc(node: fx.Node) -> Loc | None:
+    """The line of the user's program that a node comes from."""
+    trace: str | None = node.stack_trace
+    for line in reversed((trace or "").splitlines()):
+        text = line.strip()
+        if text.startswith("File ") and ", line " in text:
+            file, _, rest = text[5:].partition(", line ")
+            number = rest.split(",")[0]
+            return Loc(file.strip('"'), int(number)) if number.isdigit() else None
+    return None

@@ -1,0 +1,194 @@
+"""The table from ATen operators to functions that emit graph ops, and what such a function is given.
+
+A lowering takes the operator's arguments by the names of its schema: tensors as IR values, sizes as dims, anything
+else as Python has it.
+
+    @lowers(aten.add.Tensor, aten.add.Scalar)
+    def add(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.fx.elements import element_of
+from graphfuse.ir.core import OpDef, Value
+from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar, Tensor
+from graphfuse.symbolic import Dim, Expr
+
+Number: TypeAlias = "int | float | bool | Expr"
+Operand: TypeAlias = "Value | Number"
+Results: TypeAlias = "Value | Sequence[Value | None]"
+Lowering = Callable[..., Results]
+
+
+class Unsupported(Exception):  # noqa: N818
+    """A lowering declines: the message says why the operator is left to torch."""
+
+
+LOWERINGS: dict[Any, Lowering] = {}
+"""By overload, such as `aten.add.Tensor`."""
+
+
+def lowers(*overloads: Any) -> Callable[[Lowering], Lowering]:
+    """Register the decorated function for these overloads. One given by name may be missing from this torch."""
+
+    def register(fn: Lowering) -> Lowering:
+        for overload in overloads:
+            if isinstance(overload, str):
+                overload = _named(overload)
+                if overload is None:
+                    continue
+            assert overload not in LOWERINGS, f"{overload} has a lowering already"
+            LOWERINGS[overload] = fn
+        return fn
+
+    return register
+
+
+def _named(name: str) -> Any:
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def lowering_of(target: Any) -> Lowering | None:
+    """The lowering of an overload."""
+    from graphfuse.frontends.fx import ops  # registers them
+
+    assert ops
+    return LOWERINGS.get(target)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an operator: where to emit, the types of what it returns, and torch's fake arguments and result."""
+
+    e: Emitter
+    outs: tuple[Tensor | None, ...]
+    args: dict[str, Any]
+    """By name of the schema, tensors as torch's fake ones."""
+    result: Any
+    """What torch says it returns."""
+
+    @property
+    def out(self) -> Tensor:
+        """The type of the first result."""
+        first = self.outs[0]
+        assert first is not None, "the lowering is of an operator that returns a tensor"
+        return first
+
+    @property
+    def elem(self) -> Scalar:
+        """The element of the first result."""
+        return self.out.elem
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The shape of the first result."""
+        return self.out.shape
+
+    def want(self, condition: bool, reason: str) -> None:
+        """Decline unless `condition` holds."""
+        if not condition:
+            raise Unsupported(reason)
+
+    # operands
+
+    def value(self, x: Operand, elem: Scalar | None = None, shape: Sequence[Dim] = ()) -> Value:
+        """A tensor or number as a tensor of `elem` (default: the result's); a number takes `shape`."""
+        elem = elem or self.elem
+        if isinstance(x, Value):
+            return self.e.cast(x, elem)
+        return self.e.full(tuple(shape), elem, _fitting(x, elem))
+
+    def common(self, *operands: Operand) -> Scalar:
+        """The element torch promotes tensors and numbers to, before it computes."""
+        made = [_stand_in(self, o) for o in operands]
+        dtype = made[0].dtype if isinstance(made[0], torch.Tensor) else torch.get_default_dtype()
+        if len(made) > 1:
+            out: Any = made[0]
+            for other in made[1:]:
+                dtype = torch.result_type(out, other)
+                out = torch.empty((1,) if _ranked(out) or _ranked(other) else (), dtype=dtype, device="meta")
+        elem = element_of(dtype)
+        if elem is None:
+            raise Unsupported(f"no kernels compute in {dtype}")
+        return elem
+
+    def wide(self, x: Value) -> Value:
+        """Halves as f32: what torch computes them in."""
+        return self.e.cast(x, F32) if elem_of(x) in (F16, BF16) else x
+
+    def floating(self, x: Value) -> Value:
+        """What a function of floats is computed in: halves as f32, integers as the result's element, widened."""
+        return self.wide(x if elem_of(x).is_float else self.e.cast(x, self.elem))
+
+    # elementwise
+
+    def map(self, kind: OpDef, *operands: Operand, elem: Scalar | None = None) -> Value:
+        """An elementwise function after promotion to `elem` (default: the result's), broadcast to the result."""
+        values = [self.e.broadcast(self.value(o, elem, self.shape), self.shape) for o in operands]
+        return self.e(kind, *values)
+
+    def rounded(self, x: Value, elem: Scalar | None = None) -> Value:
+        """What was computed wide, in the result's element."""
+        return self.e.cast(x, elem or self.elem)
+
+    def zeros(self, like: Value) -> Value:
+        """Zeros of a value's type."""
+        return self.e.full(shape_of(like), elem_of(like), 0)
+
+    def truth(self, x: Operand) -> Value:
+        """Whether elements are not zero."""
+        if isinstance(x, Value):
+            return x if elem_of(x) == BOOL else self.e(graph.ne, x, self.zeros(x))
+        return self.e.full((), BOOL, bool(x))
+
+    def axis(self, dim: int, rank: int) -> int:
+        """A dim counted from 0; a scalar has one to speak of."""
+        return dim % max(rank, 1)
+
+    def axes(self, dims: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
+        """Dims counted from 0; none or an empty list are all."""
+        if isinstance(dims, int):
+            dims = [dims]
+        if not dims:
+            return tuple(range(rank))
+        return tuple(sorted({d % rank for d in dims})) if rank else ()
+
+
+def _fitting(x: Number, elem: Scalar) -> Number:
+    """A number as torch converts it to an element."""
+    if isinstance(x, Expr):
+        return x
+    if elem == BOOL:
+        return bool(x)
+    if elem.is_float:
+        return float(x)
+    value = int(x)
+    low, bits = (-(1 << (elem.bits - 1)), elem.bits) if elem.is_signed else (0, elem.bits)
+    return (value - low) % (1 << bits) + low
+
+
+def _ranked(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.dim() > 0
+
+
+def _stand_in(c: Call, x: Operand) -> Any:
+    """A meta tensor or number that promotes as the operand does."""
+    if isinstance(x, Value):
+        elem = elem_of(x)
+        dtype = next(d for d in _DTYPES if element_of(d) == elem)
+        return torch.empty((1,) * len(shape_of(x)), dtype=dtype, device="meta")
+    return 0 if isinstance(x, Expr) else x
+
+
+_DTYPES = tuple(d for d in vars(torch).values() if isinstance(d, torch.dtype) and element_of(d) is not None)

@@ -1,0 +1,351 @@
+"""Arithmetic and mathematical functions, elementwise.
+
+torch computes halves in f32 and rounds each operator's result once; numbers are never rounded to halves.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.frontends.emit import elem_of
+from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
+from graphfuse.ir.core import OpDef, Value
+from graphfuse.ir.types import BOOL, F32, Scalar
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+
+def wide_elem(elem: Scalar) -> Scalar:
+    """What torch computes an element in."""
+    return F32 if elem.is_float and elem.bits < 32 else elem
+
+
+def computed(c: Call, kind: OpDef, *operands: Operand) -> Value:
+    """An elementwise function in the width torch computes the result in, rounded once."""
+    if all(isinstance(o, Value) and elem_of(o) == c.elem for o in operands):
+        return c.map(kind, *operands)
+    return c.rounded(c.map(kind, *operands, elem=wide_elem(c.elem)))
+
+
+@lowers(aten.add.Tensor, aten.add.Scalar)
+def add(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value:
+    if c.elem == BOOL:
+        return c.map(graph.or_, self, _scaled_bool(c, other, alpha))
+    return _scaled(c, graph.add, self, other, alpha)
+
+
+@lowers(aten.sub.Tensor, aten.sub.Scalar)
+def sub(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value:
+    return _scaled(c, graph.sub, self, other, alpha)
+
+
+@lowers(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value:
+    return _scaled(c, graph.sub, other, self, alpha) if alpha == 1 else _scaled_first(c, self, other, alpha)
+
+
+def _scaled(c: Call, kind: OpDef, a: Operand, b: Operand, alpha: Number) -> Value:
+    if alpha == 1:
+        return computed(c, kind, a, b)
+    elem = wide_elem(c.elem)
+    return c.rounded(c.map(kind, a, c.map(graph.mul, b, alpha, elem=elem), elem=elem))
+
+
+def _scaled_first(c: Call, a: Operand, b: Operand, alpha: Number) -> Value:
+    elem = wide_elem(c.elem)
+    return c.rounded(c.map(graph.sub, b, c.map(graph.mul, a, alpha, elem=elem), elem=elem))
+
+
+def _scaled_bool(c: Call, x: Operand, alpha: Number) -> Operand:
+    return x if alpha else False
+
+
+@lowers(aten.mul.Tensor, aten.mul.Scalar)
+def mul(c: Call, self: Operand, other: Operand) -> Value:
+    return computed(c, graph.and_ if c.elem == BOOL else graph.mul, self, other)
+
+
+@lowers(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, prims.div.default)
+def div(c: Call, self: Operand, other: Operand) -> Value:
+    return computed(c, graph.div, self, other)
+
+
+@lowers(aten.div.Tensor_mode, aten.div.Scalar_mode)
+def div_mode(c: Call, self: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
+    if rounding_mode is None:
+        return div(c, self, other)
+    if rounding_mode == "floor":
+        return floor_divide(c, self, other)
+    if c.elem.is_integer:
+        return c.map(graph.truncdiv, self, other)
+    elem = wide_elem(c.elem)
+    return c.rounded(c.e(ELEMENTWISE["trunc"], c.map(graph.div, self, other, elem=elem)))
+
+
+@lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
+def floor_divide(c: Call, self: Operand, other: Operand) -> Value:
+    if c.elem.is_integer:
+        return c.map(graph.floordiv_, self, other)
+    return _floor_divide_floats(c, self, other)
+
+
+def _floor_divide_floats(c: Call, a: Operand, b: Operand) -> Value:
+    """As torch's `div_floor`: by way of the remainder, which is exact where the quotient's floor is not."""
+    e, elem = c.e, wide_elem(c.elem)
+    x, y = (c.e.broadcast(c.value(o, elem, c.shape), c.shape) for o in (a, b))
+    zero = c.zeros(x)
+    rest = e(graph.truncmod, x, y)
+    quotient = e(graph.div, e(graph.sub, x, rest), y)
+    adjust = e(graph.and_, e(graph.ne, rest, zero), e(graph.ne, e(graph.lt, y, zero), e(graph.lt, rest, zero)))
+    quotient = e(graph.select, adjust, e.map(graph.sub, quotient, 1.0), quotient)
+    floored = e(ELEMENTWISE["floor"], quotient)
+    up = e.map(graph.gt, e(graph.sub, quotient, floored), 0.5)
+    floored = e(graph.select, up, e.map(graph.add, floored, 1.0), floored)
+    plain = e(graph.div, x, y)
+    exact = e(graph.select, e(graph.eq, quotient, zero), e(graph.mul, plain, zero), floored)
+    return c.rounded(e(graph.select, e(graph.eq, y, zero), plain, exact))
+
+
+@lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+def remainder(c: Call, self: Operand, other: Operand) -> Value:
+    return computed(c, graph.floormod, self, other)
+
+
+@lowers(aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(c: Call, self: Operand, other: Operand) -> Value:
+    return computed(c, graph.truncmod, self, other)
+
+
+@lowers(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar, prims.pow.default)
+def pow_(c: Call, self: Operand, exponent: Operand) -> Value:
+    if isinstance(self, Value) and isinstance(exponent, (int, float)):
+        if (product := _by_products(c, self, exponent)) is not None:
+            return product
+        c.want(not c.elem.is_integer or exponent >= 0, "integers to negative powers raise")
+    c.want(c.elem != BOOL, "powers of bool")
+    return computed(c, graph.pow_, self, exponent)
+
+
+def _by_products(c: Call, x: Value, exponent: float) -> Value | None:
+    """Powers that torch computes by multiplication, or roots."""
+    e = c.e
+    wide = c.value(x, wide_elem(c.elem))
+    if exponent == 1:
+        return c.value(x)
+    if exponent in (2, 3):
+        out = e(graph.mul, wide, wide)
+        return c.rounded(e(graph.mul, out, wide) if exponent == 3 else out)
+    if not c.elem.is_float:
+        return None
+    match exponent:
+        case 0.5:
+            return c.rounded(e(graph.sqrt, wide))
+        case -0.5:
+            return c.rounded(e.map(graph.div, e.full(c.shape, elem_of(wide), 1.0), e(graph.sqrt, wide)))
+        case -1:
+            return c.rounded(e(graph.div, e.full(c.shape, elem_of(wide), 1.0), wide))
+        case -2:
+            return c.rounded(e(graph.div, e.full(c.shape, elem_of(wide), 1.0), e(graph.mul, wide, wide)))
+        case _:
+            return None
+
+
+@lowers("prims.fma.default")
+def fma(c: Call, self: Value, other: Value, third: Value) -> Value:
+    elem = wide_elem(c.elem)
+    return c.rounded(c.map(graph.add, c.map(graph.mul, self, other, elem=elem), third, elem=elem))
+
+
+@lowers(aten.addcmul.default)
+def addcmul(c: Call, self: Value, tensor1: Value, tensor2: Value, value: Number = 1) -> Value:
+    elem = wide_elem(c.elem)
+    product = c.map(graph.mul, c.map(graph.mul, tensor1, tensor2, elem=elem), value, elem=elem)
+    return c.rounded(c.map(graph.add, self, product, elem=elem))
+
+
+@lowers(aten.addcdiv.default)
+def addcdiv(c: Call, self: Value, tensor1: Value, tensor2: Value, value: Number = 1) -> Value:
+    elem = wide_elem(c.elem)
+    quotient = c.map(graph.div, c.map(graph.mul, tensor1, value, elem=elem), tensor2, elem=elem)
+    return c.rounded(c.map(graph.add, self, quotient, elem=elem))
+
+
+@lowers(aten.lerp.Tensor, aten.lerp.Scalar)
+def lerp(c: Call, self: Value, end: Value, weight: Operand) -> Value:
+    e, elem = c.e, wide_elem(c.elem)
+    span = c.map(graph.sub, end, self, elem=elem)
+    w = e.broadcast(c.value(weight, elem, c.shape), c.shape)
+    from_start = c.map(graph.add, self, e(graph.mul, w, span), elem=elem)
+    from_end = c.map(graph.sub, end, e(graph.mul, span, e.map(graph.sub, e.full(c.shape, elem, 1.0), w)), elem=elem)
+    return c.rounded(e(graph.select, e.map(graph.lt, e(graph.abs_, w), 0.5), from_start, from_end))
+
+
+# extremes
+
+
+@lowers(aten.maximum.default)
+def maximum(c: Call, self: Value, other: Value) -> Value:
+    return c.map(graph.or_ if c.elem == BOOL else graph.max_, self, other)
+
+
+@lowers(aten.minimum.default)
+def minimum(c: Call, self: Value, other: Value) -> Value:
+    return c.map(graph.and_ if c.elem == BOOL else graph.min_, self, other)
+
+
+@lowers(aten.fmax.default)
+def fmax(c: Call, self: Value, other: Value) -> Value:
+    return _ignoring_nan(c, maximum(c, self, other), self, other)
+
+
+@lowers(aten.fmin.default)
+def fmin(c: Call, self: Value, other: Value) -> Value:
+    return _ignoring_nan(c, minimum(c, self, other), self, other)
+
+
+def _ignoring_nan(c: Call, extreme: Value, a: Value, b: Value) -> Value:
+    if not c.elem.is_float:
+        return extreme
+    e = c.e
+    x, y = (e.broadcast(c.value(o), c.shape) for o in (a, b))
+    return e(graph.select, e(graph.isnan, x), y, e(graph.select, e(graph.isnan, y), x, extreme))
+
+
+@lowers(aten.clamp.default, aten.clamp.Tensor)
+def clamp(c: Call, self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
+    out = c.map(graph.max_, self, min) if min is not None else c.value(self)
+    return c.map(graph.min_, out, max) if max is not None else c.e.broadcast(out, c.shape)
+
+
+@lowers(aten.clamp_min.default, aten.clamp_min.Tensor)
+def clamp_min(c: Call, self: Value, min: Operand) -> Value:
+    return c.map(graph.max_, self, min)
+
+
+@lowers(aten.clamp_max.default, aten.clamp_max.Tensor)
+def clamp_max(c: Call, self: Value, max: Operand) -> Value:
+    return c.map(graph.min_, self, max)
+
+
+# functions of one tensor
+
+
+def _whole(c: Call, self: Value, kind: OpDef) -> Value:
+    """A function that rounds floats and leaves integers alone."""
+    return c.e(kind, self) if elem_of(self).is_float else c.value(self)
+
+
+@lowers(aten.neg.default)
+def neg(c: Call, self: Value) -> Value:
+    return c.e(graph.neg, self)
+
+
+@lowers(aten.abs.default)
+def abs_(c: Call, self: Value) -> Value:
+    return c.e(graph.abs_, self) if elem_of(self).is_float or elem_of(self).is_signed else self
+
+
+@lowers(aten.sign.default, aten.sgn.default)
+def sign(c: Call, self: Value) -> Value:
+    if elem_of(self) == BOOL:
+        return self
+    if not elem_of(self).is_float:
+        return c.e(graph.sign, self)
+    # torch's sign of NaN is 0, sgn's too
+    return c.e.select(c.e(graph.isnan, self), 0.0, c.e(graph.sign, self))
+
+
+@lowers(aten.floor.default)
+def floor(c: Call, self: Value) -> Value:
+    return _whole(c, self, ELEMENTWISE["floor"])
+
+
+@lowers(aten.ceil.default)
+def ceil(c: Call, self: Value) -> Value:
+    return _whole(c, self, ELEMENTWISE["ceil"])
+
+
+@lowers(aten.trunc.default, aten.fix.default)
+def trunc(c: Call, self: Value) -> Value:
+    return _whole(c, self, ELEMENTWISE["trunc"])
+
+
+@lowers(aten.round.default)
+def round_(c: Call, self: Value) -> Value:
+    return _whole(c, self, ELEMENTWISE["round"])
+
+
+@lowers(aten.frac.default)
+def frac(c: Call, self: Value) -> Value:
+    wide = c.wide(self)
+    return c.rounded(c.e(graph.sub, wide, c.e(ELEMENTWISE["trunc"], wide)))
+
+
+@lowers(aten.square.default)
+def square(c: Call, self: Value) -> Value:
+    return computed(c, graph.mul, self, self)
+
+
+@lowers(aten.reciprocal.default)
+def reciprocal(c: Call, self: Value) -> Value:
+    x = c.floating(self)
+    return c.rounded(c.e(graph.div, c.e.full(c.shape, elem_of(x), 1.0), x))
+
+
+@lowers(aten.rsqrt.default)
+def rsqrt(c: Call, self: Value) -> Value:
+    x = c.floating(self)
+    return c.rounded(c.e(graph.div, c.e.full(c.shape, elem_of(x), 1.0), c.e(graph.sqrt, x)))
+
+
+@lowers(aten.exp2.default)
+def exp2(c: Call, self: Value) -> Value:
+    return c.rounded(c.e(ELEMENTWISE["exp2"], c.floating(self)))
+
+
+@lowers(aten.log10.default)
+def log10(c: Call, self: Value) -> Value:
+    x = c.floating(self)
+    return c.rounded(c.e.map(graph.mul, c.e(graph.log, x), 1 / math.log(10)))
+
+
+@lowers(aten.erfc.default)
+def erfc(c: Call, self: Value) -> Value:
+    c.want(False, "1 - erf(x) loses what erfc keeps")
+    return self
+
+
+@lowers(aten.atan2.default)
+def atan2(c: Call, self: Value, other: Value) -> Value:
+    return computed(c, graph.atan2, self, other)
+
+
+@lowers(aten.logaddexp.default)
+def logaddexp(c: Call, self: Value, other: Value) -> Value:
+    e, elem = c.e, wide_elem(c.elem)
+    x, y = (e.broadcast(c.value(o, elem), c.shape) for o in (self, other))
+    high = e(graph.max_, x, y)
+    gap = e(graph.neg, e(graph.abs_, e(graph.sub, x, y)))
+    sum_ = e(graph.add, high, e(ELEMENTWISE["log1p"], e(graph.exp, gap)))
+    equal_infinities = e(graph.and_, e(graph.eq, x, y), e(graph.isinf, x))
+    return c.rounded(e(graph.select, equal_infinities, x, sum_))
+
+
+def _function(name: str) -> Any:
+    def lowering(c: Call, self: Value) -> Value:
+        return c.rounded(c.e(ELEMENTWISE[name], c.floating(self)))
+
+    lowering.__name__ = name
+    return lowering
+
+
+for _name in (
+    "exp", "expm1", "log", "log2", "log1p", "sqrt", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+):  # fmt: skip
+    lowers(getattr(aten, _name).default)(_function(_name))

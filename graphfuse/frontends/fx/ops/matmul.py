@@ -1,0 +1,76 @@
+"""Matrix products. Halves accumulate in f32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import elem_of
+from graphfuse.frontends.fx.lowering import Call, Number, lowers
+from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.ir.core import Value
+
+aten = torch.ops.aten
+
+
+@lowers(aten.mm.default)
+def mm(c: Call, self: Value, mat2: Value) -> Value:
+    return product(c, self, mat2, "mk,kn->mn")
+
+
+@lowers(aten.bmm.default)
+def bmm(c: Call, self: Value, mat2: Value) -> Value:
+    return product(c, self, mat2, "bmk,bkn->bmn")
+
+
+@lowers(aten.mv.default)
+def mv(c: Call, self: Value, vec: Value) -> Value:
+    return product(c, self, vec, "mk,k->m")
+
+
+@lowers(aten.dot.default, aten.vdot.default)
+def dot(c: Call, self: Value, **given: Value) -> Value:
+    (other,) = given.values()
+    return product(c, self, other, "k,k->")
+
+
+def product(c: Call, a: Value, b: Value, spec: str) -> Value:
+    """A contraction in the operands' element; halves are rounded once, at the end."""
+    if elem_of(a).is_float:
+        return c.e.contract(a, b, spec)
+    c.want(elem_of(a).name != "bool", "products of bool")
+    return c.e.contract(a, b, spec, elem_of(a))
+
+
+@lowers(aten.addmm.default)
+def addmm(c: Call, self: Value, mat1: Value, mat2: Value, beta: Number = 1, alpha: Number = 1) -> Value:
+    return _added(c, self, mat1, mat2, "mk,kn->mn", beta, alpha)
+
+
+@lowers(aten.baddbmm.default)
+def baddbmm(c: Call, self: Value, batch1: Value, batch2: Value, beta: Number = 1, alpha: Number = 1) -> Value:
+    return _added(c, self, batch1, batch2, "bmk,bkn->bmn", beta, alpha)
+
+
+@lowers(aten.addmv.default)
+def addmv(c: Call, self: Value, mat: Value, vec: Value, beta: Number = 1, alpha: Number = 1) -> Value:
+    return _added(c, self, mat, vec, "mk,k->m", beta, alpha)
+
+
+@lowers(aten.addbmm.default)
+def addbmm(c: Call, self: Value, batch1: Value, batch2: Value, beta: Number = 1, alpha: Number = 1) -> Value:
+    return _added(c, self, batch1, batch2, "bmk,bkn->mn", beta, alpha)
+
+
+def _added(c: Call, x: Value, a: Value, b: Value, spec: str, beta: Number, alpha: Number) -> Value:
+    """beta * x + alpha * (a @ b), rounded once; x is not read where beta is 0, so that its NaNs do not count."""
+    elem = wide_elem(c.elem)
+    out: Any = c.e.cast(c.e.contract(a, b, spec, elem if elem != c.elem else None), elem)
+    if alpha != 1:
+        out = c.map(graph.mul, out, alpha, elem=elem)
+    if beta == 0:
+        return c.rounded(out)
+    term = x if beta == 1 else c.map(graph.mul, x, beta, elem=elem)
+    return c.rounded(c.map(graph.add, out, term, elem=elem))

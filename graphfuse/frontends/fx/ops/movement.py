@@ -1,0 +1,283 @@
+"""Operators that only say where elements are: views, copies of views, joining and repeating."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import shape_of
+from graphfuse.frontends.fx.lowering import Call, Number, lowers
+from graphfuse.ir.core import Value
+from graphfuse.symbolic import Dim, bounds
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+
+@lowers(aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.view_copy.default)
+def view(c: Call, self: Value, size: Sequence[Any]) -> Value:
+    return c.e.reshape(self, c.shape)
+
+
+@lowers(
+    aten.unsqueeze.default, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.squeeze_copy.dims,
+    aten.unsqueeze_copy.default, aten._reshape_alias.default, aten.flatten.using_ints,
+)  # fmt: skip
+def same_elements(c: Call, self: Value, *_: Any, **__: Any) -> Value:
+    return c.e.reshape(self, c.shape)
+
+
+@lowers(aten.alias.default, aten.alias_copy.default, prims.view_of.default)
+def alias(c: Call, **given: Any) -> Value:
+    return next(iter(given.values()))
+
+
+@lowers(aten.permute.default, aten.permute_copy.default)
+def permute(c: Call, self: Value, dims: Sequence[int]) -> Value:
+    rank = len(shape_of(self))
+    return c.e.permute(self, [d % rank for d in dims])
+
+
+@lowers(aten.transpose.int, aten.transpose_copy.int)
+def transpose(c: Call, self: Value, dim0: int, dim1: int) -> Value:
+    rank = len(shape_of(self))
+    if rank == 0:
+        return self
+    perm = list(range(rank))
+    perm[dim0], perm[dim1] = perm[dim1 % rank], perm[dim0 % rank]
+    return c.e.permute(self, perm)
+
+
+@lowers(aten.t.default, aten.numpy_T.default)
+def t(c: Call, self: Value) -> Value:
+    return c.e.permute(self, range(len(shape_of(self)))[::-1])
+
+
+@lowers(aten.expand.default, aten.expand_copy.default, aten.broadcast_to.default)
+def expand(c: Call, self: Value, size: Sequence[Any], implicit: bool = False) -> Value:
+    return c.e.broadcast(self, c.shape)
+
+
+@lowers(prims.broadcast_in_dim.default)
+def broadcast_in_dim(c: Call, a: Value, shape: Sequence[Any], broadcast_dimensions: Sequence[int]) -> Value:
+    sizes: list[Dim] = [1] * len(c.shape)
+    for d, size in zip(broadcast_dimensions, shape_of(a), strict=True):
+        sizes[d] = size
+    return c.e.broadcast(c.e.reshape(a, sizes), c.shape)
+
+
+@lowers(aten.slice.Tensor, aten.slice_copy.Tensor)
+def slice_(
+    c: Call, self: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
+) -> Value:
+    dim %= len(shape_of(self))
+    c.want(isinstance(step, int), "the step of a slice is no number")
+    size = shape_of(self)[dim]
+    begin = _start(c, 0 if start is None else start, size)
+    return c.e.slice(self, dim, begin, c.shape[dim], step)
+
+
+def _start(c: Call, start: Dim, size: Dim) -> Dim:
+    """Where a slice begins: from the end where negative, within the dim."""
+    low, high = bounds(start, c.e.ranges)
+    if high < 0:
+        start = start + size
+        low, _ = bounds(start, c.e.ranges)
+        if low < 0 and isinstance(start, int):
+            return 0
+    elif low < 0:
+        c.want(False, f"a slice begins at {start}, which may count from the end")
+    _, past = bounds(start - size, c.e.ranges)
+    if past <= 0:
+        return start
+    if isinstance(start, int) and isinstance(size, int):
+        return size
+    c.want(False, f"a slice begins at {start} of {size}, which may be past the end")
+    return start
+
+
+@lowers(aten.select.int, aten.select_copy.int)
+def select(c: Call, self: Value, dim: int, index: Dim) -> Value:
+    dim %= len(shape_of(self))
+    low, high = bounds(index, c.e.ranges)
+    if high < 0:
+        index = index + shape_of(self)[dim]
+    else:
+        c.want(low >= 0, f"the index {index} may count from the end")
+    return c.e.reshape(c.e.slice(self, dim, index, 1), c.shape)
+
+
+@lowers(aten.split_with_sizes.default, aten.split_with_sizes_copy.default)
+def split_with_sizes(c: Call, self: Value, split_sizes: Sequence[Dim], dim: int = 0) -> Sequence[Value]:
+    return c.e.split(self, split_sizes, dim % len(shape_of(self)))
+
+
+@lowers(aten.split.Tensor, aten.split_copy.Tensor, aten.chunk.default)
+def split(c: Call, self: Value, split_size: Any = None, chunks: Any = None, dim: int = 0) -> Sequence[Value]:
+    dim %= len(shape_of(self))
+    return c.e.split(self, [t.shape[dim] for t in c.outs if t], dim)
+
+
+@lowers(aten.unbind.int, aten.unbind_copy.int)
+def unbind(c: Call, self: Value, dim: int = 0) -> Sequence[Value]:
+    dim %= len(shape_of(self))
+    return [c.e.reshape(p, c.shape) for p in c.e.split(self, [1] * len(c.outs), dim)]
+
+
+@lowers(aten.cat.default, prims.cat.default)
+def cat(c: Call, tensors: Sequence[Value], dim: int = 0) -> Value:
+    # torch lets empty tensors of one dim stand among others
+    kept = [c.value(t) for t in tensors if shape_of(t) != (0,) or len(c.shape) == 1]
+    return c.e.concat(kept, dim % len(c.shape)) if kept else c.e.full(c.shape, c.elem, 0)
+
+
+@lowers(aten.stack.default)
+def stack(c: Call, tensors: Sequence[Value], dim: int = 0) -> Value:
+    dim %= len(c.shape)
+    return c.e.concat([c.e.unsqueeze(c.value(t), dim) for t in tensors], dim)
+
+
+@lowers(aten.repeat.default)
+def repeat(c: Call, self: Value, repeats: Sequence[Dim]) -> Value:
+    shape = (1,) * (len(repeats) - len(shape_of(self))) + shape_of(self)
+    between = [x for d in shape for x in (1, d)]
+    to = [x for r, d in zip(repeats, shape, strict=True) for x in (r, d)]
+    return c.e.reshape(c.e.broadcast(c.e.reshape(self, between), to), c.shape)
+
+
+@lowers(aten.flip.default, prims.rev.default)
+def flip(c: Call, dims: Sequence[int], **given: Value) -> Value:
+    (x,) = given.values()
+    axes = c.axes(dims, len(c.shape)) if dims else ()
+    return c.e(graph.flip, x, axes=axes) if axes else x
+
+
+@lowers(aten.roll.default)
+def roll(c: Call, self: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    c.want(all(isinstance(s, int) for s in shifts), "the shifts are no numbers")
+    x = self if dims else c.e.flatten(self)
+    for shift, dim in zip(shifts, dims or (0,), strict=True):
+        size = shape_of(x)[dim]
+        c.want(isinstance(size, int), "it rolls a dim whose size is not known")
+        if size:
+            first = -shift % size
+            x = c.e.concat(
+                [c.e.slice(x, dim, first, size - first), c.e.slice(x, dim, 0, first)], dim % len(shape_of(x))
+            )
+    return c.e.reshape(x, c.shape)
+
+
+@lowers(aten.constant_pad_nd.default)
+def constant_pad_nd(c: Call, self: Value, pad: Sequence[Dim], value: Number = 0) -> Value:
+    rank = len(c.shape)
+    low, high = list[Dim]([0] * rank), list[Dim]([0] * rank)
+    for i in range(len(pad) // 2):
+        low[rank - 1 - i], high[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
+    x = self
+    for axis, (lo, hi) in enumerate(zip(low, high, strict=True)):
+        c.want(isinstance(lo, int) and isinstance(hi, int), "the padding is no number")
+        cut_low, cut_high = max(0, -lo), max(0, -hi)
+        if cut_low or cut_high:
+            x = c.e.slice(x, axis, cut_low, shape_of(x)[axis] - cut_low - cut_high)
+    low, high = [max(0, p) for p in low], [max(0, p) for p in high]
+    if not any(low) and not any(high):
+        return x
+    number = c.value(value, None, ()).op.attrs["value"]
+    return c.e(graph.pad, x, low=tuple(low), high=tuple(high), value=number)
+
+
+@lowers(aten.diagonal.default, aten.diagonal_copy.default)
+def diagonal(c: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    rank, e = len(shape_of(self)), c.e
+    dim1, dim2 = dim1 % rank, dim2 % rank
+    x = e.permute(self, [i for i in range(rank) if i not in (dim1, dim2)] + [dim1, dim2])
+    *outer, rows, columns = shape_of(x)
+    count = c.shape[-1]
+    c.want(isinstance(rows, int) and isinstance(columns, int), "the diagonal of a matrix whose size is not known")
+    x = e.slice(x, -1, max(offset, 0), count) if offset >= 0 else e.slice(x, -1, 0, count)
+    x = e.slice(x, -2, max(-offset, 0), count)
+    if count == 0:
+        return e.full(c.shape, c.elem, 0)
+    # element i * (count + 1) of the flat square, as the first column of rows one longer
+    flat = e.reshape(x, (*outer, count * count))
+    zeros = tuple(0 for _ in outer)
+    padded = e(graph.pad, flat, low=(*zeros, 0), high=(*zeros, count), value=False if c.elem.name == "bool" else 0)
+    return e.reshape(e.slice(e.reshape(padded, (*outer, count, count + 1)), -1, 0, 1), c.shape)
+
+
+@lowers(aten.slice_scatter.default)
+def slice_scatter(
+    c: Call, self: Value, src: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
+) -> Value:
+    dim %= len(c.shape)
+    c.want(step == 1, "it writes every other element")
+    size, count = c.shape[dim], shape_of(src)[dim]
+    begin = _start(c, 0 if start is None else start, size)
+    before = c.e.slice(self, dim, 0, begin)
+    after = c.e.slice(self, dim, begin + count, size - begin - count)
+    parts = [p for p in (before, c.value(src), after) if shape_of(p)[dim] != 0]
+    return c.e.reshape(c.e.concat(parts, dim), c.shape) if parts else self
+
+
+@lowers(aten.select_scatter.default)
+def select_scatter(c: Call, self: Value, src: Value, dim: int, index: Dim) -> Value:
+    dim %= len(c.shape)
+    low, high = bounds(index, c.e.ranges)
+    if high < 0:
+        index = index + c.shape[dim]
+    else:
+        c.want(low >= 0, f"the index {index} may count from the end")
+    return slice_scatter(c, self, c.e.unsqueeze(src, dim), dim, index)
+
+
+@lowers(aten.as_strided.default, aten.as_strided_copy.default)
+def as_strided(
+    c: Call, self: Value, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None
+) -> Value:
+    from graphfuse.frontends.fx.importer import order_of
+
+    order = order_of(c.args["self"])
+    c.want(order is not None and order == tuple(range(len(shape_of(self)))), "it looks through gaps of a tensor")
+    offset = storage_offset or 0
+    c.want(c.args["self"].storage_offset() == 0, "it looks at memory in front of a tensor")
+    numbers = (*size, *stride, offset, c.e.flatten(self) and shape_of(c.e.flatten(self))[0])
+    c.want(all(isinstance(n, int) for n in numbers), "its sizes are not known")
+    total = numbers[-1]
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    c.want(all(n > 0 for n in size) and last < total, "it looks past the end of a tensor")
+    # rows of the flat tensor, if strides nest
+    flat = c.e.slice(c.e.flatten(self), 0, offset, last + 1 - offset)
+    dims = sorted((i for i in range(len(size)) if size[i] != 1), key=lambda i: -stride[i])
+    span = last + 1 - offset
+    c.want(all(stride[i] > 0 for i in dims), "it repeats elements")
+    for outer, inner in itertools.pairwise(dims):
+        reach = (size[inner] - 1) * stride[inner] + 1
+        c.want(stride[outer] % stride[inner] == 0 and reach <= stride[outer], "its windows overlap")
+    return c.e.reshape(c.e.permute(_nested(c, flat, [size[i] for i in dims], [stride[i] for i in dims], span),
+                                   _placing(dims)), c.shape)  # fmt: skip
+
+
+def _placing(dims: Sequence[int]) -> list[int]:
+    ordered = sorted(dims)
+    return [dims.index(d) for d in ordered]
+
+
+def _nested(c: Call, flat: Value, sizes: Sequence[int], strides: Sequence[int], span: int) -> Value:
+    """A flat tensor as dims of nesting strides: each is cut into rows of its stride, of which less is kept."""
+    e, x, lead = c.e, flat, list[int]()
+    for n, s in zip(sizes, strides, strict=True):
+        have = shape_of(x)[-1]
+        assert isinstance(have, int)
+        short = n * s - have
+        if short > 0:
+            zeros = (0,) * len(lead)
+            value = False if c.elem.name == "bool" else 0
+            x = e(graph.pad, x, low=(*zeros, 0), high=(*zeros, short), value=value)
+        elif short < 0:
+            x = e.slice(x, -1, 0, n * s)
+        lead.append(n)
+        x = e.reshape(x, (*lead, s))
+    return e.reshape(e.slice(x, -1, 0, 1), lead)

@@ -1,0 +1,175 @@
+"""Reductions and running sums. Halves are summed in f32, integers and bool in i64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import elem_of, shape_of
+from graphfuse.frontends.fx.lowering import Call, Number, lowers
+from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import BOOL, F32, I64
+from graphfuse.symbolic import Dim
+
+aten, prims = torch.ops.aten, torch.ops.prims
+Dims = Sequence[int] | int | None
+
+
+def rank_of(x: Value) -> int:
+    """How many dims a tensor has."""
+    return len(shape_of(x))
+
+
+def count_of(x: Value, axes: Sequence[int]) -> Dim:
+    """How many elements are combined into one."""
+    total: Dim = 1
+    for a in axes:
+        total = total * shape_of(x)[a]
+    return total
+
+
+@lowers(aten.sum.default, aten.sum.dim_IntList, prims.sum.default)
+def sum_(c: Call, dim: Dims = None, keepdim: bool = False, **given: Any) -> Value:
+    x = given.get("self", given.get("inp"))
+    axes = c.axes(dim if dim is not None else given.get("dims"), rank_of(x))
+    return c.rounded(c.e.reduce(c.e.cast(x, wide_elem(c.elem)), "sum", axes, keepdims=keepdim))
+
+
+@lowers(aten.mean.default, aten.mean.dim)
+def mean(c: Call, self: Value, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    axes = c.axes(dim, rank_of(self))
+    return c.rounded(c.e.mean(c.e.cast(self, wide_elem(c.elem)), axes, keepdims=keepdim))
+
+
+@lowers(aten.prod.default, aten.prod.dim_int)
+def prod(c: Call, self: Value, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    axes = c.axes(dim, rank_of(self))
+    return c.rounded(c.e.reduce(c.e.cast(self, wide_elem(c.elem)), "prod", axes, keepdims=keepdim))
+
+
+def extreme(c: Call, x: Value, kind: str, axes: Sequence[int], *, keepdims: bool) -> Value:
+    """The largest or smallest along axes; of bool: any or all."""
+    if elem_of(x) == BOOL:
+        kind = {"max": "any", "min": "all"}[kind]
+    return c.e.reduce(x, kind, axes, keepdims=keepdims)
+
+
+@lowers(aten.amax.default, aten.max.default)
+def amax(c: Call, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return extreme(c, self, "max", c.axes(dim, rank_of(self)), keepdims=keepdim)
+
+
+@lowers(aten.amin.default, aten.min.default)
+def amin(c: Call, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return extreme(c, self, "min", c.axes(dim, rank_of(self)), keepdims=keepdim)
+
+
+@lowers(aten.max.dim)
+def max_dim(c: Call, self: Value, dim: int, keepdim: bool = False) -> Sequence[Value]:
+    return _with_index(c, self, "max", dim, keepdim)
+
+
+@lowers(aten.min.dim)
+def min_dim(c: Call, self: Value, dim: int, keepdim: bool = False) -> Sequence[Value]:
+    return _with_index(c, self, "min", dim, keepdim)
+
+
+def _with_index(c: Call, x: Value, kind: str, dim: int, keepdim: bool) -> Sequence[Value]:
+    if rank_of(x) == 0:
+        return x, c.e.full((), I64, 0)
+    axis = dim % rank_of(x)
+    number = c.e.cast(x, F32) if elem_of(x) == BOOL else x
+    index = c.e(graph.arg_reduce, number, axis=axis, kind=kind, keepdims=keepdim)
+    return extreme(c, x, kind, (axis,), keepdims=keepdim), index
+
+
+@lowers(aten.argmax.default)
+def argmax(c: Call, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    return _index(c, self, "max", dim, keepdim)
+
+
+@lowers(aten.argmin.default)
+def argmin(c: Call, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    return _index(c, self, "min", dim, keepdim)
+
+
+def _index(c: Call, x: Value, kind: str, dim: int | None, keepdim: bool) -> Value:
+    if rank_of(x) == 0:
+        return c.e.full(c.shape, I64, 0)
+    flat = c.e.flatten(x) if dim is None else x
+    axis = 0 if dim is None else dim % rank_of(x)
+    found = c.e(graph.arg_reduce, flat, axis=axis, kind=kind, keepdims=keepdim and dim is not None)
+    return c.e.reshape(found, c.shape)
+
+
+@lowers(aten.any.default, aten.any.dim, aten.any.dims)
+def any_(c: Call, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return _logical(c, self, "any", dim, keepdim)
+
+
+@lowers(aten.all.default, aten.all.dim, aten.all.dims)
+def all_(c: Call, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return _logical(c, self, "all", dim, keepdim)
+
+
+def _logical(c: Call, x: Value, kind: str, dim: Dims, keepdim: bool) -> Value:
+    axes = () if isinstance(dim, list) and not dim else c.axes(dim, rank_of(x))
+    return c.e.cast(c.e.reduce(c.truth(x), kind, axes, keepdims=keepdim), c.elem)
+
+
+@lowers(aten.var.correction)
+def var(c: Call, self: Value, dim: Dims = None, correction: Number | None = None, keepdim: bool = False) -> Value:
+    return c.rounded(_moments(c, self, dim, correction, keepdim)[0])
+
+
+@lowers(aten.std.correction)
+def std(c: Call, self: Value, dim: Dims = None, correction: Number | None = None, keepdim: bool = False) -> Value:
+    return c.rounded(c.e(graph.sqrt, _moments(c, self, dim, correction, keepdim)[0]))
+
+
+@lowers(aten.var_mean.correction)
+def var_mean(
+    c: Call, self: Value, dim: Dims = None, correction: Number | None = None, keepdim: bool = False
+) -> Sequence[Value]:
+    variance, mean_ = _moments(c, self, dim, correction, keepdim)
+    return c.rounded(variance), c.rounded(mean_)
+
+
+def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: bool) -> tuple[Value, Value]:
+    """Variance and mean, wide."""
+    e, axes = c.e, c.axes(dim, rank_of(x))
+    wide = e.cast(x, wide_elem(c.elem))
+    center = e.mean(wide, axes)
+    distance = e.map(graph.sub, wide, center)
+    squares = e.reduce(e(graph.mul, distance, distance), "sum", axes, keepdims=keepdim)
+    count = count_of(x, axes)
+    by = 1 if correction is None else correction
+    c.want(float(by).is_integer(), "the correction is no integer")
+    left = count - int(by)
+    if isinstance(left, int):
+        left = max(left, 0)
+        variance = e.map(graph.div, squares, float(left))
+    else:
+        variance = e(graph.div, squares, e.full(shape_of(squares), elem_of(squares), left))
+    return variance, center if keepdim else e.reshape(center, shape_of(squares))
+
+
+@lowers(aten.cumsum.default)
+def cumsum(c: Call, self: Value, dim: int, dtype: Any = None) -> Value:
+    return _running(c, self, "sum", dim)
+
+
+@lowers(aten.cumprod.default)
+def cumprod(c: Call, self: Value, dim: int, dtype: Any = None) -> Value:
+    return _running(c, self, "prod", dim)
+
+
+def _running(c: Call, x: Value, kind: str, dim: int) -> Value:
+    wide = c.e.cast(x, wide_elem(c.elem))
+    if rank_of(x) == 0:
+        return c.rounded(wide)
+    return c.rounded(c.e(graph.cumulate, wide, axis=dim % rank_of(x), kind=kind))

@@ -1,0 +1,83 @@
+"""Softmax and its relatives, forward and backward, as compositions that fusion recognises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import elem_of, shape_of
+from graphfuse.frontends.fx.lowering import Call, lowers
+from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.ir.core import Value
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+
+def _shifted(c: Call, x: Value, axis: int) -> Value:
+    return c.e.map(graph.sub, x, c.e.reduce(x, "max", [axis]))
+
+
+def softmax_of(c: Call, x: Value, axis: int) -> Value:
+    """Softmax in the element of x."""
+    powers = c.e(graph.exp, _shifted(c, x, axis))
+    return c.e.map(graph.div, powers, c.e.reduce(powers, "sum", [axis]))
+
+
+@lowers(aten._softmax.default)
+def softmax(c: Call, self: Value, dim: int, half_to_float: bool) -> Value:
+    x = c.e.cast(self, wide_elem(c.elem))
+    if not c.shape:
+        return c.rounded(c.e(graph.div, c.e(graph.exp, c.e(graph.sub, x, x)), c.e.full((), elem_of(x), 1.0)))
+    return c.rounded(softmax_of(c, x, dim % len(c.shape)))
+
+
+@lowers(aten._safe_softmax.default)
+def safe_softmax(c: Call, self: Value, dim: int, dtype: Any = None) -> Value:
+    c.want(bool(c.shape), "softmax of a scalar")
+    e, axis = c.e, dim % len(c.shape)
+    x = e.cast(self, wide_elem(c.elem))
+    is_masked = e.reduce(e.map(graph.eq, x, float("-inf")), "all", [axis])
+    return c.rounded(e.select(is_masked, 0.0, softmax_of(c, x, axis)))
+
+
+@lowers(aten._log_softmax.default)
+def log_softmax(c: Call, self: Value, dim: int, half_to_float: bool) -> Value:
+    x = c.e.cast(self, wide_elem(c.elem))
+    if not c.shape:
+        return c.rounded(c.e(graph.sub, x, x))
+    axis = dim % len(c.shape)
+    shifted = _shifted(c, x, axis)
+    total = c.e.reduce(c.e(graph.exp, shifted), "sum", [axis])
+    return c.rounded(c.e.map(graph.sub, shifted, c.e(graph.log, total)))
+
+
+@lowers(aten.logsumexp.default)
+def logsumexp(c: Call, self: Value, dim: Any, keepdim: bool = False) -> Value:
+    e = c.e
+    axes = c.axes(dim, len(shape_of(self)))
+    x = e.cast(self, wide_elem(c.elem))
+    if not axes:
+        return c.rounded(x)
+    high = e.reduce(x, "max", axes)
+    high = e.select(e(graph.isinf, high), 0.0, high)
+    total = e.reduce(e(graph.exp, e.map(graph.sub, x, high)), "sum", axes)
+    return c.rounded(e.reshape(e(graph.add, e(graph.log, total), high), c.shape))
+
+
+@lowers(aten._softmax_backward_data.default)
+def softmax_backward(c: Call, grad_output: Value, output: Value, dim: int, input_dtype: Any) -> Value:
+    e, wide = c.e, wide_elem(elem_of(grad_output))
+    grad, y = e.cast(grad_output, wide), e.cast(output, wide)
+    product = e(graph.mul, grad, y)
+    total = e.reduce(product, "sum", [dim % len(c.shape)]) if c.shape else product
+    return c.rounded(e.map(graph.sub, product, e.map(graph.mul, y, total)))
+
+
+@lowers(aten._log_softmax_backward_data.default)
+def log_softmax_backward(c: Call, grad_output: Value, output: Value, dim: int, input_dtype: Any) -> Value:
+    e, wide = c.e, wide_elem(elem_of(grad_output))
+    grad, y = e.cast(grad_output, wide), e.cast(output, wide)
+    total = e.reduce(grad, "sum", [dim % len(c.shape)]) if c.shape else grad
+    return c.rounded(e.map(graph.sub, grad, e.map(graph.mul, e(graph.exp, y), total)))

@@ -1,0 +1,87 @@
+"""Tensors out of nothing: numbers, ranges, triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import shape_of
+from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import F32, F64, I64
+from graphfuse.symbolic import Dim
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+
+@lowers(
+    aten.full.default, aten.full_like.default, aten.new_full.default, aten.scalar_tensor.default, aten.fill.Scalar,
+    aten.fill.Tensor,
+)  # fmt: skip
+def full(c: Call, **given: Any) -> Value:
+    value: Operand = given.get("fill_value", given.get("value", given.get("s")))
+    return c.e.broadcast(c.value(value, None, c.shape), c.shape)
+
+
+@lowers(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
+def zeros(c: Call, **_: Any) -> Value:
+    return c.e.full(c.shape, c.elem, 0)
+
+
+@lowers(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
+def ones(c: Call, **_: Any) -> Value:
+    return c.e.full(c.shape, c.elem, 1)
+
+
+@lowers(
+    aten.empty.memory_format, aten.empty_like.default, aten.empty_permuted.default, aten.empty_strided.default,
+    aten.new_empty.default, aten.new_empty_strided.default,
+)  # fmt: skip
+def empty(c: Call, **_: Any) -> Value:
+    return c.e.full(c.shape, c.elem, 0)
+
+
+@lowers(aten.arange.start_step, aten.arange.start, aten.arange.default)
+def arange(c: Call, start: Number = 0, end: Number = 0, step: Number = 1, **_: Any) -> Value:
+    e = c.e
+    if not c.elem.is_float:
+        out = e.iota(c.shape, 0, I64)
+        out = out if step == 1 else e(graph.mul, out, e.full(c.shape, I64, step))
+        out = out if start == 0 else e(graph.add, out, e.full(c.shape, I64, start))
+        return e.cast(out, c.elem)
+    wide = e.cast(e.iota(c.shape, 0, I64), F64 if c.elem == F64 else F32)
+    elem = F64 if c.elem == F64 else F32
+    scaled = e(graph.mul, wide, e.full(c.shape, elem, step))
+    return c.rounded(e(graph.add, scaled, e.full(c.shape, elem, start)))
+
+
+@lowers(prims.iota.default)
+def iota(c: Call, length: Dim, start: Dim, step: Dim, **_: Any) -> Value:
+    return arange(c, start=start, step=step)
+
+
+@lowers(aten.tril.default)
+def tril(c: Call, self: Value, diagonal: Dim = 0) -> Value:
+    return _triangle(c, self, diagonal, lower=True)
+
+
+@lowers(aten.triu.default)
+def triu(c: Call, self: Value, diagonal: Dim = 0) -> Value:
+    return _triangle(c, self, diagonal, lower=False)
+
+
+def _triangle(c: Call, x: Value, diagonal: Dim, *, lower: bool) -> Value:
+    e, shape = c.e, shape_of(x)
+    rank = len(shape)
+    rows, columns = e.iota(shape, rank - 2, I64), e.iota(shape, rank - 1, I64)
+    edge = e(graph.add, rows, e.full(shape, I64, diagonal))
+    kept = e(graph.le if lower else graph.ge, columns, edge)
+    return e(graph.select, kept, x, c.zeros(x))
+
+
+@lowers(aten.eye.default, aten.eye.m)
+def eye(c: Call, **_: Any) -> Value:
+    e = c.e
+    return e.cast(e(graph.eq, e.iota(c.shape, 0, I64), e.iota(c.shape, 1, I64)), c.elem)

@@ -1,0 +1,143 @@
+"""Sizes: torch's SymInts (sympy expressions) as dims, and how a tensor lies in memory.
+
+A symbol keeps its name: `s77` of a shape environment is the symbol `s77` of the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, maximum, minimum, mod, sym
+
+LARGEST = (1 << 31) - 1
+"""A dim without an upper bound: kernels count elements of one dim in 32 bits."""
+
+
+class UnknownSize(Exception):  # noqa: N818
+    """A size that is no integer polynomial over floor divisions, remainders, minima and maxima."""
+
+
+def dim_of(size: Any) -> Dim:
+    """An int or SymInt as a dim."""
+    if isinstance(size, int):
+        return size
+    if isinstance(size, torch.SymInt):
+        return dim_of_expr(size.node.expr)
+    raise UnknownSize(f"{size} is no size")
+
+
+def dims_of(sizes: Iterable[Any]) -> tuple[Dim, ...]:
+    """A shape as dims."""
+    return tuple(dim_of(s) for s in sizes)
+
+
+def dim_of_expr(expr: Any) -> Dim:
+    """A sympy expression as a dim."""
+    if expr.is_Integer:
+        return int(expr)
+    if expr.is_Symbol:
+        return sym(str(expr))
+    args = expr.args
+    if expr.is_Add:
+        total: Dim = 0
+        for a in args:
+            total = total + dim_of_expr(a)
+        return total
+    if expr.is_Mul:
+        return _product(args)
+    if expr.is_Pow and args[1].is_Integer and 0 < int(args[1]) <= 16:
+        base, out = dim_of_expr(args[0]), 1
+        for _ in range(int(args[1])):
+            out = out * base
+        return out
+    match type(expr).__name__, args:
+        case (("FloorDiv" | "CleanDiv"), (a, b)):
+            return floordiv(dim_of_expr(a), dim_of_expr(b))
+        case (("Mod" | "PythonMod"), (a, b)):
+            return mod(dim_of_expr(a), dim_of_expr(b))
+        case "ModularIndexing", (a, b, c):
+            return mod(floordiv(dim_of_expr(a), dim_of_expr(b)), dim_of_expr(c))
+        case "Max", _:
+            return _fold(maximum, args)
+        case "Min", _:
+            return _fold(minimum, args)
+        case "Identity", (a,):
+            return dim_of_expr(a)
+        case _:
+            raise UnknownSize(f"{expr} is no size that kernels can compute")
+
+
+def _product(args: Sequence[Any]) -> Dim:
+    out: Dim = 1
+    divisor = 1
+    for a in args:
+        if a.is_Rational and not a.is_Integer:
+            out, divisor = out * int(a.p), divisor * int(a.q)
+        else:
+            out = out * dim_of_expr(a)
+    if divisor == 1:
+        return out
+    exact = exact_div(out, divisor)
+    if exact is None:
+        raise UnknownSize(f"{sympy.Mul(*args)} is not known to be whole")
+    return exact
+
+
+def _fold(extreme: Any, args: Sequence[Any]) -> Dim:
+    out = dim_of_expr(args[0])
+    for a in args[1:]:
+        out = extreme(out, dim_of_expr(a))
+    return out
+
+
+def ranges_of(value: Any) -> dict[str, tuple[int, int]]:
+    """The bounds of every symbol in a SymInt."""
+    if not isinstance(value, torch.SymInt):
+        return {}
+    known = value.node.shape_env.var_to_range
+    out: dict[str, tuple[int, int]] = {}
+    for symbol in value.node.expr.free_symbols:
+        bounds = known.get(symbol)
+        low, high = (0, LARGEST) if bounds is None else (bounds.lower, bounds.upper)
+        out[str(symbol)] = (_clamped(low, 0), _clamped(high, LARGEST))
+    return out
+
+
+def _clamped(bound: Any, otherwise: int) -> int:
+    return max(0, min(int(bound), LARGEST)) if getattr(bound, "is_Integer", False) else otherwise
+
+
+def dense_order(sizes: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
+    """The axes from slowest to fastest of a tensor that fills its memory without gaps; None if it does not.
+
+    Axes of size 1 have no stride of their own and stay where they are.
+    """
+    axes = [i for i, d in enumerate(sizes) if d != 1]
+    if any(d == 0 for d in sizes):
+        return tuple(range(len(sizes)))
+    pending, ordered, expected = list(axes), [], 1
+    while pending:
+        found = next((i for i in reversed(pending) if _is(strides[i], expected)), None)
+        if found is None:
+            return None
+        pending.remove(found)
+        ordered.append(found)
+        expected = expected * sizes[found]
+    ordered.reverse()
+    if ordered == axes:
+        return tuple(range(len(sizes)))
+    ones = [i for i, d in enumerate(sizes) if d == 1]
+    return (*ones, *ordered)
+
+
+def _is(stride: Dim, expected: Dim) -> bool:
+    """Whether a stride is the product of the faster dims; torch writes `max(1, s)` for a dim that may be 0."""
+    if stride == expected:
+        return True
+    if not isinstance(stride, Expr):
+        return False
+    return str(stride).startswith("max(1, ") and stride == maximum(1, expected)

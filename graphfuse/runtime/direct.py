@@ -1,0 +1,120 @@
+"""Runs executables on bare addresses, for callers that know shapes and own all inputs and outputs.
+
+`Session` serves one model. Here many small executables, such as the parts of one program, share threads, the memory
+of intermediate tensors, and one lock: they run one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphfuse.artifact import Array, Executable
+from graphfuse.errors import InputError, UsageError
+from graphfuse.runtime.bound import Bound, Template
+from graphfuse.runtime.native import NativeCode, address_of
+
+MAX_BOUND = 256
+"""How many sets of symbol values an executable remembers."""
+_ALIGN = 64
+
+
+class Workspace:
+    """Threads and memory. In a forked child threads are started anew."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.lock = threading.Lock()
+        self._native: NativeCode | None = None
+        self._pool, self._pid = 0, 0
+        self._arena: Array = np.empty(0, np.uint8)
+        self._scratch: Array = np.empty(0, np.uint8)
+        self._stride = 0
+        self.arena_address = 0
+
+    def adopt(self, native: NativeCode) -> None:
+        """Linked code that has an executor; the first one's is used from then on."""
+        with self.lock:
+            self._native = self._native or native
+
+    def run(self, bound: Bound) -> None:
+        """Run bound launches, whose arguments are complete. The caller holds the lock."""
+        native = self._native
+        assert native is not None, "an executable was adopted before it runs"
+        if self._pid != os.getpid():
+            self._pool, self._pid = native.pool_create(self.threads), os.getpid()
+            if not self._pool:
+                self._pid = 0
+                raise UsageError(f"cannot start {self.threads} threads")
+            self._stride = 0
+        if self._stride < bound.scratch_bytes or not self._stride:
+            self._stride = -(-max(bound.scratch_bytes, self._stride, _ALIGN) // 128) * 128
+            self._scratch = _bytes(self._stride * self.threads)
+            native.pool_scratch(self._pool, _aligned(self._scratch), self._stride)
+        native.run(self._pool, bound.records_address, len(bound.records))
+
+    def arena(self, nbytes: int) -> int:
+        """The address of at least so many bytes, which only lasts until the next call."""
+        if self._arena.nbytes < nbytes + _ALIGN:
+            self._arena = _bytes(nbytes)
+            self.arena_address = _aligned(self._arena)
+        return self.arena_address
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A plan at one set of values, and where its intermediate tensors were when its arguments were written."""
+
+    bound: Bound
+    arena: int = -1
+
+
+class Direct:
+    """An executable in a workspace. Symbol values are given in the order of the signature's dims."""
+
+    def __init__(self, executable: Executable, workspace: Workspace) -> None:
+        self.executable = executable
+        self.symbols = tuple(name for name, _, _ in executable.signature.dims)
+        self._workspace = workspace
+        self._native = NativeCode(executable)
+        workspace.adopt(self._native)
+        self._template = Template(executable)
+        self._kernels = [self._native.kernels[k.name] for k in executable.kernels]
+        self._ready: OrderedDict[tuple[int, ...], _Ready] = OrderedDict()
+
+    def run(self, values: tuple[int, ...], addresses: Sequence[int]) -> None:
+        """Run on the addresses of dense inputs, then outputs."""
+        workspace = self._workspace
+        with workspace.lock:
+            ready = self._ready.get(values) or self._bind(values)
+            bound = ready.bound
+            args = bound.args
+            args[bound.io_slots] = np.array(addresses, np.int64)[bound.io_index] + bound.io_offsets
+            arena = workspace.arena(bound.arena.peak)
+            if ready.arena != arena:
+                args[bound.arena_slots] = arena + bound.arena_offsets
+                ready.arena = arena
+            workspace.run(bound)
+
+    def _bind(self, values: tuple[int, ...]) -> _Ready:
+        named = dict(zip(self.symbols, values, strict=True))
+        made = self._ready[values] = _Ready(self._template.bind(named, self._kernels, self._workspace.threads))
+        if len(self._ready) > MAX_BOUND:
+            self._ready.popitem(last=False)
+        return made
+
+
+def _bytes(nbytes: int) -> Array:
+    try:
+        return np.empty(nbytes + _ALIGN, np.uint8)
+    except (MemoryError, ValueError):
+        raise InputError(f"intermediate tensors need {nbytes} bytes of memory, which is not available") from None
+
+
+def _aligned(array: Array) -> int:
+    return -(-address_of(array) // _ALIGN) * _ALIGN

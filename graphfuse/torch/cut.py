@@ -1,0 +1,201 @@
+"""Cuts a functional FX graph into parts that are compiled and operators that torch runs.
+
+Every node is one of these:
+
+compute   has a lowering: it is in the one part of its level
+view      only says where elements are: parts read through it, torch makes it where torch needs it
+size      arithmetic on sizes, done by Python
+extern    anything else: torch runs it as it is
+
+The level of a node is the largest number of externs on a path to it. All compute nodes of a level and a device are one
+part, so there are as few as can be. Level by level, parts run before externs; externs keep their order.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphfuse.frontends.fx.importer import Part, why_not
+
+aten = torch.ops.aten
+
+
+class Kind(Enum):
+    """What becomes of a node."""
+
+    COMPUTE = "compute"
+    VIEW = "view"
+    SIZE = "size"
+    EXTERN = "extern"
+    INPUT = "input"
+    COPY_BACK = "copy back"
+    """Writes the new value of an input into it, after everything else."""
+
+
+VIEWS = frozenset(
+    {
+        aten.view.default, aten._unsafe_view.default, aten.permute.default, aten.expand.default, aten.slice.Tensor,
+        aten.select.int, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default,
+        aten.alias.default, aten.transpose.int, aten.t.default, aten.diagonal.default, aten.detach.default,
+        aten.as_strided.default, torch.ops.prims.view_of.default,
+    }
+)  # fmt: skip
+"""Operators with one result that shares its operand's memory."""
+
+
+@dataclass
+class Region:
+    """A part, where it runs, and the level it is of."""
+
+    level: int
+    device: torch.device
+    part: Part
+
+
+@dataclass
+class Cut:
+    """What becomes of a graph. `reasons` says why a node is an extern."""
+
+    kinds: dict[fx.Node, Kind]
+    levels: dict[fx.Node, int]
+    regions: list[Region] = field(default_factory=list[Region])
+    reasons: dict[fx.Node, str] = field(default_factory=dict[fx.Node, str])
+
+
+def cut(graph: fx.Graph, declined: Mapping[fx.Node, str]) -> Cut:
+    """Decide for every node. `declined` are nodes that cannot be compiled, with the reason."""
+    out = Cut({}, {})
+    last_extern_with_effects = -1
+    for node in graph.nodes:
+        kind, reason = _kind(node, declined, out.kinds)
+        out.kinds[node] = kind
+        if reason:
+            out.reasons[node] = reason
+        level = max((_level_after(out, n, kind) for n in node.all_input_nodes), default=0)
+        if kind is Kind.EXTERN and _has_effects(node):
+            level = last_extern_with_effects = max(level, last_extern_with_effects)
+        out.levels[node] = level
+    out.regions = _regions(graph, out)
+    return out
+
+
+def _kind(node: fx.Node, declined: Mapping[fx.Node, str], kinds: Mapping[fx.Node, Kind]) -> tuple[Kind, str]:
+    if node.op in ("placeholder", "get_attr"):
+        return Kind.INPUT, ""
+    if node.op == "output":
+        return Kind.EXTERN, ""
+    if node.target is operator.getitem and isinstance(node.args[0], fx.Node):
+        of = kinds[node.args[0]]
+        return (Kind.EXTERN if of is Kind.EXTERN else of), ""
+    if node.target is aten.copy_.default and kinds[node.args[0]] is Kind.INPUT and not _is_read(node):
+        return Kind.COPY_BACK, ""
+    if node.op == "call_function" and _is_size(node.meta.get("val")):
+        if isinstance(node.target, torch._ops.OpOverload) and node.target is not aten.sym_size.int:
+            return Kind.EXTERN, "its result is a number that is known only when it runs"
+        return Kind.SIZE, ""
+    if node in declined:
+        return Kind.EXTERN, declined[node]
+    if (reason := why_not(node)) is not None:
+        return Kind.EXTERN, reason
+    if _mixes_devices(node):
+        return Kind.EXTERN, "its operands are on several devices"
+    if node.target in VIEWS:
+        return Kind.VIEW, ""
+    return Kind.COMPUTE, ""
+
+
+def _is_read(node: fx.Node) -> bool:
+    return any(u.op != "output" for u in node.users)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _has_effects(node: fx.Node) -> bool:
+    """Whether the order of a call counts: random numbers, collectives, anything that writes."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return target is not operator.getitem
+    return torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable or node.is_impure()
+
+
+def _mixes_devices(node: fx.Node) -> bool:
+    values = [n.meta.get("val") for n in node.all_input_nodes] + _results(node)
+    return len({v.device for v in values if isinstance(v, torch.Tensor)}) > 1
+
+
+def _results(node: fx.Node) -> list[Any]:
+    value = node.meta.get("val")
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def _level_after(out: Cut, node: fx.Node, reader: Kind) -> int:
+    """The level that a reader of `node` is at least of."""
+    level = out.levels[node]
+    return level + (out.kinds[node] is Kind.EXTERN and reader is not Kind.EXTERN)
+
+
+def device_of(node: fx.Node) -> torch.device:
+    """Where a node's results are."""
+    return next(v.device for v in _results(node) if isinstance(v, torch.Tensor))
+
+
+def _regions(graph: fx.Graph, out: Cut) -> list[Region]:
+    members: dict[tuple[int, torch.device], list[fx.Node]] = {}
+    for node in graph.nodes:
+        if out.kinds[node] is Kind.COMPUTE and node.target is not operator.getitem:
+            members.setdefault((out.levels[node], device_of(node)), []).append(node)
+    regions: list[Region] = []
+    for (level, device), nodes in sorted(members.items(), key=lambda m: (m[0][0], str(m[0][1]))):
+        regions.append(Region(level, device, _part(graph, out, nodes)))
+    return regions
+
+
+def _part(graph: fx.Graph, out: Cut, nodes: list[fx.Node]) -> Part:
+    """The nodes with the views they read through, what they read, and what others read of them."""
+    inside = set(nodes)
+    for node in nodes:
+        inside |= {u for u in node.users if u.target is operator.getitem}
+    inputs: dict[fx.Node, None] = {}
+    pending = list(nodes)
+    while pending:
+        for n in pending.pop().all_input_nodes:
+            if n in inside or out.kinds[n] is Kind.SIZE or not _is_tensor(n):
+                continue
+            if out.kinds[n] is Kind.VIEW:
+                inside.add(n)
+                pending.append(n)
+            else:
+                inputs[n] = None
+    outputs = [n for n in graph.nodes if n in inside and _is_tensor(n) and _is_output(n, inside, out)]
+    ordered = [n for n in graph.nodes if n in inside]
+    return Part(ordered, tuple(n for n in graph.nodes if n in inputs), outputs)
+
+
+def _is_tensor(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _is_output(node: fx.Node, inside: set[fx.Node], out: Cut) -> bool:
+    """Whether a computed tensor is read outside, itself or through a view."""
+    if out.kinds[node] is not Kind.COMPUTE:
+        return False
+    pending, seen = list(node.users), set[fx.Node]()
+    while pending:
+        user = pending.pop()
+        if user in seen:
+            continue
+        seen.add(user)
+        if out.kinds[user] is Kind.VIEW:
+            pending += user.users
+        elif user not in inside:
+            return True
+    return False

@@ -1,0 +1,30 @@
+"""Which ATen operators are decomposed before we see them: those of the core set that have no lowering here."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+
+from graphfuse.frontends.fx import lowering_of
+
+
+@functools.cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """By overload.
+
+    Attention stays whole: torch decomposes its forward alone, and then the gradients are wrong.
+    """
+    table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    return {
+        op: fn
+        for op, fn in table.items()
+        if "scaled_dot_product" not in str(op) and lowering_of(op) is None and op not in KEPT
+    }
+
+
+KEPT: frozenset[Any] = frozenset({torch.ops.aten.native_dropout.default})
+"""Operators that torch runs better than what they are decomposed into."""

@@ -1,0 +1,53 @@
+"""`mode=` and `options=` of torch.compile."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from graphfuse.errors import UsageError
+from graphfuse.knobs import Numerics, numerics_of
+
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {"cuda_graphs": True},
+    "max-autotune": {"cuda_graphs": True},
+    "max-autotune-no-cudagraphs": {},
+}
+
+
+@dataclass(frozen=True)
+class TorchOptions:
+    """What a user may choose."""
+
+    numerics: Numerics = "eager"
+    """What rounding is kept (docs/numerics.md)."""
+    cuda_graphs: bool = False
+    """Record what runs on a GPU as a CUDA graph, and replay that."""
+    strict: bool = False
+    """An operator that is not compiled is an error."""
+    check: bool = False
+    """Compare what is returned with what torch was promised: sizes, strides, types, aliases."""
+
+
+def options_of(mode: str | None, options: Mapping[str, Any] | None) -> TorchOptions:
+    """The options of a call. Raises `UsageError` for what is unknown."""
+    chosen = TorchOptions()
+    if mode is not None:
+        if mode not in MODES:
+            raise UsageError(f"mode: expected one of {', '.join(MODES)}, found {mode!r}")
+        chosen = replace(chosen, **MODES[mode])
+    known = {f.name: f for f in fields(TorchOptions)}
+    for name, value in (options or {}).items():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"options: expected one of {', '.join(known)}, found {name!r}{hint}")
+        if name == "numerics":
+            value = numerics_of(value)
+        elif not isinstance(value, bool):
+            raise UsageError(f"options: {name}: expected True or False, found {value!r}")
+        chosen = replace(chosen, **{name: value})
+    return chosen

@@ -1,0 +1,119 @@
+"""The graph that runs: each region is one call of its compiled part, all other nodes are torch's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphfuse.frontends.fx.sizes import dim_of
+from graphfuse.symbolic import Dim, Expr, Sym, sym
+from graphfuse.torch.compiled_part import CompiledPart
+from graphfuse.torch.cut import Cut, Kind
+
+
+def rewritten(gm: fx.GraphModule, cut: Cut, parts: Sequence[CompiledPart]) -> fx.GraphModule:
+    """A module with the same inputs and outputs as `gm`."""
+    writer = _Writer(gm, cut)
+    for i, (region, part) in enumerate(zip(cut.regions, parts, strict=True)):
+        writer.externs_before(region.level)
+        writer.part(f"part_{i}", region.part.inputs, region.part.outputs, part)
+    writer.externs_before(None)
+    writer.finish()
+    writer.graph.lint()
+    return fx.GraphModule({**dict(gm.named_children()), **_attributes(gm), **writer.parts}, writer.graph)
+
+
+def _attributes(gm: fx.GraphModule) -> dict[str, Any]:
+    """What `get_attr` nodes of the graph name."""
+    names = [str(n.target) for n in gm.graph.nodes if n.op == "get_attr"]
+    return {name: getattr(gm, name) for name in names if "." not in name}
+
+
+class _Writer:
+    def __init__(self, gm: fx.GraphModule, cut: Cut) -> None:
+        self.cut, self.graph = cut, fx.Graph()
+        self.nodes = list(gm.graph.nodes)
+        self.env: dict[fx.Node, fx.Node] = {}
+        self.parts: dict[str, CompiledPart] = {}
+        self.externs = [n for n in self.nodes if cut.kinds[n] is Kind.EXTERN and n.op != "output"]
+        for node in self.nodes:
+            if node.op in ("placeholder", "get_attr"):
+                self.env[node] = self.graph.node_copy(node, self._new)
+        self.sizes = _size_sources(self.nodes)
+
+    def _new(self, node: fx.Node) -> fx.Node:
+        """The node in the new graph; views and sizes are placed where they are first needed."""
+        if node not in self.env:
+            assert self.cut.kinds[node] in (Kind.VIEW, Kind.SIZE, Kind.EXTERN), f"{node} is not computed yet"
+            self.env[node] = self.graph.node_copy(node, self._new)
+        return self.env[node]
+
+    def externs_before(self, level: int | None) -> None:
+        """Place the externs of lower levels; all for None."""
+        while self.externs and (level is None or self.cut.levels[self.externs[0]] < level):
+            self._new(self.externs.pop(0))
+
+    def part(self, name: str, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node], part: CompiledPart) -> None:
+        """Place the call of a compiled part."""
+        self.parts[name] = part
+        args = [self._new(n) for n in inputs] + [self._size(s) for s in part.symbols]
+        call = self.graph.call_module(name, tuple(args))
+        for i, node in enumerate(outputs):
+            got = self.graph.call_function(_item, (call, i))
+            got.meta = dict(node.meta)
+            self.env[node] = got
+
+    def _size(self, symbol: str) -> fx.Node:
+        """A node with the value of a symbol."""
+        source = self.sizes[symbol]
+        if isinstance(source, fx.Node):
+            return self._new(source)
+        node, axis = source
+        return self.graph.call_function(torch.ops.aten.sym_size.int, (self._new(node), axis))
+
+    def finish(self) -> None:
+        """Write mutated inputs back, and return."""
+        for node in self.nodes:
+            if self.cut.kinds[node] is Kind.COPY_BACK:
+                self.env[node] = self.graph.node_copy(node, self._new)
+        output = self.nodes[-1]
+        self.graph.output(fx.node.map_arg(output.args[0], self._new)).meta = dict(output.meta)
+
+
+def _item(values: Sequence[Any], index: int) -> Any:
+    return values[index]
+
+
+SizeSource = fx.Node | tuple[fx.Node, int]
+
+
+def _size_sources(nodes: Sequence[fx.Node]) -> Mapping[str, SizeSource]:
+    """For each symbol a node that is its value, or a tensor and the axis that has it as its size."""
+    out: dict[str, SizeSource] = {}
+    for node in nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            if (name := _plain(dim_of(value))) and name not in out:
+                out[name] = node
+        elif isinstance(value, torch.Tensor) and node.op == "placeholder":
+            for axis, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and (name := _plain(dim_of(size))):
+                    out.setdefault(name, (node, axis))
+    for node in nodes:  # sizes that depend on data: of what externs return
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            for axis, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and (name := _plain(dim_of(size))):
+                    out.setdefault(name, (node, axis))
+    return out
+
+
+def _plain(dim: Dim) -> str:
+    """The name of a dim that is one symbol, else nothing."""
+    if not isinstance(dim, Expr) or len(dim.terms) != 1:
+        return ""
+    (atom, power), *rest = dim.terms[0][0]
+    return atom.name if isinstance(atom, Sym) and not rest and dim == sym(atom.name) and power == 1 else ""
