@@ -10,6 +10,7 @@ import pytest
 from graphfuse.cpu.lower import lower
 from graphfuse.cpu.windows.loops import LARGE, windowed
 from graphfuse.cpu.windows.window import divisor, window_shape
+from graphfuse.dialects import block, control
 from graphfuse.interp.block import launch
 from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse
@@ -18,16 +19,17 @@ from graphfuse.ir.verifier import verify
 from tests.cpu.test_lower import HOST, compare, run
 
 
-def check(text: str, args: list[Any], tolerance: float = 0.0) -> Func:
+def check(text: str, args: list[Any], tolerance: float = 0.0, symbols: dict[str, int] | None = None) -> Func:
     """The interpreter gives the same for the loops, and so does the machine. Returns the loops."""
     func = parse(text)
     loops = windowed(func, HOST)
     assert loops is not func
     verify(loops)
     want, meant, got = ([a.copy() for a in args] for _ in range(3))
-    launch(func, want, {})
-    launch(loops, meant, {})
-    run(loops, lower([loops], HOST), got, {})
+    symbols = symbols or {}
+    launch(func, want, symbols)
+    launch(loops, meant, symbols)
+    run(loops, lower([loops], HOST), got, symbols)
     for i, (w, m, g) in enumerate(zip(want, meant, got, strict=True)):
         compare(m, w, tolerance, f"interpreted: argument {i}")
         compare(g, w, tolerance, f"native: argument {i}")
@@ -116,7 +118,7 @@ func @softmax(%in: ptr<f32>, %out: ptr<f32>) {grid = 3} {
 
 def test_softmax() -> None:
     loops = check(SOFTMAX, [numbers((12, 2000)), np.zeros((12, 2000), np.float32)], tolerance=64)
-    assert sum(op.kind.name == "block.exp" for op in loops.walk()) == 1, "exponentials are kept"
+    assert sum(op.kind.name == "block.exp" for op in loops.walk()) == 2, "kept: once for whole windows, once for others"
 
 
 TRANSPOSE = """
@@ -356,3 +358,54 @@ func @k(%a: ptr<i64>, %b: ptr<i64>) {grid = 1} {
 """,
         [np.arange(4096) % 5, np.zeros(4096, np.int64)],
     )
+
+
+NORM = """
+func @k(%x: ptr<f32>, %w: ptr<f32>, %y: ptr<f32>, %sums: ptr<f32>, %n: i64) {ATTRS} dims (n in 1..1024) {
+  %p = block.program_id() : i64
+  %row = block.index(%p) {expr = (n*p), names = ["p"]} : i64
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %at = block.arange() {end = 1024, start = 0} : tile<1024xi64>
+  %ns = block.splat(%n) {shape = [1024]} : tile<1024xi64>
+  %inside = block.lt(%at, %ns) : tile<1024xbool>
+  %v = block.load_view(%x, %row, %n) {limited = [0], shape = [1024], strides = [1]} : tile<1024xf32>
+  %s = block.reduce(%v) {axis = 0, kind = "sum"} : f32
+  %ss = block.splat(%s) {shape = [1024]} : tile<1024xf32>
+  %d = block.sub(%v, %ss) : tile<1024xf32>
+  %none = block.const() {elem = f32, shape = [1024], value = 0} : tile<1024xf32>
+  %dm = block.select(%inside, %d, %none) : tile<1024xf32>
+  %sq = block.mul(%dm, %dm) : tile<1024xf32>
+  %t = block.reduce(%sq) {axis = 0, kind = "sum"} : f32
+  block.store(%sums, %p, %t)
+  %ws = block.load_view(%w, %zero, %n) {limited = [0], shape = [1024], strides = [1]} : tile<1024xf32>
+  %o = block.mul(%dm, %ws) : tile<1024xf32>
+  block.store_view(%y, %row, %o, %n) {limited = [0], strides = [1]}
+  return()
+}
+"""
+ALONE = 'assume = [], grid = 3, noalias = ["x", "w", "y", "sums"]'
+
+
+def norm(n: int, attrs: str = ALONE) -> Func:
+    rng = np.random.default_rng(n)
+    args = [rng.integers(-4, 5, 3 * n), rng.integers(-4, 5, n), np.full(3 * n, 7), np.zeros(3)]
+    return check(NORM.replace("ATTRS", attrs), [a.astype(np.float32) for a in args], symbols={"n": n})
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 700, 1000, 1024])
+def test_windows_inside_of_limits_have_no_masks(n: int) -> None:
+    loops = norm(n)
+    whole: list[Any] = []
+    rest: list[Any] = []
+    for op in loops.walk():
+        if op.kind is control.for_:
+            masked = any(o.attrs.get("limited") or o.kind.name == "block.lt" for o in op.body.ops)
+            (rest if masked else whole).append(op)
+    assert len(whole) == len(rest) == 3, "one of each for every walk over the row"
+    assert all(w.operands[1] == r.operands[0] for w, r in zip(whole, rest, strict=True)), "the rest begins there"
+
+
+def test_stores_elsewhere_do_not_keep_a_tile_that_can_be_loaded_again() -> None:
+    assert not any(op.kind is block.alloc for op in norm(700).walk())
+    met = norm(700, 'assume = [], grid = 3, noalias = ["w", "y"]')
+    assert any(op.kind is block.alloc for op in met.walk()), "sums and x may overlap"

@@ -20,19 +20,24 @@ Requires: tiles have no layouts. Ensures: every tile fits in registers, or is re
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
 
+from graphfuse.blockopt.forms import Forms
+from graphfuse.blockopt.limits import Limits
 from graphfuse.codegen.arith import compute_elem
 from graphfuse.cpu.lower_dot import deferrable_loads
+from graphfuse.cpu.lower_shape import neutral
 from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
-from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, limited_dims, row_major, swapped
-from graphfuse.cpu.windows.window import Start, Window, divisor, window_shape
+from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
+from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_dims, attr_int
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_int
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
-from graphfuse.ir.types import I64, Scalar, Tile
+from graphfuse.ir.types import BOOL, I64, Scalar, Tile
+from graphfuse.symbolic import Dim, floordiv, maximum, minimum, sym
 from graphfuse.target import Target
 
 VECTORS = 4
@@ -72,6 +77,9 @@ class _Maker(Sources):
         self.rows, self.vectors = (8, 2) if target.registers >= 32 else (4, 2)
         self.in_place: dict[Value, Kept] = {}
         """Where a product leaves its sums, if that is decided before."""
+        self.counters: set[Value] = set()
+        """Of the loops over windows that are open."""
+        self.masks = Limits(Forms(func))
 
     def run(self) -> Func:
         """The whole function."""
@@ -123,16 +131,52 @@ class _Maker(Sources):
 
     def loop(
         self, stop: int, step: int, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],
-        carried: Sequence[Value] = (),
+        carried: Sequence[Value] = (), *, start: int = 0,
     ) -> tuple[Value, ...]:  # fmt: skip
-        """A loop from 0, carrying values."""
+        """A loop over windows, carrying values: without masks where all lanes are inside, then the rest."""
+        lower, upper = (self.builder(block.const, value=v, elem=I64) for v in (start, stop))
+        counter, code, asked = self._body(step, body, carried)
+        asked = [i for i in asked if i.start == counter or isinstance(i.start, int) or i.start in self.counters]
+        if asked and not any(op.bodies for op in code.ops):
+            whole = self._whole(asked, counter, start, stop, step)
+            _, inside, _ = self._body(step, body, carried, asked, counter)
+            carried = self.builder.op(control.for_, lower, whole, *carried, step=step, bodies=(inside,)).results
+            lower = whole
+        return self.builder.op(control.for_, lower, upper, *carried, step=step, bodies=(code,)).results
+
+    def _body(
+        self, step: int, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]], carried: Sequence[Value],
+        met: Sequence[Inside] = (), counted: Value | None = None,
+    ) -> tuple[Value, Block, list[Inside]]:  # fmt: skip
+        """The counter and the code of a loop in which `met` holds of `counted`; and what else it asks for."""
         params = Params((I64, *(v.type for v in carried)), ("w", *("" for _ in carried)))
-        lower, upper = (self.builder(block.const, value=v, elem=I64) for v in (0, stop))
         first, *rest = params.values
+        outside = self.asked, self.met
+        self.asked = {}
+        self.met |= {i._replace(start=first) if i.start == counted else i for i in met}
+        self.counters.add(first)
         with self.scope() as inner:
             inner.op(control.yield_, *body(first, tuple(rest)))
             code = inner.block(params)
-        return self.builder.op(control.for_, lower, upper, *carried, step=step, bodies=(code,)).results
+        self.counters.remove(first)
+        asked = list(self.asked)
+        self.asked, self.met = outside
+        return first, code, asked
+
+    def _whole(self, asked: Sequence[Inside], counter: Value, start: int, stop: int, step: int) -> Value:
+        """Where windows no longer are inside of all limits: at the start if one holds for none."""
+        ends: dict[Value, None] = {}
+        for i in asked:
+            if i.start == counter:
+                ends[self.position([(i.size - step, -1)], i.limit)] = None
+            else:
+                room = self.position([(i.start, -1), (i.size, -1)], i.limit)
+                expr = stop + (stop - start) * maximum(minimum(sym(self.names[0]), 0), -1)
+                ends[self.builder(block.index, room, expr=expr, names=(self.names[0],))] = None
+        end = functools.reduce(lambda a, b: self.builder(block.min_, a, b), ends)
+        left = minimum(sym(self.names[0]), stop) - start
+        expr = start + step * floordiv(maximum(left, 0), step)
+        return self.builder(block.index, end, expr=expr, names=(self.names[0],))
 
     # tiles in memory
 
@@ -161,10 +205,20 @@ class _Maker(Sources):
 
     def _virtual_op(self, op: Op) -> None:
         value = op.result
+        if _tile(value).elem == BOOL and (limits := self.masks.least(value)):
+            self.limits[value] = [(d, self._emit(limit)) for d, limit in limits]
         if (elem := self.plan.kept.get(value)) is not None:
             kept = self.room(_tile(value).shape, elem)
             self.fill(kept, value)
             self.kept[value] = kept
+
+    def _emit(self, dim: Dim) -> Value:
+        """A dim of what the old function has, as a new value."""
+        value = self.masks.forms.emit(dim, scratch := Builder(self.builder.loc))
+        for op in scratch.ops:
+            made = self.builder.append(op.kind.build([self.scalar(v) for v in op.operands], op.attrs, loc=op.loc))
+            self.scalars[op.result] = made.result
+        return self.scalar(value)
 
     def _reshape(self, op: Op) -> None:
         kept = self._in_memory(op.operands[0])
@@ -206,11 +260,11 @@ class _Maker(Sources):
         """To a view whose columns are contiguous, not its rows, the transposed window is stored."""
         pointer, base, value, *limits = operands
         strides = attr_dims(op, "strides")
-        where, here = self.moved(op, window, base, limits)
+        where, limited, here = self.moved(op, window, base, limits)
         perm = swapped(strides, window)
         attrs: dict[str, Attr] = {
             "strides": tuple(strides[p] for p in perm),
-            "limited": tuple(perm.index(d) for d in limited_dims(op)),
+            "limited": tuple(perm.index(d) for d in limited),
         }
         new = [pointer, where, self.transposed(value, perm), *here]
         self.builder.append(op.kind.build(new, {**op.attrs, **attrs}, loc=op.loc))
@@ -228,12 +282,16 @@ class _Maker(Sources):
             return got if elem == tile.elem else self.builder(block.cast, got, to=elem)
 
         def reduced(outer: Window) -> Value:
-            def step(at: Start, carried: tuple[Value, ...]) -> list[Value]:
-                return [self.builder(combine, carried[0], part(outer, at))]
-
-            (total,) = self._walk(tile.shape[axis], window[axis], [part(outer, 0)], step)
+            total = part(outer, 0) if window[axis] == tile.shape[axis] else walked(outer)
             out = self.builder(block.reduce, total, axis=axis, kind=kind)
             return out if elem == tile.elem else self.builder(block.cast, out, to=tile.elem)
+
+        def walked(outer: Window) -> Value:
+            def step(at: Value, carried: tuple[Value, ...]) -> list[Value]:
+                return [self.builder(combine, carried[0], part(outer, at))]
+
+            nothing = self._nothing(kind, elem, outer.insert(axis, 0, window[axis]).shape)
+            return self.loop(tile.shape[axis], window[axis], step, [nothing])[0]
 
         self._collect(op, window, axis, reduced)
 
@@ -266,7 +324,8 @@ class _Maker(Sources):
                     better = self.builder(block.or_, better, first)
                 return [self.builder(block.select, better, n, c) for n, c in zip(new, carried, strict=True)]
 
-            return self._walk(tile.shape[axis], window[axis], best(outer, 0), step)[1]
+            first = best(outer, 0)
+            return self.loop(tile.shape[axis], window[axis], step, first, start=window[axis])[1]
 
         self._collect(op, window, axis, reduced)
 
@@ -280,23 +339,26 @@ class _Maker(Sources):
         size, step = tile.shape[axis], window[axis]
 
         def scanned(outer: Window) -> None:
-            def part(at: Start, before: Value | None) -> Value:
+            def part(at: Start, before: Value) -> Value:
                 if op.attrs.get("reverse", False):
-                    at = size - step - at if isinstance(at, int) else self.position([(at, -1), (size - step, 1)])
+                    at = self.position([(at, -1), (size - step, 1)])
                 w = outer.insert(axis, at, step)
                 got = self.at(x, w)
                 out, total = self._again(op, [got]), self.builder(block.reduce, got, axis=axis, kind=kind)
-                if before is not None:
-                    total = self.builder(combine, before, total)
-                    out = self.builder(combine, self._spread(before, axis, w.shape), out)
-                self.store(kept, w, out)
-                return total
+                self.store(kept, w, self.builder(combine, self._spread(before, axis, w.shape), out))
+                return self.builder(combine, before, total)
 
-            self._walk(size, step, [part(0, None)], lambda at, carried: [part(at, carried[0])])
+            nothing = self._nothing(kind, tile.elem, outer.shape)
+            self.loop(size, step, lambda at, carried: [part(at, carried[0])], [nothing])
 
         outer = [(d, w) for i, (d, w) in enumerate(zip(tile.shape, window, strict=True)) if i != axis]
         self.over([d for d, _ in outer], [w for _, w in outer], scanned)
         self.kept[op.result] = kept
+
+    def _nothing(self, kind: str, elem: Scalar, shape: tuple[int, ...]) -> Value:
+        """What a reduction begins with."""
+        none = self.builder(block.const, value=neutral(kind, elem), elem=elem)
+        return self.builder(block.splat, none, shape=shape) if shape else none
 
     def _spread(self, x: Value, axis: int, shape: tuple[int, ...]) -> Value:
         """A tile, or a number, repeated along an axis that it does not have."""
@@ -309,14 +371,6 @@ class _Maker(Sources):
         """A window to walk along an axis with: one element of it, unless it is the contiguous one."""
         window = self._window(values)
         return window if axis == len(window) - 1 else (*window[:axis], 1, *window[axis + 1 :])
-
-    def _walk(
-        self, size: int, step: int, first: list[Value], body: Callable[[Start, tuple[Value, ...]], Sequence[Value]]
-    ) -> Sequence[Value]:
-        """From what the first window gave, on over the others along an axis."""
-        if size == step:
-            return first
-        return self.loop(size - step, step, lambda i, carried: body(self.position([(i, 1), (step, 1)]), carried), first)
 
     def _collect(self, op: Op, window: Sequence[int], axis: int, at: Callable[[Window], Value]) -> None:
         """Keep a tile without the axis, window by window; or the number that is left of a vector."""
@@ -372,8 +426,8 @@ class _Maker(Sources):
 
     def _factor_view(self, source: Op, w: Window) -> Value:
         pointer, base, *limits = (self.scalar(v) for v in source.operands)
-        where, here = self.moved(source, w, base, limits)
-        return self._again(source, [pointer, where, *here], shape=w.shape)
+        where, limited, here = self.moved(source, w, base, limits)
+        return self._again(source, [pointer, where, *here], shape=w.shape, limited=limited)
 
     # structured control flow
 

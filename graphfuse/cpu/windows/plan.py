@@ -166,10 +166,20 @@ class _Planner:
                 parent = self.places[top].parent
                 assert parent is not None, "operands are in scope"
                 top = parent
-            if (top is not root and writes(top)) or (top is root and writes(root) and self._clobbers(root, load)):
+            if top is root and writes(root) and self._clobbers(root, load):
+                return False
+            if top is not root and self._overwrites(top, load):
                 return False
             last = max(last, self.places[top].index)
-        return not any(writes(o) for o in home.block.ops[home.index + 1 : last])
+        return not any(self._overwrites(o, load) for o in home.block.ops[home.index + 1 : last])
+
+    def _overwrites(self, op: Op, load: Op) -> bool:
+        """Whether an op, or one inside of it, may write what a load reads, or orders memory."""
+        if op.bodies:
+            return any(self._overwrites(o, load) for body in op.bodies for o in body.ops)
+        if op.kind in (block.store, block.store_view):
+            return may_overlap(self.func, op.operands[0], load.operands[0])
+        return writes(op)
 
     def _clobbers(self, store: Op, load: Op) -> bool:
         """Whether a store may write an element before a later window of the load reads it."""

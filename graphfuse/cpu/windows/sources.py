@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from graphfuse.cpu.windows.window import Start, Window
+from graphfuse.cpu.windows.window import Inside, Start, Window
 from graphfuse.dialects import block
 from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints
 from graphfuse.ir.types import I64, Scalar, Tile
@@ -42,6 +42,12 @@ class Sources:
         """New for old, of values that are no tiles."""
         self.made: list[dict[tuple[Value, Window], Value]] = [{}]
         """Windows at hand, for each block that is open."""
+        self.limits: dict[Value, list[tuple[int, Value]]] = {}
+        """Masks that are limits: the dims, and the first index that is out."""
+        self.asked: dict[Inside, None] = {}
+        """What would have spared the block that is open a mask."""
+        self.met: frozenset[Inside] = frozenset()
+        """What is known to hold in the block that is open."""
         self.names = [f"{'_' * (max(map(len, symbols), default=0))}w{i}" for i in range(16)]
         """Names for positions in index expressions, longer than those of symbols."""
 
@@ -80,6 +86,8 @@ class Sources:
         outer, self.builder.loc = self.builder.loc, value.op.loc if value.op else self.builder.loc
         if value in self.kept:
             out = self._kept(self.kept[value], window)
+        elif value in self.limits and not self.limits_of(window, self.limits[value]):
+            out = self.builder(block.const, value=True, shape=window.shape, elem=block.elem_of(value.type))
         else:
             assert value.op is not None, "parameters that are tiles are kept"
             out = self._virtual(value.op, window)
@@ -154,20 +162,29 @@ class Sources:
         """Of a view whose columns are contiguous, not its rows, the transposed window is loaded."""
         strides = attr_dims(op, "strides")
         pointer, base, *limits = (self.scalar(v) for v in op.operands)
-        where, here = self.moved(op, window, base, limits)
+        where, limited, here = self.moved(op, window, base, limits)
         perm = swapped(strides, window)
         changes: dict[str, Attr] = {
             "shape": tuple(window.shape[p] for p in perm),
             "strides": tuple(strides[p] for p in perm),
-            "limited": tuple(perm.index(d) for d in limited_dims(op)),
+            "limited": tuple(perm.index(d) for d in limited),
         }
         return self.transposed(self._again(op, [pointer, where, *here], **changes), perm)
 
-    def moved(self, op: Op, window: Window, base: Value, limits: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """Where a window of a view begins, and the view's limits counted from there."""
+    def moved(
+        self, op: Op, window: Window, base: Value, limits: Sequence[Value]
+    ) -> tuple[Value, tuple[int, ...], list[Value]]:
+        """Where a window of a view begins, the dims that it may stick out of, and their limits from there."""
         where = self.position(list(zip(window.starts, attr_dims(op, "strides"), strict=True)), base)
-        pairs = zip(limited_dims(op), limits, strict=True)
-        return where, [self.position([(window.starts[d], -1)], v) for d, v in pairs]
+        left = self.limits_of(window, zip(limited_dims(op), limits, strict=True))
+        return where, tuple(d for d, _ in left), [self.position([(window.starts[d], -1)], v) for d, v in left]
+
+    def limits_of(self, window: Window, limits: Iterable[tuple[int, Value]]) -> list[tuple[int, Value]]:
+        """Those that a window is not known to be inside of."""
+        inside = {Inside(v, window.starts[d], window.shape[d]): (d, v) for d, v in limits}
+        left = {i: limit for i, limit in inside.items() if i not in self.met}
+        self.asked.update(dict.fromkeys(left))
+        return list(left.values())
 
     def transposed(self, x: Value, perm: tuple[int, ...]) -> Value:
         """A window with two dims exchanged; exchanged back, it is what it was."""

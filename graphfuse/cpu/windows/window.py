@@ -32,6 +32,14 @@ class Window(NamedTuple):
         )
 
 
+class Inside(NamedTuple):
+    """That `size` indices from `start` on are less than a limit."""
+
+    limit: Value
+    start: Start
+    size: int
+
+
 def divisor(n: int, most: int) -> int:
     """The largest number up to `most` that divides n."""
     return next(d for d in range(min(n, most), 0, -1) if n % d == 0)
