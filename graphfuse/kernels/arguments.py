@@ -64,6 +64,11 @@ def bind(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: d
     return Bound(tuple(slots), tuple(memory), places.pop() if places else None, is_torch)
 
 
+def packed(slots: Sequence[int]) -> Array:
+    """Slots in memory: 8 bytes each, numbers of either sign and addresses."""
+    return np.array([s - (1 << 64) if s >= 1 << 63 else s for s in slots], np.int64)
+
+
 def _place(gpu: int) -> str:
     return "the host" if gpu < 0 else f"cuda:{gpu}"
 

@@ -13,6 +13,7 @@ import numpy as np
 from graphfuse.artifact import Array, Executable
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.errors import ArtifactError, InputError, UsageError
+from graphfuse.kernels.arguments import packed
 from graphfuse.llvm import codegen
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
@@ -39,7 +40,7 @@ class CpuKernel:
         """Run all programs, and return when they are done."""
         if not programs:
             return
-        args = np.array([s - (1 << 64) if s >= 1 << 63 else s for s in slots], np.int64)
+        args = packed(slots)
         count = thread_count(threads)
         chunk = max(1, programs // (count * CHUNKS_PER_THREAD))
         records = np.array([self._address, address_of(args), programs, chunk], np.int64)

@@ -5,65 +5,40 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphfuse.artifact import Executable, KernelMeta, TensorMap, elem_dtype
+from graphfuse.artifact import Executable, KernelMeta, Launch, TensorMap
 from graphfuse.errors import InputError
-from graphfuse.kernels.arguments import Bound, Memory
+from graphfuse.kernels.arguments import Bound, Memory, packed
 from graphfuse.runtime.cuda.arrays import current_stream
+from graphfuse.runtime.cuda.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
 from graphfuse.runtime.cuda.context import Context
 from graphfuse.runtime.cuda.driver import Argument, DriverError
-from graphfuse.runtime.cuda.launches import MAP_ALIGNMENT, MAP_BYTES, MAX_GRID
 from graphfuse.runtime.cuda.memory import Block
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
-    """One launch; see `driver.LaunchCall`."""
+class _Call(KernelCall):
+    """One launch with its arguments; see `driver.LaunchCall`. What ran before on the stream is not ours to overlap."""
 
-    name: str
-    function: int
-    grid: int
-    threads: int
-    shared_bytes: int
-    cluster: int
-    slots: Sequence[Argument]
-    maps: Sequence[bytes]
-    overlaps: bool = False
-    """What ran before on the stream is not ours to overlap with."""
-    params: int = 0
-    rooms: list[np.ndarray] = field(default_factory=list[np.ndarray])
+    __slots__ = ("_slots", "_table", "_values")
 
-    def pack(self) -> None:
-        """Lay out the addresses of all parameters."""
-        values = np.array([_signed(a.value) for a in self.slots], np.int64)
-        at = [address_of(values) + 8 * i for i in range(len(values))]
-        self.rooms.append(values)
-        for encoded in self.maps:
-            raw = np.zeros(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
-            start = -address_of(raw) % MAP_ALIGNMENT
-            raw[start : start + MAP_BYTES] = np.frombuffer(encoded, np.uint8)
-            self.rooms.append(raw)
-            at.append(address_of(raw) + start)
-        table = np.array(at, np.int64)
-        self.rooms.append(table)
-        self.params = address_of(table)
+    def __init__(
+        self, meta: KernelMeta, launch: Launch, function: int, grid: int, slots: Sequence[Argument],
+        maps: Sequence[EncodedMap],
+    ) -> None:  # fmt: skip
+        super().__init__(meta, launch, function, grid)
+        self._slots, self.maps = slots, list(maps)
+        self._values = packed([a.value for a in slots])
+        values = address_of(self._values) + 8 * np.arange(len(slots))
+        self._table = np.array([*values, *(m.address for m in maps)], np.int64)
+        self.params = address_of(self._table)
 
     def arguments(self) -> Sequence[Argument]:
         """The slots."""
-        return self.slots
-
-    def tensor_maps(self) -> Sequence[bytes]:
-        """The encoded tensor maps."""
-        return self.maps
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
+        return self._slots
 
 
 class GpuKernel:
@@ -77,7 +52,7 @@ class GpuKernel:
         with context.current():
             self._function = context.function(executable.code[executable.target], self.meta.name, self.info)
         self._lock = threading.Lock()
-        self._maps: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], bytes] = {}
+        self._maps: dict[tuple[int, int, MapSizes], EncodedMap] = {}
 
     def launch(self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int) -> None:
         """Start it on torch's current stream if an array is torch's; with arrays of the host, wait and copy back."""
@@ -137,11 +112,7 @@ class GpuKernel:
         scratch = evaluate(self.meta.scratch_bytes, symbols) * blocks
         slots = self._slots(bound, copies, extra, (self.info.flag_bytes(blocks), scratch), held, stream)
         maps = [self._map(m, slots[m.param].value, symbols) for m in self.info.tensor_maps]
-        call = _Call(
-            self.meta.name, self._function, blocks, self.info.threads, self.info.shared_bytes, self.info.cluster,
-            slots, maps,
-        )  # fmt: skip
-        call.pack()
+        call = _Call(self.meta, self.info, self._function, blocks, slots, maps)
         return call, copies
 
     def _copied(self, memory: Memory, held: list[Block], stream: int) -> Block:
@@ -184,16 +155,14 @@ class GpuKernel:
             self.context.driver.copy_in(address, zeros.ctypes.data, flags, stream)
         return [*out, Argument(address and address + flags, "x", address, flags + nbytes)]
 
-    def _map(self, spec: TensorMap, address: int, symbols: dict[str, int]) -> bytes:
-        size = elem_dtype(spec.elem).itemsize
-        dims = tuple(max(evaluate(d, symbols), 1) for d in spec.dims)  # of what is empty nothing is read
-        strides = tuple(evaluate(s, symbols) * size for s in spec.strides)
-        at = address + evaluate(spec.offset, symbols) * size
-        key = (id(spec), at, dims, strides)
+    def _map(self, spec: TensorMap, pointer: int, symbols: dict[str, int]) -> EncodedMap:
+        sizes = MapSizes.of(spec, symbols)
+        key = (id(spec), pointer, sizes)
         if key not in self._maps:
             if len(self._maps) > 256:
                 self._maps.clear()
-            self._maps[key] = self.context.driver.encode_tensor_map(spec, at, dims, strides)
+            self._maps[key] = EncodedMap(spec, sizes)
+            self._maps[key].encode(self.context.driver, pointer)
         return self._maps[key]
 
 

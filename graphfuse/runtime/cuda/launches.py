@@ -8,16 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from graphfuse.artifact import Array, Executable, KernelMeta, Launch, TensorMap, elem_dtype
+from graphfuse.artifact import Executable, KernelMeta, Launch
 from graphfuse.errors import ArtifactError
 from graphfuse.knobs import settings
 from graphfuse.runtime.bound import Bound, flags_on_gpu, scratch_on_gpu
+from graphfuse.runtime.cuda.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
 from graphfuse.runtime.cuda.driver import Argument, CopyCall, Driver, DriverError, Launcher
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
-
-MAP_BYTES, MAP_ALIGNMENT = 128, 64
-MAX_GRID = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,45 +27,22 @@ class Copy:
     first: int
 
 
-class KernelLaunch:
-    """One launch of a kernel; see `driver.LaunchCall`."""
+class KernelLaunch(KernelCall):
+    """One launch of a kernel of a plan; see `driver.LaunchCall`."""
 
-    __slots__ = (
-        "_table", "cluster", "first", "function", "grid", "maps", "meta", "name", "overlaps", "params",
-        "shared_bytes", "step", "threads",
-    )  # fmt: skip
+    __slots__ = ("_table", "first", "launch", "meta", "step")
 
     def __init__(
         self, table: Launches, meta: KernelMeta, launch: Launch, function: int, step: int, grid: int, first: int
     ) -> None:
-        self._table, self.meta, self.first = table, meta, first
-        self.name, self.function, self.step = meta.name, function, step
-        self.grid = grid
-        self.threads, self.shared_bytes = launch.threads, launch.shared_bytes
-        self.cluster, self.overlaps = launch.cluster, launch.overlaps
-        self.params = 0
-        self.maps: list[_Map] = []
+        super().__init__(meta, launch, function, grid)
+        self._table, self.meta, self.launch = table, meta, launch
+        self.step, self.first = step, first
+        self.overlaps = launch.overlaps
 
     def arguments(self) -> Sequence[Argument]:
         """The slots, each pointer with the buffer it points into."""
         return self._table.arguments(self)
-
-    def tensor_maps(self) -> Sequence[bytes]:
-        """What `point` encoded."""
-        return [bytes(m.room.tobytes()) for m in self.maps]
-
-
-@dataclass(slots=True, eq=False)
-class _Map:
-    """A tensor map of one launch: `room` has its 128 bytes, for the address `encoded_for`."""
-
-    spec: TensorMap
-    slot: int
-    offset: int
-    dims: tuple[int, ...]
-    strides: tuple[int, ...]
-    room: Array
-    encoded_for: int = -1
 
 
 class Launches:
@@ -115,7 +90,7 @@ class Launches:
     def _pack(self) -> None:
         """The address of every parameter of every launch, in one array."""
         kernels = [i for i in self.items if isinstance(i, KernelLaunch)]
-        room = sum(len(k.meta.params) + 1 + len(k.meta.launch.tensor_maps if k.meta.launch else ()) for k in kernels)
+        room = sum(len(k.meta.params) + 1 + len(k.launch.tensor_maps) for k in kernels)
         self._params = np.zeros(max(room, 1), np.int64)
         base, args, scratch = address_of(self._params), address_of(self._args), address_of(self._scratch)
         at = 0
@@ -125,24 +100,15 @@ class Launches:
             self._params[at : at + slots] = args + 8 * (k.first + np.arange(slots))
             self._params[at + slots] = scratch
             at += slots + 1
-            assert k.meta.launch is not None
-            for spec in k.meta.launch.tensor_maps:
-                k.maps.append(self._map(k, spec))
-                self._params[at] = address_of(k.maps[-1].room)
+            for spec in k.launch.tensor_maps:
+                k.maps.append(EncodedMap(spec, MapSizes.of(spec, self._symbols(k))))
+                self._params[at] = k.maps[-1].address
                 at += 1
 
-    def _map(self, k: KernelLaunch, spec: TensorMap) -> _Map:
-        assert k.meta.launch is not None
+    def _symbols(self, k: KernelLaunch) -> dict[str, int]:
+        """The integer arguments of a launch by name."""
         integers = [i for i, mode in enumerate(k.meta.params) if mode == "i"]
-        names = k.meta.launch.symbols
-        values = {n: int(self._args[k.first + i]) for n, i in zip(names, integers, strict=True)}
-        size = elem_dtype(spec.elem).itemsize
-        dims = tuple(evaluate(d, values) for d in spec.dims)
-        strides = tuple(evaluate(s, values) * size for s in spec.strides)
-        offset = evaluate(spec.offset, values) * size
-        raw = np.zeros(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
-        start = -address_of(raw) % MAP_ALIGNMENT
-        return _Map(spec, k.first + spec.param, offset, dims, strides, raw[start : start + MAP_BYTES])
+        return {n: int(self._args[k.first + i]) for n, i in zip(k.launch.symbols, integers, strict=True)}
 
     def point(self, driver: Driver, io: Sequence[int], arena: int, scratch: int) -> None:
         """Fill in where inputs and outputs (`io`, in that order), arena and scratch are."""
@@ -153,16 +119,9 @@ class Launches:
         self._scratch[0] = scratch and scratch + self.flag_bytes
         self._bases = bound.regions.bases(addresses, arena)
         for item in self.items:
-            if isinstance(item, KernelLaunch) and item.maps:
-                self._encode(driver, item)
-
-    def _encode(self, driver: Driver, k: KernelLaunch) -> None:
-        for m in k.maps:
-            address = int(self._args[m.slot]) + m.offset
-            if m.encoded_for != address:
-                encoded = driver.encode_tensor_map(m.spec, address, m.dims, m.strides)
-                m.room[:] = np.frombuffer(encoded, np.uint8)
-                m.encoded_for = address
+            if isinstance(item, KernelLaunch):
+                for m in item.maps:
+                    m.encode(driver, int(args[item.first + m.spec.param]))
 
     def run(self, driver: Driver, item: KernelLaunch | Copy, stream: int) -> None:
         """Give one launch to the driver."""
@@ -204,6 +163,6 @@ class Launches:
         if not scratch or k.meta.scratch_bytes == 0:
             return [*out, Argument(0, "i")]
         nbytes = k.grid * evaluate(k.meta.scratch_bytes, self.bound.values)
-        if k.meta.launch is None or not k.meta.launch.flags:
+        if not k.launch.flags:
             return [*out, Argument(scratch, "w", scratch, nbytes)]
         return [*out, Argument(scratch, "x", scratch - self.flag_bytes, self.flag_bytes + nbytes)]

@@ -1,0 +1,76 @@
+"""What every launch has, of a plan's kernel or of one written by hand; its tensor maps in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from graphfuse.artifact import KernelMeta, Launch, TensorMap, elem_dtype
+from graphfuse.runtime.cuda.driver import Driver
+from graphfuse.runtime.native import address_of
+from graphfuse.symbolic import evaluate
+
+MAX_GRID = (1 << 31) - 1
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
+
+
+class MapSizes(NamedTuple):
+    """A tensor map's numbers: dims in elements, the rest in bytes, `offset` from what the argument points to."""
+
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @staticmethod
+    def of(spec: TensorMap, symbols: Mapping[str, int]) -> MapSizes:
+        """With these values of symbols."""
+        size = elem_dtype(spec.elem).itemsize
+        dims = tuple(max(evaluate(d, symbols), 1) for d in spec.dims)  # of what is empty nothing is read
+        return MapSizes(
+            dims, tuple(evaluate(s, symbols) * size for s in spec.strides), evaluate(spec.offset, symbols) * size
+        )
+
+
+class EncodedMap:
+    """A tensor map at one set of sizes: 128 bytes at `address`, which `encode` fills in."""
+
+    __slots__ = ("_encoded_for", "_raw", "_room", "_sizes", "address", "spec")
+
+    def __init__(self, spec: TensorMap, sizes: MapSizes) -> None:
+        self.spec, self._sizes = spec, sizes
+        self._raw = np.zeros(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
+        start = -address_of(self._raw) % MAP_ALIGNMENT
+        self._room = self._raw[start : start + MAP_BYTES]
+        self.address = address_of(self._room)
+        self._encoded_for = -1
+
+    def __bytes__(self) -> bytes:
+        return self._room.tobytes()
+
+    def encode(self, driver: Driver, pointer: int) -> None:
+        """For the argument that the map goes with."""
+        if self._encoded_for != pointer:
+            dims, strides, offset = self._sizes
+            encoded = driver.encode_tensor_map(self.spec, pointer + offset, dims, strides)
+            self._room[:] = np.frombuffer(encoded, np.uint8)
+            self._encoded_for = pointer
+
+
+class KernelCall:
+    """The part of a `driver.LaunchCall` that does not depend on where arguments are kept."""
+
+    __slots__ = ("cluster", "function", "grid", "maps", "name", "overlaps", "params", "shared_bytes", "threads")
+
+    def __init__(self, meta: KernelMeta, launch: Launch, function: int, grid: int) -> None:
+        self.name, self.function, self.grid = meta.name, function, grid
+        self.threads, self.shared_bytes, self.cluster = launch.threads, launch.shared_bytes, launch.cluster
+        self.overlaps = False
+        """It may begin before what is before it on the stream has ended."""
+        self.params = 0
+        self.maps: list[EncodedMap] = []
+
+    def tensor_maps(self) -> list[bytes]:
+        """As they are encoded now."""
+        return [bytes(m) for m in self.maps]
