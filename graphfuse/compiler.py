@@ -24,6 +24,7 @@ import numpy as np
 
 from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
 from graphfuse.blockgen.gpu_mask import MASK
+from graphfuse.blockgen.gpu_row_pitch import rows_to_align
 from graphfuse.blockgen.gpu_several_products import why_apart
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
@@ -88,7 +89,8 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     programs = machine.multiprocessors if isinstance(machine, GpuMachine) else None
     share = MOST_SPLIT if isinstance(machine, GpuMachine) and machine.has_wgmma else 1
     apart = why_apart(machine, func.ranges)
-    passes = graph_pipeline(options.numerics, programs, options.precision, share, apart, sum_parts(machine))
+    rows = rows_to_align(machine, _all_ranges(func))
+    passes = graph_pipeline(options.numerics, programs, options.precision, share, apart, sum_parts(machine), rows)
     pipeline = Pipeline(passes, check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(optimize_calls(func)))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))

@@ -56,6 +56,8 @@ WINDOW = 128
 PRODUCTS = (graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv)
 WGMMA_ELEMS = frozenset({"f16", "bf16", "i8", "f8e4m3", "f8e5m2"})
 """What warpgroups multiply."""
+COPIED_BYTES = 4
+"""Of the smallest `cp.async`."""
 MOST_STREAMED = 64
 """Rows up to which the matrix of a product takes longer to load than to multiply by."""
 SPARE = 1.13
@@ -190,7 +192,7 @@ class GpuContraction(ContractionKernel):
             batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
-        choose = product_tile
+        choose = partial(product_tile, by_registers=self._passes_registers())
         if windows:
             choose = partial(boxed_tile, step=step_of(self.k_dims[-1].extent), epilogue_ns=self._epilogue_ns())
         elif self.gpu.has_wgmma and self._is_boxed(rows):
@@ -274,6 +276,20 @@ class GpuContraction(ContractionKernel):
             if any(s is None or (s != 1 and exact_div(s, whole) is None) for s in strides.values()):
                 return False
         return True
+
+    def _passes_registers(self) -> bool:
+        """Whether rows of an operand begin where no `cp.async` does: it copies 4 bytes at least, and from multiples."""
+        at = as_index(self.names), as_index(self.k_names)
+        factors = {w.lhs: w.lhs_at for w in self.works} | {w.rhs: w.rhs_at for w in self.works}
+        for value, index in factors.items():
+            whole = COPIED_BYTES // element_of(value).bytes
+            names = [*(self.names[d.last] for d in self.dims), *(self.k_names[d.last] for d in self.k_dims)]
+            found = self._reads(value, index(*at))
+            strides = [coefficient(offset, name) for offset in found.offsets for name in names]
+            apart = [s for s in strides if s is not None and s != 1]
+            if whole > 1 and any(exact_div(s, whole) is None for s in apart):
+                return True
+        return False
 
     def _has_windows(self) -> bool:
         """Whether TMA reads the image of a convolution in windows; one that is a matrix is none."""

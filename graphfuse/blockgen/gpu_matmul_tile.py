@@ -21,6 +21,8 @@ STREAMED_COLUMNS, STREAMED_STEP = 64, 256
 """Columns and k of a step of a product whose matrix is of bytes."""
 LEAST_SIDE = 16
 """Rows or columns of the smallest product that tensor cores take."""
+LARGEST_BY_REGISTERS = 128 * 128
+"""Elements of all accumulators of a program whose operands pass through registers, which they then need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,15 @@ def product_tile(
     terms: Sequence[object] = (),
     *,
     results: int = 1,
+    by_registers: bool = False,
 ) -> ProductTile:
     """The tile whose programs take least time: waves over the multiprocessors times the time of one tile.
 
-    `terms` are the products whose sum is made, where it is of several; `results` sums are made at once.
+    `terms` are the products whose sum is made, where it is of several; `results` sums are made at once. `by_registers`:
+    an operand's rows begin at addresses from which nothing is copied to shared memory by itself.
     """
-    largest = (LARGEST_OF_SUMS if terms else LARGEST) // results
+    largest = LARGEST_OF_SUMS if terms else LARGEST_BY_REGISTERS if by_registers else LARGEST
+    largest //= results
     candidates = (t for t in _candidates(machine, elem, k) if t.m * t.n <= largest)
     return min(candidates, key=lambda t: (_cost(machine, elem, t, m, n, batch), -t.m * t.n))
 

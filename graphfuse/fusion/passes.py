@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphfuse.fusion.align_rows import WhichRows, align_rows, aligning, every_row
 from graphfuse.fusion.canonicalize import canonicalize
 from graphfuse.fusion.decompose_conv import decompose_conv
 from graphfuse.fusion.dequantise_later import dequantise_later, fold_all_but_weights
@@ -78,12 +79,14 @@ def graph_pipeline(
     share: int = 1,
     why_apart: WhyApart = always_apart,
     sum_parts: SumParts = unknown,
+    rows: WhichRows = every_row,
 ) -> tuple[Pass, ...]:
     """The passes that run under `numerics` (docs/numerics.md) and `precision` (docs/precision.md).
 
     `programs` is how many a GPU runs at a time, None on a CPU; `share` of them can share a product: more than one only
     where there is `wgmma`. `why_apart` tells which products of one operand are to be one kernel (`partition`),
-    `sum_parts` into how many parts a product is to be split along k (`split_long_sums`).
+    `sum_parts` into how many parts a product is to be split along k (`split_long_sums`), `rows` which rows of its
+    operands are to be copied (`align_rows`).
     """
     passes = _pipeline(numerics)
     if programs is not None or precision != "f32":
@@ -99,7 +102,8 @@ def graph_pipeline(
     pixels = PIXELS if share > 1 and numerics != "strict" else ()
     norms = () if numerics == "strict" else (normalising_later(centred=numerics == "fast"),)
     sums = splitting(programs, share, sum_parts)
-    return (*passes, *pixels, *norms, splitting_columns(why_apart), sums, *parts, own_masks)
+    aligned = (aligning(rows),) if share > 1 else ()  # last: nothing may see that what is added is left out again
+    return (*passes, *pixels, *norms, splitting_columns(why_apart), sums, *parts, own_masks, *aligned)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
@@ -116,7 +120,7 @@ def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
 PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
-        canonicalize, common_subexpressions, dead_code, decompose_conv, dequantise_later, fold_batch_norm,
+        align_rows, canonicalize, common_subexpressions, dead_code, decompose_conv, dequantise_later, fold_batch_norm,
         fold_constants, layout,
         lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, own_masks, pack_pixels,
         recognise_flattening,

@@ -1,0 +1,69 @@
+"""Which operands of products are copied into rows that TMA reads well, and which products stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphfuse.blockgen.gpu_row_pitch import rows_to_align
+from graphfuse.blockgen.kernel import GpuMachine, Machine
+from graphfuse.dialects import graph
+from tests.blockgen.support import graph_func
+
+HOPPER = GpuMachine(has_wgmma=True)
+STAYS = ((0, 0), (0, 0))
+
+
+def pads(params, spec, machine=HOPPER, dims="", before="", operands="x, w"):
+    func = graph_func(params, f'{before} y = contract({operands}) {{spec = "{spec}"}}; return(y)', dims)
+    (op,) = (op for op in func.walk() if op.kind is graph.contract)
+    return rows_to_align(machine, func.ranges)(op)
+
+
+@pytest.mark.parametrize(
+    ("params", "spec", "want"),
+    [
+        ("x: 1000x4095xbf16, w: 1000x4097xbf16", "km,kn->mn", ((1, 1), (1, 15))),
+        ("x: 1008x4095xf16, w: 4097x1008xf16", "km,nk->mn", ((1, 1), (0, 0))),
+        ("x: 8x700x513xbf16, w: 8x513x704xbf16", "bmk,bkn->bmn", ((1, 15), (0, 0))),
+        ("x: 1024x3x683xbf16, w: 1024x4096xbf16", "kbm,kn->bmn", ((2, 15), (0, 0))),
+        ("x: 4096x31x33xbf16, w: 31x33x4096xbf16", "mkl,kln->mn", ((2, 1), (0, 0))),
+    ],
+)
+def test_rows_become_whole_sectors(params, spec, want):
+    assert pads(params, spec) == want
+
+
+@pytest.mark.parametrize(
+    ("params", "spec"),
+    [
+        ("x: 4096x1000xbf16, w: 4097x1000xbf16", "mk,nk->mn"),  # rows of 2000 bytes are read as they are
+        ("x: 40x75xbf16, w: 75x99xbf16", "mk,kn->mn"),  # a copy would take longer than the product
+        ("x: 3000x3001xf32, w: 3001x3000xf32", "mk,kn->mn"),
+        ("x: 3000x3001xi8, w: 3001x3000xi8", "mk,kn->mn"),
+        ("x: 1x3001xf16, w: 3001x3000xf16", "mk,kn->mn"),  # a vector: a reduction
+        ("x: 2000x31x33xf16, w: 33x31x2000xf16", "mkl,lkn->mn"),  # dims of k that are no one dim
+    ],
+)
+def test_others_stay(params, spec):
+    assert pads(params, spec) == STAYS
+
+
+def test_other_machines_stay():
+    for machine in (Machine(), GpuMachine()):
+        assert pads("x: 1000x4095xbf16, w: 1000x4097xbf16", "km,kn->mn", machine) == STAYS
+
+
+def test_symbolic_dims_count_where_they_are_not_rows_in_memory():
+    assert pads("x: (n)x1001xbf16, w: 1001x4096xbf16", "mk,kn->mn", dims="n in 1..4096") == ((1, 7), (0, 0))
+    assert pads("x: 1024x(n)xbf16, w: 1024x4096xbf16", "km,kn->mn", dims="n in 1..4096") == STAYS
+    assert pads("x: 1024x(n)xbf16, w: 1024x4095xbf16", "km,kn->mn", dims="n in 1..4096") == STAYS
+
+
+def test_views_are_what_memory_is():
+    cut = "v = slice(w) {starts = [0, START], sizes = [1024, 2048], steps = [1, 1]};"
+    at = {"dims": "", "operands": "x, v"}
+    assert pads("x: 2048x1024xf16, w: 1024x4096xf16", "mk,kn->mn", before=cut.replace("START", "8"), **at) == STAYS
+    odd = pads("x: 2048x1024xf16, w: 1024x4096xf16", "mk,kn->mn", before=cut.replace("START", "9"), **at)
+    assert odd == ((0, 0), (1, 16)), "whole sectors, which begin elsewhere"
+    same = "v = broadcast(w) {shape = [8, 1024, 2047]};"
+    assert pads("x: 8x512x1024xf16, w: 1024x2047xf16", "bmk,bkn->bmn", before=same, **at) == STAYS, "repeated"
