@@ -23,6 +23,7 @@ from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
 from graphfuse.symbolic import evaluate
 from graphfuse.target import Target
+from tests.blocks import IDS
 from tests.gpu import test_atomics as gpu_atomics
 from tests.gpu import test_combining as combining
 from tests.gpu import test_programs as gpu_programs
@@ -89,8 +90,8 @@ def check(text, arrays, scalars=None, *, grid=None, targets=TARGETS[:1], threads
 
 
 def test_grids():
-    check(gpu_programs.IDS, [np.zeros(24, np.int64)], grid=(4, 3, 2), threads=2)
-    text = gpu_programs.IDS.replace("assume = []", "assume = [], grid = [2, 3]")
+    check(IDS, [np.zeros(24, np.int64)], grid=(4, 3, 2), threads=2)
+    text = IDS.replace("assume = []", "assume = [], grid = [2, 3]")
     check(text, [np.zeros(6, np.int64)], targets=TARGETS)
 
 

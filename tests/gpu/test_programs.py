@@ -7,20 +7,9 @@ import pytest
 
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import Scalar
+from tests.blocks import IDS
 from tests.gpu.launching import SM_80, SM_90A, compiled, numbers
 from tests.gpu.programs import check, emulate
-
-IDS = """func @ids(%out: ptr<i64>) {assume = [], warps = 1} {
-  %x = block.program_id() : i64
-  %y = block.program_id() {axis = 1} : i64
-  %z = block.program_id() {axis = 2} : i64
-  %nx = block.num_programs() : i64
-  %ny = block.num_programs() {axis = 1} : i64
-  %at = block.index(%x, %y, %z, %nx, %ny) {expr = ((z*ny + y)*nx + x), names = ["x", "y", "z", "nx", "ny"]} : i64
-  %v = block.index(%x, %y, %z) {expr = (100*z + 10*y + x), names = ["x", "y", "z"]} : i64
-  block.store(%out, %at, %v)
-  return()
-}"""
 
 
 def test_a_grid_is_given_at_launch():

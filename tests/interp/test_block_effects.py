@@ -9,25 +9,13 @@ from graphfuse.errors import GraphfuseError
 from graphfuse.interp.block import launch, run_program
 from graphfuse.ir.parser import parse
 from graphfuse.ir.verifier import verify
+from tests.blocks import IDS
 
 
 def kernel(text):
     func = parse(text)
     verify(func)
     return func
-
-
-IDS = """func @ids(%out: ptr<i64>) {
-  %x = block.program_id() : i64
-  %y = block.program_id() {axis = 1} : i64
-  %z = block.program_id() {axis = 2} : i64
-  %nx = block.num_programs() : i64
-  %ny = block.num_programs() {axis = 1} : i64
-  %at = block.index(%x, %y, %z, %nx, %ny) {expr = ((z*ny + y)*nx + x), names = ["x", "y", "z", "nx", "ny"]} : i64
-  %v = block.index(%x, %y, %z) {expr = (100*z + 10*y + x), names = ["x", "y", "z"]} : i64
-  block.store(%out, %at, %v)
-  return()
-}"""
 
 
 def test_a_grid_is_given_at_launch():
