@@ -192,7 +192,7 @@ class GpuContraction(ContractionKernel):
             batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
-        choose = partial(product_tile, by_registers=self._passes_registers())
+        choose = partial(product_tile, by_registers=self._passes_registers(), copied=self._is_copied(rows))
         if windows:
             choose = partial(boxed_tile, step=step_of(self.k_dims[-1].extent), epilogue_ns=self._epilogue_ns())
         elif self.gpu.has_wgmma and self._is_boxed(rows):
@@ -276,6 +276,15 @@ class GpuContraction(ContractionKernel):
             if any(s is None or (s != 1 and exact_div(s, whole) is None) for s in strides.values()):
                 return False
         return True
+
+    def _is_copied(self, rows: Sequence[int]) -> bool:
+        """Whether tiles of both operands are matrices in memory, which `cp.async` copies as they are."""
+        if len(rows) != 1 or len(self.k_dims) != 1:
+            return False
+        at = as_index(self.names), as_index(self.k_names)
+        factors = {w.lhs: w.lhs_at for w in self.works} | {w.rhs: w.rhs_at for w in self.works}
+        found = {value: self._reads(value, index(*at)) for value, index in factors.items()}
+        return all(len(f.offsets) == 1 and not f.opaque and is_view(v, self.kernel) for v, f in found.items())
 
     def _passes_registers(self) -> bool:
         """Whether rows of an operand begin where no `cp.async` does: it copies 4 bytes at least, and from multiples."""

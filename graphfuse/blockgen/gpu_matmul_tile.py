@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from graphfuse.blockgen.gpu_mma_tile import mma_tile
 from graphfuse.blockgen.gpu_tiles import power_of_two
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile, step_bytes, wgmma_tile
 from graphfuse.blockgen.kernel import GpuMachine
@@ -44,7 +45,7 @@ _NARROW = (
     (64, 256, 4, 0.88), (64, 64, 4, 0.62), (32, 64, 4, 0.35), (64, 32, 4, 0.35), (16, 128, 4, 0.22), (16, 64, 4, 0.2),
     (128, 16, 4, 0.2), (64, 16, 4, 0.18), (32, 32, 4, 0.2), (16, 32, 2, 0.12), (32, 16, 2, 0.12), (16, 16, 1, 0.07),
 )  # fmt: skip
-"""For elements of up to 2 bytes: tensor cores."""
+"""For elements of up to 2 bytes that pass through registers to tensor cores."""
 _WIDE = (
     (128, 128, 8, 1.0), (128, 64, 4, 0.9), (64, 128, 4, 0.9), (64, 64, 4, 0.75), (32, 64, 4, 0.5), (64, 32, 4, 0.5),
     (32, 32, 2, 0.4), (16, 64, 4, 0.3), (64, 16, 4, 0.3), (16, 32, 2, 0.25), (32, 16, 2, 0.25), (16, 16, 1, 0.15),
@@ -63,16 +64,28 @@ def product_tile(
     *,
     results: int = 1,
     by_registers: bool = False,
+    copied: bool = False,
 ) -> ProductTile:
     """The tile whose programs take least time: waves over the multiprocessors times the time of one tile.
 
     `terms` are the products whose sum is made, where it is of several; `results` sums are made at once. `by_registers`:
-    an operand's rows begin at addresses from which nothing is copied to shared memory by itself.
+    an operand's rows begin at addresses from which nothing is copied to shared memory by itself. `copied`: both
+    operands are copied as they are.
     """
     largest = LARGEST_OF_SUMS if terms else LARGEST_BY_REGISTERS if by_registers else LARGEST
     largest //= results
+    if elem.bytes <= 2 and copied and not by_registers:
+        return _copied(machine, elem, (m, n, k * max(len(terms), 1)), batch, largest)
     candidates = (t for t in _candidates(machine, elem, k) if t.m * t.n <= largest)
     return min(candidates, key=lambda t: (_cost(machine, elem, t, m, n, batch), -t.m * t.n))
+
+
+def _copied(machine: GpuMachine, elem: Scalar, sizes: tuple[int, int, int], batch: int, largest: int) -> ProductTile:
+    """Where tensor cores multiply what is copied to shared memory."""
+    m, n, k = sizes
+    tile = mma_tile(machine.multiprocessors, machine.shared_bytes, m, n, k * elem.bytes, batch, largest)
+    step = max(LEAST_SIDE, min(tile.step // elem.bytes, power_of_two(k)))
+    return ProductTile(tile.m, tile.n, step, tile.warps, tile.stages)
 
 
 def boxed_tile(
