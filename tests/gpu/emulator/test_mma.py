@@ -1,28 +1,13 @@
 """Matrix instructions against numpy, with fragments written down from the ISA's tables, one element at a time."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from graphfuse.gpu.emulator import EmulatorError
+from tests.gpu.emulator.operands import KINDS, matrix
 from tests.gpu.emulator.ptx import entry, launch
 
 RNG = np.random.default_rng(6)
-KINDS = {
-    "f16": np.dtype("f2"),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "tf32": np.dtype("f4"),
-    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "s8": np.dtype("i1"),
-    "u8": np.dtype("u1"),
-}
-
-
-def matrix(shape, kind):
-    if kind in ("s8", "u8"):
-        return RNG.integers(0, 256, shape, np.uint8).view(KINDS[kind])
-    return RNG.integers(-4, 5, shape).astype(np.float32).astype(KINDS[kind])
 
 
 def a_element(lane, i, k, bits):
@@ -63,7 +48,7 @@ CASES = [
 @pytest.mark.parametrize(("shape", "to", "of_a", "of_b"), CASES)
 def test_mma(shape, to, of_a, of_b):
     k, bits = int(shape.split("k")[1]), 8 * KINDS[of_a].itemsize
-    a, b = matrix((16, k), of_a), matrix((k, 8), of_b)
+    a, b = matrix(RNG, (16, k), of_a), matrix(RNG, (k, 8), of_b)
     c_type = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "s32": np.dtype("i4")}[to]
     c = RNG.integers(-9, 9, (16, 8)).astype(c_type)
     elements_a, elements_b = 16 * k // 32, 8 * k // 32

@@ -5,31 +5,16 @@ Shared memory is laid out here by hand, row by row and 16-byte chunk by chunk, n
 
 import re
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from graphfuse.gpu.emulator import EmulatorError
+from tests.gpu.emulator.operands import KINDS, matrix
 from tests.gpu.emulator.ptx import entry, launch, line_of
 
 RNG = np.random.default_rng(8)
-KINDS = {
-    "f16": np.dtype("f2"),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "tf32": np.dtype("f4"),
-    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "s8": np.dtype("i1"),
-    "u8": np.dtype("u1"),
-}
 MODE = {128: 1, 64: 2, 32: 3, 0: 0}
 B_AT = 32768
-
-
-def matrix(shape, kind):
-    if kind in ("s8", "u8"):
-        return RNG.integers(0, 256, shape, np.uint8).view(KINDS[kind])
-    return RNG.integers(-4, 5, shape).astype(np.float32).astype(KINDS[kind])
 
 
 def k_major(tile, span):
@@ -129,7 +114,7 @@ def run(
     edit=lambda s: s,
 ):
     k = 32 // KINDS[kind_a].itemsize
-    a, b = matrix((64, k), kind_a), matrix((n, k), kind_b)
+    a, b = matrix(RNG, (64, k), kind_a), matrix(RNG, (n, k), kind_b)
     memory = np.zeros(65536, np.uint8)
     raw_a, *offsets_a = (mn_major if mn_a else k_major)(a, span_a)
     raw_b, *offsets_b = (mn_major if mn_b else k_major)(b, span_b)
@@ -203,7 +188,7 @@ def test_scale_and_chain():
 
 def test_a_from_registers():
     k, n = 16, 32
-    a, b = matrix((64, k), "bf16"), matrix((n, k), "bf16")
+    a, b = matrix(RNG, (64, k), "bf16"), matrix(RNG, (n, k), "bf16")
     registers = np.zeros((128, 8), a.dtype)
     for t in range(128):
         for i in range(8):
