@@ -206,12 +206,21 @@ def test_where_the_extreme_is(kind, to, elem, shape, axis):
 
 
 @SHAPES
-@pytest.mark.parametrize(("kind", "elem"), [("sum", "i32"), ("prod", "u64"), ("max", "f32"), ("min", "i8")])
+@pytest.mark.parametrize(
+    ("kind", "elem"), [("sum", "i32"), ("sum", "f16"), ("prod", "u64"), ("max", "f32"), ("min", "i8")]
+)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_scans(exclusive, reverse, kind, elem, shape, axis):
     text, n = combining.scan(shape, elem, axis, kind, exclusive=exclusive, reverse=reverse)
     check(text, [numbers(np.random.default_rng(6), n, elem)])
+
+
+def test_a_scan_is_no_chain_of_elements():
+    text, _ = combining.scan((256,), "f32", 0, "sum", exclusive=False, reverse=False)
+    llvm = lower([parse(text)], Target.parse("cpu:skylake")).text  # vectors of 8
+    assert llvm.count("fadd <8 x float>") == 32 * 3 + 2 * 31, "in vectors, and of what came before"
+    assert "fadd float" not in llvm
 
 
 @pytest.mark.parametrize("elem", ["i8", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"])
