@@ -4,6 +4,7 @@ from graphfuse.frontends.fx.ops import (
     activation,
     arithmetic,
     compare,
+    index,
     matmul,
     movement,
     reduce,
@@ -11,4 +12,4 @@ from graphfuse.frontends.fx.ops import (
     source,
 )
 
-__all__ = ["activation", "arithmetic", "compare", "matmul", "movement", "reduce", "softmax", "source"]
+__all__ = ["activation", "arithmetic", "compare", "index", "matmul", "movement", "reduce", "softmax", "source"]
