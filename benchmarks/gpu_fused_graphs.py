@@ -41,7 +41,7 @@ from benchmarks.gpu_timing import (
     race,
     twice,
 )
-from graphfuse.api import CompiledModel
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.compiler import build
 from graphfuse.dialects import control, graph
 from graphfuse.interp import graph as interp

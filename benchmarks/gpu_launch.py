@@ -38,7 +38,7 @@ import graphfuse.compiler as compiler
 import models
 from benchmarks import record
 from benchmarks.gpu_timing import arguments, asked, elapsed
-from graphfuse.api import CompiledModel
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.gpu import pipeline
 from graphfuse.knobs import Options, scope
 

@@ -26,7 +26,7 @@ from benchmarks import record
 from benchmarks.gpu_fused_graphs import Ours
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Recorded, arguments, asked, medians, race
 from graphfuse import compiler
-from graphfuse.api import CompiledModel
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.dialects import control, graph
 from graphfuse.frontends.tc_ops import Operator
 from graphfuse.frontends.tc_ops.header import parse_headers

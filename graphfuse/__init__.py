@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphfuse.api import CompiledModel, compile, load
+    from graphfuse.api import compile, load
+    from graphfuse.compiled_model import CompiledModel
     from graphfuse.errors import GraphfuseError
     from graphfuse.inference_session import InferenceSession
     from graphfuse.kernels.api import kernel
@@ -22,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = {
-    "CompiledModel": "api", "InferenceSession": "inference_session", "compile": "api", "load": "api",
+    "CompiledModel": "compiled_model", "InferenceSession": "inference_session", "compile": "api", "load": "api",
     "kernel": "kernels.api", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
     "Target": "target",
 }  # fmt: skip

@@ -1,15 +1,14 @@
-"""The public calls, and the pipeline from a model to something that runs. The one module that sees everything.
+"""The public calls: from a model, or an artifact, to something that runs.
 
 import_model        ONNX file to graph IR                  frontends/onnx
 compiler.build      fuse, outline, blockgen, cpu, plan     compiler.py, one stage per line
-Session             artifact to results                    runtime
+Cache               what was compiled before               runtime/cache.py
+CompiledModel       artifact to results                    compiled_model.py, runtime
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib
 import logging
 import os
 import sys
@@ -17,41 +16,30 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
-from graphfuse.artifact import Array, Executable, Signature, combined
+from graphfuse.artifact import Array, Executable, combined
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.devices import Targets, driver_of, targets_of
-from graphfuse.errors import ArtifactError, FileError, GraphfuseError, Loc, ParseError, UsageError
+from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError, UsageError
 from graphfuse.knobs import (
     NUMERICS,
-    Numerics,
     Options,
-    Precision,
     check_environment,
     code_key,
     numerics_of,
     precision_of,
     settings,
 )
-from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.runtime import gfx
 from graphfuse.runtime.device import Device
-from graphfuse.runtime.report import report
-from graphfuse.runtime.session import Profile, Session
+from graphfuse.stages import artifact_numerics, artifact_precision, dump, graph_func
 from graphfuse.target import Target
 
 if TYPE_CHECKING:
     from graphfuse.frontends.tc_ops import Operator
-    from graphfuse.ir.core import Func
-    from graphfuse.runtime.cuda.session import CudaSession
-
-log = logging.getLogger(__name__)
 
 Dims = Mapping[str, "int | tuple[int, int]"]
 Kernels = str | Path | Sequence[str | Path]
 Progress = Callable[[str], None]
-CHECKED = {"f32": 1e-3, "f16": 2e-2, "bf16": 1e-1}
-"""How far results may be from the interpreter's under `GRAPHFUSE_CHECK`, by precision."""
 
 
 def compile(
@@ -110,24 +98,6 @@ def _chosen(options: Options | None, numerics: str, precision: str) -> Options:
     if numerics:
         chosen = dataclasses.replace(chosen, numerics=numerics_of(numerics))
     return dataclasses.replace(chosen, precision=precision_of(precision)) if precision else chosen
-
-
-def artifact_numerics(executable: Executable) -> Numerics:
-    """What an executable was compiled with; `eager` where it does not say."""
-    text = str(executable.meta.get("numerics", "eager"))
-    try:
-        return numerics_of(text)
-    except UsageError as e:
-        raise ArtifactError(e.message) from None
-
-
-def artifact_precision(executable: Executable) -> Precision:
-    """What an executable multiplies and stores; `f32` where it does not say."""
-    text = str(executable.meta.get("precision", "f32"))
-    try:
-        return precision_of(text)
-    except UsageError as e:
-        raise ArtifactError(e.message) from None
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None, device: str = "") -> CompiledModel:
@@ -242,34 +212,6 @@ def _build(
     return executable
 
 
-def dump(executable: Executable, folder: Path) -> None:
-    """Write the text of each stage as a numbered file."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for i, (stage, text) in enumerate(executable.ir.items()):
-            (folder / f"{i:02}-{stage}.gf").write_text(text)
-    except OSError as e:
-        raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(str(folder))) from None
-
-
-def graph_func(executable: Executable) -> Func:
-    """The graph IR an executable carries, parsed and verified, its constants taken by digest.
-
-    It is the partitioned graph with the regions dissolved: the one whose constants the artifact holds.
-    """
-    from graphfuse.fusion.inline import inline_regions  # the dialects it imports register the ops the text names
-    from graphfuse.ir.dense import Dense
-    from graphfuse.ir.parser import parse
-    from graphfuse.ir.verifier import verify
-
-    if "regions" not in executable.ir:
-        raise ArtifactError("the artifact carries no IR to rebuild from")
-    constants = {(d := Dense(w.array)).digest: d for w in executable.weights}
-    func = parse(executable.ir["regions"], "<artifact>", constants)
-    verify(func)
-    return inline_regions(func)
-
-
 def recompile(
     path: str | os.PathLike[str],
     *,
@@ -295,53 +237,6 @@ def recompile(
         raise UsageError(f"{path} was compiled with precision {stored!r}: expected that, got {chosen.precision!r}")
     func = graph_func(executable)
     return combined([compiler.build(func, t, chosen) for t in targets_of(target, Device())])
-
-
-def emit(executable: Executable, stage: str) -> str:
-    """The text of a stage: `graph`, `regions`, `block` as the executable carries them; `llvm`, `asm` made from that.
-
-    A GPU's has `ptx` in the place of `asm`, and layouts in `block`.
-    """
-    if stage in executable.ir:
-        return executable.ir[stage]
-    made = ("llvm", "ptx") if executable.is_gpu else ("llvm", "asm")
-    if stage not in made or "block" not in executable.ir:
-        raise UsageError(f"no stage {stage!r} of {executable.target}: one of {', '.join((*executable.ir, *made))}")
-    if stage == "ptx":
-        return executable.code[executable.target].ptx
-    importlib.import_module("graphfuse.dialects")  # registers the ops the text names
-    from graphfuse.cpu.lower import lower
-    from graphfuse.ir.parser import parse_module
-    from graphfuse.llvm.codegen import assembly
-
-    funcs = list(parse_module(executable.ir["block"], "<artifact>"))
-    if executable.is_gpu:
-        from graphfuse.gpu.lower import lower as lower_for_gpu
-
-        return lower_for_gpu(funcs, parse_target(executable.target)).text
-    host = host_target()
-    target = host if str(host) == executable.target else parse_target(executable.target)
-    text = lower(funcs, target).text
-    return text if stage == "llvm" else assembly(text, target)
-
-
-def optimize_text(text: str, passes: str, file: str = "<string>") -> str:
-    """Parse IR text, run a pipeline such as `canonicalize, dead-code` over each function, and print it."""
-    importlib.import_module("graphfuse.dialects")  # registers the ops the text names
-    from graphfuse.blockgen.numerics import BLOCK_PASSES
-    from graphfuse.fusion.passes import PASSES
-    from graphfuse.ir.parser import parse_module
-    from graphfuse.ir.passes import Pipeline, parse_pipeline
-    from graphfuse.ir.printer import module_text
-    from graphfuse.ir.verifier import verify
-
-    check_environment()
-    known = (*PASSES.values(), *(p for group in BLOCK_PASSES.values() for p in group))
-    pipeline = Pipeline(parse_pipeline(passes, known), check=settings.verify)
-    funcs = parse_module(text, file)
-    for func in funcs:
-        verify(func)
-    return module_text([pipeline.run(f) for f in funcs])
 
 
 def verify_regions(
@@ -370,116 +265,6 @@ def verify_regions(
     driver = driver_of(where, wanted.cpu) if where.is_gpu else None
     found = checking.verify_regions(func, wanted, list(inputs), options, driver, where.index)
     return [{**dataclasses.asdict(r), "ok": not r.is_suspect} for r in found]
-
-
-def cpu_variant(executable: Executable) -> Executable:
-    """The one of its variants that a CPU runs."""
-    found = next((v for v in executable.variants if not v.is_gpu), None)
-    if found is None:
-        have = ", ".join(v.target for v in executable.variants)
-        raise ArtifactError(
-            f"there is code for {have} only: run it with device 'cuda' or 'emulator', or rebuild it for the cpu "
-            "with 'graphfuse compile --recompile --target cpu'"
-        )
-    return found
-
-
-def gpu_target_of(executable: Executable) -> Target:
-    """The first GPU that it has code for."""
-    found = next((v for v in executable.variants if v.is_gpu), None)
-    if found is None:
-        raise ArtifactError(f"there is code for {executable.target} only: compile it for a GPU, such as cuda:sm_90a")
-    return parse_target(found.target)
-
-
-class CompiledModel:
-    """A compiled model: call it with inputs by name, get outputs by name.
-
-    Code is loaded at the first call, so a model for another machine can be saved from here. On a GPU inputs may be
-    there or on the host; see `graphfuse.runtime.cuda.session` for what outputs are then.
-    """
-
-    def __init__(self, executable: Executable, threads: int | None = None, device: str | Device = "") -> None:
-        self.executable = executable
-        self.device = device if isinstance(device, Device) else Device.parse(device)
-        self._threads = threads
-
-    @functools.cached_property
-    def session(self) -> Session | CudaSession:
-        """What runs it."""
-        if not self.device.is_gpu:
-            return Session(cpu_variant(self.executable), self._threads)
-        from graphfuse.runtime.cuda.session import CudaSession
-
-        driver = driver_of(self.device, gpu_target_of(self.executable).cpu)
-        return CudaSession(self.executable, driver, self.device.index)
-
-    @property
-    def signature(self) -> Signature:
-        """Inputs, outputs and the ranges of symbolic dims."""
-        return self.executable.signature
-
-    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
-        """Run: `model({"x": x})` or `model(x=x)`, with numpy arrays or DLPack objects."""
-        feed = {**(inputs or {}), **named}
-        if settings.interpret:
-            return self.interpret(feed)
-        outputs = self._timed(feed) if settings.debug else self.session.run(feed)
-        if settings.check:
-            self._check(feed, outputs)
-        return outputs
-
-    def profile(self, inputs: Mapping[str, Any]) -> Profile:
-        """Run with the time of each step."""
-        return self.session.profile(inputs)
-
-    def interpret(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """Run the graph IR in numpy: the specification, and slow."""
-        from graphfuse.interp.graph import run
-        from graphfuse.runtime.binding import Binder
-
-        binder = Binder(self.signature)
-        arrays = binder.arrays(inputs)
-        symbols = binder.bind([a.shape for a in arrays])
-        names = (s.name for s in self.signature.outputs)
-        return dict(zip(names, run(self._graph, *arrays, symbols=symbols), strict=True))
-
-    @functools.cached_property
-    def _graph(self) -> Func:
-        return graph_func(self.executable)
-
-    def _timed(self, feed: Mapping[str, Any]) -> dict[str, Array]:
-        profile = self.session.profile(feed)
-        for s in profile.steps:
-            log.warning("%10.1f us  %-24s x%d  %s", s.ns / 1e3, s.kernel, s.launches, s.label)
-        return profile.outputs
-
-    def _check(self, feed: Mapping[str, Any], outputs: Mapping[str, Array]) -> None:
-        tolerance = CHECKED[artifact_precision(self.executable)]
-        for name, expected in self.interpret({k: _on_host(v) for k, v in feed.items()}).items():
-            found = np.asarray(_on_host(outputs[name])).astype(np.float64)
-            wanted = np.asarray(expected).astype(np.float64)
-            scale = float(np.std(wanted[np.isfinite(wanted)])) if wanted.size else 0.0
-            bad = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance * scale + 1e-6, equal_nan=True)
-            if bad.any():
-                at = tuple(int(i) for i in np.argwhere(bad)[0])
-                raise AssertionError(
-                    f"output {name!r} differs from the interpreter at {at}: {found[at]} and {wanted[at]}"
-                )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the artifact, whole or not at all."""
-        gfx.save(self.executable, path)
-
-    def inspect(self, dims: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Kernels, steps, traffic and memory as plain data, at these values of symbolic dims."""
-        return report(self.executable, dims)
-
-
-def _on_host(value: Any) -> Any:
-    """A copy of a torch tensor on a GPU; anything else as it is."""
-    device = getattr(value, "device", None)
-    return value.cpu() if getattr(device, "type", "cpu") == "cuda" else value
 
 
 def configure_logging() -> None:

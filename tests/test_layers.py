@@ -16,7 +16,19 @@ DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
 BACKENDS = {"llvm", "codegen", "cpu", "gpu"}
 BLOCK = {"blockgen", "blockopt"}
-TOP = {"torch", "api", "devices", "inference_session", "cli", "compiler", "checking", "kernels", "lsp"}
+TOP = {
+    "torch",
+    "api",
+    "compiled_model",
+    "stages",
+    "devices",
+    "inference_session",
+    "cli",
+    "compiler",
+    "checking",
+    "kernels",
+    "lsp",
+}
 EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | {"frontends", "fusion", "runtime"}
 
 MAY_IMPORT = {
@@ -39,6 +51,8 @@ MAY_IMPORT = {
     "lsp": LEVEL_0 | {"frontends", "lsp"},
     "checking": EVERYTHING,
     "api": EVERYTHING,
+    "compiled_model": EVERYTHING,
+    "stages": EVERYTHING,
     "torch": EVERYTHING,
     "inference_session": EVERYTHING,
     "cli": EVERYTHING,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import graphfuse
-from graphfuse import api, checking, compiler
-from graphfuse.api import artifact_numerics, recompile, verify_regions
+from graphfuse import checking, compiler
+from graphfuse.api import recompile, verify_regions
 from graphfuse.blockgen.numerics import COARSE
 from graphfuse.codegen import vecmath
 from graphfuse.dialects import block
@@ -29,6 +29,7 @@ from graphfuse.ir.passes import Pipeline
 from graphfuse.knobs import NUMERICS, Numerics, Options
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
+from graphfuse.stages import artifact_numerics, graph_func
 from graphfuse.target import Target
 from tests.interp.inputs import assert_same_numbers
 from tests.properties.fusion_programs import fusion_programs
@@ -352,7 +353,7 @@ def test_strict_keeps_the_model_s_ops(convolution: Path) -> None:
 def test_every_numerics_is_right(convolution: Path, numerics: Numerics) -> None:
     rows = verify_regions(convolution, [X], numerics=numerics)
     assert rows and all(r["ok"] for r in rows)
-    func = api.graph_func(graphfuse.compile(convolution, numerics="strict").executable)
+    func = graph_func(graphfuse.compile(convolution, numerics="strict").executable)
     (want,) = interp.run(func, X.astype(np.float64), wide=True)
     assert np.abs(graphfuse.compile(convolution, numerics=numerics)(x=X)["y"] - want).max() < 1e-5
 

@@ -14,12 +14,14 @@ from typing import Any
 import click
 import numpy as np
 
-from graphfuse.api import CompiledModel, artifact_numerics, artifact_precision, compile, load
+from graphfuse.api import compile, load
 from graphfuse.artifact import Array, Signature, elem_dtype
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError
 from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims
+from graphfuse.stages import artifact_numerics, artifact_precision
 from graphfuse.symbolic import evaluate
 
 DimOption = int | tuple[int, int]

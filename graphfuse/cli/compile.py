@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from graphfuse.api import CompiledModel, compile, emit, recompile
+from graphfuse.api import compile, recompile
 from graphfuse.cli.common import (
     dim_option,
     kernels_option,
@@ -18,10 +18,12 @@ from graphfuse.cli.common import (
     progress,
     target_option,
 )
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import UsageError
 from graphfuse.knobs import Options
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import code_warnings
+from graphfuse.stages import emit
 
 STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
 

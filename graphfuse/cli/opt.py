@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from graphfuse.api import optimize_text
 from graphfuse.errors import FileError, Loc, ParseError
+from graphfuse.stages import optimize_text
 
 
 @click.command("opt", help="Run passes over the functions of FILE (`-`: stdin) and print the result.")

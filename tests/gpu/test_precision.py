@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphfuse
 import models
-from graphfuse.api import emit
+from graphfuse.stages import emit
 from models import _compare
 from tests.models.test_precision import BOUNDS
 

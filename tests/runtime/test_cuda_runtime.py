@@ -18,7 +18,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graphfuse.api import CompiledModel
 from graphfuse.artifact import (
     Buffer,
     Code,
@@ -34,6 +33,7 @@ from graphfuse.artifact import (
     TensorSpec,
     combined,
 )
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import ArtifactError, DeviceError, InputError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.knobs import scope

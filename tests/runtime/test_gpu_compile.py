@@ -12,9 +12,10 @@ import pytest
 
 import graphfuse
 from graphfuse import checking
-from graphfuse.api import CompiledModel, emit, recompile, verify_regions
+from graphfuse.api import recompile, verify_regions
 from graphfuse.artifact import Plan, Pointer, Step
 from graphfuse.cli import main
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.dialects import block
 from graphfuse.errors import ArtifactError, DeviceError, TargetError, UsageError
 from graphfuse.gpu import assembler
@@ -25,6 +26,7 @@ from graphfuse.ir.parser import parse
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import code_warnings, report
+from graphfuse.stages import emit
 from graphfuse.symbolic import floordiv, sym
 from tests.gpu.device.graphs import feed_of, graph, misaligned_parts, node
 

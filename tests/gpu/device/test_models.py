@@ -10,7 +10,8 @@ import pytest
 
 import graphfuse
 import models
-from graphfuse.api import CompiledModel, verify_regions
+from graphfuse.api import verify_regions
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.runtime import gfx
 from models import _health
 from tests.gpu.device.graphs import GRAPHS, feed_of, matmul, softmax

@@ -1,0 +1,142 @@
+"""A compiled model as callers have it: called, profiled, interpreted, saved, looked into."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphfuse.artifact import Array, Executable, Signature
+from graphfuse.devices import driver_of
+from graphfuse.errors import ArtifactError
+from graphfuse.knobs import settings
+from graphfuse.llvm.host import parse_target
+from graphfuse.runtime import gfx
+from graphfuse.runtime.device import Device
+from graphfuse.runtime.report import report
+from graphfuse.runtime.session import Profile, Session
+from graphfuse.stages import artifact_precision, graph_func
+from graphfuse.target import Target
+
+if TYPE_CHECKING:
+    from graphfuse.ir.core import Func
+    from graphfuse.runtime.cuda.session import CudaSession
+
+log = logging.getLogger(__name__)
+
+CHECKED = {"f32": 1e-3, "f16": 2e-2, "bf16": 1e-1}
+"""How far results may be from the interpreter's under `GRAPHFUSE_CHECK`, by precision."""
+
+
+class CompiledModel:
+    """A compiled model: call it with inputs by name, get outputs by name.
+
+    Code is loaded at the first call, so a model for another machine can be saved from here. On a GPU inputs may be
+    there or on the host; see `graphfuse.runtime.cuda.session` for what outputs are then.
+    """
+
+    def __init__(self, executable: Executable, threads: int | None = None, device: str | Device = "") -> None:
+        self.executable = executable
+        self.device = device if isinstance(device, Device) else Device.parse(device)
+        self._threads = threads
+
+    @functools.cached_property
+    def session(self) -> Session | CudaSession:
+        """What runs it."""
+        if not self.device.is_gpu:
+            return Session(cpu_variant(self.executable), self._threads)
+        from graphfuse.runtime.cuda.session import CudaSession
+
+        driver = driver_of(self.device, gpu_target_of(self.executable).cpu)
+        return CudaSession(self.executable, driver, self.device.index)
+
+    @property
+    def signature(self) -> Signature:
+        """Inputs, outputs and the ranges of symbolic dims."""
+        return self.executable.signature
+
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
+        """Run: `model({"x": x})` or `model(x=x)`, with numpy arrays or DLPack objects."""
+        feed = {**(inputs or {}), **named}
+        if settings.interpret:
+            return self.interpret(feed)
+        outputs = self._timed(feed) if settings.debug else self.session.run(feed)
+        if settings.check:
+            self._check(feed, outputs)
+        return outputs
+
+    def profile(self, inputs: Mapping[str, Any]) -> Profile:
+        """Run with the time of each step."""
+        return self.session.profile(inputs)
+
+    def interpret(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run the graph IR in numpy: the specification, and slow."""
+        from graphfuse.interp.graph import run
+        from graphfuse.runtime.binding import Binder
+
+        binder = Binder(self.signature)
+        arrays = binder.arrays(inputs)
+        symbols = binder.bind([a.shape for a in arrays])
+        names = (s.name for s in self.signature.outputs)
+        return dict(zip(names, run(self._graph, *arrays, symbols=symbols), strict=True))
+
+    @functools.cached_property
+    def _graph(self) -> Func:
+        return graph_func(self.executable)
+
+    def _timed(self, feed: Mapping[str, Any]) -> dict[str, Array]:
+        profile = self.session.profile(feed)
+        for s in profile.steps:
+            log.warning("%10.1f us  %-24s x%d  %s", s.ns / 1e3, s.kernel, s.launches, s.label)
+        return profile.outputs
+
+    def _check(self, feed: Mapping[str, Any], outputs: Mapping[str, Array]) -> None:
+        tolerance = CHECKED[artifact_precision(self.executable)]
+        for name, expected in self.interpret({k: _on_host(v) for k, v in feed.items()}).items():
+            found = np.asarray(_on_host(outputs[name])).astype(np.float64)
+            wanted = np.asarray(expected).astype(np.float64)
+            scale = float(np.std(wanted[np.isfinite(wanted)])) if wanted.size else 0.0
+            bad = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance * scale + 1e-6, equal_nan=True)
+            if bad.any():
+                at = tuple(int(i) for i in np.argwhere(bad)[0])
+                raise AssertionError(
+                    f"output {name!r} differs from the interpreter at {at}: {found[at]} and {wanted[at]}"
+                )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the artifact, whole or not at all."""
+        gfx.save(self.executable, path)
+
+    def inspect(self, dims: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Kernels, steps, traffic and memory as plain data, at these values of symbolic dims."""
+        return report(self.executable, dims)
+
+
+def _on_host(value: Any) -> Any:
+    """A copy of a torch tensor on a GPU; anything else as it is."""
+    device = getattr(value, "device", None)
+    return value.cpu() if getattr(device, "type", "cpu") == "cuda" else value
+
+
+def cpu_variant(executable: Executable) -> Executable:
+    """The one of its variants that a CPU runs."""
+    found = next((v for v in executable.variants if not v.is_gpu), None)
+    if found is None:
+        have = ", ".join(v.target for v in executable.variants)
+        raise ArtifactError(
+            f"there is code for {have} only: run it with device 'cuda' or 'emulator', or rebuild it for the cpu "
+            "with 'graphfuse compile --recompile --target cpu'"
+        )
+    return found
+
+
+def gpu_target_of(executable: Executable) -> Target:
+    """The first GPU that it has code for."""
+    found = next((v for v in executable.variants if v.is_gpu), None)
+    if found is None:
+        raise ArtifactError(f"there is code for {executable.target} only: compile it for a GPU, such as cuda:sm_90a")
+    return parse_target(found.target)
