@@ -66,6 +66,9 @@ class Fired(logging.Handler):
 
 def pytest_addoption(parser):
     parser.addoption("--update", action="store_true", help="rewrite the expected halves of .gf tests")
+    parser.addoption(
+        "--gpu", choices=("cuda", "emulator"), default="cuda", help="what tests/gpu/device/ runs kernels on"
+    )
 
 
 def pytest_collect_file(parent, file_path):

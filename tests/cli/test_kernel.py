@@ -59,9 +59,15 @@ def test_stages(file: str, stage: str, target: str, part: str, capsys: pytest.Ca
     assert part in capsys.readouterr().out
 
 
-def test_a_run(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "y.npy"
-    args = [*RUN, "--arg", "y=zeros(n)", "--save", f"y={out}", "--json"]
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+def test_a_run(file: str, device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_once(file, device, tmp_path, capsys)
+
+
+def run_once(file: str, device: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--run` computes, saves, and says what it has found."""
+    out = folder / "y.npy"
+    args = [*RUN, "--arg", "y=zeros(n)", "--save", f"y={out}", "--json", "--device", device]
     assert main(["kernel", file, "-DTYPE=float", "-DSIZE=32", "--run", *args]) == 0
     np.testing.assert_array_equal(np.load(out), 2.5 * np.arange(100, dtype=np.float32))
     found = json.loads(capsys.readouterr().out)

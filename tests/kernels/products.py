@@ -12,6 +12,7 @@ import numpy as np
 
 from graphfuse.artifact import Array
 from graphfuse.kernels.api import kernel
+from tests.kernels.places import HOST, Place, placed
 
 FOLDER = Path(__file__).parents[2] / "models" / "kernels"
 DTYPES = {"half": np.float16, "float": np.float32}
@@ -31,12 +32,13 @@ class Case:
     name: str | None = None
     macros: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def run(self, device: str, **options: Any) -> Any:
+    def run(self, device: str, place: Place = HOST, **options: Any) -> Any:
         """Launch it and compare; returns the kernel."""
         k = kernel(FOLDER / f"{self.file}.tc", self.name, device=device, **self.macros, **options)
-        k[self.grid](*self.args)
+        args, now = placed(self.args, place)
+        k[self.grid](*args)
         for found, want, error in self.checks:
-            away = np.abs(found.astype(np.float64) - want)
+            away = np.abs(now(found).astype(np.float64) - want)
             assert np.all(away <= error), f"{np.nanmax(away / error):.2f} times the error that rounding explains"
         return k
 

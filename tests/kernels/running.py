@@ -13,6 +13,7 @@ import graphfuse
 from graphfuse.kernels.checking import check
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.on_gpu import resources
+from tests.kernels.places import HOST, Place, placed
 
 FOLDER = Path(__file__).parents[2] / "models" / "kernels"
 CTYPES = {"float": np.float32, "half": np.float16, "double": np.float64, "int": np.int32}
@@ -48,12 +49,13 @@ class Job:
         assert isinstance(made, Kernel)
         return made
 
-    def run(self, device: str = "") -> Kernel:
+    def run(self, device: str = "", place: Place = HOST) -> Kernel:
         """Launch, and compare."""
         kernel = self.kernel(device)
-        kernel[self.grid](*self.args)
+        args, now = placed(self.args, place)
+        kernel[self.grid](*args)
         for i, c in enumerate(self.checks):
-            got, want = c.got.astype(np.float64), np.asarray(c.want, np.float64)
+            got, want = now(c.got).astype(np.float64), np.asarray(c.want, np.float64)
             np.testing.assert_allclose(got, want, rtol=0, atol=c.error, err_msg=f"{self.file}, array {i}")
         for meta in kernel.compiled if device else ():
             assert resources(meta)["spill_bytes"] <= 0

@@ -76,9 +76,15 @@ def test_bias_and_gelu_on_a_product(batch):
     np.testing.assert_allclose(m(x=x)["y"], m.interpret({"x": x})["y"], rtol=1e-5, atol=1e-5)
 
 
+@pytest.fixture
+def gpu():
+    """A device with a GPU's kernels."""
+    return "emulator"
+
+
 @pytest.mark.parametrize("batch", [1, 30])
-def test_on_a_gpu_it_is_wgmma_with_an_epilogue(batch):
-    m = compiled(product_with_gelu("float16"), device="emulator")
+def test_on_a_gpu_it_is_wgmma_with_an_epilogue(batch, gpu):
+    m = compiled(product_with_gelu("float16"), device=gpu)
     assert steps(m) == ["call_0"]
     assert ledger(m) == [("call 0", "s", "fused"), ("call 0", "y", "fused")]
     text = m.executable.ir["block"]

@@ -17,6 +17,11 @@ def after_exp(tail, n, inputs=(), outputs=("z",)):
 
 @pytest.mark.parametrize("device", ["", "emulator"])
 def test_the_tile_is_computed_where_it_was_loaded(device, tmp_path):
+    computed_where_it_was_loaded(device, tmp_path)
+
+
+def computed_where_it_was_loaded(device, tmp_path):
+    """In front of the kernel and behind it, in one launch."""
     (tmp_path / "k.tc").write_text(COLUMNS.replace("MASK", "i < N"))
     m = compiled(after_exp([node("Columns", "e", "y", MINE), node("Neg", "y", "z")], 20), tmp_path, device=device)
     assert ledger(m)[-1] == ("call 1", "e", "fused")

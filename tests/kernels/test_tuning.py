@@ -15,6 +15,7 @@ from graphfuse.frontends.tc import SourceError
 from graphfuse.kernels.configs import Config, Space
 from graphfuse.kernels.tuned import Key, Record, parse_config
 from graphfuse.kernels.tuner import TunedKernel
+from tests.kernels.places import HOST, Place
 
 ADD = """
 __global__ void add(float *x __readonly, float *y, int n) {
@@ -31,8 +32,20 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHFUSE_CACHE", str(tmp_path))
 
 
-def tuned(**macros: Any) -> TunedKernel:
-    made = graphfuse.kernel(ADD, **{"SIZE": [16, 64], **macros})
+@pytest.fixture
+def device() -> str:
+    """Where kernels run."""
+    return ""
+
+
+@pytest.fixture
+def place() -> Place:
+    """Where arrays are."""
+    return HOST
+
+
+def tuned(device: str = "", **macros: Any) -> TunedKernel:
+    made = graphfuse.kernel(ADD, device=device, **{"SIZE": [16, 64], **macros})
     assert isinstance(made, TunedKernel)
     return made
 
@@ -95,23 +108,23 @@ def test_promises_and_types_may_depend_on_macros() -> None:
     assert "expected a number that is a multiple of 64, found 48" in k.table[-1].why
 
 
-def test_arrays_are_as_they_were() -> None:
-    x, y = np.ones(100, np.float32), np.arange(100, dtype=np.float32)
-    k = tuned()
+def test_arrays_are_as_they_were(device: str, place: Place) -> None:
+    x, y = place.put(np.ones(100, np.float32)), place.put(np.arange(100, dtype=np.float32))
+    k = tuned(device)
     rows = k.tune(lambda m: -(-100 // m.SIZE), (x, y, 100))
     assert len(rows) == 2
     assert all(r.us and r.us > 0 for r in rows)
-    np.testing.assert_array_equal(y, np.arange(100))
+    np.testing.assert_array_equal(place.get(y), np.arange(100))
     k[lambda m: -(-100 // m.SIZE)](x, y, 100)
-    np.testing.assert_array_equal(y, np.arange(100) + 1)
+    np.testing.assert_array_equal(place.get(y), np.arange(100) + 1)
 
 
-def test_what_was_chosen_is_kept(tmp_path: Path) -> None:
-    x, y = np.ones(100, np.float32), np.zeros(100, np.float32)
+def test_what_was_chosen_is_kept(device: str, place: Place, tmp_path: Path) -> None:
+    x, y = (place.put(a) for a in (np.ones(100, np.float32), np.zeros(100, np.float32)))
     grid = lambda m: -(-100 // m.SIZE)  # noqa: E731
-    first = tuned()
+    first = tuned(device)
     first[grid](x, y, 100)
-    again = tuned()
+    again = tuned(device)
     again[grid](x, y, 100)
     assert first.table
     assert not again.table, "the choice came from the record"
@@ -121,7 +134,7 @@ def test_what_was_chosen_is_kept(tmp_path: Path) -> None:
     assert again.export(lock) == 2
     entries = json.loads(lock.read_text())["kernels"]["add"]["entries"]
     assert {e["key"]["n"] for e in entries} == {32, 128}
-    locked = TunedKernel(ADD, "<string>", None, again.space, record=Record(lock))
+    locked = TunedKernel(ADD, "<string>", None, again.space, device=device, record=Record(lock))
     locked[grid](x, y, 100)
     assert not locked.table
 

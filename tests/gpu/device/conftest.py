@@ -1,4 +1,7 @@
-"""These tests run on an NVIDIA GPU, `python -m pytest -m gpu tests/gpu/device`, and are skipped where there is none."""
+"""These tests run on an NVIDIA GPU, `python -m pytest -m gpu tests/gpu/device`, and are skipped where there is none.
+
+Those that ask for `device`, and not for a driver, also run with `--gpu emulator`: a test of the tests without a GPU.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,26 @@ def context():
         return context_of(open_driver(), 0)
     except DeviceError as e:
         pytest.skip(e.message)
+
+
+@pytest.fixture(scope="session")
+def device(request):
+    """Where hand-written kernels run."""
+    name = request.config.getoption("--gpu")
+    if name == "cuda":
+        request.getfixturevalue("context")
+    return name
+
+
+@pytest.fixture(scope="session")
+def where(device):
+    """The same for torch, whose tensors the emulator takes from the host."""
+    torch = pytest.importorskip("torch")
+    if device == "emulator":
+        return "cpu"
+    if not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA")
+    return "cuda"
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from graphfuse.runtime.cuda.arrays import DeviceArray
 from graphfuse.runtime.cuda.memory import _trim_torch
 from graphfuse.runtime.cuda.session import CudaSession
 from tests.gpu.device.graphs import GRAPHS, feed_of, pointwise, softmax
+from tests.kernels.places import Foreign
 from tests.runtime.gpu_sample import executable
 from tests.runtime.sample import expected, inputs
 
@@ -130,19 +131,6 @@ def test_torch_tensors_that_need_a_copy(torch):
 
 def test_dlpack_to_torch_and_back(torch, norm):
     compiled, feed = norm
-
-    class Foreign:
-        """A torch tensor of which only the protocol is known."""
-
-        def __init__(self, tensor):
-            self.tensor = tensor
-
-        def __dlpack_device__(self):
-            return self.tensor.__dlpack_device__()
-
-        def __dlpack__(self, *, stream=None):
-            return self.tensor.__dlpack__(stream=stream)
-
     wanted = compiled(feed)["z"]
     foreign = {k: Foreign(torch.from_numpy(v).cuda()) for k, v in feed.items()}
     for _ in range(3):
