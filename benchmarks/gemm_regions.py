@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 from unittest.mock import patch
 
 from benchmarks.gemm_kernels import Gemm
 from graphfuse import compiler
-from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile
+from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile, gpu_row_pitch
 from graphfuse.blockgen.gpu_matmul_tile import ProductTile
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 from graphfuse.compiler import Options, stages
@@ -19,6 +21,11 @@ from graphfuse.ir.verifier import verify
 from graphfuse.target import Target
 
 TARGET = Target.parse("cuda:sm_90a")
+ROWS: dict[str, AbstractContextManager[Any]] = {
+    "as stored": patch.object(compiler, "rows_to_align", lambda *_: lambda _: ((0, 0), (0, 0))),
+    "copied": patch.object(gpu_row_pitch, "_single_loads_us", lambda *_: float("inf")),
+}
+"""What becomes of operands whose rows TMA cannot read, instead of what the compiler's model says."""
 
 
 def region_text(
@@ -27,11 +34,12 @@ def region_text(
     step_bytes: int = STEP_BYTES,
     attrs: Mapping[str, int] | None = None,
     target: Target = TARGET,
+    group: int = gpu_contraction.GROUP,
 ) -> str:
     """The block function for a shape, its epilogue and its layouts; what else `gemm` says does not matter.
 
     As in a model of 16-bit floats: every op but GELU has their type. `tile` is one instead of the compiler's choice,
-    in steps of so many bytes of K; `attrs` are put on the function.
+    in steps of so many bytes of K; `attrs` are put on the function. `group` tiles of rows go through the columns together.
     """
     if tile is None:
         return to_text(_kernel(gemm, target))
@@ -39,7 +47,7 @@ def region_text(
     if isinstance(tile, ProductTile):
         chosen = patch.multiple(gpu_contraction, product_tile=lambda *_, **__: tile, boxed_tile=lambda *_, **__: tile)
     whole = patch.object(compiler, "sum_parts", lambda _: lambda *_: 1)
-    with chosen, whole:
+    with chosen, whole, ROWS["as stored"]:
         func = _kernel(gemm, target)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))
 

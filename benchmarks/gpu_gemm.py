@@ -6,6 +6,8 @@ kernels with tiles that it did not choose, by their names (`TILES`) or as text, 
 
     python -m benchmarks.gpu_gemm --quick --only 4096x4096x4096 --tiles "128x256,p128x192 ring=4,128x256 stream=1"
 
+`copied` and `as stored` among the tiles: the compiler's kernels where operands of odd rows are copied first, and not.
+
 `--target cuda:sm_90` compiles for that instead of `sm_90a`: products by `mma.sync`, as older parts make them.
 
 Compiles in parallel processes; kernels run in a process that is started again, without the kernel at fault, when one
@@ -25,6 +27,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,7 @@ from typing import Any
 from benchmarks import record
 from benchmarks.gemm_kernels import Gemm
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Timing, arguments, asked, ptxas
+from graphfuse.blockgen.gpu_contraction import GROUP
 from graphfuse.blockgen.gpu_matmul_tile import ProductTile
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 from graphfuse.ir.core import Func
@@ -54,6 +58,8 @@ TILES = (
 """What `--tiles every` adds."""
 COMPILER = "compiler"
 """The kernel that the compiler makes, tile and all."""
+COMPILERS = (COMPILER, "copied", "as stored")
+"""Those, and what it would make if operands of odd rows were always copied, or never."""
 SETS = ("plain", "layouts", "fused", "residual")
 ATTRS = ("schedule", "persistent", "split", "share", "ring", "store_buffers", "warps", "stages", "prefetch")
 TARGET = "cuda:sm_90a"
@@ -77,7 +83,8 @@ class Variant:
     tile: WgmmaTile | ProductTile
     step_bytes: int
     attrs: tuple[tuple[str, int], ...]
-    """`promotion` is the tensor maps': the bytes that the cache reads at once, 0 for no more than asked."""
+    """`promotion` is the tensor maps': the bytes that the cache reads at once, 0 for no more than asked. `group` is the
+    order of programs: so many tiles of rows go through the columns together."""
 
     @staticmethod
     def parse(text: str) -> Variant:
@@ -112,19 +119,20 @@ def gemms(
 
 def compile_one(gemm: Gemm, label: str, folder: str, assembler: str, arch: str = TARGET) -> dict[str, Any]:
     """How to launch a product, with the tile that the label says or the compiler chooses."""
-    from benchmarks.gemm_regions import kernels_of, region_text
+    from benchmarks.gemm_regions import ROWS, kernels_of, region_text
     from graphfuse.target import Target
 
     target = Target.parse(arch)
     folder = tempfile.mkdtemp(dir=folder)
-    if label == COMPILER:
-        first, *others = kernels_of(gemm, target).values()
-        spec = {"label": label, **compile_text(first, folder, assembler, arch=arch)}
-        return {**spec, "plan": compile_plan(gemm, folder, assembler, arch)} if others else spec
+    if label in COMPILERS:
+        with ROWS.get(label, nullcontext()):
+            first, *others = kernels_of(gemm, target).values()
+            plan = {"plan": compile_plan(gemm, folder, assembler, arch)} if others else {}
+        return {"label": label, **compile_text(first, folder, assembler, arch=arch), **plan}
     variant = Variant.parse(label)
     attrs = dict(variant.attrs)
-    promotion = attrs.pop("promotion", PROMOTION)
-    code = region_text(gemm, variant.tile, variant.step_bytes, attrs, target)
+    promotion, group = attrs.pop("promotion", PROMOTION), attrs.pop("group", GROUP)
+    code = region_text(gemm, variant.tile, variant.step_bytes, attrs, target, group)
     return {"label": label, **compile_text(code, folder, assembler, arch=arch), "promotion": promotion}
 
 
@@ -236,7 +244,7 @@ def compile_all(
                 except Exception as e:  # noqa: BLE001  # one kernel less, and its reason in the output
                     print(f"{name} {label}: {type(e).__name__}: {str(e)[:300]}", flush=True)
                     continue
-                if not spec["is_wgmma"] and label != COMPILER and not label.startswith("m"):
+                if not spec["is_wgmma"] and label not in COMPILERS and not label.startswith("m"):
                     print(f"{name} {label}: declined", flush=True)
                     continue
                 done.append(spec)
