@@ -39,7 +39,8 @@ def region_text(
     """The block function for a shape, its epilogue and its layouts; what else `gemm` says does not matter.
 
     As in a model of 16-bit floats: every op but GELU has their type. `tile` is one instead of the compiler's choice,
-    in steps of so many bytes of K; `attrs` are put on the function. `group` tiles of rows go through the columns together.
+    in steps of so many bytes of K; `attrs` are put on the function; `group` tiles of rows go through the columns
+    together.
     """
     if tile is None:
         return to_text(_kernel(gemm, target))
