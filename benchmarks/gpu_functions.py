@@ -19,13 +19,13 @@ from benchmarks.gpu_timing import arguments, asked
 from graphfuse.compiler import build
 from graphfuse.devices import driver_of
 from graphfuse.dialects.elementwise import FUNCTIONS, Function
+from graphfuse.gpu_driver import Driver
 from graphfuse.interp import elementwise
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
-from graphfuse.runtime.cuda.driver import Driver
 from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.runtime.device import Device
 from graphfuse.target import Target

@@ -24,13 +24,13 @@ from graphfuse.artifact import (
 )
 from graphfuse.dialects import graph
 from graphfuse.gpu.code import gpu_code
+from graphfuse.gpu_driver import Driver
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import I64, Tensor
 from graphfuse.knobs import Options
 from graphfuse.llvm.loader import Library, load_object
-from graphfuse.runtime.cuda.driver import Driver
 from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.symbolic import Dim, evaluate
 from graphfuse.target import Target

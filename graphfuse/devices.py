@@ -13,7 +13,7 @@ from graphfuse.runtime.device import Device
 from graphfuse.target import Target
 
 if TYPE_CHECKING:
-    from graphfuse.runtime.cuda.driver import Driver
+    from graphfuse.gpu_driver import Driver
 
 Targets = str | Target | Sequence[str | Target]
 EMULATED_ARCH = "sm_90a"

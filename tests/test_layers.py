@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "graphfuse"
-LEVEL_0 = {"errors", "knobs", "target", "symbolic", "artifact", "artifact_json"}
+LEVEL_0 = {"errors", "knobs", "target", "symbolic", "artifact", "artifact_json", "gpu_driver"}
 IR = LEVEL_0 | {"ir"}
 DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}

@@ -10,18 +10,18 @@ import numpy as np
 
 from graphfuse.artifact import Executable, KernelMeta, Launch, TensorMap
 from graphfuse.errors import InputError
+from graphfuse.gpu_driver import Argument, DriverError
 from graphfuse.kernels.arguments import Bound, Memory, packed
 from graphfuse.runtime.cuda.arrays import current_stream
 from graphfuse.runtime.cuda.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
 from graphfuse.runtime.cuda.context import Context
-from graphfuse.runtime.cuda.driver import Argument, DriverError
 from graphfuse.runtime.cuda.memory import Block
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
 
 
 class _Call(KernelCall):
-    """One launch with its arguments; see `driver.LaunchCall`. What ran before on the stream is not ours to overlap."""
+    """One launch with its arguments; see `gpu_driver.LaunchCall`. Never overlaps: what is before it may not be ours."""
 
     __slots__ = ("_slots", "_table", "_values")
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from graphfuse.artifact import Im2col
 from graphfuse.errors import GraphfuseError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
-from graphfuse.runtime.cuda.driver import Argument
+from graphfuse.gpu_driver import Argument
 
 
 class CUresult(enum.IntEnum):

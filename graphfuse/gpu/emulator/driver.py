@@ -1,6 +1,6 @@
 """A GPU's driver whose device is the emulator: memory is numpy's, and a launch is done when it returns.
 
-It has the methods of `graphfuse.runtime.cuda.driver.Driver`. Streams keep nothing waiting, graphs are lists of calls.
+It is a `graphfuse.gpu_driver.Driver`. Streams keep nothing waiting, graphs are lists of calls.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
 
 from graphfuse.artifact import Im2col
+from graphfuse.artifact import TensorMap as MapSpec
 from graphfuse.gpu.emulator.emulator import Emulator
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.report import Report
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
 from graphfuse.gpu.emulator.types import Array
+from graphfuse.gpu_driver import Argument, CopyCall, LaunchCall
 from graphfuse.target import GpuInfo
 
 VERSION = 13000
@@ -37,54 +39,6 @@ _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _FLOATS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 _ELEMS: tuple[str, ...] = (*_FLOATS, "i8", "u8", "bool", "i16", "u16", "i32", "u32", "i64", "u64", "f8e4m3", "f8e5m2")
 _BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
-
-
-class Slot(Protocol):
-    """One argument of a launch; a pointer's region begins at `base`."""
-
-    @property
-    def value(self) -> int:
-        """An integer, or an address."""
-        ...
-
-    @property
-    def mode(self) -> str:
-        """`r`, `w`, `x` or `i`, as in `KernelMeta.params`."""
-        ...
-
-    @property
-    def base(self) -> int:
-        """0 for an integer."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Of the region."""
-        ...
-
-    @property
-    def constant(self) -> bool:
-        """Whether no launch writes there."""
-        ...
-
-
-class Call(Protocol):
-    """What a launch must tell."""
-
-    name: str
-    function: int
-    grid: int
-    threads: int
-    shared_bytes: int
-    cluster: int
-
-    def arguments(self) -> Sequence[Slot]:
-        """In order."""
-        ...
-
-    def tensor_maps(self) -> Sequence[bytes]:
-        """Encoded, those that follow the slots."""
-        ...
 
 
 class EmulatedDriver:
@@ -245,7 +199,7 @@ class EmulatedDriver:
 
     # launches
 
-    def encode_tensor_map(self, spec: Any, address: int, dims: Sequence[int], strides: Sequence[int]) -> bytes:
+    def encode_tensor_map(self, spec: MapSpec, address: int, dims: Sequence[int], strides: Sequence[int]) -> bytes:
         """The numbers themselves, in 128 bytes."""
         rank = len(dims)
         if spec.elem not in _ELEMS:
@@ -261,7 +215,7 @@ class EmulatedDriver:
         packed = _MAP.pack(*head, *itertools.chain(*numbers))
         return packed.ljust(128, b"\0")
 
-    def launch(self, call: Call, stream: int) -> None:
+    def launch(self, call: LaunchCall, stream: int) -> None:
         """Run a kernel for its whole grid."""
         arguments = tuple(call.arguments())  # the slots may change once this has returned
         maps = tuple(call.tensor_maps())
@@ -279,7 +233,7 @@ class EmulatedDriver:
 
         self._do(stream, work)
 
-    def launcher(self, calls: Sequence[Any]) -> None:
+    def launcher(self, calls: Sequence[LaunchCall | CopyCall]) -> None:
         """One by one: each has checks of its own."""
 
     def error(self, result: int) -> NoReturn:
@@ -289,7 +243,7 @@ class EmulatedDriver:
     def replayer(self, context: int) -> None:
         """There is no native code here."""
 
-    def _values(self, arguments: Sequence[Slot], maps: Sequence[bytes]) -> list[Any]:
+    def _values(self, arguments: Sequence[Argument], maps: Sequence[bytes]) -> list[Any]:
         """What the emulator takes: each region of memory once, so that arguments that share one see each other."""
         modes: dict[tuple[int, int], str] = {}
         for a in arguments:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphfuse.artifact import Array
+from graphfuse.gpu_driver import CopyCall, LaunchCall
 from graphfuse.llvm.launch_loop import CONFIG_BYTES, RECORD_BYTES, REPLAY, SYMBOL, launch_loop
-from graphfuse.runtime.cuda.driver import CopyCall, LaunchCall
 from graphfuse.runtime.native import address_of
 
 _CONFIG = struct.Struct("<7I4xQQI4x")

@@ -15,8 +15,8 @@ from typing import Any
 
 from graphfuse.artifact import TensorMap, elem_dtype
 from graphfuse.errors import DeviceError
+from graphfuse.gpu_driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.runtime.cuda.batch import Batch, Replay
-from graphfuse.runtime.cuda.driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.target import GpuInfo
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def open_driver() -> BindingsDriver:
 
 
 class BindingsDriver:
-    """`graphfuse.runtime.cuda.driver.Driver` over the module `cuda.bindings.driver`."""
+    """`graphfuse.gpu_driver.Driver` over the module `cuda.bindings.driver`."""
 
     takes_cubins = True
 

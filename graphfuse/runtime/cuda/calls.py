@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphfuse.artifact import KernelMeta, Launch, TensorMap, elem_dtype
-from graphfuse.runtime.cuda.driver import Driver
+from graphfuse.gpu_driver import Driver
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
 
@@ -59,7 +59,7 @@ class EncodedMap:
 
 
 class KernelCall:
-    """The part of a `driver.LaunchCall` that does not depend on where arguments are kept."""
+    """The part of a `gpu_driver.LaunchCall` that does not depend on where arguments are kept."""
 
     __slots__ = ("cluster", "function", "grid", "maps", "name", "overlaps", "params", "shared_bytes", "threads")
 

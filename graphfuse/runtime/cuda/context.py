@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 from graphfuse.artifact import Code, Executable, Launch
 from graphfuse.errors import ArtifactError, DeviceError
-from graphfuse.runtime.cuda.driver import OLD_DRIVER, UNUSABLE_CODE, Driver, DriverError
+from graphfuse.gpu_driver import OLD_DRIVER, UNUSABLE_CODE, Driver, DriverError
 from graphfuse.runtime.cuda.memory import Pool
 from graphfuse.target import GpuInfo
 

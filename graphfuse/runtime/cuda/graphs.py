@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 
-from graphfuse.runtime.cuda.driver import Driver, DriverError
+from graphfuse.gpu_driver import Driver, DriverError
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from graphfuse.artifact import Executable, KernelMeta, Launch
 from graphfuse.errors import ArtifactError
+from graphfuse.gpu_driver import Argument, CopyCall, Driver, DriverError, Launcher
 from graphfuse.knobs import settings
 from graphfuse.runtime.bound import Bound, flags_on_gpu, scratch_on_gpu
 from graphfuse.runtime.cuda.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
-from graphfuse.runtime.cuda.driver import Argument, CopyCall, Driver, DriverError, Launcher
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
 
@@ -28,7 +28,7 @@ class Copy:
 
 
 class KernelLaunch(KernelCall):
-    """One launch of a kernel of a plan; see `driver.LaunchCall`."""
+    """One launch of a kernel of a plan; see `gpu_driver.LaunchCall`."""
 
     __slots__ = ("_table", "first", "launch", "meta", "step")
 
@@ -78,7 +78,7 @@ class Launches:
                 items.append(Copy(meta.name, step, first))
                 continue
             blocks = meta.launch.blocks(grid, self._multiprocessors)
-            if blocks > MAX_GRID:
+            if max(grid, blocks) > MAX_GRID:
                 raise ArtifactError(f"kernel {meta.name!r}: expected at most {MAX_GRID} programs, found {grid}")
             items.append(KernelLaunch(self, meta, meta.launch, functions[meta.name], step, blocks, first))
         # a kernel may begin early behind one of ours only: what else is before it says nothing of when it may

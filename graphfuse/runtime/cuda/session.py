@@ -19,11 +19,11 @@ import numpy as np
 
 from graphfuse.artifact import Executable, Signature, elem_dtype
 from graphfuse.errors import DeviceError, GraphfuseError
+from graphfuse.gpu_driver import Driver, DriverError
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.cuda.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
 from graphfuse.runtime.cuda.context import Context, choose_variant, context_of
-from graphfuse.runtime.cuda.driver import Driver, DriverError
 from graphfuse.runtime.cuda.graphs import Graphs, Recorder
 from graphfuse.runtime.cuda.launches import Copy, KernelLaunch, Launches
 from graphfuse.runtime.cuda.memory import Block, Pinned

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphfuse.artifact import Array
-from graphfuse.runtime.cuda.driver import Driver
+from graphfuse.gpu_driver import Driver
 from graphfuse.runtime.cuda.memory import Pinned
 
 STAGED = 32 << 20

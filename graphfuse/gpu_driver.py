@@ -1,6 +1,7 @@
-"""What the runtime asks of a GPU's driver: handles, addresses and streams are plain integers, 0 is none.
+"""What is asked of a GPU's driver: handles, addresses and streams are plain integers, 0 is none.
 
-Two things implement it: `bindings.py`, with NVIDIA's driver, and `graphfuse.gpu.emulator.driver`, with numpy.
+Two things implement it: `graphfuse.runtime.cuda.bindings`, with NVIDIA's driver, and `graphfuse.gpu.emulator.driver`,
+with numpy. They know nothing of each other, so it stands below both.
 """
 
 from __future__ import annotations
