@@ -8,7 +8,8 @@ becomes
     %x = load_view(%p, %base, %limit) {strides = [ld, 1], limited = [1], ...}
 
 Comparisons of the mask become limits (`limits.py`): `base + i < n` is `i < n - base`. An access stays as it is where
-its addresses are no sum, or a part of its mask is no limit (one from below, say).
+its addresses are no sum, or a part of its mask is no limit (one from below, say). `any` and `all` of such a mask
+are comparisons of its limit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from graphfuse.dialects import block, control
 from graphfuse.ir.core import Builder, Func, Op, Value, attr_number
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import dead_code
-from graphfuse.ir.types import Tile
+from graphfuse.ir.types import BOOL, I64, Tile
 from graphfuse.symbolic import Dim
 
 
@@ -39,6 +40,8 @@ class _Finder(Remaker):
     def op(self, op: Op) -> None:
         if op.kind is control.for_:
             self._loop(op)
+            return
+        if op.kind is block.reduce and self._asks_of_limits(op):
             return
         if op.kind not in (block.load, block.store) or not isinstance(op.operands[1].type, Tile):
             self.copy(op)
@@ -61,6 +64,20 @@ class _Finder(Remaker):
             return
         operands = [self.new(op.operands[0]), base, self.new(op.operands[2]), *ends]
         self.builder.op(block.store_view, *operands, strides=strides, limited=limited)
+
+    def _asks_of_limits(self, op: Op) -> bool:
+        """Whether a row of bools is a limit, and whether any or all of them are true is said by that."""
+        (mask,), kind = op.operands, op.attrs["kind"]
+        if kind not in ("any", "all") or isinstance(op.types[0], Tile) or block.elem_of(mask.type) != BOOL:
+            return False
+        limits = self.limits.least(mask)
+        if not limits or not isinstance(mask.type, Tile):
+            return False
+        ((_, limit),) = limits
+        self.builder.loc = op.loc
+        least = self.builder(block.const, value=1 if kind == "any" else mask.type.elements, elem=I64)
+        self.values[op.result] = self.builder(block.ELEMENTWISE["ge"], self._emit(limit), least)
+        return True
 
     def _loop(self, op: Op) -> None:
         """Bounds as index arithmetic too: that says how often it runs."""

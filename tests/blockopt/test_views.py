@@ -159,6 +159,25 @@ def test_what_is_a_view(build: Any, view: bool, n: int) -> None:
     np.testing.assert_array_equal(run(func, arrays, {"n": n})[1], run(better, arrays, {"n": n})[1])
 
 
+@pytest.mark.parametrize("n", [-3, 0, 1, 40, 64, 99])
+def test_any_and_all_of_a_limit_are_comparisons(n: int) -> None:
+    params = Params((Ptr(BOOL), I64), ("out", "n"))
+    e = Kernel()
+    lanes = e(block.arange, start=0, end=64, elem=I64)
+    mask = e(block.ELEMENTWISE["lt"], lanes, e.all(params.values[1], (64,)))
+    for i, kind in enumerate(("any", "all")):
+        found = e(block.reduce, mask, axis=0, kind=kind)
+        e.op(block.store, params.values[0], e.number(i, elem=I64), found)
+    e.op(control.return_)
+    func = Func("k", e.block(params), {"grid": 1, "assume": ()}, (("n", -99, 99),))
+    made = optimized(func)
+    verify(made)
+    assert not any(isinstance(t, Tile) for op in made.walk() for t in op.types)
+    for f in (func, made):
+        launch(f, [out := np.zeros(2, np.bool_)], {"n": n})
+        assert out.tolist() == [n > 0, n >= 64]
+
+
 def test_a_mask_that_is_constant() -> None:
     def masked(*, value: bool) -> Func:
         return optimized(access(lambda e, r, n: (r, e(block.const, value=value, elem=BOOL, shape=(32,)))))

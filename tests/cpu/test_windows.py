@@ -409,3 +409,34 @@ def test_stores_elsewhere_do_not_keep_a_tile_that_can_be_loaded_again() -> None:
     assert not any(op.kind is block.alloc for op in norm(700).walk())
     met = norm(700, 'assume = [], grid = 3, noalias = ["w", "y"]')
     assert any(op.kind is block.alloc for op in met.walk()), "sums and x may overlap"
+
+
+SUMS = """
+func @k(%x: ptr<f32>, %w: ptr<f32>, %out: ptr<f32>) {assume = [], grid = 1, noalias = [NAMES]} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %one = block.const() {elem = i64, value = 1} : i64
+  %two = block.const() {elem = i64, value = 2} : i64
+  %v = block.load_view(%x, %zero) {shape = [2048], strides = [1]} : tile<2048xf32>
+  %a = block.reduce(%v) {axis = 0, kind = "sum"} : f32
+  block.store(%out, %zero, %a)
+  %f = block.load_view(%w, %zero) {shape = [2048], strides = [1]} : tile<2048xf32>
+  %m = block.mul(%v, %f) : tile<2048xf32>
+  %b = block.reduce(%m) {axis = 0, kind = "max"} : f32
+  block.store(%out, %one, %b)
+  %both = block.add(%a, %b) : f32
+  %s = block.splat(%both) {shape = [2048]} : tile<2048xf32>
+  %d = block.sub(%v, %s) : tile<2048xf32>
+  %c = block.reduce(%d) {axis = 0, kind = "min"} : f32
+  block.store(%out, %two, %c)
+  return()
+}
+"""
+
+
+@pytest.mark.parametrize(("names", "loops"), [('"x", "w", "out"', 2), ('"x"', 3)])
+def test_sums_that_do_not_wait_are_one_walk(names: str, loops: int) -> None:
+    """The third waits for both; the second for the first if `out` may be `w`."""
+    rng = np.random.default_rng(4)
+    x, w = (rng.integers(-8, 9, 2048).astype(np.float32) for _ in range(2))
+    made = check(SUMS.replace("NAMES", names), [x, w, np.zeros(3, np.float32)])
+    assert sum(op.kind is control.for_ for op in made.walk()) == loops

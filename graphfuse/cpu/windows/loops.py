@@ -32,6 +32,7 @@ from graphfuse.cpu.lower_dot import deferrable_loads
 from graphfuse.cpu.lower_shape import neutral
 from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
 from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
+from graphfuse.cpu.windows.together import side_by_side
 from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_int
@@ -60,7 +61,7 @@ def windowed(func: Func, target: Target) -> Func:
     most = LARGE_BY_HAND if "assume" in func.attrs else LARGE
     for op in func.walk():
         if any(isinstance(v.type, Tile) and _vectors(v.type, lanes) > most for v in op.results if v not in in_memory):
-            return dead_code(common_subexpressions(_Maker(func, target, lanes).run()))
+            return dead_code(common_subexpressions(_Maker(side_by_side(func), target, lanes).run()))
     return func
 
 
@@ -95,7 +96,8 @@ class _Maker(Sources):
             elif op.bodies:
                 self._structured(op)
             elif op.kind is block.reduce:
-                self._reduce(op)
+                if op in self.plan.walks:
+                    self._reduce(self.plan.walks[op])
             elif op.kind is block.arg_reduce:
                 self._arg_reduce(op)
             elif op.kind is block.scan:
@@ -269,31 +271,36 @@ class _Maker(Sources):
         new = [pointer, where, self.transposed(value, perm), *here]
         self.builder.append(op.kind.build(new, {**op.attrs, **attrs}, loc=op.loc))
 
-    def _reduce(self, op: Op) -> None:
-        """A tile of partial results that walks along the axis, then one reduction of it."""
-        (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
-        tile = _tile(x)
-        elem = compute_elem(tile.elem) if kind in ("sum", "prod") else tile.elem
-        window = self._along([x], axis)
-        combine = block.ELEMENTWISE[_COMBINE[kind]]
+    def _reduce(self, walk: Sequence[Op]) -> None:
+        """Tiles of partial results that walk along the axis, then a reduction of each."""
+        xs, axis = [op.operands[0] for op in walk], attr_int(walk[0], "axis")
+        kinds = [str(op.attrs["kind"]) for op in walk]
+        old = [_tile(x).elem for x in xs]
+        elems = [compute_elem(e) if kind in ("sum", "prod") else e for kind, e in zip(kinds, old, strict=True)]
+        size, window = _tile(xs[0]).shape[axis], self._along(xs, axis)
 
-        def part(outer: Window, at: Start) -> Value:
-            got = self.at(x, outer.insert(axis, at, window[axis]))
-            return got if elem == tile.elem else self.builder(block.cast, got, to=elem)
+        def parts(outer: Window, at: Start) -> list[Value]:
+            got = [self.at(x, outer.insert(axis, at, window[axis])) for x in xs]
+            return [self._as(x, elem) for x, elem in zip(got, elems, strict=True)]
 
-        def reduced(outer: Window) -> Value:
-            total = part(outer, 0) if window[axis] == tile.shape[axis] else walked(outer)
-            out = self.builder(block.reduce, total, axis=axis, kind=kind)
-            return out if elem == tile.elem else self.builder(block.cast, out, to=tile.elem)
+        def reduced(outer: Window) -> list[Value]:
+            totals = parts(outer, 0) if window[axis] == size else walked(outer)
+            out = [self.builder(block.reduce, t, axis=axis, kind=k) for t, k in zip(totals, kinds, strict=True)]
+            return [self._as(x, elem) for x, elem in zip(out, old, strict=True)]
 
-        def walked(outer: Window) -> Value:
+        def walked(outer: Window) -> Sequence[Value]:
             def step(at: Value, carried: tuple[Value, ...]) -> list[Value]:
-                return [self.builder(combine, carried[0], part(outer, at))]
+                pairs = zip(kinds, carried, parts(outer, at), strict=True)
+                return [self.builder(block.ELEMENTWISE[_COMBINE[k]], before, here) for k, before, here in pairs]
 
-            nothing = self._nothing(kind, elem, outer.insert(axis, 0, window[axis]).shape)
-            return self.loop(tile.shape[axis], window[axis], step, [nothing])[0]
+            shape = outer.insert(axis, 0, window[axis]).shape
+            nothing = [self._nothing(kind, elem, shape) for kind, elem in zip(kinds, elems, strict=True)]
+            return self.loop(size, window[axis], step, nothing)
 
-        self._collect(op, window, axis, reduced)
+        self._collect(walk, window, axis, reduced)
+
+    def _as(self, x: Value, elem: Scalar) -> Value:
+        return x if block.elem_of(x.type) == elem else self.builder(block.cast, x, to=elem)
 
     def _arg_reduce(self, op: Op) -> None:
         """The extreme of every window and where it is; a later one counts if it is better, NaN the best of all."""
@@ -314,7 +321,7 @@ class _Maker(Sources):
                 where = self.builder(block.add, where, first)
             return [self.builder(block.reduce, got, axis=axis, kind=kind), where]
 
-        def reduced(outer: Window) -> Value:
+        def reduced(outer: Window) -> list[Value]:
             def step(at: Start, carried: tuple[Value, ...]) -> list[Value]:
                 new = best(outer, at)
                 better = self.builder(beats, new[0], carried[0])
@@ -325,9 +332,9 @@ class _Maker(Sources):
                 return [self.builder(block.select, better, n, c) for n, c in zip(new, carried, strict=True)]
 
             first = best(outer, 0)
-            return self.loop(tile.shape[axis], window[axis], step, first, start=window[axis])[1]
+            return [self.loop(tile.shape[axis], window[axis], step, first, start=window[axis])[1]]
 
-        self._collect(op, window, axis, reduced)
+        self._collect([op], window, axis, reduced)
 
     def _scan(self, op: Op) -> None:
         """Window by window along the axis, with what all windows before came to."""
@@ -372,15 +379,23 @@ class _Maker(Sources):
         window = self._window(values)
         return window if axis == len(window) - 1 else (*window[:axis], 1, *window[axis + 1 :])
 
-    def _collect(self, op: Op, window: Sequence[int], axis: int, at: Callable[[Window], Value]) -> None:
-        """Keep a tile without the axis, window by window; or the number that is left of a vector."""
-        if not isinstance(op.types[0], Tile):
-            self.scalars[op.result] = at(Window((), ()))
+    def _collect(
+        self, ops: Sequence[Op], window: Sequence[int], axis: int, at: Callable[[Window], Sequence[Value]]
+    ) -> None:
+        """Keep tiles without the axis, window by window; or the numbers that are left of vectors."""
+        results = [op.result for op in ops]
+        if not isinstance(ops[0].types[0], Tile):
+            self.scalars.update(zip(results, at(Window((), ())), strict=True))
             return
-        shape = _tile(op.result).shape
-        kept = self.room(shape, block.elem_of(op.types[0]))
-        self.over(shape, [w for d, w in enumerate(window) if d != axis], lambda w: self.store(kept, w, at(w)))
-        self.kept[op.result] = kept
+        shape = _tile(results[0]).shape
+        rooms = [self.room(shape, block.elem_of(v.type)) for v in results]
+
+        def body(w: Window) -> None:
+            for room, x in zip(rooms, at(w), strict=True):
+                self.store(room, w, x)
+
+        self.over(shape, [w for d, w in enumerate(window) if d != axis], body)
+        self.kept.update(zip(results, rooms, strict=True))
 
     def _dot(self, op: Op) -> None:
         """Windows of the result, each the whole sum over k or a part of it, with factors read from memory."""

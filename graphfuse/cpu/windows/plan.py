@@ -7,7 +7,7 @@ virtual tile is kept all the same if that would be repeated at a cost, or if wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from graphfuse.codegen.arith import compute_elem
@@ -24,14 +24,20 @@ CHEAP = frozenset(
     )
 )  # fmt: skip
 """Elementwise functions that may as well be computed twice."""
+MOST = 4
+"""Reductions of one walk: each holds a window of sums in registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`kept` says in which element a tile is stored; `roots` which roots read a value, through virtual ones."""
+    """`kept` says in which element a tile is stored; `roots` which roots read a value, through virtual ones.
+
+    `walks` has reductions that are made in one walk over the windows, by the first of them, which stands for all.
+    """
 
     kept: Mapping[Value, Scalar]
     roots: Mapping[Value, frozenset[Op]]
+    walks: Mapping[Op, tuple[Op, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,32 @@ def writes(op: Op) -> bool:
     return not (op.has(Trait.PURE) or reads_only)
 
 
+def walks(ops: Iterable[Op]) -> dict[Op, tuple[Op, ...]]:
+    """Reductions that stand side by side, by the first of them."""
+    out: dict[Op, tuple[Op, ...]] = {}
+    leader: Op | None = None
+    for op in ops:
+        if op.kind is not block.reduce:
+            leader = None
+        elif leader is not None and walks_along(leader, op) and len(out[leader]) < MOST:
+            out[leader] = (*out[leader], op)
+        else:
+            leader, out[op] = op, (op,)
+    return out
+
+
+def walks_along(a: Op, b: Op) -> bool:
+    """Whether two ops reduce tiles of one shape along one axis."""
+    if not (a.kind is b.kind is block.reduce and a.attrs["axis"] == b.attrs["axis"]):
+        return False
+    return _shape(a.operands[0]) == _shape(b.operands[0])
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    assert isinstance(value.type, Tile), "a tile"
+    return value.type.shape
+
+
 def tiles(values: tuple[Value, ...]) -> Iterator[Value]:
     """Those that are tiles."""
     return (v for v in values if isinstance(v.type, Tile))
@@ -100,6 +132,8 @@ class _Planner:
         self.places = places(func)
         self.kept: dict[Value, Scalar] = {}
         self.roots: dict[Value, set[Op]] = {}
+        self.walks = walks(self.places)
+        self.leaders = {op: leader for leader, walk in self.walks.items() for op in walk}
         self.repeated: set[Value] = set()
         """Tiles of which a window is computed for several windows of what reads it."""
 
@@ -110,8 +144,8 @@ class _Planner:
                 self._virtual(op)
             else:
                 for v in tiles(op.operands):
-                    self.roots.setdefault(v, set()).add(op)
-        return Plan(self.kept, {v: frozenset(r) for v, r in self.roots.items()})
+                    self.roots.setdefault(v, set()).add(self.leaders.get(op, op))
+        return Plan(self.kept, {v: frozenset(r) for v, r in self.roots.items()}, self.walks)
 
     def _virtual(self, op: Op) -> None:
         value = op.result
@@ -168,18 +202,10 @@ class _Planner:
                 top = parent
             if top is root and writes(root) and self._clobbers(root, load):
                 return False
-            if top is not root and self._overwrites(top, load):
+            if top is not root and overwrites(self.func, top, load):
                 return False
             last = max(last, self.places[top].index)
-        return not any(self._overwrites(o, load) for o in home.block.ops[home.index + 1 : last])
-
-    def _overwrites(self, op: Op, load: Op) -> bool:
-        """Whether an op, or one inside of it, may write what a load reads, or orders memory."""
-        if op.bodies:
-            return any(self._overwrites(o, load) for body in op.bodies for o in body.ops)
-        if op.kind in (block.store, block.store_view):
-            return may_overlap(self.func, op.operands[0], load.operands[0])
-        return writes(op)
+        return not any(overwrites(self.func, o, load) for o in home.block.ops[home.index + 1 : last])
 
     def _clobbers(self, store: Op, load: Op) -> bool:
         """Whether a store may write an element before a later window of the load reads it."""
@@ -198,6 +224,15 @@ def readable_by_product(op: Op, product: Op, elem: Scalar) -> bool:
     if op.kind is not block.load_view or tile.elem != elem or op.attrs.get("other", 0) != 0:
         return False
     return op.result != product.operands[1] or attr_dims(op, "strides")[-1] == 1
+
+
+def overwrites(func: Func, op: Op, load: Op) -> bool:
+    """Whether an op, or one inside of it, may write what a load reads, or orders memory."""
+    if op.bodies:
+        return any(overwrites(func, o, load) for body in op.bodies for o in body.ops)
+    if op.kind in (block.store, block.store_view):
+        return may_overlap(func, op.operands[0], load.operands[0])
+    return writes(op)
 
 
 def memory_root(pointer: Value) -> Value:
