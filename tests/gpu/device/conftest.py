@@ -31,14 +31,22 @@ def device(request):
 
 
 @pytest.fixture(scope="session")
-def where(device):
-    """The same for torch, whose tensors the emulator takes from the host."""
-    torch = pytest.importorskip("torch")
-    if device == "emulator":
-        return "cpu"
-    if not torch.cuda.is_available():
+def torch():
+    """torch, if it has CUDA."""
+    found = pytest.importorskip("torch")
+    if not found.cuda.is_available():
         pytest.skip("this torch has no CUDA")
-    return "cuda"
+    return found
+
+
+@pytest.fixture(scope="session")
+def where(request, device):
+    """The same for torch, whose tensors the emulator takes from the host."""
+    if device == "cuda":
+        request.getfixturevalue("torch")
+        return "cuda"
+    pytest.importorskip("torch")
+    return "cpu"
 
 
 @pytest.fixture

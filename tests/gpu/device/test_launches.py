@@ -18,14 +18,6 @@ from tests.gpu.device.graphs import FLOAT, graph, node
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 
-@pytest.fixture
-def torch():
-    found = pytest.importorskip("torch")
-    if not found.cuda.is_available():
-        pytest.skip("this torch has no CUDA")
-    return found
-
-
 def chain(size, count=60):
     """Every kernel reads what the one before wrote, into the memory that the one before that wrote."""
     nodes = [node("Mul" if i % 2 else "Add", f"{f'v{i}' if i else 'x'} y", f"v{i + 1}") for i in range(count)]

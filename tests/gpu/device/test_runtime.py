@@ -67,14 +67,6 @@ def test_memory_is_given_back(context, driver):
 
 
 @pytest.fixture
-def torch():
-    found = pytest.importorskip("torch")
-    if not found.cuda.is_available():
-        pytest.skip("this torch has no CUDA")
-    return found
-
-
-@pytest.fixture
 def norm():
     model = GRAPHS["layer_norm"]()
     return graphfuse.compile(model, device="cuda"), feed_of(model)
