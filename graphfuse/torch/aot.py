@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch_config
+from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
 
+from graphfuse.knobs import code_key
+from graphfuse.runtime.cache import cache_key
 from graphfuse.torch.compile import compile_graph
 from graphfuse.torch.decompositions import decompositions
 from graphfuse.torch.options import TorchOptions, options_of
+from graphfuse.torch.saved import SavedGraph, saved
 
 
 def backend(
@@ -32,21 +42,43 @@ def backend(
     """
     chosen = options_of(mode, options)
     compilers = {
-        f"{kind}_compiler": functools.partial(_compile, kind=kind, options=chosen) for kind in ("fw", "bw", "inference")
+        f"{kind}_compiler": SerializableAOTDispatchCompiler(
+            SavedGraph, functools.partial(_compile, kind=kind, options=chosen)
+        )
+        for kind in ("fw", "bw", "inference")
     }
-    return aot_autograd(
-        **compilers,
-        partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
-        decompositions=decompositions(),
-        keep_inference_input_mutations=True,
-    )(gm, example_inputs)
+    # a graph for training is only kept in torch's cache if its backward is compiled with it
+    with (
+        functorch_config.patch(
+            bundled_autograd_cache=True, force_non_lazy_backward_lowering=True, unlift_effect_tokens=True
+        ),
+        torch.compiler.config.patch(cache_key_tag=_tag(chosen)),
+    ):
+        return aot_autograd(
+            **compilers,
+            partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
+            decompositions=decompositions(),
+            keep_inference_input_mutations=True,
+        )(gm, example_inputs)
 
 
-def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], *, kind: str, options: TorchOptions) -> Any:
-    compiled = compile_graph(gm, options)
+def _tag(options: TorchOptions) -> str:
+    """What torch's cache must know besides the graph: our version and sources, options, knobs."""
+    parts = {"options": repr(sorted(dataclasses.asdict(options).items())), "knobs": json.dumps(code_key(), default=str)}
+    return f"graphfuse-{hashlib.sha256(cache_key(parts).encode()).hexdigest()[:24]}"
 
-    def run(args: list[Any]) -> Any:
-        return compiled.run(args)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], *, kind: str, options: TorchOptions) -> SavedGraph:
+    _report_strides(gm)
+    return saved(compile_graph(gm, options).module)
+
+
+def _report_strides(gm: fx.GraphModule) -> None:
+    """Tell AOTAutograd the strides of outputs: those it was promised."""
+    context = TracingContext.try_get()
+    if context is None or context.output_strides is None:
+        return
+    (outputs,) = next(n for n in gm.graph.nodes if n.op == "output").args
+    for node in outputs:
+        value = node.meta.get("val") if isinstance(node, fx.Node) else None
+        context.output_strides.append(tuple(value.stride()) if isinstance(value, torch.Tensor) else None)

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
+from functools import partial
+
 import torch
 
 from graphfuse import compiler
 from graphfuse.artifact import Executable
 from graphfuse.ir.core import Func
-from graphfuse.knobs import Options
+from graphfuse.ir.printer import to_text
+from graphfuse.knobs import Options, code_key
 from graphfuse.llvm.host import parse_target
+from graphfuse.runtime.cache import cache_key, default_cache
 from graphfuse.target import Target
 
 
 def build_part(func: Func, device: torch.device, options: Options) -> Executable:
     """Compile for the machine or GPU that tensors on `device` are on."""
-    return compiler.build(func, target_of(device), options)
+    target = target_of(device)
+    make = partial(compiler.build, func, target, options)
+    cache = default_cache()
+    if cache is None:
+        return make()
+    key = cache_key(
+        {
+            "part": to_text(func),
+            "target": repr(target),
+            "options": repr(sorted(dataclasses.asdict(options).items())),
+            "knobs": repr(sorted(code_key().items())),
+        }
+    )
+    return cache.get_or_make(key, make)
 
 
 def target_of(device: torch.device) -> Target:

@@ -6,12 +6,9 @@ compiled = compile_graph(gm, options)      compiled(args) -> outputs, boxed: the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from torch import fx
-from torch.fx.graph import _BoxedCodeGen
 
 from graphfuse.errors import GraphfuseError
 from graphfuse.frontends.fx.importer import PartError, import_part
@@ -32,7 +29,6 @@ class CompiledGraph:
     module: fx.GraphModule
     cut: Cut
     parts: list[CompiledPart]
-    run: Callable[[list[Any]], Any] = field(repr=False)
 
 
 def compile_graph(gm: fx.GraphModule, options: TorchOptions) -> CompiledGraph:
@@ -46,12 +42,9 @@ def compile_graph(gm: fx.GraphModule, options: TorchOptions) -> CompiledGraph:
             break
     made = [p for p in parts if p is not None]
     module = rewritten(gm, found, made)
-    module.graph.set_codegen(_BoxedCodeGen())
-    module.recompile()
     for node, reason in found.reasons.items():
         log.info("extern %s (%s): %s", node.name, node.target, reason)
-    run = module.forward
-    return CompiledGraph(module, found, made, run)
+    return CompiledGraph(module, found, made)
 
 
 def _compiled(region: Region, options: TorchOptions, declined: dict[fx.Node, str]) -> CompiledPart | None:

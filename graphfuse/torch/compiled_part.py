@@ -63,6 +63,10 @@ class CompiledPart(torch.nn.Module):
         )
         self._direct: Direct | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what belongs to this process, and without IR, which only people read."""
+        return {**super().__getstate__(), "_direct": None, "func": None}
+
     def forward(self, *args: Any) -> list[torch.Tensor]:
         """Compute the part."""
         direct = self._direct or self._load()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ class _Writer:
         args = [self._new(n) for n in inputs] + [self._size(s) for s in part.symbols]
         call = self.graph.call_module(name, tuple(args))
         for i, node in enumerate(outputs):
-            got = self.graph.call_function(_item, (call, i))
+            got = self.graph.call_function(operator.getitem, (call, i))
             got.meta = dict(node.meta)
             self.env[node] = got
 
@@ -81,10 +82,6 @@ class _Writer:
                 self.env[node] = self.graph.node_copy(node, self._new)
         output = self.nodes[-1]
         self.graph.output(fx.node.map_arg(output.args[0], self._new)).meta = dict(output.meta)
-
-
-def _item(values: Sequence[Any], index: int) -> Any:
-    return values[index]
 
 
 SizeSource = fx.Node | tuple[fx.Node, int]

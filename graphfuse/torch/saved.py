@@ -1,0 +1,60 @@
+"""A compiled graph as torch's caches keep it: AOTAutogradCache, and `aot_compile`.
+
+It pickles as the graph that runs, without what torch knew of its nodes, with the executables of its parts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from torch._guards import detect_fake_mode
+from torch._inductor.output_code import OutputCode
+from torch._subclasses import FakeTensorMode
+from torch.fx._graph_pickler import GraphPickler, Options
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.graph import _BoxedCodeGen
+from torch.fx.graph_module import GraphModule
+
+
+@dataclasses.dataclass
+class SavedGraph(OutputCode):
+    """A boxed callable that can be pickled."""
+
+    payload: bytes = b""
+    fn: Any = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._boxed_call = True
+
+    def __call__(self, inputs: Sequence[Any]) -> Any:
+        """Run. The list is cleared."""
+        return self.fn(inputs)
+
+    def prepare_for_serialization(self) -> None:
+        """Drop what does not pickle."""
+        self.fn = None
+
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
+        """There is no Triton here."""
+
+    def post_compile(self, example_inputs: Sequence[Any], constants: Any, graph_kwargs: Any) -> None:
+        """Load after a hit in the cache."""
+        if self.fn is None:
+            mode = detect_fake_mode(example_inputs) or FakeTensorMode(shape_env=ShapeEnv())
+            self.fn = boxed(GraphPickler.loads(self.payload, mode))
+
+
+def saved(module: GraphModule) -> SavedGraph:
+    """What runs a rewritten graph, boxed. Nodes lose their metadata."""
+    for node in module.graph.nodes:
+        node.meta.clear()
+    return SavedGraph(payload=GraphPickler.dumps(module, Options(ops_filter=None)), fn=boxed(module))
+
+
+def boxed(module: GraphModule) -> Any:
+    """The function of a module that takes its arguments as one list, which it clears."""
+    module.graph.set_codegen(_BoxedCodeGen())
+    module.recompile()
+    return module.forward
