@@ -33,6 +33,7 @@ from graphfuse.ir.core import (
     attr_dims,
     attr_number,
     attr_strs,
+    dims_of,
     tensor_of,
     walk,
 )
@@ -150,7 +151,9 @@ class _Emitter:
                 self.values[pointer] = outputs[v]
         self._ops(self.called.body.ops[:-1])
         (grid,) = attr_dims(call, "grid")
-        attrs: dict[str, Attr] = {n: a for n, a in self.called.attrs.items() if n in ("warps", "stages")}
+        attrs: dict[str, Attr] = {n: a for n, a in self.called.attrs.items() if n in block.LAUNCH_ATTRS}
+        if "axes" in self.called.attrs:
+            attrs["axes"] = tuple(self.numbers.substituted(d) for d in dims_of(self.called.attrs["axes"]))
         return kernel.finish(grid, _work(self.called, self.numbers), attrs)
 
     # numbers

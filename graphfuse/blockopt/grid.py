@@ -4,7 +4,7 @@
 
 becomes, for launches with two axes,
 
-    func @k(%x: ptr<f32>, %grid_x: i64, %grid_y: i64) {grid = (grid_x*grid_y)} {
+    func @k(%x: ptr<f32>, %grid_x: i64, %grid_y: i64) {axes = [(grid_x), (grid_y)], grid = (grid_x*grid_y)} {
       %n = program_id(); %p = index(%n) {expr = mod(n, grid_x)}; %q = index(%n) {expr = floordiv(n, grid_x)}
     }
 
@@ -48,6 +48,8 @@ class _Flattener(Remaker):
             self.program = self.builder(block.program_id)
         body = self.body(self.func.body, params)
         attrs = {**self.func.attrs, "grid": product(self.sizes)}
+        if len(self.sizes) > 1:
+            attrs["axes"] = self.sizes
         dims = (*self.func.dims, *((n, 1, MOST_PROGRAMS) for n in self.names))
         return Func(self.func.name, Block(params, (*self.builder.ops, *body.ops)), attrs, dims)
 

@@ -28,7 +28,7 @@ from graphfuse.frontends.tc.ast import to_text
 from graphfuse.frontends.tc.format import format_text
 from graphfuse.frontends.tc.lint import lint
 from graphfuse.kernels.checking import check
-from graphfuse.kernels.configs import DEFAULT_STAGES, DEFAULT_WARPS, Config, Space
+from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, DEFAULT_STAGES, DEFAULT_WARPS, Config, Space
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.on_gpu import resources
 from graphfuse.kernels.source import choose, read_source
@@ -77,6 +77,8 @@ def split_defines(args: Sequence[str]) -> tuple[list[str], list[str]]:
 @click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
 @click.option("--num-warps", "warps", multiple=True, type=int, help="Warps of a program; several are alternatives.")
 @click.option("--num-stages", "stages", multiple=True, type=int, help="Stages of pipelines; several are alternatives.")
+@click.option("--num-ctas", "ctas", multiple=True, type=int, help="Blocks that make a program; several: alternatives.")
+@click.option("--schedule", "schedules", multiple=True, help="How a product's warps take turns; several: alternatives.")
 @click.option("--require", multiple=True, metavar="EXPR", help="A C expression that configurations must satisfy.")
 @click.option("--lint", "linted", is_flag=True, help="Check every #if branch and every point of the -D lists.")
 @click.option("--run", "run", is_flag=True, help="Launch it once.")
@@ -119,8 +121,9 @@ def command(ctx: click.Context, file: Path, **options: Any) -> None:
         _format(file, text, write=options["write"])
         return
     space = Space(
-        defines.values, options["warps"] or DEFAULT_WARPS, options["stages"] or DEFAULT_STAGES, options["require"]
-    )
+        defines.values, options["warps"] or DEFAULT_WARPS, options["stages"] or DEFAULT_STAGES, options["require"],
+        options["ctas"] or DEFAULT_CTAS, options["schedules"] or DEFAULT_SCHEDULES,
+    )  # fmt: skip
     try:
         if options["linted"]:
             _lint(file, text, filename, space, options)
@@ -153,9 +156,8 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
     else:
         tuned = None
         kernel = Kernel(
-            found.func, point.defines, num_warps=point.num_warps, num_stages=point.num_stages,
-            device=options["device"], threads=options["threads"],
-        )  # fmt: skip
+            found.func, point.defines, **point.options, device=options["device"], threads=options["threads"]
+        )
     values, empty = read_values(kernel.parameters, options["args"], point.defines, options["seed"])
     numbers = {p.name: str(values[p.name]) for p in kernel.parameters if not p.is_pointer}
 
@@ -180,7 +182,7 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
 
 
 def _lint(file: Path, text: str, filename: str, space: Space, options: dict[str, Any]) -> None:
-    # warps and stages mean nothing to the checker
+    # the checker knows of macros only
     points = {tuple(p.defines.items()): p.defines for p in space.points()}
     if not points:
         raise UsageError(f"no configuration satisfies {' and '.join(map(repr, space.require))}")
@@ -212,7 +214,7 @@ def _emit(stage: str, text: str, filename: str, name: str | None, point: Config,
     if stage == "ast":
         return to_text(parse(text, filename, point.defines, options=switched)) + "\n"
     func = choose(compile_text(text, filename, point.defines, options=switched), name, filename).func
-    kernel = Kernel(func, point.defines, num_warps=point.num_warps, num_stages=point.num_stages)
+    kernel = Kernel(func, point.defines, **point.options)
     target = options["target"]
     if stage in ("ptx", "sass-info") and not target.startswith("cuda:"):
         raise UsageError(f"--emit {stage}: expected a --target such as cuda:sm_90a, got {target!r}")

@@ -15,6 +15,7 @@ from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import INF, Atom, Call, Dim, Expr, Ranges, Sym, bounds
 
 _I32 = (-(1 << 31), (1 << 31) - 1)
+MOST_PROGRAMS = (1 << 31) - 1
 
 
 class _Arithmetic:
@@ -66,12 +67,25 @@ class _Arithmetic:
     def _call(self, call: Call) -> Reg:
         if self._element == "i64" and self._divides_in_i32(call):
             narrow = _Arithmetic(self._kernel, self._regs, self._ranges, "i32", self._width)
-            x = narrow._call(call)
-            type_ = vector_type("i64", width_of(x.type))
-            return self._text.pure(type_, f"sext {x} to {type_}", x)
+            return self._widest(narrow._call(call))
         a, b = (self.dim(d) for d in call.args)
         if call.fn in ("min", "max"):
             return self._intrinsic(f"s{call.fn}", a, b)
+        if self._element == "i64" and self._ends_in_i32(call):
+            narrow = _Arithmetic(self._kernel, self._regs, self._ranges, "i32", self._width)
+            return self._widest(narrow._divided(call, *(self._narrow(r) for r in (a, b))))
+        return self._divided(call, a, b)
+
+    def _narrow(self, x: Reg) -> Reg:
+        type_ = vector_type("i32", width_of(x.type))
+        return self._text.pure(type_, f"trunc {x} to {type_}", x)
+
+    def _widest(self, x: Reg) -> Reg:
+        type_ = vector_type("i64", width_of(x.type))
+        return self._text.pure(type_, f"sext {x} to {type_}", x)
+
+    def _divided(self, call: Call, a: Reg, b: Reg) -> Reg:
+        """The quotient or remainder of the arguments' values."""
         low, _ = bounds(call.args[0], self._ranges)
         divisor = call.args[1]
         if isinstance(divisor, int) and divisor & (divisor - 1) == 0:
@@ -93,6 +107,16 @@ class _Arithmetic:
         """Whether a quotient or remainder of i64 should be one of i32: GPUs have 64-bit products only in parts."""
         wanted = self._kernel.target.kind == "cuda" and call.fn in ("floordiv", "mod")
         return wanted and all(_fits_i32(d, self._ranges) for d in call.args)
+
+    def _ends_in_i32(self, call: Call) -> bool:
+        """Whether that is so for the arguments' values, if not on the way to them: a 64-bit division is a call.
+
+        And `ptxas` lets no products overlap in a kernel with calls.
+        """
+        divisor = call.args[1]
+        if self._kernel.target.kind != "cuda" or (isinstance(divisor, int) and divisor & (divisor - 1) == 0):
+            return False
+        return all(_I32[0] <= low and high <= _I32[1] for low, high in (bounds(d, self._ranges) for d in call.args))
 
     def _binary(self, name: str, a: Reg, b: Reg) -> Reg:
         a, b = self._fit(a, b)
@@ -124,7 +148,13 @@ def lower_program_id(kernel: Kernel, op: Op) -> None:
     axis = attr_number(op, "axis")
     kernel.set(op, [kernel.position(int(axis))])
     most = _programs(kernel, int(axis))
-    kernel.bounds[op.result] = (0, INF if most is None else max(0, bounds(most, kernel.ranges)[1] - 1))
+    kernel.bounds[op.result] = (0, INF) if most is None else numbers_below(kernel, most)
+
+
+def numbers_below(kernel: Kernel, programs: Dim) -> tuple[int, int]:
+    """What the number of a program can be; on a GPU a launch has no more programs than fit 31 bits."""
+    high = max(0, bounds(programs, kernel.ranges)[1] - 1)
+    return 0, min(high, MOST_PROGRAMS - 1) if kernel.target.kind == "cuda" else high
 
 
 @lowers(block.num_programs)

@@ -144,6 +144,12 @@ def needs_grid(func: Func) -> bool:
     return "grid" not in func.attrs and any(op.kind in (program_id, num_programs) for op in func.walk())
 
 
+LAUNCH_ATTRS = ("warps", "stages", "ctas", "schedule")
+"""Attributes of a function that say how a GPU runs its programs, and nothing of what they do."""
+SCHEDULES = ("cooperative", "pingpong", "stream")
+"""Of products by warps with roles (docs/hopper.md); the first is what other functions may have as well."""
+
+
 def promises(func: Func) -> dict[str, int]:
     """What the attribute `assume` says that numbers, and addresses in bytes, are multiples of, by name."""
     out: dict[str, int] = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from graphfuse.artifact import Im2col, TensorMap
 from graphfuse.codegen.control import emit_loop
-from graphfuse.codegen.index import emit_dim
+from graphfuse.codegen.index import emit_dim, numbers_below
 from graphfuse.codegen.kernel import PointerValue, integer, memory_type
 from graphfuse.dialects import gpu
 from graphfuse.gpu.deal import Deal
@@ -18,7 +18,6 @@ from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, lowers
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints
 from graphfuse.ir.types import Buffer, Scalar
 from graphfuse.llvm.module import Reg
-from graphfuse.symbolic import bounds
 
 WARPGROUP = 128
 """Threads of a warpgroup."""
@@ -481,7 +480,7 @@ def lower_for_tiles(kernel: Kernel, op: Op) -> None:
 def for_each(kernel: Kernel, op: Op, loop: tuple[Reg, Reg, int | Reg], numbers: Callable[[Reg], Sequence[Reg]]) -> None:
     """The loop of a `for_tiles`; what its body receives before what is carried is `numbers` of the counter."""
     carried, params = op.operands[1:], op.body.params.values
-    kernel.bounds[params[0]] = (0, max(0, bounds(attr_dim(op, "tiles"), kernel.ranges)[1] - 1))
+    kernel.bounds[params[0]] = numbers_below(kernel, attr_dim(op, "tiles"))
     dirty = dict(kernel.dirty)
 
     def body(i: Reg, phis: list[Reg]) -> list[Reg]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from graphfuse.errors import UsageError
 from graphfuse.frontends.tc import compile_text
 from graphfuse.frontends.tc.defines import split_list
-from graphfuse.kernels.configs import DEFAULT_STAGES, DEFAULT_WARPS, Space
+from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, DEFAULT_STAGES, DEFAULT_WARPS, Space
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.source import choose, read_source
 from graphfuse.kernels.tuner import TunedKernel
+
+_T = TypeVar("_T", int, str)
 
 
 def kernel(
@@ -21,6 +23,8 @@ def kernel(
     *,
     num_warps: int | Sequence[int] | None = None,
     num_stages: int | Sequence[int] | None = None,
+    num_ctas: int | Sequence[int] | None = None,
+    schedule: str | Sequence[str] | None = None,
     require: str | Sequence[str] = (),
     device: str = "",
     threads: int | None = None,
@@ -29,9 +33,10 @@ def kernel(
     """A Triton-C kernel: `k = graphfuse.kernel("matmul.tc", TM=128, TN=128)`, then `k[grid](a, b, c, n)`.
 
     `source` is a path, or text with at least one line break. `name` says which kernel of several. A macro with a list
-    of values (`TM=[64, 128]`), and lists for `num_warps` and `num_stages`, make it one that is tuned when it is called
-    with sizes it has not seen; `require` are C expressions that configurations must satisfy. `device` is where it runs
-    if not where its arrays are: `cpu`, `cuda:1`, `emulator`.
+    of values (`TM=[64, 128]`), and lists for `num_warps`, `num_stages`, `num_ctas` and `schedule`, make it one that is
+    tuned when it is called with sizes it has not seen; `require` are C expressions that configurations must satisfy.
+    `device` is where it runs if not where its arrays are: `cpu`, `cuda:1`, `emulator`. With `num_ctas=2` two blocks
+    make each program of a product together, and `schedule` says how its warps take turns (docs/hopper.md).
 
     Raises SourceError with every diagnostic of the source, UsageError for a name that it does not have.
     """
@@ -41,15 +46,18 @@ def kernel(
             raise UsageError(f"macros: expected names such as TM, found {name_!r}")
     values = {key: _values(value) for key, value in macros.items()}
     space = Space(
-        values, _numbers(num_warps, DEFAULT_WARPS), _numbers(num_stages, DEFAULT_STAGES),
+        values, _listed(num_warps, DEFAULT_WARPS), _listed(num_stages, DEFAULT_STAGES),
         (require,) if isinstance(require, str) else tuple(require),
+        _listed(num_ctas, DEFAULT_CTAS), _listed(schedule, DEFAULT_SCHEDULES),
     )  # fmt: skip
     if len(space) > 1:
         return TunedKernel(text, filename, name, space, device=device, threads=threads)
     defines = {key: value[0] for key, value in values.items()}
     found = choose(compile_text(text, filename, defines), name, filename)
-    warps, stages = (_single(n) for n in (num_warps, num_stages))
-    return Kernel(found.func, defines, num_warps=warps, num_stages=stages, device=device, threads=threads)
+    return Kernel(
+        found.func, defines, num_warps=_single(num_warps), num_stages=_single(num_stages), num_ctas=_single(num_ctas),
+        schedule=_single(schedule), device=device, threads=threads,
+    )  # fmt: skip
 
 
 def _values(value: Any) -> tuple[str, ...]:
@@ -65,11 +73,15 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def _numbers(value: int | Sequence[int] | None, default: Sequence[int]) -> tuple[int, ...]:
+def _listed(value: _T | Sequence[_T] | None, default: Sequence[_T]) -> tuple[_T, ...]:
     if value is None:
         return tuple(default)
-    return (value,) if isinstance(value, int) else tuple(value)
+    return tuple(cast("Sequence[_T]", value)) if _is_list(value) else (cast("_T", value),)
 
 
-def _single(value: int | Sequence[int] | None) -> int | None:
-    return value if value is None or isinstance(value, int) else value[0]
+def _single(value: _T | Sequence[_T] | None) -> _T | None:
+    return cast("Sequence[_T]", value)[0] if _is_list(value) else cast("_T | None", value)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)

@@ -1,17 +1,22 @@
-"""The points of a tuning space: macros with lists of values, warps, stages, and what must hold of them."""
+"""The points of a tuning space: macros with lists of values, how a GPU runs programs, and what must hold of them."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from graphfuse.dialects.block import SCHEDULES
 from graphfuse.errors import UsageError
 from graphfuse.frontends.tc import SourceError
 from graphfuse.frontends.tc.expression import evaluate
 
 DEFAULT_WARPS = (4,)
 DEFAULT_STAGES = (3,)
+DEFAULT_CTAS = (1,)
+DEFAULT_SCHEDULES = (SCHEDULES[0],)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,38 +24,56 @@ class Config:
     """One point."""
 
     defines: Mapping[str, str] = field(default_factory=dict[str, str])
-    num_warps: int = 4
-    num_stages: int = 3
+    num_warps: int = DEFAULT_WARPS[0]
+    num_stages: int = DEFAULT_STAGES[0]
+    num_ctas: int = DEFAULT_CTAS[0]
+    schedule: str = DEFAULT_SCHEDULES[0]
 
     def __str__(self) -> str:
-        macros = (f"{k}={v}" for k, v in self.defines.items())
-        return " ".join([*macros, f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"])
+        """What is as nobody asked for is left out, but for warps and stages."""
+        words = [f"{k}={v}" for k, v in self.defines.items()]
+        words += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"]
+        words += [f"num_ctas={self.num_ctas}"] if self.num_ctas != DEFAULT_CTAS[0] else []
+        words += [f"schedule={self.schedule}"] if self.schedule != DEFAULT_SCHEDULES[0] else []
+        return " ".join(words)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `Kernel` takes by these names."""
+        return {n: getattr(self, n) for n in OPTIONS}
+
+
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "schedule")
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """All points: the product of the alternatives of every macro, of warps and of stages, where `require` holds.
+    """All points: the product of the alternatives of every macro and of every option, where `require` holds.
 
-    `require` are C expressions over the macros, `num_warps` and `num_stages`, such as `TM*TN <= 16384`.
+    `require` are C expressions over the macros and the options that are numbers, such as `TM*TN <= 16384*num_ctas`. The
+    schedules have numbers there: `cooperative` 0, `pingpong` 1, `stream` 2.
     """
 
     defines: Mapping[str, Sequence[str]]
     num_warps: Sequence[int] = DEFAULT_WARPS
     num_stages: Sequence[int] = DEFAULT_STAGES
     require: Sequence[str] = ()
+    num_ctas: Sequence[int] = DEFAULT_CTAS
+    schedule: Sequence[str] = DEFAULT_SCHEDULES
 
     def __len__(self) -> int:
-        out = len(self.num_warps) * len(self.num_stages)
-        for values in self.defines.values():
-            out *= len(values)
-        return out
+        return math.prod(len(values) for values in (*self.defines.values(), *self._options))
+
+    @property
+    def _options(self) -> tuple[Sequence[Any], ...]:
+        return self.num_warps, self.num_stages, self.num_ctas, self.schedule
 
     def points(self) -> Iterator[Config]:
         """Those for which all requirements hold, the last macro changing fastest."""
         for values in itertools.product(*self.defines.values()):
             defines = dict(zip(self.defines, values, strict=True))
-            for warps, stages in itertools.product(self.num_warps, self.num_stages):
-                config = Config(defines, warps, stages)
+            for options in itertools.product(*self._options):
+                config = Config(defines, *options)
                 if all(holds(expr, config) for expr in self.require):
                     yield config
 
@@ -62,7 +85,9 @@ class Space:
 
 def holds(expr: str, config: Config) -> bool:
     """Whether a C expression is not 0 for a point."""
-    names = {**config.defines, "num_warps": str(config.num_warps), "num_stages": str(config.num_stages)}
+    numbers = {n: str(value) for n, value in config.options.items() if isinstance(value, int)}
+    numbers |= {name: str(i) for i, name in enumerate(SCHEDULES)} | {"schedule": str(SCHEDULES.index(config.schedule))}
+    names = {**config.defines, **numbers}
     try:
         return evaluate(expr, names) != 0
     except SourceError as e:

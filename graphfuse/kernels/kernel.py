@@ -14,6 +14,7 @@ from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
 from graphfuse.cpu import lower as cpu_lower
 from graphfuse.devices import driver_of
+from graphfuse.dialects import block
 from graphfuse.errors import InputError, UsageError
 from graphfuse.gpu import lower as gpu_lower
 from graphfuse.gpu import pipeline as gpu_pipeline
@@ -82,6 +83,8 @@ class Kernel:
         *,
         num_warps: int | None = None,
         num_stages: int | None = None,
+        num_ctas: int | None = None,
+        schedule: str | None = None,
         device: str = "",
         threads: int | None = None,
     ) -> None:
@@ -90,6 +93,10 @@ class Kernel:
             attrs["warps"] = _config("num_warps", num_warps, 32)
         if num_stages is not None:
             attrs["stages"] = _config("num_stages", num_stages, 16)
+        if num_ctas is not None:
+            attrs["ctas"] = _config("num_ctas", num_ctas, 2)
+        if schedule is not None:
+            attrs["schedule"] = _schedule(schedule)
         self.func = replace(func, attrs=attrs)
         self.macros = Macros(macros or {})
         self.parameters: tuple[Parameter, ...] = parameters(func)
@@ -226,6 +233,12 @@ class Kernel:
         context = self.context(where)
         executable = build(func, Target.parse(f"cuda:{context.info.best_target}"))
         return _Compiled(executable, GpuKernel(executable, context))
+
+
+def _schedule(name: str) -> str:
+    if name not in block.SCHEDULES:
+        raise UsageError(f"schedule: expected one of {', '.join(block.SCHEDULES)}, got {name!r}")
+    return name
 
 
 def _config(name: str, value: int, most: int) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import filelock
 
 from graphfuse.errors import FileError, Loc
-from graphfuse.kernels.configs import Config
+from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, OPTIONS, Config
 from graphfuse.runtime.cache import default_cache
 
 VERSION = 1
@@ -110,9 +110,11 @@ def parse_config(text: str) -> Config:
             values[name] += f" {word}"
     try:
         return Config(
-            {k: v for k, v in values.items() if k not in ("num_warps", "num_stages")},
+            {k: v for k, v in values.items() if k not in OPTIONS},
             int(values["num_warps"]),
             int(values["num_stages"]),
+            int(values.get("num_ctas", DEFAULT_CTAS[0])),
+            values.get("schedule", DEFAULT_SCHEDULES[0]),
         )
     except (KeyError, ValueError):
         raise FileError(f"not a configuration: {text!r}") from None

@@ -151,10 +151,7 @@ class TunedKernel:
 
     def _compiled(self, config: Config) -> Kernel:
         one = choose(compile_text(self._text, self._filename, config.defines), self._wanted, self._filename)
-        kernel = Kernel(
-            one.func, config.defines, num_warps=config.num_warps, num_stages=config.num_stages,
-            device=self._device, threads=self._threads,
-        )  # fmt: skip
+        kernel = Kernel(one.func, config.defines, **config.options, device=self._device, threads=self._threads)
         kernel.retune = tuple(p.name for p in one.params if "retune" in p.attributes)
         return kernel
 
@@ -263,7 +260,7 @@ def _spills(row: Row) -> Row:
 
 
 def _one_for_each_source(points: Sequence[Config]) -> list[Config]:
-    """A CPU knows neither warps nor stages."""
+    """A CPU knows of macros only."""
     return list({tuple(p.defines.items()): p for p in reversed(points)}.values())[::-1]
 
 

@@ -253,7 +253,7 @@ DECLINED = {
     "f32 operands": Gemm(128, 128, 64, elem="f32"),
     "bytes along N": Gemm(128, 128, 64, elem="i8", sum="i32", out="i32", tb=False),
     "few rows": Gemm(128, 128, 64, (32, 64, 64)),
-    "too many accumulators": Gemm(256, 256, 64, (256, 256, 64)),
+    "too many accumulators": Gemm(256, 256, 64, (256, 256, 64), attrs=(("share", "[1, 1]"),)),
 }
 
 

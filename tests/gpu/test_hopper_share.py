@@ -34,6 +34,29 @@ def test_tiles(gemm):
     assert (kernel.cluster, kernel.split) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("tile", "attrs", "part"),
+    [
+        ((256, 256, 64), (), (128, 256)),
+        ((128, 128, 64), (("ctas", "2"),), (64, 128)),
+        ((128, 256, 64), (("ctas", "2"),), (128, 128)),
+        ((256, 192, 64), (("ctas", "2"), *PINGPONG), (128, 192)),
+        ((128, 128, 64), (("ctas", "1"),), None),
+        ((64, 48, 64), (("ctas", "2"),), (64, 24)),
+        ((64, 24, 64), (("ctas", "2"),), None),
+    ],
+)
+def test_who_makes_a_tile(tile, attrs, part):
+    _, roles, _, kernel = compiled(Gemm(300, 264, 200, tile, attrs=attrs))
+    (made,) = {op.result.type.shape for op in roles.walk() if op.kind is gpu.wgmma}
+    assert made == (part or tile[:2])
+    assert kernel.cluster == (2 if part else 1)
+
+
+def test_a_large_tile_by_itself():
+    check(Gemm(300, 264, 136, (256, 256, 64), bias=True), blocks=4)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_few_buffers_in_any_order(seed):
     check(Gemm(300, 128, 320, (128, 64, 64), attrs=(*ROWS, ("ring", "2"))), seed=seed, blocks=2)

@@ -164,6 +164,22 @@ def test_assembled(name: str) -> None:
     SMALL[name]().assemble()
 
 
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        ("matmul", {"num_ctas": 2, "schedule": "pingpong"}),
+        ("matmul_grouped", {"num_ctas": 2, "GROUP": 2}),
+        ("matmul", {"schedule": "pingpong"}),
+    ],
+)
+def test_programs_of_two_blocks_and_turns(file: str, options: dict[str, Any]) -> None:
+    kernel = _dot(file, "half", (200, 136, 80), (128, 64, 32), **options).run("emulator")
+    (meta,) = kernel.compiled
+    assert meta.launch is not None
+    assert meta.launch.cluster == options.get("num_ctas", 1)
+    assert meta.launch.threads == (384 if "schedule" in options else 256)
+
+
 @pytest.mark.parametrize("file", ["dot", "dot_prefetch", "dot_transposed", "matmul", "matmul_grouped"])
 def test_products_go_by_tma(file: str) -> None:
     macros = {"GROUP": 2} if file == "matmul_grouped" else {}

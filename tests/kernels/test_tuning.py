@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphfuse
+from graphfuse.dialects.block import SCHEDULES
 from graphfuse.errors import FileError, UsageError
 from graphfuse.frontends.tc import SourceError
 from graphfuse.kernels.configs import Config, Space
@@ -78,7 +80,40 @@ def test_no_point_is_left() -> None:
         tuned(require="SIZE > 100")
 
 
-@pytest.mark.parametrize("text", ["TM=64 num_warps=4 num_stages=3", "S=newaxis, : T=half num_warps=8 num_stages=1"])
+def test_how_programs_run_is_tuned_too() -> None:
+    space = Space({"TM": ("64",)}, (4,), (2,), ("num_ctas == 1 || schedule == pingpong",), (1, 2), SCHEDULES[:2])
+    assert len(space) == 4
+    assert [str(p) for p in space.points()] == [
+        "TM=64 num_warps=4 num_stages=2",
+        "TM=64 num_warps=4 num_stages=2 schedule=pingpong",
+        "TM=64 num_warps=4 num_stages=2 num_ctas=2 schedule=pingpong",
+    ]
+    made = tuned(SIZE=16, num_ctas=[1, 2], schedule="pingpong")
+    assert [k.func.attrs["ctas"] for k in map(made.variant, made.space.points())] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schedule": "round robin"}, "schedule: expected one of cooperative, pingpong, stream, got 'round robin'"),
+        ({"num_ctas": 3}, "num_ctas: expected at most 2, got 3"),
+    ],
+)
+def test_options_that_there_are_not(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        graphfuse.kernel(ADD, SIZE=16, **options)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        tuned(**options).variant(Config({"SIZE": "16"}, **options))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TM=64 num_warps=4 num_stages=3",
+        "S=newaxis, : T=half num_warps=8 num_stages=1",
+        "TM=64 num_warps=4 num_stages=3 num_ctas=2 schedule=pingpong",
+    ],
+)
 def test_configurations_as_text(text: str) -> None:
     assert str(parse_config(text)) == text
 

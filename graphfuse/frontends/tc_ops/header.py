@@ -16,11 +16,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from graphfuse.dialects.block import LAUNCH_ATTRS, SCHEDULES
 from graphfuse.errors import Loc, ParseError
 from graphfuse.frontends.tc.types import NAMED, Arith
 
 FIELDS = (
     "op", "inputs", "outputs", "attrs", "types", "macros", "grid", "args", "kernel", "num_warps", "num_stages",
+    "num_ctas", "schedule",
 )  # fmt: skip
 REQUIRED = ("op", "outputs", "grid", "args")
 ATTR_TYPES = {"float": float, "int": int}
@@ -81,7 +83,15 @@ class Header:
     kernel: Part | None
     num_warps: int
     num_stages: int
+    num_ctas: int
+    schedule: str
     loc: Loc
+
+    @property
+    def options(self) -> dict[str, int | str]:
+        """How a GPU runs it, where the header says so: the attributes of the function."""
+        values = (self.num_warps, self.num_stages, self.num_ctas, self.schedule)
+        return {name: value for name, value in zip(LAUNCH_ATTRS, values, strict=True) if value}
 
     @property
     def op(self) -> str:
@@ -133,7 +143,8 @@ class _Parser:
             m["domain"] or "", m["name"], tuple(inputs), tuple(outputs), tuple(attrs), types,
             dict(self._macro(p) for p in self.fields.get("macros", ())), tuple(self.fields["grid"]),
             tuple(self.fields["args"]), self._one("kernel") if "kernel" in self.fields else None,
-            self._number("num_warps", 32), self._number("num_stages", 16), start,
+            self._number("num_warps", 32), self._number("num_stages", 16), self._number("num_ctas", 2),
+            self._schedule(), start,
         )  # fmt: skip
 
     # text to fields
@@ -248,6 +259,14 @@ class _Parser:
     def _macro(self, part: Part) -> tuple[str, Part]:
         m = self._match(re.compile(r"(?P<name>\w+)\s*=\s*(?P<value>.+)\Z", re.S), part, "macros", "NAME = VALUE")
         return m["name"], Part(m["value"].strip(), part.loc)
+
+    def _schedule(self) -> str:
+        if "schedule" not in self.fields:
+            return ""
+        part = self._one("schedule")
+        if part.text not in SCHEDULES:
+            raise ParseError(f"schedule: expected one of {', '.join(SCHEDULES)}, found {part.text!r}", part.loc)
+        return part.text
 
     def _number(self, name: str, most: int) -> int:
         if name not in self.fields:

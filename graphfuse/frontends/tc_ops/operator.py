@@ -18,7 +18,7 @@ from graphfuse.frontends.tc_ops import expression
 from graphfuse.frontends.tc_ops.binding import C_NAMES, Binding, Same
 from graphfuse.frontends.tc_ops.header import Header, Part, parse_headers
 from graphfuse.frontends.tc_ops.names import check
-from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, tensor_of
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Value, tensor_of
 from graphfuse.ir.types import Ptr, Scalar, Tensor, Type
 from graphfuse.symbolic import Dim
 
@@ -112,7 +112,7 @@ class _Call:
         kernel = self.operator.kernel(self.names)
         func, args = self._bound(kernel, results)
         refuse_writes(kernel, h)
-        attrs = dict(func.attrs) | {n: k for n, k in (("warps", h.num_warps), ("stages", h.num_stages)) if k}
+        attrs: dict[str, Attr] = {**func.attrs, **h.options}
         return call_of(replace(func, attrs=attrs), self.operands, results, self.names.grid(), args)
 
     def _bound(self, kernel: Kernel, results: Sequence[Tensor]) -> tuple[Func, list[Dim]]:

@@ -27,7 +27,7 @@ HEADER = """// A kernel.
 // grid: (M + TM - 1) / TM,
 //       cdiv(N, TN)
 // args: x, bias, y, M, N, alpha, steps
-// num_warps: 8; num_stages: 3
+// num_warps: 8; num_stages: 3; num_ctas: 2; schedule: pingpong
 """
 KERNEL = """
 __global__ void k(TYPE *x, TYPE *bias, TYPE *y, int M, int N, float alpha, int steps) {
@@ -55,6 +55,7 @@ def test_what_a_header_says():
     assert [(p.text, p.loc.line) for p in h.grid] == [("(M + TM - 1) / TM", 8), ("cdiv(N, TN)", 9)]
     assert [p.text for p in h.args] == ["x", "bias", "y", "M", "N", "alpha", "steps"]
     assert (h.num_warps, h.num_stages, h.kernel) == (8, 3, None)
+    assert h.options == {"warps": 8, "stages": 3, "ctas": 2, "schedule": "pingpong"}
 
 
 def test_several_headers_and_none():
@@ -92,6 +93,7 @@ MISTAKES = [
     ("bias, y, M", "bias, M", "k.tc:10:10: error: args: expected the output 'y' among them, found M, N, alpha, bias, steps, x"),
     ("alpha, steps", "alpha,", "k.tc:10:4: error: args: expected another entry after the comma, found the end"),
     ("num_warps: 8", "num_warps: 3", "k.tc:11:15: error: num_warps: expected a power of two, found 3"),
+    ("pingpong", "often", "k.tc:11:56: error: schedule: expected one of cooperative, pingpong, stream, found 'often'"),
     ("num_stages: 3", "num_stages: many", "k.tc:11:30: error: num_stages: expected a number from 1 to 16, found 'many'"),
 ]  # fmt: skip
 

@@ -21,8 +21,9 @@ from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
 from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width, read_ahead
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
+from graphfuse.gpu.transforms.hopper.order import grouped, placed
 from graphfuse.gpu.transforms.hopper.reads import Reads
-from graphfuse.gpu.transforms.hopper.share import EIGHT, Share, asked, shared
+from graphfuse.gpu.transforms.hopper.share import ALONE, EIGHT, Share, choices, shared
 from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.gpu.transforms.hopper.stream import LEAST_STEPS, Piece, steps_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
@@ -39,15 +40,16 @@ ROUNDED = (F16, BF16)
 
 def hopper_matmul(func: Func) -> Func:
     """The function as a persistent TMA and `wgmma` kernel, or itself."""
-    try:
-        scalars = Scalars(func)
+    found = match_product(func, Scalars(func))
+    for blocks in choices(func, found.acc.shape) if found else ():
+        scalars = Scalars(func)  # each way names values of its own
         product = match_product(func, scalars)
-        if product is None:
-            return _left(func)
-        return _Build(func, scalars, product).func()
-    except Declined as reason:
-        log.debug("@%s is no product for wgmma: %s", func.name, reason)
-        return _left(func)
+        assert product is not None, "it was one before"
+        try:
+            return _Build(func, scalars, product, blocks).func()
+        except Declined as reason:
+            log.debug("@%s is no product for wgmma of %d by %d blocks: %s", func.name, *blocks, reason)
+    return _left(func)
 
 
 def _left(func: Func) -> Func:
@@ -75,17 +77,17 @@ class _Store:
 class _Build:
     """Makes the function again."""
 
-    def __init__(self, func: Func, scalars: Scalars, product: Product) -> None:
+    def __init__(self, func: Func, scalars: Scalars, product: Product, blocks: tuple[int, int]) -> None:
         self.old, self.scalars, self.builder = func, scalars, Builder()
         self.share, self.whole, self.rank = Share(), product.acc, None
-        if (blocks := asked(func)) != (1, 1):
+        if blocks != ALONE:
             self.rank = self.builder(gpu.cluster_rank, hint="rank")
             self.share, product = shared(self.rank, blocks, product, scalars)
-        self.product = product
+        self.product, self.order = product, grouped(func, product, scalars)
         rows, columns = product.acc.shape
         stored = [op for op in func.body.ops if op.kind is block.store_view]
         self.split = self._split()
-        self.steps = steps_of(func, product)
+        self.steps = steps_of(func, product) if self.share.blocks == 1 else 0
         own = columns // self.split
         self.width = min((chunk_width(own, elem_stored(op).bytes) for op in stored), default=1)
         self.stores = [self._store(op) for op in stored]
@@ -188,12 +190,14 @@ class _Build:
 
     def _tiles(self, clones: Clones, group: Value, groups: int, start: Sequence[Value], fill: _FillTile) -> None:
         """The loop over the programs of this block; `fill` returns what is carried on."""
-        own = ("program", "first", "end") if self.steps else ("program",)
-        params = Params((*(I64 for _ in own), *(v.type for v in start)), (*own, *(v.hint for v in start)))
-        (program, *steps), carried = params.values[: len(own)], params.values[len(own) :]
+        dealt = ("program", "first", "end") if self.steps else ("program",)
+        params = Params((*(I64 for _ in dealt), *(v.type for v in start)), (*dealt, *(v.hint for v in start)))
+        (program, *steps), carried = params.values[: len(dealt)], params.values[len(dealt) :]
         piece = Piece(program, steps[0], steps[1], self.scalars.grid, self.steps) if steps else None
-        ids = {op.result: program for op in self.old.walk() if op.kind is block.program_id}
-        inner = clones.inside(Builder(), ids)
+        b = Builder()
+        own = placed(b, self.order, program)
+        ids = {op.result: own for op in self.old.walk() if op.kind is block.program_id}
+        inner = clones.inside(b, ids)
         ends = fill(inner, carried, piece)
         inner.builder.op(control.yield_, *ends)
         body = inner.builder.block(params)
@@ -277,6 +281,7 @@ class _Build:
         p, b, stages = self.product, clones.builder, self.config.stages
         own, blocks = b(block.program_id), self.split * self.share.blocks
         own = b(block.index, own, expr=floordiv(sym("p"), blocks), names=("p",)) if blocks > 1 else own
+        own = placed(b, self.order, own)
         here = clones.inside(b, {op.result: own for op in self.old.walk() if op.kind is block.program_id})
         lower, upper = self._bounds(here)
         end = minimum(sym("lower") + stages * p.step, sym("upper"))

@@ -6,6 +6,7 @@ blocks two thirds. A buffer is empty again when the consumers of all blocks have
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from graphfuse.gpu.transforms.hopper.affine import Scalars
@@ -15,6 +16,7 @@ from graphfuse.ir.core import Func, Value
 from graphfuse.ir.types import Tile
 from graphfuse.symbolic import Dim
 
+ALONE, TOGETHER = (1, 1), ((2, 1), (1, 2))
 EIGHT = 8
 """Rows that the pattern of a swizzle repeats after: what a block loads is a multiple."""
 
@@ -40,14 +42,18 @@ class Share:
         return self.rows if is_b else self.columns
 
 
-def asked(func: Func) -> tuple[int, int]:
-    """The attribute `share`: blocks along rows and columns."""
-    if "share" not in func.attrs:
-        return 1, 1
-    for blocks in ((1, 2), (2, 1)):
-        if func.attrs["share"] == blocks:
-            return blocks
-    raise Declined(f"tiles shared by {func.attrs['share']} blocks")
+def choices(func: Func, shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Blocks along rows and columns of a tile, the best first: what `share` says, or what `ctas` leaves open.
+
+    Who wrote `ctas = 2` asked for two; and a large tile one block by itself has no room for.
+    """
+    if "share" in func.attrs:
+        for blocks in (ALONE, *TOGETHER):
+            if func.attrs["share"] == blocks:
+                yield blocks
+        return
+    longer_first = TOGETHER if shape[0] >= shape[1] else TOGETHER[::-1]
+    yield from (*longer_first, ALONE) if func.attrs.get("ctas") == 2 else (ALONE, *longer_first)
 
 
 def shared(rank: Value, blocks: tuple[int, int], product: Product, scalars: Scalars) -> tuple[Share, Product]:
