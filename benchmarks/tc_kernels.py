@@ -158,9 +158,22 @@ class Maker:
             macros = {"TYPE": ctype, "TM": tm, "TN": tn, "TK": tk, "num_warps": 8}
             variants[f"{file} {tm}x{tn}x{tk}"] = Variant(f"seeds/{file}", macros, (n // tm, n // tn), args)
         if self.device == "cuda":
+            for tm, tn, options in (
+                (256, 256, {"num_ctas": 2}),
+                (256, 192, {"num_ctas": 2, "schedule": "pingpong"}),
+                (128, 192, {"schedule": "pingpong"}),
+                (128, 128, {"schedule": "pingpong"}),
+            ):
+                label = " ".join(map(str, (f"{tm}x{tn}x64", *(f"{k}={v}" for k, v in options.items()))))
+                macros = {"TYPE": ctype, "TM": tm, "TN": tn, "TK": 64, **options}
+                variants[label] = Variant("seeds/matmul", macros, (cdiv(n, tm), cdiv(n, tn)), args)
             macros = {
-                "TYPE": ctype, "TM": [128, 256], "TN": [128, 192, 256], "TK": [64, 128], "GROUP": [4, 8, 16],
-                "require": "TM*TN <= 32768",
+                "TYPE": ctype, "TM": [128, 256], "TN": [128, 192, 256], "TK": 64, "GROUP": [8, 16],
+                "num_ctas": [1, 2], "schedule": ["cooperative", "pingpong"],
+                "require": [
+                    "TM*TN <= (schedule == pingpong ? 24576 : 32768)*num_ctas", "num_ctas == 1 || TM == 256",
+                    "schedule == cooperative || TM == 128*num_ctas",
+                ],
             }  # fmt: skip
             grid = lambda m: cdiv(n, m.TM) * cdiv(n, m.TN)  # noqa: E731
             variants["tuned"] = Variant("seeds/matmul_grouped", macros, grid, args)

@@ -198,6 +198,8 @@ class TunedKernel:
         self.table = timed + dead
         best = self.table[0]
         log.info("%s: %d configurations, fastest %s at %.1f us", first.name, len(timed), best.config, best.us)
+        for row in self.table:
+            log.debug("%s: %s", first.name, row)
         if self._record is not None:
             self._record.put(self._key(bound), best.config, best.us or 0.0)
         return best.config
