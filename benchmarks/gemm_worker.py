@@ -1,6 +1,6 @@
 """Runs matrix products on the GPU beside torch's (a process of its own: a kernel that fails takes its context along).
 
-Reads jobs from a file, one shape each, and prints a line of JSON for every step; `gpu_gemm` starts it and reads them.
+Reads jobs from a file, one shape each, and prints a line of JSON for every step; `gpu_race` starts it and reads them.
 Timing as in `gpu_timing`, launches in a CUDA graph. Data is random; outputs are poisoned before they are checked.
 """
 

@@ -8,18 +8,16 @@ adds others. Every kernel is compared with float64 before it is timed. Methods a
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 from benchmarks import record
 from benchmarks.attention_regions import Attention, compiled
-from benchmarks.gpu_gemm import compile_text, work
+from benchmarks.gpu_race import COMPILER, Heard, compile_each, compile_text, count, gpu_of, work
 from benchmarks.gpu_timing import QUICK, SUSTAINED, arguments, asked, ptxas
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.gpu_attention_tile import AttentionTile
@@ -35,8 +33,6 @@ CASES = {
     "b8 h12 s512 d64 causal": Attention(8, 12, 512, 512, 64, causal=True),
     "b4 h12 s512 d64 causal packed": Attention(4, 12, 512, 512, 64, causal=True, layout="packed"),
 }
-COMPILER = "compiler"
-"""The kernel that the compiler makes, tile and all."""
 SILENCE = 30.0
 """Seconds without a word after which the worker is taken to hang: Triton tries its kernels in silence."""
 
@@ -84,48 +80,36 @@ def compile_one(attention: Attention, label: str, folder: str, assembler: str) -
 def jobs_of(only: list[str], labels: list[str], folder: str, assembler: str) -> Iterator[dict[str, Any]]:
     """For the worker."""
     cases = {name: a for name, a in CASES.items() if asked(name, only)}
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        tasks = {n: {t: pool.submit(compile_one, a, t, folder, assembler) for t in labels} for n, a in cases.items()}
-        for name, futures in tasks.items():
-            kernels: list[dict[str, Any]] = []
-            for label, future in futures.items():
-                try:
-                    spec = future.result()
-                except Exception as e:  # noqa: BLE001  # one kernel less, and its reason in the output
-                    print(f"{name} {label}: {type(e).__name__}: {str(e)[:300]}", flush=True)
-                    continue
-                if not spec["is_wgmma"] or "C75" in spec["log"]:
-                    print(f"{name} {label}: {'serialised' if spec['is_wgmma'] else 'declined'} {spec['log'][:200]}")
-                if spec["is_wgmma"] and not any(k["image"] == spec["image"] for k in kernels):
-                    kernels.append(spec)
-            yield {"name": name, **asdict(cases[name]), "flops": cases[name].flops, "kernels": kernels}
+    for name, attention, made in compile_each(list(cases.items()), labels, compile_one, folder, assembler):
+        kernels: list[dict[str, Any]] = []
+        for spec in made:
+            if not spec["is_wgmma"] or "C75" in spec["log"]:
+                what = "serialised" if spec["is_wgmma"] else "declined"
+                print(f"{name} {spec['label']}: {what} {spec['log'][:200]}")
+            if spec["is_wgmma"] and not any(k["image"] == spec["image"] for k in kernels):
+                kernels.append(spec)
+        yield {"name": name, **asdict(attention), "flops": attention.flops, "kernels": kernels}
 
 
 def rows_of(said: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row for each job."""
-    gpu = next((r["gpu"] for r in said if "gpu" in r), "")
     out: list[dict[str, Any]] = []
     for job in jobs:
-        mine = [r for r in said if r.get("job") == job["name"]]
-        results = {r["result"]: {f: r[f] for f in ("us", "tflops", "all_us")} for r in mine if "result" in r}
-        if not results:  # no time was left
+        heard = Heard.of(said, job)
+        if not heard.results:  # no time was left
             continue
-        kernels = {r["kernel"]: r for r in mine if "kernel" in r}
-        labels = {k["label"] for k in job["kernels"]}
-        peers = {label: r for label, r in results.items() if label not in labels}
-        best = min((r["us"] for r in peers.values()), default=float("nan"))
         ours = [
             {
-                "tile": k["label"],
-                **results.get(k["label"], {}),
-                "ratio": best / results[k["label"]]["us"] if k["label"] in results else None,
-                **{f: kernels.get(k["label"], {}).get(f) for f in ("error", "registers", "local")},
+                **heard.entry(k["label"]),
+                **{f: heard.kernels.get(k["label"], {}).get(f) for f in ("error", "registers", "local")},
                 **{f: k[f] for f in ("compile_s", "assemble_s", "log")},
             }
             for k in job["kernels"]
         ]
+        mine = [r for r in said if r.get("job") == job["name"]]
         notes = [r["note"] for r in mine if "note" in r] + [f"failed: {r['failed']}" for r in mine if "failed" in r]
-        out.append({"job": job["name"], "gpu": gpu, "chosen": COMPILER, "peers": peers, "ours": ours, "notes": notes})
+        row = {"job": job["name"], "gpu": gpu_of(said), "chosen": COMPILER, "peers": heard.peers}
+        out.append({**row, "ours": ours, "notes": notes})
     return out
 
 
@@ -140,8 +124,7 @@ def main() -> None:
         begun = time.perf_counter()
         labels = list(VARIANTS) if args.sweep else [COMPILER]
         jobs = list(jobs_of(args.only, labels, folder, args.assembler))
-        count = sum(len(j["kernels"]) for j in jobs)
-        print(f"{count} kernels compiled in {time.perf_counter() - begun:.0f} s")
+        print(f"{count(jobs)} kernels compiled in {time.perf_counter() - begun:.0f} s")
         jobs = [{**j, "few_peers": args.quick} for j in jobs]
         said = work(jobs, QUICK if args.quick else SUSTAINED, folder, until, ("benchmarks.attention_worker",), SILENCE)
     rows = rows_of(said, jobs)

@@ -9,18 +9,17 @@ beside the time that its bytes and operations take at least.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
 
 from benchmarks import record
 from benchmarks.conv_kernels import RESNET50, Conv, conv_text
-from benchmarks.gpu_gemm import COMPILER, TILES, Variant, compile_text, fitted, rows_of, summary, work
-from benchmarks.gpu_timing import QUICK, SUSTAINED, arguments, asked, ptxas
+from benchmarks.gpu_gemm import TILES, Variant
+from benchmarks.gpu_race import COMPILER, compile_each, compile_text, rows_of, run, show_compiled, summary
+from benchmarks.gpu_timing import arguments, asked, ptxas
 
 BATCHES = (32, 1)
 PEERS = 4
@@ -40,20 +39,11 @@ def compile_one(conv: Conv, label: str, folder: str, assembler: str) -> dict[str
 def compile_all(convs: Sequence[Conv], tiles: Sequence[str], folder: str, assembler: str) -> list[dict[str, Any]]:
     """Jobs for the worker; kernels that do not compile, and tiles that are declined, are left out."""
     out: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        tasks = [(c, {t: pool.submit(compile_one, c, t, folder, assembler) for t in (COMPILER, *tiles)}) for c in convs]
-        for conv, futures in tasks:
-            done: list[dict[str, Any]] = []
-            for label, future in futures.items():
-                try:
-                    spec = future.result()
-                except Exception as e:  # noqa: BLE001  # one kernel less, and its reason in the output
-                    print(f"{conv} {label}: {type(e).__name__}: {str(e)[:300]}", flush=True)
-                    continue
-                if spec["is_wgmma"] or label == COMPILER:
-                    done.append(spec)
-            derived = {name: getattr(conv, name) for name in ("pad", "positions", "flops", "nbytes")}
-            out.append({"name": str(conv), **asdict(conv), **derived, "kernels": done})
+    named = [(str(c), c) for c in convs]
+    for name, conv, made in compile_each(named, (COMPILER, *tiles), compile_one, folder, assembler):
+        done = [k for k in made if k["is_wgmma"] or k["label"] == COMPILER]
+        derived = {field: getattr(conv, field) for field in ("pad", "positions", "flops", "nbytes")}
+        out.append({"name": name, **asdict(conv), **derived, "kernels": done})
     return out
 
 
@@ -95,16 +85,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         jobs = compile_all(convs, tiles, folder, args.assembler)
-        count = sum(len(j["kernels"]) for j in jobs)
-        print(f"{count} kernels compiled in {time.perf_counter() - begun:.0f} s, by {args.assembler or 'the driver'}")
-        for job in jobs:
-            for k in job["kernels"]:
-                if k["log"] and ("C7" in k["log"] or "0 bytes spill stores, 0 bytes spill loads" not in k["log"]):
-                    print(f"{job['name']} {k['label']}: {k['log'][:300]}")
-        jobs = [{**j, "few_peers": args.quick} for j in jobs]
-        contestants = count + len(jobs) * (PEERS - args.quick)
-        timing = fitted(QUICK if args.quick else SUSTAINED, contestants, args.budget)
-        said = work(jobs, timing, folder, until, ("benchmarks.conv_worker",))
+        show_compiled(jobs, time.perf_counter() - begun, args.assembler)
+        said = run(jobs, args, folder, until, PEERS, "benchmarks.conv_worker")
     rows = rows_of(said, jobs)
     record.write(args.json, rows)
     print(table(rows, jobs))

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks import record
 from benchmarks.gemm_kernels import STATISTICS, Gemm, split_text, text
-from benchmarks.gpu_gemm import compile_text, work
+from benchmarks.gpu_race import compile_text, gpu_of, work
 from benchmarks.gpu_timing import QUICK, SUSTAINED, arguments, asked, ptxas, twice
 
 PINGPONG = (("schedule", '"pingpong"'),)
@@ -314,7 +314,7 @@ def jobs_of(sets: Sequence[str], only: Sequence[str]) -> Iterator[tuple[str, str
 
 def rows_of(said: Sequence[dict[str, Any]], jobs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row for each job: times, rates and errors of all."""
-    gpu = next((r["gpu"] for r in said if "gpu" in r), "")
+    gpu = gpu_of(said)
     out: list[dict[str, Any]] = []
     for job in jobs:
         mine = [r for r in said if r.get("job") == job["name"]]
