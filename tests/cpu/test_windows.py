@@ -9,10 +9,11 @@ import pytest
 
 from graphfuse.cpu.lower import lower
 from graphfuse.cpu.windows.loops import LARGE, windowed
+from graphfuse.cpu.windows.plan import memory_root
 from graphfuse.cpu.windows.window import divisor, window_shape
 from graphfuse.dialects import block, control
 from graphfuse.interp.block import launch
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, Params
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Tile
 from graphfuse.ir.verifier import verify
@@ -75,7 +76,7 @@ func @matmul(%a: ptr<ELEM>, %b: ptr<ELEM>, %c: ptr<f32>) {grid = 2} {
 
 
 @pytest.mark.parametrize("elem", ["f32", "f16"])
-@pytest.mark.parametrize("strides", ["[128, 1]", "[1, 32]"])
+@pytest.mark.parametrize("strides", ["[128, 1]", "[256, 1]", "[1, 32]"])
 def test_product(elem: str, strides: str) -> None:
     text = MATMUL.replace("ELEM", elem).replace("STRIDES", strides).replace(
         "%zero, %steps = HEAD",
@@ -83,8 +84,16 @@ def test_product(elem: str, strides: str) -> None:
         "  %steps = block.const() {elem = i64, value = 3} : i64",
     )  # fmt: skip
     dtype = np.float16 if elem == "f16" else np.float32
-    a, b = abs(numbers((128, 96), dtype)), abs(numbers((96, 128), dtype, 1))  # no cancellation
+    a, b = abs(numbers((128, 96), dtype)), abs(numbers((128, 128), dtype, 1))  # no cancellation
     loops = check(text, [a, b, np.zeros((128, 128), np.float32)], tolerance=256)
+    (product,) = [op for op in loops.walk() if op.kind is block.dot]
+    sums, steps = product.operands[2], product.operands[0].type
+    assert isinstance(sums.owner, Params), "a loop over k carries them"
+    assert isinstance(steps, Tile)
+    assert steps.shape[1] == 8
+    load = product.operands[1].op
+    assert load is not None
+    assert (memory_root(load.operands[0]).op is None) == (elem == "f32" and strides == "[128, 1]"), "else b is copied"
     assert not any(isinstance(t, Tile) and t.elements > 64 * 32 for op in loops.walk() for t in op.types)
 
 
@@ -205,7 +214,7 @@ func @attention(%q: ptr<f32>, %k: ptr<f32>, %v: ptr<f32>, %o: ptr<f32>) {grid = 
 
 
 def test_attention() -> None:
-    q, k, v = numbers((64, 64)), numbers((256, 64), seed=1), numbers((256, 64), seed=2)
+    q, k, v = numbers((64, 64)), numbers((256, 64), seed=1), abs(numbers((256, 64), seed=2))  # no cancellation
     check(ATTENTION, [q, k, v, np.zeros((64, 64), np.float32)], tolerance=2048)
 
 

@@ -45,8 +45,8 @@ VECTORS = 4
 """Vectors of a window, of 32-bit elements: enough that arithmetic is not a chain, few enough for long expressions."""
 LARGE, LARGE_BY_HAND = 64, 16
 """Tiles of more vectors make a function one of loops; blockgen knows what more than there are registers is good for."""
-DEEP = 64
-"""Steps of a product at once: its operands then fit the cache."""
+DEEP = 8
+"""Steps of a product without a loop around them: of more, LLVM keeps what rows have in common on the stack."""
 
 _COMBINE = {
     "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
@@ -409,11 +409,12 @@ class _Maker(Sources):
         window = (*(1 for _ in out.shape[:-2]), divisor(m, self.rows), divisor(n, self.lanes * self.vectors))
 
         def body(w: Window) -> None:
-            total = self._matrix(self.at(acc, w))
-            for k in range(0, _tile(a).shape[-1], depth):
+            def step(k: Value, carried: tuple[Value, ...]) -> list[Value]:
                 left = factors[0](Window((*w.starts[:-1], k), (*w.shape[:-1], depth)))
                 right = factors[1](Window((*w.starts[:-2], k, w.starts[-1]), (*w.shape[:-2], depth, w.shape[-1])))
-                total = self._again(op, [left, right, total])
+                return [self._again(op, [left, right, *carried])]
+
+            (total,) = self.loop(_tile(a).shape[-1], depth, step, [self._matrix(self.at(acc, w))])
             if len(out.shape) > 2:
                 total = self.builder(block.reshape, total, shape=w.shape)
             self.store(kept, w, total)

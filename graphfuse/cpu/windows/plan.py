@@ -24,6 +24,8 @@ CHEAP = frozenset(
     )
 )  # fmt: skip
 """Elementwise functions that may as well be computed twice."""
+MANY_ROWS = 32
+"""Of a product, for which its right factor is worth a copy."""
 MOST = 4
 """Reductions of one walk: each holds a window of sums in registers."""
 
@@ -218,12 +220,18 @@ class _Planner:
 
 
 def readable_by_product(op: Op, product: Op, elem: Scalar) -> bool:
-    """Whether a product can read what an op loads where it is: no conversion, rows of b contiguous."""
+    """Whether a product can read what an op loads where it is: no conversion, rows of b contiguous.
+
+    Many rows of a read b again and again: then its rows had better lie together than in a few sets of the cache.
+    """
     tile = op.types[0]
     assert isinstance(tile, Tile), "virtual ops give tiles"
     if op.kind is not block.load_view or tile.elem != elem or op.attrs.get("other", 0) != 0:
         return False
-    return op.result != product.operands[1] or attr_dims(op, "strides")[-1] == 1
+    if op.result != product.operands[1]:
+        return True
+    strides = attr_dims(op, "strides")
+    return strides[-1] == 1 and (_shape(product.operands[0])[-2] < MANY_ROWS or strides[-2] == tile.shape[-1])
 
 
 def overwrites(func: Func, op: Op, load: Op) -> bool:
