@@ -32,6 +32,12 @@ LONG = 1 << 17
 """Elements that one program may reduce alone: a second kernel costs as much time."""
 LEAST = 1 << 12
 """Elements of a part."""
+ROW = 1 << 15
+"""Elements of a part where there are plenty: a row that a program reads at once, without a loop."""
+WAVES = 4
+"""Parts for each program that runs at a time, from which on the last ones leave little idle."""
+MOST_PARTS = 1 << 13
+"""One program reduces them."""
 LONG_DEPTH = 2048
 """k of a product that may be split."""
 LEAST_DEPTH = 256
@@ -88,7 +94,10 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     busy = outer * -(-inner // LINE)
     if not isinstance(length, int) or busy == 0 or 2 * busy > programs.count or length * min(inner, LINE) < LONG:
         return None
-    parts = _parts(length, max(1, programs.count // busy), LEAST // min(inner, LINE))
+    most = max(1, programs.count // busy)
+    if inner == 1 and length // ROW >= WAVES * most:
+        most = min(length // ROW, MOST_PARTS)
+    parts = _parts(length, most, LEAST // min(inner, LINE))
     if parts == 1:
         return None
     split = (*t.shape[:first], parts, length // parts, *t.shape[after:])

@@ -36,6 +36,22 @@ def test_parts_give_the_whole(params: str, body: str) -> None:
     check_blocks(regions, Case("split", (), func).arrays({}), GpuMachine())
 
 
+@pytest.mark.parametrize(
+    ("length", "parts"),
+    [
+        (1 << 17, 32),  # a part is no less than LEAST
+        (1 << 22, 128),  # no more than run at once: twice as many would leave half of them idle at the end
+        (1 << 25, 1 << 10),  # waves of rows
+        (1 << 28, 1 << 13),
+        (1 << 30, 1 << 13),  # which one program still reduces
+    ],
+)
+def test_long_sums_have_waves_of_parts(length: int, parts: int) -> None:
+    split = split_long_sums(graph_func(f"x: {length}xf32", 's = reduce(x) {axes = [0], kind = "sum"}; return(s)'))
+    first = next(op for op in split.walk() if op.kind is graph.reduce)
+    assert tensor_of(first.result).shape == (parts,)
+
+
 @pytest.mark.parametrize(("most", "splits"), [(16, True), (4096, False)])
 def test_unknown_rows_count_at_their_most(most: int, splits: bool) -> None:
     func = graph_func("x: (n)x4096xf16, w: 4096x1000xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}; return(y)',
