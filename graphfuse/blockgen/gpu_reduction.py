@@ -356,9 +356,13 @@ def levels(reduces: Sequence[Op]) -> list[list[Op]]:
 
 
 def _row_block(elements: int, elem_bytes: int) -> dict[str, Attr]:
-    """Two vectors a thread, for the largest tiles 32 elements: the best at every length (`benchmarks/gpu_rows.py`)."""
+    """Two vectors a thread, but for the largest tiles 32 elements.
+
+    No more than 16 warps if they can hold it: of blocks of 32, which wait for their last warp twice, two fit, and rows
+    of 8192 f32 take 133.4 us instead of 131.4 (`benchmarks/gpu_rows.py`, without PDL).
+    """
     vectors = 2 * VECTOR_BYTES // max(1, elem_bytes)
-    warps = warps_for(elements, vectors if elements <= 8192 else 32, 32)
+    warps = warps_for(elements, vectors, 16) if elements <= 8192 else warps_for(elements, 32, 32)
     # as many registers as leave room for a second block, whose loads fill the time that this one computes
     crowded = elements > warps * WARP * 16 and warps <= 16
     return {"warps": warps, "resident": 2} if crowded else {"warps": warps}
