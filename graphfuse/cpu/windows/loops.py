@@ -243,7 +243,7 @@ class _Maker(Sources):
         """An op on windows: a store, or what returns a tile of what was there."""
         shaped = list(tiles(op.operands))
         shape = _tile(shaped[0]).shape
-        results = {v: self.room(shape, _tile(v).elem) for v in op.results}
+        results = {v: self.room(shape, _tile(v).elem) for v in op.results if self.plan.roots.get(v)}
 
         def body(w: Window) -> None:
             operands = [self.at(v, w) if isinstance(v.type, Tile) else self.scalar(v) for v in op.operands]
@@ -252,7 +252,8 @@ class _Maker(Sources):
                 return
             new = self.builder.append(op.kind.build(operands, op.attrs, loc=op.loc))
             for old, made in zip(op.results, new.results, strict=True):
-                self.store(results[old], w, made)
+                if old in results:
+                    self.store(results[old], w, made)
 
         turned = op.kind is block.store_view and is_turned(attr_dims(op, "strides"))
         self.over(shape, self._window(shaped, turned=turned), body)
