@@ -1,9 +1,9 @@
 """Tiles of matrix products by `mma.sync`: from shapes, by a model of the time in clocks; no trial runs.
 
-A step of k takes as long as the slowest of the tensor cores, shared memory (where every warp reads its part of both
-operands, and copies write them) and the way from the cache. To that comes a wait, in which the block meets and its
-first fragments arrive; blocks of one multiprocessor multiply while others wait. So warps have large tiles, and where
-registers and shared memory let two blocks run side by side these are better than one.
+Fitted to an H200, whose tensor cores and shared memory overlap in part only: a step of k takes a time for its products,
+and a time for what goes through shared memory, where every warp reads its part of both operands and copies write them.
+So warps have large tiles. Each scheduler has tensor cores of its own, so four warps at least are wanted; and what a
+tile takes before its first step and behind its last is hidden where two blocks run side by side.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ _OWN_BYTES = 1024
 """Of shared memory: what a block takes besides its own, and a multiprocessor has more than a block may have."""
 _WARPS = 48
 """Of a multiprocessor, on every part."""
-_MULTIPLIED = 2600
-"""Elements of the tile times bytes of k, in a clock."""
-_READ, _COPIED = 128, 64
-"""Bytes in a clock: from and to shared memory, and from the cache."""
-_WAIT = 350
-"""Clocks of a step in which a block does not multiply."""
+_MULTIPLIED = 4300
+"""Elements of the tile times bytes of k, in a clock, if shared memory took no time."""
+_MOVED = 128
+"""Bytes in a clock from and to shared memory."""
+_SCHEDULERS = 4
+_WAIT = 60
+"""Clocks of a step, in which blocks meet."""
 _ARRIVAL = 1000
 """Clocks from a copy's start to its end."""
 _ENDS, _ELEMENT = 2000, 0.06
@@ -111,9 +112,8 @@ def clocks(
 
 def _round(tile: MmaTile, steps: int, blocks: int) -> float:
     """So many tiles side by side."""
-    operands = tile.m + tile.n
     multiply = tile.m * tile.n / _MULTIPLIED
-    read = (tile.read + operands) / _READ
-    step = tile.step * max(multiply, read, operands / _COPIED)
-    one = max(blocks * step + _WAIT, _ARRIVAL / (tile.stages - 1))
-    return steps * one + _ENDS + blocks * tile.m * tile.n * _ELEMENT
+    move = (tile.read + tile.m + tile.n) / _MOVED
+    idle = max(1.0, _SCHEDULERS / (blocks * tile.warps))
+    step = max(blocks * tile.step * (multiply + move) * idle + _WAIT, _ARRIVAL / (tile.stages - 1))
+    return steps * step + _ENDS + blocks * tile.m * tile.n * _ELEMENT
