@@ -80,27 +80,27 @@ def test_a_loop_in_a_loop(seed):
 
 
 @pytest.mark.parametrize(
-    ("tile", "options", "alone"),
+    ("tile", "options", "ahead_is_default"),
     [
         ((128, 128, 32), {"warps": 8}, True),
-        ((128, 128, 32), {"warps": 4}, False),
+        ((128, 128, 32), {"warps": 4}, True),
         ((128, 64, 32), {"warps": 4}, False),
         ((64, 64, 64), {"warps": 4}, False),
-        ((128, 128, 64), {"warps": 4, "stages": 3}, True),
-        ((128, 128, 64), {"warps": 4, "stages": 2}, False),
+        ((64, 64, 64), {"warps": 4, "stages": 4}, True),
+        ((64, 64, 64), {"warps": 4, "stages": 2}, False),
     ],
-    ids=["registers", "half of the registers", "a third", "a quarter", "shared memory", "half of the shared memory"],
+    ids=["registers", "half of the registers", "a third", "a quarter", "shared memory", "a fifth of it"],
 )
-def test_by_default_where_a_block_is_alone(tile, options, alone):
+def test_by_default_where_few_blocks_fit(tile, options, ahead_is_default):
     size = (4096, 4096, 4096)
     text = matmul(tile, size, **options)
-    assert (slices(text) > [1]) == alone
+    assert (slices(text) > [1]) == ahead_is_default
     assert slices(ahead(tile, size, **options)) > [1]
     assert slices(text.replace("warps = ", "prefetch = false, warps = ")) == [1]
 
 
 def test_other_parts_have_room_for_more_blocks():
-    text = matmul((128, 128, 64), (4096, 4096, 4096), warps=4)
+    text = matmul((64, 64, 64), (4096, 4096, 4096), warps=4, stages=4)
     assert slices(text, SM_80) > [1]
     assert slices(text, Target.parse("cuda:sm_90")) == [1]
 

@@ -11,11 +11,11 @@ the tensor cores have a slice to multiply while threads meet and wait for `ldmat
 head, whose barrier therefore comes between these reads and the copies that overwrite it, and between the arrival of
 the next tile and the first read of that. The last iteration, after which there is no tile, reads its own once more.
 
-Done where a block is alone on its multiprocessor, by its registers or its shared memory: two blocks do that for each
-other, and the registers and instructions are for nothing then. The attribute `prefetch` of a function, `true` or
-`false`, decides instead. Requires: layouts, and that every product of the loop is made by `mma.sync` of what it reads
-from rings. Declines: where a tile is one slice, accumulators are narrower than 32 bits (each slice would round them),
-elements have 8 bits (LLVM would carry them in a register each), or registers for two slices are not left.
+Done where registers and shared memory have no room for three blocks on a multiprocessor: more of them keep each other's
+tensor cores busy, and the registers and instructions are for nothing then. The attribute `prefetch` of a function,
+`true` or `false`, decides instead. Requires: layouts, and that every product of the loop is made by `mma.sync` of what
+it reads from rings. Declines: where a tile is one slice, accumulators are narrower than 32 bits (each slice would round
+them), elements have 8 bits (LLVM would carry them in a register each), or registers for two slices are not left.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from graphfuse.symbolic import sym
 REGISTERS, REGISTERS_OF_BLOCK = 255, 65536
 RESERVED = 48
 """Registers for addresses, counters and what else a loop needs."""
+ENOUGH = 3
+"""Blocks of a multiprocessor that do without."""
 RESERVED_SHARED = 1024
 """Bytes of shared memory that a block takes besides its own; a multiprocessor has as many more than one may have."""
 
@@ -55,8 +57,8 @@ def prefetch_operands(func: Func, shared_bytes: int = SHARED_BYTES) -> Func:
     loops = {op: found for op in func.walk() if op.kind is control.for_ and (found := _matched(op, users))}
     if wanted is None:
         buffers = (t.nbytes for op in func.walk() for t in op.types if isinstance(t, Buffer))
-        crowded = 2 * (sum(buffers) + RESERVED_SHARED) > shared_bytes + RESERVED_SHARED
-        loops = {op: found for op, found in loops.items() if crowded or _is_alone(found)}
+        crowded = ENOUGH * (sum(buffers) + RESERVED_SHARED) > shared_bytes + RESERVED_SHARED
+        loops = {op: found for op, found in loops.items() if crowded or _fills(found)}
     return dead_code(_Rewriter(func, loops).run()) if loops else func
 
 
@@ -154,9 +156,9 @@ def _fits(loop: _Loop) -> bool:
     return _registers(loop) <= min(REGISTERS, REGISTERS_OF_BLOCK // _threads(loop))
 
 
-def _is_alone(loop: _Loop) -> bool:
-    """Whether registers do not suffice for another block."""
-    return 2 * _threads(loop) * _registers(loop) > REGISTERS_OF_BLOCK
+def _fills(loop: _Loop) -> bool:
+    """Whether registers do not suffice for many blocks."""
+    return ENOUGH * _threads(loop) * _registers(loop) > REGISTERS_OF_BLOCK
 
 
 def _registers(loop: _Loop) -> int:
