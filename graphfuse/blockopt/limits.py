@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.blockopt.forms import Forms
+from graphfuse.blockopt.forms import Form, Forms
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op, Value, attr_ints
 from graphfuse.ir.types import Tile
@@ -56,25 +56,31 @@ class Limits:
         return self._compared(op, tile.shape)
 
     def _compared(self, op: Op, shape: Sequence[int]) -> list[Limit] | None:
+        left = self._left(op)
+        if left is None:
+            return None
+        moving = [d for d, s in enumerate(left.strides) if s != 0]
+        if not moving:
+            return [(0, left.base * shape[0])] if shape else None
+        if len(moving) > 1:
+            return None
+        (d,) = moving
+        step = -1 * left.strides[d]
+        if not isinstance(step, int) or step < 1:
+            return None
+        return [(d, left.base if step == 1 else ceildiv(left.base, step))]
+
+    def _left(self, op: Op) -> Form | None:
+        """How far a comparison is from failing: it holds where this is more than 0."""
         if op.kind.name not in COMPARISONS:
             return None
         a, b = (self.forms.form(v) for v in op.operands)
         if a is None or b is None:
             return None
         p, q, plus = COMPARISONS[op.kind.name]
-        # p and q say what -a and -b count: the sum must be positive
-        base = -p * a.base - q * b.base + plus
-        strides = [-p * s - q * t for s, t in zip(a.strides, b.strides, strict=True)]
-        moving = [d for d, s in enumerate(strides) if s != 0]
-        if not moving:
-            return [(0, base * shape[0])] if shape else None
-        if len(moving) > 1:
-            return None
-        (d,) = moving
-        step = -1 * strides[d]
-        if not isinstance(step, int) or step < 1:
-            return None
-        return [(d, base if step == 1 else ceildiv(base, step))]
+        # p and q say what -a and -b count
+        strides = (-p * s - q * t for s, t in zip(a.strides, b.strides, strict=True))
+        return Form(-p * a.base - q * b.base + plus, tuple(strides))
 
     def _uniform(self, condition: Value, tile: Tile) -> list[Limit] | None:
         """All or nothing, by a scalar."""
@@ -82,13 +88,10 @@ class Limits:
         if op is not None and op.kind is block.and_:
             parts = [self._uniform(v, tile) for v in op.operands]
             return None if None in parts else [limit for part in parts if part is not None for limit in part]
-        if op is None or op.kind.name not in COMPARISONS or not tile.shape:
+        if op is None or not tile.shape:
             return None
-        a, b = (self.forms.form(v) for v in op.operands)
-        if a is None or b is None:
-            return None
-        p, q, plus = COMPARISONS[op.kind.name]
-        return [(0, (-p * a.base - q * b.base + plus) * tile.shape[0])]
+        left = self._left(op)
+        return None if left is None else [(0, left.base * tile.shape[0])]
 
     def _moved(self, op: Op, tile: Tile) -> list[Limit] | None:
         """Limits of the operand, on the dims where its dims went."""
