@@ -81,7 +81,7 @@ class WgmmaTile:
     rows: int = 1
     columns: int = 1
     stream: bool = False
-    """The steps of the tiles of the last waves are dealt out to all blocks. None of `TILES` does: it is unmeasured."""
+    """The steps of the tiles of the last waves are dealt out to all blocks. None of `TILES` does: docs/adr/0011."""
 
     @property
     def shared(self) -> int:
