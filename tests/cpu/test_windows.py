@@ -454,15 +454,15 @@ def test_sums_that_do_not_wait_are_one_walk(names: str, loops: int) -> None:
 def test_what_atomics_find_is_kept_only_for_who_reads_it() -> None:
     loops = check(
         """
-func @k(%x: ptr<i32>, %counts: ptr<i32>) {assume = [], grid = 2, noalias = ["x", "counts"]} {
+func @k(%x: ptr<i64>, %counts: ptr<i32>) {assume = [], grid = 2, noalias = ["x", "counts"]} {
   %p = block.program_id() : i64
   %at = block.index(%p) {expr = (2048*p), names = ["p"]} : i64
-  %v = block.load_view(%x, %at) {shape = [2048], strides = [1]} : tile<2048xi32>
+  %v = block.load_view(%x, %at) {shape = [2048], strides = [1]} : tile<2048xi64>
   %one = block.const() {elem = i32, shape = [2048], value = 1} : tile<2048xi32>
   %old = block.atomic(%counts, %v, %one) {kind = "add"} : tile<2048xi32>
   return()
 }
 """,
-        [np.random.default_rng(8).integers(0, 50, 4096).astype(np.int32), np.zeros(50, np.int32)],
+        [np.random.default_rng(8).integers(0, 50, 4096), np.zeros(50, np.int32)],
     )
     assert not any(op.kind is block.alloc for op in loops.walk())
