@@ -6,8 +6,9 @@ Nothing here compiles a model; what is made of IR is made from the text that the
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from graphfuse.artifact import Executable
 from graphfuse.errors import ArtifactError, FileError, Loc, UsageError
@@ -17,21 +18,22 @@ from graphfuse.llvm.host import host_target, parse_target
 if TYPE_CHECKING:
     from graphfuse.ir.core import Func
 
+T = TypeVar("T")
+
 
 def artifact_numerics(executable: Executable) -> Numerics:
     """What an executable was compiled with; `eager` where it does not say."""
-    text = str(executable.meta.get("numerics", "eager"))
-    try:
-        return numerics_of(text)
-    except UsageError as e:
-        raise ArtifactError(e.message) from None
+    return _setting(executable, "numerics", "eager", numerics_of)
 
 
 def artifact_precision(executable: Executable) -> Precision:
     """What an executable multiplies and stores; `f32` where it does not say."""
-    text = str(executable.meta.get("precision", "f32"))
+    return _setting(executable, "precision", "f32", precision_of)
+
+
+def _setting(executable: Executable, name: str, default: str, read: Callable[[str], T]) -> T:
     try:
-        return precision_of(text)
+        return read(str(executable.meta.get(name, default)))
     except UsageError as e:
         raise ArtifactError(e.message) from None
 
