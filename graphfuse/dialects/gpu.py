@@ -10,8 +10,8 @@ from graphfuse.symbolic import Dim
 
 
 @opdef("gpu.convert_layout", Trait.PURE)
-def convert_layout(x: Type, *, layout: LinearLayout) -> Type:
-    """The same tile held by other threads."""
+def convert_layout(x: Type, *, layout: LinearLayout, route: str = "") -> Type:
+    """The same tile held by other threads. With `route` it goes that way (`convert.plan`), and no pass moves it."""
     if not isinstance(x, Tile) or x.layout is None:
         raise VerifyError(f"operand must be a tile with a layout, got {x}")
     if layout.shape != x.padded_shape:

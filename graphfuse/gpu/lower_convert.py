@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.analysis.memory_access import bank_conflicts
-from graphfuse.gpu.convert import Barrier, Conversion, Exchange, Gather, Load, Rename, Store, plan
+from graphfuse.gpu.convert import Barrier, Conversion, Exchange, Gather, Load, Rename, Route, Store, plan
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern, memory_for_matrices
 from graphfuse.gpu.shared_access import load_shared, sole, store_shared
@@ -20,10 +21,11 @@ from graphfuse.llvm.module import Reg
 
 @lowers(gpu.convert_layout)
 def lower_convert_layout(kernel: Kernel, op: Op) -> None:
-    """The cheapest route."""
+    """The cheapest route, or the one that is asked for."""
     tile, type_ = kernel.tile(op.operands[0]), op.types[0]
     assert isinstance(type_, Tile)
-    kernel.set(op, convert(kernel, tile.vectors, plan(tile.layout, layout_of(type_), 8 * tile.elem.bytes)))
+    route = cast("Route | None", op.attrs.get("route"))
+    kernel.set(op, convert(kernel, tile.vectors, plan(tile.layout, layout_of(type_), 8 * tile.elem.bytes, route)))
 
 
 def convert(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> list[Reg]:

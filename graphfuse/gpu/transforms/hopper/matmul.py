@@ -20,6 +20,7 @@ from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
 from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width, read_ahead
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
+from graphfuse.gpu.transforms.hopper.lines import in_lines
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
 from graphfuse.gpu.transforms.hopper.order import grouped, placed
 from graphfuse.gpu.transforms.hopper.reads import Reads
@@ -483,6 +484,7 @@ class _Build:
         if staging is None:
             pointer, base, _, *limits = s.op.operands
             at, cuts = chunk.view(s.op, (0, 1), base, limits)
+            value = in_lines(b, value, self.part_layout, s.op, self.scalars)
             b.append(remade(s.op, pointer, at, value, *cuts))
             return
         buffers = self.config.store_buffers
