@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from graphfuse.runtime.native import NativeCode, address_of
 MAX_BOUND = 256
 """How many sets of symbol values an executable remembers."""
 _ALIGN = 64
+_FEW = 24
+"""Up to so many arguments are written faster one by one than by numpy."""
 
 
 class Workspace:
@@ -31,11 +33,17 @@ class Workspace:
         self.threads = threads
         self.lock = threading.Lock()
         self._native: NativeCode | None = None
-        self._pool, self._pid = 0, 0
+        self._pool = 0
         self._arena: Array = np.empty(0, np.uint8)
         self._scratch: Array = np.empty(0, np.uint8)
         self._stride = 0
         self.arena_address = 0
+        _workspaces.add(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: the parent's threads are gone, and a lock one of them held stays locked."""
+        self.lock = threading.Lock()
+        self._pool = 0
 
     def adopt(self, native: NativeCode) -> None:
         """Linked code that has an executor; the first one's is used from then on."""
@@ -46,10 +54,9 @@ class Workspace:
         """Run bound launches, whose arguments are complete. The caller holds the lock."""
         native = self._native
         assert native is not None, "an executable was adopted before it runs"
-        if self._pid != os.getpid():
-            self._pool, self._pid = native.pool_create(self.threads), os.getpid()
+        if not self._pool:
+            self._pool = native.pool_create(self.threads)
             if not self._pool:
-                self._pid = 0
                 raise UsageError(f"cannot start {self.threads} threads")
             self._stride = 0
         if self._stride < bound.scratch_bytes or not self._stride:
@@ -66,12 +73,39 @@ class Workspace:
         return self.arena_address
 
 
-@dataclass(slots=True)
+_workspaces: weakref.WeakSet[Workspace] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for workspace in list(_workspaces):
+        workspace.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class _Ready:
     """A plan at one set of values, and where its intermediate tensors were when its arguments were written."""
 
-    bound: Bound
-    arena: int = -1
+    def __init__(self, bound: Bound) -> None:
+        self.bound, self.arena = bound, -1
+        table = zip(bound.io_slots.tolist(), bound.io_index.tolist(), bound.io_offsets.tolist(), strict=True)
+        self._few = list(table) if len(bound.io_slots) <= _FEW else None
+        self._args = memoryview(bound.args)
+
+    def place(self, addresses: Sequence[int], arena: int) -> None:
+        """Write the addresses of inputs and outputs, and those of intermediate tensors if they have moved."""
+        bound = self.bound
+        if self._few is not None:
+            args = self._args
+            for slot, index, offset in self._few:
+                args[slot] = addresses[index] + offset
+        else:
+            bound.args[bound.io_slots] = np.array(addresses, np.int64)[bound.io_index] + bound.io_offsets
+        if self.arena != arena:
+            bound.args[bound.arena_slots] = arena + bound.arena_offsets
+            self.arena = arena
 
 
 class Direct:
@@ -93,12 +127,7 @@ class Direct:
         with workspace.lock:
             ready = self._ready.get(values) or self._bind(values)
             bound = ready.bound
-            args = bound.args
-            args[bound.io_slots] = np.array(addresses, np.int64)[bound.io_index] + bound.io_offsets
-            arena = workspace.arena(bound.arena.peak)
-            if ready.arena != arena:
-                args[bound.arena_slots] = arena + bound.arena_offsets
-                ready.arena = arena
+            ready.place(addresses, workspace.arena(bound.arena.peak))
             workspace.run(bound)
 
     def _bind(self, values: tuple[int, ...]) -> _Ready:

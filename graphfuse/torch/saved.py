@@ -17,6 +17,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph import _BoxedCodeGen
 from torch.fx.graph_module import GraphModule
 
+from graphfuse.torch.compiled_part import CompiledPart
+
 
 @dataclasses.dataclass
 class SavedGraph(OutputCode):
@@ -54,7 +56,17 @@ def saved(module: GraphModule) -> SavedGraph:
 
 
 def boxed(module: GraphModule) -> Any:
-    """The function of a module that takes its arguments as one list, which it clears."""
-    module.graph.set_codegen(_BoxedCodeGen())
-    module.recompile()
-    return module.forward
+    """The function of a module that takes its arguments as one list, which it clears.
+
+    Compiled parts are called as functions: a module's own call looks for hooks first.
+    """
+    graph = module.graph
+    graph.set_codegen(_BoxedCodeGen())
+    code = graph.python_code("self")
+    source, names = code.src, dict(code.globals)
+    for name, part in module.named_children():
+        if isinstance(part, CompiledPart):
+            source = source.replace(f"self.{name}(", f"call_{name}(")
+            names[f"call_{name}"] = part.forward
+    exec(compile(source, "<graphfuse.torch>", "exec"), names)  # noqa: S102 (torch's own code for its graph)
+    return names["forward"].__get__(module)

@@ -1,0 +1,72 @@
+"""What runs an executable on tensors of torch: by address, with memory, threads and streams of torch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import torch
+
+from graphfuse.artifact import Executable
+from graphfuse.runtime.direct import Direct, Workspace
+
+Runner = Callable[[tuple[int, ...], Sequence[int]], None]
+"""Takes the symbols' values, and the addresses of inputs, then outputs."""
+Allocator = Callable[[Sequence[int], Sequence[int], torch.dtype], torch.Tensor]
+"""Takes sizes, strides, and the element type."""
+
+
+def runner(executable: Executable, device: torch.device) -> Runner:
+    """What runs an executable on tensors of a device."""
+    return Direct(executable, workspace()).run if device.type == "cpu" else _on_gpu(executable, device)
+
+
+_workspaces: dict[int, Workspace] = {}
+_lock = threading.Lock()
+
+
+def workspace() -> Workspace:
+    """Shared by all that runs on as many threads as torch now uses."""
+    threads = torch.get_num_threads()
+    with _lock:
+        if (found := _workspaces.get(threads)) is None:
+            found = _workspaces[threads] = Workspace(threads)
+        return found
+
+
+def _on_gpu(executable: Executable, device: torch.device) -> Runner:
+    # the driver is only there, and only needed, where there is a GPU
+    from graphfuse.runtime.cuda.bindings import open_driver
+    from graphfuse.runtime.cuda.direct import CudaDirect
+
+    index = torch.cuda.current_device() if device.index is None else device.index
+    kept: list[torch.Tensor] = []
+
+    def zeroed(nbytes: int) -> int:
+        kept.append(torch.zeros(nbytes, dtype=torch.uint8, device=device))
+        torch.cuda.current_stream(index).synchronize()
+        return kept[-1].data_ptr()
+
+    direct = CudaDirect(executable, open_driver(), index, zeroed)
+
+    def run(values: tuple[int, ...], addresses: Sequence[int]) -> None:
+        nbytes = direct.arena_bytes(values)
+        # returned to the allocator at once: what takes it next is on this stream, or waits for it
+        arena = torch.empty(nbytes, dtype=torch.uint8, device=device) if nbytes else None
+        stream = torch.cuda.current_stream(index).cuda_stream
+        direct.run(values, addresses, 0 if arena is None else arena.data_ptr(), stream)
+
+    return run
+
+
+def allocator(device: torch.device) -> Allocator:
+    """What makes tensors of any contents on a device."""
+    # torch has allocations with nothing to parse; that for a GPU takes the current one
+    quick = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None) if device.type == "cpu" else None
+    if quick is not None:
+        return quick
+
+    def empty(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+    return empty
