@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphfuse.artifact import Array, Executable
+from graphfuse.artifact import Executable
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.errors import ArtifactError, InputError, UsageError
-from graphfuse.kernels.arguments import packed
 from graphfuse.llvm import codegen
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
@@ -23,6 +22,9 @@ from graphfuse.symbolic import evaluate
 
 CHUNKS_PER_THREAD = 4
 ALIGNMENT = 64
+
+_Record = ctypes.c_uint64 * 4
+"""A launch as `executor_ir` has it. Arrays of ctypes, as those of numpy take microseconds to make and to find."""
 
 
 class CpuKernel:
@@ -40,11 +42,11 @@ class CpuKernel:
         """Run all programs, and return when they are done."""
         if not programs:
             return
-        args = packed(slots)
+        args = (ctypes.c_uint64 * len(slots))(*slots)
         count = thread_count(threads)
         chunk = max(1, programs // (count * CHUNKS_PER_THREAD))
-        records = np.array([self._address, address_of(args), programs, chunk], np.int64)
-        _executor().run(records, count, evaluate(self.meta.scratch_bytes, symbols))
+        record = _Record(self._address, ctypes.addressof(args), programs, chunk)
+        _executor().run(record, count, evaluate(self.meta.scratch_bytes, symbols))
 
 
 class _Executor:
@@ -57,7 +59,7 @@ class _Executor:
         self._lock = threading.Lock()
         self._pools: dict[tuple[int, int], int] = {}
         """By process, as a forked one has none of the threads, and their number."""
-        self._scratch = np.empty(0, np.uint8)
+        self._scratch, self._start = np.empty(0, np.uint8), 0
 
         def function(name: str) -> Callable[..., int]:
             result, *arguments = EXECUTOR[name]
@@ -67,7 +69,7 @@ class _Executor:
             function(n) for n in ("gf_pool_create", "gf_pool_scratch", "gf_run")
         )
 
-    def run(self, records: Array, threads: int, scratch_bytes: int) -> None:
+    def run(self, record: ctypes.Array[ctypes.c_uint64], threads: int, scratch_bytes: int) -> None:
         """One launch record."""
         with self._lock:
             key = os.getpid(), threads
@@ -83,9 +85,9 @@ class _Executor:
                     self._scratch = np.empty(room, np.uint8)
                 except (MemoryError, ValueError):
                     raise InputError(f"a kernel needs {room} bytes of scratch memory, which is not available") from None
-            start = -(-address_of(self._scratch) // ALIGNMENT) * ALIGNMENT
-            self._set_scratch(pool, start, stride)
-            self._run(pool, address_of(records), 1)
+                self._start = -(-address_of(self._scratch) // ALIGNMENT) * ALIGNMENT
+            self._set_scratch(pool, self._start, stride)
+            self._run(pool, ctypes.addressof(record), 1)
 
 
 @functools.cache
