@@ -189,7 +189,7 @@ class Maker:
         x = self.normal(n, c, h, h).to(memory_format=torch.channels_last)
         f = (self.normal(k, c, 3, 3) * (9 * c) ** -0.5).to(memory_format=torch.channels_last)
         y = self.empty(n, k, h, h).to(memory_format=torch.channels_last)
-        args = (*(t.permute(0, 2, 3, 1) for t in (x, f, y)), n, c, h, h, k, h, h)
+        args = (*(t.permute(0, 2, 3, 1) for t in (x, f, y)), n, c, h, h, k)
         tiles = ((128, 128, 64, 8), (128, 128, 32, 8), (128, 64, 64, 4)) if self.is_large else ((32, 32, 16, 4),)
         variants = {
             f"{tm}x{tn}x{tk} {w} warps": Variant(

@@ -72,6 +72,8 @@ class _Arithmetic:
         if call.fn in ("min", "max"):
             return self._intrinsic(f"s{call.fn}", a, b)
         if self._element == "i64" and self._ends_in_i32(call):
+            if bounds(call.args[1], self._ranges)[1] > _I32[1]:  # more than is divided, however large
+                b = self._intrinsic("smin", b, integer(_I32[1], self._element))
             narrow = _Arithmetic(self._kernel, self._regs, self._ranges, "i32", self._width)
             return self._widest(narrow._divided(call, *(self._narrow(r) for r in (a, b))))
         return self._divided(call, a, b)
@@ -113,10 +115,11 @@ class _Arithmetic:
 
         And `ptxas` lets no products overlap in a kernel with calls.
         """
-        divisor = call.args[1]
+        number, divisor = call.args
         if self._kernel.target.kind != "cuda" or (isinstance(divisor, int) and divisor & (divisor - 1) == 0):
             return False
-        return all(_I32[0] <= low and high <= _I32[1] for low, high in (bounds(d, self._ranges) for d in call.args))
+        low, high = bounds(number, self._ranges)
+        return low >= 0 and high < _I32[1] and bounds(divisor, self._ranges)[0] >= 1
 
     def _binary(self, name: str, a: Reg, b: Reg) -> Reg:
         a, b = self._fit(a, b)

@@ -101,7 +101,7 @@ def conv(
     tm, tn, tk = tiles
     macros: dict[str, Any] = {"TYPE": type_, "R": r, "S": s, "STRIDE": stride, "PAD": pad, "TM": tm, "TN": tn, "TK": tk}
     macros |= {"NCHW": 1} if nchw else {}
-    args = (x, f, y, n, c, h, w, k, p, q)
+    args = (x, f, y, n, c, h, w, k)
     return Case("conv", (cdiv(n * p * q, tm), cdiv(k, tn)), args, ((y, want, error),), macros=macros)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,8 @@ CPU = {
 SMALLEST = {
     "attention": lambda: attention(1, 2, 160, 160, 64, 128, 64, causal=True, lse=True),
     "conv": lambda: conv(1, 16, 6, 5, 24, 3, 3, 1, 1, (32, 32, 16)),
+    "conv by windows": lambda: conv(2, 24, 7, 9, 40, 3, 3, 1, 1, (64, 64, 32)),
+    "conv by large windows": lambda: conv(1, 16, 6, 9, 24, 5, 5, 1, 2, (64, 32, 16)),
     "sdd": lambda: blocksparse("SDD", 1, 2, 64, 64, 64, 16, 32),
     "dsd": lambda: blocksparse("DSD", 1, 2, 64, 64, 64, 16, 32),
     "dds": lambda: blocksparse("DDS", 1, 2, 64, 64, 64, 16, 32),
@@ -104,6 +107,55 @@ def test_blocks_are_copied_ahead(mode: str, side: str) -> None:
 @pytest.mark.parametrize("macros", [{}, {"CAUSAL": 1}, {"CAUSAL": 1, "WRITE_LSE": 1}], ids=str)
 def test_attention_takes_warpgroups(d: int, macros: dict[str, int]) -> None:
     assert gpu.wgmma in kinds(kernel(FOLDER / "attention.tc", TYPE="half", D=d, TM=128, TN=128, **macros), 3)
+
+
+def conv_kinds(old: str, new: str, **macros: Any) -> set[OpDef]:
+    """Of a 3x3 convolution, with a line of its source replaced."""
+    text = (FOLDER / "conv.tc").read_text()
+    assert old in text
+    sizes = {"TYPE": "half", "R": 3, "S": 3, "STRIDE": 1, "PAD": 1, "TM": 128, "TN": 128, "TK": 64, **macros}
+    return kinds(kernel(text.replace(old, new), **sizes), 2)
+
+
+OUTER = """
+    int steps = cdiv(C, TK), r = k / steps / S, s = k / steps % S;
+    int c[TK] = k % steps * TK + rc;
+"""
+INNER = """
+    int r = k % (R * S) / S;
+    int s = k % S;
+    int c[TK] = k / (R * S) * TK + rc;
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        (INNER, OUTER),
+        ("h + r >= 0 && h + r < H", "h + r > -1 && h + r <= H - 1"),
+        ("int n[TM] = rm / (P * Q);", "int n[TM] = rm / Q / P;"),
+        ("? *(X", "? *((X - 0) "),
+    ],
+    ids=["as it is", "taps outside", "other comparisons", "other divisions", "nothing is subtracted"],
+)
+def test_convolutions_read_windows(old: str, new: str) -> None:
+    assert gpu.wgmma in conv_kinds(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "macros"),
+    [
+        ("", "", {"NCHW": 1}),
+        ("int x[TM]", "unsigned x[TM]", {}),
+        ("h + r < H", "h + r < H - n", {}),
+        ("w + s >= 0 &&", "", {}),
+        ("pq % Q * STRIDE", "pq % (Q + 1) * STRIDE", {}),
+    ],
+    ids=["channels apart", "may wrap", "a limit of an image", "no limit", "no digit"],
+)
+def test_what_are_no_windows(old: str, new: str, macros: dict[str, int]) -> None:
+    assert gpu.wgmma not in conv_kinds(old, new, **macros)
 
 
 # the same walk as others write it: one loop, exp, scores that carry the scale, sums in an order of their own

@@ -46,6 +46,8 @@ class Scalars:
         self.ranges: dict[str, tuple[int, int]] = dict(func.ranges)
         self.leaves: dict[str, Value] = {}
         """What names in polynomials stand for, besides symbols."""
+        self.ends: dict[Dim, Dim] = {}
+        """What counters of loops stay below."""
         self.divisibility: dict[str, int] = {}
         """What symbols and leaves are multiples of."""
         self._known: dict[Value, Dim] = {v: sym(v.hint) for v in func.params if v.type == I64}

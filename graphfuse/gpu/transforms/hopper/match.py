@@ -27,6 +27,7 @@ ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m
 INDEX_OPS = (block.index, block.const, block.add, block.sub, block.mul)
 GATHER_OPS = (
     block.load, block.select, block.ge, block.lt, block.and_, block.arange, block.reshape, block.broadcast, block.splat,
+    block.cast, *(block.ELEMENTWISE[n] for n in ("gt", "le", "floordiv", "floormod", "truncdiv", "truncmod")),
 )  # fmt: skip
 """What operands are made of that are no views, but may be windows."""
 
@@ -118,7 +119,8 @@ def _match_loop(loop: Op, scalars: Scalars) -> Product | None:
     if bounds(end - first, scalars.ranges)[0] < 1:
         return None  # it might not run at all, and nothing would set the accumulator
     low, high = bounds(first, scalars.ranges)[0], bounds(end, scalars.ranges)[1]
-    scalars.leaf(counter, "k", low, high - 1, min(scalars.divisor(first), scalars.divisor(step)))
+    k = scalars.leaf(counter, "k", low, high - 1, min(scalars.divisor(first), scalars.divisor(step)))
+    scalars.ends[k] = end
     if not _only_reads(loop, carried, [dot for dots, _ in chains for dot in dots]):
         return None
     dots = [(dot, i) for i, (dots, _) in enumerate(chains) for dot in dots]

@@ -497,7 +497,8 @@ class _Build:
             return clones.builder(block.const, value=dim, elem=I64)
         names = tuple(sorted(symbols(dim) & self.scalars.leaves.keys()))
         operands = [clones(self.scalars.leaves[n]) for n in names]
-        return clones.builder(block.index, *operands, expr=dim, names=names)
+        wide = [v if v.type == I64 else clones.builder(block.cast, v, to=I64) for v in operands]
+        return clones.builder(block.index, *wide, expr=dim, names=names)
 
 
 def _few_rows(operand: Operand, unit: int = EIGHT) -> int:

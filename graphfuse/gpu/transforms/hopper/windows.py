@@ -20,8 +20,9 @@ from graphfuse.artifact import Im2col
 from graphfuse.dialects import block
 from graphfuse.gpu.transforms.hopper.affine import ALIGNMENT, MAX_EXTENT, Box, Scalars, split
 from graphfuse.ir.core import Op, OpDef, Value, attr_dim, attr_int, attr_number, attr_strs
-from graphfuse.ir.types import Ptr, Tile
+from graphfuse.ir.types import I64, Ptr, Tile
 from graphfuse.symbolic import (
+    INF,
     Atom,
     Call,
     Dim,
@@ -30,6 +31,7 @@ from graphfuse.symbolic import (
     ceildiv,
     exact_div,
     floordiv,
+    minimum,
     mod,
     product,
     substitute,
@@ -40,8 +42,12 @@ from graphfuse.symbolic import (
 OFFSET_BITS = 16
 """That all corners, and all taps, have together."""
 MOST_STEP = 8
-_COMPARISONS: dict[OpDef, tuple[int, int]] = {block.ge: (1, 0), block.lt: (-1, -1)}
+_COMPARISONS: dict[OpDef, tuple[int, int]] = {
+    block.ge: (1, 0), block.lt: (-1, -1), block.ELEMENTWISE["gt"]: (1, -1), block.ELEMENTWISE["le"]: (-1, 0),
+}  # fmt: skip
 """`a ? b` as `sign * (a - b) + constant >= 0`."""
+_QUOTIENTS = tuple(block.ELEMENTWISE[n] for n in ("floordiv", "truncdiv"))
+_REMAINDERS = tuple(block.ELEMENTWISE[n] for n in ("floormod", "truncmod"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,53 +114,98 @@ def find_windows(value: Value, scalars: Scalars) -> Box | None:
 
 
 class _Tiles:
-    """Tiles of integers as polynomials of the row number, the column, and the scalars' leaves."""
+    """Tiles of integers as polynomials of the row number, the column, and the scalars' leaves.
+
+    A tile of rank 1 runs along what it is reshaped to: rows (`lane`) or columns. Arithmetic in less than 64 bits counts
+    where it is promised not to wrap.
+    """
 
     def __init__(self, scalars: Scalars) -> None:
         self.scalars = scalars
         self.lane, self.column, self.row = (_free(name, scalars) for name in ("lane", "column", "row"))
         self.first: Dim | None = None
         """The number of the tile's first row."""
-        self._known: dict[Value, Dim | None] = {}
+        self._known: dict[tuple[Value, str], Dim | None] = {}
 
-    def dim(self, value: Value) -> Dim | None:
+    def dim(self, value: Value, along: str = "") -> Dim | None:
         """The polynomial of a tile or scalar of integers; None if it is none."""
-        if not isinstance(value.type, Tile):
+        if not isinstance(value.type, Tile) and value.type == I64:
             return self.scalars.dim(value)
-        if value not in self._known:
-            self._known[value] = self._compute(value)
-        return self._known[value]
+        if (value, along) not in self._known:
+            self._known[value, along] = self._compute(value, along)
+        return self._known[value, along]
 
-    def _compute(self, value: Value) -> Dim | None:
+    def _compute(self, value: Value, along: str) -> Dim | None:
         op = value.op
         if op is None:
             return None
         if op.kind is block.const:
             return attr_int(op, "value")
         if op.kind in (block.splat, block.broadcast):
-            return self.dim(op.operands[0])
+            return self.dim(op.operands[0], along)
+        if op.kind is block.arange:
+            return sym(along) + attr_int(op, "start") if along else None
         if op.kind is block.reshape:
-            return self._reshaped(op)
+            onto = self._onto(op)
+            return self.dim(op.operands[0], onto) if onto else None
         if op.kind is block.index:
             names = attr_strs(op, "names") if "names" in op.attrs else ()
-            operands = [self.dim(v) for v in op.operands]
+            operands = [self.dim(v, along) for v in op.operands]
             known = {n: d for n, d in zip(names, operands, strict=True) if d is not None}
             return self._numbered(substitute(attr_dim(op, "expr"), known)) if len(known) == len(names) else None
-        if op.kind in (block.add, block.sub, block.mul):
-            a, b = (self.dim(v) for v in op.operands)
-            if a is None or b is None:
-                return None
-            return a + b if op.kind is block.add else a - b if op.kind is block.sub else a * b
-        return None
+        return self._arithmetic(value, op, along)
 
-    def _reshaped(self, op: Op) -> Dim | None:
-        """Only a range gets to know here which dim it runs along."""
-        source, target = op.operands[0].op, op.result.type
+    def _onto(self, op: Op) -> str:
+        """What a tile of rank 1 runs along once it has two dims, one of them of one element."""
+        source, target = op.operands[0].type, op.result.type
+        assert isinstance(source, Tile)
         assert isinstance(target, Tile)
-        if source is None or source.kind is not block.arange or len(target.shape) != 2:
+        if len(source.shape) != 1 or len(target.shape) != 2 or 1 not in target.shape:
+            return ""
+        return self.column if target.shape[0] == 1 else self.lane
+
+    def _arithmetic(self, value: Value, op: Op, along: str) -> Dim | None:
+        if op.kind is block.cast:
+            return self._cast(op, along)
+        if op.kind not in (block.add, block.sub, block.mul, *_QUOTIENTS, *_REMAINDERS):
             return None
-        name = self.column if target.shape[0] == 1 else self.lane
-        return sym(name) + attr_int(source, "start") if 1 in target.shape else None
+        a, b = (self.dim(v, along) for v in op.operands)
+        if a is None or b is None:
+            return None
+        if op.kind in _QUOTIENTS or op.kind in _REMAINDERS:
+            return self._divided(value, op, a, b)
+        if block.elem_of(value.type) != I64 and op.attrs.get("nsw", False) is not True:
+            return None
+        made = a + b if op.kind is block.add else a - b if op.kind is block.sub else a * b
+        return self._numbered(made) if along == self.lane else made
+
+    def _cast(self, op: Op, along: str) -> Dim | None:
+        """One that keeps the number: to more bits, or of what fits."""
+        source, elem = (block.elem_of(v.type) for v in (op.operands[0], op.result))
+        if not (source.is_integer and elem.is_integer and source.is_signed and elem.is_signed):
+            return None
+        found = self.dim(op.operands[0], along)
+        if found is None or elem.bits >= source.bits:
+            return found
+        low, high = bounds(found, self._ranges)
+        return found if low >= -(1 << elem.bits - 1) and high < 1 << elem.bits - 1 else None
+
+    def _divided(self, value: Value, op: Op, a: Dim, b: Dim) -> Dim | None:
+        """Of what is not below 0, by what is positive: then it does not matter what is rounded to."""
+        if bounds(a, self._ranges)[0] < 0 or bounds(b, self._ranges)[0] < 1:
+            return None
+        if op.kind in _REMAINDERS:
+            return _remainder(a, b)
+        end = self.scalars.ends.get(a)
+        most = exact_div(end, b) if end is not None else None
+        if isinstance(most, int) and not isinstance(value.type, Tile):  # bounds know nothing of the end of a loop
+            return self.scalars.leaf(value, "tap", 0, most - 1)
+        return _quotient(a, b)
+
+    @property
+    def _ranges(self) -> dict[str, tuple[int, int]]:
+        least = 0 if self.first is None else int(bounds(self.first, self.scalars.ranges)[0])
+        return {**self.scalars.ranges, self.lane: (0, INF), self.column: (0, INF), self.row: (least, INF)}
 
     def _numbered(self, dim: Dim) -> Dim:
         """A lane of rows plus a scalar is the row number: one name, for all its digits to be of."""
@@ -166,18 +217,21 @@ class _Tiles:
         self.first = first
         return sym(self.row)
 
-    def conditions(self, value: Value) -> list[Dim] | None:
+    def conditions(self, value: Value, along: str = "") -> list[Dim] | None:
         """Polynomials that are all at least 0 where a tile of bools is true; None if it is something else."""
         op = value.op
         if op is None:
             return None
         if op.kind in (block.broadcast, block.splat):
-            return self.conditions(op.operands[0])
+            return self.conditions(op.operands[0], along)
+        if op.kind is block.reshape:
+            onto = self._onto(op)
+            return self.conditions(op.operands[0], onto) if onto else None
         if op.kind is block.and_:
-            a, b = (self.conditions(v) for v in op.operands)
+            a, b = (self.conditions(v, along) for v in op.operands)
             return None if a is None or b is None else a + b
         if op.kind in _COMPARISONS:
-            a, b = (self.dim(v) for v in op.operands)
+            a, b = (self.dim(v, along) for v in op.operands)
             sign, constant = _COMPARISONS[op.kind]
             return None if a is None or b is None else [(a - b) * sign + constant]
         return None
@@ -250,13 +304,14 @@ class _Windows:
         offset, start = split(left, self.scalars)
         low, high = bounds(start, self.ranges)
         extent = int(high) + self.shape[1] if columns is None else columns + start
-        if bounds(offset, self.ranges)[0] < 0 or low < 0 or high >= MAX_EXTENT or not self._is_fixed(extent):
+        is_large = high >= MAX_EXTENT and not self.scalars.trusts
+        if bounds(offset, self.ranges)[0] < 0 or low < 0 or is_large or not self._is_fixed(extent):
             return None
         bits = OFFSET_BITS // (rank - 2)
         corners: list[tuple[int, int]] = []
         for axis in inner:
             last = axis.upper
-            if not isinstance(last, int) or not isinstance(axis.extent, int):
+            if not isinstance(last, int):
                 return None
             if bounds(axis.tap, self.ranges)[1] >= 1 << bits:
                 return None
@@ -281,7 +336,8 @@ class _Windows:
 
     def _begin(self, axis: _Axis) -> Dim:
         """The coordinate of the first row, at tap 0."""
-        digit = floordiv(self.first, axis.digit.divisor)
+        first = minimum(self.first, MAX_EXTENT - 2) if self.scalars.trusts else self.first  # a division of 32 bits
+        digit = floordiv(first, axis.digit.divisor)
         if axis.digit.atom == 0:
             digit = 0
         elif isinstance(axis.digit.atom, Expr) and _call_of(axis.digit.atom).fn == "mod":
@@ -296,9 +352,10 @@ class _Windows:
         if rows is None:  # all rows of every tile exist: then so many are none too few
             rows = ceildiv(int(high) + self.shape[0], last.divisor) * last.divisor
         outermost = exact_div(rows, last.divisor)
-        if least < 0 or outermost is None or bounds(rows, self.ranges)[1] >= MAX_EXTENT:
+        most = bounds(rows, self.ranges)[1]
+        if least < 0 or outermost is None or (most >= MAX_EXTENT and not self.scalars.trusts):
             return None
-        self.ranges[self.tiles.row] = (0, int(bounds(rows, self.ranges)[1]) - 1)
+        self.ranges[self.tiles.row] = (0, int(min(most, MAX_EXTENT)) - 1)
         return [*digits[:-1], _Digit(last.atom, last.divisor, outermost)]
 
     def _axis(self, digit: _Digit, at: Dim, lower: Dim | None, upper: Dim | None) -> _Axis | None:
@@ -392,6 +449,23 @@ def _call_of(dim: Expr) -> Call:
     if len(atoms) == 1 and _of(atoms[0]) == dim and isinstance(atoms[0], Call):
         return atoms[0]
     return Call("", ())
+
+
+def _quotient(a: Dim, b: Dim) -> Dim:
+    """`a // b`, where it is a digit of a number as that: `n mod (p*q) // q` is `n // q mod p`."""
+    inner = _call_of(a) if isinstance(a, Expr) else None
+    if inner is not None and inner.fn == "floordiv":
+        return floordiv(inner.args[0], inner.args[1] * b)
+    if inner is not None and inner.fn == "mod" and (left := exact_div(inner.args[1], b)) is not None:
+        return mod(_quotient(inner.args[0], b), left)
+    return floordiv(a, b)
+
+
+def _remainder(a: Dim, b: Dim) -> Dim:
+    """`a mod b`: of a remainder by a multiple of `b` as of the number itself."""
+    inner = _call_of(a) if isinstance(a, Expr) else None
+    is_digit = inner is not None and inner.fn == "mod" and exact_div(inner.args[1], b) is not None
+    return mod(inner.args[0] if inner is not None and is_digit else a, b)
 
 
 def _coefficient(dim: Dim, atom: Dim) -> Dim:
