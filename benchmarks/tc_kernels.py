@@ -178,7 +178,7 @@ class Maker:
             grid = lambda m: cdiv(n, m.TM) * cdiv(n, m.TN)  # noqa: E731
             variants["tuned"] = Variant("seeds/matmul_grouped", macros, grid, args)
         peers = {"mm": lambda: self.torch.mm(a, b, out=c)}
-        return Case(f"matmul {dtype} {n}^3", variants, [c], lambda: [a.float() @ b.float()], peers, 2e-3 * n**0.5,
+        return Case(f"matmul {dtype} {n}^3", variants, [c], lambda: [a.float() @ b.float()], peers, 4e-3 * n**0.5,
                     flops=2 * n**3)  # fmt: skip
 
     def tiles(self) -> list[tuple[int, int, int]]:
