@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.gemm_kernels import Gemm
+from benchmarks.gemm_regions import region_text
+from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.convert import plan
+from graphfuse.gpu.lower import emit_ptx, lower
+from graphfuse.gpu.pipeline import transformed
 from graphfuse.gpu.transforms.hopper.lines import lines_of
 from graphfuse.ir.layout import LANE, WARP, Wgmma
+from graphfuse.ir.parser import parse
 from tests.blockgen.support import graph_func
 from tests.gpu.test_fused_products import HOPPER, outcome
+from tests.gpu.test_hopper_assembles import MOST_SPILLED
 
 PRODUCT = """
     s = slice(w) {starts = [0, 0], sizes = [64, COLUMNS], steps = [1, 1]}; p = contract(x, s) {spec = "mk,kn->mn"}
@@ -51,3 +58,13 @@ def test_lanes_are_neighbours(columns, warps, pairs):
     apart = {lines.flat(lane=lane) for lane in range(lines.size(LANE))}
     rows = {at // columns for at in apart}
     assert len(rows) == max(1, 32 * (1 + pairs) // columns)
+
+
+@pytest.mark.parametrize("kind", [{}, {"residual": True}, {"bias": True, "gelu": True}], ids=str)
+def test_hardly_anything_spills(kind):
+    ptx = emit_ptx(lower([transformed(parse(region_text(Gemm(4095, 4097, 1000, **kind))), HOPPER)], HOPPER))
+    if (done := assemble(ptx.rstrip("\0\n") + "\n", "sm_90a")) is None:
+        pytest.skip("no assembler")
+    (found,) = done.resources.values()
+    assert not done.warnings
+    assert found.spill_bytes <= MOST_SPILLED

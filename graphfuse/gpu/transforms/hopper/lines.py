@@ -7,11 +7,23 @@ that lanes counted: data stays in its warp, as exchanges by shuffles.
 
 from __future__ import annotations
 
-from graphfuse.dialects import gpu
+from collections.abc import Sequence
+
+from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.ir.core import Builder, Op, Value, attr_dims
 from graphfuse.ir.layout import LANE, REGISTER, LinearLayout
 from graphfuse.ir.types import Tile
+
+MOST_ACCUMULATORS = 128
+"""Of a thread that has registers for the exchange beside what an epilogue computes and reads."""
+
+
+def has_room(accumulators: int, value: Value, products: Sequence[Value]) -> bool:
+    """Whether a thread of so many accumulators has registers to spare when it stores a value."""
+    op = value.op
+    is_product = value in products or (op is not None and op.kind is block.cast and op.operands[0] in products)
+    return is_product or accumulators <= MOST_ACCUMULATORS
 
 
 def in_lines(b: Builder, value: Value, layout: LinearLayout, store: Op, scalars: Scalars) -> Value:

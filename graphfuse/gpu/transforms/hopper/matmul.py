@@ -20,7 +20,7 @@ from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
 from graphfuse.gpu.transforms.hopper.config import choose, chunk_width, part_width, read_ahead
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
-from graphfuse.gpu.transforms.hopper.lines import in_lines
+from graphfuse.gpu.transforms.hopper.lines import has_room, in_lines
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
 from graphfuse.gpu.transforms.hopper.order import grouped, placed
 from graphfuse.gpu.transforms.hopper.reads import Reads
@@ -101,11 +101,16 @@ class _Build:
         padded = product.acc.padded_shape[1]
         warps = (4 * self.config.warpgroups, 1)
         self.layout = Wgmma(padded, warps).linear((rows, padded))
-        step = min(self.width, part_width(product.accumulated // (self.config.warpgroups * 128)))
+        step = min(self.width, part_width(self._of_a_thread))
         self.part_layout = Wgmma(step, warps).linear((64 * self.config.warpgroups, step))
         self.swizzles = [
             _swizzle(o, scalar(product.elem), along_k=product.runs_along_k(i)) for i, o in enumerate(product.operands)
         ]
+
+    @property
+    def _of_a_thread(self) -> int:
+        """Accumulators."""
+        return self.product.accumulated // (self.config.warpgroups * 128)
 
     def _split(self) -> int:
         """Blocks that share a tile."""
@@ -468,7 +473,7 @@ class _Build:
         last = first + columns // self.split
         boxes = [(r, c) for c in range(first, last, self.width) for r in range(0, rows, height)]
         values = [s.value for s in self.stores]
-        room = read_ahead(self.product.accumulated // (self.config.warpgroups * 128))
+        room = read_ahead(self._of_a_thread)
         return Reads(
             first, boxes, self.width, self.part_layout, values, set(self.product.results), room, self._origin()
         )
@@ -484,7 +489,8 @@ class _Build:
         if staging is None:
             pointer, base, _, *limits = s.op.operands
             at, cuts = chunk.view(s.op, (0, 1), base, limits)
-            value = in_lines(b, value, self.part_layout, s.op, self.scalars)
+            if has_room(self._of_a_thread, s.value, self.product.results):
+                value = in_lines(b, value, self.part_layout, s.op, self.scalars)
             b.append(remade(s.op, pointer, at, value, *cuts))
             return
         buffers = self.config.store_buffers
