@@ -47,8 +47,6 @@ _EPILOGUE_NS = 0.056
 """For each element of a tile, by one warpgroup."""
 _OVERLAPPED = 0.22
 """Share of it that is left where another group multiplies meanwhile."""
-_ONE_BY_ONE = 0.8
-"""Share of it that two such groups take for a tile, however short their products."""
 _TURN_NS = 350.0
 """From a tile to the next where none does."""
 WIDE, _NARROW = 128, 1.1
@@ -210,11 +208,8 @@ def microseconds(
         step *= _PINGPONG_SHARED
     one = tile.pingpong or tile.m == ROWS
     epilogue = area * (_EPILOGUE_NS + epilogue_ns) / tile.split / (1 if one else 2)
-    products = -(-steps // tile.split) * step
-    between = epilogue + _TURN_NS
-    if tile.pingpong:
-        between = max(epilogue * _OVERLAPPED, epilogue * _ONE_BY_ONE - products)
-    busy = (rounds * products + (rounds - 1) * between + epilogue) / 1e3 + _FILL_US
+    between = epilogue * _OVERLAPPED if tile.pingpong else epilogue + _TURN_NS
+    busy = (rounds * -(-steps // tile.split) * step + (rounds - 1) * between + epilogue) / 1e3 + _FILL_US
     energy = tiles * tile.shared * steps * (area * _MMA_ENERGY + nbytes * _BYTE_ENERGY)
     exchange = 0.0
     if tile.split > 1:
