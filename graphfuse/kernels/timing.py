@@ -46,7 +46,7 @@ class Timing:
 
 ON_CPU = Timing(0.0, (0.0, 0.05), (0.0, 0.05), 3)
 ON_GPU = Timing(0.35, (0.1, 0.06), (0.15, 0.2), 4)
-"""The clock of an H200 settles within a third of a second. 8192^3 in the 50 ms after another tile's is up to 15 % off."""
+"""The clock of an H200 settles within a third of a second; in the 50 ms after another kernel, 8192^3 reads 15 % off."""
 
 
 class Clock(Protocol):
