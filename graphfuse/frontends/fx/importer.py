@@ -146,10 +146,12 @@ class _Importer:
                 assert isinstance(several, tuple)
                 picked = several[node.args[1]]
                 if picked is None:
-                    raise Unsupported(f"its result {node.args[1]} is not made")
+                    raise PartError(node.args[0], f"its result {node.args[1]} is not made")
                 self.values[node] = picked
             else:
                 self.values[node] = self._lowered(node)
+        except PartError:
+            raise
         except (Unsupported, UnknownSize) as e:
             raise PartError(node, str(e)) from None
         except GraphfuseError as e:
@@ -164,7 +166,7 @@ class _Importer:
             self.tensor_type(t) if isinstance(t, torch.Tensor) else None for t in (result if several else (result,))
         )
         fakes, values = self._arguments(node)
-        made = lowering(Call(self.e, outs, fakes, result), **values)
+        made = lowering(Call(self.e, outs, fakes, result, _wanted(node, len(outs))), **values)
         if isinstance(made, Value):
             made = (made,)
         checked = tuple(self._checked(v, t) for v, t in zip(made, outs, strict=True))
@@ -211,6 +213,12 @@ class _Importer:
 def _name(argument: str) -> str:
     """What a lowering calls an argument of a schema."""
     return {"from": "from_", "self": "self"}.get(argument, argument)
+
+
+def _wanted(node: fx.Node, count: int) -> tuple[bool, ...]:
+    """Which of a node's results are read."""
+    picked = {u.args[1] for u in node.users if u.target is operator.getitem}
+    return tuple(i in picked or not picked for i in range(count))
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:

@@ -77,6 +77,8 @@ class Call:
     """By name of the schema, tensors as torch's fake ones."""
     result: Any
     """What torch says it returns."""
+    wanted: tuple[bool, ...] = (True,)
+    """Which of several results are read."""
 
     @property
     def out(self) -> Tensor:

@@ -3,13 +3,33 @@
 from graphfuse.frontends.fx.ops import (
     activation,
     arithmetic,
+    attention,
     compare,
+    conv,
     index,
+    loss,
     matmul,
     movement,
+    norm,
+    pool,
     reduce,
     softmax,
     source,
 )
 
-__all__ = ["activation", "arithmetic", "compare", "index", "matmul", "movement", "reduce", "softmax", "source"]
+__all__ = [
+    "activation",
+    "arithmetic",
+    "attention",
+    "compare",
+    "conv",
+    "index",
+    "loss",
+    "matmul",
+    "movement",
+    "norm",
+    "pool",
+    "reduce",
+    "softmax",
+    "source",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import adjoint_weight
 from graphfuse.frontends.emit import Emitter, Shape, shape_of, tensor
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import Node, onnx_op
@@ -150,16 +151,11 @@ def conv_transpose(e: Emitter, node: Node) -> Value:
     channels, per_group = shape_of(w)[:2]
     if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:
         raise node.error(f"{channels} channels do not divide into {groups} groups")
-    w = e.reshape(w, (groups, channels // groups, per_group, *size))
-    w = e.permute(w, (0, 2, 1, *range(3, 3 + n)))
-    w = e.reshape(w, (groups * per_group, channels // groups, *size))
-    if any(k > 1 for k in size):
-        w = e(graph.flip, w, axes=tuple(i + 2 for i, k in enumerate(size) if k > 1))
     extents = [(k - 1) * d for k, d in zip(size, dilation, strict=True)]
     out = e(
         graph.conv,
         x,
-        w,
+        adjoint_weight(e, w, groups),
         strides=(1,) * n,
         low=tuple(x - p for x, p in zip(extents, low, strict=True)),
         high=tuple(x - p + more for x, p, more in zip(extents, high, extra, strict=True)),

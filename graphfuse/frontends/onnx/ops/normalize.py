@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import standardise
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
 from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
@@ -50,16 +51,6 @@ def _batch_training(
         return e.map(graph.add, e.map(graph.mul, old, momentum), e.map(graph.mul, new, 1 - momentum))
 
     return e.cast(y, elem_of(x)), running(mean, now), running(variance, spread)
-
-
-def standardise(e: Emitter, x: Value, axes: list[int], epsilon: float) -> tuple[Value, Value, Value]:
-    """(x - mean) / sqrt(variance + epsilon) along `axes`, the mean, and 1 / sqrt(variance + epsilon)."""
-    mean = e.mean(x, axes)
-    centred = e.map(graph.sub, x, mean)
-    variance = e.mean(e.map(graph.mul, centred, centred), axes)
-    deviation = e.map(graph.sqrt, e.map(graph.add, variance, epsilon))
-    inverse = e(graph.div, e.full(shape_of(deviation), elem_of(deviation), 1.0), deviation)
-    return e.map(graph.mul, centred, inverse), mean, inverse
 
 
 @onnx_op("LayerNormalization")

@@ -1,0 +1,312 @@
+"""Lowerings of what networks are built of: convolutions, norms, pooling, attention, losses."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+from graphfuse.torch import backend  # noqa: E402 - they import torch
+from tests.torch.support import check, compiled_ops  # noqa: E402
+
+f32, bf16, f16 = torch.float32, torch.bfloat16, torch.float16
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def rand(*shape, dtype=f32, grad=True):
+    return torch.randn(*shape).to(dtype).requires_grad_(grad)
+
+
+# convolutions
+
+
+def conv(**options):
+    weight_first = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+    return lambda x, w, *b: weight_first[x.dim() - 2](x, w, *b, **options)
+
+
+def transposed(**options):
+    of = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+    return lambda x, w, *b: of[x.dim() - 2](x, w, *b, **options)
+
+
+CONVOLUTIONS = {
+    "1d": (conv(padding=1, stride=2), (2, 4, 9), (6, 4, 3), (6,)),
+    "3d": (conv(padding=1), (1, 2, 4, 5, 6), (3, 2, 2, 1, 2), (3,)),
+    "same": (conv(padding=1), (2, 5, 8, 7), (6, 5, 3, 3), (6,)),
+    "strides": (conv(padding=1, stride=2), (2, 4, 9, 8), (6, 4, 2, 3)),
+    "dilated": (conv(padding=(2, 1), dilation=(2, 1)), (2, 4, 9, 8), (6, 4, 2, 2)),
+    "one tap": (conv(stride=2), (2, 4, 9, 8), (6, 4, 1, 1)),
+    "groups": (conv(padding=1, groups=2), (2, 4, 7, 7), (6, 2, 2, 2), (6,)),
+    "depthwise": (conv(padding=1, stride=2, groups=4), (2, 4, 9, 9), (4, 1, 2, 2)),
+    "transposed": (transposed(stride=2, padding=1, output_padding=1), (2, 4, 5, 6), (4, 3, 2, 2), (3,)),
+    "transposed groups": (transposed(groups=2), (1, 4, 5, 5), (4, 3, 2, 2)),
+    "transposed 1d": (transposed(stride=3, dilation=2), (2, 3, 5), (3, 2, 4), (2,)),
+}
+SOME = ("same", "one tap", "transposed")
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=() if c in SOME else pytest.mark.full) for c in CONVOLUTIONS])
+def test_convolution(case):
+    fn, *shapes = CONVOLUTIONS[case]
+    check(fn, *(rand(*s) for s in shapes), ops=("convolution", "convolution_backward"))
+
+
+@pytest.mark.parametrize("dtype", [bf16, pytest.param(f16, marks=pytest.mark.full)])
+def test_convolution_of_halves(dtype):
+    x, w, b = rand(2, 4, 9, 8, dtype=dtype), rand(6, 2, 2, 2, dtype=dtype), rand(6, dtype=dtype)
+    check(conv(padding=1, stride=2, groups=2), x, w, b, ops=("convolution", "convolution_backward"))
+
+
+@pytest.mark.full
+def test_convolution_channels_last():
+    x = rand(2, 4, 9, 8, grad=False).to(memory_format=torch.channels_last).requires_grad_()
+    check(conv(padding=1), x, rand(6, 4, 2, 2), ops=("convolution", "convolution_backward"))
+
+
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.full), 2])
+def test_convolution_dynamic(stride):
+    module = torch.nn.Conv2d(4, 6, 2, stride=stride, padding=1)
+    check(module, rand(3, 4, 9, 8), dynamic=True, ops=("convolution", "convolution_backward"))
+
+
+def test_wide_windows_are_left_to_torch():
+    graphs = check(conv(padding=3), rand(1, 3, 12, 12), rand(4, 3, 7, 7), left=("convolution_backward",))
+    assert "convolution" in compiled_ops(graphs)
+
+
+# norms
+
+
+class Norms(torch.nn.Module):
+    """Norms of images."""
+
+    def __init__(self):
+        super().__init__()
+        self.batch = torch.nn.BatchNorm2d(6)
+        self.group = torch.nn.GroupNorm(3, 6)
+        self.instance = torch.nn.InstanceNorm2d(6)
+        self.layer = torch.nn.LayerNorm(5)
+        torch.nn.init.normal_(self.batch.running_mean)
+        for p in self.parameters():
+            torch.nn.init.normal_(p)
+
+    def forward(self, x):
+        return self.batch(x), self.group(x), self.instance(x), self.layer(x)
+
+
+NORMS = ("native_group_norm", "native_layer_norm", "native_group_norm_backward", "native_layer_norm_backward")
+
+
+def test_norms_train():
+    check(
+        Norms().train(), rand(4, 6, 3, 5),
+        ops=(*NORMS, "_native_batch_norm_legit_functional", "native_batch_norm_backward", "_native_batch_norm_legit"),
+    )  # fmt: skip
+
+
+def test_norms_of_halves_dynamic():
+    module = torch.nn.Sequential(torch.nn.GroupNorm(3, 6), torch.nn.LayerNorm(5)).to(bf16)
+    check(module, rand(4, 6, 3, 5, dtype=bf16), ops=NORMS, dynamic=True)
+
+
+def test_batch_norm_of_halves():
+    # what is normalised is rounded, the parameters and statistics are not
+    x = rand(4, 6, 3, 5, dtype=bf16)
+    stats = (torch.randn(6), torch.rand(6) + 0.5, rand(6), rand(6))
+    ops = ("_native_batch_norm_legit_functional", "native_batch_norm_backward")
+    check(lambda x, m, v, w, b: F.batch_norm(x, m.clone(), v.clone(), w, b, training=True), x, *stats, ops=ops)
+
+
+def test_norms_infer():
+    x = rand(4, 6, 3, 5)
+    check(Norms().eval(), x, training=False, ops=("_native_batch_norm_legit_no_training",))
+
+
+@pytest.mark.full
+def test_batch_norm_infers_with_gradients():
+    check(torch.nn.BatchNorm2d(6).eval(), rand(4, 6, 3, 5), ops=("native_batch_norm_backward",))
+
+
+def test_rms_norm():
+    def norm(x, w):
+        return F.rms_norm(x, (5,), w) * 2
+
+    check(norm, rand(4, 6, 5), rand(5))
+    check(norm, rand(4, 6, 5, dtype=bf16), rand(5, dtype=bf16), dynamic=True)
+
+
+# pooling
+
+
+def images(*shape, dtype=f32):
+    """Numbers with ties, as max pooling has to choose between them."""
+    return torch.randn(*shape).mul(2).round().div(2).to(dtype).requires_grad_()
+
+
+def test_max_pool():
+    def pools(x):
+        a, i = F.max_pool2d(x, 3, 2, 1, return_indices=True)
+        b, j = F.max_pool2d(x, (2, 3), ceil_mode=True, return_indices=True)
+        d, k = F.adaptive_max_pool2d(x[..., :8, :6], (4, 3), return_indices=True)
+        return a, i, b, j, d, k
+
+    names = ("max_pool2d_with_indices", "adaptive_max_pool2d")
+    check(pools, images(2, 3, 9, 8), ops=(*names, *(f"{n}_backward" for n in names)))
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16])
+def test_max_pool_dynamic(dtype):
+    x = images(2, 3, 9, 8, dtype=dtype)
+    check(lambda x: F.max_pool2d(x, 3, 2, 1), x, dynamic=True, ops=("max_pool2d_with_indices_backward",))
+
+
+@pytest.mark.full
+def test_max_pool_of_dilated_windows():
+    def pool(x):
+        return F.max_pool2d(x, 3, 2, 1, dilation=2, return_indices=True)
+
+    x = images(2, 3, 11, 9)
+    check(pool, x, ops=("max_pool2d_with_indices",), left=("max_pool2d_with_indices_backward",))
+    nan = torch.full((1, 1, 5, 5), float("-inf"))
+    nan[0, 0, 3, 2] = float("nan")
+    check(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), nan, ops=("max_pool2d_with_indices",))
+    check(lambda x: F.max_pool3d(x, 2, return_indices=True), images(1, 2, 4, 4, 4).detach(), training=False,
+          ops=("max_pool3d_with_indices",))  # fmt: skip
+
+
+def test_avg_pool():
+    def pools(x):
+        return (
+            F.avg_pool2d(x, 3, 2, 1),
+            F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+            F.avg_pool2d(x, (2, 3), ceil_mode=True),
+            F.avg_pool2d(x, 2, 3, divisor_override=3),
+            F.adaptive_avg_pool2d(x[..., :8, :6], (4, 3)),
+        )
+
+    ops = ("avg_pool2d", "avg_pool2d_backward", "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward")
+    check(pools, rand(2, 3, 9, 8), ops=ops)
+
+
+def test_avg_pool_dynamic():
+    def pools(x):
+        return F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), F.adaptive_avg_pool2d(x, 1)
+
+    check(pools, rand(2, 3, 9, 8, dtype=bf16), dynamic=True, ops=("avg_pool2d_backward",))
+
+
+@pytest.mark.full
+def test_avg_pool_of_other_ranks():
+    check(lambda x: F.avg_pool1d(x, 3, 2, 1), rand(2, 3, 9))
+    check(lambda x: F.avg_pool3d(x, 2, 1, 1), rand(2, 3, 4, 5, 4), ops=("avg_pool3d", "avg_pool3d_backward"))
+    uneven = ("_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward")
+    check(lambda x: F.adaptive_avg_pool2d(x, 4) * 2, rand(2, 3, 9, 9), left=uneven)
+
+
+def test_resize():
+    def resized(x):
+        return F.pixel_shuffle(F.interpolate(x, scale_factor=2, mode="nearest"), 2)
+
+    # torch decomposes these into indexing before a backend sees them
+    check(resized, rand(2, 4, 3, 5), ops=("_unsafe_index",))
+
+
+# attention
+
+
+ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward")
+
+
+def heads(*, queries=6, keys=6, dtype=f32):
+    return [rand(2, 3, n, 8, dtype=dtype) for n in (queries, keys, keys)]
+
+
+def test_attention_causal():
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *heads(), ops=ATTENTION)
+
+
+def test_attention_masked():
+    mask = torch.rand(2, 1, 5, 7) < 0.7
+    mask[..., 0] = True
+
+    def attend(q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, mask, scale=0.3)
+
+    check(attend, *heads(queries=5, keys=7), mask, ops=ATTENTION)
+
+
+def test_attention_is_one_kernel():
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    q, k, v = (x.detach() for x in heads())
+    (graph,) = check(attend, q, k, v, ops=ATTENTION[:1], training=False)
+    (part,) = graph.parts
+    assert [k.kind for k in part.executable.kernels if k.kind != "copy"] == ["attention"]
+
+
+@pytest.mark.full
+def test_attention_rows_without_keys():
+    mask = torch.rand(2, 1, 5, 7) < 0.5
+    mask[:, :, 2] = False
+    mask = torch.zeros(2, 1, 5, 7).masked_fill(~mask, float("-inf"))
+    check(F.scaled_dot_product_attention, *heads(queries=5, keys=7), mask, ops=ATTENTION)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", [bf16, f16])
+def test_attention_of_halves(dtype):
+    for x in (leaves := heads(dtype=dtype)):
+        torch._dynamo.mark_dynamic(x, 2)
+    check(F.scaled_dot_product_attention, *leaves, ops=ATTENTION, slack=2e-2)
+
+
+# losses and the rest
+
+
+def test_losses():
+    def losses(x, y, z, weight, t):
+        return (
+            F.mse_loss(x, y), F.smooth_l1_loss(x, y, reduction="sum"), F.huber_loss(x, y, reduction="none"),
+            F.cross_entropy(x, t, weight, ignore_index=2), F.nll_loss(F.log_softmax(y, 1), t, reduction="sum"),
+            F.binary_cross_entropy(x.sigmoid(), y.sigmoid()), F.cross_entropy(z, t.reshape(2, 3, 2)),
+        )  # fmt: skip
+
+    t = torch.randint(5, (12,))
+    t[0] = 2
+    check(
+        losses,
+        rand(12, 5),
+        rand(12, 5),
+        rand(2, 5, 3, 2),
+        torch.rand(5),
+        t,
+        ops=("nll_loss_backward", "nll_loss2d_backward"),
+    )
+
+
+def test_activations_with_parameters():
+    def functions(x, w):
+        return (
+            F.glu(x), F.logsigmoid(x), F.prelu(x, w), F.celu(x, 0.7), F.hardshrink(x), F.softshrink(x, 0.3),
+            F.mish(x), x.norm(), torch.linalg.vector_norm(x, 3, dim=-1), x.norm(p=float("inf"), dim=0),
+        )  # fmt: skip
+
+    check(functions, rand(4, 6), rand(6), ops=("linalg_vector_norm",))
+
+
+def test_dropout_stays_torchs():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: F.dropout(x * 2, 0.5) * 3, backend=backend)
+    x = rand(64, 64)
+    torch.manual_seed(1)
+    got = compiled(x)
+    torch.manual_seed(1)
+    want = F.dropout(x * 2, 0.5) * 3
+    torch.testing.assert_close(got, want)
+    (grad,) = torch.autograd.grad(got.sum(), x)
+    torch.testing.assert_close(grad, (want != 0).to(f32) * 12)
