@@ -1,7 +1,8 @@
 """What a kernel is compiled for: facts about arguments that make better code, at most a handful for each parameter.
 
 Addresses and integers are told apart by the power of two that divides them, up to 16, and integers by whether they are
-positive. So a kernel is compiled once for all sizes that are multiples of 16.
+positive. So a kernel is compiled once for all sizes that are multiples of 16. Pointers are null or not, which decides
+tests of them.
 """
 
 from __future__ import annotations
@@ -9,23 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from graphfuse.blockopt.divisors import guard_divisors, open_divisors
 from graphfuse.blockopt.grid import flat_grid
+from graphfuse.blockopt.nulls import decide_nulls
 from graphfuse.blockopt.parameters import symbolic_parameters
 from graphfuse.blockopt.pipeline import optimized
 from graphfuse.errors import InputError
 from graphfuse.ir.core import Func
 from graphfuse.kernels.arguments import Bound
 from graphfuse.kernels.signature import Parameter
+from graphfuse.symbolic import Dim
 
 MOST = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The number of axes of the grid, and (divisor, is positive) of each parameter."""
+    """The number of axes of the grid, and (divisor, is positive) of each parameter; the divisor of null is 0."""
 
     axes: int
     of: tuple[tuple[int, bool], ...]
+    divides: bool = False
+    """What is divided by is positive in every program (`blockopt.divisors`)."""
 
 
 def facts(wanted: Sequence[Parameter], bound: Bound, axes: int) -> Facts:
@@ -35,12 +41,12 @@ def facts(wanted: Sequence[Parameter], bound: Bound, axes: int) -> Facts:
 
 def general(wanted: Sequence[Parameter], axes: int) -> Facts:
     """Nothing but what the source promises, and that sizes are positive: for compiling ahead of any call."""
-    return Facts(axes, tuple((_power_of_two(p.divisor), p.elem.is_integer) for p in wanted))
+    return Facts(axes, tuple((_power_of_two(p.divisor), p.elem.is_integer and not p.is_pointer) for p in wanted))
 
 
 def _fact(p: Parameter, slot: int) -> tuple[int, bool]:
     if p.is_pointer:
-        return _power_of_two(slot), False
+        return _power_of_two(slot) if slot else 0, slot != 0
     if not p.elem.is_integer or p.elem.bits < 16:
         return 1, False
     return _power_of_two(slot), slot > 0
@@ -61,12 +67,24 @@ def check_promises(kernel: str, wanted: Sequence[Parameter], bound: Bound) -> No
 
 def specialised(func: Func, wanted: Sequence[Parameter], known: Facts) -> Func:
     """The function with its grid and what is known of its arguments, ready for a machine."""
-    promised = [(p.name, max(d, p.divisor)) for p, (d, _) in zip(wanted, known.of, strict=True)]
+    ranged = _ranged(func, wanted, known)
+    return optimized(guard_divisors(ranged) if known.divides else ranged)
+
+
+def asked_of(func: Func, wanted: Sequence[Parameter], known: Facts) -> tuple[Dim, ...]:
+    """The divisors that a launch's numbers may tell to be positive."""
+    return open_divisors(_ranged(func, wanted, known))
+
+
+def _ranged(func: Func, wanted: Sequence[Parameter], known: Facts) -> Func:
+    promised = [(p.name, max(d or MOST, p.divisor)) for p, (d, _) in zip(wanted, known.of, strict=True)]
+    pairs = [(p, d, some) for p, (d, some) in zip(wanted, known.of, strict=True)]
+    func = decide_nulls(func, {p.name: d == 0 for p, d, some in pairs if p.is_pointer and (some or d == 0)})
     func = replace(func, attrs={**func.attrs, "assume": tuple((n, d) for n, d in promised)})
     func = symbolic_parameters(flat_grid(func, known.axes))
-    positive = {p.name for p, (_, is_positive) in zip(wanted, known.of, strict=True) if is_positive}
+    positive = {p.name for p, _, some in pairs if some and not p.is_pointer}
     ranges = {n: (lo, hi) for n, lo, hi in func.dims}
     for name in positive:
         low, high = ranges.get(name, (0, (1 << 62)))
         ranges[name] = (max(low, 1), high)
-    return optimized(replace(func, dims=tuple((n, lo, hi) for n, (lo, hi) in ranges.items())))
+    return replace(func, dims=tuple((n, lo, hi) for n, (lo, hi) in ranges.items()))
