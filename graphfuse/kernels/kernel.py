@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from graphfuse.artifact import Executable, KernelMeta
+from graphfuse.blockopt.divisors import are_positive
 from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
 from graphfuse.cpu import lower as cpu_lower
 from graphfuse.devices import driver_of
@@ -25,11 +26,12 @@ from graphfuse.kernels.build import build
 from graphfuse.kernels.on_cpu import CpuKernel
 from graphfuse.kernels.on_gpu import GpuKernel
 from graphfuse.kernels.signature import Parameter, parameters
-from graphfuse.kernels.specialise import Facts, check_promises, facts, general, specialised
+from graphfuse.kernels.specialise import Facts, asked_of, check_promises, facts, general, specialised
 from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.runtime.cuda.arrays import current_stream
 from graphfuse.runtime.cuda.context import Context, context_of
 from graphfuse.runtime.device import Device
+from graphfuse.symbolic import Dim
 from graphfuse.target import Target
 
 Grid: TypeAlias = "int | Sequence[int] | Callable[[Macros], int | Sequence[int]]"
@@ -105,6 +107,7 @@ class Kernel:
         self.retune: tuple[str, ...] = ()
         """Parameters whose every value is tuned for."""
         self._compiled: dict[tuple[str, Facts], _Compiled] = {}
+        self._divisors: dict[Facts, tuple[Dim, ...]] = {}
         self._contexts: dict[str, Context] = {}
         self._lock = threading.Lock()
 
@@ -219,8 +222,12 @@ class Kernel:
     def _for(self, bound: Bound, axes: Sequence[int]) -> _Compiled:
         check_promises(self.name, self.parameters, bound)
         where, known = self.place(bound), facts(self.parameters, bound, len(axes))
-        key = (str(where), known)
         with self._lock:
+            if known not in self._divisors:
+                self._divisors[known] = asked_of(self.func, self.parameters, known)
+            if divisors := self._divisors[known]:
+                known = replace(known, divides=are_positive(divisors, *self._sizes(bound, axes)))
+            key = (str(where), known)
             if key not in self._compiled:
                 self._compiled[key] = self._make(where, known)
             return self._compiled[key]
