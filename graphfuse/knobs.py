@@ -95,6 +95,9 @@ class Knobs:
     interpret = Knob(_flag, default=False, values="0 or 1", doc="run models in the numpy interpreter, not compiled")
     verify = Knob(_flag, default=True, values="0 or 1", doc="verify the IR after each pass (0 turns it off)")
     check = Knob(_flag, default=False, values="0 or 1", doc="compare the outputs of each run with the interpreter")
+    torch_check = Knob(
+        _flag, default=False, values="0 or 1", doc="compare what torch.compile's graphs return with what was promised"
+    )
     log = Knob(_words, (), "logger names", "log these packages, such as `fusion,+cpu`; `+` means debug messages too")
     cache = Knob(str, "", "a folder, or 0", "where compiled models are kept (0: nowhere)")
     target = Knob(str, "", "a target", "what to compile for by default, such as `cpu:x86-64-v3`", changes_code=True)

@@ -16,9 +16,11 @@ from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
+from torch._prims_common import make_contiguous_strides_for
 
-from graphfuse.knobs import code_key
+from graphfuse.knobs import code_key, settings
 from graphfuse.runtime.cache import cache_key
+from graphfuse.torch.check import Promises
 from graphfuse.torch.compile import compile_graph
 from graphfuse.torch.decompositions import decompositions
 from graphfuse.torch.options import TorchOptions, options_of
@@ -69,16 +71,23 @@ def _tag(options: TorchOptions) -> str:
 
 
 def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], *, kind: str, options: TorchOptions) -> SavedGraph:
-    _report_strides(gm)
-    return saved(compile_graph(gm, options).module)
-
-
-def _report_strides(gm: fx.GraphModule) -> None:
-    """Tell AOTAutograd the strides of outputs: those it was promised."""
+    places = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    for node, given in zip(places, example_inputs, strict=True):
+        node.meta["val"] = given  # what is kept for the backward may lie otherwise than when it was traced
     context = TracingContext.try_get()
-    if context is None or context.output_strides is None:
-        return
+    known = context is not None and context.fw_metadata is not None and kind == "fw"
+    compiled = compile_graph(gm, options, context.fw_metadata.num_forward_returns if known else None)
+    for node in compiled.cut.compacted:
+        value = node.meta["val"]
+        node.meta["val"] = value.new_empty_strided(value.shape, make_contiguous_strides_for(value.shape))
+    if context is not None and context.output_strides is not None:
+        context.output_strides.extend(_strides(gm))
+    promises = Promises.of(gm) if options.check or settings.torch_check else None
+    return saved(compiled.module, promises)
+
+
+def _strides(gm: fx.GraphModule) -> list[tuple[Any, ...] | None]:
+    """The strides of every output."""
     (outputs,) = next(n for n in gm.graph.nodes if n.op == "output").args
-    for node in outputs:
-        value = node.meta.get("val") if isinstance(node, fx.Node) else None
-        context.output_strides.append(tuple(value.stride()) if isinstance(value, torch.Tensor) else None)
+    values = [o.meta.get("val") if isinstance(o, fx.Node) else None for o in outputs]
+    return [tuple(v.stride()) if isinstance(v, torch.Tensor) else None for v in values]

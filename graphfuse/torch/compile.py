@@ -31,11 +31,14 @@ class CompiledGraph:
     parts: list[CompiledPart]
 
 
-def compile_graph(gm: fx.GraphModule, options: TorchOptions) -> CompiledGraph:
-    """Compile what can be compiled. Raises nothing that torch could still compute."""
+def compile_graph(gm: fx.GraphModule, options: TorchOptions, returned: int | None = None) -> CompiledGraph:
+    """Compile what can be compiled. Raises nothing that torch could still compute.
+
+    The first `returned` outputs are the caller's, those after them are kept for the backward.
+    """
     declined: dict[fx.Node, str] = {}
     while True:
-        found = cut(gm.graph, declined)
+        found = cut(gm.graph, declined, returned)
         before = len(declined)
         parts = [_compiled(region, options, declined) for region in found.regions]
         if len(declined) == before:

@@ -3,7 +3,8 @@
 Every node is one of these:
 
 compute   has a lowering: it is in the one part of its level
-view      only says where elements are: parts read through it, torch makes it where torch needs it
+view      only says where elements are: parts read through it, torch makes it where torch needs it. One with gaps
+          that is only kept for the backward is computed instead, without gaps
 size      arithmetic on sizes, done by Python
 extern    anything else: torch runs it as it is
 
@@ -22,7 +23,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphfuse.frontends.fx.importer import Part, why_not
+from graphfuse.frontends.fx.importer import Part, order_of, why_not
 
 aten = torch.ops.aten
 
@@ -44,10 +45,11 @@ VIEWS = frozenset(
         aten.view.default, aten._unsafe_view.default, aten.permute.default, aten.expand.default, aten.slice.Tensor,
         aten.select.int, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default,
         aten.alias.default, aten.transpose.int, aten.t.default, aten.diagonal.default, aten.detach.default,
-        aten.as_strided.default, torch.ops.prims.view_of.default,
+        aten.as_strided.default, torch.ops.prims.view_of.default, aten.split_with_sizes.default, aten.split.Tensor,
+        aten.unbind.int,
     }
 )  # fmt: skip
-"""Operators with one result that shares its operand's memory."""
+"""Operators whose results share their operand's memory."""
 
 
 @dataclass
@@ -65,12 +67,17 @@ class Cut:
 
     kinds: dict[fx.Node, Kind]
     levels: dict[fx.Node, int]
+    compacted: set[fx.Node] = field(default_factory=set[fx.Node])
+    """Views that are computed."""
     regions: list[Region] = field(default_factory=list[Region])
     reasons: dict[fx.Node, str] = field(default_factory=dict[fx.Node, str])
 
 
-def cut(graph: fx.Graph, declined: Mapping[fx.Node, str]) -> Cut:
-    """Decide for every node. `declined` are nodes that cannot be compiled, with the reason."""
+def cut(graph: fx.Graph, declined: Mapping[fx.Node, str], returned: int | None = None) -> Cut:
+    """Decide for every node. `declined` are nodes that cannot be compiled, with the reason.
+
+    The first `returned` outputs are the caller's, those after them are kept for the backward.
+    """
     out = Cut({}, {})
     last_extern_with_effects = -1
     for node in graph.nodes:
@@ -82,8 +89,32 @@ def cut(graph: fx.Graph, declined: Mapping[fx.Node, str]) -> Cut:
         if kind is Kind.EXTERN and _has_effects(node):
             level = last_extern_with_effects = max(level, last_extern_with_effects)
         out.levels[node] = level
+    if returned is not None:
+        out.compacted = _compacted(graph, out, returned)
     out.regions = _regions(graph, out)
     return out
+
+
+def _compacted(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:
+    """Views with gaps of what is computed, where only the backward reads them."""
+    (outputs,) = next(n for n in graph.nodes if n.op == "output").args
+    mine = {o for o in outputs[:returned] if isinstance(o, fx.Node)}
+    return {
+        o
+        for o in outputs[returned:]
+        if isinstance(o, fx.Node)
+        and out.kinds[o] is Kind.VIEW
+        and o not in mine
+        and order_of(o.meta["val"]) is None
+        and out.kinds[base_of(o, out)] is Kind.COMPUTE
+    }
+
+
+def base_of(node: fx.Node, out: Cut) -> fx.Node:
+    """What a view is of."""
+    while out.kinds[node] is Kind.VIEW:
+        node = node.args[0]
+    return node
 
 
 def _kind(node: fx.Node, declined: Mapping[fx.Node, str], kinds: Mapping[fx.Node, Kind]) -> tuple[Kind, str]:
@@ -164,16 +195,18 @@ def _part(graph: fx.Graph, out: Cut, nodes: list[fx.Node]) -> Part:
     inside = set(nodes)
     for node in nodes:
         inside |= {u for u in node.users if u.target is operator.getitem}
+    compacted = {v for v in out.compacted if base_of(v, out) in inside}
+    inside |= compacted
     inputs: dict[fx.Node, None] = {}
-    pending = list(nodes)
+    pending = [*nodes, *compacted]
     while pending:
         for n in pending.pop().all_input_nodes:
-            if n in inside or out.kinds[n] is Kind.SIZE or not _is_tensor(n):
+            if n in inside or out.kinds[n] is Kind.SIZE:
                 continue
             if out.kinds[n] is Kind.VIEW:
                 inside.add(n)
                 pending.append(n)
-            else:
+            elif _is_tensor(n):
                 inputs[n] = None
     outputs = [n for n in graph.nodes if n in inside and _is_tensor(n) and _is_output(n, inside, out)]
     ordered = [n for n in graph.nodes if n in inside]
@@ -186,6 +219,8 @@ def _is_tensor(node: fx.Node) -> bool:
 
 def _is_output(node: fx.Node, inside: set[fx.Node], out: Cut) -> bool:
     """Whether a computed tensor is read outside, itself or through a view."""
+    if node in out.compacted:
+        return True
     if out.kinds[node] is not Kind.COMPUTE:
         return False
     pending, seen = list(node.users), set[fx.Node]()
@@ -194,6 +229,8 @@ def _is_output(node: fx.Node, inside: set[fx.Node], out: Cut) -> bool:
         if user in seen:
             continue
         seen.add(user)
+        if user in out.compacted:
+            continue
         if out.kinds[user] is Kind.VIEW:
             pending += user.users
         elif user not in inside:

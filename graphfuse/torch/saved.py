@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph import _BoxedCodeGen
 from torch.fx.graph_module import GraphModule
 
+from graphfuse.torch.check import Promises, checked
 from graphfuse.torch.compiled_part import CompiledPart
 
 
@@ -25,6 +26,8 @@ class SavedGraph(OutputCode):
     """A boxed callable that can be pickled."""
 
     payload: bytes = b""
+    promises: Promises | None = None
+    """What outputs are compared with, if they are."""
     fn: Any = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -45,14 +48,21 @@ class SavedGraph(OutputCode):
         """Load after a hit in the cache."""
         if self.fn is None:
             mode = detect_fake_mode(example_inputs) or FakeTensorMode(shape_env=ShapeEnv())
-            self.fn = boxed(GraphPickler.loads(self.payload, mode))
+            self.load(GraphPickler.loads(self.payload, mode))
+
+    def load(self, module: GraphModule) -> None:
+        """Be what runs a module."""
+        run = boxed(module)
+        self.fn = run if self.promises is None else checked(self.promises, run)
 
 
-def saved(module: GraphModule) -> SavedGraph:
+def saved(module: GraphModule, promises: Promises | None) -> SavedGraph:
     """What runs a rewritten graph, boxed. Nodes lose their metadata."""
     for node in module.graph.nodes:
         node.meta.clear()
-    return SavedGraph(payload=GraphPickler.dumps(module, Options(ops_filter=None)), fn=boxed(module))
+    made = SavedGraph(payload=GraphPickler.dumps(module, Options(ops_filter=None)), promises=promises)
+    made.load(module)
+    return made
 
 
 def boxed(module: GraphModule) -> Any:
