@@ -115,7 +115,10 @@ class _Launcher:
         types = tuple((t.dtype, tuple(t.shape)) for t in tensors)
         kernel, names, grid, passed = self._plan(types, given)
         like = tensors[0].device if tensors else None
-        results = [torch.empty(_sizes(t.shape), dtype=torch_dtype(t.elem.name), device=like) for t in names.results]
+        results = [
+            _new(d.initial, _sizes(t.shape), dtype=torch_dtype(t.elem.name), device=like)
+            for d, t in zip(self.header.outputs, names.results, strict=True)
+        ]
         arrays = dict(
             zip((t.name for t in (*self.header.inputs, *self.header.outputs)), (*tensors, *results), strict=True)
         )
@@ -186,6 +189,11 @@ MOST_PLANS = 4096
 
 def _sizes(dims: Sequence[Dim]) -> tuple[int, ...]:
     return tuple(static(d) for d in dims)
+
+
+def _new(initial: float | None, shape: tuple[int, ...], **options: Any) -> Any:
+    """Memory for a result, which may have to hold something before the kernel runs."""
+    return torch.empty(shape, **options) if initial is None else torch.full(shape, initial, **options)
 
 
 def _elem(dtype: Any) -> Any:

@@ -104,6 +104,46 @@ def test_no_graph_break(silu, where):
         torch.testing.assert_close(*(torch.autograd.grad(g(x).sum(), x) for g in (compiled, f)))
 
 
+HISTOGRAM = """
+// op: graphfuse_test::histogram
+// inputs: x: int[N...];  outputs: counts: int[bins] = 0, most: int[1] = -7;  attrs: bins: int
+// macros: TN = 64
+// grid: cdiv(N, TN)
+// args: x, counts, most, N
+__global__ void histogram(int *x __readonly, int *counts, int *most, int N) {
+  int i[TN] = get_program_id(0) * TN + 0 ... TN;
+  int v[TN] = *?(i < N)(x + i);
+  atomic_add(counts + v, 1, i < N);
+  atomic_max(most, v[max]);
+}
+"""
+
+
+def test_outputs_that_are_accumulated(where):
+    histogram = tc_op("graphfuse_test::histogram", HISTOGRAM)
+    x = torch.randint(0, 9, (7, 50), dtype=torch.int32, device=where)
+    for _ in range(2):
+        counts, most = histogram(x, 10)
+        assert counts.tolist() == torch.bincount(x.flatten(), minlength=10).tolist()
+        assert most.tolist() == [int(x.max())]
+    assert [t.tolist() for t in histogram(x[:0], 3)] == [[0, 0, 0], [-7]], "they hold that without a program too"
+    torch.library.opcheck(histogram, (x, 9))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("x: int[N...]", "x: int[N...] = 0", "inputs: expected an initial value of outputs only"),
+        ("= -7", "= none", "outputs: expected a number as the initial value, found 'none'"),
+        ("= -7", "", "expected plain stores, as outputs hold nothing before it runs"),
+    ],
+)
+def test_initial_values_that_are_none(old, new, message, where):
+    with pytest.raises(GraphfuseError, match=message):
+        text = HISTOGRAM.replace(old, new).replace("::histogram", f"::histogram_{len(message)}")
+        tc_op(f"graphfuse_test::histogram_{len(message)}", text)(torch.ones(3, dtype=torch.int32, device=where), 2)
+
+
 def test_mistakes():
     with pytest.raises(UsageError, match="tc_op: expected a name such as 'mine::gelu', found 'silu'"):
         tc_op("silu", SILU)

@@ -30,22 +30,27 @@ _COMMENT = re.compile(r"[ \t]*//[/!]?(?P<text>.*)")
 _FIELD = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*:(?!:)")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _OP = re.compile(r"(?:(?P<domain>[\w.]+)::)?(?P<name>[A-Za-z_]\w*)\Z")
-_TENSOR = re.compile(r"(?P<name>\w+)\s*:\s*(?P<elem>[\w ]+?)\s*\[(?P<dims>[^\[\]]*)\]\Z")
+_TENSOR = re.compile(r"(?P<name>\w+)\s*:\s*(?P<elem>[\w ]+?)\s*\[(?P<dims>[^\[\]]*)\]\s*(?:=\s*(?P<initial>\S+))?\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`x: T[M, N]`: a type or a variable for one, and dims as expressions. `run`: the first stands for several."""
+    """`x: T[M, N]`: a type or a variable for one, and dims as expressions. `run`: the first stands for several.
+
+    `initial` is what an output holds before the kernel runs, if it is written `y: T[M] = 0`.
+    """
 
     name: str
     elem: str
     dims: tuple[str, ...]
     loc: Loc
     run: bool = False
+    initial: float | None = None
 
     def __str__(self) -> str:
         dims = [f"{d}..." if self.run and i == 0 else d for i, d in enumerate(self.dims)]
-        return f"{self.name}: {self.elem}[{', '.join(dims)}]"
+        initial = "" if self.initial is None else f" = {self.initial:g}"
+        return f"{self.name}: {self.elem}[{', '.join(dims)}]{initial}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +240,17 @@ class _Parser:
             raise ParseError(f"{what}: expected NAME... as the first dim only, found {part.text!r}", part.loc)
         if run and not _NAME.match(dims[0]):
             raise ParseError(f"{what}: expected a name before '...', found {dims[0]!r}", part.loc)
-        return Tensor(m["name"], m["elem"], tuple(dims), part.loc, run)
+        return Tensor(m["name"], m["elem"], tuple(dims), part.loc, run, self._initial(m["initial"], part, what))
+
+    def _initial(self, text: str | None, part: Part, what: str) -> float | None:
+        if text is None:
+            return None
+        if what != "outputs":
+            raise ParseError(f"{what}: expected an initial value of outputs only, found {part.text!r}", part.loc)
+        try:
+            return float(text)
+        except ValueError:
+            raise ParseError(f"{what}: expected a number as the initial value, found {text!r}", part.loc) from None
 
     def _attr(self, part: Part) -> Attribute:
         pattern = re.compile(r"(?P<name>\w+)\s*:\s*(?P<kind>\w+)\s*(?:=\s*(?P<default>\S+))?\Z")

@@ -109,6 +109,9 @@ class _Call:
     def op(self) -> Op:
         """The call."""
         h, results = self.header, self.names.results
+        if kept := [str(t) for t in h.outputs if t.initial is not None]:
+            what = "expected outputs that hold nothing before, as values of a graph do"
+            raise UnsupportedError(f"{h.op}: {what}, found {kept[0]!r}", h.loc)
         kernel = self.operator.kernel(self.names)
         func, args = self._bound(kernel, results)
         refuse_writes(kernel, h)
@@ -229,8 +232,9 @@ WRITES = (block.store, block.store_view, effects.atomic, effects.atomic_cas)
 
 
 def refuse_writes(kernel: Kernel, header: Header) -> None:
-    """A value of a graph never changes, and a result holds nothing before the kernel runs."""
-    inputs, outputs = ({t.name for t in side} for side in (header.inputs, header.outputs))
+    """Inputs never change, and an output without an initial value holds nothing before the kernel runs."""
+    inputs = {t.name for t in header.inputs}
+    outputs = {t.name for t in header.outputs if t.initial is None}
     passed = {v: part.text for v, part in zip(kernel.func.params, header.args, strict=True)}
     for op in kernel.func.walk():
         if op.kind not in WRITES:
@@ -244,4 +248,4 @@ def refuse_writes(kernel: Kernel, header: Header) -> None:
             raise VerifyError(f"{what}, found one through the input {name!r}", op.loc)
         if name in outputs and op.kind in (effects.atomic, effects.atomic_cas):
             what = f"kernel {kernel.name!r}: expected plain stores, as outputs hold nothing before it runs"
-            raise UnsupportedError(f"{what}, found an atomic on {name!r}", op.loc)
+            raise UnsupportedError(f"{what} (without `= 0`), found an atomic on {name!r}", op.loc)

@@ -151,6 +151,7 @@ MISFITS = [
     (HEADER.replace("args: x, bias", "args: M, bias"), (X, BIAS), {}, "k.tc:10:10: error: args: expected 'float* x', parameter 1 of k, an input or output (x, bias, y), found 'M'"),
     (HEADER.replace("M, N, alpha, steps\n", "M, alpha, N, steps\n"), (X, BIAS), {}, "k.tc:10:25: error: args: expected 'int N', parameter 5 of k, an integer, found 'alpha'"),
     (HEADER.replace("bias: T[N]", "bias: int[N]"), (X, Tensor((64,), I32)), {}, "k.tc:10:13: error: args: expected 'float* bias', parameter 2 of k, found 'bias', a tensor of int"),
+    (HEADER.replace("y: T[M, N]", "y: T[M, N] = 0"), (X, BIAS), {}, "expected outputs that hold nothing before, as values of a graph do, found 'y: T[M, N] = 0'"),
     (HEADER.replace("num_warps: 8", "kernel: other"), (X, BIAS), {}, "k.tc:11:12: error: kernel: expected a kernel of the file (k), found 'other'"),
 ]  # fmt: skip
 
@@ -163,7 +164,7 @@ def test_operands_that_do_not_fit(header, types, attrs, message):
 
 BODIES = [
     ("*?(i < M) py", "*?(i < M) px", VerifyError, "kernel 'k': expected to write outputs only, found one through the input 'x'"),
-    ("*?(i < M) py = (i < M) ? *px : 0;", "atomic_add(py, *px);", UnsupportedError, "expected plain stores, as outputs hold nothing before it runs, found an atomic on 'y'"),
+    ("*?(i < M) py = (i < M) ? *px : 0;", "atomic_add(py, *px);", UnsupportedError, "expected plain stores, as outputs hold nothing before it runs (without `= 0`), found an atomic on 'y'"),
     ("int M,", "int M __multipleof(16),", VerifyError, "kernel 'k' promises __multipleof(16) of 'M': expected such a number, found batch"),
     ("TYPE *x,", "TYPE *x __aligned(64),", UnsupportedError, "expected at most __aligned(16), which tensors are, found __aligned(64) of 'x'"),
     ("void k(", "void j(int *p) { *p = 1; }\n__global__ void k(", ParseError, "k.tc:3:4: error: expected one kernel in the file, or a field `kernel: NAME`, found j, k"),
