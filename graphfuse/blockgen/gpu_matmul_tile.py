@@ -22,8 +22,8 @@ STREAMED_COLUMNS, STREAMED_STEP = 64, 256
 """Columns and k of a step of a product whose matrix is of bytes."""
 LEAST_SIDE = 16
 """Rows or columns of the smallest product that tensor cores take."""
-LARGEST_BY_REGISTERS = 128 * 128
-"""Elements of all accumulators of a program whose operands pass through registers, which they then need."""
+LARGEST_BY_REGISTERS = 128 * 64
+"""Elements of all accumulators of a program whose operands pass through registers: larger ones may spill."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,17 @@ import re
 import numpy as np
 import pytest
 
+from benchmarks.gemm_kernels import Gemm
+from benchmarks.gemm_regions import ROWS, kernels_of
 from graphfuse.blockgen import gpu_row_pitch
 from graphfuse.compiler import stages
 from graphfuse.dialects import control, graph
+from graphfuse.gpu.assembler import assemble
+from graphfuse.gpu.lower import emit_ptx, lower
+from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.core import Builder, Func, Params
 from graphfuse.ir.dense import Dense, numpy_dtype
+from graphfuse.ir.parser import parse
 from graphfuse.ir.types import BF16, Tensor
 from graphfuse.knobs import Options
 from tests.blockgen.support import graph_func
@@ -138,6 +144,20 @@ def test_weights_are_copied_when_compiling():
     assert len(executable.plan.steps) == 1
     assert [w.array.shape for w in executable.weights] == [(80, 112)]
     assert "wgmma" in executable.code[str(HOPPER)].ptx
+
+
+@pytest.mark.parametrize("kind", [{}, {"residual": True}, {"bias": True, "gelu": True}], ids=str)
+@pytest.mark.parametrize("layout", ["nn", "tn", "tt"])
+def test_what_passes_registers_does_not_spill(layout, kind):
+    gemm = Gemm(4095, 4097, 1000, ta=layout[0] == "t", tb=layout[1] == "t", **kind)
+    with ROWS["as stored"]:
+        (text,) = kernels_of(gemm).values()
+    ptx = emit_ptx(lower([transformed(parse(text), HOPPER)], HOPPER)).rstrip("\0\n") + "\n"
+    if (done := assemble(ptx, "sm_90a")) is None:
+        pytest.skip("no assembler")
+    (found,) = done.resources.values()
+    assert "mma.sync" in ptx
+    assert found.spill_bytes == 0
 
 
 def test_attention_is_left_alone():
