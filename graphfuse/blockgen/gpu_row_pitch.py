@@ -30,12 +30,10 @@ _BYTES_PER_US = 3.5e6
 """Of a kernel that only moves data: on an H200."""
 _GAIN = 1.1
 """At least: the models are not exact."""
-_SINGLE = ((128, 1.0), (64, 0.65), (32, 0.3))
-"""Sides of tiles of `mma.sync`, and their share of the rate of large ones."""
-_SINGLE_NS = 1.7e-3
-"""Of an element of a large tile and an element along k, where operands come element by element."""
-_SINGLE_STEP, _SINGLE_STEP_NS = 64, 800.0
-"""Elements of a step of k, and what it takes at least, as loads are waited for."""
+_SINGLE_US = {128: 1.75, 64: 1.15, 32: 0.5}
+"""Of a step of k by `mma.sync` whose operands come element by element, for square tiles by their side: on an H200."""
+_SINGLE_STEP = 64
+"""Elements of k in it."""
 _START_US = 1.9
 """Until the first tile's operands are there, and from the last store to the end."""
 
@@ -90,11 +88,11 @@ def _pads(machine: GpuMachine, ranges: _Ranges, op: Op) -> Pads:
 def _single_loads_us(multiprocessors: int, m: int, n: int, k: int, batch: int) -> float:
     """About how long a product by `mma.sync` takes whose operands are loaded element by element."""
 
-    def ns(side: int, rate: float) -> float:
+    def us(side: int, step: float) -> float:
         waves = -(-(-(-m // side) * -(-n // side) * batch) // multiprocessors)
-        return waves * max(side * side / rate * k * _SINGLE_NS, -(-k // _SINGLE_STEP) * _SINGLE_STEP_NS)
+        return waves * -(-k // _SINGLE_STEP) * step
 
-    return _START_US + min(ns(side, rate) for side, rate in _SINGLE) / 1e3
+    return _START_US + min(us(side, step) for side, step in _SINGLE_US.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ def pads(params, spec, machine=HOPPER, dims="", before="", operands="x, w"):
     ("params", "spec", "want"),
     [
         ("x: 1000x4095xbf16, w: 1000x4097xbf16", "km,kn->mn", ((1, 1), (1, 15))),
+        ("x: 511x1023xbf16, w: 1023x513xbf16", "mk,kn->mn", ((1, 1), (1, 15))),
         ("x: 1008x4095xf16, w: 4097x1008xf16", "km,nk->mn", ((1, 1), (0, 0))),
         ("x: 8x700x513xbf16, w: 8x513x704xbf16", "bmk,bkn->bmn", ((1, 15), (0, 0))),
         ("x: 1024x3x683xbf16, w: 1024x4096xbf16", "kbm,kn->bmn", ((2, 15), (0, 0))),
@@ -37,7 +38,7 @@ def test_rows_become_whole_sectors(params, spec, want):
     ("params", "spec"),
     [
         ("x: 4096x1000xbf16, w: 4097x1000xbf16", "mk,nk->mn"),  # rows of 2000 bytes are read as they are
-        ("x: 40x75xbf16, w: 75x99xbf16", "mk,kn->mn"),  # a copy would take longer than the product
+        ("x: 300x302xbf16, w: 302x301xbf16", "mk,kn->mn"),  # two copies would take longer than the product
         ("x: 3000x3001xf32, w: 3001x3000xf32", "mk,kn->mn"),
         ("x: 3000x3001xi8, w: 3001x3000xi8", "mk,kn->mn"),
         ("x: 1x3001xf16, w: 3001x3000xf16", "mk,kn->mn"),  # a vector: a reduction
