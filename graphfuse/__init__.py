@@ -14,18 +14,20 @@ if TYPE_CHECKING:
     from graphfuse.errors import GraphfuseError
     from graphfuse.inference_session import InferenceSession
     from graphfuse.kernels.api import kernel
+    from graphfuse.kernels.source import SourceWarning
     from graphfuse.kernels.torch_op import tc_op
     from graphfuse.knobs import Options
     from graphfuse.target import Target
 
 __all__ = [
-    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Target", "compile", "kernel", "load", "tc_op",
+    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "SourceWarning", "Target", "compile", "kernel",
+    "load", "tc_op",
 ]  # fmt: skip
 
 _HOME = {
     "CompiledModel": "compiled_model", "InferenceSession": "inference_session", "compile": "api", "load": "api",
     "kernel": "kernels.api", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
-    "Target": "target",
+    "SourceWarning": "kernels.source", "Target": "target",
 }  # fmt: skip
 
 

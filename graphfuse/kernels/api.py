@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from graphfuse.errors import UsageError
-from graphfuse.frontends.tc import compile_text
 from graphfuse.frontends.tc.defines import split_list
 from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, DEFAULT_STAGES, DEFAULT_WARPS, Space
 from graphfuse.kernels.kernel import Kernel
-from graphfuse.kernels.source import choose, read_source
+from graphfuse.kernels.source import choose, compiled, read_source
 from graphfuse.kernels.tuner import TunedKernel
 
 _T = TypeVar("_T", int, str)
@@ -26,6 +25,7 @@ def kernel(
     num_ctas: int | Sequence[int] | None = None,
     schedule: str | Sequence[str] | None = None,
     require: str | Sequence[str] = (),
+    warnings: str | Sequence[str] = (),
     device: str = "",
     threads: int | None = None,
     **macros: Any,
@@ -35,6 +35,7 @@ def kernel(
     `source` is a path, or text with at least one line break. `name` says which kernel of several. A macro with a list
     of values (`TM=[64, 128]`), and lists for `num_warps`, `num_stages`, `num_ctas` and `schedule`, make it one that is
     tuned when it is called with sizes it has not seen; `require` are C expressions that configurations must satisfy.
+    `warnings` are `-W` switches (`"no-shadow"`, `"error"`); a warning of the source is a `SourceWarning` of Python's.
     `device` is where it runs if not where its arrays are: `cpu`, `cuda:1`, `emulator`. With `num_ctas=2` two blocks
     make each program of a product together, and `schedule` says how its warps take turns (docs/hopper.md).
 
@@ -44,6 +45,7 @@ def kernel(
     for name_ in macros:
         if not name_.isidentifier():
             raise UsageError(f"macros: expected names such as TM, found {name_!r}")
+    switches = (warnings,) if isinstance(warnings, str) else tuple(warnings)
     values = {key: _values(value) for key, value in macros.items()}
     space = Space(
         values, _listed(num_warps, DEFAULT_WARPS), _listed(num_stages, DEFAULT_STAGES),
@@ -51,9 +53,9 @@ def kernel(
         _listed(num_ctas, DEFAULT_CTAS), _listed(schedule, DEFAULT_SCHEDULES),
     )  # fmt: skip
     if len(space) > 1:
-        return TunedKernel(text, filename, name, space, device=device, threads=threads)
+        return TunedKernel(text, filename, name, space, device=device, threads=threads, switches=switches)
     defines = {key: value[0] for key, value in values.items()}
-    found = choose(compile_text(text, filename, defines), name, filename)
+    found = choose(compiled(text, filename, defines, switches), name, filename)
     return Kernel(
         found.func, defines, num_warps=_single(num_warps), num_stages=_single(num_stages), num_ctas=_single(num_ctas),
         schedule=_single(schedule), device=device, threads=threads,

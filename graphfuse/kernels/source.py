@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from graphfuse.errors import FileError, Loc, UsageError
+from graphfuse.frontends.tc import Diagnostic, Options, compile_text
 from graphfuse.frontends.tc import Kernel as Compiled
+
+
+class SourceWarning(UserWarning):
+    """A finding in a Triton-C source that is no error; `diagnostic` says it in parts."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        self.diagnostic = diagnostic
+        super().__init__(str(diagnostic))
 
 
 def read_source(source: str | os.PathLike[str]) -> tuple[str, str]:
@@ -34,3 +44,21 @@ def choose(found: Sequence[Compiled], name: str | None, filename: str) -> Compil
         if one.name == name:
             return one
     raise UsageError(f"{filename}: there is no kernel {name!r}: expected one of {', '.join(k.name for k in found)}")
+
+
+def compiled(
+    text: str, filename: str, defines: Mapping[str, str], switches: Sequence[str] | None = None
+) -> tuple[Compiled, ...]:
+    """The kernels of a source. What its warnings are, by `-W` switches, become Python's; of None, nothing does."""
+    report = Options(warnings=tuple(switches or ())).reporter()
+    found = compile_text(text, filename, defines, report=report)
+    for one in report.found if switches is not None else ():
+        if one.severity == "warning":
+            loc = one.span.loc if one.span else Loc(filename, 1)
+            seen = _SEEN.setdefault(loc.file, {})
+            warnings.warn_explicit(SourceWarning(one), None, loc.file, loc.line, registry=seen)
+    return found
+
+
+_SEEN: dict[str, dict[str | tuple[str, type[Warning], int], int]] = {}
+"""By file, what Python's filters remember of the warnings that were shown."""

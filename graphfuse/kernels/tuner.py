@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from graphfuse.errors import GraphfuseError, UsageError
-from graphfuse.frontends.tc import SourceError, compile_text
+from graphfuse.frontends.tc import SourceError
 from graphfuse.kernels.arguments import Bound, Memory
 from graphfuse.kernels.configs import Config, Space
 from graphfuse.kernels.kernel import Grid, Kernel
 from graphfuse.kernels.on_gpu import resources
 from graphfuse.kernels.signature import Parameter
-from graphfuse.kernels.source import choose
+from graphfuse.kernels.source import choose, compiled
 from graphfuse.kernels.timing import ON_CPU, ON_GPU, Clock, CpuClock, GpuClock, close, race
 from graphfuse.kernels.tuned import Key, Record, default_record
 from graphfuse.llvm.host import host_target
@@ -67,9 +67,10 @@ class TunedKernel:
         device: str = "",
         threads: int | None = None,
         record: Record | None = None,
+        switches: Sequence[str] | None = None,
     ) -> None:
         self.space, self._text, self._filename, self._wanted = space, text, filename, name
-        self._device, self._threads = device, threads
+        self._device, self._threads, self._switches = device, threads, switches
         self._record = record or default_record()
         self._points = list(space.points())
         if not self._points:
@@ -150,7 +151,8 @@ class TunedKernel:
         return self._kernels[str(config)]
 
     def _compiled(self, config: Config) -> Kernel:
-        one = choose(compile_text(self._text, self._filename, config.defines), self._wanted, self._filename)
+        found = compiled(self._text, self._filename, config.defines, self._switches)
+        one = choose(found, self._wanted, self._filename)
         kernel = Kernel(one.func, config.defines, **config.options, device=self._device, threads=self._threads)
         kernel.retune = tuple(p.name for p in one.params if "retune" in p.attributes)
         return kernel

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import graphfuse
 from graphfuse.errors import GraphfuseError, InputError, UsageError
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import F16
@@ -202,3 +204,26 @@ def test_numbers_may_be_negative(device: str) -> None:
     for numbers in ((-1, -2, -3, 4), (0, 0, 0, 0), (1, 2, 3, 4)):
         k[1](out, *numbers)
         assert out[0] == sum(n * f for n, f in zip(numbers, (1, 10, 100, 1000), strict=True))
+
+
+WARNED = "__global__ void f(float *x, int n) { int i = 0; { int i = n; *x = i; } *x = *x + i; }\n"
+
+
+def test_warnings_of_a_source_are_pythons() -> None:
+    with pytest.warns(graphfuse.SourceWarning) as found:
+        graphfuse.kernel(WARNED)
+    assert [w.message.diagnostic.code for w in found] == ["shadow"]  # type: ignore[union-attr]
+    assert (found[0].filename, found[0].lineno) == ("<string>", 1)
+    tuned = graphfuse.kernel(WARNED, T=[1, 2], warnings="no-unused-define")
+    with pytest.warns(graphfuse.SourceWarning, match="shadow"):
+        assert tuned.name == "f"
+
+
+def test_warnings_that_are_switched() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graphfuse.kernel(WARNED, warnings="no-shadow")
+    with pytest.raises(GraphfuseError, match=r"error: .*\[shadow\]"):
+        graphfuse.kernel(WARNED, warnings=["extra", "error=shadow"])
+    with pytest.raises(UsageError, match="there is no warning 'shadows'; did you mean 'shadow'"):
+        graphfuse.kernel(WARNED, warnings=["no-shadows"])

@@ -23,6 +23,7 @@ def rows(name):
     return [(a, b) for a in marks[0][1] for b in marks[1][1]]
 
 
+@pytest.mark.filterwarnings("ignore::graphfuse.SourceWarning")  # some of the sources are about what is warned of
 @pytest.mark.parametrize("device", ["cpu", pytest.param("emulator", marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", [*TABLES, *SINGLE])
 def test_kernels(name, device, monkeypatch):
