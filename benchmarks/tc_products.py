@@ -39,16 +39,20 @@ LARGEST_ERROR = 4e-3
 
 @dataclass(frozen=True)
 class Variant:
-    """A file with its macros, how it is launched, and attributes of the function beside."""
+    """A file with its macros, how it is launched, and attributes of the function beside; perhaps another before it."""
 
     file: str
     macros: Mapping[str, Any]
     grid: tuple[int, ...]
     args: tuple[Any, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    before: Variant | None = None
 
-    def made(self) -> Kernel | GraphfuseError:
-        """The kernel, compiled and loaded."""
+    def made(self) -> list[Kernel] | GraphfuseError:
+        """The kernels in their order, compiled and loaded."""
+        first = self.before.made() if self.before else []
+        if isinstance(first, GraphfuseError):
+            return first
         try:
             k = graphfuse.kernel(FOLDER / f"{self.file}.tc", **self.macros)
             assert isinstance(k, Kernel)
@@ -56,7 +60,13 @@ class Variant:
             k.prepare(self.grid, self.args)
         except GraphfuseError as e:
             return e
-        return k
+        return [*first, k]
+
+    def launch(self, kernels: list[Kernel]) -> None:
+        """All of them."""
+        if self.before:
+            self.before.launch(kernels[:-1])
+        kernels[-1].launch(self.grid, self.args)
 
 
 @dataclass(frozen=True)
@@ -221,6 +231,17 @@ class Maker:
             )
             for tm, tn, w in tiles
         }  # fmt: skip
+        if rows > 16:
+            full = self.empty(k, n)
+            first = Variant(
+                "int4_dequantise", {"TYPE": "half", "GROUP": group, "TN": 128, "num_warps": 8},
+                (k // group, cdiv(n, 128)), (packed, scale, zero, full, n),
+            )  # fmt: skip
+            for tm, tn in ((128, 128), (128, 256)) if self.is_large else ((64, 64),):
+                variants[f"in full, then {tm}x{tn}"] = Variant(
+                    "seeds/matmul", {"TYPE": "half", "TM": tm, "TN": tn, "TK": 64}, (cdiv(rows, tm), cdiv(n, tn)),
+                    (a, full, c, rows, n, k, k, n, n), before=first,
+                )  # fmt: skip
         low, high = (packed & 15), (packed >> 4)
 
         def weights() -> Any:
@@ -256,16 +277,16 @@ def measure(case: Case, timing: Timing | None) -> dict[str, Any]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         kernels = list(pool.map(Variant.made, case.variants.values()))
     calls: dict[str, Call] = {}
-    for (label, variant), k in zip(case.variants.items(), kernels, strict=True):
-        if isinstance(k, GraphfuseError):
-            row["failed"][label] = str(k)[:300]
+    for (label, variant), made in zip(case.variants.items(), kernels, strict=True):
+        if isinstance(made, GraphfuseError):
+            row["failed"][label] = str(made)[:300]
             continue
         case.out.fill_(float("nan"))
-        k.launch(variant.grid, variant.args)
+        variant.launch(made)
         error = case.error()
-        row["made"][label] = {"error": error, **resources(k.compiled[0])}
+        row["made"][label] = {"error": error, **resources(made[-1].compiled[0])}
         if error <= LARGEST_ERROR:  # NaN is not either
-            calls[label] = lambda k=k, v=variant: k.launch(v.grid, v.args)
+            calls[label] = lambda made=made, v=variant: v.launch(made)
         else:
             row["failed"][label] = f"error {error:.2e}"
     if timing is not None:

@@ -236,6 +236,19 @@ def int4(m: int, n: int, k: int, group: int, tm: int, tn: int) -> Case:
     return Case("int4_matmul", (cdiv(m, tm), cdiv(n, tn)), args, ((c, want, error),), macros=macros)
 
 
+def dequantise(n: int, k: int, group: int, tn: int) -> Case:
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 16, (k, n))
+    scale = rng.uniform(0.5, 1.5, (k // group, n)).astype(np.float16)
+    zero = rng.integers(0, 16, (k // group, n)).astype(np.float16)
+    want = (numbers - np.repeat(zero, group, 0).astype(np.float64)) * np.repeat(scale, group, 0).astype(np.float64)
+    w = np.empty((k, n), np.float16)
+    args = (pack4(numbers, group), scale, zero, w, n)
+    macros = {"TYPE": "half", "GROUP": group, "TN": tn}
+    check = (w, want, ULP["half"] * np.abs(want))  # the difference of small integers is exact
+    return Case("int4_dequantise", (k // group, cdiv(n, tn)), args, (check,), macros=macros)
+
+
 def grouped(
     counts: tuple[int, ...], n: int, k: int, tiles: tuple[int, int, int], activation: str = "", *, bias: bool = True,
     type_: str = "half",

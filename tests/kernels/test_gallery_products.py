@@ -23,6 +23,7 @@ from tests.kernels.products import (
     blocksparse,
     blocksparse_softmax,
     conv,
+    dequantise,
     grouped,
     int4,
 )
@@ -45,6 +46,7 @@ CPU = {
     "softmax f32": lambda: blocksparse_softmax(1, 3, 64, 96, 32, type_="float"),
     "softmax backward": lambda: blocksparse_softmax(2, 2, 48, 80, 16, backward=True),
     "int4, odd rows and columns": lambda: int4(7, 50, 96, 32, 16, 32),
+    "int4 in full": lambda: dequantise(50, 128, 32, 32),
     "int4, many rows": lambda: int4(70, 64, 128, 64, 32, 64),
     "grouped gelu": lambda: grouped((5, 0, 33, 1), 50, 30, (16, 32, 16), "gelu"),
     "grouped silu, no bias": lambda: grouped((0, 17), 16, 64, (16, 16, 32), "silu", bias=False, type_="float"),
@@ -60,6 +62,7 @@ SMALLEST = {
     "softmax": lambda: blocksparse_softmax(1, 2, 32, 64, 16),
     "softmax backward": lambda: blocksparse_softmax(1, 2, 32, 64, 16, backward=True),
     "int4": lambda: int4(20, 64, 64, 32, 16, 64),
+    "int4 in full": lambda: dequantise(72, 64, 32, 64),
     "grouped": lambda: grouped((5, 0, 21), 40, 48, (16, 32, 32), "relu"),
 }
 """For the emulator."""
