@@ -21,6 +21,7 @@ from graphfuse.frontends.tc.convert import (
     reshape,
     to_elem,
 )
+from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt, Located, Note, Reporter
 from graphfuse.frontends.tc.reader import missing_semicolon
 from graphfuse.frontends.tc.scope import Scopes, Typedef
@@ -215,6 +216,8 @@ class ExprChecker(ABC):
     def undefined(self, node: ast.Name, what: str = "") -> NoReturn:
         """Report a name that means nothing, and what it may have been meant to be."""
         name = node.text
+        if name in CUDA_WORDS:
+            self.fail("undefined", f"{name!r} is not defined{what}: {CUDA_WORDS[name]}", node)
         unused = {n for n in self.defines if _alike(name, n)}
         if name.isupper():
             message = f"{name!r} is not defined{what}: expected -D{name}=... or #define {name}"

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc.constants import FloatLiteral, parse_char, parse_number, unescape
+from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt
 from graphfuse.frontends.tc.reader import BRACKET, KEYWORDS, Reader, shown
 from graphfuse.frontends.tc.source import Span
@@ -160,6 +161,8 @@ class Expressions(Reader, ABC):
                 op = self.take()
                 node = ast.Postfix(op, node.first, op, text, node)
             elif text in (".", "->"):
+                if isinstance(node, ast.Name) and node.text in CUDA_WORDS:
+                    self.fail(f"{node.text!r} is not defined: {CUDA_WORDS[node.text]}", node.first)
                 self.fail(f"struct members are not supported: expected an operator, found {text!r}")
             else:
                 break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt, Note, Reporter
 from graphfuse.frontends.tc.source import Span
 from graphfuse.frontends.tc.tokens import Token
@@ -95,6 +96,8 @@ class Reader:
         if self.next.bol or self.next.text == "}" or self.next.kind == "end":
             missing_semicolon(self.report, before, after, self.next)
             return before
+        if before.text in CUDA_WORDS:
+            self.fail(f"{before.text!r} is not defined: {CUDA_WORDS[before.text]}", before)
         return self.fail(f"expected ';' after {after}, found {shown(self.next)}")
 
     def enter(self, levels: int = 1) -> None:

@@ -28,7 +28,7 @@ _SECTIONS = {
     "1.12": "load store masked ternary",
     "1.13": "if for while do switch goto break return calls empty-body kernels",
     "1.14": "program-ids exp-log-sqrt min-max select atomics barrier infinities calloc maths printf assert",
-    "1.15": "grid-rank several-kernels",
+    "1.15": "grid-rank several-kernels no-threads",
     "1.16": "invalid-suffix arithmetic-type remainder broadcast cast-elements cast-to-scalar tile-power-of-two "
     "range-power-of-two range-negative range-integers constant-expression shape-negative scalar-elements "
     "tile-expected subscript-symbol all-axes transposition-axes unknown-axis reduction-operand dot-tiles "
