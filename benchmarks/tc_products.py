@@ -209,6 +209,13 @@ class Maker:
             )
             for tm, tn, tk, w in tiles
         }  # fmt: skip
+        if self.is_large:
+            sizes = {"TYPE": "half", "R": 3, "S": 3, "STRIDE": 1, "PAD": 1, "TN": 128, "TK": 64}
+            for tm, options in ((128, {"schedule": "pingpong"}), (256, {})):
+                label = " ".join((f"{tm}x128x64", *options.values()))
+                variants[label] = Variant(
+                    "conv", {**sizes, "TM": tm, **options}, (cdiv(n * h * h, tm), cdiv(k, 128)), args
+                )
         conv2d = torch.nn.functional.conv2d
         want = lambda: conv2d(x.float(), f.float(), padding=1)  # noqa: E731
         peers = {"torch": lambda: conv2d(x, f, padding=1)}
