@@ -14,16 +14,17 @@ SLACK = {torch.float64: 1e-9, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.f
 
 @contextmanager
 def recorded_graphs():
-    """The graphs that are compiled meanwhile: `CompiledGraph`s."""
+    """The graphs that are compiled meanwhile, as `CompiledGraph`s; torch's cache would not compile them again."""
     graphs, whole = [], aot.compile_graph
 
-    def recording(gm, options):
-        graphs.append(whole(gm, options))
+    def recording(*args):
+        graphs.append(whole(*args))
         return graphs[-1]
 
     aot.compile_graph = recording
     try:
-        yield graphs
+        with torch._functorch.config.patch(enable_autograd_cache=False):
+            yield graphs
     finally:
         aot.compile_graph = whole
 

@@ -166,7 +166,7 @@ class _Importer:
             self.tensor_type(t) if isinstance(t, torch.Tensor) else None for t in (result if several else (result,))
         )
         fakes, values = self._arguments(node)
-        made = lowering(Call(self.e, outs, fakes, result, _wanted(node, len(outs))), **values)
+        made = lowering(Call(self.e, outs, fakes, result, _wanted(node, len(outs)), _returned(node)), **values)
         if isinstance(made, Value):
             made = (made,)
         checked = tuple(self._checked(v, t) for v, t in zip(made, outs, strict=True))
@@ -189,9 +189,7 @@ class _Importer:
 
     def _arguments(self, node: fx.Node) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments by the names of the schema: fake ones, and those for the lowering. Defaults are left out."""
-        schema = node.target._schema.arguments
-        given: dict[str, Any] = dict(zip((_name(a.name) for a in schema), node.args, strict=False))
-        given.update({_name(k): v for k, v in node.kwargs.items()})
+        given = _given(node)
         fakes = {k: fx.node.map_arg(v, lambda n: n.meta.get("val")) for k, v in given.items()}
         return fakes, {k: self._argument(v) for k, v in given.items()}
 
@@ -210,6 +208,12 @@ class _Importer:
         return x
 
 
+def _given(node: fx.Node) -> dict[str, Any]:
+    """A node's arguments by the names of the schema; defaults are left out."""
+    out: dict[str, Any] = dict(zip((_name(a.name) for a in node.target._schema.arguments), node.args, strict=False))
+    return out | {_name(k): v for k, v in node.kwargs.items()}
+
+
 def _name(argument: str) -> str:
     """What a lowering calls an argument of a schema."""
     return {"from": "from_", "self": "self"}.get(argument, argument)
@@ -219,6 +223,12 @@ def _wanted(node: fx.Node, count: int) -> tuple[bool, ...]:
     """Which of a node's results are read."""
     picked = {u.args[1] for u in node.users if u.target is operator.getitem}
     return tuple(i in picked or not picked for i in range(count))
+
+
+def _returned(node: fx.Node) -> frozenset[str]:
+    """The names of arguments that the graph returns as they are."""
+    found = ((k, v) for k, v in _given(node).items() if isinstance(v, fx.Node))
+    return frozenset(k for k, v in found if any(u.op == "output" for u in v.users))
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:

@@ -79,6 +79,8 @@ class Call:
     """What torch says it returns."""
     wanted: tuple[bool, ...] = (True,)
     """Which of several results are read."""
+    returned: frozenset[str] = frozenset()
+    """Arguments that the graph also returns: for a gradient, if they are weights."""
 
     @property
     def out(self) -> Tensor:

@@ -19,6 +19,7 @@ from graphfuse.frontends.compositions import adjoint_weight
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, lowers
 from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.sizes import dim_of
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import Dim
 
@@ -63,6 +64,22 @@ def _geometry(
     return Geometry(tuple(kernel), *fields, groups)  # type: ignore[arg-type]
 
 
+def torch_is_faster(c: Call, g: Geometry, *, gradient: bool) -> str:
+    """Why a convolution is better left to torch; nothing if it is not.
+
+    On a CPU ours are faster in inference, and where images lie with their channels last. What is kept for a gradient
+    lies as torch has it: with the channels first, each layer is turned around and back.
+    """
+    image = c.args["input"]
+    if image.device.type != "cpu" or not (gradient or "weight" in c.returned):
+        return ""
+    if gradient and g.groups > 1:
+        return "its groups are small: torch's gradient is faster"
+    if dim_of(image.stride()[1]) != 1:
+        return "its images lie with channels first: torch trains faster"
+    return ""
+
+
 def spread_over(values: Sequence[Any], rank: int) -> tuple[Any, ...]:
     """One number for all dims, or one for each."""
     return tuple(values) * rank if len(values) == 1 else tuple(values)
@@ -74,6 +91,7 @@ def convolution(
     transposed: bool, output_padding: Any, groups: int,
 ) -> Value:  # fmt: skip
     e, g = c.e, _geometry(c, weight, stride, padding, dilation, groups)
+    c.want(not (reason := torch_is_faster(c, g, gradient=False)), reason)
     if transposed:
         extra = spread_over(output_padding, g.rank)
         c.want(all(isinstance(p, int) for p in extra), "the output padding is no number")
@@ -110,6 +128,7 @@ def convolution_backward(
     dilation: Any, transposed: bool, output_padding: Any, groups: int, output_mask: Sequence[bool],
 ) -> Sequence[Value | None]:  # fmt: skip
     e, g = c.e, _geometry(c, weight, stride, padding, dilation, groups)
+    c.want(not (reason := torch_is_faster(c, g, gradient=True)), reason)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         grad_input = (
