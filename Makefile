@@ -22,10 +22,15 @@ $(BIN)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[test]'
 	@touch $@
 
-# torch only exports models, for test-full and bench; torchvision and timm come without dependencies of their own,
+# this version's wheel is the one for CPUs
+$(BIN)/.torch: $(BIN)/.installed
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	@touch $@
+
+# what exports models, for test-full and bench; torchvision and timm come without dependencies of their own,
 # which would bring another torch; pillow is all they import of those
-$(BIN)/.models: $(BIN)/.installed
-	$(BIN)/python -m pip install --quiet torch==2.13.0 'transformers<5' onnxscript
+$(BIN)/.models: $(BIN)/.torch
+	$(BIN)/python -m pip install --quiet 'transformers<5' onnxscript
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0 timm pillow
 	@touch $@
 
@@ -35,7 +40,7 @@ demo: venv ## digits, then ResNet-50 and BERT beside ONNX Runtime
 demo-text: venv ## a tiny GPT writes, token by token
 	$(BIN)/python -m models.demo_text
 
-test: venv ## all that needs neither torch nor a GPU
+test: venv $(BIN)/.torch ## all that needs no GPU and is quick
 	$(BIN)/python -m pytest -n $(JOBS)
 
 test-full: venv $(BIN)/.models ## the above, every model, 2,000 fuzz cases
@@ -43,7 +48,7 @@ test-full: venv $(BIN)/.models ## the above, every model, 2,000 fuzz cases
 
 test-gpu: venv ## what needs an NVIDIA GPU
 	$(BIN)/python -m pip install --quiet -e '.[test,cuda]'
-	$(BIN)/python -m pytest -m gpu tests/gpu/device
+	$(BIN)/python -m pytest -m gpu -p no:benchmark tests/gpu/device
 
 bench: venv $(BIN)/.models ## speed against ONNX Runtime and Inductor
 	$(BIN)/python -m benchmarks.cpu_models

@@ -1,0 +1,210 @@
+"""`torch.compile(..., backend="graphfuse")`: what a user may rely on, whatever the operators are."""
+
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402, N812
+
+from graphfuse.errors import VerifyError  # noqa: E402
+from graphfuse.torch import backend  # noqa: E402
+from graphfuse.torch.check import Promises  # noqa: E402
+from graphfuse.torch.options import TorchOptions, options_of  # noqa: E402
+from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
+
+CHECKED = {"check": True}
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        yield
+
+
+def compiled(fn, **kwargs):
+    return torch.compile(fn, backend="graphfuse", options=CHECKED, **kwargs)
+
+
+def test_it_is_registered():
+    assert "graphfuse" in torch._dynamo.list_backends()
+
+
+def test_one_kernel_forward_and_a_gradient():
+    def fn(x, w, b):
+        return torch.softmax(F.gelu(F.linear(x, w, b)), -1)
+
+    inputs = [torch.randn(s, requires_grad=True) for s in ((4, 16), (8, 16), (8,))]
+    with recorded_graphs() as graphs:
+        got, want = compiled(fn)(*inputs), fn(*inputs)
+        grads = torch.autograd.grad((got * got).sum(), inputs)
+    assert [len(g.parts) for g in graphs] == [1, 1]
+    assert left_to_torch(graphs) == {}
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(grads, torch.autograd.grad((want * want).sum(), inputs))
+
+
+def test_what_is_not_compiled_runs_between_two_parts():
+    def fn(x):
+        values, order = torch.sort((x * 2).exp(), dim=-1)
+        return values.tanh() + 1, order
+
+    x = torch.randn(3, 100)
+    with recorded_graphs() as graphs:
+        got = compiled(fn)(x)
+    assert [len(g.parts) for g in graphs] == [2]
+    assert list(left_to_torch(graphs)) == ["sort"]
+    torch.testing.assert_close(got, fn(x))
+
+
+def test_random_numbers_are_eagers():
+    def fn(x):
+        return F.dropout(x + 1, 0.5) * torch.rand(8)
+
+    x = torch.randn(4, 8)
+    torch.manual_seed(3)
+    got = compiled(fn)(x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(got, fn(x))
+
+
+def test_inputs_are_changed_in_place():
+    def fn(x, y):
+        x.add_(1)
+        y[1:] = x[:2]
+        return x * 2
+
+    x, y = torch.randn(3, 4), torch.zeros(3, 4)
+    a, b = x.clone(), y.clone()
+    torch.testing.assert_close(compiled(fn)(x, y), fn(a, b))
+    torch.testing.assert_close((x, y), (a, b))
+
+
+def test_running_statistics():
+    layer, other = (torch.nn.BatchNorm2d(3).train() for _ in range(2))
+    x = torch.randn(4, 3, 5, 5)
+    torch.testing.assert_close(compiled(layer)(x), other(x))
+    torch.testing.assert_close(layer.running_var, other.running_var)
+    assert layer.num_batches_tracked == 1
+
+
+def test_outputs_that_share_memory():
+    def fn(x):
+        y = x * 2
+        return y, y.view(-1), y.t(), x[1:], y.split(2)[1]
+
+    x = torch.randn(4, 6)
+    with torch.no_grad():
+        y, flat, turned, rest, part = compiled(fn)(x)
+    y.zero_()
+    assert flat.abs().sum() == turned.abs().sum() == part.abs().sum() == 0
+    assert turned.stride() == (1, 6)
+    x.zero_()
+    assert rest.abs().sum() == 0
+
+
+def test_strides_are_eagers():
+    def fn(x, y):
+        return x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2) + 1, y.t() * 2
+
+    x, y = torch.randn(2, 3, 4, 5), torch.randn(6, 7)
+    for a, b in zip(compiled(fn)(x, y), fn(x, y), strict=True):
+        assert a.stride() == b.stride()
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.randn(6, 8)[::2, 1:],
+        lambda: torch.randn(1, 8).expand(5, 8),
+        lambda: torch.randn(20).as_strided((5, 8), (2, 1)),
+        lambda: torch.randn(0, 8),
+        lambda: torch.randn(2, 8, 3).transpose(1, 2),
+    ],
+    ids=["gaps", "expanded", "overlapping", "empty", "permuted"],
+)
+def test_inputs_that_are_not_contiguous(make):
+    x = make()
+    torch.testing.assert_close(compiled(lambda x: (x * 2 + 1).sum(-1))(x), (x * 2 + 1).sum(-1))
+
+
+def test_sizes_that_change_compile_once():
+    with recorded_graphs() as graphs:
+        fn = compiled(lambda x, y: torch.softmax(x @ y, -1).sum(0), dynamic=True)
+        for m, n in ((3, 5), (7, 2), (16, 9)):
+            x, y = torch.randn(m, 4), torch.randn(4, n)
+            torch.testing.assert_close(fn(x, y), torch.softmax(x @ y, -1).sum(0))
+    assert len(graphs) == 1
+
+
+def test_complex_numbers_are_torchs():
+    x = torch.randn(4, dtype=torch.complex64)
+    torch.testing.assert_close(compiled(lambda x: (x * x).abs() + 1)(x), (x * x).abs() + 1)
+
+
+SECOND_PROCESS = """
+import torch
+from graphfuse.torch import aot
+made = []
+whole = aot.compile_graph
+aot.compile_graph = lambda *a: made.append(1) or whole(*a)
+model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.GELU())
+for dynamic in (False, True):
+    torch._dynamo.reset()
+    fn = torch.compile(model, backend="graphfuse", dynamic=dynamic)
+    x = torch.ones(3, 8)
+    fn(x).sum().backward()
+    assert torch.allclose(fn(x), model(x))
+print("graphs", len(made))
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    folders = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "torch"), "GRAPHFUSE_CACHE": str(tmp_path / "graphfuse")}
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", SECOND_PROCESS], capture_output=True, text=True, check=False,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **folders},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()[-1]
+
+    assert run() == "4"
+    assert run() == "0"
+
+
+def test_options():
+    assert options_of(None, None) == TorchOptions()
+    assert options_of("reduce-overhead", None).cuda_graphs
+    with pytest.raises(Exception, match=r"options: expected one of .*, found 'numeric'; did you mean 'numerics'\?"):
+        options_of(None, {"numeric": "fast"})
+    with pytest.raises(Exception, match="mode: expected one of default, .* found 'fast'"):
+        options_of("fast", None)
+    with pytest.raises(Exception, match="options: check: expected True or False, found 3"):
+        torch.compile(lambda x: x + 1, backend=backend, options={"check": 3})(torch.ones(2))
+
+
+def promises(fn, *inputs):
+    return Promises.of(torch.fx.experimental.proxy_tensor.make_fx(fn, tracing_mode="fake")(*inputs))
+
+
+def test_the_checker_sees_each_broken_promise():
+    x = torch.randn(3, 4)
+    made = promises(lambda x: [x.t() * 1, x.view(-1)], x)
+    good = [(x.t() * 1), x.view(-1)]
+    made.check([x], good)
+    for bad, message in (
+        ([good[0].contiguous(), good[1]], "strides"),
+        ([good[0].double(), good[1]], "float64"),
+        ([good[0][:2], good[1]], "size"),
+        ([good[0], good[1].clone()], "was to be shared"),
+        ([good[0]], "expected 2 outputs"),
+    ):
+        with pytest.raises(VerifyError, match=message):
+            made.check([x], bad)
