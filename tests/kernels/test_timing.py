@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import graphfuse
 from graphfuse.kernels.kernel import Kernel
-from graphfuse.kernels.timing import MOST_CLOSE, ON_GPU, Timing, close, race, rotated
+from graphfuse.kernels.timing import CACHE_BYTES, MOST_CLOSE, ON_GPU, GpuClock, Timing, close, race, rotated
 
 
 class Machine:
@@ -100,3 +103,45 @@ def test_tuning_on_the_emulator(monkeypatch, tmp_path):
     assert len(rows) == 2
     assert all(r.us and r.us > 0 for r in rows)
     np.testing.assert_array_equal(y, 0)
+
+
+@pytest.mark.parametrize("nbytes", [0, CACHE_BYTES])
+def test_calls_back_to_back_or_each_with_a_cold_cache(nbytes):
+    """A stream whose clock is the number of things it was given; a call is five of them."""
+
+    class Driver:
+        now, copies, at, handles = 0, 0, {}, iter(range(10**6))
+
+        def create_event(self):
+            return next(self.handles)
+
+        def destroy_event(self, event):
+            pass
+
+        def record(self, event, stream):
+            self.now += 1
+            self.at[event] = self.now
+
+        def copy(self, *_):
+            self.copies += 1
+
+        def synchronize(self, stream):
+            pass
+
+        def elapsed_ms(self, start, end):
+            return (self.at[end] - self.at[start]) / 1e3
+
+    driver = Driver()
+    pool = SimpleNamespace(take=lambda *_: SimpleNamespace(address=0, nbytes=8), give=lambda *_: None)
+    calls = 0
+
+    def run():
+        nonlocal calls
+        calls += 1
+        driver.now += 5
+
+    context = SimpleNamespace(driver=driver, pool=pool, current=contextlib.nullcontext)
+    with GpuClock(context, 0, nbytes) as clock:
+        us = clock.us(run, 0.001, 0.002)
+    assert driver.copies == (0 if nbytes else calls)
+    assert us == 6 if not nbytes else 5 < us <= 6, "an event is one more"
