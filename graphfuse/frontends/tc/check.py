@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.builtins import BuiltinChecker
-from graphfuse.frontends.tc.check_expr import FaultError
+from graphfuse.frontends.tc.check_base import FaultError
 from graphfuse.frontends.tc.constants import wrap
 from graphfuse.frontends.tc.convert import ConversionError, converted
 from graphfuse.frontends.tc.diagnostics import Note, Reporter
