@@ -5,6 +5,11 @@
 Arithmetic in less than 64 bits counts only where it is promised not to wrap (`nsw`): then it means the integers.
 """
 
+# `gpu.transforms.hopper.affine.Scalars` reads polynomials too, and is not a client of this: it runs behind
+# `find_views`, where only i64 arithmetic and `block.index` are left, and all it adds is about launches. Its leaves are
+# named by who asks (a digit of the program's number, a counter with an end), carry divisors for the alignment of boxes,
+# and tell what differs between programs from what is the same for a launch. What both do is `substitute`, a few lines.
+
 from __future__ import annotations
 
 from collections.abc import Callable
