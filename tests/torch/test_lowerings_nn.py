@@ -1,11 +1,18 @@
 """Lowerings of what networks are built of: convolutions, norms, pooling, attention, losses."""
 
+import operator
+
 import pytest
+
+from graphfuse.interp import graph as interp
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
-from graphfuse.frontends.fx.ops import conv as conv_ops  # noqa: E402 - these import torch
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+from graphfuse.frontends.fx.importer import Part, PartError, import_part, order_of  # noqa: E402 - these import torch
+from graphfuse.frontends.fx.ops import conv as conv_ops  # noqa: E402
 from graphfuse.torch import backend  # noqa: E402
 from tests.torch.support import check  # noqa: E402
 
@@ -279,6 +286,40 @@ def test_attention_of_halves(dtype):
     for x in (leaves := heads(dtype=dtype)):
         torch._dynamo.mark_dynamic(x, 2)
     check(F.scaled_dot_product_attention, *leaves, ops=ATTENTION, slack=2e-2)
+
+
+GPU_ATTENTION = {
+    "_scaled_dot_product_flash_attention": (0.0, True),
+    "_scaled_dot_product_efficient_attention": (None, False, 0.0, True),
+    "_scaled_dot_product_cudnn_attention": (None, False, 0.0, True),
+}
+
+
+def imported(op, tensors, rest, result):
+    """The function of one call on a GPU, of which one result is read, and the fake result."""
+    graph = torch.fx.Graph()
+    with FakeTensorMode():
+        fakes = [torch.empty(x.shape, dtype=x.dtype, device="cuda") for x in tensors]
+        results = op(*fakes, *rest)
+    places = [graph.placeholder(f"x{i}") for i in range(len(fakes))]
+    call = graph.call_function(op, (*places, *rest))
+    picked = graph.call_function(operator.getitem, (call, result))
+    for node, value in zip((*places, call, picked), (*fakes, results, results[result]), strict=True):
+        node.meta["val"] = value
+    return import_part(Part([call, picked], places, [picked])), results[result]
+
+
+@pytest.mark.parametrize("name", GPU_ATTENTION)
+def test_attention_of_a_gpu(name):
+    tensors = [x.detach() for x in heads()]
+    op = getattr(torch.ops.aten, name).default
+    func, fake = imported(op, tensors, GPU_ATTENTION[name], 0)
+    (stored,) = interp.run(func, *(x.numpy() for x in tensors))
+    got = torch.empty_strided(fake.shape, fake.stride())
+    got.permute(order_of(fake)).copy_(torch.from_numpy(stored))
+    torch.testing.assert_close(got, F.scaled_dot_product_attention(*tensors, is_causal=True))
+    with pytest.raises(PartError, match="its gradient is torch's"):
+        imported(op, tensors, GPU_ATTENTION[name], 1)
 
 
 # losses and the rest
