@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,15 +17,19 @@ from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
+from torch._inductor.utils import count_tangents
 from torch._prims_common import make_contiguous_strides_for
 
 from graphfuse.knobs import code_key, settings
 from graphfuse.runtime.cache import cache_key
 from graphfuse.torch.check import Promises
-from graphfuse.torch.compile import compile_graph
+from graphfuse.torch.compile import CompiledGraph, compile_graph
+from graphfuse.torch.cuda_graphs import Recording, recording_of
 from graphfuse.torch.decompositions import decompositions
 from graphfuse.torch.options import TorchOptions, options_of
 from graphfuse.torch.saved import SavedGraph, saved
+
+log = logging.getLogger(__name__)
 
 
 def backend(
@@ -83,7 +88,34 @@ def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], *, kind: str, op
     if context is not None and context.output_strides is not None:
         context.output_strides.extend(_strides(gm))
     promises = Promises.of(gm) if options.check or settings.torch_check else None
-    return saved(compiled.module, promises)
+    if not options.cuda_graphs:
+        return saved(compiled.module, promises=promises)
+    recording = _recording(gm, kind, compiled)
+    begins = _gpu(gm) if kind == "bw" and recording is None else None
+    return saved(compiled.module, promises=promises, recording=recording, begins_backward=begins)
+
+
+def _gpu(gm: fx.GraphModule) -> int | None:
+    """A GPU that tensors of a graph are on."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.device.type == "cuda":
+            return value.device.index
+    return None
+
+
+def _recording(gm: fx.GraphModule, kind: str, compiled: CompiledGraph) -> Recording | None:
+    """How a graph is recorded as a CUDA graph; None, and a message in the log, where it cannot be."""
+    if kind == "bw":
+        static: Sequence[int] = range(count_tangents(gm))
+    else:
+        context = TracingContext.try_get()
+        metadata = context.fw_metadata if context is not None else None
+        static = metadata.static_input_indices if metadata is not None else ()
+    recording, why = recording_of(gm, kind, static, has_externs=bool(compiled.cut.reasons))
+    if recording is None:
+        log.info("not recorded as a CUDA graph: %s", why)
+    return recording
 
 
 def _strides(gm: fx.GraphModule) -> list[tuple[Any, ...] | None]:

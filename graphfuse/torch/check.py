@@ -82,7 +82,7 @@ class Promises:
         seen: dict[int, tuple[int, int]] = {}
         first = len(inputs)
         for i, (promise, found) in enumerate(pairs):
-            if promise is None or not isinstance(found, torch.Tensor) or not found.numel():
+            if promise is None or not isinstance(found, torch.Tensor) or not found.numel() or found._is_zerotensor():
                 continue
             at = found.untyped_storage().data_ptr()
             before = seen.setdefault(promise.storage, (at, i))

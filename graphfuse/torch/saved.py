@@ -19,6 +19,7 @@ from torch.fx.graph_module import GraphModule
 
 from graphfuse.torch.check import Promises, checked
 from graphfuse.torch.compiled_part import CompiledPart
+from graphfuse.torch.cuda_graphs import Recording, recorded, telling
 
 
 @dataclasses.dataclass
@@ -28,6 +29,11 @@ class SavedGraph(OutputCode):
     payload: bytes = b""
     promises: Promises | None = None
     """What outputs are compared with, if they are."""
+    recording: Recording | None = None
+    """How it is recorded as a CUDA graph, if it is."""
+    begins_backward: int | None = None
+    """The GPU whose recordings must be told that a backward runs which is none itself."""
+    inputs: int = 0
     fn: Any = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,14 +59,20 @@ class SavedGraph(OutputCode):
     def load(self, module: GraphModule) -> None:
         """Be what runs a module."""
         run = boxed(module)
+        if self.recording is not None:
+            run = recorded(run, self.recording, self.inputs)
+        elif self.begins_backward is not None:
+            run = telling(run, self.begins_backward)
         self.fn = run if self.promises is None else checked(self.promises, run)
 
 
-def saved(module: GraphModule, promises: Promises | None) -> SavedGraph:
-    """What runs a rewritten graph, boxed. Nodes lose their metadata."""
+def saved(module: GraphModule, **how: Any) -> SavedGraph:
+    """What runs a rewritten graph, boxed; `how` are fields of `SavedGraph`. Nodes lose their metadata."""
     for node in module.graph.nodes:
         node.meta.clear()
-    made = SavedGraph(payload=GraphPickler.dumps(module, Options(ops_filter=None)), promises=promises)
+    payload = GraphPickler.dumps(module, Options(ops_filter=None))
+    inputs = sum(n.op == "placeholder" for n in module.graph.nodes)
+    made = SavedGraph(payload=payload, inputs=inputs, **how)
     made.load(module)
     return made
 

@@ -1,0 +1,89 @@
+"""`torch.compile(..., backend="graphfuse")` on CUDA tensors, also recorded as CUDA graphs."""
+
+import copy
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+
+def block(torch, width=64, heads=4):
+    """A transformer block."""
+    nn = torch.nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            parts = self.qkv(self.norm(x)).chunk(3, -1)
+            q, k, v = (t.unflatten(-1, (heads, width // heads)).transpose(1, 2) for t in parts)
+            a = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(a.transpose(1, 2).flatten(-2))
+            return x + self.down(nn.functional.gelu(self.up(x)))
+
+    return Block()
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_training_and_inference(torch, dtype, mode):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = block(torch).cuda().to(getattr(torch, dtype))
+    exact = copy.deepcopy(model).double()
+    other = copy.deepcopy(model)
+    compiled = torch.compile(model, backend="graphfuse", mode=mode)
+    for step in range(4):
+        x = torch.randn(2, 32, 64, device="cuda", dtype=getattr(torch, dtype))
+        torch.compiler.cudagraph_mark_step_begin()
+        results = []
+        for m, inputs in ((compiled, x), (other, x), (exact, x.double())):
+            m.zero_grad()
+            out = m(inputs)
+            out.square().mean().backward()
+            results.append([out.detach().double().clone()] + [p.grad.double().clone() for p in m.parameters()])
+        for got, want, true in zip(*results, strict=True):
+            error, eager = ((t - true).abs().max() / (true.abs().max() + 1e-9) for t in (got, want))
+            assert error <= 2 * eager + 3e-6, (step, float(error), float(eager))
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.randn(2, 32, 64, device="cuda", dtype=getattr(torch, dtype))
+            torch.compiler.cudagraph_mark_step_begin()
+            tolerance = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 8e-2}[dtype]
+            torch.testing.assert_close(compiled(x), other(x), rtol=tolerance, atol=tolerance)
+
+
+def test_sizes_that_change(torch):
+    torch._dynamo.reset()
+    fn = torch.compile(lambda x, w: torch.softmax(x @ w, -1), backend="graphfuse", dynamic=True)
+    for m, n in ((64, 96), (33, 40), (128, 256)):
+        x, w = torch.randn(m, 64, device="cuda"), torch.randn(64, n, device="cuda")
+        torch.testing.assert_close(fn(x, w), torch.softmax(x @ w, -1), rtol=1e-4, atol=1e-5)
+
+
+def test_the_current_stream_is_used(torch):
+    torch._dynamo.reset()
+    fn = torch.compile(lambda x: (x * 2 + 1).relu().sum(-1), backend="graphfuse")
+    x = torch.randn(4096, 4096, device="cuda")
+    fn(x)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(20):
+            y = torch.randn(4096, 4096, device="cuda")
+            got, want = fn(y), (y * 2 + 1).relu().sum(-1)
+    side.synchronize()
+    torch.testing.assert_close(got, want)
+
+
+def test_operators_of_torch_between_parts(torch):
+    torch._dynamo.reset()
+
+    def fn(x):
+        values, order = torch.sort(x.exp(), -1)
+        return values.tanh(), order
+
+    x = torch.randn(8, 1000, device="cuda")
+    torch.testing.assert_close(torch.compile(fn, backend="graphfuse")(x), fn(x))
