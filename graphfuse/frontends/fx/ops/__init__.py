@@ -13,6 +13,7 @@ from graphfuse.frontends.fx.ops import (
     norm,
     pool,
     reduce,
+    scatter,
     softmax,
     source,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "norm",
     "pool",
     "reduce",
+    "scatter",
     "softmax",
     "source",
 ]

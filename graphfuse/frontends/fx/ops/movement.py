@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,9 @@ import torch
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, lowers
+from graphfuse.frontends.fx.sizes import dense_order, dims_of
 from graphfuse.ir.core import Value
+from graphfuse.ir.types import BOOL, I64
 from graphfuse.symbolic import Dim, bounds
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -237,47 +238,55 @@ def select_scatter(c: Call, self: Value, src: Value, dim: int, index: Dim) -> Va
 def as_strided(
     c: Call, self: Value, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None
 ) -> Value:
-    from graphfuse.frontends.fx.importer import order_of
-
-    order = order_of(c.args["self"])
-    c.want(order is not None and order == tuple(range(len(shape_of(self)))), "it looks through gaps of a tensor")
-    offset = storage_offset or 0
-    c.want(c.args["self"].storage_offset() == 0, "it looks at memory in front of a tensor")
-    numbers = (*size, *stride, offset, c.e.flatten(self) and shape_of(c.e.flatten(self))[0])
-    c.want(all(isinstance(n, int) for n in numbers), "its sizes are not known")
-    total = numbers[-1]
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-    c.want(all(n > 0 for n in size) and last < total, "it looks past the end of a tensor")
-    # rows of the flat tensor, if strides nest
-    flat = c.e.slice(c.e.flatten(self), 0, offset, last + 1 - offset)
-    dims = sorted((i for i in range(len(size)) if size[i] != 1), key=lambda i: -stride[i])
-    span = last + 1 - offset
-    c.want(all(stride[i] > 0 for i in dims), "it repeats elements")
-    for outer, inner in itertools.pairwise(dims):
-        reach = (size[inner] - 1) * stride[inner] + 1
-        c.want(stride[outer] % stride[inner] == 0 and reach <= stride[outer], "its windows overlap")
-    return c.e.reshape(c.e.permute(_nested(c, flat, [size[i] for i in dims], [stride[i] for i in dims], span),
-                                   _placing(dims)), c.shape)  # fmt: skip
+    at = strided_places(c, size, stride, storage_offset)
+    return c.e.reshape(c.e(graph.take, c.e.flatten(self), at, axis=0), c.shape)
 
 
-def _placing(dims: Sequence[int]) -> list[int]:
-    ordered = sorted(dims)
-    return [dims.index(d) for d in ordered]
+def strided_places(c: Call, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None) -> Value:
+    """Where the elements of a strided view are in the flat tensor `self`: one dim of indices."""
+    e, fake = c.e, c.args["self"]
+    c.want(dense_order(dims_of(fake.shape), dims_of(fake.stride())) == tuple(range(fake.dim())), "its tensor has gaps")
+    c.want(fake.storage_offset() == 0, "it looks at memory in front of a tensor")
+    shape, last = tuple(size), (storage_offset or 0) + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    c.want(isinstance(last, int) and isinstance(fake.numel(), int), "its sizes are not known")
+    c.want(last < fake.numel(), "it looks past the end of a tensor")
+    at = e.full(shape, I64, storage_offset or 0)
+    for axis, step in enumerate(stride):
+        if shape[axis] != 1 and step != 0:
+            at = e(graph.add, at, e(graph.mul, e.iota(shape, axis), e.full(shape, I64, step)))
+    return e.flatten(at)
 
 
-def _nested(c: Call, flat: Value, sizes: Sequence[int], strides: Sequence[int], span: int) -> Value:
-    """A flat tensor as dims of nesting strides: each is cut into rows of its stride, of which less is kept."""
-    e, x, lead = c.e, flat, list[int]()
-    for n, s in zip(sizes, strides, strict=True):
-        have = shape_of(x)[-1]
-        assert isinstance(have, int)
-        short = n * s - have
-        if short > 0:
-            zeros = (0,) * len(lead)
-            value = False if c.elem.name == "bool" else 0
-            x = e(graph.pad, x, low=(*zeros, 0), high=(*zeros, short), value=value)
-        elif short < 0:
-            x = e.slice(x, -1, 0, n * s)
-        lead.append(n)
-        x = e.reshape(x, (*lead, s))
-    return e.reshape(e.slice(x, -1, 0, 1), lead)
+@lowers(aten.unfold.default, "aten.unfold_copy.default")
+def unfold(c: Call, self: Value, dimension: int, size: int, step: int) -> Value:
+    """Windows along a dim, which become the last one."""
+    e, rank = c.e, len(shape_of(self))
+    if rank == 0:
+        return e.reshape(self, c.shape)
+    axis = dimension % rank
+    windows = (c.shape[axis], c.shape[-1])
+    at = e(graph.add, e(graph.mul, e.iota(windows, 0), e.full(windows, I64, step)), e.iota(windows, 1))
+    return e.move_axis(e(graph.take, self, at, axis=axis), axis + 1, rank)
+
+
+@lowers(aten.diagonal_scatter.default)
+def diagonal_scatter(c: Call, self: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """`src` on a diagonal: spread over all rows, then chosen where rows and columns meet."""
+    e, rank = c.e, len(c.shape)
+    dim1, dim2 = dim1 % rank, dim2 % rank
+    order = [i for i in range(rank) if i not in (dim1, dim2)] + [dim1, dim2]
+    x = e.permute(self, order)
+    shape = shape_of(x)
+    first, count = max(-offset, 0), shape_of(src)[-1]
+    low, high = (0,) * (rank - 2), (*(0,) * (rank - 2), shape[-2] - count - first)
+    filling = False if c.elem == BOOL else 0
+    spread = e(graph.pad, c.value(src), low=(*low, first), high=high, value=filling)
+    rows, columns = e.iota(shape, rank - 2), e.iota(shape, rank - 1)
+    is_met = e(graph.eq, columns, e(graph.add, rows, e.full(shape, I64, offset)))
+    out = e(graph.select, is_met, e.broadcast(e.unsqueeze(spread, -1), shape), x)
+    return e.permute(out, [order.index(i) for i in range(rank)])
+
+
+@lowers(aten.narrow_copy.default)
+def narrow_copy(c: Call, self: Value, dim: int, start: Dim, length: Dim) -> Value:
+    return slice_(c, self, dim, start)

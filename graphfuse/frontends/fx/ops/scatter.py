@@ -1,0 +1,241 @@
+"""Data-dependent writing: scatters, by index, by place and by mask.
+
+Halves are combined in f32 and rounded once. Where several updates meet, the last one wins, or all are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import elem_of, shape_of
+from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
+from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.ops.index import adjacent, integers, joined, places_of
+from graphfuse.frontends.fx.ops.movement import strided_places
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import BOOL, I64, U8, Scalar
+from graphfuse.symbolic import Dim
+
+aten = torch.ops.aten
+KINDS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul", "mean": "add"}
+
+
+@lowers(aten.scatter.src, aten.scatter.value)
+def scatter(c: Call, self: Value, dim: int, index: Value, src: Operand = 0, value: Operand = 0) -> Value:
+    return _scattered(c, self, dim, index, src if isinstance(src, Value) else value, "set")
+
+
+@lowers(aten.scatter_add.default)
+def scatter_add(c: Call, self: Value, dim: int, index: Value, src: Value) -> Value:
+    return c.rounded(_scattered(c, self, dim, index, src, "add"))
+
+
+@lowers(aten.scatter.reduce, aten.scatter.value_reduce)
+def scatter_with(
+    c: Call, self: Value, dim: int, index: Value, src: Operand = 0, value: Operand = 0, reduce: str = ""
+) -> Value:
+    return c.rounded(_scattered(c, self, dim, index, src if isinstance(src, Value) else value, KINDS[reduce]))
+
+
+@lowers(aten.scatter_reduce.two)
+def scatter_reduce(
+    c: Call, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
+) -> Value:
+    def written(x: Value, updates: Operand, kind: str) -> Value:
+        return _scattered(c, x, dim, index, updates, kind)
+
+    return _reduced(c, self, src, reduce, include_self, written)
+
+
+@lowers(aten.index_reduce.default)
+def index_reduce(
+    c: Call, self: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool = True
+) -> Value:
+    def written(x: Value, updates: Operand, kind: str) -> Value:
+        like = updates if isinstance(updates, Value) else c.e.full(shape_of(source), elem_of(x), updates)
+        return _by_rows(c, x, dim, index, like, kind)
+
+    return _reduced(c, self, source, reduce, include_self, written)
+
+
+def _reduced(
+    c: Call, x: Value, src: Value, reduce: str, include_self: bool, written: Callable[[Value, Operand, str], Value]
+) -> Value:
+    """Combine by sum, prod, mean, amax or amin; without what was there, elements that are met begin anew."""
+    e, elem, kind = c.e, _combining(c.elem), KINDS[reduce]
+    c.want(c.elem != BOOL, "reductions of bool")
+    out, updates = e.cast(x, elem), e.cast(src, elem)
+    if not include_self:
+        out = written(out, _identity(kind, elem), "set")
+    out = written(out, updates, kind)
+    if reduce == "mean":
+        ones = e.full(shape_of(x), elem, 1)
+        if not include_self:
+            ones = written(ones, 0, "set")
+        count = written(ones, 1, "add")
+        out = e(graph.div if elem.is_float else graph.floordiv_, out, count)
+    return e.cast(out, c.elem)
+
+
+def _identity(kind: str, elem: Scalar) -> float:
+    """What a combination begins with."""
+    if kind in ("add", "mul"):
+        return int(kind == "mul")
+    if elem.is_float:
+        return float("-inf" if kind == "max" else "inf")
+    low = -(1 << (elem.bits - 1)) if elem.is_signed else 0
+    return low if kind == "max" else low + (1 << elem.bits) - 1
+
+
+def _scattered(c: Call, x: Value, dim: int, index: Value, src: Operand, kind: str) -> Value:
+    """`src` written along one dim, where `index` says."""
+    e, shape = c.e, shape_of(x)
+    # a scalar is a line of one
+    index = index if shape_of(index) else e.reshape(index, (1,))
+    x = x if shape else e.reshape(x, (1,))
+    if isinstance(src, Value):
+        updates = src if shape_of(src) else e.reshape(src, (1,))
+        for axis, size in enumerate(shape_of(index)):  # torch reads only as much of src as there are indices
+            updates = e.slice(updates, axis, 0, size)
+    else:
+        updates = c.value(src, elem_of(x), shape_of(index))
+    kind, elem = _of_bool(kind, elem_of(x))
+    x, updates = (e.cast(v, elem) for v in (x, updates))
+    out = e(graph.scatter_along, x, e.indices(index), updates, axis=dim % len(shape_of(x)), kind=kind)
+    return e.reshape(out, shape)
+
+
+def _combining(elem: Scalar) -> Scalar:
+    """The element that updates are combined in."""
+    return U8 if elem == BOOL else wide_elem(elem)
+
+
+def _of_bool(kind: str, elem: Scalar) -> tuple[str, Scalar]:
+    """A kind of scatter, and the element it is done in: sums of bool are `or`, products `and`."""
+    if kind == "set":
+        return kind, elem
+    return {"add": "max", "mul": "min"}.get(kind, kind) if elem == BOOL else kind, _combining(elem)
+
+
+@lowers(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(c: Call, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
+    e = c.e
+    if (masked := _masked(c, self, indices, values, accumulate)) is not None:
+        return masked
+    places = places_of(c, indices)
+    shape, at = joined(c, [indices[i] for i in places])
+    rest = [i for i in range(len(shape_of(self))) if i not in places]
+    before = [i for i in rest if i < places[0]] if adjacent(places) else []
+    after = rest[len(before) :]
+    sizes = [shape_of(self)[i] for i in before], [shape_of(self)[i] for i in after]
+    updates = e.broadcast(c.value(values), (*sizes[0], *shape, *sizes[1]))
+    lead = len(before)
+    updates = e.permute(
+        updates,
+        [*range(lead, lead + len(shape)), *range(lead), *range(lead + len(shape), lead + len(shape) + len(after))],
+    )
+    order = [*places, *rest]
+    out = _combined(c, e.permute(self, order), at, updates, "add" if accumulate else "set")
+    return c.rounded(e.permute(out, [order.index(i) for i in range(len(order))]))
+
+
+def _masked(c: Call, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value | None:
+    """`x[mask] = number` is a selection."""
+    given = [i for i in indices if i is not None]
+    if len(given) != 1 or indices[0] is None or elem_of(given[0]) != BOOL or accumulate:
+        return None
+    c.want(all(d == 1 for d in shape_of(values)), "its indices are a mask, and there are several values")
+    e, (mask,) = c.e, given
+    mask = e.reshape(mask, (*shape_of(mask), *(1,) * (len(shape_of(x)) - len(shape_of(mask)))))
+    number = e.reshape(c.value(values), ())
+    return e(graph.select, e.broadcast(mask, c.shape), e.broadcast(number, c.shape), x)
+
+
+# along one dim
+
+
+@lowers(aten.index_add.default)
+def index_add(c: Call, self: Value, dim: int, index: Value, source: Value, alpha: Number = 1) -> Value:
+    elem = _combining(c.elem)
+    scaled = source if alpha == 1 else c.e(graph.mul, c.e.cast(source, elem), c.value(alpha, elem, shape_of(source)))
+    return c.rounded(_by_rows(c, self, dim, index, scaled, "add"))
+
+
+@lowers(aten.index_copy.default)
+def index_copy(c: Call, self: Value, dim: int, index: Value, source: Value) -> Value:
+    return _by_rows(c, self, dim, index, source, "set")
+
+
+@lowers(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(c: Call, self: Value, dim: int, index: Value, value: Operand) -> Value:
+    lines = shape_of(c.e.flatten(index))
+    at = c.axis(dim, len(shape_of(self)))
+    shape = tuple(lines[0] if i == at else d for i, d in enumerate(shape_of(self))) or lines
+    return _by_rows(c, self, dim, index, c.e.broadcast(c.value(value, None, shape), shape), "set")
+
+
+def _by_rows(c: Call, x: Value, dim: int, index: Value, source: Value, kind: str) -> Value:
+    e, rank = c.e, len(shape_of(x))
+    if rank == 0:
+        x, source, rank = e.reshape(x, (1,)), e.flatten(source), 1
+    dim %= rank
+    at = e.unsqueeze(e.flatten(integers(c, index)), -1)
+    if len(shape_of(source)) < rank:
+        source = e.reshape(source, tuple(shape_of(at)[0] if i == dim else d for i, d in enumerate(shape_of(x))))
+    out = _combined(c, e.move_axis(x, dim, 0), at, e.move_axis(source, dim, 0), kind)
+    return e.reshape(e.move_axis(out, 0, dim), c.shape)
+
+
+def _combined(c: Call, x: Value, at: Value, updates: Value, kind: str) -> Value:
+    """Slices written at places; sums of halves are wide."""
+    kind, elem = _of_bool(kind, elem_of(x))
+    return c.e(graph.scatter_nd, c.e.cast(x, elem), at, c.e.cast(updates, elem), kind=kind)
+
+
+# into the elements as they lie in memory
+
+
+@lowers(aten.put.default)
+def put(c: Call, self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
+    at = c.e.unsqueeze(c.e.flatten(integers(c, index)), -1)
+    out = _combined(c, c.e.flatten(self), at, c.e.flatten(source), "add" if accumulate else "set")
+    return c.rounded(c.e.reshape(out, c.shape))
+
+
+@lowers(aten.as_strided_scatter.default)
+def as_strided_scatter(
+    c: Call, self: Value, src: Value, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None
+) -> Value:
+    at = strided_places(c, size, stride, storage_offset)
+    out = _combined(c, c.e.flatten(self), c.e.unsqueeze(at, -1), c.e.flatten(src), "set")
+    return c.e.reshape(out, c.shape)
+
+
+@lowers(aten.masked_scatter.default)
+def masked_scatter(c: Call, self: Value, mask: Value, source: Value) -> Value:
+    """Where the mask holds, the elements of `source` one after the other."""
+    e, flat = c.e, c.e.flatten(source)
+    chosen = e.broadcast(c.truth(mask), c.shape)
+    place = e(graph.cumulate, e.cast(e.flatten(chosen), I64), axis=0, kind="sum")
+    place = e.map(graph.max_, e.map(graph.sub, place, 1), 0)
+    c.want(shape_of(flat) != (0,) and shape_of(place) != (0,), "it has no elements")
+    place = e(graph.min_, place, e.full(shape_of(place), I64, shape_of(flat)[0] - 1))
+    taken = e.reshape(e(graph.take, flat, place, axis=0), c.shape)
+    return e(graph.select, chosen, taken, e.broadcast(self, c.shape))
+
+
+@lowers(aten.embedding_dense_backward.default)
+def embedding_dense_backward(
+    c: Call, grad_output: Value, indices: Value, num_weights: Dim, padding_idx: int, scale_grad_by_freq: bool
+) -> Value:
+    c.want(not scale_grad_by_freq, "it scales by how often an index occurs")
+    e = c.e
+    at, width = e.flatten(e.indices(indices)), c.shape[1]
+    updates = e.reshape(grad_output, (shape_of(at)[0], width))
+    if padding_idx >= 0:
+        is_padding = e.reshape(e.map(graph.eq, at, padding_idx), (shape_of(at)[0], 1))
+        updates = e.select(is_padding, 0.0, updates)
+    return c.rounded(_combined(c, e.full(c.shape, c.elem, 0), e.unsqueeze(at, -1), updates, "add"))
