@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import fx
 from graphfuse.errors import VerifyError
 from graphfuse.frontends.fx.sizes import UnknownSize, dim_of, dims_of
 from graphfuse.symbolic import Dim, Expr, evaluate, symbols
+from graphfuse.torch.cut import VIEWS
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class Promise:
     dtype: torch.dtype | None = None
     device: torch.device | None = None
     number: Dim | None = None
-    storage: int = 0
-    """Equal for tensors that share memory."""
+    storage: int | None = 0
+    """Equal for tensors that share memory. None where torch does not say: results of operators that call graphs."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Promises:
         ids: dict[int, int] = {}
         return Promises(
             tuple(_promise(n.meta.get("val"), ids) for n in places),
-            tuple(_promise(o.meta.get("val") if isinstance(o, fx.Node) else o, ids) for o in outputs),
+            tuple(_promise_of(o, ids) for o in outputs),
             tuple(str(o) for o in outputs),
         )
 
@@ -82,9 +84,10 @@ class Promises:
         seen: dict[int, tuple[int, int]] = {}
         first = len(inputs)
         for i, (promise, found) in enumerate(pairs):
-            if promise is None or not isinstance(found, torch.Tensor) or not found.numel() or found._is_zerotensor():
+            if promise is None or promise.storage is None or not isinstance(found, torch.Tensor):
                 continue
-            at = found.untyped_storage().data_ptr()
+            if not found.numel() or found._is_zerotensor() or not (at := found.untyped_storage().data_ptr()):
+                continue
             before = seen.setdefault(promise.storage, (at, i))
             if before[0] != at and i >= first:
                 raise VerifyError(f"torch backend: output {self.names[i - first]}: its memory was to be shared")
@@ -92,6 +95,16 @@ class Promises:
         for storage, (at, i) in seen.items():
             if owners.setdefault(at, storage) != storage and i >= first:
                 raise VerifyError(f"torch backend: output {self.names[i - first]}: its memory is shared")
+
+
+def _promise_of(output: Any, ids: dict[int, int]) -> Promise | None:
+    if not isinstance(output, fx.Node):
+        return _promise(output, ids)
+    promise, base = _promise(output.meta.get("val"), ids), output
+    while base.target is operator.getitem or base.target in VIEWS:
+        base = base.all_input_nodes[0]
+    calls = isinstance(base.target, torch._ops.HigherOrderOperator)
+    return replace(promise, storage=None) if promise is not None and calls else promise
 
 
 def _promise(value: Any, ids: dict[int, int]) -> Promise | None:

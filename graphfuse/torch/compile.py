@@ -6,20 +6,33 @@ compiled = compile_graph(gm, options)      compiled(args) -> outputs, boxed: the
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+import operator
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+import torch
 from torch import fx
 
-from graphfuse.errors import GraphfuseError
-from graphfuse.frontends.fx.importer import PartError, import_part
+from graphfuse.errors import GraphfuseError, UnsupportedError
+from graphfuse.frontends.fx.importer import Part, PartError, import_part, loc_of
+from graphfuse.ir.core import Func
 from graphfuse.knobs import Options
 from graphfuse.torch.build import build_part
 from graphfuse.torch.compiled_part import CompiledPart
-from graphfuse.torch.cut import Cut, Region, cut
+from graphfuse.torch.cut import Cut, Kind, Region, cut, part_of
 from graphfuse.torch.options import TorchOptions
 from graphfuse.torch.rewrite import rewritten
 
 log = logging.getLogger(__name__)
+
+MOST_CULPRITS = 4
+"""How many operators of a graph are looked for because the compiler fails at them; then their parts are left whole."""
+
+
+class LeftToTorch(UserWarning):
+    """The compiler failed at an operator, which torch computes instead."""
 
 
 @dataclass
@@ -29,40 +42,143 @@ class CompiledGraph:
     module: fx.GraphModule
     cut: Cut
     parts: list[CompiledPart]
+    seconds: float = 0.0
+    """How long it took to compile."""
+    bodies: dict[str, CompiledGraph] = field(default_factory=dict[str, "CompiledGraph"])
+    """Graphs that operators of this one call, such as the branches of a cond."""
 
 
 def compile_graph(gm: fx.GraphModule, options: TorchOptions, returned: int | None = None) -> CompiledGraph:
-    """Compile what can be compiled. Raises nothing that torch could still compute.
+    """Compile what can be compiled. Raises nothing that torch could still compute, unless `options.strict`.
 
     The first `returned` outputs are the caller's, those after them are kept for the backward.
     """
-    declined: dict[fx.Node, str] = {}
-    while True:
-        found = cut(gm.graph, declined, returned)
-        before = len(declined)
-        parts = [_compiled(region, options, declined) for region in found.regions]
-        if len(declined) == before:
-            break
-    made = [p for p in parts if p is not None]
-    module = rewritten(gm, found, made)
+    begun = time.perf_counter()
+    bodies = _bodies(gm, options)
+    work = _Work(gm, options, returned)
+    found, made = work.run()
+    found.reasons = {n: r for n, r in found.reasons.items() if not _calls(n, bodies)}
+    if options.strict:
+        _refuse_externs(found)
+    module = rewritten(gm, found, made, {name: g.module for name, g in bodies.items()})
     for node, reason in found.reasons.items():
         log.info("extern %s (%s): %s", node.name, node.target, reason)
-    return CompiledGraph(module, found, made)
+    seconds = time.perf_counter() - begun
+    nodes, parts, externs = len(found.kinds), len(made), len(found.reasons)
+    log.info("graph of %d nodes: %d parts, %d externs, %.2f s", nodes, parts, externs, seconds)
+    log.debug("runs as\n%s", module.code)
+    return CompiledGraph(module, found, made, seconds, bodies)
 
 
-def _compiled(region: Region, options: TorchOptions, declined: dict[fx.Node, str]) -> CompiledPart | None:
-    """A region's part; None after a node was added to `declined`, whereupon the graph is cut again."""
-    try:
-        func = import_part(region.part)
-    except PartError as e:
-        declined[e.node] = str(e)
+class _Work:
+    """Cuts a graph until every part of it can be compiled."""
+
+    def __init__(self, gm: fx.GraphModule, options: TorchOptions, returned: int | None) -> None:
+        self.gm, self.options, self.returned = gm, options, returned
+        self.declined: dict[fx.Node, str] = {}
+        self.culprits = 0
+
+    def run(self) -> tuple[Cut, list[CompiledPart]]:
+        """The cut and its parts."""
+        while True:
+            found = cut(self.gm.graph, self.declined, self.returned)
+            before = len(self.declined)
+            funcs = [self._imported(region, found) for region in found.regions]
+            if len(self.declined) > before:
+                continue
+            parts = [self._built(r, f, found) for r, f in zip(found.regions, funcs, strict=True) if f is not None]
+            if len(self.declined) == before:
+                return found, [p for p in parts if p is not None]
+
+    def _imported(self, region: Region, found: Cut) -> Func | None:
+        """The function of a region; None after a node was added to `declined`."""
+        try:
+            return import_part(region.part)
+        except PartError as e:
+            if e.bug is not None:
+                self._failed(e.node, e.bug)
+            self.declined[e.node] = str(e)
+        except Exception as e:  # noqa: BLE001 - the program runs whatever fails here
+            self._blame(region, found, e, import_part)
         return None
-    try:
-        executable = build_part(func, region.device, Options(numerics=options.numerics))
-    except GraphfuseError as e:
-        if options.strict:
-            raise
-        log.warning("a part of %d operators is left to torch: %s", len(region.part.nodes), e)
-        declined.update(dict.fromkeys(region.part.nodes, f"the part cannot be compiled: {e.message}"))
-        return None
-    return CompiledPart(region.part, func, executable)
+
+    def _built(self, region: Region, func: Func, found: Cut) -> CompiledPart | None:
+        """A region's part; None after nodes were added to `declined`."""
+        options = Options(numerics=self.options.numerics)
+        try:
+            return CompiledPart(region.part, func, build_part(func, region.device, options))
+        except Exception as e:  # noqa: BLE001 - the program runs whatever fails here
+            self._blame(region, found, e, lambda part: build_part(import_part(part), region.device, options))
+            return None
+
+    def _blame(self, region: Region, found: Cut, error: Exception, attempt: Callable[[Part], object]) -> None:
+        """Decline the operator that a part cannot be compiled with; all of the part if there are many of them."""
+        nodes = [n for n in region.part.nodes if found.kinds[n] is Kind.COMPUTE and n.target is not operator.getitem]
+        self.culprits += 1
+        if self.culprits > MOST_CULPRITS:
+            self.declined.update(dict.fromkeys(nodes, f"the part cannot be compiled: {_message(error)}"))
+            return
+        # the shortest start of the part that fails ends with the culprit
+        low, high = 1, len(nodes)
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                attempt(part_of(self.gm.graph, found, nodes[:middle]))
+                low = middle + 1
+            except Exception as e:  # noqa: BLE001
+                high, error = middle, e
+        self._failed(nodes[low - 1], error)
+        self.declined[nodes[low - 1]] = f"it cannot be compiled: {_message(error)}"
+
+    def _failed(self, node: fx.Node, error: Exception) -> None:
+        if self.options.strict:
+            raise error
+        # torch's registry of warnings shows each text once
+        warnings.warn(f"graphfuse leaves {node.target} to torch: {_message(error)}", LeftToTorch, stacklevel=2)
+        log.info("%s cannot be compiled", node.name, exc_info=error)
+
+
+def _message(error: Exception) -> str:
+    return error.message if isinstance(error, GraphfuseError) else f"{type(error).__name__}: {error}"
+
+
+def _refuse_externs(found: Cut) -> None:
+    for node, reason in found.reasons.items():
+        expected = "expected an operator that is compiled, found one that is left to torch"
+        raise UnsupportedError(f"{node.target}: {expected}: {reason}", loc_of(node))
+
+
+# graphs that operators call
+
+_HOPS = ("cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph", "hints_wrapper")
+"""Operators that call their graphs as they are, on tensors."""
+
+
+def _bodies(gm: fx.GraphModule, options: TorchOptions) -> dict[str, CompiledGraph]:
+    """The graphs that operators of `gm` call, compiled, by attribute. The same graph is compiled once."""
+    out: dict[str, CompiledGraph] = {}
+    done: dict[int, CompiledGraph] = {}
+    for node in gm.graph.nodes:
+        body = getattr(gm, str(node.target), None) if node.op == "get_attr" else None
+        if not isinstance(body, fx.GraphModule) or not all(_is_hop(u) for u in node.users) or not _is_traced(body):
+            continue
+        if id(body) not in done:
+            done[id(body)] = compile_graph(body, options)
+        out[str(node.target)] = done[id(body)]
+    return out
+
+
+def _is_hop(node: fx.Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _HOPS
+
+
+def _is_traced(body: fx.GraphModule) -> bool:
+    """Whether nodes have fake values."""
+    return all("val" in n.meta for n in body.graph.nodes if n.op in ("placeholder", "call_function"))
+
+
+def _calls(node: fx.Node, bodies: Mapping[str, CompiledGraph]) -> bool:
+    """Whether an operator does no more than to call graphs that are compiled."""
+    attributes = [n for n in node.all_input_nodes if n.op == "get_attr"]
+    return _is_hop(node) and any(str(n.target) in bodies for n in attributes)

@@ -46,7 +46,7 @@ VIEWS = frozenset(
         aten.select.int, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default,
         aten.alias.default, aten.transpose.int, aten.t.default, aten.diagonal.default, aten.detach.default,
         aten.as_strided.default, torch.ops.prims.view_of.default, aten.split_with_sizes.default, aten.split.Tensor,
-        aten.unbind.int,
+        aten.unbind.int, aten.unfold.default,
     }
 )  # fmt: skip
 """Operators whose results share their operand's memory."""
@@ -135,8 +135,11 @@ def _kind(node: fx.Node, declined: Mapping[fx.Node, str], kinds: Mapping[fx.Node
         return Kind.EXTERN, declined[node]
     if (reason := why_not(node)) is not None:
         return Kind.EXTERN, reason
-    if _mixes_devices(node):
+    devices = _devices(node)
+    if len(devices) > 1:
         return Kind.EXTERN, "its operands are on several devices"
+    if other := {d.type for d in devices} - {"cpu", "cuda"}:
+        return Kind.EXTERN, f"no kernels for the device {other.pop()}"
     if node.target in VIEWS:
         return Kind.VIEW, ""
     return Kind.COMPUTE, ""
@@ -158,9 +161,9 @@ def _has_effects(node: fx.Node) -> bool:
     return torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable or node.is_impure()
 
 
-def _mixes_devices(node: fx.Node) -> bool:
+def _devices(node: fx.Node) -> set[torch.device]:
     values = [n.meta.get("val") for n in node.all_input_nodes] + _results(node)
-    return len({v.device for v in values if isinstance(v, torch.Tensor)}) > 1
+    return {v.device for v in values if isinstance(v, torch.Tensor)}
 
 
 def _results(node: fx.Node) -> list[Any]:
@@ -186,11 +189,11 @@ def _regions(graph: fx.Graph, out: Cut) -> list[Region]:
             members.setdefault((out.levels[node], device_of(node)), []).append(node)
     regions: list[Region] = []
     for (level, device), nodes in sorted(members.items(), key=lambda m: (m[0][0], str(m[0][1]))):
-        regions.append(Region(level, device, _part(graph, out, nodes)))
+        regions.append(Region(level, device, part_of(graph, out, nodes)))
     return regions
 
 
-def _part(graph: fx.Graph, out: Cut, nodes: list[fx.Node]) -> Part:
+def part_of(graph: fx.Graph, out: Cut, nodes: list[fx.Node]) -> Part:
     """The nodes with the views they read through, what they read, and what others read of them."""
     inside = set(nodes)
     for node in nodes:

@@ -8,15 +8,19 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
-from graphfuse.frontends.fx.sizes import dim_of
+from graphfuse.frontends.fx.sizes import dim_of, expressions
 from graphfuse.symbolic import Dim, Expr, Sym, sym
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.cut import Cut, Kind
 
 
-def rewritten(gm: fx.GraphModule, cut: Cut, parts: Sequence[CompiledPart]) -> fx.GraphModule:
-    """A module with the same inputs and outputs as `gm`."""
+def rewritten(
+    gm: fx.GraphModule, cut: Cut, parts: Sequence[CompiledPart], bodies: Mapping[str, fx.GraphModule] | None = None
+) -> fx.GraphModule:
+    """A module with the same inputs and outputs as `gm`. `bodies` take the place of graphs that are attributes."""
     writer = _Writer(gm, cut)
     for i, (region, part) in enumerate(zip(cut.regions, parts, strict=True)):
         writer.externs_before(region.level)
@@ -24,7 +28,9 @@ def rewritten(gm: fx.GraphModule, cut: Cut, parts: Sequence[CompiledPart]) -> fx
     writer.externs_before(None)
     writer.finish()
     writer.graph.lint()
-    return fx.GraphModule({**dict(gm.named_children()), **_attributes(gm), **writer.parts}, writer.graph)
+    return fx.GraphModule(
+        {**dict(gm.named_children()), **_attributes(gm), **(bodies or {}), **writer.parts}, writer.graph
+    )
 
 
 def _attributes(gm: fx.GraphModule) -> dict[str, Any]:
@@ -44,6 +50,7 @@ class _Writer:
             if node.op in ("placeholder", "get_attr"):
                 self.env[node] = self.graph.node_copy(node, self._new)
         self.sizes = _size_sources(self.nodes)
+        self.expressions = _expressions(self.nodes)
 
     def _new(self, node: fx.Node) -> fx.Node:
         """The node in the new graph; views and sizes are placed where they are first needed."""
@@ -69,11 +76,17 @@ class _Writer:
 
     def _size(self, symbol: str) -> fx.Node:
         """A node with the value of a symbol."""
-        source = self.sizes[symbol]
+        source = self.sizes.get(symbol)
         if isinstance(source, fx.Node):
             return self._new(source)
-        node, axis = source
-        return self.graph.call_function(torch.ops.aten.sym_size.int, (self._new(node), axis))
+        if source is not None:
+            node, axis = source
+            return self.graph.call_function(torch.ops.aten.sym_size.int, (self._new(node), axis))
+        # nothing in the graph is this number: it is computed of others
+        expr = self.expressions[symbol]
+        known = {s: fx.Proxy(self._size(str(s))) for s in expr.free_symbols}
+        made: Any = sympy_interp(PythonReferenceAnalysis, known, expr)
+        return made.node
 
     def finish(self) -> None:
         """Write mutated inputs back, and return."""
@@ -105,6 +118,16 @@ def _size_sources(nodes: Sequence[fx.Node]) -> Mapping[str, SizeSource]:
             for axis, size in enumerate(value.shape):
                 if isinstance(size, torch.SymInt) and (name := _plain(dim_of(size))):
                     out.setdefault(name, (node, axis))
+    return out
+
+
+def _expressions(nodes: Sequence[fx.Node]) -> Mapping[str, Any]:
+    """What each symbol of the graph stands for."""
+    out: dict[str, Any] = {}
+    for node in nodes:
+        value = node.meta.get("val")
+        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
+            out.update(expressions(size))
     return out
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -77,11 +78,11 @@ def why_not(node: fx.Node) -> str | None:
 
 
 class PartError(Unsupported):
-    """A lowering declined: `node` is the one."""
+    """A lowering declined: `node` is the one. `bug` is what it raised instead, if it should not have."""
 
-    def __init__(self, node: fx.Node, reason: str) -> None:
+    def __init__(self, node: fx.Node, reason: str, bug: Exception | None = None) -> None:
         super().__init__(reason)
-        self.node = node
+        self.node, self.bug = node, bug
 
 
 def import_part(part: Part) -> Func:
@@ -139,7 +140,7 @@ class _Importer:
 
     def node(self, node: fx.Node) -> None:
         """Emit the ops of one node."""
-        self.e.loc = _loc(node)
+        self.e.loc = loc_of(node)
         try:
             if node.target is operator.getitem:
                 several = self.values[node.args[0]]
@@ -156,6 +157,9 @@ class _Importer:
             raise PartError(node, str(e)) from None
         except GraphfuseError as e:
             raise PartError(node, e.message) from e
+        except Exception as e:
+            # a bug here is no reason not to run the user's program: torch can
+            raise PartError(node, f"its lowering fails with {type(e).__name__}: {e}", e) from e
 
     def _lowered(self, node: fx.Node) -> Value | tuple[Value | None, ...]:
         lowering = lowering_of(node.target)
@@ -257,13 +261,20 @@ def _symbols_in(x: object) -> set[str]:
     return set[str]().union(*map(_symbols_in, x)) if isinstance(x, tuple) else set()
 
 
-def _loc(node: fx.Node) -> Loc | None:
-    """The line of the user's program that a node comes from."""
+_TORCH = str(Path(torch.__file__).parent)
+
+
+def loc_of(node: fx.Node) -> Loc | None:
+    """The line of the user's program that a node comes from; of torch's own code where there is no other."""
     trace: str | None = node.stack_trace
+    found: Loc | None = None
     for line in reversed((trace or "").splitlines()):
         text = line.strip()
         if text.startswith("File ") and ", line " in text:
             file, _, rest = text[5:].partition(", line ")
-            number = rest.split(",")[0]
-            return Loc(file.strip('"'), int(number)) if number.isdigit() else None
-    return None
+            number, file = rest.split(",")[0], file.strip('"')
+            loc = Loc(file, int(number)) if number.isdigit() else None
+            if loc is not None and not file.startswith(_TORCH):
+                return loc
+            found = found or loc
+    return found

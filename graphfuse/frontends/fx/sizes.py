@@ -1,24 +1,28 @@
 """Sizes: torch's SymInts (sympy expressions) as dims, and how a tensor lies in memory.
 
-A symbol keeps its name: `s77` of a shape environment is the symbol `s77` of the function.
+A symbol keeps its name: `s77` of a shape environment is the symbol `s77` of the function. A whole number that dims have
+no words for, such as `TruncToInt(1.5*ToFloat(s77))`, is a symbol of its own: Python computes it when the graph runs.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sympy
 import torch
 
-from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, maximum, minimum, mod, sym
+from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, maximum, minimum, mod, sym, symbols
 
 LARGEST = (1 << 31) - 1
 """A dim without an upper bound: kernels count elements of one dim in 32 bits."""
 
 
 class UnknownSize(Exception):  # noqa: N818
-    """A size that is no integer polynomial over floor divisions, remainders, minima and maxima."""
+    """What is no whole number."""
 
 
 def dim_of(size: Any) -> Dim:
@@ -68,7 +72,36 @@ def dim_of_expr(expr: Any) -> Dim:
         case "Identity", (a,):
             return dim_of_expr(a)
         case _:
-            raise UnknownSize(f"{expr} is no size that kernels can compute")
+            return _opaque(expr)
+
+
+def _opaque(expr: Any) -> Dim:
+    """A number that dims cannot express as a symbol."""
+    if not expr.is_integer:
+        raise UnknownSize(f"{expr} is not known to be whole")
+    return sym(opaque_name(expr))
+
+
+def opaque_name(expr: Any) -> str:
+    """What the symbol of an expression is called: the same everywhere."""
+    text = str(expr)
+    return f"n_{re.sub(r'[^A-Za-z0-9]+', '_', text)[:32].strip('_')}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def expressions(value: Any) -> dict[str, Any]:
+    """The expression that each symbol in the dim of a SymInt stands for."""
+    return _expressions(value.node.expr) if isinstance(value, torch.SymInt) else {}
+
+
+@functools.lru_cache(4096)
+def _expressions(expr: Any) -> dict[str, Any]:
+    found = {str(s): s for s in expr.free_symbols}
+    dim = dim_of_expr(expr)
+    used = symbols(dim) if isinstance(dim, Expr) else frozenset[str]()
+    if not used <= found.keys():
+        parts = sympy.preorder_traversal(expr)
+        found.update((opaque_name(p), p) for p in parts if p.is_integer and not p.is_Atom)
+    return {name: e for name, e in found.items() if name in used}
 
 
 def _product(args: Sequence[Any]) -> Dim:
@@ -82,9 +115,7 @@ def _product(args: Sequence[Any]) -> Dim:
     if divisor == 1:
         return out
     exact = exact_div(out, divisor)
-    if exact is None:
-        raise UnknownSize(f"{sympy.Mul(*args)} is not known to be whole")
-    return exact
+    return exact if exact is not None else _opaque(sympy.Mul(*args))
 
 
 def _fold(extreme: Any, args: Sequence[Any]) -> Dim:
@@ -98,12 +129,10 @@ def ranges_of(value: Any) -> dict[str, tuple[int, int]]:
     """The bounds of every symbol in a SymInt."""
     if not isinstance(value, torch.SymInt):
         return {}
-    known = value.node.shape_env.var_to_range
     out: dict[str, tuple[int, int]] = {}
-    for symbol in value.node.expr.free_symbols:
-        bounds = known.get(symbol)
-        low, high = (0, LARGEST) if bounds is None else (bounds.lower, bounds.upper)
-        out[str(symbol)] = (_clamped(low, 0), _clamped(high, LARGEST))
+    for name, expr in expressions(value).items():
+        bounds = value.node.shape_env.bound_sympy(expr)
+        out[name] = (_clamped(bounds.lower, 0), _clamped(bounds.upper, LARGEST))
     return out
 
 

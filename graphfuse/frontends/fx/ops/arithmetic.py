@@ -156,9 +156,9 @@ def _by_products(c: Call, x: Value, exponent: float) -> Value | None:
 
 
 @lowers("prims.fma.default")
-def fma(c: Call, self: Value, other: Value, third: Value) -> Value:
-    elem = wide_elem(c.elem)
-    return c.rounded(c.map(graph.add, c.map(graph.mul, self, other, elem=elem), third, elem=elem))
+def fma(call: Call, /, a: Value, b: Value, c: Value) -> Value:
+    elem = wide_elem(call.elem)
+    return call.rounded(call.map(graph.add, call.map(graph.mul, a, b, elem=elem), c, elem=elem))
 
 
 @lowers(aten.addcmul.default)
