@@ -15,16 +15,19 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from graphfuse.errors import InputError, UsageError, VerifyError
+from graphfuse.frontends.fx.lowering import KERNELS, LOWERINGS, Call, name_of
 from graphfuse.frontends.tc_ops import Header, Operator, parse_headers
 from graphfuse.frontends.tc_ops.binding import Binding
 from graphfuse.frontends.tc_ops.expression import DIMS, Arithmetic
 from graphfuse.frontends.tc_ops.names import check
 from graphfuse.frontends.tc_ops.operator import refuse_writes
+from graphfuse.ir.core import Value
 from graphfuse.ir.types import SCALAR_NAMES, Tensor, scalar
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.source import read_source
@@ -62,10 +65,17 @@ def tc_op(
     forward = _Launcher(_read(name, source, fields), threads)
     made = torch.library.custom_op(name, forward.run, mutates_args=(), schema=forward.schema)
     made.register_fake(forward.fake)
+    _compile_inside(made, forward)
     if backward is not None:
         function = backward if callable(backward) else _backward_kernel(name, backward, forward, threads)
         made.register_autograd(_Gradient(forward, function).backward, setup_context=_Gradient.save)
     return made
+
+
+def _compile_inside(made: Any, launcher: _Launcher) -> None:
+    """What the torch backend makes of a call: the kernel's block function, to which elementwise work is added."""
+    LOWERINGS[made._opoverload] = launcher.lower
+    KERNELS[made._qualname] = "\n".join((str(launcher.header), *launcher.operator.text_of_all()))
 
 
 def _read(name: str, source: str | os.PathLike[str], fields: Mapping[str, str]) -> Operator:
@@ -132,6 +142,13 @@ class _Launcher:
         names = self._bound([(t.dtype, tuple(t.shape)) for t in tensors], self.attributes(args), SYMBOLIC)
         results = [tensors[0].new_empty(t.shape, dtype=torch_dtype(t.elem.name)) for t in names.results]
         return results[0] if len(results) == 1 else tuple(results)
+
+    def lower(self, call: Call, /, **given: Any) -> Sequence[Value]:
+        """Emit a call of the kernel. What it cannot be part of a graph for is an error, whereupon torch runs it."""
+        operands = [given[name_of(t.name)] for t in self.header.inputs]
+        attributes = {a.name: given.get(name_of(a.name), a.default) for a in self.header.attrs}
+        made = self.operator.call(operands, attributes, same=call.e.same)
+        return call.e.block.append(replace(made, loc=call.e.loc)).results
 
     def _bound(self, types: Sequence[Any], given: Mapping[str, Any], arithmetic: Arithmetic = DIMS) -> Binding:
         operands = [Tensor(shape, _elem(dtype)) for dtype, shape in types]
@@ -237,6 +254,7 @@ def _backward_kernel(name: str, source: str | os.PathLike[str], forward: _Launch
     launcher = _Launcher(_read(f"{name}_backward", source, {}), threads)
     made = torch.library.custom_op(f"{name}_backward", launcher.run, mutates_args=(), schema=launcher.schema)
     made.register_fake(launcher.fake)
+    _compile_inside(made, launcher)
     wanted, ours = launcher.header, forward.header
     _check_backward(wanted, ours)
 

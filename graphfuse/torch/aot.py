@@ -20,6 +20,7 @@ from torch._guards import TracingContext
 from torch._inductor.utils import count_tangents
 from torch._prims_common import make_contiguous_strides_for
 
+from graphfuse.frontends.fx.lowering import KERNELS
 from graphfuse.knobs import code_key, settings
 from graphfuse.runtime.cache import cache_key
 from graphfuse.torch.check import Promises
@@ -70,8 +71,12 @@ def backend(
 
 
 def _tag(options: TorchOptions) -> str:
-    """What torch's cache must know besides the graph: our version and sources, options, knobs."""
-    parts = {"options": repr(sorted(dataclasses.asdict(options).items())), "knobs": json.dumps(code_key(), default=str)}
+    """What torch's cache must know besides the graph: our version and sources, options, knobs, kernels."""
+    parts = {
+        "options": repr(sorted(dataclasses.asdict(options).items())),
+        "knobs": json.dumps(code_key(), default=str),
+        "kernels": repr(sorted(KERNELS.items())),
+    }
     return f"graphfuse-{hashlib.sha256(cache_key(parts).encode()).hexdigest()[:24]}"
 
 

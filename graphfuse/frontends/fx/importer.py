@@ -22,7 +22,7 @@ from graphfuse.dialects import control
 from graphfuse.errors import GraphfuseError, Loc
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.fx.elements import element_of
-from graphfuse.frontends.fx.lowering import Call, Unsupported, lowering_of
+from graphfuse.frontends.fx.lowering import Call, Unsupported, lowering_of, name_of
 from graphfuse.frontends.fx.sizes import UnknownSize, dense_order, dim_of, dims_of, ranges_of
 from graphfuse.ir.core import Attr, Func, Params, Value
 from graphfuse.ir.rewrite import dead_code
@@ -214,13 +214,8 @@ class _Importer:
 
 def _given(node: fx.Node) -> dict[str, Any]:
     """A node's arguments by the names of the schema; defaults are left out."""
-    out: dict[str, Any] = dict(zip((_name(a.name) for a in node.target._schema.arguments), node.args, strict=False))
-    return out | {_name(k): v for k, v in node.kwargs.items()}
-
-
-def _name(argument: str) -> str:
-    """What a lowering calls an argument of a schema."""
-    return {"from": "from_", "self": "self"}.get(argument, argument)
+    out: dict[str, Any] = dict(zip((name_of(a.name) for a in node.target._schema.arguments), node.args, strict=False))
+    return out | {name_of(k): v for k, v in node.kwargs.items()}
 
 
 def _wanted(node: fx.Node, count: int) -> tuple[bool, ...]:

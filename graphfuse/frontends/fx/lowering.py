@@ -36,6 +36,10 @@ LOWERINGS: dict[Any, Lowering] = {}
 """By overload, such as `aten.add.Tensor`."""
 
 
+KERNELS: dict[str, str] = {}
+"""The sources of operators that are kernels written by hand, by name: results depend on them."""
+
+
 def lowers(*overloads: Any) -> Callable[[Lowering], Lowering]:
     """Register the decorated function for these overloads. One given by name may be missing from this torch."""
 
@@ -57,6 +61,11 @@ def _named(name: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def name_of(argument: str) -> str:
+    """What a lowering calls an argument of a schema."""
+    return {"from": "from_"}.get(argument, argument)
 
 
 def lowering_of(target: Any) -> Lowering | None:
