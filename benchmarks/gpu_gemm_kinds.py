@@ -365,7 +365,7 @@ def main() -> None:
             ratio = f" x{r['ratio']:.3f}" if label in row["ours"] else ""
             print(f"{row['job']} {label}: {r['tflops']:.1f} TFLOP/s {r['us']:.1f} us{ratio} error {r['error']:.2e}")
         for label, error in row["wrong"].items():
-            print(f"{row['job']} {label}: WRONG, error {error:.2e}")
+            print(f"{row['job']} {label}: wrong, or no time was left; error {error:.2e}")
 
 
 if __name__ == "__main__":

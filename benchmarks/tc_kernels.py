@@ -488,6 +488,7 @@ def main() -> int:
             rows.append(measure(maker, getattr(maker, name)(), QUICK if args.quick else TIMING, args.peers))
             print(report(rows[-1]), flush=True)
             if args.device == "cuda":
+                rows[-1]["gpu"] = maker.torch.cuda.get_device_name()
                 maker.torch.cuda.empty_cache()
             if args.json:
                 record.write(args.json, rows)

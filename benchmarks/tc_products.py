@@ -340,6 +340,8 @@ def main() -> int:
             continue
         case = make()
         rows.append(measure(case, timing))
+        if args.device == "cuda":
+            rows[-1]["gpu"] = maker.torch.cuda.get_device_name()
         print(report(case, rows[-1]), flush=True)
         if args.json:
             record.write(args.json, rows)

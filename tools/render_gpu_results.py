@@ -1,4 +1,4 @@
-"""Renders docs/benchmarks-gpu.md from benchmarks/results/gpu_*.json, so that no figure is typed by hand.
+"""Renders docs/benchmarks-gpu.md from benchmarks/results/{gpu,tc}_*.json, so that no figure is typed by hand.
 
 python tools/render_gpu_results.py > docs/benchmarks-gpu.md
 """
@@ -16,10 +16,10 @@ from tools.render_results import RESULTS, geometric_mean
 
 INTRODUCTION = """# Benchmarks on a GPU
 
-Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/gpu_*.json`, each written by the command it
-names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the best of them.
-Nothing is tuned: tiles are what the compiler chooses. The card is power-limited: absolute figures drift by several per
-cent, ratios less."""
+Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/{gpu,tc}_*.json`, each written by the
+command it names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the
+best of them. Nothing is tuned: tiles are what the compiler chooses. The card is power-limited: absolute figures drift
+by several per cent, ratios less."""
 
 
 def heading(title: str, found: dict[str, Any]) -> None:
@@ -52,6 +52,8 @@ def products(found: dict[str, Any]) -> None:
     """Matrix products by the compiler's own choice."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in found["rows"]:
+        if all("us" not in o for o in row["ours"]):
+            continue  # no time was left for it
         _, layout, elem, *rest = row["job"].split()
         groups.setdefault(" ".join([elem, *rest]) + ("" if layout == "nt" else ", other layouts"), []).append(row)
     heading(f"Matrix products: {'; '.join(groups)}", found)
@@ -152,6 +154,46 @@ def launches(found: dict[str, Any]) -> None:
         print(f"| {row['case']} | {row['way']}{wrong} | {row['us']:.2f} | {row['host_us']:.2f} |")
 
 
+def functions(found: dict[str, Any]) -> None:
+    """Errors of elementwise functions."""
+    heading("Errors of functions", found)
+    print("Units in the last place, at most: every half, samples of f32. Those above 1, and the worst of the others.\n")
+    print("| element | numerics | above 1 | worst of the others |\n|---|---|---|---|")
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in found["rows"]:
+        groups.setdefault((row["elem"], row["numerics"]), []).append(row)
+    for (elem, numerics), rows in groups.items():
+        rows.sort(key=lambda r: -r["ulp"])
+        above = ", ".join(f"{r['function']} {r['ulp']:.2f}" for r in rows if r["ulp"] > 1)
+        print(f"| {elem} | {numerics} | {above or 'none'} | {next((r['ulp'] for r in rows if r['ulp'] <= 1), 0):.2f} |")
+    odd = sum(r["special"] for r in found["rows"])
+    print(f"\nResults that are NaN or infinite where they should not be, or the other way round: {odd}.")
+
+
+def hand_written(found: dict[str, Any]) -> None:
+    """Kernels in Triton-C beside others."""
+    heading("Hand-written kernels (Triton-C)", found)
+    print("Microseconds; the best of ours, and every peer.\n")
+    print("| case | ours | variant | peers | ratio |")
+    print("|---|---|---|---|---|")
+    for row in found["rows"]:
+        ours = {k: us for k, us in row["us"].items() if k in row["made"]}
+        peers = {k: us for k, us in row["us"].items() if k not in row["made"]}
+        best = min(ours, key=lambda k: ours[k])
+        listed = ", ".join(f"{k} {us:.1f}" for k, us in sorted(peers.items(), key=lambda i: i[1]))
+        print(f"| {row['case']} | {ours[best]:.1f} | {best} | {listed} | {min(peers.values()) / ours[best]:.3f} |")
+
+
+def grafts(found: dict[str, Any]) -> None:
+    """Epilogues grafted onto a hand-written product."""
+    heading("Bias and GELU grafted onto a hand-written product", found)
+    ways = ("grafted", "apart", "fuser", "eager")
+    print(f"Microseconds.\n\n| M x N x K | {' | '.join(ways)} | apart / grafted |\n|{'---|' * (len(ways) + 2)}")
+    for row in found["rows"]:
+        us = [f"{1e3 * row['ms'][w]:.1f}" for w in ways]
+        print("| " + " | ".join([row["shape"], *us, f"{row['ms']['apart'] / row['ms']['grafted']:.2f}"]) + " |")
+
+
 RENDER = {
     "gpu_memory": memory,
     "gpu_models": models,
@@ -161,6 +203,10 @@ RENDER = {
     "gpu_gemm_kinds": kinds,
     "gpu_gemm": products,
     "gpu_launch": launches,
+    "gpu_functions": functions,
+    "tc_kernels": hand_written,
+    "tc_products": hand_written,
+    "tc_graft": grafts,
 }
 """By what a file's name begins with; the first that fits."""
 
@@ -173,7 +219,8 @@ def kind(path: Path) -> str:
 def main() -> None:
     """Print the page."""
     print(INTRODUCTION)
-    for path in sorted(RESULTS.glob("gpu_*.json"), key=lambda p: (list(RENDER).index(kind(p)), p.name)):
+    paths = [*RESULTS.glob("gpu_*.json"), *RESULTS.glob("tc_*.json")]
+    for path in sorted(paths, key=lambda p: (list(RENDER).index(kind(p)), p.name)):
         RENDER[kind(path)](json.loads(path.read_text(encoding="utf-8")))
 
 
