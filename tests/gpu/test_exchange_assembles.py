@@ -16,6 +16,7 @@ from tests.gpu.test_reduce import program as reduction
 
 ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90")
 LARGE = (4096, 4096, 4096)
+WARPS = 8
 
 
 def resources(ptx, arch):
@@ -27,6 +28,11 @@ def resources(ptx, arch):
     assert not done.warnings
     assert found.spill_bytes == 0
     return found
+
+
+def resident(found):
+    """Blocks of WARPS warps whose registers a multiprocessor has; a warp is given eight of each thread at a time."""
+    return 65536 // (WARPS * 32 * -(-found.registers // 8) * 8)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -42,10 +48,15 @@ def resources(ptx, arch):
     ],
 )
 def test_products(arch, tile, elem, acc, dot, most):
+    """`most` is of fragments read as they are needed; a slice ahead of that costs registers, but no resident block."""
+    target = Target.parse(f"cuda:{arch}")
     for right in (False, True):
-        text = matmul(tile, LARGE, elem, acc, warps=8, right=right, dot=dot)
-        ptx, _ = compiled(text, Target.parse(f"cuda:{arch}"))
-        assert resources(ptx, arch).registers <= most
+        text = matmul(tile, LARGE, elem, acc, warps=WARPS, right=right, dot=dot)
+        ahead, _ = compiled(text, target)
+        plain, _ = compiled(text.replace("warps =", "prefetch = false, warps =", 1), target)
+        found = resources(plain, arch)
+        assert found.registers <= most
+        assert plain == ahead or resident(resources(ahead, arch)) == resident(found)
 
 
 @pytest.mark.parametrize("elem", ELEMS)
