@@ -341,7 +341,7 @@ def main() -> int:
         case = make()
         rows.append(measure(case, timing))
         if args.device == "cuda":
-            rows[-1]["gpu"] = maker.torch.cuda.get_device_name()
+            rows[-1]["gpu"] = torch.cuda.get_device_name()
         print(report(case, rows[-1]), flush=True)
         if args.json:
             record.write(args.json, rows)
