@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from graphfuse.kernels.torch_op import tc_op
     from graphfuse.knobs import Options
     from graphfuse.target import Target
+    from graphfuse.torch.explain import explain
 
 __all__ = [
-    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "SourceWarning", "Target", "compile", "kernel",
-    "load", "tc_op",
+    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "SourceWarning", "Target", "compile", "explain",
+    "kernel", "load", "tc_op",
 ]  # fmt: skip
 
 _HOME = {
     "CompiledModel": "compiled_model", "InferenceSession": "inference_session", "compile": "api", "load": "api",
     "kernel": "kernels.api", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
-    "SourceWarning": "kernels.source", "Target": "target",
+    "SourceWarning": "kernels.source", "Target": "target", "explain": "torch.explain",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from torch._guards import TracingContext
 from torch._inductor.utils import count_tangents
 from torch._prims_common import make_contiguous_strides_for
 
+from graphfuse.api import configure_logging
 from graphfuse.frontends.fx.lowering import KERNELS
 from graphfuse.knobs import code_key, settings
 from graphfuse.runtime.cache import cache_key
@@ -48,20 +49,31 @@ def backend(
         mode: `default`, `reduce-overhead`, `max-autotune` or `max-autotune-no-cudagraphs`.
         options: Fields of `TorchOptions`, by name.
     """
-    chosen = options_of(mode, options)
+    return compile_dynamo_graph(gm, example_inputs, options=options_of(mode, options))
+
+
+Record = Callable[[str, CompiledGraph], None]
+"""Is told of every graph that is compiled: `fw`, `bw` or `inference`, and what became of it."""
+
+
+def compile_dynamo_graph(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], *, options: TorchOptions, record: Record | None = None
+) -> Callable[..., Any]:
+    """Compile a graph of Dynamo's with these options."""
+    configure_logging()
     compilers = {
         f"{kind}_compiler": SerializableAOTDispatchCompiler(
-            SavedGraph, functools.partial(_compile, kind=kind, options=chosen)
+            SavedGraph, functools.partial(_compile, kind=kind, options=options, record=record)
         )
         for kind in ("fw", "bw", "inference")
     }
+    config = {"bundled_autograd_cache": True, "unlift_effect_tokens": True}
     # a graph for training is only kept in torch's cache if its backward is compiled with it
-    with (
-        functorch_config.patch(
-            bundled_autograd_cache=True, force_non_lazy_backward_lowering=True, unlift_effect_tokens=True
-        ),
-        torch.compiler.config.patch(cache_key_tag=_tag(chosen)),
-    ):
+    config["force_non_lazy_backward_lowering"] = True
+    if any(isinstance(n.meta.get("example_value"), torch.SymFloat) for n in gm.graph.nodes):
+        # torch's cache does not look at what was decided by such a number (`scale > 0.5`)
+        config["enable_autograd_cache"] = False
+    with functorch_config.patch(config), torch.compiler.config.patch(cache_key_tag=_tag(options)):
         return aot_autograd(
             **compilers,
             partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
@@ -80,13 +92,22 @@ def _tag(options: TorchOptions) -> str:
     return f"graphfuse-{hashlib.sha256(cache_key(parts).encode()).hexdigest()[:24]}"
 
 
-def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], *, kind: str, options: TorchOptions) -> SavedGraph:
+def _compile(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    kind: str,
+    options: TorchOptions,
+    record: Record | None = None,
+) -> SavedGraph:
     places = [n for n in gm.graph.nodes if n.op == "placeholder"]
     for node, given in zip(places, example_inputs, strict=True):
         node.meta["val"] = given  # what is kept for the backward may lie otherwise than when it was traced
     context = TracingContext.try_get()
     known = context is not None and context.fw_metadata is not None and kind == "fw"
     compiled = compile_graph(gm, options, context.fw_metadata.num_forward_returns if known else None)
+    if record is not None:
+        record(kind, compiled)
     for node in compiled.cut.compacted:
         value = node.meta["val"]
         node.meta["val"] = value.new_empty_strided(value.shape, make_contiguous_strides_for(value.shape))

@@ -46,7 +46,7 @@ VIEWS = frozenset(
         aten.select.int, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default,
         aten.alias.default, aten.transpose.int, aten.t.default, aten.diagonal.default, aten.detach.default,
         aten.as_strided.default, torch.ops.prims.view_of.default, aten.split_with_sizes.default, aten.split.Tensor,
-        aten.unbind.int, aten.unfold.default,
+        aten.unbind.int, aten.unfold.default, aten.view.dtype,
     }
 )  # fmt: skip
 """Operators whose results share their operand's memory."""
@@ -158,6 +158,8 @@ def _has_effects(node: fx.Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return target is not operator.getitem
+    if "c10d" in target.namespace:
+        return True  # processes meet in the order of their calls
     return torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable or node.is_impure()
 
 

@@ -106,17 +106,17 @@ def _size_sources(nodes: Sequence[fx.Node]) -> Mapping[str, SizeSource]:
     for node in nodes:
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
-            if (name := _plain(dim_of(value))) and name not in out:
+            if (name := symbol_of(dim_of(value))) and name not in out:
                 out[name] = node
         elif isinstance(value, torch.Tensor) and node.op == "placeholder":
             for axis, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt) and (name := _plain(dim_of(size))):
+                if isinstance(size, torch.SymInt) and (name := symbol_of(dim_of(size))):
                     out.setdefault(name, (node, axis))
     for node in nodes:  # sizes that depend on data: of what externs return
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             for axis, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt) and (name := _plain(dim_of(size))):
+                if isinstance(size, torch.SymInt) and (name := symbol_of(dim_of(size))):
                     out.setdefault(name, (node, axis))
     return out
 
@@ -131,7 +131,7 @@ def _expressions(nodes: Sequence[fx.Node]) -> Mapping[str, Any]:
     return out
 
 
-def _plain(dim: Dim) -> str:
+def symbol_of(dim: Dim) -> str:
     """The name of a dim that is one symbol, else nothing."""
     if not isinstance(dim, Expr) or len(dim.terms) != 1:
         return ""
