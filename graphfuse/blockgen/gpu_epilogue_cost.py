@@ -7,7 +7,7 @@ from collections.abc import Collection
 from graphfuse.blockgen.kernel import Kernel
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Trait, Value
+from graphfuse.ir.core import Op, Trait, Value
 from graphfuse.symbolic import product
 
 _PLAIN = frozenset({
@@ -20,12 +20,19 @@ _PLAIN_NS, _FUNCTION_NS, _MATRIX_NS = 0.007, 0.07, 0.07
 
 
 def epilogue_ns(kernel: Kernel, factors: Collection[Value]) -> float:
-    """Of the region's ops whose results are as large as the product, which multiplies `factors`."""
-    products = [op for op in kernel.body.ops if op.kind in (graph.contract, graph.contract_parts, graph.conv)]
+    """Of ops whose results are as large as the product of `factors`, besides those that make the factors."""
+    before, after = set(factors), list[Op]()
+    for op in reversed(kernel.body.ops[:-1]):
+        if before.isdisjoint(op.results):
+            after.append(op)
+        else:
+            before.update(op.operands)
+    products = [op for op in after if op.kind in (graph.contract, graph.contract_parts, graph.conv)]
     size = product(shape_of(products[0].result))
     out = 0.0
-    for op in kernel.body.ops:
+    for op in after:
         if op.has(Trait.ELEMENTWISE) and product(shape_of(op.result)) == size:
             out += _PLAIN_NS if op.kind.name.removeprefix("graph.") in _PLAIN else _FUNCTION_NS
-    read = [v for v in kernel.body.params.values if v not in factors and product(shape_of(v)) == size]
+    used = {v for op in after if op not in products for v in op.operands}
+    read = [v for v in kernel.body.params.values if v in used and product(shape_of(v)) == size]
     return out + _MATRIX_NS * len(read)
