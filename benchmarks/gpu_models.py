@@ -205,9 +205,11 @@ def _ours(torch: Any, case: Case, precision: str, feeds: Any, given: Any, row: d
         compiled.session.run(tensors, out=out)
     torch.cuda.synchronize()
     row["ours_ms_by_kernel"] = _by_kernel(compiled, tensors)
+    start = time.perf_counter()
     try:
         found = {name: t.float().cpu().numpy() for name, t in out.items()}
         row["error"] = errors(case, feeds, found, small=False)
+        row["compare_s"] = time.perf_counter() - start
         row["ok"] = row["error"] <= BOUNDS[precision]
     except ImportError as e:
         row["notes"].append(f"not compared: {_line(e)}")
@@ -223,7 +225,9 @@ def _by_kernel(compiled: Any, tensors: Any) -> dict[str, float]:
 
 
 def _peers(torch: Any, case: Case, inputs: list[Any], dtype: Any, deadline: float, row: dict[str, Any]) -> Any:
+    start = time.perf_counter()
     model = case.build().eval().to("cuda", dtype)
+    row["peer_build_s"] = time.perf_counter() - start
     if case.channels_last:
         model = model.to(memory_format=torch.channels_last)
         inputs = [x.to(memory_format=torch.channels_last) for x in inputs]
@@ -261,6 +265,8 @@ def report(row: Mapping[str, Any]) -> str:
     text += "" if row.get("ok", True) else " WRONG"
     if "kernels" in row:
         text += f"  {row['kernels']}  compiled in {row['compile_s']:.1f} s"
+    spent = {k: f"{row[k]:.0f} s" for k in ("compare_s", "peer_build_s") if k in row}
+    text += f"  {spent}" if spent else ""
     most = list(row.get("ours_ms_by_kernel", {}).items())[:8]
     text += "".join(f"\n    {name:20s} {ms:.3f}" for name, ms in most)
     return text + "".join(f"\n    {note}" for note in row["notes"])
