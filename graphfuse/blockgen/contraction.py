@@ -4,7 +4,8 @@ Both are one shape of work: out[o...] = sum over k... of lhs[...] * rhs[...], ev
 that advance as one in all memory merge (so `kw, c` of a convolution is one K run, and all rows of an unpadded
 1x1 convolution are one M), then
 
-    for panel of columns:  (packed to program-local memory first when its lanes are not contiguous)
+    (rows that lie far apart along K, as those of a transposed matrix, are packed to program-local memory first)
+    for panel of columns:  (packed likewise when its lanes are not contiguous, or lie far apart along K)
       for tile of rows:
         acc = 0; for k: acc += lhs[rows, k] @ rhs[k, panel]       a register tile: rows x (vectors x lanes)
         epilogue on acc, store
@@ -21,7 +22,7 @@ from graphfuse.blockgen.access import AccessAnalysis, Accesses, as_index, dim_na
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import digits, for_row_tiles
+from graphfuse.blockgen.loops import Carried, digits, for_piece, for_row_tiles, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import (
     Depth,
@@ -32,7 +33,7 @@ from graphfuse.blockgen.products import (
     product_of,
     store_results,
 )
-from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors
+from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value
 from graphfuse.symbolic import Dim, ceildiv, minimum, product
@@ -82,11 +83,12 @@ class ContractionKernel:
         self.in_lhs = [lhs.uses(names[d.last]) for d in self.dims]
         self.in_rhs = [rhs.uses(names[d.last]) for d in self.dims]
         if self.dims and self.in_lhs[-1] and not self.in_rhs[-1]:
-            self.work, lhs = work.swapped(), rhs
+            self.work, lhs, rhs = work.swapped(), rhs, lhs
             self.beside = tuple(b.swapped() for b in self.beside)
             self.in_lhs, self.in_rhs = self.in_rhs, self.in_lhs
         self.elementwise = bool(self.dims) and self.in_lhs[-1] and self.in_rhs[-1]
         self.names, self.k_names = names, k_names
+        self.rhs_reads = rhs
         self._tile(lhs, names)
 
     def _reads(self, value: Value, index: Index) -> Accesses:
@@ -110,6 +112,7 @@ class ContractionKernel:
         while vectors > 1 and not self._affine(vectors * lanes):
             vectors //= 2
         self.contiguous = self._affine(vectors * lanes)
+        self.packs_rows = False
         if self.elementwise:
             tile = matmul_tile(kernel.machine, elem, row_extent, 2 * vectors, depth, kernel.space.ranges)
             self.tile = MatmulTile(min(tile.rows, 4), vectors, 1)
@@ -118,9 +121,30 @@ class ContractionKernel:
             strides = [coefficient(o, row) for o in lhs.offsets]
             stride = next((s for s in strides if s), 0)
             self.tile = matmul_tile(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
+            self.packs_rows = self._worth_packing_rows(lhs, row, row_extent, columns, vectors * lanes)
+            many = isinstance(row_extent, int) and row_extent >= MANY * self.tile.rows
+            if self.packs_rows or (many and self._is_far(self.rhs_reads, vectors * lanes)):
+                self.contiguous = False
         self.columns, self.rows = columns, row_extent
         self.width = vectors * lanes
         self.outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
+
+    def _is_far(self, reads: Accesses, width: int) -> bool:
+        """Whether `width` elements at every k are more lines than the first-level cache holds, each on its own page."""
+        depth = product([d.extent for d in self.k_dims])
+        nbytes, machine = element_of(self.work.rhs).bytes, self.kernel.machine
+        if not isinstance(depth, int) or depth * max(width * nbytes, LINE_BYTES) <= machine.l1_bytes:
+            return False
+        steps = [coefficient(o, self.k_names[self.k_dims[-1].last]) for o in reads.offsets]
+        return bool(steps) and all(isinstance(s, int) and s * nbytes >= FAR_BYTES for s in steps)
+
+    def _worth_packing_rows(self, lhs: Accesses, row: str, rows: Dim, columns: Dim, width: int) -> bool:
+        """Whether lhs is contiguous along the rows and far apart along k, and read for many panels."""
+        if not isinstance(rows, int) or not isinstance(columns, int) or not is_view(self.work.lhs, self.kernel):
+            return False
+        if len(lhs.offsets) != 1 or coefficient(lhs.offsets[0], row) != 1 or not self._is_far(lhs, self.tile.rows):
+            return False
+        return rows >= 2 * self.tile.rows and columns >= MANY * width
 
     def _affine(self, width: int) -> bool:
         """Whether rhs is contiguous along `width` lanes of a panel."""
@@ -160,6 +184,9 @@ class ContractionKernel:
         grid = positions(extents)
         pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
         panel_block, *at, row_at = digits(kernel, pid, extents)
+        if self.packs_rows:
+            assert row_block is not None
+            self._pack_rows(tuple(at), row_at, row_block, depth)
         if per_program == 1:
             self._panel(panel_block, tuple(at), row_at, row_block)
         else:
@@ -188,6 +215,11 @@ class ContractionKernel:
         known_depth = depth if isinstance(depth, int) else 1024
         panel_bytes = known_depth * self.width * bytes_per
         known_rows = self.rows if isinstance(self.rows, int) else 1 << 30
+        if self.packs_rows:
+            assert isinstance(self.rows, int)
+            tiles = machine.l2_bytes // 2 // (known_depth * bytes_per * self.tile.rows)
+            assert isinstance(panels, int)
+            return max(MANY, -(-panels // 4)), min(self.rows, max(1, tiles) * self.tile.rows)
         if not self.contiguous:
             return 1, None
         rows_flops = known_depth * self.width
@@ -246,7 +278,7 @@ class ContractionKernel:
             acc = self._accumulate_elementwise(index, rows, lanes)
         else:
             source = None if packed is None else _packed_at(packed, n)
-            acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source)
+            acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source, self._packed_row(row + i))
         store_results(kernel, self.work, index, rows, lanes, acc)
 
     def _depth(self) -> Depth:
@@ -281,6 +313,39 @@ class ContractionKernel:
 
         return level(depth.extents, (), start)
 
+    def _pack_rows(self, at: Index, row_at: Dim, count: int, total: Dim) -> None:
+        """The program's rows of lhs in program-local memory as [depth, rows]."""
+        ev, work, rows = self.kernel.ev, self.work, self.rows
+        assert isinstance(rows, int)
+        elem = element_of(work.lhs)
+        leaf = Leaf(ev.emit(block.alloc, elem=elem, count=total * count), (count, 1), (total, count))
+        first = row_at * count
+        if rows % count:  # the last program's rows end where the matrix does, as its tiles do
+            first = ev.bind("m", 0, rows - count, ev.index(minimum(first, rows - count)))
+        depth, lanes = self._depth(), self.kernel.machine.lanes(elem)
+
+        def copied(k: Index, _: Carried) -> Carried:
+            where = depth.to_index(k)
+
+            def some(r: Dim, _: Carried) -> Carried:
+                got = ev.value(work.lhs, work.lhs_at(self._position(at, first + r, 0), where))
+                ev.store(leaf, (depth.flat(k), r), ev.shaped(got, ev.full_shape()))
+                return ()
+
+            for piece in pieces(count, 2 * lanes, lanes):
+                for_piece(self.kernel, piece, some)
+            return ()
+
+        nest(ev, depth.extents, copied)
+        self.rows_at = (leaf, first)
+
+    def _packed_row(self, row: Dim) -> Callable[[Dim], tuple[Leaf, Index]] | None:
+        """Where the packed rows hold lhs at flat depth k, if they are packed."""
+        if not self.packs_rows:
+            return None
+        leaf, first = self.rows_at
+        return lambda k: (leaf, (k, row - first))
+
     def _pack(self, panel: Dim, at: Index) -> Leaf:
         """One panel of rhs in program-local memory as [depth, width]."""
         ev, space, work = self.kernel.ev, self.kernel.space, self.work
@@ -299,6 +364,11 @@ def _packed_at(panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
     return lambda k: (panel, (k, lane))
 
 
+LINE_BYTES = 64
+FAR_BYTES = 2048
+"""Elements this far apart are each on a page of their own, or on every other, and fall into few sets of a cache."""
+MANY = 4
+"""Something is copied where it is read at least so often."""
 UNROLLED_WINDOW = 7
 """Window dims up to this extent are unrolled in elementwise (depthwise) products."""
 

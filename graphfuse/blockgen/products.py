@@ -133,13 +133,19 @@ class Depth:
         return linear(at, strides_of(self.extents))
 
 
+RUN = 128
+"""So many products are summed by themselves, and these sums then: in one long sum small terms meet a large total."""
+
+
 def accumulate(
     kernel: Kernel, work: Product, index: Index, rows: Lane, lanes: Lane, depth: Depth,
     packed: Callable[[Dim], tuple[Leaf, Index]] | None = None,
+    packed_rows: Callable[[Dim], tuple[Leaf, Index]] | None = None,
 ) -> Value:  # fmt: skip
     """The tile [rows, lanes] of the product at `index`, accumulated in registers over all of k.
 
-    `packed(k)` says where the panel of rhs at flat depth k is, when it was copied to program-local memory.
+    `packed(k)` says where the panel of rhs at flat depth k is, when it was copied to program-local memory, and
+    `packed_rows(k)` where the rows of lhs are.
     """
     ev, space = kernel.ev, kernel.space
     acc_elem = accumulator(element_of(work.result))
@@ -152,7 +158,11 @@ def accumulate(
         k_lane = Lane(str(kk), step) if kk is not None else Lane("", 1)
         k = depth.to_index(where)
         with ev.lanes_as(rows, k_lane):
-            a = ev.shaped(ev.value(work.lhs, work.lhs_at(index, k)), (rows.extent, step))
+            if packed_rows is None:
+                a = ev.value(work.lhs, work.lhs_at(index, k))
+            else:
+                a = ev.load(*packed_rows(depth.flat(where)))
+            a = ev.shaped(a, (rows.extent, step))
         with ev.lanes_as(k_lane, lanes):
             b = ev.value(work.rhs, work.rhs_at(index, k)) if packed is None else ev.load(*packed(depth.flat(where)))
             b = ev.shaped(b, (step, lanes.extent))
@@ -161,9 +171,19 @@ def accumulate(
     if not depth.extents:
         return innermost((), start)
     *outer, last = depth.extents
+    steps, run = last // step, RUN // step
+
+    def steps_from(at: Index, first: Dim, count: Dim, carried: Carried) -> Carried:
+        return ev.loop("k", count, lambda k, c: [innermost((*at, first + k), c[0])], carried)
+
+    def plus_run(at: Index, first: Dim, count: int, total: Carried) -> Carried:
+        return (ev.emit(block.add, total[0], *steps_from(at, first, count, (start,))),)
 
     def inner_loop(at: Index, carried: Carried) -> Carried:
-        return ev.loop("k", last // step, lambda k, c: [innermost((*at, k), c[0])], carried)
+        if not isinstance(steps, int) or steps < 2 * run or not acc_elem.is_float:
+            return steps_from(at, 0, steps, carried)
+        carried = ev.loop("r", steps // run, lambda r, c: plus_run(at, r * run, run, c), carried)
+        return plus_run(at, steps - steps % run, steps % run, carried) if steps % run else carried
 
     return nest(ev, outer, inner_loop, (start,))[0]
 
