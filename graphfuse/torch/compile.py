@@ -133,17 +133,28 @@ class _Work:
     def _failed(self, node: fx.Node, error: Exception) -> None:
         if self.options.strict:
             raise error
-        # torch's registry of warnings shows each text once
-        warnings.warn(f"graphfuse leaves {node.target} to torch: {_message(error)}", LeftToTorch, stacklevel=2)
+        if (name := str(node.target)) not in _told:
+            _told.add(name)
+            warnings.warn(f"graphfuse leaves {name} to torch: {_message(error)}", LeftToTorch, stacklevel=2)
         log.info("%s cannot be compiled", node.name, exc_info=error)
+
+
+_told: set[str] = set()
+"""Operators that there was a warning of. Python's own registry of them is forgotten whenever torch changes filters."""
 
 
 def _message(error: Exception) -> str:
     return error.message if isinstance(error, GraphfuseError) else f"{type(error).__name__}: {error}"
 
 
+_TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
+"""They compute nothing: they are what keeps effects in order."""
+
+
 def _refuse_externs(found: Cut) -> None:
     for node, reason in found.reasons.items():
+        if node.target in _TOKENS:
+            continue
         expected = "expected an operator that is compiled, found one that is left to torch"
         raise UnsupportedError(f"{node.target}: {expected}: {reason}", loc_of(node))
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from graphfuse.artifact import Executable
+from graphfuse.errors import InputError
 from graphfuse.frontends.fx.importer import Part, order_of
 from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func
@@ -48,6 +49,7 @@ class CompiledPart(torch.nn.Module):
         super().__init__()
         self.func, self.executable = func, executable
         self.symbols = tuple(name for name, _, _ in func.dims)
+        self.largest = tuple(high for _, _, high in func.dims)
         self.layouts = tuple(layout_of(n.meta["val"]) for n in part.outputs)
         self.inputs = len(part.inputs)
         self.compacted = tuple(i for i, n in enumerate(part.inputs) if order_of(n.meta["val"]) is None)
@@ -77,6 +79,9 @@ class CompiledPart(torch.nn.Module):
     def _sized(self, values: tuple[int, ...]) -> list[Allocation]:
         """What is allocated at these values of the symbols."""
         named = dict(zip(self.symbols, values, strict=True))
+        for name, value, most in zip(self.symbols, values, self.largest, strict=True):
+            if value > most:
+                raise InputError(f"size {name}: expected at most {most}, found {value}")
         if len(self._allocations) >= MAX_BOUND:
             self._allocations.clear()
         make = allocator(self.device)

@@ -1,0 +1,157 @@
+"""Sizes that change: one graph serves them all, and what is computed of sizes is right at each."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from graphfuse.torch.compiled_part import CompiledPart  # noqa: E402 - they import torch
+from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
+
+F = torch.nn.functional
+CHECKED = {"check": True}
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        yield
+
+
+def agree(fn, calls, compiles=1, **options):
+    """`fn` compiled gives at every call what it gives itself, and is compiled so often."""
+    with recorded_graphs() as graphs:
+        compiled = torch.compile(fn, backend="graphfuse", options=CHECKED, **{"dynamic": True, **options})
+        for inputs in calls:
+            torch.testing.assert_close(compiled(*inputs), fn(*inputs), rtol=1e-4, atol=1e-5)
+    assert len(graphs) == compiles
+    return graphs
+
+
+def test_an_encoder_at_every_batch_and_length():
+    class Encoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = torch.nn.Embedding(50, 32), torch.nn.Embedding(64, 32)
+            self.qkv, self.out, self.norm = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32), torch.nn.LayerNorm(32)
+
+        def forward(self, ids, mask):
+            b, s = ids.shape
+            x = self.words(ids) + self.places(torch.arange(s))
+            q, k, v = self.qkv(x).view(b, s, 3, 4, 8).permute(2, 0, 3, 1, 4)
+            bias = torch.where(mask[:, None, None, :] > 0, 0.0, -1e9)
+            y = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5 + bias, -1) @ v
+            return self.norm(x + F.gelu(self.out(y.transpose(1, 2).reshape(b, s, 32))))
+
+    model = Encoder().eval()
+    calls = [(torch.randint(0, 50, (b, s)), torch.ones(b, s)) for b in (2, 3, 5, 9, 17) for s in (7, 2, 8, 33, 64)]
+    with torch.no_grad():
+        agree(model, calls)
+
+
+def test_sizes_that_are_computed():
+    def fn(x, n):
+        halves = x[: x.shape[0] // 2].exp(), x[1:] - x[:-1]
+        numbers = torch.arange(x.shape[0]) * x.shape[1], x.new_ones(x.shape[0] - 1) + x.shape[0]
+        return (*halves, *numbers, torch.cat([x, x.sin()]) * 2, x.repeat(n, 1) + n, x.sum() / x.numel(), x.shape[0] * 2)
+
+    agree(fn, [(torch.randn(s, s + 2), n) for s, n in ((4, 3), (7, 5), (10, 2), (33, 4))])
+
+
+def test_sizes_that_dims_cannot_express():
+    def fn(x):
+        y = F.interpolate(x, scale_factor=1.5, mode="nearest")
+        return (y * 2).flatten(1), y.new_ones(int(x.shape[2] * 2.5) + 1) * x.shape[3] ** 0.5
+
+    agree(fn, [(torch.randn(2, 3, n, n + 1),) for n in (4, 7, 10)])
+
+
+def test_a_gradient_whose_sizes_dims_cannot_express():
+    def fn(x, w):
+        return F.interpolate(x * w, scale_factor=1.5, mode="nearest").sin().sum()
+
+    with recorded_graphs() as graphs:
+        compiled = torch.compile(fn, backend="graphfuse", options=CHECKED, dynamic=True)
+        for n in (4, 7):
+            inputs = torch.randn(2, 3, n, n + 1, requires_grad=True), torch.randn(3, 1, 1, requires_grad=True)
+            found = torch.autograd.grad(compiled(*inputs), inputs)
+            torch.testing.assert_close(found, torch.autograd.grad(fn(*inputs), inputs), rtol=1e-4, atol=1e-4)
+    assert len(graphs) == 2
+
+
+def test_training():
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.GELU(), torch.nn.Linear(32, 4), torch.nn.Softmax(-1)
+    )
+    with recorded_graphs() as graphs:
+        compiled = torch.compile(model, backend="graphfuse", options=CHECKED, dynamic=True)
+        for b, s in ((2, 3), (5, 7), (16, 2)):
+            x = torch.randn(b, s, 16, requires_grad=True)
+            wanted = [x, *model.parameters()]
+            found = torch.autograd.grad(compiled(x).square().sum(), wanted)
+            torch.testing.assert_close(found, torch.autograd.grad(model(x).square().sum(), wanted))
+    assert len(graphs) == 2
+
+
+def test_equal_sizes_are_not_taken_to_be_equal():
+    def fn(x, y):
+        return torch.softmax(x @ y.T, -1).reshape(-1) + 1
+
+    shapes = (3, 4, 5), (4, 4, 4), (7, 7, 2), (6, 3, 3), (64, 128, 32)
+    agree(fn, [(torch.randn(a, k), torch.randn(b, k)) for a, b, k in shapes])
+
+
+def test_none_and_one():
+    sizes = 5, 1, 0, 3, 1, 0
+    agree(lambda x: (torch.softmax(x, -1) + x.sum(0), x.sum()), [(torch.randn(n, 4),) for n in sizes], compiles=3)
+
+
+def test_marked_dims():
+    def marked(n):
+        x = torch.randn(n, 4)
+        torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
+        return (x,)
+
+    agree(lambda x: torch.relu(x @ x.T).sum(-1), map(marked, (5, 9, 2, 64)), dynamic=None)
+
+
+def test_sizes_that_depend_on_data():
+    def fn(x, n):
+        k = n.item()
+        torch._check(k >= 0)
+        torch._check(k <= x.shape[0])
+        found = (x > 0).nonzero() * 2 + 1, (x[x > 0].sin() * 2).sum(), torch.masked_select(x, x < 0).exp()
+        return *found, x[:k].exp() + k, torch.arange(k) * 2
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        calls = [(torch.randn(s), torch.tensor(k)) for s, k in ((5, 4), (9, 2), (12, 3), (30, 7))]
+        graphs = agree(fn, calls, fullgraph=True)
+    assert {"nonzero", "masked_select", "_local_scalar_dense"} <= set(left_to_torch(graphs))
+
+
+def test_the_gradient_of_what_a_mask_selects():
+    def fn(x, w):
+        return torch.tanh(x[x > 0] * w).square().sum()
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(fn, backend="graphfuse", options=CHECKED, fullgraph=True, dynamic=True)
+        for n in (5, 9, 20):
+            inputs = torch.randn(n, requires_grad=True), torch.tensor(1.5, requires_grad=True)
+            found = torch.autograd.grad(compiled(*inputs), inputs)
+            torch.testing.assert_close(found, torch.autograd.grad(fn(*inputs), inputs))
+
+
+def test_floats_that_change():
+    with torch._functorch.config.patch(enable_autograd_cache=True):  # torch's cache ignores the comparison
+        agree(lambda x, s: x * s + (s > 0.5), [(torch.randn(4, 3), s) for s in (0.4, 0.7, 2.5)], compiles=2)
+
+
+def test_a_size_beyond_all_bounds_is_refused():
+    with recorded_graphs() as graphs:
+        torch.compile(lambda x: x + 1, backend="graphfuse", dynamic=True)(torch.zeros(8))
+    (part,) = graphs[0].parts
+    assert isinstance(part, CompiledPart)
+    (name,) = part.symbols
+    with pytest.raises(Exception, match=f"size {name}: expected at most 2147483647, found 2147483648"):
+        part._sized((1 << 31,))

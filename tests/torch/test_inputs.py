@@ -1,0 +1,227 @@
+"""What a compiled function is called with, and where from: layouts, element types, threads, processes, modes."""
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
+
+F = torch.nn.functional
+CHECKED = {"check": True}
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        yield
+
+
+def compiled(fn, **options):
+    return torch.compile(fn, backend="graphfuse", options=CHECKED, **options)
+
+
+def mlp():
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+
+
+def grads(fn, *inputs):
+    leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
+    leaves += list(fn.parameters()) if isinstance(fn, torch.nn.Module) else []
+    return torch.autograd.grad(fn(*inputs).float().square().sum(), leaves)
+
+
+BASE = torch.randn(8, 6, 4)
+LAYOUTS = {
+    "permuted": BASE.permute(2, 0, 1),
+    "every second row": BASE[::2],
+    "every second column": BASE[:, :, ::2],
+    "columns": BASE[:, 1:3],
+    "expanded": BASE[:1].expand(5, 6, 4),
+    "overlapping": torch.as_strided(BASE, (4, 5, 3), (3, 2, 1)),
+    "at an odd address": BASE.flatten()[1:25].view(4, 6, 1),
+    "empty": BASE[:0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout):
+    def fn(x):
+        return x * 2 + 1, x.sum(-1), x.exp().transpose(0, 1), torch.softmax(x, 0)
+
+    x = LAYOUTS[layout]
+    found, want = compiled(fn)(x), fn(x)
+    torch.testing.assert_close(found, want)
+    assert [y.stride() for y in found] == [y.stride() for y in want]
+
+
+def test_channels_last():
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)).to(
+        memory_format=torch.channels_last
+    )
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    found = compiled(copy.deepcopy(module))(x)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(found, module(x), rtol=1e-4, atol=1e-5)
+
+
+def test_overlapping_inputs_that_are_changed():
+    def fn(x, y):
+        x.add_(1)
+        y.mul_(2)
+        return x + y
+
+    ours, theirs = torch.arange(8.0), torch.arange(8.0)
+    assert torch.equal(compiled(fn)(ours[:6], ours[2:]), fn(theirs[:6], theirs[2:]))
+    assert torch.equal(ours, theirs)
+
+
+def test_the_same_tensor_twice():
+    fn, x = compiled(lambda x, y: x * 2 + y), torch.randn(4)
+    assert torch.equal(fn(x, x), x * 3) and torch.equal(fn(x, x + 1), x * 2 + (x + 1))
+
+
+def test_nothing_to_sum_over():
+    x, w = torch.randn(3, 0), torch.randn(0, 5)
+    found = compiled(lambda x, w: (x @ w + 1, x.sum(-1), x.prod()))(x, w)
+    torch.testing.assert_close(found, (torch.ones(3, 5), torch.zeros(3), torch.tensor(1.0)))
+
+
+def test_numbers():
+    fn, x = compiled(lambda x, a: x + a), torch.randn(3)
+    for a in (np.float32(2), torch.tensor(2.0), True, 3):
+        torch.testing.assert_close(fn(x, a), x + a)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_modules_of_halves(dtype):
+    module, x = mlp().to(dtype), torch.randn(3, 16, dtype=dtype)
+    for ours, theirs in zip(grads(compiled(module), x), grads(module, x), strict=True):
+        assert ours.dtype == dtype
+        torch.testing.assert_close(ours, theirs, rtol=5e-2, atol=5e-2)
+
+
+def test_autocast():
+    module, x = mlp(), torch.randn(3, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, want = compiled(module)(x), module(x)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, want, rtol=5e-2, atol=5e-2)
+
+
+def test_complex_numbers_are_torchs():
+    def fn(x, turns):
+        z = torch.view_as_complex(x.sin().reshape(2, 3, 4, 2))
+        return torch.view_as_real(z * turns).flatten(-2) * 2
+
+    x, turns = torch.randn(2, 3, 8, requires_grad=True), torch.polar(torch.ones(3, 4), torch.randn(3, 4))
+    with recorded_graphs() as graphs:
+        torch.testing.assert_close(grads(compiled(fn), x, turns), grads(fn, x, turns))
+    assert {"view_as_complex", "mul"} <= set(left_to_torch(graphs)) and all(g.parts for g in graphs)
+
+
+def test_other_devices_are_torchs():
+    with recorded_graphs() as graphs:
+        ours, theirs = compiled(lambda x, y: (x + 1, torch.empty_like(y)))(
+            torch.zeros(3), torch.empty(4, device="meta")
+        )
+    assert torch.equal(ours, torch.ones(3)) and theirs.device.type == "meta"
+    assert left_to_torch(graphs) == {"empty_like": "no kernels for the device meta"}
+
+
+def test_shared_parameters():
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.out = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 20, bias=False)
+            self.out.weight = self.words.weight
+
+        def forward(self, ids):
+            return self.out(F.gelu(self.words(ids)))
+
+    model, ids = Tied(), torch.randint(0, 20, (3, 4))
+    torch.testing.assert_close(grads(compiled(model), ids), grads(model, ids))
+
+
+def test_modes_of_autograd():
+    fn, x = compiled(lambda x: (x * 2).sin()), torch.randn(4, requires_grad=True)
+    with torch.no_grad():
+        assert not fn(x).requires_grad
+    with torch.inference_mode():
+        assert fn(x).is_inference()
+        made = torch.randn(4)
+    with torch.no_grad():
+        torch.testing.assert_close(fn(made), (made * 2).sin())
+    y = fn(x).sum()
+    y.backward(retain_graph=True)
+    once = x.grad.clone()
+    y.backward()
+    torch.testing.assert_close(x.grad, 2 * once)
+
+
+def test_subclasses():
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    x = TwoTensor(torch.randn(4), torch.randn(4))
+    found = compiled(lambda x: (x * 2).sin() + 1)(x)
+    torch.testing.assert_close((found.a, found.b), ((x.a * 2).sin() + 1, (x.b * 2).sin() + 1))
+
+
+def test_an_optimizer():
+    ours, x = mlp(), torch.randn(3, 16)
+    theirs = copy.deepcopy(ours)
+    ours_by, theirs_by = (torch.optim.AdamW(m.parameters(), 1e-2) for m in (ours, theirs))
+    step = compiled(ours_by.step)
+    for _ in range(3):
+        for module, optimizer, update in ((ours, ours_by, step), (theirs, theirs_by, theirs_by.step)):
+            module(x).square().sum().backward()
+            update()
+            optimizer.zero_grad()
+    torch.testing.assert_close(list(ours.parameters()), list(theirs.parameters()))
+
+
+def test_threads():
+    module = mlp().eval()
+    fn, wrong = compiled(module, dynamic=True), []
+
+    def work(rows):
+        x = torch.randn(rows, 16)
+        with torch.no_grad():
+            want = module(x)
+            wrong.extend(i for i in range(50) if not torch.allclose(fn(x), want, atol=1e-5))
+
+    threads = [threading.Thread(target=work, args=(rows,)) for rows in (3, 4, 5, 6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+class Computed(torch.utils.data.Dataset):
+    def __init__(self, fn):
+        self.fn = fn
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        with torch.no_grad():
+            return self.fn(torch.full((16,), float(i)))
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+def test_workers_that_are_forked_after_compiling():
+    module = mlp().eval()
+    fn = compiled(module)
+    with torch.no_grad():
+        fn(torch.randn(16))
+        loader = torch.utils.data.DataLoader(Computed(fn), 4, num_workers=2, multiprocessing_context="fork", timeout=60)
+        found = torch.cat(list(loader))
+        torch.testing.assert_close(found, module(torch.arange(8.0)[:, None].expand(8, 16)))
+        torch.testing.assert_close(fn(torch.ones(16)), module(torch.ones(16)))
