@@ -100,6 +100,12 @@ def part_width(accumulators: int) -> int:
     return 16 if accumulators > 96 else 32
 
 
-def read_ahead(accumulators: int) -> int:
-    """Registers of a thread for what the epilogue reads: those that the product leaves, and some for arithmetic."""
-    return 16 if accumulators > 128 else 32 if accumulators > 96 else 48
+def read_ahead(accumulators: int, *, rows_and_erf: bool = False) -> int:
+    """Registers of a thread for what the epilogue reads: those that the product leaves, and some for arithmetic.
+
+    With `rows_and_erf` it reads rows alone, such as a bias, and computes `erf`. That has two polynomials on the way at
+    once, and takes so long that few parts need be read ahead; with all of them there the assembler spills.
+    """
+    if accumulators > 128:
+        return 16
+    return 48 if accumulators <= 96 else 8 if rows_and_erf else 32

@@ -473,7 +473,11 @@ class _Build:
         last = first + columns // self.split
         boxes = [(r, c) for c in range(first, last, self.width) for r in range(0, rows, height)]
         values = [s.value for s in self.stores]
-        room = read_ahead(self._of_a_thread)
+        ops = self.old.body.ops
+        read = [t for op in ops if op.kind is block.load_view for t in op.types if isinstance(t, Tile)]
+        reads_rows = all(t.shape != self.whole.shape for t in read)
+        has_erf = any(op.kind is block.ELEMENTWISE["erf"] for op in ops)
+        room = read_ahead(self._of_a_thread, rows_and_erf=reads_rows and has_erf)
         return Reads(
             first, boxes, self.width, self.part_layout, values, set(self.product.results), room, self._origin()
         )
