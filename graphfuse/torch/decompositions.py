@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table
 
 from graphfuse.frontends.fx import lowering_of
 
@@ -19,6 +19,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     Attention stays whole: torch decomposes its forward alone, and then the gradients are wrong.
     """
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    table |= {op: decomposition_table[op] for op in MORE}
     return {
         op: fn
         for op, fn in table.items()
@@ -28,3 +29,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 KEPT: frozenset[Any] = frozenset({torch.ops.aten.native_dropout.default})
 """Operators that torch runs better than what they are decomposed into."""
+MORE: tuple[Any, ...] = (
+    torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor, torch.ops.aten.grid_sampler_2d.default,
+)  # fmt: skip
+"""Operators that torch can decompose, but does not for the core set."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
@@ -185,10 +186,19 @@ def _fitting(x: Number, elem: Scalar) -> Number:
     if elem == BOOL:
         return bool(x)
     if elem.is_float:
-        return float(x)
+        # a half as it is when read: what converts it later reads this number
+        return _rounded_half(float(x), _HALVES[elem]) if elem in _HALVES else float(x)
     value = int(x)
     low, bits = (-(1 << (elem.bits - 1)), elem.bits) if elem.is_signed else (0, elem.bits)
     return (value - low) % (1 << bits) + low
+
+
+_HALVES = {F16: torch.float16, BF16: torch.bfloat16}
+
+
+def _rounded_half(x: float, dtype: torch.dtype) -> float:
+    with unset_fake_temporarily():
+        return torch.tensor(x, dtype=dtype, device="cpu").item()
 
 
 def _ranked(x: Any) -> bool:

@@ -12,10 +12,10 @@ import torch
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
-from graphfuse.frontends.emit import elem_of
+from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
 from graphfuse.ir.core import OpDef, Value
-from graphfuse.ir.types import BOOL, F32, Scalar
+from graphfuse.ir.types import BOOL, F32, I8, I16, I32, I64, Scalar
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -53,12 +53,17 @@ def _scaled(c: Call, kind: OpDef, a: Operand, b: Operand, alpha: Number) -> Valu
     if alpha == 1:
         return computed(c, kind, a, b)
     elem = wide_elem(c.elem)
-    return c.rounded(c.map(kind, a, c.map(graph.mul, b, alpha, elem=elem), elem=elem))
+    return c.rounded(c.map(kind, a, c.map(graph.mul, b, _alpha(c, alpha), elem=elem), elem=elem))
 
 
 def _scaled_first(c: Call, a: Operand, b: Operand, alpha: Number) -> Value:
     elem = wide_elem(c.elem)
-    return c.rounded(c.map(graph.sub, b, c.map(graph.mul, a, alpha, elem=elem), elem=elem))
+    return c.rounded(c.map(graph.sub, b, c.map(graph.mul, a, _alpha(c, alpha), elem=elem), elem=elem))
+
+
+def _alpha(c: Call, alpha: Number) -> Value:
+    """The factor of a sum, which torch rounds to the result's element."""
+    return c.value(alpha, None, c.shape)
 
 
 def _scaled_bool(c: Call, x: Operand, alpha: Number) -> Operand:
@@ -83,8 +88,8 @@ def div_mode(c: Call, self: Operand, other: Operand, rounding_mode: str | None =
         return floor_divide(c, self, other)
     if c.elem.is_integer:
         return c.map(graph.truncdiv, self, other)
-    elem = wide_elem(c.elem)
-    return c.rounded(c.e(ELEMENTWISE["trunc"], c.map(graph.div, self, other, elem=elem)))
+    # torch rounds the quotient before it is truncated
+    return c.e(ELEMENTWISE["trunc"], c.rounded(c.map(graph.div, self, other, elem=wide_elem(c.elem))))
 
 
 @lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
@@ -113,12 +118,17 @@ def _floor_divide_floats(c: Call, a: Operand, b: Operand) -> Value:
 
 @lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def remainder(c: Call, self: Operand, other: Operand) -> Value:
-    return computed(c, graph.floormod, self, other)
+    return _of_rounded(c, graph.floormod, self, other)
 
 
 @lowers(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(c: Call, self: Operand, other: Operand) -> Value:
-    return computed(c, graph.truncmod, self, other)
+    return _of_rounded(c, graph.truncmod, self, other)
+
+
+def _of_rounded(c: Call, kind: OpDef, *operands: Operand) -> Value:
+    """As torch computes what is not linear: of halves, numbers too."""
+    return computed(c, kind, *(c.value(o, None, c.shape) for o in operands))
 
 
 @lowers(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar, prims.pow.default)
@@ -232,6 +242,36 @@ def clamp_max(c: Call, self: Value, max: Operand) -> Value:
     return c.map(graph.min_, self, max)
 
 
+@lowers(aten.copysign.Tensor, aten.copysign.Scalar)
+def copysign(c: Call, self: Value, other: Operand) -> Value:
+    e = c.e
+    size = e(graph.abs_, e.broadcast(c.value(self), c.shape))
+    if not isinstance(other, Value):
+        return e(graph.neg, size) if math.copysign(1.0, float(other)) < 0 else size  # type: ignore[arg-type]
+    return e(graph.select, e.broadcast(is_negative(c, other), c.shape), e(graph.neg, size), size)
+
+
+def is_negative(c: Call, x: Value) -> Value:
+    """Whether the sign bit is set."""
+    elem = elem_of(x)
+    if not elem.is_float:
+        return c.e.map(graph.lt, x, 0) if elem.is_signed else c.e.full(shape_of(x), BOOL, False)
+    bits = {8: I8, 16: I16, 32: I32, 64: I64}[elem.bits]
+    return c.e.map(graph.lt, c.e(graph.bitcast, x, to=bits), 0)
+
+
+@lowers(aten.hypot.default)
+def hypot(c: Call, self: Value, other: Value) -> Value:
+    """By the larger side, so that squares neither overflow nor vanish; infinite beside NaN."""
+    e, elem = c.e, wide_elem(c.elem)
+    x, y = (e(graph.abs_, e.broadcast(c.value(o, elem), c.shape)) for o in (self, other))
+    long, short = e(graph.max_, x, y), e(graph.min_, x, y)
+    ratio = e.select(e.map(graph.eq, long, 0.0), 0.0, e(graph.div, short, long))
+    root = e(graph.mul, long, e(graph.sqrt, e.map(graph.add, e(graph.mul, ratio, ratio), 1.0)))
+    is_infinite = e(graph.or_, e(graph.isinf, x), e(graph.isinf, y))
+    return c.rounded(e.select(is_infinite, math.inf, root))
+
+
 # functions of one tensor
 
 
@@ -256,8 +296,9 @@ def sign(c: Call, self: Value) -> Value:
         return self
     if not elem_of(self).is_float:
         return c.e(graph.sign, self)
-    # torch's sign of NaN is 0, sgn's too
-    return c.e.select(c.e(graph.isnan, self), 0.0, c.e(graph.sign, self))
+    # torch's sign of NaN is 0, and of -0 too
+    is_zero = c.e(graph.or_, c.e(graph.isnan, self), c.e.map(graph.eq, self, 0.0))
+    return c.e.select(is_zero, 0.0, c.e(graph.sign, self))
 
 
 @lowers(aten.floor.default)
@@ -278,6 +319,24 @@ def trunc(c: Call, self: Value) -> Value:
 @lowers(aten.round.default)
 def round_(c: Call, self: Value) -> Value:
     return _whole(c, self, ELEMENTWISE["round"])
+
+
+@lowers(aten.round.decimals)
+def round_decimals(c: Call, self: Value, decimals: int) -> Value:
+    if not elem_of(self).is_float:
+        c.want(decimals >= 0, "it rounds integers")
+        return self
+    # multiplied or divided as torch does, in what it computes
+    x = c.wide(self)
+    there, back = (graph.mul, graph.div) if decimals >= 0 else (graph.div, graph.mul)
+    power = 10.0 ** abs(decimals)
+    return c.rounded(c.e.map(back, c.e(ELEMENTWISE["round"], c.e.map(there, x, power)), power))
+
+
+@lowers(aten.angle.default)
+def angle(c: Call, self: Value) -> Value:
+    e, x = c.e, c.e.cast(self, c.elem)
+    return e.select(e(graph.isnan, x), x, e.select(e.map(graph.lt, x, 0.0), math.pi, c.zeros(x)))
 
 
 @lowers(aten.frac.default)

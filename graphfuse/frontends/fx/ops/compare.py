@@ -11,6 +11,7 @@ from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import elem_of
 from graphfuse.frontends.fx.elements import element_of
 from graphfuse.frontends.fx.lowering import Call, Operand, lowers
+from graphfuse.frontends.fx.ops.arithmetic import is_negative
 from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BOOL, I64
 
@@ -79,9 +80,14 @@ def _shift(name: str) -> Any:
     return lowering
 
 
-for _name, _function in (("bitwise_left_shift", "shl"), ("bitwise_right_shift", "shr")):
-    _overloads = getattr(aten, _name)
-    lowers(_overloads.Tensor, _overloads.Tensor_Scalar, _overloads.Scalar_Tensor)(_shift(_function))
+for _name, _operator, _function in (
+    ("bitwise_left_shift", "__lshift__", "shl"),
+    ("bitwise_right_shift", "__rshift__", "shr"),
+):
+    _overloads, _of_python = getattr(aten, _name), getattr(aten, _operator)
+    lowers(_overloads.Tensor, _overloads.Tensor_Scalar, _overloads.Scalar_Tensor, _of_python.Tensor, _of_python.Scalar)(
+        _shift(_function)
+    )
 
 
 @lowers(aten.isnan.default)
@@ -112,12 +118,7 @@ def _infinity(c: Call, x: Value, side: OpDef) -> Value:
 
 @lowers(aten.signbit.default)
 def signbit(c: Call, self: Value) -> Value:
-    if not elem_of(self).is_float:
-        return c.e.map(graph.lt, self, 0) if elem_of(self).is_signed else c.e.full(c.shape, BOOL, False)
-    bits = {16: "i16", 32: "i32", 64: "i64", 8: "i8"}[elem_of(self).bits]
-    from graphfuse.ir.types import scalar
-
-    return c.e.map(graph.lt, c.e(graph.bitcast, self, to=scalar(bits)), 0)
+    return is_negative(c, self)
 
 
 @lowers(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import elem_of
+from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, lowers
 from graphfuse.frontends.fx.ops.arithmetic import wide_elem
 from graphfuse.ir.core import Value
@@ -74,3 +75,19 @@ def _added(c: Call, x: Value, a: Value, b: Value, spec: str, beta: Number, alpha
         return c.rounded(out)
     term = x if beta == 1 else c.map(graph.mul, x, beta, elem=elem)
     return c.rounded(c.map(graph.add, out, term, elem=elem))
+
+
+@lowers(aten._trilinear.default)
+def trilinear(
+    c: Call, i1: Value, i2: Value, i3: Value, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
+    sumdim: Sequence[int], unroll_dim: int = 1,
+) -> Value:  # fmt: skip
+    """The sum over some dims of a product of three tensors, each of which lacks some: two products, one sum."""
+    rank, letters = len(shape_of(i1)) + len(expand1), "abcdefghijklmnopqrstuvwxyz"
+    names = ["".join(letters[i] for i in range(rank) if i not in e) for e in (expand1, expand2, expand3)]
+    out = "".join(letters[i] for i in range(rank) if i not in sumdim)
+    between = "".join(n for n in letters[:rank] if n in names[0] + names[1] and n in names[2] + out)
+    c.want(set(out) <= set("".join(names)), "the result has a dim of none of them")
+    wide = wide_elem(c.elem)
+    first = c.e.contract(i1, i2, f"{names[0]},{names[1]}->{between}", wide if wide != c.elem else None)
+    return c.rounded(c.e.contract(first, c.e.cast(i3, wide), f"{between},{names[2]}->{out}"))

@@ -213,10 +213,17 @@ def diagonal(c: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 def slice_scatter(
     c: Call, self: Value, src: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
 ) -> Value:
-    dim %= len(c.shape)
-    c.want(step == 1, "it writes every other element")
+    e, dim = c.e, dim % len(c.shape)
     size, count = c.shape[dim], shape_of(src)[dim]
     begin = _start(c, 0 if start is None else start, size)
+    if step != 1 and count != 0:
+        line = tuple(d if i == dim else 1 for i, d in enumerate(c.shape))
+        past = e(graph.sub, e.iota(line, dim), e.full(line, I64, begin))
+        place = e(graph.floordiv_, past, e.full(line, I64, step))
+        is_met = e(graph.and_, e.map(graph.eq, e.map(graph.floormod, past, step), 0),
+                   e(graph.and_, e.map(graph.ge, place, 0), e(graph.lt, place, e.full(line, I64, count))))  # fmt: skip
+        at = e.flatten(e.select(is_met, place, 0))
+        return e.select(is_met, e(graph.take, c.value(src), at, axis=dim), self)
     before = c.e.slice(self, dim, 0, begin)
     after = c.e.slice(self, dim, begin + count, size - begin - count)
     parts = [p for p in (before, c.value(src), after) if shape_of(p)[dim] != 0]

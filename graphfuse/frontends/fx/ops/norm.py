@@ -26,6 +26,11 @@ def _as(c: Call, x: Value, want: Tensor | None) -> Value:
     return c.e.cast(c.e.reshape(x, want.shape), want.elem)
 
 
+def _all_as(c: Call, xs: Sequence[Value], wants: Sequence[Tensor | None]) -> list[Value]:
+    # torch promises f32 for the running statistics of halves, and rounds them afterwards
+    return [_as(c, x, want) for x, want in zip(xs, wants, strict=True)]
+
+
 def _scaled(c: Call, y: Value, weight: Value | None, bias: Value | None, shape: Sequence[Dim]) -> Value:
     """weight * y + bias in y's element, the two under `shape`."""
     e = c.e
@@ -253,10 +258,11 @@ def batch_norm_functional(
 ) -> Results:  # fmt: skip
     if not training:
         y = _inferred(c, input, weight, bias, running_mean, running_var, eps)
-        return y, _nothing(c, c.outs[1]), _nothing(c, c.outs[2]), running_mean, running_var
+        kept = _all_as(c, (running_mean, running_var), c.outs[3:])
+        return y, _nothing(c, c.outs[1]), _nothing(c, c.outs[2]), *kept
     y, mean, inverse, variance = _trained(c, input, weight, bias, eps)
     stats = _updated(c, input, mean, variance, (running_mean, running_var), momentum)
-    return y, _as(c, mean, c.outs[1]), _as(c, inverse, c.outs[2]), *stats
+    return y, _as(c, mean, c.outs[1]), _as(c, inverse, c.outs[2]), *_all_as(c, stats, c.outs[3:])
 
 
 @lowers(aten._batch_norm_with_update_functional.default)
@@ -266,7 +272,8 @@ def batch_norm_with_update(
 ) -> Results:  # fmt: skip
     y, mean, inverse, variance = _trained(c, input, weight, bias, eps)
     stats = _updated(c, input, mean, variance, (running_mean, running_var), momentum)
-    return y, _as(c, mean, c.outs[1]), _as(c, inverse, c.outs[2]), _nothing(c, c.outs[3]), *stats
+    last = _nothing(c, c.outs[3]), *_all_as(c, stats, c.outs[4:])
+    return y, _as(c, mean, c.outs[1]), _as(c, inverse, c.outs[2]), *last
 
 
 @lowers(aten._native_batch_norm_legit.no_stats)

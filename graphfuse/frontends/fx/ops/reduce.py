@@ -12,7 +12,7 @@ from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, lowers
 from graphfuse.frontends.fx.ops.arithmetic import wide_elem
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import BOOL, F32, I64
+from graphfuse.ir.types import BOOL, F32, I64, U8
 from graphfuse.symbolic import Dim
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -148,13 +148,11 @@ def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: b
     squares = e.reduce(e(graph.mul, distance, distance), "sum", axes, keepdims=keepdim)
     count = count_of(x, axes)
     by = 1 if correction is None else correction
-    c.want(float(by).is_integer(), "the correction is no integer")
-    left = count - int(by)
-    if isinstance(left, int):
-        left = max(left, 0)
-        variance = e.map(graph.div, squares, float(left))
+    if isinstance(count, int):
+        variance = e.map(graph.div, squares, max(count - float(by), 0.0))  # type: ignore[arg-type]
     else:
-        variance = e(graph.div, squares, e.full(shape_of(squares), elem_of(squares), left))
+        c.want(float(by).is_integer(), "the correction is no integer")  # type: ignore[arg-type]
+        variance = e(graph.div, squares, e.full(shape_of(squares), elem_of(squares), count - int(by)))
     return variance, center if keepdim else e.reshape(center, shape_of(squares))
 
 
@@ -173,3 +171,27 @@ def _running(c: Call, x: Value, kind: str, dim: int) -> Value:
     if rank_of(x) == 0:
         return c.rounded(wide)
     return c.rounded(c.e(graph.cumulate, wide, axis=dim % rank_of(x), kind=kind))
+
+
+@lowers(aten.cummax.default)
+def cummax(c: Call, self: Value, dim: int) -> Sequence[Value]:
+    return _running_extreme(c, self, "max", dim)
+
+
+@lowers(aten.cummin.default)
+def cummin(c: Call, self: Value, dim: int) -> Sequence[Value]:
+    return _running_extreme(c, self, "min", dim)
+
+
+def _running_extreme(c: Call, x: Value, kind: str, dim: int) -> Sequence[Value]:
+    """The extreme so far, and where it was met last: the last place that holds what was the extreme there."""
+    e = c.e
+    if rank_of(x) == 0:
+        return x, e.full((), I64, 0)
+    axis, number = dim % rank_of(x), e.cast(x, U8) if elem_of(x) == BOOL else x
+    running = e(graph.cumulate, number, axis=axis, kind=kind)
+    is_met = e(graph.eq, number, running)
+    if elem_of(x).is_float:
+        is_met = e(graph.or_, is_met, e(graph.isnan, number))
+    place = e.select(is_met, e.iota(shape_of(x), axis), 0)
+    return e.cast(running, elem_of(x)), e(graph.cumulate, place, axis=axis, kind="max")

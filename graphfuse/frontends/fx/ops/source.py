@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import shape_of
@@ -51,9 +52,10 @@ def arange(c: Call, start: Number = 0, end: Number = 0, step: Number = 1, **_: A
         out = out if step == 1 else e(graph.mul, out, e.full(c.shape, I64, step))
         out = out if start == 0 else e(graph.add, out, e.full(c.shape, I64, start))
         return e.cast(out, c.elem)
-    wide = e.cast(e.iota(c.shape, 0, I64), F64 if c.elem == F64 else F32)
-    elem = F64 if c.elem == F64 else F32
-    scaled = e(graph.mul, wide, e.full(c.shape, elem, step))
+    # on the CPU torch computes f32 in f64
+    is_wide = c.elem == F64 or (c.elem == F32 and c.result.device.type == "cpu")
+    elem = F64 if is_wide else F32
+    scaled = e(graph.mul, e.cast(e.iota(c.shape, 0, I64), elem), e.full(c.shape, elem, step))
     return c.rounded(e(graph.add, scaled, e.full(c.shape, elem, start)))
 
 
@@ -85,3 +87,15 @@ def _triangle(c: Call, x: Value, diagonal: Dim, *, lower: bool) -> Value:
 def eye(c: Call, **_: Any) -> Value:
     e = c.e
     return e.cast(e(graph.eq, e.iota(c.shape, 0, I64), e.iota(c.shape, 1, I64)), c.elem)
+
+
+@lowers(aten.tril_indices.default)
+def tril_indices(c: Call, row: int, col: int, offset: int = 0, **_: Any) -> Value:
+    with unset_fake_temporarily():
+        return c.e.constant(torch.tril_indices(row, col, offset, dtype=c.result.dtype).numpy())
+
+
+@lowers(aten.triu_indices.default)
+def triu_indices(c: Call, row: int, col: int, offset: int = 0, **_: Any) -> Value:
+    with unset_fake_temporarily():
+        return c.e.constant(torch.triu_indices(row, col, offset, dtype=c.result.dtype).numpy())
