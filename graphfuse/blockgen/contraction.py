@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphfuse.blockgen.access import AccessAnalysis, Accesses, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -355,8 +355,19 @@ class ContractionKernel:
         n = space.fresh("l", 0, self.width - 1)
         column = panel * self.width
         lane = Lane(str(n), self.width, column_limit(self.columns, self.width, column))
-        pack_panel(self.kernel, work, self._position(at, 0, column + n), lane, depth, lambda k: (leaf, (k, n)))
+        position = self._position(at, 0, column + n)
+        # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
+        steps = [self._rhs_step(d) for d in self.k_dims]
+        order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
+        turned = self.kernel.machine.lanes(element_of(work.rhs)) if steps and steps[order[-1]] == 1 else 0
+        pack_panel(self.kernel, work, position, lane, depth, lambda k: (leaf, (k, n)), order, turned)
         return leaf
+
+    def _rhs_step(self, dim: Merged) -> int:
+        """How far apart elements of rhs are that follow one another along a dim of k; 0 if that is not one number."""
+        steps = {coefficient(o, self.k_names[dim.last]) for o in self.rhs_reads.offsets}
+        (step, *more) = steps or {0}
+        return step if isinstance(step, int) and not more else 0
 
 
 def _packed_at(panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:

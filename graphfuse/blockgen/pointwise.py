@@ -3,6 +3,9 @@
 program_id -> position in the outer dims (and a chunk of the innermost one)
 for tile in chunk: evaluate each output at (outer..., tile + lane), store
 
+Where an operand lies turned around, dense along an outer dim, tiles are squares of both dims: each line of it is read
+once and turned in registers.
+
 Tiles end where a concat or pad along the innermost dim goes over to another operand, so that each reads one operand and
 needs no mask.
 """
@@ -14,14 +17,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
-from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
+from graphfuse.blockgen.evaluate import Lane
+from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Value
-from graphfuse.symbolic import Dim, ceildiv, minimum, sym
+from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, sym
 
 CHUNK = 4096
 """Elements one program computes when the innermost dim is long."""
@@ -43,6 +47,8 @@ def emit(kernel: Kernel) -> Func:
     outer, inner = dims[:-1], dims[-1]
     elem = element_of(kernel.outputs[0])
     vector = kernel.machine.lanes(elem)
+    if (dense := _turned(found, dims, names, vector)) is not None:
+        return _squares(kernel, dims, dense, domain, vector, cost_per_element(ops))
     width = pointwise_width(kernel.machine, elem, ops, len(kernel.body.params.types))
     chunks: Dim = 1
     extent = inner.extent
@@ -64,6 +70,44 @@ def emit(kernel: Kernel) -> Func:
         _tiles(kernel, dims, at, start, piece, domain)
     per_program = extent if chunks == 1 else CHUNK
     return kernel.finish(grid, per_program * max(1, round(cost_per_element(ops) * 16)) // 16)
+
+
+def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vector: int) -> int | None:
+    """The outer dim along which something read is dense that is far apart along the innermost one; long static dims."""
+    inner = dims[-1]
+    if not isinstance(inner.extent, int) or inner.extent % vector:
+        return None
+    for offset in found.offsets:
+        far = coefficient(offset, names[inner.last])
+        if not isinstance(far, int) or far < vector:
+            continue
+        for i, d in enumerate(dims[:-1]):
+            if isinstance(d.extent, int) and d.extent % vector == 0 and coefficient(offset, names[d.last]) == 1:
+                return i
+    return None
+
+
+def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequence[Dim], side: int, cost: float) -> Func:
+    """One program for `side` positions of dim `dense` and a chunk of the innermost; tiles have as many columns."""
+    ev, space = kernel.ev, kernel.space
+    inner = dims[-1].extent
+    assert isinstance(inner, int)
+    columns = next(n for n in range(min(inner, CHUNK // side), 0, -side) if inner % n == 0)
+    extents = [floordiv(d.extent, side) if i == dense else d.extent for i, d in enumerate(dims[:-1])]
+    extents.append(inner // columns)
+    grid = positions(extents)
+    *at, chunk = digits(kernel, ev.bind("pid", 0, grid - 1, ev.emit(block.program_id)), extents)
+    row = space.fresh("l", 0, side - 1)
+    at[dense] = at[dense] * side + row
+
+    def square(t: Dim, _: Carried) -> list[Value]:
+        column = space.fresh("l", 0, side - 1)
+        with ev.lanes_as(Lane(str(row), side), Lane(str(column), side)):
+            _store(kernel, dims, (*at, chunk * columns + t * side + column), domain)
+        return []
+
+    ev.loop("t", columns // side, square)
+    return kernel.finish(grid, max(1, round(side * columns * cost)))
 
 
 def _accesses(kernel: Kernel, domain: Sequence[Dim], names: Sequence[str]) -> Accesses:
@@ -101,13 +145,18 @@ def _tiles(kernel: Kernel, dims: Sequence[Merged], at: Index, start: Dim, piece:
     """The tiles of one piece of the innermost dim."""
 
     def store(position: Dim, _: Carried) -> list[Value]:
-        index = merged_index(len(domain), dims, (*at, position))
-        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-            where = reshape_index(index, domain, shape_of(value), kernel.space)
-            kernel.ev.store(leaf, where, kernel.ev.value(value, where))
+        _store(kernel, dims, (*at, position), domain)
         return []
 
     for_piece(kernel, piece, store, start=start)
+
+
+def _store(kernel: Kernel, dims: Sequence[Merged], at: Index, domain: Sequence[Dim]) -> None:
+    """Every output at a position of the merged dims."""
+    index = merged_index(len(domain), dims, at)
+    for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
+        where = reshape_index(index, domain, shape_of(value), kernel.space)
+        kernel.ev.store(leaf, where, kernel.ev.value(value, where))
 
 
 def _single_element(kernel: Kernel, domain: Sequence[Dim]) -> Func:

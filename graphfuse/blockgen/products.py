@@ -197,12 +197,34 @@ def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def pack_panel(
-    kernel: Kernel, work: Product, index: Index, lane: Lane, depth: Depth, to: Callable[[Dim], tuple[Leaf, Index]]
-) -> None:
-    """Copy the panel of rhs at `index` (lanes along its last dim) to program-local memory; missing lanes as 0."""
-    ev = kernel.ev
+    kernel: Kernel, work: Product, index: Index, lane: Lane, depth: Depth, to: Callable[[Dim], tuple[Leaf, Index]],
+    order: Sequence[int] = (), turned: int = 0,
+) -> None:  # fmt: skip
+    """Copy the panel of rhs at `index` (lanes along its last dim) to program-local memory; missing lanes as 0.
 
-    def row(at: Index, _: Carried) -> Carried:
+    `order` is that of the loops over k, outermost first, if not that of the depth. The innermost takes `turned` steps
+    at once, where rhs is dense along it.
+    """
+    ev, space = kernel.ev, kernel.space
+    order = list(order or range(len(depth.extents)))
+    last = depth.extents[order[-1]] if order else 0
+    blocks = last // turned if turned and isinstance(last, int) and lane.limit is None else 0
+    done = blocks * turned
+
+    def position(walked: Index) -> Index:
+        return tuple(walked[order.index(i)] for i in range(len(walked)))
+
+    def block_of_rows(walked: Index, _: Carried) -> Carried:
+        kk = space.fresh("kk", 0, turned - 1)
+        at = position((*walked[:-1], walked[-1] * turned + kk))
+        with ev.lanes_as(Lane(str(kk), turned), lane):
+            got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), ev.full_shape())
+            leaf, where = to(depth.flat(at))
+            ev.store(leaf, where, got)
+        return ()
+
+    def row(walked: Index, _: Carried) -> Carried:
+        at = position((*walked[:-1], walked[-1] + done) if done else walked)
         with ev.lanes_as(lane):
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), (lane.extent,))
         with ev.lanes_as(Lane(lane.name, lane.extent)):
@@ -210,7 +232,11 @@ def pack_panel(
             ev.store(leaf, where, got)
         return ()
 
-    nest(ev, depth.extents, row)
+    outer = [depth.extents[i] for i in order[:-1]]
+    if blocks:
+        nest(ev, [*outer, blocks], block_of_rows)
+    if not order or last != done:
+        nest(ev, [*outer, *([last - done] if order else [])], row)
 
 
 def store_results(

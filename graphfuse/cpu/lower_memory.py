@@ -20,6 +20,7 @@ from graphfuse.codegen.kernel import (
     width_of,
 )
 from graphfuse.cpu.kernel import Kernel, Span, lowers
+from graphfuse.cpu.lower_shape import transpose_matrices
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op, Value, dims_of
 from graphfuse.ir.types import Ptr, Scalar, Tile
@@ -207,6 +208,8 @@ def _prefetch(kernel: Kernel, view: View, ahead: int) -> None:
 def load_tile(kernel: Kernel, view: View, other: bool | float) -> list[Reg]:
     """All vectors of a view. Rows at the same address, under the same mask, are one load."""
     shape = view.shape
+    if _is_turned(view):
+        return _load_turned(kernel, view, other)
     out: list[Reg] = []
     loaded: dict[tuple[int | None, ...], list[Reg]] = {}
     spans = kernel.spans(shape)
@@ -216,6 +219,26 @@ def load_tile(kernel: Kernel, view: View, other: bool | float) -> list[Reg]:
             loaded[key] = [load_lanes(kernel, view, lead, span, other) for span in spans]
         out += loaded[key]
     return out
+
+
+FEW = 4
+"""Turning a tile in registers pays from so many rows and columns."""
+
+
+def _is_turned(view: View) -> bool:
+    """Whether the columns of a tile are dense in memory, and its rows are not."""
+    if len(view.shape) < 2 or view.limits or view.last_row is not None or min(view.shape[-2:]) < FEW:
+        return False
+    return view.strides[-2] == 1 and view.strides[-1] not in (0, 1)
+
+
+def _load_turned(kernel: Kernel, view: View, other: bool | float) -> list[Reg]:
+    """Columns are loaded, and made rows in registers."""
+    *lead, height, width = range(len(view.shape))
+    order = (*lead, width, height)
+    shape = tuple(view.shape[i] for i in order)
+    columns = load_tile(kernel, replace(view, shape=shape, strides=tuple(view.strides[i] for i in order)), other)
+    return transpose_matrices(kernel, columns, shape)
 
 
 def load_lanes(kernel: Kernel, view: View, lead: Sequence[int], span: Span, other: bool | float) -> Reg:

@@ -124,7 +124,7 @@ def lower_trans(kernel: Kernel, op: Op) -> None:
         kernel.set(op, [v for row in _source_rows(tile, order, shape) for v in row])
         return
     if order == [*range(rank - 2), rank - 1, rank - 2] and min(tile.shape[-2:]) > 1 and not tile.scalars:
-        kernel.set(op, _transpose_matrices(kernel, tile))
+        kernel.set(op, transpose_matrices(kernel, tile.vectors, tile.shape))
         return
     strides = [math.prod(tile.shape[i + 1 :]) for i in order]
     _pick(
@@ -144,17 +144,18 @@ def _source_rows(tile: TileValue, order: list[int], shape: tuple[int, ...]) -> I
         yield tile.vectors[row * n : (row + 1) * n]
 
 
-def _transpose_matrices(kernel: Kernel, tile: TileValue) -> list[Reg]:
-    """The last two dims swapped, block by block."""
-    height, width = tile.shape[-2:]
-    n = len(tile.spans)
+def transpose_matrices(kernel: Kernel, vectors: Sequence[Reg], shape: Sequence[int]) -> list[Reg]:
+    """The vectors of a tile with its last two dims swapped, block by block."""
+    height, width = shape[-2:]
+    spans = kernel.spans((width,))
+    n = len(spans)
     out: list[Reg] = []
-    for matrix in range(math.prod(tile.shape[:-2])):
+    for matrix in range(math.prod(shape[:-2])):
         base = matrix * height * n
         columns: dict[tuple[int, int], Reg] = {}
         for block_row in kernel.spans((height,)):
-            for j, span in enumerate(tile.spans):
-                rows = [tile.vectors[base + (block_row.start + r) * n + j] for r in range(block_row.valid)]
+            for j, span in enumerate(spans):
+                rows = [vectors[base + (block_row.start + r) * n + j] for r in range(block_row.valid)]
                 for c, reg in enumerate(transpose_block(kernel, rows, span.valid, block_row.width)):
                     columns[span.start + c, block_row.start] = reg
         out += [columns[c, s.start] for c in range(width) for s in kernel.spans((height,))]

@@ -1,0 +1,77 @@
+"""Operands that lie turned around: tiles are squares, loaded along memory and turned in registers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphfuse import compiler
+from graphfuse.blockgen.lower import lower_region
+from graphfuse.ir.core import Func, Op
+from graphfuse.ir.types import Tile
+from graphfuse.knobs import Options
+from graphfuse.llvm.host import host_target
+from graphfuse.runtime.session import Session
+from graphfuse.target import Target
+from tests.blockgen.support import AVX512, Case, graph_func, lowered, region_ops
+
+AVX2 = Target.parse("cpu:x86-64-v3")
+HOST = host_target()
+TARGETS = [HOST, AVX2] if AVX2.can_run_on(HOST) else [HOST]
+
+
+Array = np.ndarray[Any, Any]
+
+
+def run(func: Func, target: Target, **inputs: Array) -> Array:
+    named = replace(func, attrs={"inputs": tuple(inputs), "outputs": ("z",)})
+    return Session(compiler.build(named, target, Options())).run(inputs)["z"]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("elem", ["f32", "f64", "i32"])
+def test_a_sum_with_a_transposed_matrix(target: Target, elem: str) -> None:
+    func = graph_func(f"x: 96x64x{elem}, y: 64x96x{elem}", "t = permute(x) {perm = [1, 0]}; z = add(t, y); return(z)")
+    rng = np.random.default_rng(0)
+    dtype = {"f32": np.float32, "f64": np.float64, "i32": np.int32}[elem]
+    x, y = (rng.integers(-99, 99, size).astype(dtype) for size in ((96, 64), (64, 96)))
+    np.testing.assert_array_equal(run(func, target, x=x, y=y), x.T + y)
+
+
+@pytest.mark.parametrize("perm", [(0, 2, 1), (1, 2, 0), (2, 1, 0)])
+def test_permutations_of_three_dims(perm: tuple[int, ...]) -> None:
+    shape = tuple(48 if i == 0 else 32 if i == 1 else 16 for i in range(3))
+    func = graph_func(
+        f"x: {'x'.join(map(str, shape))}xf32", f"t = permute(x) {{perm = {list(perm)}}}; z = exp(t); return(z)"
+    )
+    x = np.random.default_rng(0).standard_normal(shape, np.float32)
+    np.testing.assert_allclose(run(func, HOST, x=x), np.exp(x.transpose(perm)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(8, 64, 48), (33, 70, 37), (8, 32, 16)])
+def test_a_product_whose_right_operand_is_transposed(rows: int, columns: int, depth: int) -> None:
+    func = graph_func(
+        f"x: {rows}x{depth}xf32, w: {columns}x{depth}xf32", 'z = contract(x, w) {spec = "mk,nk->mn"}; return(z)'
+    )
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal((n, depth), np.float32) for n in (rows, columns))
+    np.testing.assert_allclose(run(func, HOST, x=x, w=w), x @ w.T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("params", "squares"), [("x: 64x96xf32", True), ("x: 64x9xf32", False)])
+def test_loads_are_squares_where_both_dims_are_whole_vectors(params: str, squares: bool) -> None:
+    func = graph_func(params, "t = permute(x) {perm = [1, 0]}; z = exp(t); return(z)")
+    made = lowered(Case("turned", ("pointwise",), func), AVX512)
+    (region,) = region_ops(made)
+    ops = lower_region(region, "turned", made.ranges, AVX512).walk()
+    shapes = {tile_shape(op) for op in ops if op.kind.name == "block.load_view"}
+    assert {len(s) for s in shapes} == {2 if squares else 1}
+
+
+def tile_shape(op: Op) -> tuple[int, ...]:
+    (type_,) = op.types
+    assert isinstance(type_, Tile)
+    return type_.shape
