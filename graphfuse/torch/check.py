@@ -71,6 +71,8 @@ class Promises:
             if promise is None:
                 continue
             if isinstance(promise.number, Expr):
+                if not isinstance(given, int):
+                    continue  # a length of nested tensors
                 values.setdefault(str(promise.number), int(given))
             elif isinstance(given, torch.Tensor):
                 for dim, size in zip(promise.size, given.shape, strict=True):

@@ -185,8 +185,8 @@ def _is_hop(node: fx.Node) -> bool:
 
 
 def _is_traced(body: fx.GraphModule) -> bool:
-    """Whether nodes have fake values."""
-    return all("val" in n.meta for n in body.graph.nodes if n.op in ("placeholder", "call_function"))
+    """Whether the fake values of its inputs, and so of all that is computed, are known."""
+    return all("val" in n.meta for n in body.graph.nodes if n.op == "placeholder")
 
 
 def _calls(node: fx.Node, bodies: Mapping[str, CompiledGraph]) -> bool:

@@ -62,7 +62,8 @@ def test_sizes_that_are_computed():
 def test_sizes_that_dims_cannot_express():
     def fn(x):
         y = F.interpolate(x, scale_factor=1.5, mode="nearest")
-        return (y * 2).flatten(1), y.new_ones(int(x.shape[2] * 2.5) + 1) * x.shape[3] ** 0.5
+        sizes = int(x.shape[2] * 2.5) + 1, -(-x.shape[2] // 3), x.shape[2] & 15, x.shape[3] << 1
+        return (y * 2).flatten(1), *(y.new_ones(n) * x.shape[3] ** 0.5 for n in sizes)
 
     agree(fn, [(torch.randn(2, 3, n, n + 1),) for n in (4, 7, 10)])
 

@@ -57,6 +57,17 @@ def test_cond_of_sizes_that_change():
     agree(branches, *((torch.randn(n, 8), torch.ones(2)) for n in (4, 7)), dynamic=True)
 
 
+def test_cond_of_sizes_that_depend_on_data():
+    def fn(x):
+        some = x[x > 0]
+        return torch.cond(some.shape[0] > 2, lambda z: z.sin() * 2, lambda z: z.cos() + 1, (some,)).sum()
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        calls = [(x,) for x in (torch.ones(3) * -1 + torch.arange(3), torch.randn(50))]
+        (graph,) = agree(fn, *calls, left={"index", "_assert_scalar"}, dynamic=True, fullgraph=True)
+    assert len(graph.bodies) == 2
+
+
 def test_loops():
     def counted(x):
         return while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, (x * 1.1).sin() + x), (torch.tensor(0), x))

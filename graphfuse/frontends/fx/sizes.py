@@ -77,7 +77,7 @@ def dim_of_expr(expr: Any) -> Dim:
 
 def _opaque(expr: Any) -> Dim:
     """A number that dims cannot express as a symbol."""
-    if not expr.is_integer:
+    if expr.is_integer is False:  # None where sympy does not know, as of bitwise functions
         raise UnknownSize(f"{expr} is not known to be whole")
     return sym(opaque_name(expr))
 
@@ -100,7 +100,7 @@ def _expressions(expr: Any) -> dict[str, Any]:
     used = symbols(dim) if isinstance(dim, Expr) else frozenset[str]()
     if not used <= found.keys():
         parts = sympy.preorder_traversal(expr)
-        found.update((opaque_name(p), p) for p in parts if p.is_integer and not p.is_Atom)
+        found.update((opaque_name(p), p) for p in parts if p.is_integer is not False and not p.is_Atom)
     return {name: e for name, e in found.items() if name in used}
 
 
