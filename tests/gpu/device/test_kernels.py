@@ -18,12 +18,12 @@ from tests.cli.test_kernel import file, run_once  # noqa: F401  # a fixture
 from tests.kernels import test_gallery as gallery
 from tests.kernels import test_gallery_products as products
 from tests.kernels import test_seeds as seeds
+from tests.kernels import test_tuning as tuning
 from tests.kernels.places import dlpack, torch_tensors
 from tests.kernels.printing import GRIDS, check_lines
 from tests.kernels.test_graft import test_on_a_gpu_it_is_wgmma_with_an_epilogue  # noqa: F401
 from tests.kernels.test_graft_before import computed_where_it_was_loaded
 from tests.kernels.test_launch import scale
-from tests.kernels.test_tuning import test_arrays_are_as_they_were, test_what_was_chosen_is_kept
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 ROOT = Path(__file__).parents[3]
@@ -138,8 +138,14 @@ def _cache(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAPHFUSE_CACHE", str(tmp_path))
 
 
-test_arrays_are_as_they_were = pytest.mark.usefixtures("_cache")(test_arrays_are_as_they_were)
-test_what_was_chosen_is_kept = pytest.mark.usefixtures("_cache")(test_what_was_chosen_is_kept)
+@pytest.mark.usefixtures("_cache")
+def test_arrays_are_as_they_were(device, place):
+    tuning.test_arrays_are_as_they_were(device, place)
+
+
+@pytest.mark.usefixtures("_cache")
+def test_what_was_chosen_is_kept(device, place, tmp_path):
+    tuning.test_what_was_chosen_is_kept(device, place, tmp_path)
 
 
 def test_the_command_line(file, device, tmp_path, capsys):  # noqa: F811  # the fixture
