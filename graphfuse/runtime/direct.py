@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class Workspace:
         self.threads = threads
         self.lock = threading.Lock()
         self._native: NativeCode | None = None
+        self._launch: Callable[[int, int, int], int]
         self._pool = 0
         self._arena: Array = np.empty(0, np.uint8)
         self._scratch: Array = np.empty(0, np.uint8)
@@ -50,20 +51,25 @@ class Workspace:
         with self.lock:
             self._native = self._native or native
 
-    def run(self, bound: Bound) -> None:
-        """Run bound launches, whose arguments are complete. The caller holds the lock."""
+    def run(self, records: int, count: int, scratch_bytes: int) -> None:
+        """Run `count` launches at an address, whose arguments are complete. The caller holds the lock."""
+        if not self._pool or self._stride < scratch_bytes:
+            self._prepare(scratch_bytes)
+        self._launch(self._pool, records, count)
+
+    def _prepare(self, scratch_bytes: int) -> None:
+        """Threads, with so much scratch memory each."""
         native = self._native
         assert native is not None, "an executable was adopted before it runs"
         if not self._pool:
             self._pool = native.pool_create(self.threads)
             if not self._pool:
                 raise UsageError(f"cannot start {self.threads} threads")
-            self._stride = 0
-        if self._stride < bound.scratch_bytes or not self._stride:
-            self._stride = -(-max(bound.scratch_bytes, self._stride, _ALIGN) // 128) * 128
+            self._stride, self._launch = 0, native.run
+        if self._stride < scratch_bytes or not self._stride:
+            self._stride = -(-max(scratch_bytes, self._stride, _ALIGN) // 128) * 128
             self._scratch = _bytes(self._stride * self.threads)
             native.pool_scratch(self._pool, _aligned(self._scratch), self._stride)
-        native.run(self._pool, bound.records_address, len(bound.records))
 
     def arena(self, nbytes: int) -> int:
         """The address of at least so many bytes, which only lasts until the next call."""
@@ -90,20 +96,23 @@ class _Ready:
 
     def __init__(self, bound: Bound) -> None:
         self.bound, self.arena = bound, -1
+        self.peak, self.scratch_bytes = bound.arena.peak, bound.scratch_bytes
+        self.records, self.count = bound.records_address, len(bound.records)
         table = zip(bound.io_slots.tolist(), bound.io_index.tolist(), bound.io_offsets.tolist(), strict=True)
         self._few = list(table) if len(bound.io_slots) <= _FEW else None
         self._args = memoryview(bound.args)
 
     def place(self, addresses: Sequence[int], arena: int) -> None:
         """Write the addresses of inputs and outputs, and those of intermediate tensors if they have moved."""
-        bound = self.bound
         if self._few is not None:
             args = self._args
             for slot, index, offset in self._few:
                 args[slot] = addresses[index] + offset
         else:
+            bound = self.bound
             bound.args[bound.io_slots] = np.array(addresses, np.int64)[bound.io_index] + bound.io_offsets
         if self.arena != arena:
+            bound = self.bound
             bound.args[bound.arena_slots] = arena + bound.arena_offsets
             self.arena = arena
 
@@ -126,9 +135,8 @@ class Direct:
         workspace = self._workspace
         with workspace.lock:
             ready = self._ready.get(values) or self._bind(values)
-            bound = ready.bound
-            ready.place(addresses, workspace.arena(bound.arena.peak))
-            workspace.run(bound)
+            ready.place(addresses, workspace.arena(ready.peak) if ready.peak else 0)
+            workspace.run(ready.records, ready.count, ready.scratch_bytes)
 
     def _bind(self, values: tuple[int, ...]) -> _Ready:
         named = dict(zip(self.symbols, values, strict=True))
