@@ -21,6 +21,7 @@ from graphfuse.cli.common import file_name, nbytes_text, parse_dims
 from graphfuse.cli.html import layered
 from graphfuse.cli.verify import compare, relative_error
 from graphfuse.errors import UsageError
+from graphfuse.knobs import all_knobs
 from graphfuse.runtime import gfx
 from tests.runtime.sample import executable, expected, inputs
 
@@ -196,7 +197,7 @@ def test_cache_verbs(capsys, cache):
 
 def test_tables(capsys):
     assert "GRAPHFUSE_THREADS" in prints(capsys, "knobs")
-    assert prints(capsys, "knobs", "--markdown").count("| `GRAPHFUSE_") == 11
+    assert prints(capsys, "knobs", "--markdown").count("| `GRAPHFUSE_") == len(all_knobs())
     assert "| 7 | `ArtifactError` |" in prints(capsys, "errors", "--markdown")
     assert "InputError" in prints(capsys, "errors")
 

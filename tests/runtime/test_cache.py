@@ -126,11 +126,11 @@ def test_a_compiled_and_cached_model_leaves_no_ir_behind(tmp_path, monkeypatch):
     """Its values hold the weights, which the artifact has mapped: they would be in memory twice."""
     monkeypatch.setenv("GRAPHFUSE_CACHE", str(tmp_path))
     gc.collect()
-    before = sum(isinstance(o, Dense) for o in gc.get_objects())
+    before = sum(type(o) is Dense for o in gc.get_objects())
     gc.disable()
     try:
         compiled = graphfuse.compile(tinygpt.FILE, dims=tinygpt.DIMS)
-        assert sum(isinstance(o, Dense) for o in gc.get_objects()) == before
+        assert sum(type(o) is Dense for o in gc.get_objects()) == before
     finally:
         gc.enable()
     assert not any(w.array.flags.writeable for w in compiled.executable.weights)  # mapped from the file
