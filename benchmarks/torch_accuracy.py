@@ -183,13 +183,13 @@ def main() -> int:
     warnings.filterwarnings("ignore")
     rows: list[dict[str, Any]] = []
     for name in chosen:
-        for training in (False, True):
+        for mode in ("inference", "training"):
             try:
-                row = measure(name, training=training)
+                row = measure(name, training=mode == "training")
             except Exception as e:  # noqa: BLE001 (whatever a model raises is its result)
                 traceback.print_exc(limit=-4)
-                rows.append({"model": name, "mode": training, "passed": False, "raised": str(e)[:300]})
-                print(f"{name:14} {'training' if training else 'inference':10} RAISED {type(e).__name__}", flush=True)
+                rows.append({"model": name, "mode": mode, "passed": False, "raised": str(e)[:300]})
+                print(f"{name:14} {mode:10} RAISED {type(e).__name__}", flush=True)
                 continue
             rows.append({**asdict(row), "passed": row.passed})
             print(

@@ -1,0 +1,127 @@
+"""Renders docs/benchmarks-torch.md from benchmarks/results/torch_*.json, so that no figure is typed by hand.
+
+python tools/render_torch_results.py > docs/benchmarks-torch.md
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+INTRODUCTION = """# Benchmarks of torch.compile on the CPU
+
+Rendered by `python tools/render_torch_results.py` from `benchmarks/results/torch_*.json`, each written by the command
+it names. Sides take turns in one process; a ratio above 1 means that graphfuse is faster. Where a row says *cpu*,
+seconds of the processor are counted, on one thread, as others used the machine: it says what the code costs, not how
+well threads share it. What is not in a table was not measured."""
+
+
+def conditions(found: dict[str, Any]) -> str:
+    """Where and how a file's figures were taken."""
+    versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
+    note = f"\n\nNote: {found['note']}." if "note" in found else ""
+    return (
+        f"{found['device']}, {found['cores']} cores; {found['date'][:10]}; {versions}.\n\n    {found['command']}{note}"
+    )
+
+
+def line(*cells: object) -> str:
+    """A row of a table."""
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def heading(*cells: str) -> str:
+    """The head of a table."""
+    return f"{line(*cells)}\n{'|---' * len(cells)}|"
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The mean that suits ratios."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def speed(found: dict[str, Any]) -> None:
+    """Milliseconds, and ratios of medians."""
+    print(f"\n## Speed\n\n{conditions(found)}\n")
+    sides = ("eager", "inductor", "inductor_freezing")
+    timed = [r for r in found["rows"] if "median" in r]
+    print(heading("case", "kind", "threads", "clock", "graphfuse, ms", *(f"ratio to {s}" for s in sides)))
+    for row in timed:
+        ratios = [f"{row['ratio_of_median'][s]:.2f}" if s in row["ratio_of_median"] else "" for s in sides]
+        ours = f"{row['median']['graphfuse']:.3f}"
+        print(line(row["case"], row["kind"], row["threads"], row["clock"], ours, *ratios))
+    ratios = [r["ratio_of_median"]["inductor"] for r in timed]
+    print(
+        line(
+            "**geometric mean**", "", "", "", "", "", f"**{geometric_mean(ratios):.2f}** (least {min(ratios):.2f})", ""
+        )
+    )
+
+
+def compiling(rows: Sequence[dict[str, Any]]) -> None:
+    """Seconds until the first result."""
+    print("\n## Seconds until the first result\n\nFresh processes, with empty caches (cold) and full ones (warm).\n")
+    print(heading("case", "cold", "Inductor", "of Inductor's", "warm", "Inductor", "of Inductor's"))
+    for row in rows:
+        cells: list[str] = []
+        for state in ("cold", "warm"):
+            ours, theirs = row[state]["graphfuse"], row[state]["inductor"]
+            known = ours is not None and theirs is not None
+            cells += [f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}"] if known else ["failed", "", ""]
+        print(line(row["case"], *cells))
+
+
+def memory(rows: Sequence[dict[str, Any]]) -> None:
+    """Peaks of a training step."""
+    print("\n## Peak memory of a training step, MiB beyond the model's\n")
+    print(heading("case", "graphfuse", "Inductor", "of Inductor's"))
+    for row in rows:
+        ours, theirs = row["graphfuse"].get("value"), row["inductor"].get("value")
+        known = ours is not None and theirs is not None
+        print(
+            line(
+                row["case"],
+                *([f"{ours:.0f}", f"{theirs:.0f}", f"{ours / theirs:.2f}"] if known else ["failed", "", ""]),
+            )
+        )
+
+
+def accuracy(found: dict[str, Any]) -> None:
+    """Errors against float64."""
+    print(f"\n## Against float64\n\n{conditions(found)}\n")
+    print(
+        "The largest deviation of any output, gradient or buffer over its root mean square, of models in small sizes."
+        "\nThe bar is twice eager's, or 5e-6.\n"
+    )
+    print(heading("model", "mode", "error", "eager's", "graph breaks (eager's)", "operators", "left to torch", ""))
+    for row in found["rows"]:
+        if "raised" in row:
+            print(line(row["model"], "", "", "", "", "", "", f"raised: {row['raised'][:60]}"))
+            continue
+        left = sum(row["externs"].values())
+        verdict = "" if row["passed"] else "**beyond the bar**"
+        breaks = f"{row['breaks']} ({row['eager_breaks']})"
+        errors = (f"{row['error']:.1e}", f"{row['eager_error']:.1e}")
+        print(line(row["model"], row["mode"], *errors, breaks, row["operators"], left, verdict))
+
+
+def main() -> None:
+    """Every file that is there."""
+    print(INTRODUCTION)
+    files = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(RESULTS.glob("torch_*.json"))}
+    if "torch_cpu" in files:
+        found = files["torch_cpu"]
+        speed(found)
+        for kind, render in (("compile", compiling), ("memory", memory)):
+            if rows := [r for r in found["rows"] if r["kind"] == kind]:
+                render(rows)
+    if "torch_accuracy" in files:
+        accuracy(files["torch_accuracy"])
+
+
+if __name__ == "__main__":
+    main()
