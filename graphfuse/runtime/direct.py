@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -100,7 +101,8 @@ class _Ready:
         self.records, self.count = bound.records_address, len(bound.records)
         table = zip(bound.io_slots.tolist(), bound.io_index.tolist(), bound.io_offsets.tolist(), strict=True)
         self._few = list(table) if len(bound.io_slots) <= _FEW else None
-        self._args = memoryview(bound.args)
+        # arrays are buffers from Python 3.12 on only, as their types have it
+        self._args = memoryview(cast("Any", bound.args))
 
     def place(self, addresses: Sequence[int], arena: int) -> None:
         """Write the addresses of inputs and outputs, and those of intermediate tensors if they have moved."""

@@ -12,7 +12,7 @@ from graphfuse.artifact import Executable
 from graphfuse.errors import InputError
 from graphfuse.frontends.fx.importer import Part, order_of
 from graphfuse.frontends.fx.sizes import dims_of
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, tensor_of
 from graphfuse.runtime.direct import MAX_BOUND
 from graphfuse.symbolic import Dim, evaluate
 from graphfuse.torch.runners import Allocator, Runner, allocator, runner
@@ -54,6 +54,10 @@ class CompiledPart(torch.nn.Module):
         self.inputs = len(part.inputs)
         self.compacted = tuple(i for i, n in enumerate(part.inputs) if order_of(n.meta["val"]) is None)
         """Inputs with gaps or overlaps: they are copied."""
+        self.promised = tuple(
+            (n.name, n.meta["val"].dtype, tensor_of(v).elements) for n, v in zip(part.inputs, func.params, strict=True)
+        )
+        """Name, element and number of elements of each input: operators of torch's may return something else."""
         self.device = part.outputs[0].meta["val"].device
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
         self._run: Runner | None = None
@@ -71,17 +75,22 @@ class CompiledPart(torch.nn.Module):
             tensors = self._compact(tensors)
         outs = [
             make(size, stride, dtype)
-            for make, size, stride, dtype in self._allocations.get(values) or self._sized(values)
+            for make, size, stride, dtype in self._allocations.get(values) or self._sized(values, tensors)
         ]
         run(values, [t.data_ptr() for t in (*tensors, *outs)])
         return outs
 
-    def _sized(self, values: tuple[int, ...]) -> list[Allocation]:
-        """What is allocated at these values of the symbols."""
+    def _sized(self, values: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> list[Allocation]:
+        """What is allocated at these values of the symbols, which are new: what is given is looked at, too."""
         named = dict(zip(self.symbols, values, strict=True))
         for name, value, most in zip(self.symbols, values, self.largest, strict=True):
             if value > most:
                 raise InputError(f"size {name}: expected at most {most}, found {value}")
+        for (name, dtype, elements), given in zip(self.promised, tensors, strict=True):
+            if (given.dtype, given.numel()) != (dtype, wanted := evaluate(elements, named)):
+                raise InputError(
+                    f"{name}: torch traced {wanted} elements of {dtype}, found {given.numel()} of {given.dtype}"
+                )
         if len(self._allocations) >= MAX_BOUND:
             self._allocations.clear()
         make = allocator(self.device)

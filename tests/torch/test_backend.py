@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402, N812
 
-from graphfuse.errors import VerifyError  # noqa: E402
+from graphfuse.errors import InputError, VerifyError  # noqa: E402
 from graphfuse.torch import backend  # noqa: E402
 from graphfuse.torch.check import Promises  # noqa: E402
 from graphfuse.torch.options import TorchOptions, options_of  # noqa: E402
@@ -208,3 +208,13 @@ def test_the_checker_sees_each_broken_promise():
     ):
         with pytest.raises(VerifyError, match=message):
             made.check([x], bad)
+
+
+def test_an_operator_that_does_not_return_what_it_promised():
+    @torch.library.custom_op("graphfuse_tests::odd", mutates_args=())
+    def odd(x: torch.Tensor) -> torch.Tensor:
+        return x[:2].double()
+
+    odd.register_fake(torch.empty_like)
+    with pytest.raises(InputError, match=r"odd: torch traced 32 elements of torch.float32, found 16 of torch.float64"):
+        torch.compile(lambda x: odd(x * 2) + 1, backend="graphfuse")(torch.randn(4, 8))
