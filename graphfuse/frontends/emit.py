@@ -15,7 +15,7 @@ from graphfuse.dialects import graph
 from graphfuse.errors import Loc, VerifyError
 from graphfuse.frontends.host_values import Array, Host, Ratio, Tracked, host
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Value
-from graphfuse.ir.dense import Dense
+from graphfuse.ir.dense import Dense, numpy_dtype
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tensor
 from graphfuse.symbolic import Dim, Expr, bounds, symbols
 
@@ -175,6 +175,8 @@ class Emitter:
             return x
         number = _full_value(x)
         if isinstance(number, (bool, int, float)) and to in (F32, I64, BOOL) and abs(number) < 1 << 24:
+            if elem_of(x).is_float:  # the number is what its element can hold
+                number = float(np.asarray(number).astype(numpy_dtype(elem_of(x))).astype(np.float64))
             return self.full(shape_of(x), to, number)
         return self(graph.cast, x, to=to, **({"saturate": True} if saturate else {}))
 
