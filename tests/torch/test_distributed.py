@@ -11,7 +11,10 @@ import torch.distributed as dist  # noqa: E402
 
 from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="no gloo")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="no gloo"),
+]
 CHECKED = {"check": True}
 
 
