@@ -155,4 +155,4 @@ def test_a_size_beyond_all_bounds_is_refused():
     assert isinstance(part, CompiledPart)
     (name,) = part.symbols
     with pytest.raises(Exception, match=f"size {name}: expected at most 2147483647, found 2147483648"):
-        part._sized((1 << 31,))
+        part._sized((1 << 31,), ())
