@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphfuse.artifact import Array, Executable, combined
 from graphfuse.compiled_model import CompiledModel
-from graphfuse.devices import Targets, driver_of, targets_of
+from graphfuse.devices import Targets, compiled_key, driver_of, targets_of
 from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError, UsageError
 from graphfuse.knobs import (
     NUMERICS,
     Options,
     check_environment,
-    code_key,
     numerics_of,
     precision_of,
     settings,
@@ -163,26 +162,13 @@ def _parsed(data: bytes) -> Any:
 
 
 def _key(source: Path | Any, target: Target, dims: Dims, options: Options, operators: Sequence[Operator]) -> str:
-    from graphfuse.runtime.cache import cache_key, model_digest
+    from graphfuse.runtime.cache import model_digest
 
     model = source if isinstance(source, Path) else source.SerializeToString(deterministic=True)
-    return cache_key(
-        {
-            "model": model_digest(model),
-            "dims": repr(sorted(dims.items())),
-            "target": repr(target),
-            "options": repr(sorted(dataclasses.asdict(options).items())),
-            "knobs": repr(sorted(code_key().items())),
-            "assembler": _assembler_version() if target.kind == "cuda" else "",
-            **({"kernels": repr([o.text_of_all() for o in operators])} if operators else {}),
-        }
-    )
-
-
-def _assembler_version() -> str:
-    from graphfuse.gpu.assembler import assembler_version
-
-    return assembler_version()
+    made_from = {"model": model_digest(model), "dims": repr(sorted(dims.items())), "options": repr(options)}
+    if operators:
+        made_from["kernels"] = repr([o.text_of_all() for o in operators])
+    return compiled_key(made_from, target)
 
 
 def _build(

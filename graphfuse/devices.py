@@ -1,13 +1,13 @@
-"""A device as users name it: what to compile for it, and what drives it."""
+"""A device as users name it: what to compile for it, by which key to find that again, and what drives it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from graphfuse.artifact import GPU_PREFIX
 from graphfuse.errors import UsageError
-from graphfuse.knobs import settings
+from graphfuse.knobs import code_key, settings
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime.device import Device
 from graphfuse.target import Target
@@ -40,6 +40,20 @@ def _default_target(device: Device) -> str:
     from graphfuse.runtime.cuda.context import context_of
 
     return GPU_PREFIX + context_of(driver_of(device), device.index).info.best_target
+
+
+def compiled_key(source: Mapping[str, str], target: Target) -> str:
+    """The key in the cache of what is compiled for a target: `source` is what it is made from, and what was chosen."""
+    # locks and user folders take 30 ms to import, which loading an artifact need not pay
+    from graphfuse.runtime.cache import cache_key
+
+    assembler = ""
+    if target.kind == "cuda":
+        from graphfuse.gpu.assembler import assembler_version
+
+        assembler = assembler_version()
+    knobs = repr(sorted(code_key().items()))
+    return cache_key({**source, "target": repr(target), "knobs": knobs, "assembler": assembler})
 
 
 def driver_of(device: Device, arch: str = EMULATED_ARCH) -> Driver:

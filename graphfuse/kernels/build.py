@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from graphfuse.artifact import Code, Executable, KernelMeta, Plan, Signature
 from graphfuse.cpu import lower as cpu
-from graphfuse.gpu.assembler import assembler_version
+from graphfuse.devices import compiled_key
 from graphfuse.gpu.code import gpu_code
 from graphfuse.ir.core import Func
 from graphfuse.ir.printer import to_text
 from graphfuse.kernels.signature import parameters
-from graphfuse.knobs import code_key
-from graphfuse.runtime.cache import cache_key, default_cache
+from graphfuse.runtime.cache import default_cache
 from graphfuse.target import Target
 
 
@@ -19,14 +18,7 @@ def build(func: Func, target: Target) -> Executable:
     cache = default_cache()
     if cache is None:
         return compiled(func, target)
-    key = cache_key(
-        {
-            "kernel": to_text(func),
-            "target": repr(target),
-            "knobs": repr(sorted(code_key().items())),
-            "assembler": assembler_version() if target.kind == "cuda" else "",
-        }
-    )
+    key = compiled_key({"kernel": to_text(func)}, target)
     return cache.get_or_make(key, lambda: compiled(func, target))
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,9 +19,10 @@ from torch._inductor.utils import count_tangents
 from torch._prims_common import make_contiguous_strides_for
 
 from graphfuse.api import configure_logging
+from graphfuse.devices import compiled_key
 from graphfuse.frontends.fx.lowering import KERNELS
-from graphfuse.knobs import code_key, settings
-from graphfuse.runtime.cache import cache_key
+from graphfuse.knobs import settings
+from graphfuse.torch.build import target_of
 from graphfuse.torch.check import Promises
 from graphfuse.torch.compile import CompiledGraph, compile_graph
 from graphfuse.torch.cuda_graphs import Recording, recording_of
@@ -83,13 +82,12 @@ def compile_dynamo_graph(
 
 
 def _tag(options: TorchOptions) -> str:
-    """What torch's cache must know besides the graph: our version and sources, options, knobs, kernels."""
-    parts = {
-        "options": repr(sorted(dataclasses.asdict(options).items())),
-        "knobs": json.dumps(code_key(), default=str),
-        "kernels": repr(sorted(KERNELS.items())),
-    }
-    return f"graphfuse-{hashlib.sha256(cache_key(parts).encode()).hexdigest()[:24]}"
+    """What torch's cache must know besides the graph: our version and sources, options, targets, knobs, kernels."""
+    made_from = {"options": repr(options), "kernels": repr(sorted(KERNELS.items()))}
+    # a graph that is for a GPU was traced with tensors that are there
+    devices = ("cpu", "cuda") if torch.cuda.is_initialized() else ("cpu",)
+    keys = [compiled_key(made_from, target_of(torch.device(d))) for d in devices]
+    return f"graphfuse-{hashlib.sha256(''.join(keys).encode()).hexdigest()[:24]}"
 
 
 def _compile(

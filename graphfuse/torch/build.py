@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 
 import torch
 
 from graphfuse import compiler
 from graphfuse.artifact import Executable
+from graphfuse.devices import compiled_key, targets_of
 from graphfuse.ir.core import Func
 from graphfuse.ir.printer import to_text
-from graphfuse.knobs import Options, code_key
+from graphfuse.knobs import Options
 from graphfuse.llvm.host import parse_target
-from graphfuse.runtime.cache import cache_key, default_cache
+from graphfuse.runtime.cache import default_cache
+from graphfuse.runtime.device import Device
 from graphfuse.target import Target
 
 
@@ -24,20 +25,14 @@ def build_part(func: Func, device: torch.device, options: Options) -> Executable
     cache = default_cache()
     if cache is None:
         return make()
-    key = cache_key(
-        {
-            "part": to_text(func),
-            "target": repr(target),
-            "options": repr(sorted(dataclasses.asdict(options).items())),
-            "knobs": repr(sorted(code_key().items())),
-        }
-    )
+    key = compiled_key({"part": to_text(func), "options": repr(options)}, target)
     return cache.get_or_make(key, make)
 
 
 def target_of(device: torch.device) -> Target:
     """What runs kernels on tensors of a device."""
     if device.type == "cpu":
-        return parse_target("cpu")
-    major, minor = torch.cuda.get_device_capability(device)
-    return parse_target(f"cuda:sm_{major}{minor}" + ("a" if major >= 9 else ""))
+        return parse_target("cpu")  # whatever `GRAPHFUSE_TARGET` says: it may name a GPU
+    index = torch.cuda.current_device() if device.index is None else device.index
+    (target,) = targets_of("", Device("cuda", index))
+    return target

@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 import graphfuse
+from graphfuse.devices import compiled_key
 from graphfuse.errors import FileError, Loc
+from graphfuse.gpu import assembler
 from graphfuse.ir.dense import Dense
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
 from graphfuse.runtime.cache import Cache, cache_key, default_cache, external_files, model_digest
+from graphfuse.target import Target
 from models import tinygpt
 from tests.runtime.sample import executable
 
@@ -91,6 +94,18 @@ def test_key_depends_on_everything():
     base = {"model": "m", "dims": "d"}
     keys = {cache_key(base), cache_key({**base, "dims": "e"}), cache_key({"model": "md", "dims": ""})}
     assert len(keys) == 3 and cache_key(dict(reversed(base.items()))) == cache_key(base)
+
+
+def test_a_key_depends_on_the_assembler_where_there_is_one(monkeypatch):
+    def keys():
+        return [compiled_key({"model": "m"}, Target.parse(t)) for t in ("cpu:skylake", "cuda:sm_90a", "cuda:sm_80")]
+
+    before = keys()
+    monkeypatch.setattr(assembler, "assembler_version", lambda: "0.0")
+    after = keys()
+    assert after[0] == before[0] and len({*before, *after}) == 5
+    with scope(target="cpu:skylake"):
+        assert not set(keys()) & set(after)
 
 
 def test_model_digest_follows_external_data(tmp_path):
