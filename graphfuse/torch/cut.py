@@ -15,7 +15,7 @@ part, so there are as few as can be. Level by level, parts run before externs; e
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -96,7 +96,7 @@ def cut(graph: fx.Graph, declined: Mapping[fx.Node, str], returned: int | None =
 
 
 def _compacted(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:
-    """Views with gaps of what is computed, where only the backward reads them."""
+    """Views with gaps of what is computed, where only the part that computes them and the backward read them."""
     (outputs,) = next(n for n in graph.nodes if n.op == "output").args
     mine = {o for o in outputs[:returned] if isinstance(o, fx.Node)}
     return {
@@ -107,7 +107,26 @@ def _compacted(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:
         and o not in mine
         and order_of(o.meta["val"]) is None
         and out.kinds[base_of(o, out)] is Kind.COMPUTE
+        and all(_is_in_part_of(u, base_of(o, out), out) for u in _readers(o, out))
     }
+
+
+def _readers(node: fx.Node, out: Cut) -> Iterator[fx.Node]:
+    """What reads a node, itself or through views, but for what is returned."""
+    for user in node.users:
+        if out.kinds[user] is Kind.VIEW:
+            yield from _readers(user, out)
+        elif user.op != "output":
+            yield user
+
+
+def _is_in_part_of(reader: fx.Node, node: fx.Node, out: Cut) -> bool:
+    """Whether one part computes both."""
+    return (
+        out.kinds[reader] is Kind.COMPUTE
+        and out.levels[reader] == out.levels[node]
+        and device_of(reader) == device_of(node)
+    )
 
 
 def base_of(node: fx.Node, out: Cut) -> fx.Node:
