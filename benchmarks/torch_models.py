@@ -60,7 +60,8 @@ def _transformer(name: str, settings: dict[str, Any], inputs: Inputs) -> Built:
     return WithLoss(without_dropout(model), read), inputs
 
 
-def _image_model(model: nn.Module, batch: int, side: int, classes: int = 10) -> Built:
+def image_model(model: nn.Module, batch: int, side: int, classes: int = 10) -> Built:
+    """A classifier of square images, with random ones."""
     inputs = {"images": torch.randn(batch, 3, side, side), "labels": torch.randint(0, classes, (batch,))}
 
     def read(model: nn.Module, given: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
@@ -74,7 +75,7 @@ def _timm(name: str, batch: int, side: int, classes: int = 10, **settings: Any) 
     _torch_export.import_torchvision()
     import timm
 
-    return _image_model(timm.create_model(name, num_classes=classes, **settings), batch, side, classes)
+    return image_model(timm.create_model(name, num_classes=classes, **settings), batch, side, classes)
 
 
 def _tokens(batch: int, length: int, vocabulary: int = VOCABULARY) -> torch.Tensor:
@@ -172,10 +173,11 @@ class Case:
     full: Callable[[int, int], Built] | None = None
 
 
-def _full_llama(batch: int, length: int) -> Built:
+def full_llama(batch: int, length: int, **sizes: int) -> Built:
+    """A decoder in the style of Llama: of 110 million parameters, if no other sizes are given."""
     settings = {
         "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "num_key_value_heads": 12,
-        "intermediate_size": 2048, "vocab_size": 32000, "use_cache": False,
+        "intermediate_size": 2048, "vocab_size": 32000, "use_cache": False, **sizes,
     }  # fmt: skip
     return _transformer("LlamaForCausalLM", settings, _text(batch, length, 32000))
 
@@ -202,7 +204,7 @@ CASES: dict[str, Case] = {
         lambda b, n: _transformer("GPT2LMHeadModel", {"use_cache": False}, _text(b, n, 50000)),
     ),
     "llama": Case(
-        lambda: _transformer("LlamaForCausalLM", {**SMALL_GROUPED, "use_cache": False}, _text(2, 16)), _full_llama
+        lambda: _transformer("LlamaForCausalLM", {**SMALL_GROUPED, "use_cache": False}, _text(2, 16)), full_llama
     ),
     "mixtral": Case(
         lambda: _transformer(
@@ -239,6 +241,6 @@ CASES: dict[str, Case] = {
     "swin": Case(
         lambda: _timm("swin_tiny_patch4_window7_224", 2, 56, img_size=56, depths=(2, 2), embed_dim=24, num_heads=(2, 4))
     ),
-    "unet": Case(lambda: _image_model(UNet(), 2, 32, 2)),
+    "unet": Case(lambda: image_model(UNet(), 2, 32, 2)),
 }
 """The models of the bar."""
