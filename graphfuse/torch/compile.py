@@ -91,13 +91,14 @@ class _Work:
                 return found, [p for p in parts if p is not None]
 
     def _imported(self, region: Region, found: Cut) -> Func | None:
-        """The function of a region; None after a node was added to `declined`."""
+        """The function of a region; None after nodes were added to `declined`."""
         try:
             return import_part(region.part)
         except PartError as e:
-            if e.bug is not None:
-                self._failed(e.node, e.bug)
-            self.declined[e.node] = str(e)
+            for d in e.declined:
+                if d.bug is not None:
+                    self._failed(d.node, d.bug)
+                self.declined[d.node] = d.reason
         except Exception as e:  # noqa: BLE001 - the program runs whatever fails here
             self._blame(region, found, e, import_part)
         return None

@@ -90,8 +90,13 @@ def fails(*_, **__):
     raise AssertionError("injected")
 
 
+def lower_by(monkeypatch, op, made):
+    assert lowering.lowering_of(op) is not None  # registers them all
+    monkeypatch.setitem(lowering.LOWERINGS, op, made)
+
+
 def test_a_lowering_that_fails_is_told_once(monkeypatch):
-    monkeypatch.setitem(lowering.LOWERINGS, torch.ops.aten.erf.default, fails)
+    lower_by(monkeypatch, torch.ops.aten.erf.default, fails)
 
     def fn(x):
         return torch.erf(x.exp()) + 1
@@ -106,6 +111,31 @@ def test_a_lowering_that_fails_is_told_once(monkeypatch):
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="injected"):
         torch.compile(fn, backend="graphfuse", options={"strict": True})(torch.ones(3))
+
+
+def test_operators_that_decline_are_found_at_once(monkeypatch):
+    def declines(*_, **__):
+        raise lowering.Unsupported("never")
+
+    for op in (torch.ops.aten.erf.default, torch.ops.aten.max.dim):
+        lower_by(monkeypatch, op, declines)
+    whole, cuts = compiling.cut, []
+    monkeypatch.setattr(compiling, "cut", lambda *args: cuts.append(whole(*args)) or cuts[-1])
+
+    def fn(x):
+        for _ in range(3):
+            x = torch.erf(x * 2) + 1
+            x = (x * 2).max(0, keepdim=True).values + x
+        return x
+
+    x = torch.randn(3, 4)
+    (graph,) = graphfuse.explain(fn, x).graphs
+    assert sorted((e.operator, e.reason, e.count) for e in graph.externs) == [
+        ("aten.erf.default", "never", 3),
+        ("aten.max.dim", "never", 3),
+    ]
+    assert len(cuts) == 2
+    torch.testing.assert_close(torch.compile(fn, backend="graphfuse")(x), fn(x))
 
 
 def test_an_operator_that_cannot_be_compiled_is_found(monkeypatch):

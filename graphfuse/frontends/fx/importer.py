@@ -77,20 +77,31 @@ def why_not(node: fx.Node) -> str | None:
     return None
 
 
-class PartError(Unsupported):
-    """A lowering declined: `node` is the one. `bug` is what it raised instead, if it should not have."""
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A node whose lowering declined, and why. `bug` is what it raised instead, if it should not have."""
 
-    def __init__(self, node: fx.Node, reason: str, bug: Exception | None = None) -> None:
-        super().__init__(reason)
-        self.node, self.bug = node, bug
+    node: fx.Node
+    reason: str
+    bug: Exception | None = None
+
+
+class PartError(Unsupported):
+    """Lowerings declined: those of these nodes, in the part's order."""
+
+    def __init__(self, declined: Sequence[Declined]) -> None:
+        super().__init__("; ".join(f"{d.node.name}: {d.reason}" for d in declined))
+        self.declined = tuple(declined)
 
 
 def import_part(part: Part) -> Func:
-    """The function of a part, verified. Raises `PartError` for the first node whose lowering declines."""
+    """The function of a part, verified. Raises `PartError` for all nodes whose lowerings decline."""
     importer = _Importer()
     params = importer.params(part.inputs)
     for node in part.nodes:
         importer.node(node)
+    if importer.declined:
+        raise PartError(list(importer.declined.values()))
     results = [importer.result(n) for n in part.outputs]
     importer.e.loc = None
     importer.e.op(control.return_, *results)
@@ -108,11 +119,12 @@ def import_part(part: Part) -> Func:
 
 
 class _Importer:
-    """Walks nodes; `values` has what each stands for: a tensor, or several."""
+    """Walks nodes; `values` has what each stands for: a tensor, or several. What declines stands for an input."""
 
     def __init__(self) -> None:
         self.e = Emitter()
         self.values: dict[fx.Node, Value | tuple[Value | None, ...]] = {}
+        self.declined: dict[fx.Node, Declined] = {}
 
     def params(self, nodes: Sequence[fx.Node]) -> Params:
         """Parameters as they lie in memory; each node stands for the tensor that torch means by it."""
@@ -139,45 +151,62 @@ class _Importer:
         return type_of(fake)
 
     def node(self, node: fx.Node) -> None:
-        """Emit the ops of one node."""
+        """Emit the ops of one node, or note that it declines."""
         self.e.loc = loc_of(node)
         try:
             if node.target is operator.getitem:
-                several = self.values[node.args[0]]
-                assert isinstance(several, tuple)
-                picked = several[node.args[1]]
-                if picked is None:
-                    raise PartError(node.args[0], f"its result {node.args[1]} is not made")
-                self.values[node] = picked
+                self._pick(node)
             else:
                 self.values[node] = self._lowered(node)
-        except PartError:
-            raise
         except (Unsupported, UnknownSize) as e:
-            raise PartError(node, str(e)) from None
+            self._decline(node, str(e))
         except GraphfuseError as e:
-            raise PartError(node, e.message) from e
-        except Exception as e:
-            # a bug here is no reason not to run the user's program: torch can
-            raise PartError(node, f"its lowering fails with {type(e).__name__}: {e}", e) from e
+            self._decline(node, e.message)
+        except Exception as e:  # noqa: BLE001 - a bug here is no reason not to run the user's program: torch can
+            self._decline(node, f"its lowering fails with {type(e).__name__}: {e}", e)
+
+    def _decline(self, node: fx.Node, reason: str, bug: Exception | None = None) -> None:
+        """Readers of its results have inputs instead, which these are once torch computes them."""
+        self.declined.setdefault(node, Declined(node, reason, bug))
+        outs = self._outs(node)
+        inputs = iter(Params(tuple(t for t in outs if t is not None)).values)
+        made = tuple(None if t is None else next(inputs) for t in outs)
+        if isinstance(node.meta["val"], (tuple, list)):
+            self.values[node] = made
+        elif made[0] is not None:
+            self.values[node] = made[0]
+
+    def _pick(self, node: fx.Node) -> None:
+        """One of several results."""
+        of, index = node.args
+        several = self.values[of]
+        assert isinstance(several, tuple)
+        if several[index] is None:
+            self._decline(of, f"its result {index} is not made")
+            several = self.values[of]
+            assert isinstance(several, tuple)
+        if (picked := several[index]) is not None:
+            self.values[node] = picked
 
     def _lowered(self, node: fx.Node) -> Value | tuple[Value | None, ...]:
         lowering = lowering_of(node.target)
         assert lowering is not None, "why_not asks first"
-        result = node.meta["val"]
-        several = isinstance(result, (tuple, list))
-        outs = tuple(
-            self.tensor_type(t) if isinstance(t, torch.Tensor) else None for t in (result if several else (result,))
-        )
+        result, outs = node.meta["val"], self._outs(node)
         fakes, values = self._arguments(node)
         made = lowering(Call(self.e, outs, fakes, result, _wanted(node, len(outs)), _returned(node)), **values)
         if isinstance(made, Value):
             made = (made,)
         checked = tuple(self._checked(v, t) for v, t in zip(made, outs, strict=True))
-        if several:
+        if isinstance(result, (tuple, list)):
             return checked
         assert checked[0] is not None
         return checked[0]
+
+    def _outs(self, node: fx.Node) -> tuple[Tensor | None, ...]:
+        """The types of a node's results; None for what is no tensor."""
+        result = node.meta["val"]
+        several = result if isinstance(result, (tuple, list)) else (result,)
+        return tuple(self.tensor_type(t) if isinstance(t, torch.Tensor) else None for t in several)
 
     def _checked(self, value: Value | None, want: Tensor | None) -> Value | None:
         """What a lowering made is what torch says it is, up to how a size is written."""
