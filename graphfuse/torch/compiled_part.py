@@ -65,7 +65,7 @@ class CompiledPart(torch.nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to this process, and without IR, which only people read."""
         bare = replace(self.executable, ir={}, ledger=[])
-        return {**super().__getstate__(), "_run": None, "func": None, "executable": bare}
+        return {**super().__getstate__(), "_run": None, "_allocations": {}, "func": None, "executable": bare}
 
     def forward(self, *args: Any) -> list[torch.Tensor]:
         """Compute the part."""

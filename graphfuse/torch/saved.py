@@ -26,7 +26,10 @@ from graphfuse.torch.cuda_graphs import Recording, recorded, telling
 class SavedGraph(OutputCode):
     """A boxed callable that can be pickled."""
 
-    payload: bytes = b""
+    module: GraphModule | None = dataclasses.field(default=None, repr=False)
+    """The graph that runs."""
+    payload: bytes = dataclasses.field(default=b"", repr=False)
+    """The graph as bytes, in its place, where this is kept."""
     promises: Promises | None = None
     """What outputs are compared with, if they are."""
     recording: Recording | None = None
@@ -44,8 +47,10 @@ class SavedGraph(OutputCode):
         return self.fn(inputs)
 
     def prepare_for_serialization(self) -> None:
-        """Drop what does not pickle."""
-        self.fn = None
+        """Make the graph bytes, and drop what does not pickle. torch calls this on a copy, if it keeps the graph."""
+        if self.module is not None:
+            self.payload = GraphPickler.dumps(self.module, Options(ops_filter=None))
+        self.fn = self.module = None
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
         """There is no Triton here."""
@@ -55,10 +60,11 @@ class SavedGraph(OutputCode):
         if self.fn is None:
             mode = detect_fake_mode(example_inputs) or FakeTensorMode(shape_env=ShapeEnv())
             self.load(GraphPickler.loads(self.payload, mode))
+            self.payload = b""
 
     def load(self, module: GraphModule) -> None:
         """Be what runs a module."""
-        run = boxed(module)
+        self.module, run = module, boxed(module)
         if self.recording is not None:
             run = recorded(run, self.recording, self.inputs)
         elif self.begins_backward is not None:
@@ -70,9 +76,8 @@ def saved(module: GraphModule, **how: Any) -> SavedGraph:
     """What runs a rewritten graph, boxed; `how` are fields of `SavedGraph`. Nodes lose their metadata."""
     for node in module.graph.nodes:
         node.meta.clear()
-    payload = GraphPickler.dumps(module, Options(ops_filter=None))
     inputs = sum(n.op == "placeholder" for n in module.graph.nodes)
-    made = SavedGraph(payload=payload, inputs=inputs, **how)
+    made = SavedGraph(inputs=inputs, **how)
     made.load(module)
     return made
 

@@ -1,5 +1,7 @@
 """`torch.compile(..., backend="graphfuse")`: what a user may rely on, whatever the operators are."""
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -10,7 +12,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 
 from graphfuse.errors import InputError, VerifyError  # noqa: E402
-from graphfuse.torch import backend  # noqa: E402
+from graphfuse.torch import aot, backend  # noqa: E402
 from graphfuse.torch.check import Promises  # noqa: E402
 from graphfuse.torch.options import TorchOptions, options_of  # noqa: E402
 from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
@@ -177,6 +179,21 @@ def test_a_second_process_compiles_nothing(tmp_path):
 
     assert run() == "4"
     assert run() == "0"
+
+
+def test_a_graph_becomes_bytes_where_it_is_kept(monkeypatch):
+    made, whole = [], aot.saved
+    monkeypatch.setattr(aot, "saved", lambda *args, **how: made.append(whole(*args, **how)) or made[-1])
+    x = torch.randn(3, 4)
+    want = compiled(lambda x: x.exp() + 1)(x)
+    (graph,) = made
+    assert graph.payload == b""
+    kept = copy.copy(graph)
+    kept.prepare_for_serialization()
+    found = pickle.loads(pickle.dumps(kept))
+    found.post_compile([x], None, {})
+    for g in (graph, found):
+        torch.testing.assert_close(g([x])[0], want)
 
 
 def test_options():
