@@ -63,31 +63,33 @@ def speed(found: dict[str, Any]) -> None:
 
 
 def compiling(rows: Sequence[dict[str, Any]]) -> None:
-    """Seconds until the first result."""
-    print("\n## Seconds until the first result\n\nFresh processes, with empty caches (cold) and full ones (warm).\n")
+    """Seconds of the processor until the first result."""
+    print("\n## Seconds until the first result\n")
+    print("Fresh processes, with empty caches (cold) and full ones (warm). Seconds of the processor, compilers that")
+    print("are started included.\n")
     print(heading("case", "cold", "Inductor", "of Inductor's", "warm", "Inductor", "of Inductor's"))
     for row in rows:
+        if "raised" in row:
+            print(line(row["case"], f"raised: {str(row['raised'])[:60]}", *[""] * 5))
+            continue
         cells: list[str] = []
         for state in ("cold", "warm"):
-            ours, theirs = row[state]["graphfuse"], row[state]["inductor"]
-            known = ours is not None and theirs is not None
-            cells += [f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}"] if known else ["failed", "", ""]
+            ours, theirs = row[state]["graphfuse"]["cpu"], row[state]["inductor"]["cpu"]
+            cells += [f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}"]
         print(line(row["case"], *cells))
 
 
 def memory(rows: Sequence[dict[str, Any]]) -> None:
     """Peaks of a training step."""
-    print("\n## Peak memory of a training step, MiB beyond the model's\n")
-    print(heading("case", "graphfuse", "Inductor", "of Inductor's"))
+    print("\n## Peak memory of a training step\n")
+    print("MiB beyond those of the model and its inputs, in live blocks of at least 64 KiB, counted by malloc.\n")
+    print(heading("case", "graphfuse", "eager", "Inductor", "of Inductor's"))
     for row in rows:
-        ours, theirs = row["graphfuse"].get("value"), row["inductor"].get("value")
-        known = ours is not None and theirs is not None
-        print(
-            line(
-                row["case"],
-                *([f"{ours:.0f}", f"{theirs:.0f}", f"{ours / theirs:.2f}"] if known else ["failed", "", ""]),
-            )
-        )
+        found = [row[side].get("value") for side in ("graphfuse", "eager", "inductor")]
+        if None in found:
+            print(line(row["case"], "failed", *[""] * 3))
+            continue
+        print(line(row["case"], *(f"{mib:.0f}" for mib in found), f"{found[0] / found[2]:.2f}"))
 
 
 def accuracy(found: dict[str, Any]) -> None:
