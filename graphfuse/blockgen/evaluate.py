@@ -32,7 +32,7 @@ from graphfuse.ir.core import (
     tensor_of,
 )
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Ptr, Scalar, Tile, Type
-from graphfuse.symbolic import Dim, Expr, exact_div, static, substitute, symbols
+from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, mod, product, static, substitute, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,11 +485,43 @@ class Evaluator:
                 for i in range(first):
                     acc = nest(rest, (*at, i), acc)
                 return acc
-            (out,) = self.loop("r", first, lambda var, carried: [nest(rest, (*at, var), carried[0])], [acc])
+            run = _run_of(first, rest) if kind == "sum" and acc_elem.is_float else None
+            if run is None:
+                return along(first, rest, at, 0, acc)
+            count = floordiv(first, run)
+
+            def plus_run(of: Dim, n: Dim, total: Value) -> Value:
+                return self.emit(block.add, total, along(n, rest, at, of, start))
+
+            (acc,) = self.loop("r", count, lambda var, carried: [plus_run(var * run, run, carried[0])], [acc])
+            left_over = mod(first, run)
+            return acc if left_over == 0 else plus_run(count * run, left_over, acc)
+
+        def along(count: Dim, rest: Sequence[Dim], at: tuple[Dim, ...], of: Dim, acc: Value) -> Value:
+            (out,) = self.loop("r", count, lambda var, carried: [nest(rest, (*at, of + var), carried[0])], [acc])
             return out
 
         out = nest(list(dims), (), start)
         return out if acc_elem == elem else self.emit(block.cast, out, to=elem)
+
+
+RUN = 64
+"""So many terms are added by themselves, and these sums then: in one long sum small terms meet a large total."""
+
+
+def _run_of(first: Dim, rest: Sequence[Dim]) -> Dim | None:
+    """How many steps of the outermost of nested loops make a run of a sum; None if all of them may be one."""
+    inner = product(rest)
+    if not isinstance(inner, int) or inner >= RUN:
+        return 1
+    steps = RUN // max(inner, 1)
+    if not isinstance(first, int):
+        return steps
+    if first <= 2 * steps:
+        return None
+    # both sums are short where a run has as many terms as there are runs
+    most = max(steps, math.isqrt(first // max(inner, 1)))
+    return next((n for n in range(most, steps // 2, -1) if first % n == 0), most)
 
 
 # ops that need more than their operands at the same index

@@ -185,7 +185,19 @@ def accumulate(
         carried = ev.loop("r", steps // run, lambda r, c: plus_run(at, r * run, run, c), carried)
         return plus_run(at, steps - steps % run, steps % run, carried) if steps % run else carried
 
-    return nest(ev, outer, inner_loop, (start,))[0]
+    # the inner loops that together are a run, where the last alone is shorter
+    terms, inner = last, len(outer)
+    while inner and isinstance(terms, int) and terms < RUN:
+        inner -= 1
+        terms = terms * outer[inner]
+    if not inner or not acc_elem.is_float or (isinstance(steps, int) and steps >= 2 * run):
+        return nest(ev, outer, inner_loop, (start,))[0]
+
+    def plus_loops(at: Index, total: Carried) -> Carried:
+        (part,) = nest(ev, outer[inner:], lambda rest, c: inner_loop((*at, *rest), c), (start,))
+        return (ev.emit(block.add, total[0], part),)
+
+    return nest(ev, outer[:inner], plus_loops, (start,))[0]
 
 
 def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:

@@ -1,0 +1,48 @@
+"""Long sums of floats are made in runs: in one sum of thousands, small terms meet a large total."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphfuse import compiler
+from graphfuse.knobs import Options
+from graphfuse.llvm.host import host_target
+from graphfuse.runtime.session import Session
+from tests.blockgen.support import graph_func
+
+ONE_SUM = 6e-8
+"""Half an ulp: what each addition rounds by, at most, relative to its result."""
+
+
+def results(func, **inputs):
+    func = replace(func, attrs={"inputs": tuple(inputs), "outputs": ("y",)})
+    (got,) = Session(compiler.build(func, host_target(), Options())).run(inputs).values()
+    return got
+
+
+@pytest.mark.parametrize("dims", ["", "n in 1..8192"])
+def test_a_sum_over_outer_axes(dims):
+    rows = "(n)" if dims else "4099"
+    func = graph_func(
+        f"x: 2x{rows}x4x2xf32", 'y = reduce(x) {axes = [1, 3], keepdims = false, kind = "sum"}; return(y)', dims
+    )
+    x = np.random.default_rng(0).uniform(1, 2, (2, 4099, 4, 2)).astype(np.float32)
+    want = x.sum((1, 3), dtype=np.float64)
+    assert np.abs(results(func, x=x) / want - 1).max() <= 12 * ONE_SUM
+
+
+def test_a_convolution_whose_depth_is_split_by_its_window():
+    func = graph_func(
+        "x: 1x128x14x14xf32, w: 64x128x3x3xf32",
+        "y = conv(x, w) {dilation = [1, 1], groups = 1, high = [1, 1], input_dilation = [1, 1], low = [1, 1], "
+        "strides = [1, 1]}; return(y)",
+    )
+    rng = np.random.default_rng(0)
+    x, w = (rng.uniform(1, 2, s).astype(np.float32) for s in ((1, 128, 14, 14), (64, 128, 3, 3)))
+    got = results(func, x=x, w=w)[0, :, 1:-1, 1:-1]
+    windows = np.lib.stride_tricks.sliding_window_view(x[0].astype(np.float64), (3, 3), (1, 2))
+    want = np.einsum("chwij,ocij->ohw", windows, w.astype(np.float64))
+    assert np.abs(got / want - 1).max() <= 12 * ONE_SUM
