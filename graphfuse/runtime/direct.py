@@ -6,90 +6,21 @@ of intermediate tensors, and one lock: they run one after the other.
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from graphfuse.artifact import Array, Executable
-from graphfuse.errors import InputError, UsageError
+from graphfuse.artifact import Executable
 from graphfuse.runtime.bound import Bound, Template
-from graphfuse.runtime.native import NativeCode, address_of
+from graphfuse.runtime.native import NativeCode
+from graphfuse.runtime.workspace import Workspace
 
 MAX_BOUND = 256
 """How many sets of symbol values an executable remembers."""
-_ALIGN = 64
 _FEW = 24
 """Up to so many arguments are written faster one by one than by numpy."""
-
-
-class Workspace:
-    """Threads and memory. In a forked child threads are started anew."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self.lock = threading.Lock()
-        self._native: NativeCode | None = None
-        self._launch: Callable[[int, int, int], int]
-        self._pool = 0
-        self._arena: Array = np.empty(0, np.uint8)
-        self._scratch: Array = np.empty(0, np.uint8)
-        self._stride = 0
-        self.arena_address = 0
-        _workspaces.add(self)
-
-    def after_fork(self) -> None:
-        """In a forked child: the parent's threads are gone, and a lock one of them held stays locked."""
-        self.lock = threading.Lock()
-        self._pool = 0
-
-    def adopt(self, native: NativeCode) -> None:
-        """Linked code that has an executor; the first one's is used from then on."""
-        with self.lock:
-            self._native = self._native or native
-
-    def run(self, records: int, count: int, scratch_bytes: int) -> None:
-        """Run `count` launches at an address, whose arguments are complete. The caller holds the lock."""
-        if not self._pool or self._stride < scratch_bytes:
-            self._prepare(scratch_bytes)
-        self._launch(self._pool, records, count)
-
-    def _prepare(self, scratch_bytes: int) -> None:
-        """Threads, with so much scratch memory each."""
-        native = self._native
-        assert native is not None, "an executable was adopted before it runs"
-        if not self._pool:
-            self._pool = native.pool_create(self.threads)
-            if not self._pool:
-                raise UsageError(f"cannot start {self.threads} threads")
-            self._stride, self._launch = 0, native.run
-        if self._stride < scratch_bytes or not self._stride:
-            self._stride = -(-max(scratch_bytes, self._stride, _ALIGN) // 128) * 128
-            self._scratch = _bytes(self._stride * self.threads)
-            native.pool_scratch(self._pool, _aligned(self._scratch), self._stride)
-
-    def arena(self, nbytes: int) -> int:
-        """The address of at least so many bytes, which only lasts until the next call."""
-        if self._arena.nbytes < nbytes + _ALIGN:
-            self._arena = _bytes(nbytes)
-            self.arena_address = _aligned(self._arena)
-        return self.arena_address
-
-
-_workspaces: weakref.WeakSet[Workspace] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for workspace in list(_workspaces):
-        workspace.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Ready:
@@ -146,14 +77,3 @@ class Direct:
         if len(self._ready) > MAX_BOUND:
             self._ready.popitem(last=False)
         return made
-
-
-def _bytes(nbytes: int) -> Array:
-    try:
-        return np.empty(nbytes + _ALIGN, np.uint8)
-    except (MemoryError, ValueError):
-        raise InputError(f"intermediate tensors need {nbytes} bytes of memory, which is not available") from None
-
-
-def _aligned(array: Array) -> int:
-    return -(-address_of(array) // _ALIGN) * _ALIGN

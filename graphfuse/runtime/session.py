@@ -1,14 +1,13 @@
 """Runs an executable: one call of native code per run, whatever the number of kernels.
 
-Owns the memory and the thread pool of a loaded model. Shapes become numbers in `bound.py`, inputs are
-checked in `binding.py`, native code is linked in `native.py`.
+Shapes become numbers in `bound.py`, inputs are checked in `binding.py`, native code is linked in `native.py`, and runs
+on the threads and in the memory of `workspace.py`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -24,13 +23,13 @@ from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.native import NativeCode, address_of
 from graphfuse.runtime.planner import ArenaPlan
+from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes
 from graphfuse.target import GPU_SIZES
 
 log = logging.getLogger(__name__)
 
 MAX_BOUND = 64
 """How many sets of shapes a session remembers."""
-_ALIGN = 64
 _ALIGNED_FROM = 4096
 """Smaller outputs are numpy's own: aligning takes longer than their stores could save."""
 
@@ -79,13 +78,11 @@ class Session:
         self._dtypes = tuple(elem_dtype(s.elem) for s in executable.signature.outputs)
         self._names = tuple(s.name for s in executable.signature.outputs)
         self._bound: OrderedDict[tuple[tuple[int, ...], ...], Bound] = OrderedDict()
-        self._lock = threading.Lock()
-        self._arena: Array = _aligned_bytes(0)
-        self._arena_of: Bound | None = None
-        self._scratch: Array = _aligned_bytes(0)
-        self._pool = _Pool(self._native, self.threads)
-        self._finalizer = weakref.finalize(self, self._pool.close)
-        _sessions.add(self)
+        self._placed: tuple[Bound, int] | None = None
+        """Whose intermediate tensors have their addresses, and where the first of them is."""
+        self._workspace = Workspace(self.threads)
+        self._workspace.adopt(self._native)
+        self._finalizer = weakref.finalize(self, self._workspace.close)
 
     @property
     def signature(self) -> Signature:
@@ -100,10 +97,10 @@ class Session:
 
     def close(self) -> None:
         """Stop the threads and free the memory; a later run starts them again."""
-        with self._lock:
-            self._pool.close()
+        with self._workspace.lock:
+            self._workspace.close()
             self._bound.clear()
-            self._arena, self._arena_of, self._scratch = _aligned_bytes(0), None, _aligned_bytes(0)
+            self._placed = None
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Outputs by name. Inputs are numpy arrays or DLPack objects, by name.
@@ -112,11 +109,11 @@ class Session:
         dtype. Such an array is written in place (by a copy when it is not contiguous and 64-byte aligned).
         """
         arrays = self._binder.arrays(inputs)
-        with self._lock:
+        with self._workspace.lock:
             bound = self._bind(tuple(a.shape for a in arrays))
             outputs = self._outputs(bound, out or {})
-            pool = self._prepare(bound, arrays, outputs)
-            self._native.run(pool, bound.records_address, len(bound.records))
+            self._place(bound, arrays, outputs)
+            self._workspace.run(bound.records_address, len(bound.records), bound.scratch_bytes)
         results = dict(zip(self._names, outputs, strict=True))
         for name, array in (out or {}).items():
             if results[name] is not array:
@@ -127,12 +124,12 @@ class Session:
     def profile(self, inputs: Mapping[str, Any]) -> Profile:
         """As `run`, with the time of each step."""
         arrays = self._binder.arrays(inputs)
-        with self._lock:
+        with self._workspace.lock:
             bound = self._bind(tuple(a.shape for a in arrays))
             outputs = self._outputs(bound, {})
-            pool = self._prepare(bound, arrays, outputs)
+            self._place(bound, arrays, outputs)
             ns = np.zeros(max(len(bound.records), 1), dtype=np.int64)
-            self._native.run_profiled(pool, bound.records_address, len(bound.records), address_of(ns))
+            self._workspace.profile(bound.records_address, len(bound.records), bound.scratch_bytes, ns)
         leaves = self._template.leaves
         time = np.zeros(len(leaves), dtype=np.int64)
         np.add.at(time, bound.steps, ns[: len(bound.steps)])
@@ -147,7 +144,7 @@ class Session:
 
     def arena_plan(self, inputs: Mapping[str, Any]) -> ArenaPlan:
         """Where the intermediate tensors of such a run lie."""
-        with self._lock:
+        with self._workspace.lock:
             return self._bind(tuple(a.shape for a in self._binder.arrays(inputs))).arena
 
     def _bind(self, shapes: tuple[tuple[int, ...], ...]) -> Bound:
@@ -181,75 +178,15 @@ class Session:
         except (MemoryError, ValueError):
             raise InputError(f"outputs {bound.output_shapes} do not fit into memory") from None
 
-    def _prepare(self, bound: Bound, arrays: list[Array], outputs: list[Array]) -> int:
-        """Write this call's addresses into the arguments; the pool to run them on."""
+    def _place(self, bound: Bound, arrays: list[Array], outputs: list[Array]) -> None:
+        """Write this call's addresses into the arguments."""
         addresses = np.array([address_of(a) for a in (*arrays, *outputs)], dtype=np.int64)
         args = bound.args
         args[bound.io_slots] = addresses[bound.io_index] + bound.io_offsets
-        pool = self._pool.handle()
-        if self._arena_of is not bound:
-            # the arena and the scratch only grow, and another shape may have moved them since
-            self._arena = self._grown(self._arena, bound.arena.peak)
-            args[bound.arena_slots] = address_of(self._arena) + bound.arena_offsets
-            stride = -(-max(bound.scratch_bytes, _ALIGN) // 128) * 128
-            self._scratch = self._grown(self._scratch, stride * self.threads)
-            self._native.pool_scratch(pool, address_of(self._scratch), stride)
-            self._arena_of = bound
-        elif self._pool.is_new:
-            stride = -(-max(bound.scratch_bytes, _ALIGN) // 128) * 128
-            self._native.pool_scratch(pool, address_of(self._scratch), stride)
-        self._pool.is_new = False
-        return pool
-
-    def _grown(self, array: Array, nbytes: int) -> Array:
-        if array.nbytes >= nbytes:
-            return array
-        try:
-            return _aligned_bytes(nbytes)
-        except (MemoryError, ValueError):
-            raise InputError(f"these shapes need {nbytes} bytes of memory, which is not available") from None
-
-    def after_fork(self) -> None:
-        """In a forked child: the parent's threads are gone, and a lock one of them held stays locked."""
-        self._lock = threading.Lock()
-
-
-class _Pool:
-    """The native thread pool, made when first used and again in a forked child."""
-
-    def __init__(self, native: NativeCode, threads: int) -> None:
-        self._native, self._threads = native, threads
-        self._handle, self._pid = 0, 0
-        self.is_new = False
-
-    def handle(self) -> int:
-        """The pool of this process."""
-        if self._handle and self._pid == os.getpid():
-            return self._handle
-        self.close()
-        handle = self._native.pool_create(self._threads)
-        if not handle:
-            raise UsageError(f"cannot start {self._threads} threads")
-        self._handle, self._pid, self.is_new = handle, os.getpid(), True
-        return handle
-
-    def close(self) -> None:
-        """Join the threads; in a forked child, which has none of them, only free."""
-        handle, self._handle = self._handle, 0
-        if handle:
-            self._native.pool_destroy(handle)
-
-
-_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for session in list(_sessions):
-        session.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+        placed = bound, self._workspace.arena(bound.arena.peak)
+        if placed != self._placed:
+            args[bound.arena_slots] = placed[1] + bound.arena_offsets
+            self._placed = placed
 
 
 def memory(executable: Executable, values: Mapping[str, int], threads: int) -> Memory:
@@ -283,14 +220,8 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _aligned_bytes(nbytes: int) -> Array:
-    raw = np.empty(nbytes + _ALIGN, dtype=np.uint8)
-    start = -address_of(raw) % _ALIGN
-    return raw[start : start + nbytes]
-
-
 def _is_aligned(array: Array) -> bool:
-    return array.flags.c_contiguous and address_of(array) % _ALIGN == 0
+    return array.flags.c_contiguous and address_of(array) % ALIGN == 0
 
 
 def _aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -299,4 +230,4 @@ def _aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         nbytes *= d
     if nbytes < _ALIGNED_FROM:
         return np.empty(shape, dtype)
-    return _aligned_bytes(nbytes).view(dtype).reshape(shape)
+    return aligned_bytes(nbytes).view(dtype).reshape(shape)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from graphfuse.artifact import Executable
-from graphfuse.runtime.direct import Direct, Workspace
+from graphfuse.runtime.direct import Direct
+from graphfuse.runtime.workspace import Workspace
 
 Runner = Callable[[tuple[int, ...], Sequence[int]], None]
 """Takes the symbols' values, and the addresses of inputs, then outputs."""
@@ -50,11 +51,12 @@ def _on_gpu(executable: Executable, device: torch.device) -> Runner:
     direct = CudaDirect(executable, open_driver(), index, zeroed)
 
     def run(values: tuple[int, ...], addresses: Sequence[int]) -> None:
-        nbytes = direct.arena_bytes(values)
+        launches = direct.bind(values)
+        nbytes = launches.bound.arena.peak
         # returned to the allocator at once: what takes it next is on this stream, or waits for it
         arena = torch.empty(nbytes, dtype=torch.uint8, device=device) if nbytes else None
         stream = torch.cuda.current_stream(index).cuda_stream
-        direct.run(values, addresses, 0 if arena is None else arena.data_ptr(), stream)
+        direct.run(launches, addresses, 0 if arena is None else arena.data_ptr(), stream)
 
     return run
 

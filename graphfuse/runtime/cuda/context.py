@@ -6,10 +6,10 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from graphfuse.artifact import Code, Executable, Launch
-from graphfuse.errors import ArtifactError, DeviceError
+from graphfuse.errors import ArtifactError, DeviceError, GraphfuseError
 from graphfuse.gpu_driver import OLD_DRIVER, UNUSABLE_CODE, Driver, DriverError
 from graphfuse.runtime.cuda.memory import Pool
 from graphfuse.target import GpuInfo
@@ -64,6 +64,18 @@ class Context:
         if error.is_sticky:
             self.lost = error.name
         return DeviceError(f"{self.where}: {what}{': ' if what else ''}{error}")
+
+    def guarded(self, what: str | Callable[[], str], work: Callable[[], None]) -> None:
+        """Say what the driver, or the emulator, was doing when it fails."""
+        try:
+            work()
+        except DriverError as e:
+            raise self.failure(e, what if isinstance(what, str) else what()) from None
+        except DeviceError:
+            raise
+        except GraphfuseError as e:
+            words = what if isinstance(what, str) else what()
+            raise DeviceError(f"{self.where}: {words}: {e.message}", e.loc) from None
 
     def function(self, code: Code, name: str, launch: Launch) -> int:
         """A kernel ready to launch; a module is loaded once, whoever has its code."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from graphfuse.artifact import Executable, KernelMeta, Launch
+from graphfuse.artifact import Executable, KernelMeta, Launch, Step
 from graphfuse.errors import ArtifactError
 from graphfuse.gpu_driver import Argument, CopyCall, Driver, DriverError, Launcher
 from graphfuse.knobs import settings
@@ -43,6 +43,12 @@ class KernelLaunch(KernelCall):
     def arguments(self) -> Sequence[Argument]:
         """The slots, each pointer with the buffer it points into."""
         return self._table.arguments(self)
+
+
+def described(item: KernelLaunch | Copy, leaves: Sequence[Step]) -> str:
+    """The kernel and the node it is from, for errors; `leaves` are the steps of its plan."""
+    label = leaves[item.step].label or (item.meta.label if isinstance(item, KernelLaunch) else "")
+    return f"kernel {item.name!r}" + (f" (node {label!r})" if label else "")
 
 
 class Launches:

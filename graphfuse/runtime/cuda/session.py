@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 
 from graphfuse.artifact import Executable, Signature, elem_dtype
-from graphfuse.errors import DeviceError, GraphfuseError
+from graphfuse.errors import DeviceError
 from graphfuse.gpu_driver import Driver, DriverError
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.cuda.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
 from graphfuse.runtime.cuda.context import Context, choose_variant, context_of
 from graphfuse.runtime.cuda.graphs import Graphs, Recorder
-from graphfuse.runtime.cuda.launches import Copy, KernelLaunch, Launches
+from graphfuse.runtime.cuda.launches import Copy, KernelLaunch, Launches, described
 from graphfuse.runtime.cuda.memory import Block, Pinned
 from graphfuse.runtime.cuda.outputs import Output, make_outputs
 from graphfuse.runtime.cuda.quick import Quick
-from graphfuse.runtime.cuda.transfer import copy_in, copy_out, offsets
+from graphfuse.runtime.cuda.transfer import copy_in, copy_out, offsets, upload
 from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.session import MAX_BOUND, Memory, Profile, StepTime, available_cores, memory
 
@@ -238,20 +238,11 @@ class CudaSession:
             self._functions = {
                 k.name: self.context.function(self._code, k.name, k.launch) for k in metas if k.launch is not None
             }
-            self._template = Template(self.executable, self._upload())
+            self._template = Template(self.executable, upload(self._driver, self.executable.weights, self._weights))
         return self._template
 
-    def _upload(self) -> list[int]:
-        """Copy the weights to the device; where each is."""
-        weights = self.executable.weights
-        places, total = offsets([w.array.nbytes for w in weights])
-        base = self._held.block(WEIGHTS, total, self._last_stream).address
-        for w, offset in zip(weights, places, strict=True):
-            array = np.ascontiguousarray(w.array)
-            if array.nbytes:
-                self._driver.copy_in(base + offset, array.ctypes.data, array.nbytes, 0)
-        self._driver.synchronize(0)
-        return [base + offset for offset in places]
+    def _weights(self, nbytes: int) -> int:
+        return self._held.block(WEIGHTS, nbytes, self._last_stream).address
 
     def _bind(self, shapes: tuple[tuple[int, ...], ...]) -> _Shaped:
         if (shaped := self._shaped.get(shapes)) is not None:
@@ -303,39 +294,24 @@ class CudaSession:
         *io, arena, scratch = addresses
         graph = None if timed else shaped.graphs.get(addresses)
         if graph is None:
-            self._guarded("tensor maps", lambda: launches.point(self._driver, io, arena, scratch))
+            self.context.guarded("tensor maps", lambda: launches.point(self._driver, io, arena, scratch))
         if timed:
             return self._timed(launches, stream)
         if graph is None and launches.items:
             graph = shaped.graphs.record(addresses, lambda s: launches.run_all(self._driver, s), self._last_stream)
         if graph is not None:
-            self._guarded("the graph of a run", lambda: self._driver.launch_graph(graph, stream))
+            self.context.guarded("the graph of a run", lambda: self._driver.launch_graph(graph, stream))
             return []
-        self._guarded(
+        self.context.guarded(
             lambda: self._describe(launches.items[launches.at]), lambda: launches.run_all(self._driver, stream)
         )
         return []
 
     def _launch(self, launches: Launches, item: KernelLaunch | Copy, stream: int) -> None:
-        self._guarded(self._describe(item), lambda: launches.run(self._driver, item, stream))
+        self.context.guarded(self._describe(item), lambda: launches.run(self._driver, item, stream))
 
     def _describe(self, item: KernelLaunch | Copy) -> str:
-        """The kernel and the node it is from."""
-        leaf = self._prepared().leaves[item.step]
-        label = leaf.label or (item.meta.label if isinstance(item, KernelLaunch) else "")
-        return f"kernel {item.name!r}" + (f" (node {label!r})" if label else "")
-
-    def _guarded(self, what: str | Callable[[], str], work: Callable[[], None]) -> None:
-        """Say what the driver, or the emulator, was doing when it fails."""
-        try:
-            work()
-        except DriverError as e:
-            raise self.context.failure(e, what if isinstance(what, str) else what()) from None
-        except DeviceError:
-            raise
-        except GraphfuseError as e:
-            words = what if isinstance(what, str) else what()
-            raise DeviceError(f"{self.context.where}: {words}: {e.message}", e.loc) from None
+        return described(item, self._prepared().leaves)
 
     def _timed(self, launches: Launches, stream: int) -> list[int]:
         """One at a time, so that whatever goes wrong has a name."""
@@ -345,7 +321,7 @@ class CudaSession:
             self._driver.record(start, stream)
             self._launch(launches, item, stream)
             self._driver.record(end, stream)
-            self._guarded(self._describe(item), lambda: self._driver.synchronize(stream))
+            self.context.guarded(self._describe(item), lambda: self._driver.synchronize(stream))
             ns.append(int(self._driver.elapsed_ms(start, end) * 1e6))
         self._driver.destroy_event(start)
         self._driver.destroy_event(end)
@@ -358,9 +334,9 @@ class CudaSession:
             o.value = np.empty(o.shape, elem_dtype(o.spec.elem))
         if hosts:
             items = [(o.address, o.value) for o in hosts]
-            self._guarded(self._suspects(), lambda: copy_out(self._driver, self._held.pinned, items, stream))
+            self.context.guarded(self._suspects(), lambda: copy_out(self._driver, self._held.pinned, items, stream))
         elif must_wait or any(isinstance(o.value, DeviceArray) for o in outputs):
-            self._guarded(self._suspects(), lambda: self._driver.synchronize(stream))
+            self.context.guarded(self._suspects(), lambda: self._driver.synchronize(stream))
 
     def _suspects(self) -> str:
         """Kernels report nothing when they fail; the wait after them does."""

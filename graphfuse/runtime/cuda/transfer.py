@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphfuse.artifact import Array
+from graphfuse.artifact import Array, Weight
 from graphfuse.gpu_driver import Driver
 from graphfuse.runtime.cuda.memory import Pinned
 
@@ -24,6 +24,18 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
         out.append(end)
         end += -(-size // SPACING) * SPACING
     return out, end
+
+
+def upload(driver: Driver, weights: Sequence[Weight], take: Callable[[int], int]) -> list[int]:
+    """Copy weights into one block, which `take` gives by its bytes; where each is."""
+    places, total = offsets([w.array.nbytes for w in weights])
+    base = take(total) if total else 0
+    for weight, place in zip(weights, places, strict=True):
+        array = np.ascontiguousarray(weight.array)
+        if array.nbytes:
+            driver.copy_in(base + place, array.ctypes.data, array.nbytes, 0)
+    driver.synchronize(0)
+    return [base + place for place in places]
 
 
 def copy_in(driver: Driver, pinned: Pinned, items: Sequence[tuple[int, Array]], stream: int) -> bool:

@@ -1,0 +1,116 @@
+"""What kernels run on and in: a native pool of threads, scratch memory for each, and memory for intermediate tensors.
+
+One run at a time has it: `lock` is its holder's.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+
+from graphfuse.artifact import Array
+from graphfuse.errors import InputError, UsageError
+from graphfuse.runtime.native import NativeCode, address_of
+
+ALIGN = 64
+"""Tensors begin at multiples of this."""
+
+
+class Workspace:
+    """Threads and memory, taken when first needed. In a forked child threads are started anew."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.lock = threading.Lock()
+        self._native: NativeCode | None = None
+        self._launch: Callable[[int, int, int], int]
+        self._pool = 0
+        self._scratch = aligned_bytes(0)
+        self._stride = 0
+        self._arena = aligned_bytes(0)
+        self._arena_address = address_of(self._arena)
+        _workspaces.add(self)
+
+    def adopt(self, native: NativeCode) -> None:
+        """Linked code that has an executor; the first one's is used from then on."""
+        with self.lock:
+            self._native = self._native or native
+
+    def run(self, records: int, count: int, scratch_bytes: int) -> None:
+        """Run `count` launches at an address, whose arguments are complete. The caller holds the lock."""
+        if not self._pool or self._stride < scratch_bytes:
+            self._prepare(scratch_bytes)
+        self._launch(self._pool, records, count)
+
+    def profile(self, records: int, count: int, scratch_bytes: int, ns: Array) -> None:
+        """As `run`, with the time of each launch."""
+        native = self._prepare(scratch_bytes)
+        native.run_profiled(self._pool, records, count, address_of(ns))
+
+    def arena(self, nbytes: int) -> int:
+        """The address of at least so many bytes, which only lasts until the next call. The caller holds the lock."""
+        if self._arena.nbytes < nbytes:
+            self._arena = _taken(nbytes)
+            self._arena_address = address_of(self._arena)
+        return self._arena_address
+
+    def close(self) -> None:
+        """Stop the threads and free the memory; a later run takes them again. The caller holds the lock."""
+        pool, self._pool = self._pool, 0
+        if pool:
+            assert self._native is not None
+            self._native.pool_destroy(pool)
+        self._scratch = self._arena = aligned_bytes(0)
+        self._arena_address = address_of(self._arena)
+
+    def after_fork(self) -> None:
+        """In a forked child: the parent's threads are gone, and a lock one of them held stays locked."""
+        self.lock = threading.Lock()
+        self._pool = 0
+
+    def _prepare(self, scratch_bytes: int) -> NativeCode:
+        """Threads, with so much scratch memory each."""
+        native = self._native
+        assert native is not None, "an executable was adopted before it runs"
+        if not self._pool:
+            self._pool = native.pool_create(self.threads)
+            if not self._pool:
+                raise UsageError(f"cannot start {self.threads} threads")
+            self._stride, self._launch = 0, native.run
+        if self._stride < scratch_bytes or not self._stride:
+            stride = -(-max(scratch_bytes, ALIGN) // 128) * 128
+            if self._scratch.nbytes < stride * self.threads:
+                self._scratch = _taken(stride * self.threads)
+            native.pool_scratch(self._pool, address_of(self._scratch), stride)
+            self._stride = stride
+        return native
+
+
+_workspaces: weakref.WeakSet[Workspace] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for workspace in list(_workspaces):
+        workspace.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def aligned_bytes(nbytes: int) -> Array:
+    """New memory of any contents that begins at a multiple of `ALIGN`."""
+    raw = np.empty(nbytes + ALIGN, np.uint8)
+    start = -address_of(raw) % ALIGN
+    return raw[start : start + nbytes]
+
+
+def _taken(nbytes: int) -> Array:
+    try:
+        return aligned_bytes(nbytes)
+    except (MemoryError, ValueError):
+        raise InputError(f"these shapes need {nbytes} bytes of memory, which is not available") from None

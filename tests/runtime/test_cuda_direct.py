@@ -1,0 +1,60 @@
+"""Runs on bare addresses of a GPU: the caller owns all memory."""
+
+import numpy as np
+import pytest
+
+from graphfuse.errors import DeviceError
+from graphfuse.gpu.emulator.driver import EmulatedDriver
+from graphfuse.runtime.cuda.bindings import BindingsDriver
+from graphfuse.runtime.cuda.direct import CudaDirect
+from tests.runtime.fake_cuda import FakeCuda
+from tests.runtime.gpu_sample import FAULTY, executable
+from tests.runtime.sample import expected, inputs
+
+
+@pytest.fixture(params=["emulator", "bindings"])
+def driver(request):
+    return EmulatedDriver() if request.param == "emulator" else BindingsDriver(FakeCuda())
+
+
+def run(direct, driver, n):
+    """Outputs at a size, with memory that is given back afterwards."""
+    feed, wanted = inputs(n), expected(inputs(n))
+    given = [np.ascontiguousarray(feed[s.name]) for s in direct.executable.signature.inputs]
+    outputs = [np.zeros_like(wanted[s.name]) for s in direct.executable.signature.outputs]
+    launches = direct.bind((n,))
+    with direct.context.current():
+        addresses = [driver.alloc(a.nbytes) for a in (*given, *outputs)]
+        arena = driver.alloc(max(launches.bound.arena.peak, 1))
+        for address, array in zip(addresses, given, strict=False):
+            driver.copy_in(address, array.ctypes.data, array.nbytes, 0)
+    direct.run(launches, addresses, arena, 0)
+    with direct.context.current():
+        for address, array in zip(addresses[len(given) :], outputs, strict=True):
+            driver.copy_out(array.ctypes.data, address, array.nbytes, 0)
+        driver.synchronize(0)
+        for address in (*addresses, arena):
+            driver.free(address)
+    return outputs
+
+
+def made(model, driver):
+    def zeroed(nbytes):
+        address = driver.alloc(nbytes)
+        zeros = np.zeros(nbytes, np.uint8)
+        driver.copy_in(address, zeros.ctypes.data, nbytes, 0)
+        return address
+
+    return CudaDirect(model, driver, 0, zeroed)
+
+
+def test_numbers_at_every_size(driver):
+    direct = made(executable(), driver)
+    for n in (1, 5, 2, 5, 1):
+        for found, wanted in zip(run(direct, driver, n), expected(inputs(n)).values(), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_the_kernel_that_fails_is_named():
+    with pytest.raises(DeviceError, match=r"cuda:0 \(emulated sm_90a\): kernel 'scale_row' \(node 'x \* w'\): .*out of"):
+        run(made(executable(kernels=FAULTY), driver := EmulatedDriver()), driver, 3)
