@@ -373,12 +373,6 @@ def log10(c: Call, self: Value) -> Value:
     return c.rounded(c.e.map(graph.mul, c.e(graph.log, x), 1 / math.log(10)))
 
 
-@lowers(aten.erfc.default)
-def erfc(c: Call, self: Value) -> Value:
-    c.want(False, "1 - erf(x) loses what erfc keeps")
-    return self
-
-
 @lowers(aten.atan2.default)
 def atan2(c: Call, self: Value, other: Value) -> Value:
     return computed(c, graph.atan2, self, other)
