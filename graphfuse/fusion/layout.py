@@ -134,7 +134,7 @@ def _cost(v: Value, perm: Perm, uses: Uses) -> int:
     if moves_only_ones(tensor_of(z).shape, undo):
         return 0 if stored is None or is_identity(undo) else 1
     # a contraction writes its result in any order, for as long as the permute stays beside it
-    return 1 if stored is not None and absorbs_permute(z, uses) else _size(v)
+    return 1 if stored is not None and absorbs_permute(z, uses) else elements_of(v)
 
 
 _ADAPTS = frozenset({graph.constant, graph.full, graph.iota})
@@ -148,7 +148,7 @@ def _is_small(source: Value) -> bool:
     return known or sum(d != 1 for d in tensor_of(source).shape) <= 1
 
 
-def _size(v: Value) -> int:
+def elements_of(v: Value) -> int:
     """Elements of a value, with a guess for symbolic dims."""
     count = product(tensor_of(v).shape)
     if isinstance(count, int):

@@ -16,6 +16,7 @@ from graphfuse.fusion.normalise_later import normalise_later, normalising_later
 from graphfuse.fusion.own_masks import own_masks
 from graphfuse.fusion.pack_pixels import pack_pixels
 from graphfuse.fusion.partition import WhyApart, always_apart
+from graphfuse.fusion.raise_permutes import raise_permutes
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
@@ -42,6 +43,7 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
     fold_constants,  # again: the layout passes built weights of constants
     canonicalize,  # again: permutes and reshapes that layout left side by side
     simplify_movement,  # after layout, which sinks permutes past contractions to where they may cancel
+    raise_permutes,  # after both: what is left at the end of elementwise work cancels nowhere
     winograd,  # after padding is explicit; what it adds is movement, sums and one contraction
     merge_contractions,  # last: 1x1 convolutions and relabelled specs have become alike
     common_subexpressions,  # again: equal slices, pads and permutes that the passes made
@@ -123,7 +125,7 @@ PASSES: dict[str, Pass] = {
         align_rows, canonicalize, common_subexpressions, dead_code, decompose_conv, dequantise_later, fold_batch_norm,
         fold_constants, layout,
         lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, own_masks, pack_pixels,
-        recognise_flattening,
+        raise_permutes, recognise_flattening,
         recognise_functions, simplify_movement, split_columns, split_long_sums, store_halves, winograd,
     )
 }  # fmt: skip

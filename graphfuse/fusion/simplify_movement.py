@@ -496,11 +496,11 @@ def absorbs_permute(v: Value, uses: dict[Value, int]) -> bool:
         return absorbs_permute(op.operands[0], uses)
     if not op.has(Trait.ELEMENTWISE):
         return False
-    hard = [u for u in op.operands if not _moves_freely(u)]
+    hard = [u for u in op.operands if not moves_freely(u)]
     return len(hard) == 1 and absorbs_permute(hard[0], uses)
 
 
-def _moves_freely(v: Value) -> bool:
+def moves_freely(v: Value) -> bool:
     """Whether a permuted form of `v` is as cheap as `v`: constants, fulls, and broadcasts of fewer dims."""
     if aligned(v) is not None or is_op(v, graph.full) or is_op(v, graph.iota):
         return True
@@ -521,7 +521,7 @@ def _absorbed(v: Value, perm: Perm) -> Value:
     if op.kind is graph.permute:
         inner = attr_ints(op, "perm")
         return _absorbed(op.operands[0], tuple(inner[p] for p in perm))
-    operands = [permuted(u, perm) if _moves_freely(u) else _absorbed(u, perm) for u in op.operands]
+    operands = [permuted(u, perm) if moves_freely(u) else _absorbed(u, perm) for u in op.operands]
     return remade(op, *operands).result
 
 
