@@ -22,7 +22,7 @@ from graphfuse.torch.compile import CompiledGraph
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.cut import Kind, Region
 from graphfuse.torch.options import options_of
-from graphfuse.torch.rewrite import symbol_of
+from graphfuse.torch.rewrite import sizes_of, symbol_of
 
 
 @dataclass(frozen=True)
@@ -184,11 +184,9 @@ def _bytes_saved(part: CompiledPart, hints: Mapping[str, int]) -> int:
 def _hints(nodes: Iterable[fx.Node]) -> dict[str, int]:
     """What symbols are in this call."""
     out: dict[str, int] = {}
-    for node in nodes:
-        value = node.meta.get("val")
-        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
-            if isinstance(size, torch.SymInt) and (name := symbol_of(dim_of(size))) and size.node.hint is not None:
-                out[name] = int(size.node.hint)
+    for size in sizes_of(nodes):
+        if isinstance(size, torch.SymInt) and (name := symbol_of(dim_of(size))) and size.node.hint is not None:
+            out[name] = int(size.node.hint)
     return out
 
 

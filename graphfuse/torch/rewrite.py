@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -124,11 +124,16 @@ def _size_sources(nodes: Sequence[fx.Node]) -> Mapping[str, SizeSource]:
 def _expressions(nodes: Sequence[fx.Node]) -> Mapping[str, Any]:
     """What each symbol of the graph stands for."""
     out: dict[str, Any] = {}
+    for size in sizes_of(nodes):
+        out.update(expressions(size))
+    return out
+
+
+def sizes_of(nodes: Iterable[fx.Node]) -> Iterator[Any]:
+    """The sizes of what nodes compute where that is a tensor, else itself, which may be a size."""
     for node in nodes:
         value = node.meta.get("val")
-        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
-            out.update(expressions(size))
-    return out
+        yield from value.shape if isinstance(value, torch.Tensor) else (value,)
 
 
 def symbol_of(dim: Dim) -> str:
