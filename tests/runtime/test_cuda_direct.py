@@ -56,5 +56,7 @@ def test_numbers_at_every_size(driver):
 
 
 def test_the_kernel_that_fails_is_named():
-    with pytest.raises(DeviceError, match=r"cuda:0 \(emulated sm_90a\): kernel 'scale_row' \(node 'x \* w'\): .*out of"):
+    with pytest.raises(
+        DeviceError, match=r"cuda:0 \(emulated sm_90a\): kernel 'scale_row' \(node 'x \* w'\): .*out of"
+    ):
         run(made(executable(kernels=FAULTY), driver := EmulatedDriver()), driver, 3)

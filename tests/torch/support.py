@@ -8,8 +8,14 @@ import torch
 from graphfuse.torch import aot, backend
 from graphfuse.torch.cut import Kind
 
+CHECKED = {"check": True}
 SLACK = {torch.float64: 1e-9, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 """How far results may be from float64, relative to the largest of a tensor, where eager is closer."""
+
+
+def compiled(fn, **how):
+    """`fn` compiled; what it returns is compared with what torch was promised."""
+    return torch.compile(fn, backend="graphfuse", options=CHECKED, **how)
 
 
 @contextmanager

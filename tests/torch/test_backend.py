@@ -15,21 +15,7 @@ from graphfuse.errors import InputError, VerifyError  # noqa: E402
 from graphfuse.torch import aot, backend  # noqa: E402
 from graphfuse.torch.check import Promises  # noqa: E402
 from graphfuse.torch.options import TorchOptions, options_of  # noqa: E402
-from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
-
-CHECKED = {"check": True}
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        yield
-
-
-def compiled(fn, **kwargs):
-    return torch.compile(fn, backend="graphfuse", options=CHECKED, **kwargs)
+from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 
 def test_it_is_registered():

@@ -5,26 +5,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from graphfuse.torch.compiled_part import CompiledPart  # noqa: E402 - they import torch
-from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
+from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 F = torch.nn.functional
-CHECKED = {"check": True}
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        yield
 
 
 def agree(fn, calls, compiles=1, **options):
     """`fn` compiled gives at every call what it gives itself, and is compiled so often."""
     with recorded_graphs() as graphs:
-        compiled = torch.compile(fn, backend="graphfuse", options=CHECKED, **{"dynamic": True, **options})
+        run = compiled(fn, **{"dynamic": True, **options})
         for inputs in calls:
-            torch.testing.assert_close(compiled(*inputs), fn(*inputs), rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(run(*inputs), fn(*inputs), rtol=1e-4, atol=1e-5)
     assert len(graphs) == compiles
     return graphs
 
@@ -73,10 +64,10 @@ def test_a_gradient_whose_sizes_dims_cannot_express():
         return F.interpolate(x * w, scale_factor=1.5, mode="nearest").sin().sum()
 
     with recorded_graphs() as graphs:
-        compiled = torch.compile(fn, backend="graphfuse", options=CHECKED, dynamic=True)
+        run = compiled(fn, dynamic=True)
         for n in (4, 7):
             inputs = torch.randn(2, 3, n, n + 1, requires_grad=True), torch.randn(3, 1, 1, requires_grad=True)
-            found = torch.autograd.grad(compiled(*inputs), inputs)
+            found = torch.autograd.grad(run(*inputs), inputs)
             torch.testing.assert_close(found, torch.autograd.grad(fn(*inputs), inputs), rtol=1e-4, atol=1e-4)
     assert len(graphs) == 2
 
@@ -86,11 +77,11 @@ def test_training():
         torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.GELU(), torch.nn.Linear(32, 4), torch.nn.Softmax(-1)
     )
     with recorded_graphs() as graphs:
-        compiled = torch.compile(model, backend="graphfuse", options=CHECKED, dynamic=True)
+        run = compiled(model, dynamic=True)
         for b, s in ((2, 3), (5, 7), (16, 2)):
             x = torch.randn(b, s, 16, requires_grad=True)
             wanted = [x, *model.parameters()]
-            found = torch.autograd.grad(compiled(x).square().sum(), wanted)
+            found = torch.autograd.grad(run(x).square().sum(), wanted)
             torch.testing.assert_close(found, torch.autograd.grad(model(x).square().sum(), wanted))
     assert len(graphs) == 2
 
@@ -136,10 +127,10 @@ def test_the_gradient_of_what_a_mask_selects():
         return torch.tanh(x[x > 0] * w).square().sum()
 
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        compiled = torch.compile(fn, backend="graphfuse", options=CHECKED, fullgraph=True, dynamic=True)
+        run = compiled(fn, fullgraph=True, dynamic=True)
         for n in (5, 9, 20):
             inputs = torch.randn(n, requires_grad=True), torch.tensor(1.5, requires_grad=True)
-            found = torch.autograd.grad(compiled(*inputs), inputs)
+            found = torch.autograd.grad(run(*inputs), inputs)
             torch.testing.assert_close(found, torch.autograd.grad(fn(*inputs), inputs))
 
 

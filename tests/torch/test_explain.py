@@ -20,11 +20,8 @@ HERE = __file__
 
 
 @pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
+def nothing_was_told():
     compiling._told.clear()
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        yield
 
 
 def line_of(text):

@@ -9,27 +9,18 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import graphfuse  # noqa: E402
 from tests.kernels.test_graft import OPS  # noqa: E402
-from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
+from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 F = torch.nn.functional
-CHECKED = {"check": True}
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        yield
 
 
 def agree(fn, *calls, left=(), training=False, **options):
     """`fn` compiled gives what it gives itself; returns its graphs. Only operators in `left` are torch's."""
     with recorded_graphs() as graphs:
-        compiled = torch.compile(fn, backend="graphfuse", options=CHECKED, **options)
+        run = compiled(fn, **options)
         for inputs in calls:
             torch.manual_seed(1)
-            found = compiled(*inputs)
+            found = run(*inputs)
             torch.manual_seed(1)
             want = fn(*inputs)
             torch.testing.assert_close(found, want, rtol=1e-4, atol=1e-5)
@@ -100,15 +91,11 @@ def test_flex_attention_is_torchs():
     from torch.nn.attention.flex_attention import flex_attention
 
     q, k, v = (torch.randn(1, 2, 128, 16) for _ in range(3))
-    compiled = torch.compile(
-        lambda q, k, v: flex_attention(q * 2, k, v, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.01) + 1,
-        backend="graphfuse",
-        options=CHECKED,
-    )
+    run = compiled(lambda q, k, v: flex_attention(q * 2, k, v, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.01) + 1)
     places = torch.arange(128)
     want = F.scaled_dot_product_attention(q * 2, k, v, (places[:, None] - places) * 0.01) + 1
     with torch.no_grad():
-        torch.testing.assert_close(compiled(q, k, v), want, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(run(q, k, v), want, rtol=1e-3, atol=1e-3)
 
 
 class Swish(torch.autograd.Function):
@@ -165,8 +152,8 @@ def test_custom_operators():
     for n in (4, 6):
         x, y = torch.randn(5, n), torch.randn(2, n)
         ours, theirs = x.clone(), x.clone()
-        compiled = torch.compile(fn, backend="graphfuse", options=CHECKED, dynamic=True)
-        torch.testing.assert_close(compiled(ours, y), fn(theirs, y))
+        run = compiled(fn, dynamic=True)
+        torch.testing.assert_close(run(ours, y), fn(theirs, y))
         torch.testing.assert_close(ours, theirs)
 
 
@@ -183,7 +170,7 @@ def test_effects_keep_their_order(capfd):
         return y + 1
 
     LOG.clear()
-    found = torch.compile(fn, backend="graphfuse", options=CHECKED)(torch.ones(3))
+    found = compiled(fn)(torch.ones(3))
     assert LOG == [3.0, 4.0, 5.0] and torch.equal(found, torch.full((3,), 5.0))
     assert "found 3" in capfd.readouterr().out
 
@@ -193,10 +180,10 @@ def test_assertions_are_kept():
         torch._assert_async((x.exp() < 100).all(), "too large")
         return x + 1
 
-    compiled = torch.compile(fn, backend="graphfuse", options=CHECKED)
-    assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+    run = compiled(fn)
+    assert torch.equal(run(torch.ones(3)), torch.full((3,), 2.0))
     with pytest.raises(RuntimeError, match="too large"):
-        compiled(torch.full((3,), 9.0))
+        run(torch.full((3,), 9.0))
 
 
 @pytest.fixture(scope="module")

@@ -8,22 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
+from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 F = torch.nn.functional
-CHECKED = {"check": True}
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        yield
-
-
-def compiled(fn, **options):
-    return torch.compile(fn, backend="graphfuse", options=CHECKED, **options)
 
 
 def mlp():

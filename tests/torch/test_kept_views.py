@@ -9,14 +9,6 @@ from tests.torch.support import recorded_graphs  # noqa: E402
 HEADS = 4
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        yield
-
-
 @pytest.fixture
 def as_it_came():
     """An operator of torch's whose result has the strides of its operand, as those of attention have."""

@@ -20,11 +20,6 @@ SPECIAL = (nan, inf, -inf, 0.0, -0.0, 1.0, -1.5, 2.5, -3.0, 7.0)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
 def same(fn, *inputs, rtol=0.0, left=(), signs=True):
     """Compare what `fn` returns compiled with eager: to the bit, or nearly; only `left` may be left to torch."""
     torch._dynamo.reset()

@@ -19,11 +19,6 @@ from tests.torch.support import check  # noqa: E402
 f32, bf16, f16 = torch.float32, torch.bfloat16, torch.float16
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
 def rand(*shape, dtype=f32, grad=True):
     return torch.randn(*shape).to(dtype).requires_grad_(grad)
 
