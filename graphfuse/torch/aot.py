@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._dynamo.aot_compile_types import BundledAOTAutogradSerializableCallable
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
@@ -73,12 +74,16 @@ def compile_dynamo_graph(
         # torch's cache does not look at what was decided by such a number (`scale > 0.5`)
         config["enable_autograd_cache"] = False
     with functorch_config.patch(config), torch.compiler.config.patch(cache_key_tag=_tag(options)):
-        return aot_autograd(
+        made = aot_autograd(
             **compilers,
             partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
             decompositions=decompositions(),
             keep_inference_input_mutations=True,
         )(gm, example_inputs)
+    if functorch_config.bypass_autograd_cache_key and getattr(made, "serialize", None) is not None:
+        # for `aot_compile`; torch 2.13 does it itself
+        return BundledAOTAutogradSerializableCallable(made)
+    return made
 
 
 def _tag(options: TorchOptions) -> str:

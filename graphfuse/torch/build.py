@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 
-from graphfuse import compiler
 from graphfuse.artifact import Executable
 from graphfuse.devices import compiled_key, targets_of
 from graphfuse.ir.core import Func
@@ -21,7 +18,13 @@ from graphfuse.target import Target
 def build_part(func: Func, device: torch.device, options: Options) -> Executable:
     """Compile for the machine or GPU that tensors on `device` are on."""
     target = target_of(device)
-    make = partial(compiler.build, func, target, options)
+
+    def make() -> Executable:
+        # takes long to import, and is only needed where the cache has nothing
+        from graphfuse import compiler
+
+        return compiler.build(func, target, options)
+
     cache = default_cache()
     if cache is None:
         return make()
