@@ -82,6 +82,10 @@ def machine_of(target: Target) -> Machine:
     return Machine(vector_bytes=target.vector_bytes, registers=target.registers)
 
 
+MOST_REPEATED = 16384
+"""Elements of a row that a GPU computes again in every kernel that reads it: fewer are faster than a launch."""
+
+
 def stages(func: Func, target: Target, options: Options) -> Stages:
     """Graph IR to block functions."""
     clock = _Clock()
@@ -100,6 +104,7 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
             packed,
             fuse=options.fuse,
             reads_padded=isinstance(machine, GpuMachine),
+            most_repeated=MOST_REPEATED if isinstance(machine, GpuMachine) else 0,
             why_apart=apart,
             why_not_graft=why_not_graft(_all_ranges(packed), machine),
         ),

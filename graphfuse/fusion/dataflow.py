@@ -1,7 +1,8 @@
 """A read-only view of a block's dataflow, seen through the ops that fusion treats as index maps.
 
-*Transparent* ops (reshape, permute, slice, broadcast, flip, fills, iota, and arithmetic on nothing but those) are
-never kernels of their own: they are copied into every region that reads through them.
+*Transparent* ops (reshape, permute, slice, broadcast, flip, fills, iota, and arithmetic on nothing but those; for a GPU
+also arithmetic on short rows of inputs, such as biases) are never kernels of their own: they are copied into every
+region that reads through them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, walk
+from graphfuse.ir.types import Tensor
 
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.flip})
 _GENERATORS = frozenset({graph.full, graph.iota})
@@ -24,9 +26,13 @@ class Dataflow:
     block: Block
     reads_padded: bool = False
     """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost."""
+    most_repeated: int = 0
+    """Elementwise work on rows of inputs with at most so many elements is done again by all that read the results."""
     uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))
     generated: set[Value] = field(default_factory=set[Value])
     """Values computed from fills and iotas alone: cheaper to compute again than to read."""
+    repeated: set[Value] = field(default_factory=set[Value])
+    """Values that `most_repeated` allows: they would be kernels shorter than their launch."""
 
     def __post_init__(self) -> None:
         for op in self.block.ops:
@@ -34,12 +40,45 @@ class Dataflow:
                 self.uses[v].append(op)
             if op.kind in _GENERATORS or (_cheap(op) and all(v in self.generated for v in op.operands)):
                 self.generated.update(op.results)
+        if self.most_repeated:
+            self._find_repeated()
+
+    def _find_repeated(self) -> None:
+        joined = set[Value]()
+
+        def joins(user: Op) -> bool:
+            """Whether a user is elementwise work, or a view that only such work reads."""
+            return user.has(Trait.ELEMENTWISE) or (user.kind in _VIEWS and user.result in joined)
+
+        for op in reversed(self.block.ops):
+            joined.update(v for v in op.results if self.uses[v] and all(map(joins, self.uses[v])))
+        rows = {v for v in self.block.params.values if self._is_row(v)}
+        for op in self.block.ops:
+            if len(op.types) != 1 or not self._is_row(op.result):
+                continue
+            if op.kind is graph.constant or (op.kind in _VIEWS and op.operands[0] in rows):
+                rows.add(op.result)
+            elif op.has(Trait.ELEMENTWISE) and op.result in joined and rows.issuperset(self._not_generated(op)):
+                rows.add(op.result)
+                self.repeated.add(op.result)
+
+    def _not_generated(self, op: Op) -> list[Value]:
+        return [v for v in op.operands if v not in self.generated]
+
+    def _is_row(self, value: Value) -> bool:
+        """Whether a value has few elements, all along one dim."""
+        if not isinstance(value.type, Tensor):
+            return False
+        long = [d for d in value.type.shape if d != 1]
+        return not long or (len(long) == 1 and isinstance(long[0], int) and long[0] <= self.most_repeated)
 
     def is_transparent(self, op: Op) -> bool:
         """Whether `op` is an index map (or generates its value from indices) rather than work."""
         if len(op.types) != 1:
             return False
-        return op.kind in _VIEWS or op.result in self.generated or (self.reads_padded and self._pads_windows(op))
+        if op.kind in _VIEWS or op.result in self.generated or op.result in self.repeated:
+            return True
+        return self.reads_padded and self._pads_windows(op)
 
     def _pads_windows(self, op: Op) -> bool:
         if op.kind is not graph.pad or op.attrs.get("mode", "constant") != "constant":

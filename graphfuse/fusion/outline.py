@@ -47,17 +47,25 @@ def outline(
     *,
     fuse: bool = True,
     reads_padded: bool = False,
+    most_repeated: int = 0,
     why_apart: WhyApart = always_apart,
     why_not_graft: WhyNotGraft = never_graft,
 ) -> tuple[Func, list[Decision]]:
     """Partition a function (loop bodies too) into regions; also the ledger of decisions.
 
-    Without `fuse` every op that does work is a region of its own. `reads_padded`: see `Dataflow`. `why_apart` and
-    `why_not_graft`: see `partition`.
+    Without `fuse` every op that does work is a region of its own. `reads_padded` and `most_repeated`: see `Dataflow`.
+    `why_apart` and `why_not_graft`: see `partition`.
     """
     kernels = Kernels()
     ledger: list[Decision] = []
-    cut = partial(partition, fuse=fuse, reads_padded=reads_padded, why_apart=why_apart, why_not_graft=why_not_graft)
+    cut = partial(
+        partition,
+        fuse=fuse,
+        reads_padded=reads_padded,
+        most_repeated=most_repeated,
+        why_apart=why_apart,
+        why_not_graft=why_not_graft,
+    )
     body = _Outliner(func.body, kernels, ledger, {}, cut).run()
     return dead_code(replace(func, body=body)), ledger
 

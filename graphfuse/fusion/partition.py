@@ -92,11 +92,12 @@ def partition(
     *,
     fuse: bool = True,
     reads_padded: bool = False,
+    most_repeated: int = 0,
     why_apart: WhyApart = always_apart,
     why_not_graft: WhyNotGraft = never_graft,
 ) -> Partition:
     """Group the ops of a block; transparent ops and constants belong to no group. Without `fuse`, one op a group."""
-    return _Partitioner(Dataflow(block, reads_padded), fuse, why_apart, why_not_graft).run()
+    return _Partitioner(Dataflow(block, reads_padded, most_repeated), fuse, why_apart, why_not_graft).run()
 
 
 class _Partitioner:

@@ -11,10 +11,11 @@ from graphfuse.ir.parser import parse
 ROWS = "tensor<(n)x8xf32>"
 
 
-def parted(params: str, body: str, dims: str = "dims (n in 1..64)") -> Partition:
+def parted(params: str, body: str, dims: str = "dims (n in 1..64)", most_repeated: int = 0) -> Partition:
     """The partition of a function given by its ops' lines."""
     lines = "\n".join(f"  {s.strip()}" for s in body.strip().splitlines())
-    return partition(parse(f"func @main({params}) {dims} {{\n{lines}\n}}\n").body)
+    func = parse(f"func @main({params}) {dims} {{\n{lines}\n}}\n")
+    return partition(func.body, most_repeated=most_repeated)
 
 
 def shapes(part: Partition) -> list[str]:
@@ -251,3 +252,34 @@ def test_a_product_that_waits_for_another_has_a_kernel_of_its_own() -> None:
         "%u = graph.broadcast(%r) {shape = [8, 8]} : tensor<8x8xf32>\n%b =")  # fmt: skip
     part = at_once(OPERANDS, body + "\nreturn(%y)")
     assert [g.kind for g in part.groups] == ["contraction", "pointwise", "contraction"]
+
+
+SCALED = """
+    %v = graph.cast(%g) {to = f32} : tensor<8xf32>
+    %s = graph.sqrt(%v) : tensor<8xf32>
+    %b = graph.broadcast(%s) {shape = [(n), 8]} : tensor<(n)x8xf32>
+    %m = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<(n)x8xf32>
+    %y = graph.mul(%m, %b) : tensor<(n)x8xf32>"""
+GIVEN = f"%x: {ROWS}, %w: tensor<8x8xf32>, %g: tensor<8xf16>"
+
+
+@pytest.mark.parametrize(
+    ("most", "returned", "wanted"),
+    [
+        (0, "%y", ["pointwise: cast sqrt", "contraction: contract mul"]),
+        (7, "%y", ["pointwise: cast sqrt", "contraction: contract mul"]),
+        (8, "%y", ["contraction: contract mul"]),
+        # what is returned has to be written
+        (8, "%y, %s", ["contraction: contract mul", "pointwise: sqrt"]),
+    ],
+)
+def test_arithmetic_on_short_rows_is_done_again_by_its_readers(most: int, returned: str, wanted: list[str]) -> None:
+    assert sorted(shapes(parted(GIVEN, f"{SCALED}\n    return({returned})", most_repeated=most))) == sorted(wanted)
+
+
+def test_rows_that_are_operands_of_products_are_computed_once() -> None:
+    body = """
+        %v = graph.cast(%g) {to = f32} : tensor<8xf32>
+        %y = graph.contract(%x, %v) {spec = "mk,k->m"} : tensor<(n)xf32>
+        return(%y)"""
+    assert shapes(parted(GIVEN, body, most_repeated=8)) == ["pointwise: cast", "contraction: contract"]
