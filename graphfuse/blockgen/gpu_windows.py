@@ -60,15 +60,18 @@ def takes_windows(
     if (roles.shared or (image is x and len(roles.depth) > 1)) and exact_div(channels, step_of(channels)) is None:
         return False  # a step would go on into the next group, or the next tap: only padding tells these apart
     whole = VECTOR_BYTES // elem.bytes
-    for value, along, outside in ((x, roles.depth[-1], roles.columns), (w, roles.columns[-1], roles.rows)):
+    channel, column = roles.depth[-1], roles.columns[-1]
+    for value, lines, outside in ((x, (channel,), roles.columns), (w, (column, channel), roles.rows)):
         found = reads(value)
         if len(found.offsets) != 1 or any(found.uses(name) for name in outside):
             return False
         (offset,) = found.offsets
         every = (*roles.rows, *roles.columns, *roles.shared, *roles.depth)
-        strides = [coefficient(offset, name) for name in every if name != along]
+        strides = {name: coefficient(offset, name) for name in every}
+        along = next((name for name in lines if strides[name] == 1), None)
+        others = [s for name, s in strides.items() if name != along]
         start = substitute(offset, dict.fromkeys(every, 0))
-        if coefficient(offset, along) != 1 or any(s is None or exact_div(s, whole) is None for s in (*strides, start)):
+        if along is None or any(s is None or exact_div(s, whole) is None for s in (*others, start)):
             return False
     padded = reads(x).opaque
     if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared):

@@ -41,6 +41,8 @@ class Conv:
     dilation: int = 1
     groups: int = 1
     elem: str = "f16"
+    by_result: bool = False
+    """Whether a result's weights lie together, as torch has them in channels-last; else a tap's."""
 
     def __str__(self):
         window = "x".join(map(str, self.kernel))
@@ -60,11 +62,14 @@ class Conv:
         shape = [(n - t) // self.stride + 1 for n, t in zip(padded, taken, strict=True)]
         dims = f"({self.batch})" if isinstance(self.batch, str) else str(self.batch)
         x = "x".join([dims, *map(str, self.size), str(self.channels), self.elem])
-        w = "x".join([*map(str, self.kernel), str(self.channels // self.groups), str(self.out), self.elem])
+        weights = [*map(str, self.kernel), str(self.channels // self.groups), str(self.out)]
+        w = "x".join([*([weights[-1], *weights[:-1]] if self.by_result else weights), self.elem])
+        turned = f"v = permute(w) {{perm = {[*range(1, rank + 2), 0]}}}; " if self.by_result else ""
         result = f"[{dims}, {', '.join(map(str, [*shape, self.out]))}]"
-        read = f"p = pad(x) {{low = {low}, high = {high}, value = 0.0}}; " if any(map(sum, self.pads)) else ""
+        image, weights = "p" if any(map(sum, self.pads)) else "x", "v" if turned else "w"
+        read = f"p = pad(x) {{low = {low}, high = {high}, value = 0.0}}; " if image == "p" else ""
         body = f"""
-            {read}y = conv({"p" if read else "x"}, w) {{strides = {[self.stride] * rank}, low = {[0] * rank},
+            {read}{turned}y = conv({image}, {weights}) {{strides = {[self.stride] * rank}, low = {[0] * rank},
             high = {[0] * rank}, dilation = {[self.dilation] * rank}, input_dilation = {[1] * rank},
             groups = {self.groups}, layout = "nhwc"}}; c = broadcast(b) {{shape = {result}}}; s = add(y, c)
             z = full() {{shape = {result}, elem = {self.elem}, value = 0.0}}; r = max(s, z); return(r)"""
@@ -131,6 +136,10 @@ CASES = {
     "rows of 16": replace(PLAIN, size=(16, 16)),
     "rows of 128": replace(PLAIN, batch=1, size=(3, 128), channels=16),
     "groups": replace(PLAIN, channels=128, out=128, groups=2),
+    "weights by result": replace(PLAIN, by_result=True),
+    "weights by result, channels that fill no step": replace(PLAIN, channels=72, out=72, by_result=True),
+    "weights by result, 1x1, stride 2": replace(PLAIN, kernel=(1, 1), pad=0, stride=2, channels=128, by_result=True),
+    "weights by result, groups": replace(PLAIN, channels=128, out=128, groups=2, by_result=True, elem="bf16"),
     "one dim": Conv(3, (37,), 64, 64, (5,), pad=2, stride=2),
     "three dims": Conv(2, (4, 5, 6), 16, 32, (3, 3, 3), pad=1),
 }
