@@ -135,6 +135,19 @@ class ContractionKernel:
         nbytes, machine = element_of(self.work.rhs).bytes, self.kernel.machine
         if not isinstance(depth, int) or depth * max(width * nbytes, LINE_BYTES) <= machine.l1_bytes:
             return False
+        return self._has_pages(reads)
+
+    def _is_spread(self, reads: Accesses, size: int) -> bool:
+        """Whether `size` elements are too many for the second-level cache, and every k on more pages than are known."""
+        depth = product([d.extent for d in self.k_dims])
+        nbytes, machine = element_of(self.work.rhs).bytes, self.kernel.machine
+        if not isinstance(depth, int) or depth <= PAGES or size * depth * nbytes <= machine.l2_bytes:
+            return False
+        return self._has_pages(reads)
+
+    def _has_pages(self, reads: Accesses) -> bool:
+        """Whether what is read at every k is on a page of its own."""
+        nbytes = element_of(self.work.rhs).bytes
         steps = [coefficient(o, self.k_names[self.k_dims[-1].last]) for o in reads.offsets]
         return bool(steps) and all(isinstance(s, int) and s * nbytes >= FAR_BYTES for s in steps)
 
@@ -142,7 +155,9 @@ class ContractionKernel:
         """Whether lhs is contiguous along the rows and far apart along k, and read for many panels."""
         if not isinstance(rows, int) or not isinstance(columns, int) or not is_view(self.work.lhs, self.kernel):
             return False
-        if len(lhs.offsets) != 1 or coefficient(lhs.offsets[0], row) != 1 or not self._is_far(lhs, self.tile.rows):
+        if len(lhs.offsets) != 1 or coefficient(lhs.offsets[0], row) != 1:
+            return False
+        if not (self._is_far(lhs, self.tile.rows) or self._is_spread(lhs, rows)):
             return False
         return rows >= 2 * self.tile.rows and columns >= MANY * width
 
@@ -378,6 +393,8 @@ def _packed_at(panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
 LINE_BYTES = 64
 FAR_BYTES = 2048
 """Elements this far apart are each on a page of their own, or on every other, and fall into few sets of a cache."""
+PAGES = 64
+"""Addresses of so many pages are known to the first level of a TLB."""
 MANY = 4
 """Something is copied where it is read at least so often."""
 UNROLLED_WINDOW = 7

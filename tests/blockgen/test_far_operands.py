@@ -14,7 +14,7 @@ from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from tests.blockgen.support import AVX512, Case, graph_func, lowered, region_ops
 
-SIZES = {"whole tiles": (96, 128, 640), "no whole tiles": (115, 133, 643), "several blocks": (600, 160, 1024)}
+SIZES = {"whole tiles": (96, 128, 640), "no whole tiles": (115, 133, 643), "several blocks": (600, 160, 1024), "many rows": (2603, 133, 128)}
 """Rows, columns, depth."""
 
 
@@ -41,8 +41,12 @@ def test_what_is_packed() -> None:
         "near": len(_allocations("a: 64x96xf32, b: 64x128xf32")),
         "far": len(_allocations("a: 640x600xf32, b: 640x600xf32")),
         "rows of a known, few": len(_allocations("a: 640x4xf32, b: 640x600xf32")),
+        "more of a than the cache holds": len(_allocations("a: 128x6000xf32, b: 128x600xf32")),
+        "as much, on few pages": len(_allocations("a: 32x24000xf32, b: 32x600xf32")),
     }
-    assert allocations == {"near": 0, "far": 2, "rows of a known, few": 0}
+    assert allocations == {
+        "near": 0, "far": 2, "rows of a known, few": 0, "more of a than the cache holds": 2, "as much, on few pages": 0
+    }  # fmt: skip
 
 
 def _allocations(params: str) -> list[object]:
