@@ -10,6 +10,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.onnx import import_model
 from graphfuse.fusion.passes import GRAPH_PIPELINE, PASSES
 from graphfuse.interp.graph import run
+from graphfuse.ir.parser import parse
 from graphfuse.ir.passes import Pipeline
 
 PERMUTES = {
@@ -42,3 +43,20 @@ def test_model(name):
 
 def test_every_pass_of_the_pipeline_has_a_name():
     assert set(GRAPH_PIPELINE) <= set(PASSES.values())
+
+
+def test_a_product_that_several_read_in_one_order_is_made_in_it():
+    """Queries' gradients: their own weight's and their input's read them by tokens, and layout gave each a permute."""
+    func = parse("""
+func @f(%s: tensor<2x4x8x8xf32>, %k: tensor<2x8x4x16xf32>, %w: tensor<64x64xf32>, %x: tensor<16x64xf32>) {
+  %v0 = graph.contract(%s, %k) {spec = "bhqk,bkhd->bhqd"} : tensor<2x4x8x16xf32>
+  %v1 = graph.permute(%v0) {perm = [0, 2, 1, 3]} : tensor<2x8x4x16xf32>
+  %v2 = graph.reshape(%v1) {shape = [16, 64]} : tensor<16x64xf32>
+  %v3 = graph.contract(%v2, %w) {spec = "mk,kn->mn"} : tensor<16x64xf32>
+  %v4 = graph.contract(%v2, %x) {spec = "km,kn->mn"} : tensor<64x64xf32>
+  %v5 = graph.reduce(%v2) {axes = [0], keepdims = false, kind = "sum"} : tensor<64xf32>
+  return(%v3, %v4, %v5)
+}
+""")
+    new = Pipeline(GRAPH_PIPELINE).run(func)
+    assert collections.Counter(op.kind for op in new.walk())[graph.permute] == 0
