@@ -65,6 +65,10 @@ class InputError(GraphfuseError):
     exit_code = 6
 
 
+class IndexRangeError(InputError, IndexError, RuntimeError):
+    """An index is not within its tensor. Torch raises IndexError or RuntimeError, by operator: this is both."""
+
+
 class ArtifactError(GraphfuseError):
     """An artifact is corrupted, truncated, from another version, or for another machine."""
 

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from graphfuse.artifact import Executable
-from graphfuse.errors import InputError
-from graphfuse.frontends.fx.importer import Part, order_of
+from graphfuse.errors import IndexRangeError, InputError, Loc
+from graphfuse.frontends.fx import indices
+from graphfuse.frontends.fx.importer import Part, loc_of, order_of
 from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.runtime.direct import MAX_BOUND
-from graphfuse.symbolic import Dim, evaluate
+from graphfuse.symbolic import Dim, Expr, evaluate
 from graphfuse.torch.runners import Allocator, Runner, allocator, runner
 
 Allocation = tuple[Allocator, tuple[int, ...], tuple[int, ...], torch.dtype]
@@ -42,6 +43,30 @@ def layout_of(fake: Any) -> Layout:
     return Layout(size, tuple(stride), fake.dtype)
 
 
+@dataclass(frozen=True)
+class WatchedIndices:
+    """Indices that a part reports on: the operator that reads them, its line, and how many elements there are."""
+
+    operator: str
+    loc: Loc | None
+    size: Dim
+    from_end: bool
+
+
+def _watched(part: Part, func: Func) -> tuple[WatchedIndices, ...]:
+    nodes = {n.name: n for n in part.nodes}
+    out: list[WatchedIndices] = []
+    entries = func.attrs.get("indices", ())
+    assert isinstance(entries, tuple)
+    for entry in entries:
+        assert isinstance(entry, tuple)
+        reader, size, from_end = entry
+        assert isinstance(size, (int, Expr))
+        node = nodes[str(reader)]
+        out.append(WatchedIndices(str(node.target), loc_of(node), size, bool(from_end)))
+    return tuple(out)
+
+
 class CompiledPart(torch.nn.Module):
     """Runs an executable on tensors. Arguments: tensors in the order of the part's inputs, then the symbols' values."""
 
@@ -58,6 +83,9 @@ class CompiledPart(torch.nn.Module):
             (n.name, n.meta["val"].dtype, tensor_of(v).elements) for n, v in zip(part.inputs, func.params, strict=True)
         )
         """Name, element and number of elements of each input: operators of torch's may return something else."""
+        self.watched = _watched(part, func)
+        if self.watched:
+            self.layouts = (*self.layouts, Layout((len(self.watched),), (1,), torch.int64))
         self.device = part.outputs[0].meta["val"].device
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
         self._run: Runner | None = None
@@ -78,7 +106,19 @@ class CompiledPart(torch.nn.Module):
             for make, size, stride, dtype in self._allocations.get(values) or self._sized(values, tensors)
         ]
         run(values, [t.data_ptr() for t in (*tensors, *outs)])
+        if self.watched:
+            self._look(outs.pop(), values)
         return outs
+
+    def _look(self, found: torch.Tensor, values: tuple[int, ...]) -> None:
+        """Raise if an index was out of range; the results are those of indices within it."""
+        for watched, index in zip(self.watched, found.tolist(), strict=True):
+            if index != indices.NONE:
+                size = evaluate(watched.size, dict(zip(self.symbols, values, strict=True)))
+                least = -size if watched.from_end else 0
+                raise IndexRangeError(
+                    f"{watched.operator}: expected indices from {least} to {size - 1}, found {index}", watched.loc
+                )
 
     def _sized(self, values: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> list[Allocation]:
         """What is allocated at these values of the symbols, which are new: what is given is looked at, too."""

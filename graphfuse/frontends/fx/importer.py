@@ -21,6 +21,7 @@ from torch import fx
 from graphfuse.dialects import control
 from graphfuse.errors import GraphfuseError, Loc
 from graphfuse.frontends.emit import Emitter
+from graphfuse.frontends.fx import indices
 from graphfuse.frontends.fx.elements import element_of
 from graphfuse.frontends.fx.lowering import Call, Unsupported, lowering_of, name_of
 from graphfuse.frontends.fx.sizes import UnknownSize, dense_order, dim_of, dims_of, ranges_of
@@ -104,11 +105,16 @@ def import_part(part: Part) -> Func:
         raise PartError(list(importer.declined.values()))
     results = [importer.result(n) for n in part.outputs]
     importer.e.loc = None
-    importer.e.op(control.return_, *results)
     attrs: dict[str, Attr] = {
         "inputs": tuple(n.name for n in part.inputs),
         "outputs": tuple(n.name for n in part.outputs),
     }
+    # a GPU would have to be waited for
+    if (watched := importer.watched.found) and part.outputs[0].meta["val"].device.type == "cpu":
+        results.append(importer.watched.output())
+        attrs["outputs"] = (*attrs["outputs"], indices.OUTPUT)
+        attrs["indices"] = tuple((i.reader, i.size, i.from_end) for i in watched.values())
+    importer.e.op(control.return_, *results)
     if importer.e.assumed:
         attrs["assumed_equal"] = tuple(importer.e.assumed)
     func = dead_code(Func("main", importer.e.root.block(params), attrs))
@@ -123,6 +129,7 @@ class _Importer:
 
     def __init__(self) -> None:
         self.e = Emitter()
+        self.watched = indices.Watched(self.e)
         self.values: dict[fx.Node, Value | tuple[Value | None, ...]] = {}
         self.declined: dict[fx.Node, Declined] = {}
 
@@ -152,7 +159,7 @@ class _Importer:
 
     def node(self, node: fx.Node) -> None:
         """Emit the ops of one node, or note that it declines."""
-        self.e.loc = loc_of(node)
+        self.e.loc, self.watched.reader = loc_of(node), node.name
         try:
             if node.target is operator.getitem:
                 self._pick(node)
@@ -193,7 +200,8 @@ class _Importer:
         assert lowering is not None, "why_not asks first"
         result, outs = node.meta["val"], self._outs(node)
         fakes, values = self._arguments(node)
-        made = lowering(Call(self.e, outs, fakes, result, _wanted(node, len(outs)), _returned(node)), **values)
+        call = Call(self.e, self.watched, outs, fakes, result, _wanted(node, len(outs)), _returned(node))
+        made = lowering(call, **values)
         if isinstance(made, Value):
             made = (made,)
         checked = tuple(self._checked(v, t) for v, t in zip(made, outs, strict=True))

@@ -19,9 +19,10 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.fx.elements import element_of
+from graphfuse.frontends.fx.indices import Watched
 from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar, Tensor
-from graphfuse.symbolic import Dim, Expr
+from graphfuse.symbolic import Dim, Expr, bounds
 
 Number: TypeAlias = "int | float | bool | Expr"
 Operand: TypeAlias = "Value | Number"
@@ -82,6 +83,8 @@ class Call:
     """One call of an operator: where to emit, the types of what it returns, and torch's fake arguments and result."""
 
     e: Emitter
+    watched: Watched
+    """What is read as indices."""
     outs: tuple[Tensor | None, ...]
     args: dict[str, Any]
     """By name of the schema, tensors as torch's fake ones."""
@@ -144,6 +147,19 @@ class Call:
     def floating(self, x: Value) -> Value:
         """What a function of floats is computed in: halves as f32, integers as the result's element, widened."""
         return self.wide(x if elem_of(x).is_float else self.e.cast(x, self.elem))
+
+    def indices(self, x: Value, size: Dim, *, from_end: bool = False, trusted: bool = False) -> Value:
+        """Integers that choose among `size` elements, -1 the last of them `from_end`.
+
+        It is an error when one of them is out of range, unless they are `trusted`.
+        """
+        self.want(elem_of(x).is_integer and elem_of(x).bits > 8, "its indices are a mask")
+        some = 0 in shape_of(x) or bounds(size, self.e.ranges)[0] > 0
+        self.want(some, "there may be nothing to choose from")
+        at = self.e.indices(x)
+        if not trusted:
+            self.watched.watch(at, size, from_end=from_end)
+        return at
 
     # elementwise
 

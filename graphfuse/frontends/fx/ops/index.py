@@ -24,48 +24,56 @@ MOST_SELECTED = 64
 
 @lowers(aten.embedding.default)
 def embedding(c: Call, weight: Value, indices: Value, **_: Any) -> Value:
-    return c.e(graph.take, weight, c.e.indices(indices), axis=0)
+    return c.e(graph.take, weight, c.indices(indices, shape_of(weight)[0]), axis=0)
 
 
 @lowers(aten.index_select.default)
 def index_select(c: Call, self: Value, dim: int, index: Value) -> Value:
     if not shape_of(self):
         return self
-    at = integers(c, index)
-    taken = c.e(graph.take, self, c.e.flatten(at), axis=dim % len(shape_of(self)))
+    axis = dim % len(shape_of(self))
+    at = c.indices(index, shape_of(self)[axis])
+    taken = c.e(graph.take, self, c.e.flatten(at), axis=axis)
     return c.e.reshape(taken, c.shape)
 
 
 @lowers(aten.take.default)
 def take(c: Call, self: Value, index: Value) -> Value:
-    return c.e(graph.take, c.e.flatten(self), integers(c, index), axis=0)
-
-
-def integers(c: Call, x: Value) -> Value:
-    """Indices as i32 or i64; masks are none."""
-    c.want(elem_of(x).is_integer and elem_of(x).bits > 8, "its indices are a mask")
-    return c.e.indices(x)
+    flat = c.e.flatten(self)
+    return c.e(graph.take, flat, c.indices(index, shape_of(flat)[0], from_end=True), axis=0)
 
 
 @lowers(aten.gather.default)
 def gather(c: Call, self: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:
     e = c.e
     if not shape_of(self) or not shape_of(index):
-        return e.reshape(e(graph.take, e.flatten(self), e.flatten(e.indices(index)), axis=0), c.shape)
-    return e(graph.take_along, self, e.indices(index), axis=dim % len(shape_of(self)))
+        flat = e.flatten(self)
+        return e.reshape(e(graph.take, flat, e.flatten(c.indices(index, shape_of(flat)[0])), axis=0), c.shape)
+    axis = dim % len(shape_of(self))
+    return e(graph.take_along, self, c.indices(index, shape_of(self)[axis]), axis=axis)
 
 
 # by several indices
 
 
-@lowers(aten.index.Tensor, aten._unsafe_index.Tensor)
+@lowers(aten.index.Tensor)
 def index(c: Call, self: Value, indices: Sequence[Value | None]) -> Value:
+    return _indexed(c, self, indices, trusted=False)
+
+
+@lowers(aten._unsafe_index.Tensor)
+def unsafe_index(c: Call, self: Value, indices: Sequence[Value | None]) -> Value:
+    return _indexed(c, self, indices, trusted=True)
+
+
+def _indexed(c: Call, self: Value, indices: Sequence[Value | None], *, trusted: bool) -> Value:
     e = c.e
     places = places_of(c, indices)
     if len(places) == 1:
-        (axis,) = places
-        return e(graph.take, self, integers(c, indices[axis]), axis=axis)
-    shape, at = joined(c, [indices[i] for i in places])
+        (axis,), (at,) = places, [i for i in indices if i is not None]
+        at = c.indices(at, shape_of(self)[axis], from_end=True, trusted=trusted)
+        return e(graph.take, self, at, axis=axis)
+    shape, at = joined(c, self, indices, trusted=trusted)
     rest = [i for i in range(len(shape_of(self))) if i not in places]
     got = e(graph.gather_nd, e.permute(self, [*places, *rest]), at)
     lead = len(shape)
@@ -87,10 +95,10 @@ def adjacent(places: Sequence[int]) -> bool:
     return list(places) == list(range(places[0], places[-1] + 1))
 
 
-def joined(c: Call, indices: Sequence[Any]) -> tuple[tuple[Dim, ...], Value]:
-    """The shape the indices broadcast to, and all of them as one tensor whose last dim is a place."""
-    e = c.e
-    parts = [e.cast(integers(c, i), I64) for i in indices]
+def joined(c: Call, x: Value, indices: Sequence[Value | None], *, trusted: bool) -> tuple[tuple[Dim, ...], Value]:
+    """The shape that indices into x broadcast to, and all of them as one tensor whose last dim is a place."""
+    e, given = c.e, zip(indices, shape_of(x), strict=False)
+    parts = [e.cast(c.indices(i, size, from_end=True, trusted=trusted), I64) for i, size in given if i is not None]
     shape = e.broadcast_shape(*(shape_of(p) for p in parts))
     return shape, e.concat([e.unsqueeze(e.broadcast(p, shape), -1) for p in parts], len(shape))
 

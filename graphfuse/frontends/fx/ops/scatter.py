@@ -13,7 +13,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
 from graphfuse.frontends.fx.ops.arithmetic import wide_elem
-from graphfuse.frontends.fx.ops.index import adjacent, integers, joined, places_of
+from graphfuse.frontends.fx.ops.index import adjacent, joined, places_of
 from graphfuse.frontends.fx.ops.movement import strided_places
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, I64, U8, Scalar
@@ -104,7 +104,8 @@ def _scattered(c: Call, x: Value, dim: int, index: Value, src: Operand, kind: st
         updates = c.value(src, elem_of(x), shape_of(index))
     kind, elem = _of_bool(kind, elem_of(x))
     x, updates = (e.cast(v, elem) for v in (x, updates))
-    out = e(graph.scatter_along, x, e.indices(index), updates, axis=dim % len(shape_of(x)), kind=kind)
+    axis = dim % len(shape_of(x))
+    out = e(graph.scatter_along, x, c.indices(index, shape_of(x)[axis]), updates, axis=axis, kind=kind)
     return e.reshape(out, shape)
 
 
@@ -120,13 +121,26 @@ def _of_bool(kind: str, elem: Scalar) -> tuple[str, Scalar]:
     return {"add": "max", "mul": "min"}.get(kind, kind) if elem == BOOL else kind, _combining(elem)
 
 
-@lowers(aten.index_put.default, aten._unsafe_index_put.default)
+@lowers(aten.index_put.default)
 def index_put(c: Call, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
+    return _put(c, self, indices, values, accumulate, trusted=False)
+
+
+@lowers(aten._unsafe_index_put.default)
+def unsafe_index_put(
+    c: Call, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
+) -> Value:
+    return _put(c, self, indices, values, accumulate, trusted=True)
+
+
+def _put(
+    c: Call, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool, *, trusted: bool
+) -> Value:
     e = c.e
     if (masked := _masked(c, self, indices, values, accumulate)) is not None:
         return masked
     places = places_of(c, indices)
-    shape, at = joined(c, [indices[i] for i in places])
+    shape, at = joined(c, self, indices, trusted=trusted)
     rest = [i for i in range(len(shape_of(self))) if i not in places]
     before = [i for i in rest if i < places[0]] if adjacent(places) else []
     after = rest[len(before) :]
@@ -174,15 +188,15 @@ def index_fill(c: Call, self: Value, dim: int, index: Value, value: Operand) -> 
     lines = shape_of(c.e.flatten(index))
     at = c.axis(dim, len(shape_of(self)))
     shape = tuple(lines[0] if i == at else d for i, d in enumerate(shape_of(self))) or lines
-    return _by_rows(c, self, dim, index, c.e.broadcast(c.value(value, None, shape), shape), "set")
+    return _by_rows(c, self, dim, index, c.e.broadcast(c.value(value, None, shape), shape), "set", from_end=True)
 
 
-def _by_rows(c: Call, x: Value, dim: int, index: Value, source: Value, kind: str) -> Value:
+def _by_rows(c: Call, x: Value, dim: int, index: Value, source: Value, kind: str, *, from_end: bool = False) -> Value:
     e, rank = c.e, len(shape_of(x))
     if rank == 0:
         x, source, rank = e.reshape(x, (1,)), e.flatten(source), 1
     dim %= rank
-    at = e.unsqueeze(e.flatten(integers(c, index)), -1)
+    at = e.unsqueeze(e.flatten(c.indices(index, shape_of(x)[dim], from_end=from_end)), -1)
     if len(shape_of(source)) < rank:
         source = e.reshape(source, tuple(shape_of(at)[0] if i == dim else d for i, d in enumerate(shape_of(x))))
     out = _combined(c, e.move_axis(x, dim, 0), at, e.move_axis(source, dim, 0), kind)
@@ -200,8 +214,9 @@ def _combined(c: Call, x: Value, at: Value, updates: Value, kind: str) -> Value:
 
 @lowers(aten.put.default)
 def put(c: Call, self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
-    at = c.e.unsqueeze(c.e.flatten(integers(c, index)), -1)
-    out = _combined(c, c.e.flatten(self), at, c.e.flatten(source), "add" if accumulate else "set")
+    flat = c.e.flatten(self)
+    at = c.e.unsqueeze(c.e.flatten(c.indices(index, shape_of(flat)[0], from_end=True)), -1)
+    out = _combined(c, flat, at, c.e.flatten(source), "add" if accumulate else "set")
     return c.rounded(c.e.reshape(out, c.shape))
 
 
@@ -222,7 +237,7 @@ def masked_scatter(c: Call, self: Value, mask: Value, source: Value) -> Value:
     place = e(graph.cumulate, e.cast(e.flatten(chosen), I64), axis=0, kind="sum")
     place = e.map(graph.max_, e.map(graph.sub, place, 1), 0)
     c.want(shape_of(flat) != (0,) and shape_of(place) != (0,), "it has no elements")
-    place = e(graph.min_, place, e.full(shape_of(place), I64, shape_of(flat)[0] - 1))
+    c.watched.watch(e.select(e.flatten(chosen), place, 0), shape_of(flat)[0], from_end=False)
     taken = e.reshape(e(graph.take, flat, place, axis=0), c.shape)
     return e(graph.select, chosen, taken, e.broadcast(self, c.shape))
 
@@ -233,7 +248,8 @@ def embedding_dense_backward(
 ) -> Value:
     c.want(not scale_grad_by_freq, "it scales by how often an index occurs")
     e = c.e
-    at, width = e.flatten(e.indices(indices)), c.shape[1]
+    # the forward has looked at them
+    at, width = e.flatten(c.indices(indices, num_weights, trusted=True)), c.shape[1]
     updates = e.reshape(grad_output, (shape_of(at)[0], width))
     if padding_idx >= 0:
         is_padding = e.reshape(e.map(graph.eq, at, padding_idx), (shape_of(at)[0], 1))
