@@ -42,7 +42,7 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
     decompose_conv,  # after layout: 1x1 convolutions are contractions once channels are last
     fold_constants,  # again: the layout passes built weights of constants
     canonicalize,  # again: permutes and reshapes that layout left side by side
-    common_subexpressions,  # again: layout gives each reader a permute of its own, and simplify_movement wants one reader
+    common_subexpressions,  # again: layout gave each reader of a product a permute of its own
     simplify_movement,  # after layout, which sinks permutes past contractions to where they may cancel
     raise_permutes,  # after both: what is left at the end of elementwise work cancels nowhere
     winograd,  # after padding is explicit; what it adds is movement, sums and one contraction

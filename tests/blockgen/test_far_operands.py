@@ -14,7 +14,12 @@ from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from tests.blockgen.support import AVX512, Case, graph_func, lowered, region_ops
 
-SIZES = {"whole tiles": (96, 128, 640), "no whole tiles": (115, 133, 643), "several blocks": (600, 160, 1024), "many rows": (2603, 133, 128)}
+SIZES = {
+    "whole tiles": (96, 128, 640),
+    "no whole tiles": (115, 133, 643),
+    "several blocks": (600, 160, 1024),
+    "many rows": (2603, 133, 128),
+}
 """Rows, columns, depth."""
 
 

@@ -54,8 +54,9 @@ func @f(%s: tensor<2x4x8x8xf32>, %k: tensor<2x8x4x16xf32>, %w: tensor<64x64xf32>
   %v2 = graph.reshape(%v1) {shape = [16, 64]} : tensor<16x64xf32>
   %v3 = graph.contract(%v2, %w) {spec = "mk,kn->mn"} : tensor<16x64xf32>
   %v4 = graph.contract(%v2, %x) {spec = "km,kn->mn"} : tensor<64x64xf32>
-  %v5 = graph.reduce(%v2) {axes = [0], keepdims = false, kind = "sum"} : tensor<64xf32>
-  return(%v3, %v4, %v5)
+  %v5 = graph.reshape(%v1) {shape = [2, 8, 64]} : tensor<2x8x64xf32>
+  %v6 = graph.reduce(%v5) {axes = [0, 1], keepdims = false, kind = "sum"} : tensor<64xf32>
+  return(%v3, %v4, %v6)
 }
 """)
     new = Pipeline(GRAPH_PIPELINE).run(func)
