@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.attention import AttentionKernel
@@ -65,8 +66,8 @@ class Softmax:
     scale: Op
     """The division by the total, or the multiplication with its inverse."""
     total: Value
-    is_guarded: bool
-    """Probabilities that are NaN are 0."""
+    guard: Literal["", "nan", "unseen"]
+    """Which probabilities are 0 whatever the division gives: NaN, or those of rows whose scores are all -inf."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -84,8 +85,7 @@ def find_softmax(reduces: Sequence[Op], probabilities: Value) -> Softmax | None:
     if shifted is None or shifted.kind is not graph.sub or shifted.operands[0] != largest.operands[0]:
         return None
     scale = _uncast(probabilities)
-    guarded = _guarded(scale)
-    scale = scale if guarded is None else guarded
+    guard, scale = _guarded(scale, largest)
     if scale.op is None or scale.op.kind not in (graph.div, graph.mul):
         return None
     a, b = scale.op.operands
@@ -94,7 +94,7 @@ def find_softmax(reduces: Sequence[Op], probabilities: Value) -> Softmax | None:
     base, inverse = _spread_from(shifted.operands[1]), _spread_from(b)
     if a != e or base is None or inverse is None:
         return None
-    return Softmax(largest, base, total, scale.op, inverse, guarded is not None)
+    return Softmax(largest, base, total, scale.op, inverse, guard)
 
 
 def _uncast(value: Value) -> Value:
@@ -103,13 +103,25 @@ def _uncast(value: Value) -> Value:
     return value
 
 
-def _guarded(value: Value) -> Value | None:
-    """x of `select(isnan(x), 0, x)`, which leaves rows 0 that attend to nothing."""
+def _guarded(value: Value, largest: Op) -> tuple[Literal["", "nan", "unseen"], Value]:
+    """What is guarded, and how: rows that attend to nothing are left 0.
+
+    `select(isnan(x), 0, x)` or `select(largest == -inf, 0, x)`.
+    """
     if value.op is None or value.op.kind is not graph.select:
-        return None
+        return "", value
     test, zero, x = value.op.operands
-    is_test = test.op is not None and test.op.kind is graph.ELEMENTWISE["isnan"] and test.op.operands[0] == x
-    return x if is_test and number(zero) == 0 else None
+    while test.op is not None and test.op.kind is graph.broadcast:
+        (test,) = test.op.operands
+    if test.op is None or number(zero) != 0:
+        return "", value
+    if test.op.kind is graph.ELEMENTWISE["isnan"] and test.op.operands[0] == x:
+        return "nan", x
+    if test.op.kind is graph.ELEMENTWISE["eq"]:
+        row, least = test.op.operands
+        if (_spread_from(row) or row) == largest.result and number(least) == -math.inf:
+            return "unseen", x
+    return "", value
 
 
 def _spread_from(value: Value) -> Value | None:
@@ -393,13 +405,18 @@ class GpuAttention(AttentionKernel):
         if short and fn is block.div:
             by, fn = ev.emit(block.div, ev.const(1.0, elem, rows), by), mul
         out = self._scaled(acc, by, fn)
-        return self._guard(out, total) if softmax.is_guarded else out
+        return self._guard(softmax.guard, out, largest, total) if softmax.guard else out
 
-    def _guard(self, out: Value, total: Value) -> Value:
-        """0 in rows whose probabilities are NaN: their sum is, or it is 0."""
+    def _guard(self, guard: str, out: Value, largest: Value, total: Value) -> Value:
+        """0 in rows whose probabilities are NaN (their sum is, or it is 0), or whose scores are all -inf."""
         ev, elem = self.kernel.ev, block.elem_of(total.type)
-        zero = ev.const(0.0, elem, (self.row_lane.extent, 1))
-        nothing = ev.emit(block.ELEMENTWISE["not"], ev.emit(block.ELEMENTWISE["gt"], total, zero))
+        rows = (self.row_lane.extent, 1)
+        if guard == "nan":
+            nothing = ev.emit(
+                block.ELEMENTWISE["not"], ev.emit(block.ELEMENTWISE["gt"], total, ev.const(0.0, elem, rows))
+            )
+        else:
+            nothing = ev.emit(block.eq, largest, ev.const(-math.inf, block.elem_of(largest.type), rows))
         t = out.type
         assert isinstance(t, Tile)
         return ev.emit(block.select, ev.shaped(nothing, t.shape), ev.const(0.0, t.elem, t.shape), out)

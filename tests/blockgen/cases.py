@@ -402,6 +402,19 @@ ATTENTION = (
         u = full() {shape = [1, 7, 1], elem = f32, value = 0.000001}; tt = max(t, u)
         tb = broadcast(tt) {shape = [1, 7, 13]}
         y = div(e, tb); o = contract(y, v) {spec = "bqk,bkd->bqd"}; return(o)"""),
+    *(case("attention", f"rows_that_see_nothing_{elem}", f"q: 2x20x16x{elem}, k: 2x37x16x{elem}, v: 2x37x16x{elem}, "
+        "mask: 2x20x1xbool", f"""
+        s = contract(q, k) {{spec = "bqd,bkd->bqk"}}; g = cast(s) {{to = f32}}
+        z = full() {{shape = [2, 20, 37], elem = f32, value = -inf}}
+        a = broadcast(mask) {{shape = [2, 20, 37]}}; x = select(a, g, z)
+        m = reduce(x) {{axes = [2], kind = "max", keepdims = true}}; mb = broadcast(m) {{shape = [2, 20, 37]}}
+        c = sub(x, mb); e = exp(c); t = reduce(e) {{axes = [2], kind = "sum", keepdims = true}}
+        tb = broadcast(t) {{shape = [2, 20, 37]}}; y = div(e, tb)
+        l = full() {{shape = [2, 20, 1], elem = f32, value = -inf}}; n = eq(m, l)
+        nb = broadcast(n) {{shape = [2, 20, 37]}}
+        h = full() {{shape = [2, 20, 37], elem = f32, value = 0.0}}; p = select(nb, h, y)
+        r = cast(p) {{to = {elem}}}; o = contract(r, v) {{spec = "bqk,bkd->bqd"}}; return(o)""")
+      for elem in ("f32", "f16")),
 )  # fmt: skip
 
 SCAN = (
