@@ -95,9 +95,10 @@ def memory(rows: Sequence[dict[str, Any]]) -> None:
 def accuracy(found: dict[str, Any]) -> None:
     """Errors against float64."""
     print(f"\n## Against float64\n\n{conditions(found)}\n")
+    (floor,) = {row["floor"] for row in found["rows"] if "floor" in row}
     print(
         "The largest deviation of any output, gradient or buffer over its root mean square, of models in small sizes."
-        "\nThe bar is twice eager's, or 5e-6.\n"
+        f"\nThe bar is twice eager's, or {f'{floor:.0e}'.replace('e-0', 'e-')}.\n"
     )
     print(heading("model", "mode", "error", "eager's", "graph breaks (eager's)", "operators", "left to torch", ""))
     for row in found["rows"]:
