@@ -78,7 +78,7 @@ def _assemble_by_ptxas(ptx: str, arch: str) -> Assembled | None:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernels.ptx", Path(folder) / "kernels.cubin"
         source.write_text(ptx, encoding="utf-8")
-        command = [program, f"-arch={arch}", "-v", str(source), "-o", str(target)]
+        command = [program, f"-arch={arch}", "-v", *_at_once(program), str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         log = done.stdout + done.stderr
         if done.returncode == 0:
@@ -99,6 +99,13 @@ def _ptxas() -> str:
     packaged = [str(p) for f in folders for p in sorted(f.glob("*/bin/ptxas"), reverse=True)]
     places = ("ptxas", "/usr/local/cuda/bin/ptxas", *packaged)
     return next((found for p in places if (found := shutil.which(p))), "")
+
+
+@functools.cache
+def _at_once(program: str) -> tuple[str, ...]:
+    """What makes `ptxas` compile functions on all cores, from CUDA 12.1 on."""
+    said = subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout
+    return ("--split-compile", "0") if "--split-compile" in said else ()
 
 
 def assembler_version() -> str:
