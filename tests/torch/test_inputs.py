@@ -79,6 +79,99 @@ def test_nothing_to_sum_over():
     torch.testing.assert_close(found, (torch.ones(3, 5), torch.zeros(3), torch.tensor(1.0)))
 
 
+EMPTY = {
+    "softmax": lambda x: torch.softmax(x, -1) * 2,
+    "amax of another dim": lambda x: x.amax(0),
+    "moments": lambda x: (x.mean(), x.var(0), x.std(1)),
+    "running, ordered": lambda x: (x.cumsum(1), x.sort(1)[0], x.flip(1), x.topk(0, 1)[1]),
+    "joined": lambda x: (torch.cat([x, torch.ones(3, 2)], 1), torch.stack([x, x]), F.pad(x, (1, 2))),
+    "norm": lambda x: F.layer_norm(x.t(), (3,)) + 1,
+    "read and written": lambda x: (
+        x[:, torch.empty(0, dtype=torch.int64)],
+        torch.zeros(3, 2).index_add(1, x[0].long(), x),
+    ),
+    "products": lambda x: (x @ x.t(), x.t() @ x, F.linear(x.t(), torch.ones(4, 3))),
+    "convolution": lambda x: F.conv2d(x.reshape(0, 3, 4, 4), torch.ones(2, 3, 3, 3)) + 1,
+    "attention": lambda x: F.scaled_dot_product_attention(x.t()[None], x.t()[None], x.t()[None]) * 2,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty(name):
+    fn, ours, theirs = EMPTY[name], *(torch.empty(3, 0, requires_grad=True) for _ in range(2))
+    found, want = compiled(fn)(ours), fn(theirs)
+    torch.testing.assert_close(found, want, equal_nan=True)
+    for x, results in ((ours, found), (theirs, want)):
+        sum(y.sum() for y in (results if isinstance(results, tuple) else [results]) if y.requires_grad).backward()
+        assert x.grad.shape == (3, 0)
+
+
+def written(x):
+    x.add_(1)
+    return x * 2
+
+
+REFUSED = {
+    "the largest of nothing": (lambda x: x.max() + 1, torch.empty(0), "dim"),
+    "the largest along a dim of nothing": (lambda x: x.amin(1) + 1, torch.empty(2, 0), "dim"),
+    "the place of the largest of nothing": (lambda x: x.argmax(1) + 1, torch.empty(2, 0), "argmax"),
+    "division by the number 0": (lambda x: x // 0 + 1, torch.ones(3, dtype=torch.int64), "ZeroDivision"),
+    "remainder of the number 0": (lambda x: x % 0 + 1, torch.ones(3, dtype=torch.int64), "ZeroDivision"),
+    "a parameter that is written to": (written, torch.ones(3, requires_grad=True), "leaf"),
+    "overlapping elements that are written to": (written, torch.ones(1).expand(3), "single memory location"),
+    "several devices": (lambda x: x + torch.ones(3, device="meta"), torch.ones(3), "device"),
+    "sizes that differ": (lambda x: x + torch.ones(4), torch.ones(3), "broadcast|must match"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_eager_refuses_is_an_error(name):
+    fn, x, message = REFUSED[name]
+    with pytest.raises((RuntimeError, IndexError)):
+        fn(x.detach().requires_grad_() if x.requires_grad else x)
+    with pytest.raises((RuntimeError, IndexError), match=message):
+        compiled(fn)(x)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_layouts_and_elements_that_only_torch_has():
+    def fn(sparse, quantised, eighth, short, imaginary):
+        return (
+            sparse @ eighth.float()[:, None] * 2,
+            quantised.dequantize() + 1,
+            short.to(torch.int32) * 2,
+            imaginary * 2,
+        )
+
+    inputs = (
+        torch.eye(3).to_sparse(), torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8),
+        torch.arange(3.0).to(torch.float8_e4m3fn), torch.arange(4).to(torch.uint16),
+        torch.ones(3, dtype=torch.complex64).mul(1j).conj().imag,
+    )  # fmt: skip
+    assert inputs[-1].is_neg()
+    torch.testing.assert_close(compiled(fn)(*inputs), fn(*inputs))
+
+
+def test_what_python_decides():
+    def fn(x, how):
+        if x.sum() > 0:
+            return x.sin() if how == "sin" else x * 3
+        return x.cos() * 2
+
+    ours = compiled(fn)
+    for x in (torch.ones(3), -torch.ones(3)):
+        for how in ("sin", "triple"):
+            torch.testing.assert_close(ours(x, how), fn(x, how))
+
+
+def test_gradients_wanted_after_compiling_without():
+    fn, x = compiled(lambda x: (x * 2).sin()), torch.randn(4, requires_grad=True)
+    with torch.no_grad():
+        assert not fn(x).requires_grad
+    torch.testing.assert_close(torch.autograd.grad(fn(x).sum(), x)[0], 2 * (2 * x.detach()).cos())
+
+
 def test_numbers():
     fn, x = compiled(lambda x, a: x + a), torch.randn(3)
     for a in (np.float32(2), torch.tensor(2.0), True, 3):

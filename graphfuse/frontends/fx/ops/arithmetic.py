@@ -87,7 +87,7 @@ def div_mode(c: Call, self: Operand, other: Operand, rounding_mode: str | None =
     if rounding_mode == "floor":
         return floor_divide(c, self, other)
     if c.elem.is_integer:
-        return c.map(graph.truncdiv, self, other)
+        return c.map(graph.truncdiv, self, _divisor(c, other))
     # torch rounds the quotient before it is truncated
     return c.e(ELEMENTWISE["trunc"], c.rounded(c.map(graph.div, self, other, elem=wide_elem(c.elem))))
 
@@ -95,8 +95,14 @@ def div_mode(c: Call, self: Operand, other: Operand, rounding_mode: str | None =
 @lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(c: Call, self: Operand, other: Operand) -> Value:
     if c.elem.is_integer:
-        return c.map(graph.floordiv_, self, other)
+        return c.map(graph.floordiv_, self, _divisor(c, other))
     return _floor_divide_floats(c, self, other)
+
+
+def _divisor(c: Call, other: Operand) -> Operand:
+    """A divisor; integers are not divided by the number 0, which torch says."""
+    c.want(not (c.elem.is_integer and isinstance(other, int) and other == 0), "it divides integers by 0")
+    return other
 
 
 def _floor_divide_floats(c: Call, a: Operand, b: Operand) -> Value:
@@ -118,12 +124,12 @@ def _floor_divide_floats(c: Call, a: Operand, b: Operand) -> Value:
 
 @lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def remainder(c: Call, self: Operand, other: Operand) -> Value:
-    return _of_rounded(c, graph.floormod, self, other)
+    return _of_rounded(c, graph.floormod, self, _divisor(c, other))
 
 
 @lowers(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(c: Call, self: Operand, other: Operand) -> Value:
-    return _of_rounded(c, graph.truncmod, self, other)
+    return _of_rounded(c, graph.truncmod, self, _divisor(c, other))
 
 
 def _of_rounded(c: Call, kind: OpDef, *operands: Operand) -> Value:

@@ -13,7 +13,7 @@ from graphfuse.frontends.fx.lowering import Call, Number, lowers
 from graphfuse.frontends.fx.ops.arithmetic import wide_elem
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, F32, I64, U8
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, bounds
 
 aten, prims = torch.ops.aten, torch.ops.prims
 Dims = Sequence[int] | int | None
@@ -51,8 +51,14 @@ def prod(c: Call, self: Value, dim: int | None = None, keepdim: bool = False, dt
     return c.rounded(c.e.reduce(c.e.cast(self, wide_elem(c.elem)), "prod", axes, keepdims=keepdim))
 
 
+def _want_some(c: Call, x: Value, axes: Sequence[int]) -> None:
+    """Decline where there may be no element: it has none that is the largest, which torch says."""
+    c.want(all(bounds(shape_of(x)[a], c.e.ranges)[0] > 0 for a in axes) or 0 in c.shape, "there may be no element")
+
+
 def extreme(c: Call, x: Value, kind: str, axes: Sequence[int], *, keepdims: bool) -> Value:
     """The largest or smallest along axes; of bool: any or all."""
+    _want_some(c, x, axes)
     if elem_of(x) == BOOL:
         kind = {"max": "any", "min": "all"}[kind]
     return c.e.reduce(x, kind, axes, keepdims=keepdims)
@@ -102,6 +108,7 @@ def _index(c: Call, x: Value, kind: str, dim: int | None, keepdim: bool) -> Valu
         return c.e.full(c.shape, I64, 0)
     flat = c.e.flatten(x) if dim is None else x
     axis = 0 if dim is None else dim % rank_of(x)
+    _want_some(c, flat, (axis,))
     found = c.e(graph.arg_reduce, flat, axis=axis, kind=kind, keepdims=keepdim and dim is not None)
     return c.e.reshape(found, c.shape)
 
