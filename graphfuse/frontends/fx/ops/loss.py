@@ -63,21 +63,3 @@ def linalg_vector_norm(
     powers = e(graph.mul, x, x) if p == 2 else e.map(graph.pow_, size, p)
     total = e.reduce(powers, "sum", axes, keepdims=keepdim)
     return c.rounded(e(graph.sqrt, total) if p == 2 else e.map(graph.pow_, total, 1 / p))
-
-
-@lowers(aten._cdist_forward.default)
-def cdist(c: Call, x1: Value, x2: Value, p: Number, compute_mode: int | None) -> Value:
-    """Norms of all differences between the rows of two tensors."""
-    e, power = c.e, float(p)  # type: ignore[arg-type]
-    gap = e(graph.abs_, e.map(graph.sub, e.unsqueeze(x1, -2), e.unsqueeze(x2, -3)))
-    axis = [len(c.shape)]
-    if math.isinf(power):
-        return e.reduce(gap, "max", axis, keepdims=False)
-    if power == 0:
-        return e.reduce(e.cast(e.map(graph.ne, gap, 0.0), c.elem), "sum", axis, keepdims=False)
-    if power == 1:
-        return e.reduce(gap, "sum", axis, keepdims=False)
-    total = e.reduce(
-        e(graph.mul, gap, gap) if power == 2 else e.map(graph.pow_, gap, power), "sum", axis, keepdims=False
-    )
-    return e(graph.sqrt, total) if power == 2 else e.map(graph.pow_, total, 1 / power)

@@ -51,10 +51,11 @@ class Window:
         return math.prod(self.size)
 
 
-def _window(
+def window_of(
     c: Call, rank: int, spatial: Sequence[Dim], result: Sequence[Dim], size: Any, stride: Any, padding: Any = 0,
     dilation: Any = 1, ceil_mode: bool = False,
 ) -> Window:  # fmt: skip
+    """The window that an operator's arguments say."""
     fields = [
         spread_over(v if isinstance(v, (list, tuple)) else [v], rank) for v in (size, stride or size, padding, dilation)
     ]
@@ -105,7 +106,7 @@ def max_pool2d(
     c: Call, self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Results:  # fmt: skip
-    return _max_pool(c, self, 2, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_pool(c, self, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 @lowers(aten.max_pool3d_with_indices.default)
@@ -113,19 +114,15 @@ def max_pool3d(
     c: Call, self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Results:  # fmt: skip
-    return _max_pool(c, self, 3, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_pool(c, self, 3, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@lowers(aten.adaptive_max_pool2d.default)
-def adaptive_max_pool2d(c: Call, self: Value, output_size: Sequence[Dim]) -> Results:
-    return _max_pool(c, self, 2, _dividing(c, shape_of(self)[-2:], output_size), ())
-
-
-def _max_pool(
+def max_pool(
     c: Call, x: Value, rank: int, size: Any, stride: Any, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Results:
+    """Maxima of the windows of the last dims, and their positions."""
     spatial, result = shape_of(x)[-rank:], c.shape[-rank:]
-    w = _window(c, rank, spatial, result, size, stride, padding, dilation, ceil_mode)
+    w = window_of(c, rank, spatial, result, size, stride, padding, dilation, ceil_mode)
     out = _reduced(c, x, "max", w, result)
     return out, _positions_of_maxima(c, x, w, spatial) if c.wanted[1] else None
 
@@ -176,18 +173,21 @@ def max_pool2d_backward(
     ceil_mode: bool, indices: Value,
 ) -> Value:  # fmt: skip
     spatial, result = shape_of(self)[-2:], shape_of(grad_output)[-2:]
-    w = _window(c, 2, spatial, result, kernel_size, stride, padding, dilation, ceil_mode)
-    return _max_pool_backward(c, grad_output, indices, w)
+    w = window_of(c, 2, spatial, result, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_pool_backward(c, grad_output, indices, w)
 
 
-@lowers(aten.adaptive_max_pool2d_backward.default)
-def adaptive_max_pool2d_backward(c: Call, grad_output: Value, self: Value, indices: Value) -> Value:
-    spatial, result = shape_of(self)[-2:], shape_of(grad_output)[-2:]
-    w = _window(c, 2, spatial, result, _dividing(c, spatial, result), ())
-    return _max_pool_backward(c, grad_output, indices, w)
+@lowers(aten.max_pool3d_with_indices_backward.default)
+def max_pool3d_backward(
+    c: Call, grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+    ceil_mode: bool, indices: Value,
+) -> Value:  # fmt: skip
+    spatial, result = shape_of(self)[-3:], shape_of(grad_output)[-3:]
+    w = window_of(c, 3, spatial, result, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_pool_backward(c, grad_output, indices, w)
 
 
-def _max_pool_backward(c: Call, grad: Value, indices: Value, w: Window) -> Value:
+def max_pool_backward(c: Call, grad: Value, indices: Value, w: Window) -> Value:
     """The gradients of the windows whose maximum an element is."""
     e, spatial = c.e, c.shape[-w.rank :]
     here = _flat(c, [_positions(c, c.shape, i - w.rank, I32) for i in range(w.rank)], spatial)
@@ -274,7 +274,7 @@ def avg_pool3d(
 
 def _avg_pool(c: Call, x: Value, rank: int, how: Any, include: bool, override: int | None) -> Value:
     spatial, result = shape_of(x)[-rank:], c.shape[-rank:]
-    w = _window(c, rank, spatial, result, *how)
+    w = window_of(c, rank, spatial, result, *how)
     total = _reduced(c, c.e.cast(x, wide_elem(c.elem)), "sum", w, result)
     return c.rounded(c.e.map(graph.div, total, _divisor(c, w, spatial, result, elem_of(total), include, override)))
 
@@ -328,7 +328,7 @@ def avg_pool3d_backward(
 def _avg_pool_backward(c: Call, grad: Value, rank: int, how: Any, include: bool, override: int | None) -> Value:
     """The gradients of the windows that cover an element, each divided by how many elements counted."""
     e, spatial, result = c.e, c.shape[-rank:], shape_of(grad)[-rank:]
-    w = _window(c, rank, spatial, result, *how)
+    w = window_of(c, rank, spatial, result, *how)
     grad = e.cast(grad, wide_elem(c.elem))
     grad = e.map(graph.div, grad, _divisor(c, w, spatial, result, elem_of(grad), include, override))
     grad = _with_ends(c, grad, 0.0, w)
@@ -342,43 +342,3 @@ def _avg_pool_backward(c: Call, grad: Value, rank: int, how: Any, include: bool,
                 term = e.select(e.map(graph.lt, into, w.size[i]), term, 0.0)
         terms.append(term)
     return c.rounded(functools.reduce(lambda a, b: e(graph.add, a, b), terms))
-
-
-# adaptive: windows where the sizes divide
-
-
-def _dividing(c: Call, spatial: Sequence[Dim], result: Sequence[Dim]) -> tuple[int, ...]:
-    """The windows that adaptive pooling has if the sizes divide."""
-    numbers = all(isinstance(d, int) for d in (*spatial, *result))
-    c.want(numbers and all(b and a % b == 0 for a, b in zip(spatial, result, strict=True)), UNEVEN)
-    return tuple(int(a) // int(b) for a, b in zip(spatial, result, strict=True))  # type: ignore[arg-type]
-
-
-UNEVEN = "windows of different sizes"
-
-
-@lowers(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
-def adaptive_avg_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Value:
-    e, rank, shape = c.e, len(output_size), shape_of(self)
-    x = e.cast(self, wide_elem(c.elem))
-    if all(d == 1 for d in c.shape[-rank:]):
-        return c.rounded(e.mean(x, range(len(shape) - rank, len(shape))))
-    lead = shape[:-rank]
-    size = _dividing(c, shape[-rank:], c.shape[-rank:])
-    split = e.reshape(x, (*lead, *(d for pair in zip(c.shape[-rank:], size, strict=True) for d in pair)))
-    return c.rounded(e.mean(split, [len(lead) + 2 * i + 1 for i in range(rank)], keepdims=False))
-
-
-@lowers(aten._adaptive_avg_pool2d_backward.default, aten._adaptive_avg_pool3d_backward.default)
-def adaptive_avg_pool_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    e, result = c.e, shape_of(grad_output)
-    rank = len(result) - 1 if len(result) == 3 else len(result) - 2
-    grad, lead = e.cast(grad_output, wide_elem(c.elem)), len(result) - rank
-    if all(d == 1 for d in result[-rank:]):
-        count = math.prod(c.shape[-rank:], start=1)
-        return e.broadcast(c.rounded(e.divide(grad, count)), c.shape)
-    size = _dividing(c, c.shape[-rank:], result[-rank:])
-    grad = e.divide(grad, math.prod(size))
-    for i, k in enumerate(size):
-        grad = repeated(c, grad, lead + i, k)
-    return c.rounded(grad)

@@ -26,7 +26,9 @@ def full(c: Call, **given: Any) -> Value:
     return c.e.broadcast(c.value(value, None, c.shape), c.shape)
 
 
-@lowers(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
+@lowers(
+    aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten._efficientzerotensor.default
+)  # fmt: skip
 def zeros(c: Call, **_: Any) -> Value:
     return c.e.full(c.shape, c.elem, 0)
 

@@ -1,0 +1,164 @@
+"""Adaptive pooling: windows of one size where the sizes divide, else `banded` sums and searches."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import elem_of, shape_of
+from graphfuse.frontends.fx.lowering import Call, Results, lowers
+from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.ops.banded import mean_of_windows, mean_of_windows_backward, static, windows
+from graphfuse.frontends.fx.ops.pool import MOST_TAPS, max_pool, max_pool_backward, repeated, window_of
+from graphfuse.frontends.host_values import Array
+from graphfuse.ir.core import Value
+from graphfuse.symbolic import Dim
+
+aten = torch.ops.aten
+
+
+def _dividing(spatial: Sequence[Dim], result: Sequence[Dim]) -> tuple[int, ...] | None:
+    """The size of all windows, if the sizes are known and divide."""
+    out: list[int] = []
+    for a, b in zip(spatial, result, strict=True):
+        if not (isinstance(a, int) and isinstance(b, int) and b and a % b == 0):
+            return None
+        out.append(a // b)
+    return tuple(out)
+
+
+# mean
+
+
+@lowers(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
+def adaptive_avg_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Value:
+    e, rank, shape = c.e, len(output_size), shape_of(self)
+    x = e.cast(self, wide_elem(c.elem))
+    if all(d == 1 for d in c.shape[-rank:]):
+        return c.rounded(e.mean(x, range(len(shape) - rank, len(shape))))
+    lead = shape[:-rank]
+    if (size := _dividing(shape[-rank:], c.shape[-rank:])) is None:
+        return c.rounded(mean_of_windows(c, x, c.shape[-rank:]))
+    split = e.reshape(x, (*lead, *(d for pair in zip(c.shape[-rank:], size, strict=True) for d in pair)))
+    return c.rounded(e.mean(split, [len(lead) + 2 * i + 1 for i in range(rank)], keepdims=False))
+
+
+@lowers(aten._adaptive_avg_pool2d_backward.default)
+def adaptive_avg_pool2d_backward(c: Call, grad_output: Value, self: Value) -> Value:
+    return _mean_backward(c, grad_output, 2)
+
+
+@lowers(aten._adaptive_avg_pool3d_backward.default)
+def adaptive_avg_pool3d_backward(c: Call, grad_output: Value, self: Value) -> Value:
+    return _mean_backward(c, grad_output, 3)
+
+
+def _mean_backward(c: Call, grad_output: Value, rank: int) -> Value:
+    e, result = c.e, shape_of(grad_output)
+    grad, lead = e.cast(grad_output, wide_elem(c.elem)), len(result) - rank
+    if all(d == 1 for d in result[-rank:]):
+        count = math.prod(c.shape[-rank:], start=1)
+        return e.broadcast(c.rounded(e.divide(grad, count)), c.shape)
+    if (size := _dividing(c.shape[-rank:], result[-rank:])) is None:
+        return c.rounded(mean_of_windows_backward(c, grad, rank))
+    grad = e.divide(grad, math.prod(size))
+    for i, k in enumerate(size):
+        grad = repeated(c, grad, lead + i, k)
+    return c.rounded(grad)
+
+
+# maximum
+
+
+@lowers(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
+def adaptive_max_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Results:
+    rank = len(output_size)
+    spatial, result = shape_of(self)[-rank:], c.shape[-rank:]
+    if (size := _dividing(spatial, result)) is not None:
+        return max_pool(c, self, rank, size, ())
+    e, lead = c.e, len(c.shape) - rank
+    sizes, counts = static(c, spatial), static(c, result)
+    least = float("-inf") if c.elem.is_float else -(1 << (c.elem.bits - 1)) if c.elem.is_signed else 0
+    best, found = e.full(c.shape, c.elem, least), None
+    for tap in _taps(c, [_Taps.of(windows(n, m)) for n, m in zip(sizes, counts, strict=True)]):
+        place = e.broadcast(e.constant(tap.flat(sizes)), c.shape)
+        found = place if found is None else found
+        seen = tap.read(c, self, lead)
+        better = e(graph.gt, seen, best)
+        better = e(graph.or_, better, e(graph.isnan, seen)) if c.elem.is_float else better
+        better = e.map(graph.and_, better, e.constant(tap.valid))
+        best, found = e(graph.select, better, seen, best), e(graph.select, better, place, found)
+    return best, found
+
+
+@lowers(aten.adaptive_max_pool2d_backward.default)
+def adaptive_max_pool2d_backward(c: Call, grad_output: Value, self: Value, indices: Value) -> Value:
+    return _max_backward(c, grad_output, indices, 2)
+
+
+@lowers(aten.adaptive_max_pool3d_backward.default)
+def adaptive_max_pool3d_backward(c: Call, grad_output: Value, self: Value, indices: Value) -> Value:
+    return _max_backward(c, grad_output, indices, 3)
+
+
+def _max_backward(c: Call, grad: Value, indices: Value, rank: int) -> Value:
+    """The gradient of each window, added to the element that was its maximum."""
+    e, lead = c.e, len(c.shape) - rank
+    spatial, result = c.shape[lead:], shape_of(grad)[lead:]
+    if (size := _dividing(spatial, result)) is not None:
+        return max_pool_backward(c, grad, indices, window_of(c, rank, spatial, result, size, ()))
+    plane, count = math.prod(static(c, spatial)), math.prod(static(c, result))
+    grad = e.reshape(e.cast(grad, wide_elem(c.elem)), (*c.shape[:lead], count))
+    at = e.reshape(indices, (*c.shape[:lead], count))
+    zeros = e.full((*c.shape[:lead], plane), elem_of(grad), 0.0)
+    out = e(graph.scatter_along, zeros, at, grad, axis=lead, kind="add")
+    return c.rounded(e.reshape(out, c.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """Along one dim, which elements each row of a matrix of 0 and 1 has, one after the other, and whether it has."""
+
+    at: Array
+    valid: Array
+
+    @staticmethod
+    def of(matrix: Array) -> _Taps:
+        first, count = matrix.argmax(axis=1)[:, None], matrix.sum(axis=1)[:, None]
+        steps = np.arange(int(count.max()))
+        return _Taps(np.minimum(first + steps, matrix.shape[1] - 1), steps < count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tap:
+    """One element of each window: where along each dim, and whether the window has it."""
+
+    at: tuple[Array, ...]
+    valid: Array
+
+    def read(self, c: Call, x: Value, lead: int) -> Value:
+        """The elements of the last dims."""
+        for i, at in enumerate(self.at):
+            x = c.e(graph.take, x, c.e.constant(at.astype(np.int64)), axis=lead + i)
+        return x
+
+    def flat(self, sizes: Sequence[int]) -> Array:
+        """Where they are in row-major order."""
+        return np.ravel_multi_index(np.meshgrid(*self.at, indexing="ij"), tuple(sizes)).astype(np.int64)
+
+
+def _taps(c: Call, dims: Sequence[_Taps]) -> Iterator[_Tap]:
+    most = math.prod(d.at.shape[1] for d in dims)
+    c.want(most <= MOST_TAPS, f"a window of {most} taps: torch finds its maximum's position")
+    for steps in itertools.product(*(range(d.at.shape[1]) for d in dims)):
+        valid = [d.valid[:, k] for d, k in zip(dims, steps, strict=True)]
+        yield _Tap(
+            tuple(d.at[:, k] for d, k in zip(dims, steps, strict=True)), functools.reduce(np.logical_and.outer, valid)
+        )
