@@ -7,16 +7,18 @@ of intermediate tensors, and one lock: they run one after the other.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from graphfuse.artifact import Executable
 from graphfuse.runtime.bound import Bound, Template
 from graphfuse.runtime.native import NativeCode
+from graphfuse.runtime.pieces import Piece, pieces_of
 from graphfuse.runtime.workspace import Workspace
 
+T = TypeVar("T")
 MAX_BOUND = 256
 """How many sets of symbol values an executable remembers."""
 _FEW = 24
@@ -34,6 +36,13 @@ class _Ready:
         self._few = list(table) if len(bound.io_slots) <= _FEW else None
         # arrays are buffers from Python 3.12 on only, as their types have it
         self._args = memoryview(cast("Any", bound.args))
+        self._pieces: tuple[Piece, ...] = ()
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The launches in pieces."""
+        self._pieces = self._pieces or pieces_of(self.bound)
+        return self._pieces
 
     def place(self, addresses: Sequence[int], arena: int) -> None:
         """Write the addresses of inputs and outputs, and those of intermediate tensors if they have moved."""
@@ -44,6 +53,10 @@ class _Ready:
         else:
             bound = self.bound
             bound.args[bound.io_slots] = np.array(addresses, np.int64)[bound.io_index] + bound.io_offsets
+        self.place_arena(arena)
+
+    def place_arena(self, arena: int) -> None:
+        """Write the addresses of intermediate tensors if they have moved."""
         if self.arena != arena:
             bound = self.bound
             bound.args[bound.arena_slots] = arena + bound.arena_offsets
@@ -70,6 +83,36 @@ class Direct:
             ready = self._ready.get(values) or self._bind(values)
             ready.place(addresses, workspace.arena(ready.peak) if ready.peak else 0)
             workspace.run(ready.records, ready.count, ready.scratch_bytes)
+
+    def run_in_pieces(
+        self, values: tuple[int, ...], inputs: list[T], makers: Sequence[Callable[[], T]], address: Callable[[T], int]
+    ) -> list[T]:
+        """Run, making each output when it is first touched and forgetting each input after it was last read.
+
+        `inputs` is cleared; nobody else should hold what it had.
+        """
+        workspace = self._workspace
+        first = len(inputs)
+        addresses = np.array([*map(address, inputs), *[0] * len(makers)], np.int64)
+        tensors: dict[int, T] = dict(enumerate(inputs))
+        inputs.clear()
+        with workspace.lock:
+            ready = self._ready.get(values) or self._bind(values)
+            ready.place_arena(workspace.arena(ready.peak) if ready.peak else 0)
+            for number in set(range(first)).difference(ready.bound.io_index.tolist()):
+                del tensors[number]
+            for piece in ready.pieces:
+                for number in piece.begins:
+                    if number >= first:
+                        tensors[number] = made = makers[number - first]()
+                        addresses[number] = address(made)
+                ready.bound.args[piece.slots] = addresses[piece.index] + piece.offsets
+                workspace.run(piece.records, piece.count, ready.scratch_bytes)
+                for number in piece.ends:
+                    if number < first:
+                        del tensors[number]
+        # one that no launch touches has no elements
+        return [tensors[n] if n in tensors else make() for n, make in enumerate(makers, first)]
 
     def _bind(self, values: tuple[int, ...]) -> _Ready:
         named = dict(zip(self.symbols, values, strict=True))

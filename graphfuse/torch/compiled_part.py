@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,11 +15,13 @@ from graphfuse.frontends.fx import indices
 from graphfuse.frontends.fx.importer import Part, loc_of, order_of
 from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func, tensor_of
-from graphfuse.runtime.direct import MAX_BOUND
+from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.symbolic import Dim, Expr, evaluate
-from graphfuse.torch.runners import Allocator, Runner, allocator, runner
+from graphfuse.torch.runners import Allocator, Runner, allocator, direct, runner
 
 Allocation = tuple[Allocator, tuple[int, ...], tuple[int, ...], torch.dtype]
+LEAST_LAUNCHES = 64
+"""A part of as many is run in pieces."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,16 @@ class CompiledPart(torch.nn.Module):
             self.layouts = (*self.layouts, Layout((len(self.watched),), (1,), torch.int64))
         self.device = part.outputs[0].meta["val"].device
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
+        self.in_pieces = self.device.type == "cpu" and sum(1 for _ in executable.plan.walk()) >= LEAST_LAUNCHES
+        """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
         self._run: Runner | None = None
+        self._direct: Direct | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to this process, and without IR, which only people read."""
         bare = replace(self.executable, ir={}, ledger=[])
-        return {**super().__getstate__(), "_run": None, "_allocations": {}, "func": None, "executable": bare}
+        fresh = {"_run": None, "_direct": None, "_allocations": {}}
+        return {**super().__getstate__(), **fresh, "func": None, "executable": bare}
 
     def forward(self, *args: Any) -> list[torch.Tensor]:
         """Compute the part."""
@@ -106,6 +113,22 @@ class CompiledPart(torch.nn.Module):
             for make, size, stride, dtype in self._allocations.get(values) or self._sized(values, tensors)
         ]
         run(values, [t.data_ptr() for t in (*tensors, *outs)])
+        if self.watched:
+            self._look(outs.pop(), values)
+        return outs
+
+    def run(self, args: list[Any]) -> list[torch.Tensor]:
+        """Compute the part from a list of arguments, which is cleared, in pieces."""
+        values = tuple(args[self.inputs :])
+        tensors: list[torch.Tensor] = args[: self.inputs]
+        args.clear()
+        if self.compacted:
+            tensors = self._compact(tensors)
+        allocations = self._allocations.get(values) or self._sized(values, tensors)
+        makers = [partial(make, *how) for make, *how in allocations]
+        if self._direct is None:
+            self._direct = direct(self.executable)
+        outs = self._direct.run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr)
         if self.watched:
             self._look(outs.pop(), values)
         return outs

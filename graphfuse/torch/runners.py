@@ -19,7 +19,12 @@ Allocator = Callable[[Sequence[int], Sequence[int], torch.dtype], torch.Tensor]
 
 def runner(executable: Executable, device: torch.device) -> Runner:
     """What runs an executable on tensors of a device."""
-    return Direct(executable, workspace()).run if device.type == "cpu" else _on_gpu(executable, device)
+    return direct(executable).run if device.type == "cpu" else _on_gpu(executable, device)
+
+
+def direct(executable: Executable) -> Direct:
+    """What runs an executable on the CPU."""
+    return Direct(executable, workspace())
 
 
 _workspaces: dict[int, Workspace] = {}

@@ -6,6 +6,7 @@ It pickles as the graph that runs, without what torch knew of its nodes, with th
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,14 +86,19 @@ def saved(module: GraphModule, **how: Any) -> SavedGraph:
 def boxed(module: GraphModule) -> Any:
     """The function of a module that takes its arguments as one list, which it clears.
 
-    Compiled parts are called as functions: a module's own call looks for hooks first.
+    Compiled parts are called as functions: a module's own call looks for hooks first. Those that run in pieces are
+    given a list, and names that are not read again are forgotten before the call instead of after it.
     """
     graph = module.graph
     graph.set_codegen(_BoxedCodeGen())
     code = graph.python_code("self")
     source, names = code.src, dict(code.globals)
     for name, part in module.named_children():
-        if isinstance(part, CompiledPart):
+        if isinstance(part, CompiledPart) and part.in_pieces:
+            call = re.compile(rf"(\w+) = self\.{name}\(([^()]*)\)(?:;  ((?:\w+ = )+None))?$", re.MULTILINE)
+            source = call.sub(rf"held_{name} = [\2]; \3; \1 = run_{name}(held_{name})", source).replace("; ; ", "; ")
+            names[f"run_{name}"] = part.run
+        elif isinstance(part, CompiledPart):
             source = source.replace(f"self.{name}(", f"call_{name}(")
             names[f"call_{name}"] = part.forward
     exec(compile(source, "<graphfuse.torch>", "exec"), names)  # noqa: S102 (torch's own code for its graph)

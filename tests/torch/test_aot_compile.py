@@ -23,9 +23,9 @@ def inputs_of(rows):
 
 
 def save(path, *, dynamic):
-    fn = torch.compile(gelu_of_product, backend="graphfuse", fullgraph=True, dynamic=dynamic)
     kept = torch._functorch.config.patch(enable_autograd_cache=True)
     with torch._dynamo.config.patch(enable_aot_compile=True), kept:
+        fn = torch.compile(gelu_of_product, backend="graphfuse", fullgraph=True, dynamic=dynamic)
         fn.aot_compile((inputs_of(3), {})).save_compiled_function(str(path))
 
 

@@ -1,0 +1,64 @@
+"""A run in pieces: what is an output exists from the first piece that touches it, an input until the last one.
+
+A run of many launches at once holds all of its inputs and outputs from beginning to end. The backward of a model reads
+what the forward kept, layer by layer, and writes gradients as it goes: in pieces the one makes room for the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphfuse.runtime.bound import Bound
+from graphfuse.runtime.native import address_of
+from graphfuse.runtime.planner import Ints
+
+MOST_PIECES = 16
+"""More would free memory hardly earlier."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Consecutive launches: where their records are, and which arguments are inputs and outputs."""
+
+    records: int
+    count: int
+    slots: Ints
+    index: Ints
+    offsets: Ints
+    begins: tuple[int, ...]
+    """Inputs and outputs, by number, that no earlier piece touches."""
+    ends: tuple[int, ...]
+    """Those that no later piece touches."""
+
+
+def pieces_of(bound: Bound) -> tuple[Piece, ...]:
+    """The launches of a plan in at most `MOST_PIECES` pieces of as many launches each."""
+    launches = len(bound.records)
+    edges = np.unique(np.linspace(0, launches, MOST_PIECES + 1).astype(np.int64))
+    # arguments follow one another as their launches do
+    starts = (bound.records[:, 1] - address_of(bound.args)) // 8
+    launch = np.searchsorted(starts, bound.io_slots, side="right") - 1
+    launch = np.maximum(launch, 0)  # those of a launch without programs, which has no record, stay before it
+    piece = np.searchsorted(edges, launch, side="right") - 1
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for number, where in zip(bound.io_index.tolist(), piece.tolist(), strict=True):
+        first.setdefault(number, where)
+        last[number] = where
+    out: list[Piece] = []
+    for i, (begin, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
+        mine = piece == i
+        out.append(
+            Piece(
+                bound.records_address + begin * bound.records.strides[0],
+                end - begin,
+                bound.io_slots[mine],
+                bound.io_index[mine],
+                bound.io_offsets[mine],
+                tuple(n for n, where in first.items() if where == i),
+                tuple(n for n, where in last.items() if where == i),
+            )
+        )
+    return tuple(out)

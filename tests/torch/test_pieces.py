@@ -1,0 +1,51 @@
+"""Long runs in pieces: inputs that nobody holds are gone, and outputs made, as the run gets there."""
+
+import weakref
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from graphfuse.torch import compiled_part  # noqa: E402 - they import torch
+from tests.torch.support import compiled, recorded_graphs  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch):
+    monkeypatch.setattr(compiled_part, "LEAST_LAUNCHES", 1)
+
+
+def layers(count):
+    block = [torch.nn.Linear(16, 16), torch.nn.LayerNorm(16), torch.nn.GELU()]
+    return torch.nn.Sequential(*block * count)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_and_gradients(dynamic):
+    model = layers(3)
+    with recorded_graphs() as graphs:
+        fn = compiled(model, dynamic=dynamic)
+        for rows in (3, 7) if dynamic else (3,):
+            x = torch.randn(rows, 16)
+            gradients = [torch.autograd.grad(f(x).square().sum(), list(model.parameters())) for f in (model, fn)]
+            torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+    assert [p.in_pieces for g in graphs for p in g.parts] == [True, True]
+
+
+def test_an_input_is_freed_once_it_was_read(monkeypatch):
+    with recorded_graphs() as graphs:
+        compiled(lambda *xs: [x.sum(1, keepdim=True).exp() for x in xs])(*(torch.randn(4, 4 + i) for i in range(6)))
+    ((part,),) = [g.parts for g in graphs]
+    inputs = [torch.randn(4, 4 + i) for i in range(6)]
+    want = [x.sum(1, keepdim=True).exp() for x in inputs]
+    gone, alive = [weakref.ref(x) for x in inputs], []
+    empty = part._allocations[()][0][0]
+
+    def counted(*how):
+        alive.append(sum(ref() is not None for ref in gone))
+        return empty(*how)
+
+    monkeypatch.setattr(part, "_allocations", {(): [(counted, *how) for _, *how in part._allocations[()]]})
+    torch.testing.assert_close(part.run(inputs), want)
+    assert inputs == [] and len(set(alive)) > 1 and alive == sorted(alive, reverse=True)
+    assert all(ref() is None for ref in gone)
