@@ -112,6 +112,25 @@ def accuracy(found: dict[str, Any]) -> None:
         print(line(row["model"], row["mode"], *errors, breaks, row["operators"], left, verdict))
 
 
+def samples(found: Sequence[dict[str, Any]]) -> None:
+    """torch's own operator samples, by element type, and what torch ran of them."""
+    print("\n## torch's operator samples\n")
+    print(
+        "The first samples of every operator of `op_db`, forward and backward; those that fail eagerly or with"
+        "\n`aot_eager` are not counted. *With externs* are operators of which torch runs any part.\n"
+    )
+    print(heading("element", "operators", "samples passed", "samples failed", "with externs", "share"))
+    for file in found:
+        for dtype, count in file["dtypes"].items():
+            with_externs, ops = count["ops_with_externs"], count["ops"]
+            counts = (ops, count["samples_passed"], count["samples_failed"], with_externs)
+            print(line(dtype, *counts, f"{100 * with_externs / ops:.1f} %"))
+    for file in found:
+        print(f"\n{conditions(file)}")
+    print(f"\nWith externs in {', '.join(found[0]['dtypes'])}:\n")
+    print(", ".join(f"`{op}`" for op in sorted(found[0]["left_to_torch"])) + ".")
+
+
 def main() -> None:
     """Every file that is there."""
     print(INTRODUCTION)
@@ -124,6 +143,9 @@ def main() -> None:
                 render(rows)
     if "torch_accuracy" in files:
         accuracy(files["torch_accuracy"])
+    if "torch_opinfo_f32" in files:
+        others = sorted(name for name in files if name.startswith("torch_opinfo_") and name != "torch_opinfo_f32")
+        samples([files[name] for name in ("torch_opinfo_f32", *others)])
 
 
 if __name__ == "__main__":
