@@ -23,9 +23,7 @@ def _machine(target: Target) -> llvm.TargetMachine:
         found = llvm.Target.from_triple(target.triple)
     except RuntimeError as e:
         raise TargetError(f"LLVM has no target {target.triple!r}: {e}") from None
-    return found.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
-    )
+    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small")
 
 
 def optimize(text: str, target: Target) -> llvm.ModuleRef:
@@ -45,11 +43,17 @@ def optimize(text: str, target: Target) -> llvm.ModuleRef:
     return module
 
 
+@functools.lru_cache(maxsize=8)
+def _optimized(text: str, target: Target) -> bytes:
+    """The bitcode of what `optimize` gives, for modules that every object has in it."""
+    return optimize(text, target).as_bitcode()
+
+
 def object_code(text: str, target: Target, *others: str) -> bytes:
-    """A relocatable object of a module, with other modules linked in."""
+    """A relocatable object of a module, with other modules linked in. Those are optimised once per process."""
     module = optimize(text, target)
     for other in others:
-        module.link_in(optimize(other, target))
+        module.link_in(llvm.parse_bitcode(_optimized(other, target)))
     return _machine(target).emit_object(module)
 
 
