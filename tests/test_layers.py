@@ -23,6 +23,8 @@ TOP = {
     "stages",
     "devices",
     "inference_session",
+    "onnx_backend",
+    "onnx_model",
     "cli",
     "compiler",
     "checking",
@@ -55,6 +57,8 @@ MAY_IMPORT = {
     "stages": EVERYTHING,
     "torch": EVERYTHING,
     "inference_session": EVERYTHING,
+    "onnx_backend": EVERYTHING,
+    "onnx_model": EVERYTHING,
     "cli": EVERYTHING,
     "__main__": {"cli"},
     "__init__": EVERYTHING,
@@ -63,7 +67,7 @@ MAY_IMPORT = {
 
 ONLY_IN = {
     "networkx": ("fusion",),
-    "onnx": ("frontends/onnx",),
+    "onnx": ("frontends/onnx", "onnx_backend.py"),
     "onnx_ir": ("frontends/onnx",),
     "pygls": ("lsp",),
     "lsprotocol": ("lsp",),

@@ -24,10 +24,10 @@ from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
 from graphfuse.frontends.onnx.kernels import Name, by_name, call_kernel, name_of
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_read, node_loc, subgraphs, tensor_array
-from graphfuse.frontends.onnx.node import HANDLERS, Node, attributes_of, elem_from_onnx
+from graphfuse.frontends.onnx.node import HANDLERS, Node, UnknownValueError, attributes_of, elem_from_onnx
 from graphfuse.frontends.onnx.ops.control import CONTROL
 from graphfuse.frontends.onnx.scope import Scope
-from graphfuse.ir.core import Attr, Func, Params
+from graphfuse.ir.core import Attr, Func, Params, Value
 from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tensor
@@ -111,6 +111,8 @@ class _Importer:
         self.e = Emitter()
         self.opset = default_opset(loaded.model)
         self.read: set[str] = set()
+        self.params: dict[Value, str] = {}
+        """The model's input that each parameter is."""
         self.dims: dict[str, Dim] = {}
         """Each dim name of the model."""
 
@@ -148,6 +150,7 @@ class _Importer:
         types = tuple(self._input_type(by_name[n]) for n in free)
         params = Params(types, tuple(sanitise(n) for n in free))
         scope.names.update(zip(free, params.values, strict=True))
+        self.params = dict(zip(params.values, free, strict=True))
         for name, array in self.bind.items():
             if (elem := scalar_of(np.asarray(array).dtype)) is None:
                 raise UsageError(f"input {name!r} cannot be bound to elements of type {np.asarray(array).dtype}")
@@ -247,6 +250,9 @@ class _Importer:
         node = Node(proto.op_type, inputs, tuple(proto.output), wanted, loc, self.opset, proto, attributes_of(proto))
         try:
             results = self._results(node, scope)
+        except UnknownValueError as e:
+            e.inputs = e.inputs or self._inputs_behind(e.value)
+            raise
         except GraphfuseError as e:
             raise e if e.loc else type(e)(f"{proto.op_type}: {e.message}", loc) from None
         except (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError) as e:
@@ -292,6 +298,25 @@ class _Importer:
         finally:
             self.opset, self.read = outer_opset, outer_read
         return tuple(inner.names.get(o) for o in body.outputs)
+
+    def _inputs_behind(self, value: Value | None) -> tuple[str, ...]:
+        """The model's inputs that a value is computed from; all of them where a loop's body hides that."""
+        found: set[str] = set()
+        seen: set[Value] = set()
+        stack = [] if value is None else [value]
+        while stack:
+            v = stack.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            if v in self.params:
+                found.add(self.params[v])
+            elif v.op is None:
+                return tuple(self.params.values())
+            else:
+                stack += v.op.operands
+                stack += [o for body in v.op.bodies for inner in body.ops for o in inner.operands if o.op is not None]
+        return tuple(n for n in self.params.values() if n in found)
 
     def nested(self, outer: Scope) -> Scope:
         """A scope for a graph inside another one."""

@@ -46,6 +46,15 @@ def elem_to_onnx(elem: Scalar) -> int:
     return _DATA_TYPES[elem.name]
 
 
+class UnknownValueError(UnsupportedError):
+    """A value that data decides is needed at compile time. `inputs` are the inputs of the model that it depends on."""
+
+    def __init__(self, message: str, loc: Loc | None = None, value: Value | None = None) -> None:
+        super().__init__(message, loc)
+        self.value = value
+        self.inputs: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """An ONNX node: its operands as tracked values (None where left out), attributes by name.
@@ -104,7 +113,7 @@ class Node:
         array = self.known(i)
         self.input(i)
         if array is None or array.dtype == object:
-            raise self.unsupported(f"{what} must be known at compile time")
+            raise self.unknown(i, f"{what} must be known at compile time")
         return array
 
     def dims(self, i: int, what: str) -> tuple[Dim, ...]:
@@ -112,7 +121,7 @@ class Node:
         array = self.known(i)
         self.input(i)
         if array is None:
-            raise self.unsupported(f"{what} must be known at compile time, it depends on data")
+            raise self.unknown(i, f"{what} must be known at compile time, it depends on data")
         return tuple(as_objects(array).reshape(-1))
 
     def numbers(self, i: int, what: str) -> tuple[Any, ...]:
@@ -171,6 +180,11 @@ class Node:
     def unsupported(self, message: str) -> UnsupportedError:
         """The error of a form of the operator that is not compiled."""
         return UnsupportedError(f"{self.op}: {message}", self.loc)
+
+    def unknown(self, i: int, message: str) -> UnknownValueError:
+        """The error of a node that cannot be compiled before the value of input `i` is known."""
+        x = self.input(i)
+        return UnknownValueError(f"{self.op}: {message}", self.loc, x if isinstance(x, Value) else None)
 
 
 Handler: TypeAlias = "Callable[[Emitter, Node], Tracked | tuple[Tracked | None, ...]]"

@@ -69,7 +69,7 @@ def _loop(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     if keep_going is not None and keep_going.dtype != object and not bool(keep_going.reshape(-1)[0]):
         count = np.array(0)
     if count is None:
-        raise node.unsupported("the trip count must be known at compile time")
+        raise node.unknown(0, "the trip count must be known at compile time")
     trips = count.reshape(-1)[0]
     if not isinstance(trips, Expr) and int(trips) <= MAX_UNROLLED:
         return _unrolled(w, node, scope, body, int(trips))

@@ -123,7 +123,7 @@ def one_hot(e: Emitter, node: Node) -> Value:
     indices, values = node.value(e, 0), node.value(e, 2)
     depth_array = node.known(1)
     if depth_array is None or depth_array.size != 1:
-        raise node.unsupported("the depth must be known at compile time")
+        raise node.unknown(1, "the depth must be known at compile time")
     depth = depth_array.reshape(-1)[0]
     depth = depth if isinstance(depth, Expr) else int(depth)
     rank = tensor(indices).rank + 1
