@@ -13,10 +13,12 @@ plan               buffers and launches                       fusion/plan.py
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -133,6 +135,22 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     return Stages(func, regions, ledger, kernels, region_ops, {**pipeline.seconds, **clock.seconds})
 
 
+@contextmanager
+def _without_collections() -> Generator[None]:
+    """Without Python's cyclic collector: IR has no cycles, and each full collection walks all that the process has.
+
+    With torch loaded that takes longer than many passes.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_without_collections()
 def build(func: Func, target: Target, options: Options) -> Executable:
     """Compile `@main` for a target."""
     done = stages(func, target, options)

@@ -28,7 +28,7 @@ from graphfuse.ir.types import BOOL, Scalar
 from graphfuse.symbolic import Dim, Expr
 
 _FUNCTIONS = tuple(graph.ELEMENTWISE.values())
-_BINARY = tuple(kind for kind in _FUNCTIONS if len(kind.signature.parameters) == 2)
+_BINARY = tuple(kind for kind in _FUNCTIONS if kind.takes.most == 2 and not kind.takes.attrs)
 _COMMUTATIVE = tuple(kind for kind in _BINARY if Trait.COMMUTATIVE in kind.traits)
 _ALL = (*_FUNCTIONS, graph.select, graph.cast)
 

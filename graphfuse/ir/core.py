@@ -37,6 +37,8 @@ class Trait(enum.Enum):
     ISOLATED = enum.auto()
     """Its bodies see their own parameters only, nothing of the enclosing scope."""
 
+    __hash__ = object.__hash__  # by identity, as members are compared; an enum's own hashes its name each time
+
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class OpDef:
@@ -44,7 +46,7 @@ class OpDef:
 
     name: str
     infer: TypeRule
-    signature: inspect.Signature
+    takes: Takes
     traits: frozenset[Trait]
 
     def __repr__(self) -> str:
@@ -87,15 +89,18 @@ class OpDef:
         self, operands: tuple[Value, ...], attrs: Mapping[str, Attr], bodies: tuple[Block, ...] = ()
     ) -> tuple[Type, ...]:
         """Run the type rule: operand types positionally, attributes by keyword, bodies if it asks for them."""
-        extra = {"bodies": bodies} if "bodies" in self.signature.parameters else {}
-        if bodies and not extra:
+        takes = self.takes
+        if bodies and not takes.bodies:
             raise VerifyError("takes no body")
-        _check_attrs(self.signature, attrs)
-        try:
-            self.signature.bind(*operands, **attrs, **extra)
-        except TypeError as e:
-            raise VerifyError(str(e)) from None
-        got = self.infer(*(v.type for v in operands), **attrs, **extra)
+        for name, value in attrs.items():
+            takes.check(name, value)
+        extra = {"bodies": bodies} if takes.bodies else {}
+        if not takes.least <= len(operands) <= takes.most or not takes.required <= attrs.keys():
+            try:
+                inspect.signature(self.infer).bind(*operands, **attrs, **extra)
+            except TypeError as e:
+                raise VerifyError(str(e)) from None
+        got = self.infer(*[v.type for v in operands], **attrs, **extra)
         types = got if isinstance(got, tuple) else (got,)
         for t in types:
             if isinstance(t, Tensor | Tile) and any(isinstance(d, int) and d < 0 for d in t.shape):
@@ -103,21 +108,53 @@ class OpDef:
         return types
 
 
-def _check_attrs(signature: inspect.Signature, attrs: Mapping[str, Attr]) -> None:
-    for name, value in attrs.items():
-        parameter = signature.parameters.get(name)
-        if parameter is None or parameter.kind is not parameter.KEYWORD_ONLY or name == "bodies":
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What a type rule takes: how many operands, which attributes and of what types, and whether it asks for bodies."""
+
+    least: int
+    most: float
+    attrs: Mapping[str, tuple[str, Callable[[Attr], bool]]]
+    """Its annotation, and whether a value fits that."""
+    required: frozenset[str]
+    bodies: bool
+
+    @staticmethod
+    def of(infer: TypeRule) -> Takes:
+        """From the rule's signature."""
+        parameters = inspect.signature(infer).parameters
+        places = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        words = [p for p in parameters.values() if p.kind is p.KEYWORD_ONLY and p.name != "bodies"]
+        any_number = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+        return Takes(
+            least=sum(p.default is p.empty for p in places),
+            most=float("inf") if any_number else len(places),
+            attrs={p.name: (p.annotation, _fitting(p.annotation)) for p in words},
+            required=frozenset(p.name for p in words if p.default is p.empty),
+            bodies="bodies" in parameters,
+        )
+
+    def check(self, name: str, value: Attr) -> None:
+        """Raise `VerifyError` for an attribute that there is none of, or that has another type."""
+        if name not in self.attrs:
             raise VerifyError(f"there is no attribute {name!r}")
-        if not any(_fits(want.strip(), value) for want in parameter.annotation.split("|")):
-            raise VerifyError(f"attribute {name!r} must be {parameter.annotation}, got {value!r}")
+        annotation, fits = self.attrs[name]
+        if not fits(value):
+            raise VerifyError(f"attribute {name!r} must be {annotation}, got {value!r}")
 
 
-def _fits(want: str, value: Attr) -> bool:
-    """Whether an attribute is of the type its parameter is annotated with (bool is not an int here)."""
-    if want.startswith("tuple["):
-        item = want.removeprefix("tuple[").removesuffix(", ...]")
-        return isinstance(value, tuple) and all(_fits(item, v) for v in value)
-    return type(value) in _ATTR_TYPES[want]
+def _fitting(annotation: str) -> Callable[[Attr], bool]:
+    """Whether an attribute is of a type its parameter is annotated with (bool is not an int here)."""
+    wanted = [w.strip() for w in annotation.split("|")]
+    plain = frozenset(t for w in wanted if not w.startswith("tuple[") for t in _ATTR_TYPES[w])
+    items = [_fitting(w.removeprefix("tuple[").removesuffix(", ...]")) for w in wanted if w.startswith("tuple[")]
+
+    def fits(value: Attr) -> bool:
+        if type(value) in plain:
+            return True
+        return isinstance(value, tuple) and any(all(map(item, value)) for item in items)
+
+    return fits
 
 
 _ATTR_TYPES: dict[str, tuple[type, ...]] = {
@@ -135,7 +172,7 @@ def opdef(name: str, *traits: Trait) -> Callable[[TypeRule], OpDef]:
 
     def declare(infer: TypeRule) -> OpDef:
         assert name not in REGISTRY, f"op {name!r} is declared twice"
-        REGISTRY[name] = OpDef(name, infer, inspect.signature(infer), frozenset(traits))
+        REGISTRY[name] = OpDef(name, infer, Takes.of(infer), frozenset(traits))
         return REGISTRY[name]
 
     return declare

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from graphfuse.errors import UsageError
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, Op
 from graphfuse.ir.verifier import verify
 
 log = logging.getLogger(__name__)
@@ -37,12 +37,13 @@ class Pipeline:
 
     def run(self, func: Func) -> Func:
         """Run every pass in order; the IR is verified after each unless `check` is off."""
+        known = set[Op]()
         for i, pass_ in enumerate(self.passes):
             start = time.perf_counter()
             name = pass_name(pass_)
             func = pass_(func)
             if self.check:
-                verify(func)
+                verify(func, known)
             elapsed = time.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
             log.debug("%s: %.1f ms", name, elapsed * 1e3)

@@ -6,35 +6,41 @@ from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Func, Op, Trait, Value
 
 
-def verify(func: Func) -> None:
-    """Raise a located `VerifyError` on the first broken invariant."""
+def verify(func: Func, known: set[Op] | None = None) -> None:
+    """Raise a located `VerifyError` on the first broken invariant.
+
+    Of the ops in `known`, which cannot have changed since, types are not checked again; all others join it.
+    """
+    known = set() if known is None else known
     names = [name for name, _, _ in func.dims]
     for name, lo, hi in func.dims:
         if names.count(name) > 1:
             raise VerifyError(f"@{func.name}: dim {name!r} is declared twice")
         if lo > hi:
             raise VerifyError(f"@{func.name}: dim {name!r} has an empty range {lo}..{hi}")
-    _verify_block(func.body, set(), terminator="return")
+    _verify_block(func.body, set(), known, terminator="return")
 
 
-def _verify_block(block: Block, visible: set[Value], terminator: str) -> None:
+def _verify_block(block: Block, visible: set[Value], known: set[Op], terminator: str) -> None:
     scope = visible | set(block.params.values)
     if not block.ops or block.ops[-1].kind.name != terminator:
         raise VerifyError(f"block must end in {terminator!r}", block.ops[-1].loc if block.ops else None)
     for i, op in enumerate(block.ops):
         if op.has(Trait.TERMINATOR) and i != len(block.ops) - 1:
             raise VerifyError(f"{op.kind}: terminator in mid-block", op.loc)
-        _verify_op(op, scope)
+        _verify_op(op, scope, known)
         scope.update(op.results)
 
 
-def _verify_op(op: Op, scope: set[Value]) -> None:
+def _verify_op(op: Op, scope: set[Value], known: set[Op]) -> None:
     for i, v in enumerate(op.operands):
         if v not in scope:
             raise VerifyError(f"{op.kind}: operand {i} does not dominate its use", op.loc)
     inner = set[Value]() if op.has(Trait.ISOLATED) else scope
     for body in op.bodies:
-        _verify_block(body, inner, terminator="yield")
+        _verify_block(body, inner, known, terminator="yield")
+    if op in known:
+        return
     try:
         want = op.kind.result_types(op.operands, op.attrs, op.bodies)
     except VerifyError as e:
@@ -42,6 +48,7 @@ def _verify_op(op: Op, scope: set[Value]) -> None:
     if want != op.types:
         message = f"{op.kind}: result types are {_show(op.types)}, the rule says {_show(want)}"
         raise VerifyError(message, op.loc)
+    known.add(op)
 
 
 def _show(types: tuple[object, ...]) -> str:

@@ -307,7 +307,7 @@ class _Rebuild:
     def _op(self, op: Op) -> None:
         operands = [self._operand(op, i) for i in range(len(op.operands))]
         attrs: dict[str, Attr] = dict(op.attrs)
-        if "layout" in op.kind.signature.parameters and len(op.results) == 1 and isinstance(op.result.type, Tile):
+        if "layout" in op.kind.takes.attrs and len(op.results) == 1 and isinstance(op.result.type, Tile):
             attrs["layout"] = self.layouts[op.result]
         bodies = tuple(self._body(op, b) for b in op.bodies)
         hint = op.hints[0] if op.hints else ""

@@ -143,7 +143,7 @@ def operand_layout(op: Op, want: LinearLayout) -> LinearLayout | None:
 
 def remade_in(op: Op, operands: Sequence[Value], want: LinearLayout, at: Op) -> Value | None:
     """An op on operands in the layouts that `operand_layout` says; None if its result is not where it is wanted."""
-    attrs = {**op.attrs, "layout": want} if "layout" in op.kind.signature.parameters else op.attrs
+    attrs = {**op.attrs, "layout": want} if "layout" in op.kind.takes.attrs else op.attrs
     out = op.kind.build(operands, attrs, loc=op.loc or at.loc).result
     return out if tile_of(out).layout == want else None  # not so for a padded tile reshaped
 
