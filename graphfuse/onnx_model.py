@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,11 @@ from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import InputError, UnsupportedError
 from graphfuse.frontends.onnx.node import UnknownValueError
 from graphfuse.frontends.onnx.specialise import free_inputs, model_of_node, open_shapes, specialised
+
+if TYPE_CHECKING:
+    from graphfuse.onnx_host import HostedModel
+
+log = logging.getLogger(__name__)
 
 MOST_VARIANTS = 64
 """Compiled variants that one model keeps; the one used longest ago goes first."""
@@ -25,24 +31,25 @@ DECIDING_ELEMENTS, DECIDING_FLOATS = 1024, 64
 class OnnxModel:
     """A model as its file declares it: call it with inputs by name, get outputs by name.
 
-    `wants` are the inputs whose values it is compiled for, and `variants` what it was compiled to.
+    `wants` are the inputs whose values it is compiled for, and `variants` what it was compiled to. What cannot be
+    compiled runs as host code between compiled parts, unless `host` forbids it.
     """
 
-    def __init__(self, model: Any, device: str = "") -> None:
+    def __init__(self, model: Any, device: str = "", *, host: bool = True) -> None:
         self.model, self.device = model, device
         self.inputs = free_inputs(model)
-        self.outputs = tuple(o.name for o in model.graph.output)
         self.wants: tuple[str, ...] = ()
         self.variants: OrderedDict[object, CompiledModel] = OrderedDict()
-        self._open = open_shapes(model)
+        self.hosted: HostedModel | None = None
+        self._open, self._host = open_shapes(model), host
         self._whole: CompiledModel | None = None
         try:
             self._whole = compile(model, device=device)
         except UnknownValueError as e:
             self.wants = e.inputs
-        except UnsupportedError:
-            if not self._open:
-                raise
+        except UnsupportedError as e:
+            if not self._open:  # else the shapes that a call has may be what is missing
+                self._fall_back(e)
 
     @staticmethod
     def of_node(node: Any, inputs: Sequence[Any], opset: int | None = None, device: str = "") -> OnnxModel:
@@ -51,16 +58,36 @@ class OnnxModel:
 
     @property
     def how(self) -> str:
-        """How it runs: `compiled` from the model alone, or `by value` of the inputs it wants."""
-        return "by value" if self.wants else "compiled"
+        """How it runs: `compiled` from the model alone, or `by value` of the inputs it wants, or with `host` code."""
+        return "host" if self.hosted is not None else "by value" if self.wants else "compiled"
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run it, compiled for these inputs' shapes and deciding values if it has to be."""
         if self._whole is not None:
             return self._whole(inputs)
-        arrays = {name: np.asarray(value) for name, value in inputs.items()}
-        if missing := [n for n in self.inputs if n not in arrays]:
+        if missing := [n for n in self.inputs if n not in inputs]:
             raise InputError(f"missing inputs {', '.join(map(repr, missing))}")
+        if self.hosted is None:
+            try:
+                return self._run_variant({name: _tensor(name, value) for name, value in inputs.items()})
+            except UnsupportedError as e:
+                self._fall_back(e)
+        assert self.hosted is not None, "there was nothing else to fall back to"
+        return self.hosted(inputs)
+
+    def _fall_back(self, why: UnsupportedError) -> None:
+        if not self._host:
+            raise why
+        log.info("host code: %s", why)
+        # few models need it
+        from graphfuse.onnx_host import HostedModel
+
+        try:
+            self.hosted = HostedModel(self.model, self.device)
+        except UnsupportedError:
+            raise why from None
+
+    def _run_variant(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         while True:
             key = self._key(arrays)
             if (variant := self.variants.get(key)) is None:
@@ -92,3 +119,11 @@ class OnnxModel:
                 )
         shapes = {n: a.shape for n, a in arrays.items()} if self._open else {}
         return compile(specialised(self.model, shapes, values), device=self.device)
+
+
+def _tensor(name: str, value: Any) -> Array:
+    if value is None or isinstance(value, list):
+        raise UnsupportedError(
+            f"input {name!r}: expected a tensor, found {'nothing' if value is None else 'a sequence'}"
+        )
+    return np.asarray(value)

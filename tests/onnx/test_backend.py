@@ -73,7 +73,7 @@ def test_unknown_operator_is_a_named_error():
     node = helper.make_node("Nonsense", ["x"], ["y"], domain="nobody")
     unknown = model(node, [("x", TensorProto.FLOAT, [1])], [("y", TensorProto.FLOAT, [1])])
     unknown.opset_import.append(helper.make_opsetid("nobody", 1))
-    with pytest.raises(UnsupportedError, match="nobody::Nonsense"):
+    with pytest.raises(UnsupportedError, match="1 unsupported operators: nobody::Nonsense"):
         Backend.prepare(unknown)
 
 

@@ -68,6 +68,8 @@ def _loop(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     keep_going = node.known(1)
     if keep_going is not None and keep_going.dtype != object and not bool(keep_going.reshape(-1)[0]):
         count = np.array(0)
+    if count is None and not node.has(0):
+        raise node.unsupported("a loop that only its condition ends is not compiled")
     if count is None:
         raise node.unknown(0, "the trip count must be known at compile time")
     trips = count.reshape(-1)[0]

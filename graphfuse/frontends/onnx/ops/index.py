@@ -6,7 +6,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, shape_of, tensor
-from graphfuse.frontends.host_values import Host
+from graphfuse.frontends.host_values import Array, Host
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
@@ -125,11 +125,18 @@ def reverse_sequence(e: Emitter, node: Node) -> Value:
     )
 
 
+def _data(node: Node, i: int, what: str) -> Array:
+    """Input `i`, known at compile time; data that is not is no reason to compile for its values."""
+    if node.known(i) is None:
+        raise node.unsupported(f"{what} decides a shape, and is not known at compile time")
+    return node.constant(i, what)
+
+
 @onnx_op("Compress")
 def compress(e: Emitter, node: Node) -> Value:
     """The slices that a condition known at compile time keeps."""
     x = node.value(e, 0)
-    kept = np.nonzero(node.constant(1, "the condition"))[0].astype(np.int64)
+    kept = np.nonzero(_data(node, 1, "the condition"))[0].astype(np.int64)
     if "axis" not in node.attributes:
         return e(graph.take, e.flatten(x), e.constant(kept), axis=0)
     return e(graph.take, x, e.constant(kept), axis=node.axis(node.attr_int("axis"), tensor(x).rank))
@@ -138,14 +145,14 @@ def compress(e: Emitter, node: Node) -> Value:
 @onnx_op("NonZero")
 def nonzero(_: Emitter, node: Node) -> Host:
     """The indices of elements that are not 0, of a tensor known at compile time."""
-    array = np.atleast_1d(node.constant(0, "the tensor"))
+    array = np.atleast_1d(_data(node, 0, "the tensor"))
     return Host(np.array(np.nonzero(array), dtype=np.int64), I64)
 
 
 @onnx_op("Unique")
 def unique(_: Emitter, node: Node) -> tuple[Host, ...]:
     """Distinct elements or slices of a tensor known at compile time, sorted or in order of appearance."""
-    array = node.constant(0, "the tensor")
+    array = _data(node, 0, "the tensor")
     axis = node.axis(node.attr_int("axis"), array.ndim) if "axis" in node.attributes else None
     values, first, inverse, counts = np.unique(
         array, return_index=True, return_inverse=True, return_counts=True, axis=axis

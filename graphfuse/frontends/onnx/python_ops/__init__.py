@@ -1,0 +1,21 @@
+"""Operators that Python executes between compiled parts: strings, sequences, data-dependent shapes, decision trees.
+
+One file per family fills the table of `call.py`; why they are not compiled: docs/adr/0013-host-code-between-parts.md.
+"""
+
+from graphfuse.frontends.onnx.python_ops import images, ml, random, selection, sequences, strings, text
+from graphfuse.frontends.onnx.python_ops.call import ON_STRINGS, PYTHON_OPS, Call, call_of
+
+__all__ = [
+    "ON_STRINGS",
+    "PYTHON_OPS",
+    "Call",
+    "call_of",
+    "images",
+    "ml",
+    "random",
+    "selection",
+    "sequences",
+    "strings",
+    "text",
+]

@@ -1,0 +1,134 @@
+"""One execution of an operator by Python, and the table of what it can execute. Owns no operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import onnx
+
+from graphfuse.errors import InputError, Loc
+from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx
+from graphfuse.ir.dense import numpy_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator with the values of its inputs: arrays (strings as objects), lists for sequences, None for nothing."""
+
+    op: str
+    inputs: tuple[Any, ...]
+    outputs: int
+    loc: Loc | None
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def has(self, i: int) -> bool:
+        """Whether input `i` is given."""
+        return i < len(self.inputs) and self.inputs[i] is not None
+
+    def array(self, i: int) -> Array:
+        """Input `i`, a tensor."""
+        value = self.inputs[i] if i < len(self.inputs) else None
+        if not isinstance(value, np.ndarray):
+            raise self.error(f"input {i}: expected a tensor, found {_kind(value)}")
+        return cast("Array", value)
+
+    def sequence(self, i: int) -> list[Any]:
+        """Input `i`, a sequence."""
+        value = self.inputs[i] if i < len(self.inputs) else None
+        if not isinstance(value, list):
+            raise self.error(f"input {i}: expected a sequence, found {_kind(value)}")
+        return cast("list[Any]", value)
+
+    def number(self, i: int, default: float | None = None) -> Any:
+        """Input `i`, a tensor of one number."""
+        if not self.has(i) and default is not None:
+            return default
+        array = self.array(i)
+        if array.size != 1:
+            raise self.error(f"input {i}: expected one element, found {array.size}")
+        return array.reshape(-1)[0].item()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute; texts as `str`, tensors as arrays."""
+        return _plain(self.attributes[name]) if name in self.attributes else default
+
+    def dtype(self, name: str, default: int = onnx.TensorProto.FLOAT) -> np.dtype[Any]:
+        """The dtype that an attribute of a TensorProto.DataType means."""
+        number = int(self.get(name, default))
+        if number == onnx.TensorProto.STRING:
+            return np.dtype(object)
+        return numpy_dtype(elem_from_onnx(number, self.loc))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A possibly negative axis, normalised."""
+        if not -rank <= axis < rank:
+            raise self.error(f"axis must be in {-rank}..{rank - 1}, got {axis}")
+        return axis % rank
+
+    def error(self, message: str) -> InputError:
+        """The error of values that the operator does not take."""
+        return InputError(f"{self.op}: {message}", self.loc)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return "a sequence" if isinstance(value, list) else "a tensor"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    if isinstance(value, list):
+        return [_plain(v) for v in cast("list[Any]", value)]
+    return value
+
+
+PythonOp: TypeAlias = Callable[[Call], Any]
+"""From a call to the result, a tuple of them for several."""
+
+PYTHON_OPS: dict[tuple[str, str], PythonOp] = {}
+"""Operators that only Python executes, by domain and name."""
+
+ON_STRINGS: dict[str, PythonOp] = {}
+"""Operators that are compiled, for tensors of strings, sequences and optionals."""
+
+
+def python_op(*names: str, domain: str = "") -> Callable[[PythonOp], PythonOp]:
+    """Declare how Python executes operators."""
+
+    def declare(fn: PythonOp) -> PythonOp:
+        for name in names:
+            assert (domain, name) not in PYTHON_OPS, f"operator {name!r} is declared twice"
+            PYTHON_OPS[domain, name] = fn
+        return fn
+
+    return declare
+
+
+def on_strings(name: str) -> Callable[[PythonOp], PythonOp]:
+    """Declare how Python executes an operator on what is no tensor of numbers."""
+
+    def declare(fn: PythonOp) -> PythonOp:
+        ON_STRINGS[name] = fn
+        return fn
+
+    return declare
+
+
+def call_of(node: onnx.NodeProto, inputs: tuple[Any, ...], loc: Loc | None) -> Call:
+    """The call of a node."""
+    return Call(node.op_type, inputs, len(node.output), loc, attributes_of(node))
+
+
+def strings(values: Any, shape: tuple[int, ...]) -> Array:
+    """Texts as a tensor."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out.reshape(shape)

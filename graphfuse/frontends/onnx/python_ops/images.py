@@ -1,0 +1,31 @@
+"""Encoded images to pixels, by Pillow."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from graphfuse.errors import UnsupportedError
+from graphfuse.frontends.onnx.python_ops.call import Call, python_op
+
+
+@python_op("ImageDecoder")
+def image_decoder(c: Call) -> Any:
+    """Pixels as (height, width, channels), in the order that `pixel_format` says."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise UnsupportedError("ImageDecoder: needs the package pillow: pip install pillow", c.loc) from None
+    order = c.get("pixel_format", "RGB")
+    if order not in ("RGB", "BGR", "Grayscale"):
+        raise c.error(f"pixel_format must be RGB, BGR or Grayscale, got {order}")
+    try:
+        image = Image.open(io.BytesIO(c.array(0).tobytes())).convert("L" if order == "Grayscale" else "RGB")
+    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as e:
+        raise c.error(f"input 0: not an image that can be decoded: {str(e).lower()}") from None
+    pixels = np.asarray(image, dtype=np.uint8)
+    if order == "Grayscale":
+        return pixels[:, :, None].copy()
+    return np.ascontiguousarray(pixels[:, :, ::-1]) if order == "BGR" else pixels.copy()

@@ -1,0 +1,171 @@
+"""Tensors of strings: their own operators, and movement and comparison of what is no tensor of numbers."""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Any
+
+import numpy as np
+
+from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.onnx.python_ops.call import Call, on_strings, python_op, strings
+
+
+def _texts(array: Array) -> list[str]:
+    return [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.reshape(-1).tolist()]
+
+
+@python_op("StringConcat")
+def string_concat(c: Call) -> Any:
+    """One text after the other, with broadcasting."""
+    a, b = (strings(_texts(c.array(i)), c.array(i).shape) for i in (0, 1))
+    return np.asarray(np.frompyfunc(operator.add, 2, 1)(a, b), dtype=object)
+
+
+@python_op("StringSplit")
+def string_split(c: Call) -> tuple[Array, Array]:
+    """The parts of each text along a new last axis, short ones filled up with empty texts, and how many there are."""
+    x = c.array(0)
+    parts = [s.split(c.get("delimiter") or None, int(c.get("maxsplit", -1))) for s in _texts(x)]
+    longest = max(map(len, parts), default=0)
+    flat = [part for p in parts for part in (*p, *[""] * (longest - len(p)))]
+    counts = np.array([len(p) for p in parts], dtype=np.int64).reshape(x.shape)
+    return strings(flat, (*x.shape, longest)), counts
+
+
+@python_op("StringNormalizer")
+def string_normalizer(c: Call) -> Any:
+    """Texts that are no stop words, in the case asked for; one empty text where none is left."""
+    x = c.array(0)
+    if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[0] != 1):
+        raise c.error(f"input 0: expected shape (n) or (1, n), found {x.shape}")
+    exact = bool(c.get("is_case_sensitive", 0))
+    stop = {w if exact else w.lower() for w in c.get("stopwords", [])}
+    kept = [w for w in _texts(x) if (w if exact else w.lower()) not in stop] or [""]
+    change = c.get("case_change_action", "NONE")
+    if change not in ("NONE", "LOWER", "UPPER"):
+        raise c.error(f"case_change_action must be NONE, LOWER or UPPER, got {change}")
+    kept = [w.lower() if change == "LOWER" else w.upper() if change == "UPPER" else w for w in kept]
+    return strings(kept, (*x.shape[:-1], len(kept)))
+
+
+@python_op("RegexFullMatch")
+def regex_full_match(c: Call) -> Any:
+    """Whether all of a text matches a pattern."""
+    try:
+        pattern = re.compile(c.get("pattern", ""))
+    except re.error as e:
+        raise c.error(f"pattern: {e}") from None
+    x = c.array(0)
+    return np.array([pattern.fullmatch(s) is not None for s in _texts(x)], dtype=np.bool_).reshape(x.shape)
+
+
+@on_strings("Identity")
+def identity(c: Call) -> Any:
+    """The same value."""
+    return c.inputs[0]
+
+
+@on_strings("Equal")
+def equal(c: Call) -> Any:
+    """Whether texts are equal, with broadcasting."""
+    return np.asarray(c.array(0) == c.array(1), dtype=np.bool_)
+
+
+@on_strings("Shape")
+def shape(c: Call) -> Any:
+    """The dims from `start` to `end`."""
+    return np.array(c.array(0).shape[slice(c.get("start", 0), c.get("end"))], dtype=np.int64)
+
+
+@on_strings("Size")
+def size(c: Call) -> Any:
+    """How many elements there are."""
+    return np.array(c.array(0).size, dtype=np.int64)
+
+
+@on_strings("Reshape")
+def reshape(c: Call) -> Any:
+    """The same elements under another shape: 0 keeps a dim, unless `allowzero`."""
+    x, dims = c.array(0), [int(d) for d in c.array(1)]
+    if not c.get("allowzero", 0):
+        dims = [x.shape[i] if d == 0 else d for i, d in enumerate(dims)]
+    return x.reshape(dims)
+
+
+@on_strings("Concat")
+def concat(c: Call) -> Any:
+    """Joined along an axis."""
+    return np.concatenate([c.array(i) for i in range(len(c.inputs))], int(c.get("axis")))
+
+
+@on_strings("Gather")
+def gather(c: Call) -> Any:
+    """Whole slices along an axis."""
+    return np.asarray(np.take(c.array(0), c.array(1), int(c.get("axis", 0))), dtype=object)
+
+
+@on_strings("Squeeze")
+def squeeze(c: Call) -> Any:
+    """Without the axes given, or without all dims of 1."""
+    return np.squeeze(c.array(0), tuple(int(a) for a in c.array(1)) if c.has(1) else None)
+
+
+@on_strings("Unsqueeze")
+def unsqueeze(c: Call) -> Any:
+    """With new dims of 1."""
+    return np.expand_dims(c.array(0), tuple(int(a) for a in c.array(1)))
+
+
+@on_strings("Flatten")
+def flatten(c: Call) -> Any:
+    """As a matrix."""
+    x, axis = c.array(0), int(c.get("axis", 1))
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
+
+
+@on_strings("Transpose")
+def transpose(c: Call) -> Any:
+    """With its dims in another order."""
+    return np.transpose(c.array(0), c.get("perm"))
+
+
+@on_strings("Expand")
+def expand(c: Call) -> Any:
+    """Repeated by numpy's rule."""
+    x = c.array(0)
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in c.array(1)))).copy()
+
+
+@on_strings("Where")
+def where(c: Call) -> Any:
+    """Elementwise choice."""
+    return np.where(c.array(0), c.array(1), c.array(2))
+
+
+@on_strings("Constant")
+def constant(c: Call) -> Any:
+    """Texts as a tensor."""
+    if "value_string" in c.attributes:
+        return strings([c.get("value_string")], ())
+    if "value_strings" in c.attributes:
+        texts = c.get("value_strings")
+        return strings(texts, (len(texts),))
+    value = c.get("value")
+    return strings(_texts(value), value.shape)
+
+
+@on_strings("Cast")
+def cast(c: Call) -> Any:
+    """Texts as numbers, or numbers as texts."""
+    x, to = c.array(0), c.dtype("to")
+    if to.hasobject:
+        return strings(_texts(x), x.shape)
+    try:
+        if to.kind in "iub":
+            return np.array([int(s) for s in _texts(x)]).astype(to).reshape(x.shape)
+        return np.array([float(s) for s in _texts(x)]).astype(to).reshape(x.shape)
+    except ValueError as e:
+        raise c.error(str(e)) from None

@@ -1,0 +1,48 @@
+"""Counts of n-grams."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from graphfuse.frontends.onnx.python_ops.call import Call, python_op
+
+
+@python_op("TfIdfVectorizer")
+def tf_idf_vectorizer(c: Call) -> Any:
+    """How often each n-gram of a pool occurs in each row, items up to `max_skip_count` apart; weighted on request."""
+    x = c.array(0)
+    if x.ndim not in (1, 2):
+        raise c.error(f"input 0: expected one or two dims, found {x.ndim}")
+    places, indexes = _places(c), c.get("ngram_indexes")
+    counts = np.zeros((*x.shape[:-1], max(indexes) + 1), dtype=np.float32)
+    rows = [x.tolist()] if x.ndim == 1 else x.tolist()
+    for row, found in zip(rows, counts.reshape(-1, counts.shape[-1]), strict=True):
+        for n in range(int(c.get("min_gram_length")), int(c.get("max_gram_length")) + 1):
+            skips = int(c.get("max_skip_count")) if n > 1 else 0  # a single item has nothing to skip
+            for step in range(1, skips + 2):
+                for start in range(len(row) - (n - 1) * step):
+                    gram = tuple(row[start : start + (n - 1) * step + 1 : step])
+                    if gram in places:
+                        found[indexes[places[gram]]] += 1
+    mode = c.get("mode")
+    if mode not in ("TF", "IDF", "TFIDF"):
+        raise c.error(f"mode must be TF, IDF or TFIDF, got {mode}")
+    if mode == "TF":
+        return counts
+    weights = np.zeros(counts.shape[-1], dtype=np.float32)
+    weights[indexes] = c.get("weights") or 1
+    return np.where(counts > 0, weights, 0).astype(np.float32) if mode == "IDF" else counts * weights
+
+
+def _places(c: Call) -> dict[tuple[Any, ...], int]:
+    """Each n-gram of the pool, and which it is. The pool lists all of one item, then all of two, and so on."""
+    pool: list[Any] = c.get("pool_strings") or c.get("pool_int64s", [])
+    starts = [*c.get("ngram_counts"), len(pool)]
+    places: dict[tuple[Any, ...], int] = {}
+    for n, (start, end) in enumerate(itertools.pairwise(starts), 1):
+        for at in range(start, end - n + 1, n):
+            places[tuple(pool[at : at + n])] = len(places)
+    return places
