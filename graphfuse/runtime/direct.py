@@ -25,17 +25,22 @@ _FEW = 24
 """Up to so many arguments are written faster one by one than by numpy."""
 
 
-class _Ready:
+class Ready:
     """A plan at one set of values, and where its intermediate tensors were when its arguments were written."""
+
+    few: Sequence[tuple[int, int, int]] | None
+    """By argument that is an input or output: its slot, which one it is, and an offset; None if there are many."""
+    args: memoryview[int]
+    """The arguments of all launches."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound, self.arena = bound, -1
         self.peak, self.scratch_bytes = bound.arena.peak, bound.scratch_bytes
         self.records, self.count = bound.records_address, len(bound.records)
         table = zip(bound.io_slots.tolist(), bound.io_index.tolist(), bound.io_offsets.tolist(), strict=True)
-        self._few = list(table) if len(bound.io_slots) <= _FEW else None
+        self.few = list(table) if len(bound.io_slots) <= _FEW else None
         # arrays are buffers from Python 3.12 on only, as their types have it
-        self._args = memoryview(cast("Any", bound.args))
+        self.args = memoryview(cast("Any", bound.args))
         self._pieces: tuple[Piece, ...] = ()
 
     @property
@@ -46,9 +51,9 @@ class _Ready:
 
     def place(self, addresses: Sequence[int], arena: int) -> None:
         """Write the addresses of inputs and outputs, and those of intermediate tensors if they have moved."""
-        if self._few is not None:
-            args = self._args
-            for slot, index, offset in self._few:
+        if self.few is not None:
+            args = self.args
+            for slot, index, offset in self.few:
                 args[slot] = addresses[index] + offset
         else:
             bound = self.bound
@@ -69,16 +74,16 @@ class Direct:
     def __init__(self, executable: Executable, workspace: Workspace) -> None:
         self.executable = executable
         self.symbols = tuple(name for name, _, _ in executable.signature.dims)
-        self._workspace = workspace
+        self.workspace = workspace
         self._native = NativeCode(executable)
         workspace.adopt(self._native)
         self._template = Template(executable)
         self._kernels = [self._native.kernels[k.name] for k in executable.kernels]
-        self._ready: OrderedDict[tuple[int, ...], _Ready] = OrderedDict()
+        self._ready: OrderedDict[tuple[int, ...], Ready] = OrderedDict()
 
     def run(self, values: tuple[int, ...], addresses: Sequence[int]) -> None:
         """Run on the addresses of dense inputs, then outputs."""
-        workspace = self._workspace
+        workspace = self.workspace
         with workspace.lock:
             ready = self._ready.get(values) or self._bind(values)
             ready.place(addresses, workspace.arena(ready.peak) if ready.peak else 0)
@@ -91,7 +96,7 @@ class Direct:
 
         `inputs` is cleared; nobody else should hold what it had.
         """
-        workspace = self._workspace
+        workspace = self.workspace
         first = len(inputs)
         addresses = np.array([*map(address, inputs), *[0] * len(makers)], np.int64)
         tensors: dict[int, T] = dict(enumerate(inputs))
@@ -114,9 +119,14 @@ class Direct:
         # one that no launch touches has no elements
         return [tensors[n] if n in tensors else make() for n, make in enumerate(makers, first)]
 
-    def _bind(self, values: tuple[int, ...]) -> _Ready:
+    def ready(self, values: tuple[int, ...]) -> Ready:
+        """The plan at these values. Writing to it needs the workspace's lock."""
+        with self.workspace.lock:
+            return self._ready.get(values) or self._bind(values)
+
+    def _bind(self, values: tuple[int, ...]) -> Ready:
         named = dict(zip(self.symbols, values, strict=True))
-        made = self._ready[values] = _Ready(self._template.bind(named, self._kernels, self._workspace.threads))
+        made = self._ready[values] = Ready(self._template.bind(named, self._kernels, self.workspace.threads))
         if len(self._ready) > MAX_BOUND:
             self._ready.popitem(last=False)
         return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,9 +17,9 @@ from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.symbolic import Dim, Expr, evaluate
-from graphfuse.torch.runners import Allocator, Runner, allocator, direct, runner
+from graphfuse.torch.quick_call import quick_call
+from graphfuse.torch.runners import Allocation, Runner, allocator, direct, on_gpu
 
-Allocation = tuple[Allocator, tuple[int, ...], tuple[int, ...], torch.dtype]
 LEAST_LAUNCHES = 64
 """A part of as many is run in pieces."""
 
@@ -70,6 +70,15 @@ def _watched(part: Part, func: Func) -> tuple[WatchedIndices, ...]:
     return tuple(out)
 
 
+def in_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor whose elements can be read: torch has zeros without any memory, and memory that was given back."""
+    if not tensor.numel() or tensor.data_ptr():
+        return tensor
+    if tensor._is_zerotensor():
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).zero_()
+    raise InputError(f"expected a tensor of {tensor.numel()} elements in memory, found one whose memory was freed")
+
+
 class CompiledPart(torch.nn.Module):
     """Runs an executable on tensors. Arguments: tensors in the order of the part's inputs, then the symbols' values."""
 
@@ -93,13 +102,15 @@ class CompiledPart(torch.nn.Module):
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
         self.in_pieces = self.device.type == "cpu" and sum(1 for _ in executable.plan.walk()) >= LEAST_LAUNCHES
         """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
+        self.hastened: Callable[[Callable[..., Any]], None] | None = None
+        """Is given, once it is known, a quicker function of the same arguments than `forward` is."""
         self._run: Runner | None = None
         self._direct: Direct | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to this process, and without IR, which only people read."""
         bare = replace(self.executable, ir={}, ledger=[])
-        fresh = {"_run": None, "_direct": None, "_allocations": {}}
+        fresh = {"_run": None, "_direct": None, "_allocations": {}, "hastened": None}
         return {**super().__getstate__(), **fresh, "func": None, "executable": bare}
 
     def forward(self, *args: Any) -> list[torch.Tensor]:
@@ -112,7 +123,11 @@ class CompiledPart(torch.nn.Module):
             make(size, stride, dtype)
             for make, size, stride, dtype in self._allocations.get(values) or self._sized(values, tensors)
         ]
-        run(values, [t.data_ptr() for t in (*tensors, *outs)])
+        addresses = [t.data_ptr() for t in (*tensors, *outs)]
+        if 0 in addresses:
+            tensors = [in_memory(t) for t in tensors]
+            addresses = [t.data_ptr() for t in (*tensors, *outs)]
+        run(values, addresses)
         if self.watched:
             self._look(outs.pop(), values)
         return outs
@@ -124,11 +139,10 @@ class CompiledPart(torch.nn.Module):
         args.clear()
         if self.compacted:
             tensors = self._compact(tensors)
+        tensors = [t if t.data_ptr() else in_memory(t) for t in tensors]
         allocations = self._allocations.get(values) or self._sized(values, tensors)
         makers = [partial(make, *how) for make, *how in allocations]
-        if self._direct is None:
-            self._direct = direct(self.executable)
-        outs = self._direct.run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr)
+        outs = self._on_cpu().run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr)
         if self.watched:
             self._look(outs.pop(), values)
         return outs
@@ -161,6 +175,8 @@ class CompiledPart(torch.nn.Module):
             (make, tuple(evaluate(d, named) for d in s.size), tuple(evaluate(d, named) for d in s.stride), s.dtype)
             for s in self.layouts
         ]
+        if self.hastened and not (self.symbols or self.compacted or self.watched) and self.device.type == "cpu":
+            self.hastened(quick_call(self._on_cpu(), made, self.inputs, self.forward))
         return made
 
     def _compact(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -170,5 +186,10 @@ class CompiledPart(torch.nn.Module):
         return out
 
     def _load(self) -> Runner:
-        self._run = runner(self.executable, self.device)
+        self._run = self._on_cpu().run if self.device.type == "cpu" else on_gpu(self.executable, self.device)
         return self._run
+
+    def _on_cpu(self) -> Direct:
+        if self._direct is None:
+            self._direct = direct(self.executable)
+        return self._direct

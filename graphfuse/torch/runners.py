@@ -15,11 +15,8 @@ Runner = Callable[[tuple[int, ...], Sequence[int]], None]
 """Takes the symbols' values, and the addresses of inputs, then outputs."""
 Allocator = Callable[[Sequence[int], Sequence[int], torch.dtype], torch.Tensor]
 """Takes sizes, strides, and the element type."""
-
-
-def runner(executable: Executable, device: torch.device) -> Runner:
-    """What runs an executable on tensors of a device."""
-    return direct(executable).run if device.type == "cpu" else _on_gpu(executable, device)
+Allocation = tuple[Allocator, tuple[int, ...], tuple[int, ...], torch.dtype]
+"""What makes a tensor, and what it is given."""
 
 
 def direct(executable: Executable) -> Direct:
@@ -40,7 +37,8 @@ def workspace() -> Workspace:
         return found
 
 
-def _on_gpu(executable: Executable, device: torch.device) -> Runner:
+def on_gpu(executable: Executable, device: torch.device) -> Runner:
+    """What runs an executable on a GPU."""
     # the driver is only there, and only needed, where there is a GPU
     from graphfuse.runtime.cuda.bindings import open_driver
     from graphfuse.runtime.cuda.direct import CudaDirect

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from torch._guards import detect_fake_mode
@@ -101,5 +102,6 @@ def boxed(module: GraphModule) -> Any:
         elif isinstance(part, CompiledPart):
             source = source.replace(f"self.{name}(", f"call_{name}(")
             names[f"call_{name}"] = part.forward
+            part.hastened = partial(names.__setitem__, f"call_{name}")
     exec(compile(source, "<graphfuse.torch>", "exec"), names)  # noqa: S102 (torch's own code for its graph)
     return names["forward"].__get__(module)

@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from graphfuse.errors import InputError  # noqa: E402
+from graphfuse.torch.compiled_part import CompiledPart  # noqa: E402
 from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 F = torch.nn.functional
@@ -305,3 +307,46 @@ def test_workers_that_are_forked_after_compiling():
         found = torch.cat(list(loader))
         torch.testing.assert_close(found, module(torch.arange(8.0)[:, None].expand(8, 16)))
         torch.testing.assert_close(fn(torch.ones(16)), module(torch.ones(16)))
+
+
+ZEROS = {"dense": (3, 4), "a scalar": (), "empty": (0, 4)}
+
+
+@pytest.mark.parametrize("size", ZEROS.values(), ids=ZEROS)
+def test_zeros_that_torch_has_no_memory_for(size):
+    zeros = torch._efficientzerotensor(size)
+    assert zeros._is_zerotensor() and zeros.data_ptr() == 0
+    for fn in (lambda x, y: torch.relu(x + 1) * y, lambda x, y: (x.t() if x.dim() else x).exp().sum() + y.sum()):
+        ours, other = compiled(fn), torch.randn(size)
+        for given in ((other, other), (zeros, other), (other, zeros), (other, other)):
+            torch.testing.assert_close(ours(*given), fn(*given))
+
+
+def test_memory_that_was_given_back():
+    ours = compiled(lambda x: x + 1)
+    x = torch.ones(4)
+    torch.testing.assert_close(ours(x), x + 1)
+    x.untyped_storage().resize_(0)
+    for _ in range(2):
+        with pytest.raises(InputError, match="expected a tensor of 4 elements in memory"):
+            ours(x)
+
+
+def test_many_small_parts_of_all_kinds_are_called_twice():
+    def fn(x, y, i):
+        parts = [x + 1, torch.sort(x, -1).values * y, (x @ y.t()).softmax(-1) @ y, y[i], x.flatten()[1:] * 2]
+        return [p * 2 for p in parts], torch.zeros(3), y[:0] + 1
+
+    ours = compiled(fn)
+    for _ in range(3):
+        given = torch.randn(3, 80), torch.randn(5, 80)[:3], torch.tensor([2, 0])
+        torch.testing.assert_close(ours(*given), fn(*given))
+
+
+def test_a_small_part_has_a_function_of_its_own_from_the_second_call_on(monkeypatch):
+    ours, calls, forward = compiled(lambda x, y: (x * y).sum(-1)), [], CompiledPart.forward
+    monkeypatch.setattr(CompiledPart, "forward", lambda *args: [calls.append(1), forward(*args)][1])
+    for _ in range(3):
+        x, y = torch.randn(4, 8), torch.randn(4, 8)
+        torch.testing.assert_close(ours(x, y), (x * y).sum(-1))
+    assert len(calls) == 1

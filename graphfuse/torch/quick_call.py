@@ -1,0 +1,58 @@
+"""The call of a small part as one Python function, written for its inputs, outputs and arguments.
+
+A kernel on a few elements takes less time than the Python around it: loops over inputs, lists of addresses and nested
+calls are most of that. For `add(x, y)` the function is
+
+    def call(in_0, in_1):
+        at_0 = in_0.data_ptr()
+        at_1 = in_1.data_ptr()
+        if not (at_0 and at_1): return general(in_0, in_1)
+        out_0 = make_0(size_0, stride_0, dtype_0)
+        with workspace.lock:
+            args[0] = at_0
+            args[1] = at_1
+            args[2] = out_0.data_ptr()
+            workspace.run(records, 1, 0)
+        return (out_0,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphfuse.runtime.direct import Direct
+from graphfuse.torch.runners import Allocation
+
+
+def quick_call(
+    direct: Direct, allocations: Sequence[Allocation], inputs: int, general: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A function of `inputs` tensors to the tensors of `allocations`, for a part without symbols.
+
+    It calls `general` where an input has no address: it may be empty, or in no memory. So does all where arguments
+    are too many to be written one by one.
+    """
+    ready = direct.ready(())
+    if ready.few is None:
+        return general
+    names: dict[str, Any] = {"general": general, "workspace": direct.workspace, "ready": ready, "args": ready.args}
+    given = [f"in_{i}" for i in range(inputs)]
+    read = sorted({index for _, index, _ in ready.few if index < inputs})
+    body = [f"at_{i} = in_{i}.data_ptr()" for i in read]
+    if read:
+        body.append(f"if not ({' and '.join(f'at_{i}' for i in read)}): return general({', '.join(given)})")
+    for i, (make, *how) in enumerate(allocations):
+        names |= {f"make_{i}": make, f"size_{i}": how[0], f"stride_{i}": how[1], f"dtype_{i}": how[2]}
+        body.append(f"out_{i} = make_{i}(size_{i}, stride_{i}, dtype_{i})")
+    body.append("with workspace.lock:")
+    for slot, index, offset in ready.few:
+        address = f"at_{index}" if index < inputs else f"out_{index - inputs}.data_ptr()"
+        body.append(f"    args[{slot}] = {address}{f' + {offset}' if offset else ''}")
+    if ready.peak:
+        body.append(f"    ready.place_arena(workspace.arena({ready.peak}))")
+    body.append(f"    workspace.run({ready.records}, {ready.count}, {ready.scratch_bytes})")
+    body.append(f"return ({''.join(f'out_{i}, ' for i in range(len(allocations)))})")
+    source = "\n    ".join([f"def call({', '.join(given)}):", *body])
+    exec(compile(source, "<graphfuse.torch.quick_call>", "exec"), names)  # noqa: S102 (written above)
+    return names["call"]
