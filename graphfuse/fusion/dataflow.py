@@ -17,6 +17,8 @@ from graphfuse.ir.types import Tensor
 
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.flip})
 _GENERATORS = frozenset({graph.full, graph.iota})
+MOST_REPEATED_OPS = 12
+"""Batch norm makes two rows of four, in six ops and a cast of each."""
 
 
 @dataclass
@@ -27,7 +29,10 @@ class Dataflow:
     reads_padded: bool = False
     """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost."""
     most_repeated: int = 0
-    """Elementwise work on rows of inputs with at most so many elements is done again by all that read the results."""
+    """Elementwise work on rows of inputs with at most so many elements is done again by all that read the results.
+
+    A little of it: no more than `MOST_REPEATED_OPS` for a value.
+    """
     uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))
     generated: set[Value] = field(default_factory=set[Value])
     """Values computed from fills and iotas alone: cheaper to compute again than to read."""
@@ -52,18 +57,22 @@ class Dataflow:
 
         for op in reversed(self.block.ops):
             joined.update(v for v in op.results if self.uses[v] and all(map(joins, self.uses[v])))
-        rows = {v for v in self.block.params.values if self._is_row(v)}
+        work = {v: 0 for v in self.block.params.values if self._is_row(v)}  # of rows that are at hand
         for op in self.block.ops:
             if len(op.types) != 1 or not self._is_row(op.result):
                 continue
-            if op.kind is graph.constant or (op.kind in _VIEWS and op.operands[0] in rows):
-                rows.add(op.result)
-            elif op.has(Trait.ELEMENTWISE) and op.result in joined and rows.issuperset(self._not_generated(op)):
-                rows.add(op.result)
+            if op.kind is graph.constant:
+                work[op.result] = 0
+                continue
+            read = [v for v in op.operands if v not in self.generated]
+            if not work.keys() >= set(read):
+                continue
+            ops = sum(work[v] for v in read)
+            if op.kind in _VIEWS:
+                work[op.result] = ops
+            elif op.has(Trait.ELEMENTWISE) and op.result in joined and ops < MOST_REPEATED_OPS:
+                work[op.result] = ops + 1
                 self.repeated.add(op.result)
-
-    def _not_generated(self, op: Op) -> list[Value]:
-        return [v for v in op.operands if v not in self.generated]
 
     def _is_row(self, value: Value) -> bool:
         """Whether a value has few elements, all along one dim."""

@@ -62,7 +62,7 @@ def outline(
         partition,
         fuse=fuse,
         reads_padded=reads_padded,
-        most_repeated=most_repeated,
+        most_repeated=most_repeated if fuse else 0,
         why_apart=why_apart,
         why_not_graft=why_not_graft,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from graphfuse.fusion.dataflow import MOST_REPEATED_OPS
 from graphfuse.fusion.partition import Partition, partition
 from graphfuse.fusion.split_columns import never_apart
 from graphfuse.ir.parser import parse
@@ -283,3 +284,14 @@ def test_rows_that_are_operands_of_products_are_computed_once() -> None:
         %y = graph.contract(%x, %v) {spec = "mk,k->m"} : tensor<(n)xf32>
         return(%y)"""
     assert shapes(parted(GIVEN, body, most_repeated=8)) == ["pointwise: cast", "contraction: contract"]
+
+
+def test_long_chains_on_rows_are_kernels() -> None:
+    chain = "\n".join(f"%v{i + 1} = graph.neg(%v{i}) : tensor<8xf32>" for i in range(20))
+    body = f"""
+        {chain.replace("%v0", "%g")}
+        %b = graph.broadcast(%v20) {{shape = [(n), 8]}} : {ROWS}
+        %y = graph.mul(%x, %b) : {ROWS}
+        return(%y)"""
+    part = parted(f"%x: {ROWS}, %g: tensor<8xf32>", body, most_repeated=8)
+    assert [len(g.ops) for g in part.groups] == [20 - MOST_REPEATED_OPS, 1]
