@@ -69,6 +69,10 @@ class IndexRangeError(InputError, IndexError, RuntimeError):
     """An index is not within its tensor. Torch raises IndexError or RuntimeError, by operator: this is both."""
 
 
+class DivisionByZeroError(InputError, ZeroDivisionError, RuntimeError):
+    """Integers are divided by a tensor that has a 0. Torch raises a RuntimeError."""
+
+
 class ArtifactError(GraphfuseError):
     """An artifact is corrupted, truncated, from another version, or for another machine."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from graphfuse.artifact import Executable
-from graphfuse.errors import IndexRangeError, InputError, Loc
+from graphfuse.errors import DivisionByZeroError, IndexRangeError, InputError, Loc
 from graphfuse.frontends.fx import indices
 from graphfuse.frontends.fx.importer import Part, loc_of, order_of
 from graphfuse.frontends.fx.sizes import dims_of
@@ -47,26 +47,31 @@ def layout_of(fake: Any) -> Layout:
 
 
 @dataclass(frozen=True)
-class WatchedIndices:
-    """Indices that a part reports on: the operator that reads them, its line, and how many elements there are."""
+class Watched:
+    """Indices, or divisors, that a part reports on: the operator that reads them, and its line."""
 
     operator: str
     loc: Loc | None
-    size: Dim
-    from_end: bool
+    size: Dim | None = None
+    """How many elements there are; None for divisors."""
+    from_end: bool = False
 
 
-def _watched(part: Part, func: Func) -> tuple[WatchedIndices, ...]:
+def _watched(part: Part, func: Func) -> tuple[Watched, ...]:
     nodes = {n.name: n for n in part.nodes}
-    out: list[WatchedIndices] = []
-    entries = func.attrs.get("indices", ())
+    out: list[Watched] = []
+    entries = func.attrs.get("watched", ())
     assert isinstance(entries, tuple)
     for entry in entries:
         assert isinstance(entry, tuple)
-        reader, size, from_end = entry
-        assert isinstance(size, (int, Expr))
+        reader, *indexed = entry
         node = nodes[str(reader)]
-        out.append(WatchedIndices(str(node.target), loc_of(node), size, bool(from_end)))
+        made = Watched(str(node.target), loc_of(node))
+        if indexed:
+            size, from_end = indexed
+            assert isinstance(size, (int, Expr))
+            made = replace(made, size=size, from_end=bool(from_end))
+        out.append(made)
     return tuple(out)
 
 
@@ -148,9 +153,13 @@ class CompiledPart(torch.nn.Module):
         return outs
 
     def _look(self, found: torch.Tensor, values: tuple[int, ...]) -> None:
-        """Raise if an index was out of range; the results are those of indices within it."""
+        """Raise if an index was out of range, or a divisor 0; the results are those of indices within it."""
         for watched, index in zip(self.watched, found.tolist(), strict=True):
             if index != indices.NONE:
+                if watched.size is None:
+                    raise DivisionByZeroError(
+                        f"{watched.operator}: expected integers other than 0 to divide by, found 0", watched.loc
+                    )
                 size = evaluate(watched.size, dict(zip(self.symbols, values, strict=True)))
                 least = -size if watched.from_end else 0
                 raise IndexRangeError(

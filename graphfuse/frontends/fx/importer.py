@@ -113,7 +113,9 @@ def import_part(part: Part) -> Func:
     if (watched := importer.watched.found) and part.outputs[0].meta["val"].device.type == "cpu":
         results.append(importer.watched.output())
         attrs["outputs"] = (*attrs["outputs"], indices.OUTPUT)
-        attrs["indices"] = tuple((i.reader, i.size, i.from_end) for i in watched.values())
+        attrs["watched"] = tuple(
+            (w.reader, w.size, w.from_end) if isinstance(w, indices.Indices) else (w.reader,) for w in watched.values()
+        )
     importer.e.op(control.return_, *results)
     if importer.e.assumed:
         attrs["assumed_equal"] = tuple(importer.e.assumed)

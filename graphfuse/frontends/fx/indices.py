@@ -1,8 +1,9 @@
-"""Indices that are read when a part runs: those out of range must not go unnoticed.
+"""Indices and divisors that are read when a part runs: those out of range, and zeros, must not go unnoticed.
 
-A kernel keeps what it reads as an index within its tensor, so no other memory is touched; but the result would be
-wrong, and nobody told. So a part on a CPU has one more output: for each tensor of indices one that is out of range, or
-`NONE`. Indices whose bounds are known, such as positions and what is clamped, are not looked at.
+A kernel keeps what it reads as an index within its tensor, so no other memory is touched, and an integer divided by 0
+is 0; but the result would be wrong, and nobody told. So a part on a CPU has one more output: for each tensor of indices
+one that is out of range, for each of divisors a 0, or `NONE`. Those whose bounds are known, such as positions and what
+is clamped, are not looked at.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import Dim, Expr, Ranges, bounds
 
 NONE = -(1 << 63)
-"""What the output has where all indices are in range."""
-OUTPUT = "indices_out_of_range"
+"""What the output has where all indices are in range, and no divisor is 0."""
+OUTPUT = "refused"
 """The name of the output."""
 
 
@@ -33,14 +34,24 @@ class Indices:
     reader: str
 
 
+@dataclass(frozen=True)
+class Divisors:
+    """A tensor that integers are divided by, and the node that does."""
+
+    value: Value
+    reader: str
+
+
 @dataclass
 class Watched:
-    """What a part reads as indices."""
+    """What a part reads as indices, or divides integers by."""
 
     e: Emitter
     reader: str = ""
     """The node that is being lowered."""
-    found: dict[tuple[int, Dim, bool], Indices] = field(default_factory=dict[tuple[int, Dim, bool], Indices])
+    found: dict[tuple[object, ...], Indices | Divisors] = field(
+        default_factory=dict[tuple[object, ...], "Indices | Divisors"]
+    )
 
     def watch(self, value: Value, size: Dim, *, from_end: bool) -> None:
         """Note that `value` is read as indices into `size` elements."""
@@ -50,9 +61,26 @@ class Watched:
         if 0 not in shape_of(value):
             self.found.setdefault((id(value), size, from_end), Indices(value, size, from_end, self.reader))
 
+    def watch_divisor(self, value: Value) -> None:
+        """Note that integers are divided by all elements of `value`."""
+        ranges = self.e.ranges
+        if proved(value, 1, ranges, upper=False) or proved(value, -1, ranges, upper=True):
+            return
+        if 0 not in shape_of(value):
+            self.found.setdefault((id(value),), Divisors(value, self.reader))
+
     def output(self) -> Value:
-        """One number for each tensor of indices."""
-        return self.e.concat([self._worst(i) for i in self.found.values()], 0)
+        """One number for each tensor."""
+        return self.e.concat(
+            [self._zero(f) if isinstance(f, Divisors) else self._worst(f) for f in self.found.values()], 0
+        )
+
+    def _zero(self, divisors: Divisors) -> Value:
+        e = self.e
+        by = e.flatten(divisors.value)
+        shape = shape_of(by)
+        is_zero = e(graph.eq, by, e.full(shape, elem_of(by), 0))
+        return e.reduce(e(graph.select, is_zero, e.full(shape, I64, 0), e.full(shape, I64, NONE)), "max", [0])
 
     def _worst(self, indices: Indices) -> Value:
         e = self.e

@@ -84,7 +84,7 @@ class Call:
 
     e: Emitter
     watched: Watched
-    """What is read as indices."""
+    """What is read as indices, and what integers are divided by."""
     outs: tuple[Tensor | None, ...]
     args: dict[str, Any]
     """By name of the schema, tensors as torch's fake ones."""

@@ -16,6 +16,7 @@ from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
 from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BOOL, F32, I8, I16, I32, I64, Scalar
+from graphfuse.symbolic import Expr, bounds
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -100,9 +101,17 @@ def floor_divide(c: Call, self: Operand, other: Operand) -> Value:
 
 
 def _divisor(c: Call, other: Operand) -> Operand:
-    """A divisor; integers are not divided by the number 0, which torch says."""
-    c.want(not (c.elem.is_integer and isinstance(other, int) and other == 0), "it divides integers by 0")
-    return other
+    """A divisor; integers are not divided by 0: torch says so of the number, the part of a tensor that has one."""
+    if not c.elem.is_integer:
+        return other
+    c.want(not (isinstance(other, int) and other == 0), "it divides integers by 0")
+    if not isinstance(other, (Value, Expr)):
+        return other
+    by = c.value(other)
+    # where there may be nothing to divide, only what something is divided by counts
+    some = all(bounds(d, c.e.ranges)[0] > 0 for d in c.shape)
+    c.watched.watch_divisor(by if some else c.e.broadcast(by, c.shape))
+    return by
 
 
 def _floor_divide_floats(c: Call, a: Operand, b: Operand) -> Value:
