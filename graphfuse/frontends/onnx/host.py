@@ -231,6 +231,7 @@ _unary("Round", np.round, None)
 _unary("Reciprocal", lambda a: 1 / a, None)
 _unary("Not", np.logical_not, None)
 _unary("Sign", np.sign, None)
+_unary("Relu", lambda a: np.maximum(a, 0), None)
 
 
 @_host("And", "Or", "Xor")

@@ -18,7 +18,7 @@ from onnx import TensorProto, checker, inliner, numpy_helper, shape_inference, v
 
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx.node import elem_from_onnx
+from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, elem_from_onnx
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
 
@@ -27,6 +27,9 @@ KEPT_BYTES = 1024
 
 NATIVE_OPSET = 13
 """From here on the handlers accept a model as it is, should the converter refuse it."""
+
+BROADCASTING_OPSET = 7
+"""From here on operands are broadcast by numpy's rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +362,10 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
                 return model
             message = f"cannot convert the model from opset {opset} to {newest}: {_first_line(e)}"
             raise UnsupportedError(message, Loc(file)) from e
+        if opset < BROADCASTING_OPSET:
+            for n in all_nodes(converted.graph):
+                if n.op_type == "PRelu":  # the converter takes slopes to be broadcast, as they are later
+                    n.attribute.append(onnx.helper.make_attribute(CHANNEL_SLOPES, 1))
     except (DecodeError, EncodeError, UnicodeDecodeError) as e:
         raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(file)) from e
     except (checker.ValidationError, shape_inference.InferenceError, RuntimeError) as e:

@@ -190,6 +190,9 @@ class Node:
 Handler: TypeAlias = "Callable[[Emitter, Node], Tracked | tuple[Tracked | None, ...]]"
 """Emits what a node computes; one result per output, None for an output that nothing reads."""
 
+CHANNEL_SLOPES = "graphfuse_channel_slopes"
+"""An attribute that the loader gives a PRelu from before opset 7, whose slopes are of channels, whatever their rank."""
+
 HANDLERS: dict[tuple[str, str], Handler] = {}
 """By domain and operator."""
 

@@ -8,6 +8,7 @@ from graphfuse.frontends.onnx.ops import (
     conv,
     elementwise,
     index,
+    ml,
     movement,
     normalize,
     packed_weights,
@@ -15,10 +16,12 @@ from graphfuse.frontends.onnx.ops import (
     quantize,
     recurrent,
     reduce,
+    regions,
     resize,
     sample,
     signal,
     source,
+    training,
 )
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "conv",
     "elementwise",
     "index",
+    "ml",
     "movement",
     "normalize",
     "packed_weights",
@@ -36,8 +40,10 @@ __all__ = [
     "quantize",
     "recurrent",
     "reduce",
+    "regions",
     "resize",
     "sample",
     "signal",
     "source",
+    "training",
 ]

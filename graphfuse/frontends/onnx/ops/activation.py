@@ -6,7 +6,7 @@ import math
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, Node, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64
 from graphfuse.symbolic import product
@@ -33,8 +33,10 @@ def leaky_relu(e: Emitter, node: Node) -> Value:
 @onnx_op("PRelu")
 def prelu(e: Emitter, node: Node) -> Value:
     """x, or slope * x below 0."""
-    x = node.value(e, 0)
-    return _negative_branch(e, x, e.map(graph.mul, x, node.value(e, 1)))
+    x, slope = node.value(e, 0), node.value(e, 1)
+    if node.attr_int(CHANNEL_SLOPES, 0) and tensor(slope).elements != 1:
+        slope = e.reshape(slope, (tensor(slope).elements, *(1,) * (tensor(x).rank - 2)))
+    return _negative_branch(e, x, e.map(graph.mul, x, slope))
 
 
 def elu_of(e: Emitter, x: Value, alpha: float) -> Value:

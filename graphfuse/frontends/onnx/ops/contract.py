@@ -1,4 +1,4 @@
-"""Matrix products: MatMul, Gemm, Einsum and the integer forms."""
+"""Matrix products: MatMul, Gemm, Einsum and the integer forms; determinants."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import string
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import I32, Scalar
-from graphfuse.symbolic import Dim
+from graphfuse.ir.types import I32, I64, Scalar
+from graphfuse.symbolic import Dim, product
 
 
 def matmul_of(e: Emitter, a: Value, b: Value, elem: Scalar | None = None) -> Value:
@@ -157,3 +158,35 @@ def _align(e: Emitter, a: Value, b: Value, la: str, lb: str) -> tuple[Value, Val
         elif db == 1 and da != 1:
             b, lb = e.squeeze(b, lb.index(c)), lb.replace(c, "")
     return a, b, la, lb
+
+
+@onnx_op("Det")
+def det(e: Emitter, node: Node) -> Value:
+    """The determinant of matrices: the product of the pivots of Gaussian elimination, with the sign of row swaps."""
+    x = node.value(e, 0)
+    *batch, n, columns = shape_of(x) if tensor(x).rank > 1 else (0, 1)
+    if not e.same(n, columns):
+        raise node.error(f"expected square matrices, got {x.type}")
+    count = product(tuple(batch))
+    rows = e.iota((1, n), 1)
+
+    def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
+        a, product_so_far = carried
+        here = e.full((), I64, at)
+        size = e.map(graph.abs_, e.squeeze(e.slice(a, 2, at, 1), 2))
+        size = e.select(e.map(graph.ge, rows, here), size, -1.0)
+        pivot = e(graph.arg_reduce, size, axis=1, kind="max", keepdims=True)
+        swapped = e.select(e.map(graph.eq, rows, pivot), here, rows)
+        swapped = e.select(e.map(graph.eq, rows, here), pivot, swapped)
+        a = e(graph.take_along, a, e.broadcast(e.unsqueeze(swapped, 2), (count, n, n)), axis=1)
+        row, column = e.slice(a, 1, at, 1), e.slice(a, 2, at, 1)
+        found = e.slice(row, 2, at, 1)
+        factor = e.map(graph.div, column, e.select(e.map(graph.eq, found, 0.0), 1.0, found))
+        factor = e.select(e.unsqueeze(e.map(graph.gt, rows, here), 2), factor, 0.0)
+        found = e.reshape(found, (count,))
+        found = e.select(e.map(graph.eq, e.squeeze(pivot, 1), here), found, e.map(graph.neg, found))
+        return [e.map(graph.sub, a, e.map(graph.mul, factor, row)), e.map(graph.mul, product_so_far, found)]
+
+    matrices = e.reshape(e.wide(x), (count, n, n))
+    _, out = loop_of(e, n, [matrices, e.full((count,), elem_of(matrices), 1.0)], step)
+    return e.reshape(e.cast(out, elem_of(x)), tuple(batch))

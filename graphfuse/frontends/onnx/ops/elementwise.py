@@ -10,7 +10,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.host_values import Host
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
 from graphfuse.ir.core import OpDef, Value
-from graphfuse.ir.types import BOOL, U8, Scalar
+from graphfuse.ir.types import BOOL, F32, U8, U32, Scalar
 
 _UNARY = {
     "Abs": "abs", "Neg": "neg", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Tanh": "tanh", "Erf": "erf",
@@ -170,8 +170,36 @@ _FLOAT8 = ("f8e4m3", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz")
 def cast_to(e: Emitter, node: Node, to: Scalar) -> Value:
     """ONNX's Cast: float8 targets saturate unless told not to, halves reach narrow floats through f32."""
     x = node.value(e, 0)
+    if to.name == "f8e8m0" and elem_of(x) != to:
+        return _to_power_of_two(e, node, x, to)
     saturate = (to.name in _FLOAT8 and bool(node.attr_int("saturate", 1))) or to.name == "f4e2m1"
     return e.cast(x, to, saturate=saturate)
+
+
+_HALF, _BELOW = 1 << 22, (1 << 23) - 1
+"""Of an f32's fraction: half of its range, which is the least power of two where the exponent is 0; and all of it."""
+
+
+def _to_power_of_two(e: Emitter, node: Node, x: Value, to: Scalar) -> Value:
+    """The exponent as f8e8m0 stores it, 0 to 254 as f32 does, 255 for NaN; of negative numbers, that of their size."""
+    mode, saturate = node.attr_str("round_mode", "up"), bool(node.attr_int("saturate", 1))
+    if mode not in ("up", "down", "nearest"):
+        raise node.error(f"round_mode must be up, down or nearest, got {mode}")
+    x = e.cast(x, F32)
+    bits = e(graph.bitcast, x, to=U32)
+    exponent = e.map(graph.and_, e.map(ELEMENTWISE["shr"], bits, 23), 255)
+    fraction = e.map(graph.and_, bits, _BELOW)
+    is_least = e.map(graph.eq, exponent, 0)
+    if mode != "down":
+        # up: more than the power below; nearest: from the middle between two powers on
+        limits = (_HALF + 1, 1) if mode == "up" else (_HALF + _HALF // 2, _HALF)
+        above = e.map(graph.ge, fraction, e.select(is_least, *(e.full(shape_of(x), U32, n) for n in limits)))
+        exponent = e.map(graph.add, exponent, e.cast(above, U32))
+    exponent = e.map(graph.min_, exponent, 254 if saturate else 255)
+    if not saturate:
+        exponent = e.select(e.map(graph.and_, is_least, e.map(graph.lt, fraction, _HALF)), 255, exponent)
+    exponent = e.select(e.map(graph.isnan, x), 255, exponent)
+    return e(graph.bitcast, e.cast(exponent, U8), to=to)
 
 
 @onnx_op("Cast")

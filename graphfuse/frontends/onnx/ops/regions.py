@@ -1,0 +1,161 @@
+"""Bilinear samples at positions that data decides: RoiAlign and DeformConv."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim, product
+
+Tap = tuple[Value, Value]
+"""An index, and the weight of what is there."""
+
+
+def _flat_index(e: Emitter, indices: Sequence[Value], sizes: Sequence[Dim]) -> Value:
+    """The row-major index of one index per dim."""
+    out = indices[0]
+    for index, size in zip(indices[1:], sizes[1:], strict=True):
+        out = e.map(graph.add, e.map(graph.mul, out, e.full((), I64, size)), index)
+    return out
+
+
+def _product(e: Emitter, values: Sequence[Value]) -> Value:
+    return functools.reduce(lambda a, b: e.map(graph.mul, a, b), values)
+
+
+# RoiAlign
+
+
+@onnx_op("RoiAlign")
+def roi_align(e: Emitter, node: Node) -> Value:
+    """The mean or largest of samples on a grid in each bin of a region."""
+    x, rois, batch = node.value(e, 0), e.wide(node.value(e, 1)), e.cast(node.value(e, 2), I64)
+    mode, samples = node.attr_str("mode", "avg"), node.attr_int("sampling_ratio", 0)
+    transform = node.attr_str("coordinate_transformation_mode", "half_pixel")
+    if mode not in ("avg", "max") or transform not in ("half_pixel", "output_half_pixel"):
+        raise node.error(f"unknown mode {mode} or coordinate_transformation_mode {transform}")
+    if samples < 1:
+        raise node.unsupported("sampling_ratio 0 takes as many samples as the data says")
+    n, channels, *spatial = shape_of(x)
+    rank, elem = len(spatial), elem_of(x)
+    (count, width) = shape_of(rois)
+    if rank != 2 or width != 4:
+        raise node.error(f"expected images and regions of four numbers, got {node.type(0)} and {node.type(1)}")
+    bins = (node.attr_int("output_height", 1), node.attr_int("output_width", 1))
+    exact = transform == "half_pixel"
+    corners = e.map(graph.mul, rois, node.attr_float("spatial_scale", 1.0))
+    corners = e.map(graph.sub, corners, 0.5) if exact else corners
+    taps: list[list[Tap]] = []
+    for axis in (0, 1):  # height, then width: a region is x1, y1, x2, y2
+        start, end = (e.slice(corners, 1, at, 1) for at in (1 - axis, 3 - axis))
+        length = e.map(graph.sub, end, start)
+        length = length if exact else e.map(graph.max_, length, 1.0)
+        grid = (np.arange(bins[axis] * samples) + 0.5) / samples / bins[axis]
+        steps = e.cast(e.constant(grid.astype(np.float64)), elem_of(length))
+        at = e.map(graph.add, start, e.map(graph.mul, length, steps))
+        shape = (count, bins[axis] * samples, 1) if axis == 0 else (count, 1, bins[axis] * samples)
+        taps.append([(e.reshape(i, shape), e.reshape(w, shape)) for i, w in _inside_taps(e, at, spatial[axis])])
+    pixels = e.reshape(e.permute(x, (0, 2, 3, 1)), (n * product(spatial), channels))
+    image = e.reshape(batch, (count, 1, 1))
+    terms: list[Value] = []
+    for combination in itertools.product(*taps):
+        index = _flat_index(e, [image, *(i for i, _ in combination)], [n, *spatial])
+        weight = e.unsqueeze(e.cast(_product(e, [w for _, w in combination]), elem), -1)
+        terms.append(e.map(graph.mul, e(graph.take, pixels, index, axis=0), weight))
+    # of the largest, the four corners of a sample are candidates of their own
+    join = graph.add if mode == "avg" else graph.max_
+    sampled = functools.reduce(lambda a, b: e.map(join, a, b), terms)
+    sampled = e.reshape(sampled, (count, bins[0], samples, bins[1], samples, channels))
+    reduced = (
+        e.mean(sampled, (2, 4), keepdims=False) if mode == "avg" else e.reduce(sampled, "max", (2, 4), keepdims=False)
+    )
+    return e.permute(reduced, (0, 3, 1, 2))
+
+
+def _inside_taps(e: Emitter, at: Value, size: Dim) -> list[Tap]:
+    """The two neighbours of a position that is moved inside; nothing where it is more than one outside."""
+    length = e.full((), elem_of(at), size)
+    last = e.map(graph.sub, length, 1.0)
+    near = e.map(graph.and_, e.map(graph.ge, at, -1.0), e.map(graph.le, at, length))
+    at = e.map(graph.min_, e.map(graph.max_, at, 0.0), last)
+    low = e.map(ELEMENTWISE["floor"], at)
+    high = e.map(graph.min_, e.map(graph.add, low, 1.0), last)
+    above = e.map(graph.sub, at, low)
+    below = e.map(graph.add, e.map(graph.neg, above), 1.0)
+    return [(e.cast(i, I64), e.select(near, w, 0.0)) for i, w in ((low, below), (high, above))]
+
+
+# DeformConv
+
+
+@onnx_op("DeformConv")
+def deform_conv(e: Emitter, node: Node) -> Value:
+    """A convolution whose window's elements are moved by offsets, and weighted by a mask."""
+    x, w, offset = (node.value(e, i) for i in range(3))
+    (n, channels, *spatial), (outputs, _, *window) = shape_of(x), shape_of(w)
+    rank, out = len(spatial), shape_of(offset)[2:]
+    kernel = tuple(d for d in window if isinstance(d, int))
+    groups, moved = node.attr_int("group", 1), node.attr_int("offset_group", 1)
+    strides, dilations = node.attr_ints("strides", (1,) * rank), node.attr_ints("dilations", (1,) * rank)
+    pads = node.attr_ints("pads", (0,) * (2 * rank))
+    if len(kernel) != rank or not len(strides) == len(dilations) == len(pads) // 2 == len(out) == rank:
+        raise node.error(f"window attributes do not fit {rank} spatial dims of static weights")
+    taps_of_window, points, wide = product(kernel), product(out), elem_of(e.wide(x))
+    shifts = e.reshape(e.cast(offset, wide), (n, moved, *kernel, rank, *out))
+    axes: list[list[Tap]] = []
+    for i in range(rank):
+        at = e.squeeze(e.slice(shifts, 2 + rank, i, 1), 2 + rank)
+        inner = e.map(graph.mul, e.iota((*kernel, *(1,) * rank), i, wide), float(dilations[i]))
+        outer = e.map(graph.mul, e.iota((*(1,) * rank, *out), rank + i, wide), float(strides[i]))
+        outer = e.map(graph.sub, outer, float(pads[i]))
+        at = e.map(graph.add, at, e.map(graph.add, inner, outer))
+        axes.append(_zero_padded_taps(e, e.reshape(at, (n, moved, taps_of_window * points)), spatial[i]))
+    share = _parts(node, channels, moved)
+    flat = e.reshape(x, (n, moved, share, product(spatial)))
+    sampled: Value | None = None
+    for combination in itertools.product(*axes):
+        index = e.unsqueeze(_flat_index(e, [i for i, _ in combination], spatial), 2)
+        index = e.broadcast(index, (n, moved, share, taps_of_window * points))
+        weight = e.unsqueeze(e.cast(_product(e, [v for _, v in combination]), elem_of(x)), 2)
+        term = e.map(graph.mul, e(graph.take_along, flat, index, axis=3), weight)
+        sampled = term if sampled is None else e.map(graph.add, sampled, term)
+    assert sampled is not None
+    if (mask := node.optional(e, 4)) is not None:
+        sampled = e.map(graph.mul, sampled, e.reshape(mask, (n, moved, 1, taps_of_window * points)))
+    depth = _parts(node, channels, groups) * taps_of_window
+    columns = e.reshape(sampled, (n, groups, depth, points))
+    weights = e.reshape(w, (groups, _parts(node, outputs, groups), depth))
+    y = e.reshape(e.contract(weights, columns, "gok,ngkp->ngop"), (n, outputs, *out))
+    if (bias := node.optional(e, 3)) is not None:
+        y = e.map(graph.add, y, e.reshape(bias, (outputs, *(1,) * rank)))
+    assert tensor(y).rank == rank + 2
+    return y
+
+
+def _parts(node: Node, channels: Dim, groups: int) -> int:
+    if not isinstance(channels, int) or channels % groups:
+        raise node.error(f"{channels} channels cannot be in {groups} groups")
+    return channels // groups
+
+
+def _zero_padded_taps(e: Emitter, at: Value, size: Dim) -> list[Tap]:
+    """The two neighbours of a position; those outside have no weight."""
+    low = e.map(ELEMENTWISE["floor"], at)
+    above = e.map(graph.sub, at, low)
+    below = e.map(graph.add, e.map(graph.neg, above), 1.0)
+    last = e.map(graph.sub, e.full((), elem_of(at), size), 1.0)
+    out: list[Tap] = []
+    for where, weight in ((low, below), (e.map(graph.add, low, 1.0), above)):
+        inside = e.map(graph.and_, e.map(graph.ge, where, 0.0), e.map(graph.le, where, last))
+        safe = e.map(graph.min_, e.map(graph.max_, where, 0.0), last)  # NaN, too, indexes something
+        out.append((e.cast(safe, I64), e.select(inside, weight, 0.0)))
+    return out

@@ -1,0 +1,111 @@
+"""Steps of optimisers, of the preview domain: each takes a rate, a count of steps, and its tensors in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import Emitter, Operand, elem_of
+from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.ir.core import Value
+
+TRAINING = "ai.onnx.preview.training"
+
+
+def _groups(e: Emitter, node: Node, size: int) -> list[tuple[Value, ...]]:
+    """The tensors of each parameter: inputs come as all parameters, then all gradients, and so on."""
+    tensors = node.values(e)[2:]
+    count, rest = divmod(len(tensors), size)
+    if rest or not count:
+        raise node.error(f"expected the rate, the count and {size} inputs for each parameter, got {len(node.inputs)}")
+    return [tuple(tensors[i::count]) for i in range(count)]
+
+
+def _by_output(results: list[tuple[Value, ...]]) -> tuple[Value, ...]:
+    return tuple(value for group in zip(*results, strict=True) for value in group)
+
+
+def _blend(e: Emitter, a: Operand, x: Value, b: Operand, y: Value) -> Value:
+    """a x + b y."""
+    return e.map(graph.add, e.map(graph.mul, x, a), e.map(graph.mul, y, b))
+
+
+def _regularised(e: Emitter, node: Node, x: Value, gradient: Value) -> Value:
+    factor = node.attr_float("norm_coefficient", 0.0)
+    return e.map(graph.add, e.map(graph.mul, x, factor), gradient) if factor else gradient
+
+
+def _scalar(e: Emitter, node: Node, i: int) -> Value:
+    return e.reshape(node.value(e, i), ())
+
+
+@onnx_op("Adagrad", domain=TRAINING)
+def adagrad(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """A rate for each element, by the sum of its squared gradients."""
+    rate, count = _scalar(e, node, 0), _scalar(e, node, 1)
+    decay = e.map(graph.add, e.map(graph.mul, e.cast(count, elem_of(rate)), node.attr_float("decay_factor", 0.0)), 1.0)
+    rate = e.map(graph.div, rate, decay)
+    out: list[tuple[Value, ...]] = []
+    for x, g, h in _groups(e, node, 3):
+        g = _regularised(e, node, x, g)
+        h = e.map(graph.add, h, e.map(graph.mul, g, g))
+        root = e.map(graph.add, e.map(graph.sqrt, h), node.attr_float("epsilon", 1e-6))
+        step = e.map(graph.div, e.map(graph.mul, g, e.cast(rate, elem_of(x))), root)
+        out.append((e.map(graph.sub, x, step), h))
+    return _by_output(out)
+
+
+@onnx_op("Adam", domain=TRAINING)
+def adam(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """Running means of gradients and of their squares, without their bias from the second step on."""
+    rate, count = _scalar(e, node, 0), _scalar(e, node, 1)
+    alpha, beta = node.attr_float("alpha", 0.9), node.attr_float("beta", 0.999)
+    steps = e.cast(count, elem_of(rate))
+
+    def without(decay: float) -> Value:
+        power = e.map(graph.pow_, e.full((), elem_of(rate), decay), steps)
+        return e.map(graph.add, e.map(graph.neg, power), 1.0)
+
+    unbiased = e.map(graph.div, e.map(graph.mul, rate, e.map(graph.sqrt, without(beta))), without(alpha))
+    rate = e.select(e.map(graph.gt, count, 0), unbiased, rate)
+    out: list[tuple[Value, ...]] = []
+    for x, g, v, h in _groups(e, node, 4):
+        g = _regularised(e, node, x, g)
+        v = _blend(e, alpha, v, 1 - alpha, g)
+        h = _blend(e, beta, h, 1 - beta, e.map(graph.mul, g, g))
+        root = e.map(graph.add, e.map(graph.sqrt, h), node.attr_float("epsilon", 1e-6))
+        new = e.map(graph.sub, x, e.map(graph.mul, e.map(graph.div, v, root), e.cast(rate, elem_of(x))))
+        if post := node.attr_float("norm_coefficient_post", 0.0):
+            new = e.map(graph.mul, new, 1 - post)
+        out.append((new, v, h))
+    return _by_output(out)
+
+
+def _standard(e: Emitter, g: Value, v: Value, alpha: float) -> Value:
+    """The direction is the momentum."""
+    return v
+
+
+def _nesterov(e: Emitter, g: Value, v: Value, alpha: float) -> Value:
+    """The direction looks one step ahead."""
+    return e.map(graph.add, g, e.map(graph.mul, v, alpha))
+
+
+_DIRECTIONS: dict[str, Callable[[Emitter, Value, Value, float], Value]] = {"standard": _standard, "nesterov": _nesterov}
+
+
+@onnx_op("Momentum", domain=TRAINING)
+def momentum(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """Gradient descent with momentum; the first step takes the gradient as it is."""
+    rate, count = _scalar(e, node, 0), _scalar(e, node, 1)
+    alpha, mode = node.attr_float("alpha"), node.attr_str("mode")
+    if mode not in _DIRECTIONS:
+        raise node.error(f"mode must be one of {', '.join(_DIRECTIONS)}, got {mode}")
+    out: list[tuple[Value, ...]] = []
+    for x, g, v in _groups(e, node, 3):
+        g = _regularised(e, node, x, g)
+        one, beta = e.full((), elem_of(x), 1.0), e.full((), elem_of(x), node.attr_float("beta"))
+        v = _blend(e, alpha, v, e.select(e.map(graph.gt, count, 0), beta, one), g)
+        step = e.map(graph.mul, _DIRECTIONS[mode](e, g, v, alpha), e.cast(rate, elem_of(x)))
+        out.append((e.map(graph.sub, x, step), v))
+    return _by_output(out)
