@@ -32,7 +32,7 @@ MOST_CULPRITS = 4
 
 
 class LeftToTorch(UserWarning):
-    """The compiler failed at an operator, which torch computes instead."""
+    """The compiler failed at an operator, which torch computes instead. The message begins with the user's line."""
 
 
 @dataclass
@@ -117,6 +117,7 @@ class _Work:
         nodes = [n for n in region.part.nodes if found.kinds[n] is Kind.COMPUTE and n.target is not operator.getitem]
         self.culprits += 1
         if self.culprits > MOST_CULPRITS:
+            self._failed(nodes[0], error, also=len(nodes) - 1)
             self.declined.update(dict.fromkeys(nodes, f"the part cannot be compiled: {_message(error)}"))
             return
         # the shortest start of the part that fails ends with the culprit
@@ -131,12 +132,17 @@ class _Work:
         self._failed(nodes[low - 1], error)
         self.declined[nodes[low - 1]] = f"it cannot be compiled: {_message(error)}"
 
-    def _failed(self, node: fx.Node, error: Exception) -> None:
+    def _failed(self, node: fx.Node, error: Exception, also: int = 0) -> None:
+        """Warn of a node that torch computes, and of as many `also`."""
         if self.options.strict:
             raise error
         if (name := str(node.target)) not in _told:
             _told.add(name)
-            warnings.warn(f"graphfuse leaves {name} to torch: {_message(error)}", LeftToTorch, stacklevel=2)
+            where = f"{loc.file}:{loc.line}: " if (loc := loc_of(node)) else ""
+            others = f" and {also} operators with it" if also else ""
+            warnings.warn(
+                f"{where}graphfuse leaves {name}{others} to torch: {_message(error)}", LeftToTorch, stacklevel=2
+            )
         log.info("%s cannot be compiled", node.name, exc_info=error)
 
 

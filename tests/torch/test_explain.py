@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import warnings
@@ -104,7 +105,10 @@ def test_a_lowering_that_fails_is_told_once(monkeypatch):
             x = torch.randn(n, n)
             torch.testing.assert_close(torch.compile(fn, backend="graphfuse", dynamic=False)(x), fn(x))
     told = [w for w in told if w.category is compiling.LeftToTorch]
-    assert [str(w.message) for w in told] == ["graphfuse leaves aten.erf.default to torch: AssertionError: injected"]
+    line = f"{__file__}:{fn.__code__.co_firstlineno + 1}"
+    assert [str(w.message) for w in told] == [
+        f"{line}: graphfuse leaves aten.erf.default to torch: AssertionError: injected"
+    ]
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="injected"):
         torch.compile(fn, backend="graphfuse", options={"strict": True})(torch.ones(3))
@@ -150,12 +154,34 @@ def test_an_operator_that_cannot_be_compiled_is_found(monkeypatch):
         return torch.erf(y.sin()).cos() * y
 
     x = torch.randn(6, 5)
-    with pytest.warns(compiling.LeftToTorch, match="leaves aten.erf.default to torch"):
+    line = f"{re.escape(__file__)}:{fn.__code__.co_firstlineno + 2}"
+    with pytest.warns(compiling.LeftToTorch, match=f"^{line}: graphfuse leaves aten.erf.default to torch: .*injected"):
         (graph,) = graphfuse.explain(fn, x).graphs
     found = torch.compile(fn, backend="graphfuse")(x)  # warns no more
     assert [(e.operator, e.count) for e in graph.externs] == [("aten.erf.default", 1)]
     assert len(graph.parts) == 2
     torch.testing.assert_close(found, fn(x))
+
+
+def test_a_part_whose_operators_all_fail_is_told_of(monkeypatch):
+    def fails_always(*_):
+        raise AssertionError("injected")
+
+    monkeypatch.setattr(compiling, "build_part", fails_always)
+    monkeypatch.setattr(compiling, "_told", set())
+
+    def fn(x):
+        for f in (torch.erf, torch.exp, torch.sin, torch.cos, torch.tan, torch.sinh):
+            x = f(x) * 2
+        return x.cumsum(0)
+
+    x = torch.randn(3, 2)
+    with pytest.warns(compiling.LeftToTorch) as told:
+        torch.testing.assert_close(torch.compile(fn, backend="graphfuse")(x), fn(x))
+    messages = [str(w.message) for w in told if w.category is compiling.LeftToTorch]
+    lines = f"{re.escape(__file__)}:({fn.__code__.co_firstlineno + 2}|{fn.__code__.co_firstlineno + 3})"
+    assert len(messages) > 1 and all(re.match(f"{lines}: graphfuse leaves aten", m) for m in messages)
+    assert sum(bool(re.search(r" and \d+ operators with it to torch", m)) for m in messages) == 1
 
 
 def test_the_log(caplog):
