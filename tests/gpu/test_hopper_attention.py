@@ -165,3 +165,23 @@ def test_why_not():
     func, _ = compiled(replace(SMALL, depth=64))
     odd = Func(func.name, func.body, {**func.attrs, "alignments": (16, 2, 16, 16)}, func.dims)
     assert "keys" in str(transformed(odd, TARGET).attrs[gpu.WITHOUT_WGMMA])
+
+
+def test_a_warp_that_comes_late_finds_the_phase_it_waits_for():
+    """A slot is waited for twice, so it is free when every warp has passed: one for all could be two phases ahead."""
+    roles = transformed(compiled(replace(CAUSAL, keys=384, layout="bshd"))[0], TARGET)
+    body = next(op for op in roles.walk() if op.kind is control.for_ and any(o.kind is gpu.wgmma for o in op.body.ops))
+    waits = [op.operands for op in body.body.ops if op.kind is gpu.wait]
+    twice = {slot for barriers, slot in waits if waits.count((barriers, slot)) > 1}
+    arrivals = [op for op in body.body.ops if op.kind is gpu.arrive and op.operands[1] in twice]
+    assert arrivals
+    for op in arrivals:
+        empty = op.operands[0].op
+        assert op.attrs["every_warp"]
+        assert empty.attrs["arrivals"] % 4 == 0
+
+
+@pytest.mark.full
+def test_masks_from_memory_in_many_blocks():
+    """With one arrival for four warps, some of these 192 programs waited for ever."""
+    check(Attention(2, 12, 512, 512, 64, layout="packed", padding=True))

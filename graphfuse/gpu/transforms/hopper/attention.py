@@ -123,7 +123,7 @@ class _Build:
             swizzle = width * stored.bytes
             self.staging = b(gpu.shared_alloc, shape=(buffers, 16, width), elem=stored, swizzle=swizzle, hint="staging")
         self.full = [b(gpu.barriers, count=n, arrivals=1, hint="full") for n in counts]
-        readers = (c.warpgroups * (4 if c.query_words else 1), c.warpgroups, c.warpgroups)
+        readers = (c.warpgroups * (4 if c.query_words else 1), c.warpgroups, c.warpgroups * 4)
         self.empty = [b(gpu.barriers, count=n, arrivals=r, hint="empty") for n, r in zip(counts, readers, strict=True)]
         self.turns = b(gpu.barriers, count=2, arrivals=4, hint="turns") if c.takes_turns else None
         bodies = (self._role(clones, self._consumer), self._role(clones, self._producer))
@@ -265,7 +265,7 @@ class _Build:
         b.op(gpu.wait, self.full[2], value)
         acc = self._sum(b, p, value, acc, keep)
         acc = b.append(gpu.wgmma_wait.build([acc], {"fence": True})).result
-        b.op(gpu.arrive, self.empty[2], value)
+        b.op(gpu.arrive, self.empty[2], value, every_warp=True)
         return [key, b(gpu.advance, value, size=stages), *turn, *rows, acc]
 
     def _first(self, clones: Clones, phases: Sequence[Phase], rows: Sequence[Value], scores: Value) -> Sequence[Value]:
@@ -320,10 +320,11 @@ class _Build:
         scores = b.append(gpu.wgmma_wait.build([scores], {"pending": 1})).result
         b.op(gpu.arrive, self.empty[1], key)
         rows, p = self._softmax(make, phase, scores)
-        # passed already: it keeps the assembler from moving the wait below up before the softmax
+        # passed already: it keeps the assembler from moving the wait below up before the softmax. A warp that comes
+        # late must find the same phase, so every warp has to say that it is done with the slot
         b.op(gpu.wait, self.full[2], value)
         acc = b.append(gpu.wgmma_wait.build([acc], {})).result
-        b.op(gpu.arrive, self.empty[2], value)
+        b.op(gpu.arrive, self.empty[2], value, every_warp=True)
         p = b(gpu.pack, p, elem=self.attention.elem, hint="p")
         make.add(phase.carried[self.attention.acc], acc)
         acc = make(phase.output.operands[2], self.acc_layout)
