@@ -383,13 +383,17 @@ def concat_of_one(op: Op) -> Replacement | None:
     return graph.concat(*kept, axis=axis) if len(kept) < len(op.operands) else None
 
 
+MOST_JOINED = 1024
+"""Pieces up to which nested concats become one: a tensor that is joined to itself over and over has 2^n."""
+
+
 @rule(graph.concat)
 def concat_of_concat(op: Op) -> Replacement | None:
     """Nested concats along one axis are one."""
     axis = attr_int(op, "axis")
     inner = [v.op if is_op(v, graph.concat) else None for v in op.operands]
     parts = [p.operands if p is not None and p.attrs["axis"] == axis else None for p in inner]
-    if all(p is None for p in parts):
+    if all(p is None for p in parts) or sum(len(p or (0,)) for p in parts) > MOST_JOINED:
         return None
     flat = [u for v, p in zip(op.operands, parts, strict=True) for u in ((v,) if p is None else p)]
     return graph.concat(*flat, axis=axis)
