@@ -93,3 +93,28 @@ def test_narrow_elements(dtype):
     node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)
     cast = model(node, [("x", elem, [4])], [("y", TensorProto.FLOAT, [4])], onnx.defs.onnx_opset_version())
     np.testing.assert_array_equal(Backend.run_model(cast, [x])[0], [0, 1, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "error"),
+    [
+        ("(int64 n) => (float[a] y) { y = HannWindow(n) }", [1 << 40], "HannWindow: expected a window of up to"),
+        ("(float[2] x, int64[1] n) => (float[a] y) { y = Tile(x, n) }", [np.ones(2, np.float32), [1 << 40]], "memory"),
+        ("(int64 a, int64 b, int64 c) => (int64[n] y) { y = Range(a, b, c) }", [0, 1 << 40, 1], "memory"),
+        (
+            """(int64 m, float[k] x) => (float[k] y) {
+                yes = Constant<value = bool {1}>()
+                y = Loop<body = b (int64 i, bool c, float[k] v) => (bool d, float[k] w) {
+                    d = Identity(c)
+                    w = Concat<axis = 0>(v, v)
+                }>(m, yes, x)
+            }""",
+            [40, np.ones(1, np.float32)],
+            "memory",
+        ),
+    ],
+)
+def test_small_inputs_that_ask_for_much(text, inputs, error):
+    hostile = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 22]> g {text}')
+    with pytest.raises((UnsupportedError, InputError), match=error):
+        Backend.run_model(hostile, [np.asarray(v) for v in inputs])

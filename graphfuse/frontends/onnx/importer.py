@@ -258,6 +258,8 @@ class _Importer:
         except (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError) as e:
             # handlers read attributes and small constants without checking each; what trips them is the model
             raise VerifyError(f"{proto.op_type}: malformed node: {type(e).__name__}: {e}", loc) from e
+        except MemoryError as e:
+            raise UnsupportedError(f"{proto.op_type}: a constant does not fit into memory", loc) from e
         for i, (name, result) in enumerate(zip(proto.output, results, strict=False)):
             if name and result is not None:
                 scope.names[name] = result

@@ -14,6 +14,7 @@ from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import floordiv
 
 MAX_LENGTH = 8192
+MOST_WEIGHTS = 1 << 24
 """A matrix of this size squared is the largest that is worth a product instead of a fast transform."""
 
 
@@ -118,6 +119,8 @@ def mel_weight_matrix(_: Emitter, node: Node) -> Host:
     names = ("the number of bands", "the DFT length", "the sample rate", "the lower edge", "the upper edge")
     bands, length, rate, low, high = (scalar_constant(node, i, name) for i, name in enumerate(names))
     bins, bands = int(length) // 2 + 1, int(bands)
+    if bins * bands > MOST_WEIGHTS:
+        raise node.unsupported(f"expected up to {MOST_WEIGHTS} weights, found {bins} bins of {bands} bands")
 
     def mel(hertz: float) -> float:
         return 2595 * np.log10(1 + hertz / 700)

@@ -135,9 +135,15 @@ def one_hot(e: Emitter, node: Node) -> Value:
     return e.select(e.map(graph.eq, wrapped, where), on, off)
 
 
+MOST_SAMPLES = 1 << 24
+"""Of a window, which is computed at compile time."""
+
+
 def _window(node: Node, coefficients: tuple[float, ...]) -> Host:
     """A sum of cosines, as the signal-processing windows are."""
     count = int(scalar_constant(node, 0, "the size"))
+    if count > MOST_SAMPLES:
+        raise node.unsupported(f"expected a window of up to {MOST_SAMPLES} samples, found {count}")
     length = count if node.attr_int("periodic", 1) else count - 1
     at = np.arange(count, dtype=np.float64) * (2 * np.pi / length)
     total = sum(c * np.cos(k * at) for k, c in enumerate(coefficients))
