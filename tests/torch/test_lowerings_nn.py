@@ -145,6 +145,16 @@ def test_norms_infer():
 
 
 @pytest.mark.full
+def test_batch_norm_as_inference_on_a_gpu_is_traced():
+    x, *stats = rand(4, 6, 3, 5), *(rand(6) for _ in range(3)), rand(6).abs() + 1
+    w, b, m, v = stats
+
+    def fn(x, w, b, m, v):
+        return torch.ops.aten.native_batch_norm(x, w, b, m, v, False, 0.1, 1e-5)[0]
+
+    check(fn, x, w, b, m, v, training=False, ops=("native_batch_norm",))
+
+
 def test_batch_norm_infers_with_gradients():
     check(torch.nn.BatchNorm2d(6).eval(), rand(4, 6, 3, 5), ops=("native_batch_norm_backward",))
 

@@ -95,3 +95,35 @@ def test_operators_of_torch_between_parts(torch, backend):
 
     x = torch.randn(8, 1000, device="cuda")
     torch.testing.assert_close(torch.compile(fn, backend=backend)(x), fn(x))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_inference_leaves_nothing_to_torch(torch, backend, dtype):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    nn, kind = torch.nn, getattr(torch, dtype)
+    images = nn.Sequential(nn.Conv2d(16, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU())
+    cases = [
+        (images.to(memory_format=torch.channels_last), torch.randn(2, 16, 9, 7).to(memory_format=torch.channels_last)),
+        (block(torch), torch.randn(2, 32, 64)),
+    ]
+    for model, x in cases:
+        model, x = model.cuda().to(kind).eval(), x.cuda().to(kind)
+        compiled = torch.compile(model, backend=backend, options={"strict": True})
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), model(x), rtol=2e-2, atol=2e-2)
+
+
+def test_attention_with_a_mask_in_memory(torch, backend):
+    """Of a size at which warps are far apart."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    fn = torch.compile(lambda q, mask: attention(q, q, q, attn_mask=mask), backend=backend)
+    q = torch.randn(4, 512, 12, 64, device="cuda", dtype=torch.float16).transpose(1, 2)
+    mask = torch.ones(4, 1, 512, 512, device="cuda", dtype=torch.bool).tril()
+    mask[:, :, 7] = False  # a row that sees nothing
+    with torch.no_grad():
+        for _ in range(20):
+            got = fn(q, mask)
+        torch.testing.assert_close(got, attention(q, q, q, attn_mask=mask), rtol=1e-2, atol=1e-2)

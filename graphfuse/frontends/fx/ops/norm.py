@@ -294,6 +294,20 @@ def batch_norm_inference(
     return y, _nothing(c, c.outs[1]), _nothing(c, c.outs[2])
 
 
+@lowers(aten.native_batch_norm.default)
+def native_batch_norm(
+    c: Call, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,
+    running_var: Value | None, training: bool, momentum: float, eps: float,
+) -> Results:  # fmt: skip
+    """What inference on a GPU is traced as; in training it would change statistics, which its schema does not say."""
+    c.want(not training, "it changes running statistics")
+    c.want(running_mean is not None and running_var is not None, "inference without statistics")
+    assert running_mean is not None
+    assert running_var is not None
+    y = _inferred(c, input, weight, bias, running_mean, running_var, eps)
+    return y, *(_nothing(c, c.outs[i]) if c.wanted[i] else None for i in (1, 2))
+
+
 @lowers(aten.native_batch_norm_backward.default)
 def native_batch_norm_backward(
     c: Call, grad_out: Value, input: Value, weight: Value | None, running_mean: Value | None,
