@@ -69,6 +69,7 @@ class Result:
     """What became of one test. `how` is how it ran, `what` the first line of what went wrong."""
 
     name: str
+    operator: str
     family: str
     outcome: str
     how: str
@@ -104,7 +105,8 @@ class Suite:
         warnings.simplefilter("ignore")  # the suite's generators overflow and divide by zero on purpose
         items = BackendTest(Watched, __name__)._test_items  # there is no public way to one test
         plain = {c.name: c.model.graph.node[0].op_type for c in load_model_tests(kind="node") if c.model}
-        self.tests: dict[str, tuple[str, Any]] = {}
+        self.tests: dict[str, tuple[str, str, Any]] = {}
+        """By name: the operator a node test is of, the family, and what runs it."""
         for category, tests in items.items():
             for name, item in tests.items():
                 if not name.endswith("_cpu"):
@@ -112,11 +114,11 @@ class Suite:
                 name = name.removesuffix("_cpu")
                 op = plain.get(re.sub(r"_expanded.*", "", name), "")
                 family = KINDS.get(category) or FAMILY_OF.get(op, "elementwise")
-                self.tests[name] = family, item.func
+                self.tests[name] = op, family, item.func
 
     def run(self, name: str) -> Result:
         """Run one test."""
-        family, function = self.tests[name]
+        operator, family, function = self.tests[name]
         self.prepared = None
         start = time.perf_counter()
         outcome, what = "passed", ""
@@ -129,7 +131,7 @@ class Suite:
             outcome, what = "raised", _first_line(e)
         seconds = time.perf_counter() - start
         model = getattr(self.prepared, "model", None)
-        return Result(name, family, outcome, model.how if model is not None else "", seconds, what)
+        return Result(name, operator, family, outcome, model.how if model is not None else "", seconds, what)
 
 
 def _first_line(e: Exception) -> str:
@@ -180,8 +182,8 @@ class Worker:
 
     def _crashed(self, what: str) -> Result:
         self.process.join(10)
-        family = self.suite.tests[self.name][0]
-        result = Result(self.name, family, "crashed", "", time.monotonic() - self.since, what)
+        operator, family, _ = self.suite.tests[self.name]
+        result = Result(self.name, operator, family, "crashed", "", time.monotonic() - self.since, what)
         self.start()
         return result
 
@@ -227,12 +229,62 @@ def table(results: list[Result]) -> str:
     return "\n".join(rows)
 
 
+def page(results: list[Result], seconds: float, args: argparse.Namespace) -> str:
+    """What came of the suite, and how each operator is run, as a page of the documentation."""
+    import onnx
+
+    from graphfuse.frontends.onnx.node import HANDLERS
+    from graphfuse.frontends.onnx.ops.control import CONTROL
+    from graphfuse.frontends.onnx.python_ops import PYTHON_OPS
+
+    def way(domain: str, op: str) -> str:
+        ways = ["compiled"] if (domain, op) in HANDLERS else []
+        ways += ["compiled, or Python over compiled bodies"] if not domain and op in CONTROL else []
+        ways += ["Python"] if (domain, op) in PYTHON_OPS else []
+        schema = onnx.defs.get_schema(op, domain=domain)
+        if schema.deprecated:
+            return "converted to its successor"
+        if not ways and op == "SequenceMap":
+            ways = ["Python over compiled bodies"]
+        if not ways and (schema.has_function or schema.has_context_dependent_function):
+            ways = ["its standard body"]
+        return ", or ".join(ways) or "refused"
+
+    counts = {op: Counter(r.outcome for r in results if r.operator == op) for op in {r.operator for r in results}}
+    names: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain in ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"):
+            names[schema.domain, schema.name].add(schema.since_version)
+    rows = ["| operator | versions | how it runs | tests passed |", "|---|---|---|---|"]
+    for (domain, op), versions in sorted(names.items()):
+        found = counts.get(op, Counter())
+        passed = f"{found['passed']} of {found.total()}" if found else ""
+        since = ", ".join(map(str, sorted(versions)))
+        rows.append(f"| {domain + '.' if domain else ''}{op} | {since} | {way(domain, op)} | {passed} |")
+    rest = [
+        f"- `{r.name}` {r.outcome}: {r.what}" for r in sorted(results, key=lambda r: r.name) if r.outcome != "passed"
+    ]
+    command = f"python -m benchmarks.onnx_suite --device {args.device} --markdown docs/onnx-operators.md"
+    return "\n".join(
+        [
+            f"# ONNX operators\n\nWritten by `{command}`, with onnx {onnx.__version__}.",
+            f"{seconds:.0f} s on {args.jobs} processes of a shared machine.\n",
+            f"```\n{table(results)}\n```\n\nNot passed:\n",
+            *rest,
+            "",
+            *rows,
+            "",
+        ]
+    )
+
+
 def main() -> int:
     """Run the suite and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="families, by a part of their names")
     parser.add_argument("--names", default="", help="tests, by a regular expression")
     parser.add_argument("--json", type=Path, help="write every result here")
+    parser.add_argument("--markdown", type=Path, help="write the tables of docs/onnx-operators.md here")
     parser.add_argument("--device", default="CPU", help="CPU, CUDA, CUDA:i or EMULATOR")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--slow", type=int, default=0, help="name this many of the slowest tests")
@@ -244,7 +296,7 @@ def main() -> int:
     only = [o for o in args.only.split(",") if o]
     names = [
         name
-        for name, (family, _) in suite.tests.items()
+        for name, (_, family, _) in suite.tests.items()
         if (not only or any(o in family for o in only)) and re.search(args.names, name)
     ]
     results = list(run(suite, names, args.jobs))
@@ -256,6 +308,8 @@ def main() -> int:
         print(f"{r.seconds:8.2f} s  {r.name} ({r.how})")
     print(table(results))
     print(f"{seconds:.0f} s for the tests, {loaded - start:.0f} s to load them, {args.jobs} processes")
+    if args.markdown:
+        args.markdown.write_text(page(results, seconds, args))
     if args.json:
         import onnx
 
