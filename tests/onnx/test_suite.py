@@ -47,7 +47,6 @@ NOT_PASSED = {
     r"test_attention_4d_causal_fp16(_expanded)?": "softmax of halves is made in f32, and is nearer to the exact value",
     r"test_dft_inverse(_opset19)?": "expects the rounding errors of an f32 transform where the exact value is 0",
     r"test_loop16_seq_none": "the suite's comparison takes the length of a tensor without dims",
-    r"test_scan_sum": "Scan of opset 8, with a batch",
 }
 """What the whole suite is known not to pass; `python -m benchmarks.onnx_suite` runs it like everything else."""
 

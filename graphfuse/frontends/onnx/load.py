@@ -18,6 +18,7 @@ from onnx import TensorProto, checker, inliner, numpy_helper, shape_inference, v
 
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
 from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.onnx import batched_scan
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, elem_from_onnx
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
@@ -352,6 +353,8 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
         if model.functions:
             model = inliner.inline_local_functions(model, convert_version=True)
         newest = onnx.defs.onnx_opset_version()
+        if default_opset(model) == batched_scan.OPSET:
+            batched_scan.without_batches(model, all_nodes(model.graph))
         opset = default_opset(model)
         if opset in (0, newest):
             return model

@@ -1,0 +1,56 @@
+"""Models of opsets whose operators meant something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from graphfuse.errors import UnsupportedError
+from graphfuse.onnx_backend import Backend
+
+
+def scan(lengths="", extra=""):
+    return parser.parse_model(
+        f"""<ir_version: 3, opset_import: ["" : 8]>
+        g (int64[2] n, float[2, 3] start, float[2, 4, 3] x) => (float[2, 3] y, float[2, 4, 3] z) {{
+            y, z = Scan<
+                num_scan_inputs = 1, directions = [1],
+                body = b (float[3] s, float[3] v) => (float[3] t, float[3] o) {{
+                    t = Add(s, v)
+                    o = Neg(t)
+                }}
+            >({lengths}, start, x)
+            {extra}
+        }}"""
+    )
+
+
+def test_scan_with_a_batch():
+    rng = np.random.default_rng(0)
+    start, x = rng.standard_normal((2, 3)).astype(np.float32), rng.standard_normal((2, 4, 3)).astype(np.float32)
+    y, z = Backend.run_model(scan(), [np.array([4, 4]), start, x])
+    sums = start[:, None] + np.cumsum(x[:, ::-1], axis=1)
+    np.testing.assert_allclose(y, sums[:, -1], rtol=1e-5)
+    np.testing.assert_allclose(z, -sums, rtol=1e-5)
+
+
+def test_scan_with_lengths_is_refused():
+    with pytest.raises(UnsupportedError, match="Scan: lengths of sequences are not supported"):
+        Backend.prepare(scan("n"))
+    with pytest.raises(UnsupportedError, match="Upsample beside Scan in a model of opset 8"):
+        Backend.prepare(scan(extra="u = Upsample<scales = [1.0, 2.0]>(start)"))
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_slopes_of_channels(rank):
+    shape = (2, 3, 3, 3)[:rank]
+    model = parser.parse_model(
+        f"""<ir_version: 3, opset_import: ["" : 6]>
+        g (float[{", ".join(map(str, shape))}] x, float[3] slope) => (float[{", ".join(map(str, shape))}] y) {{
+            y = PRelu(x, slope)
+        }}"""
+    )
+    x, slope = -np.ones(shape, np.float32), np.array([1, 2, 3], np.float32)
+    (y,) = Backend.run_model(model, [x, slope])
+    np.testing.assert_array_equal(y, x * slope.reshape(3, *[1] * (rank - 2)))
