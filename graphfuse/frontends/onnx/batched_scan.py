@@ -44,8 +44,8 @@ def _rewrite(node: onnx.NodeProto) -> None:
     inputs = [f"{stem}/operand{i}" for i in range(len(operands))]
     outputs = [f"{stem}/result{i}" for i in range(len(node.output))]
     sample = helper.make_node("Scan", inputs, outputs, name=node.name, **attributes)
-    infos = ([onnx.ValueInfoProto(name=n) for n in names] for names in (inputs, outputs))
-    body = helper.make_graph([sample], f"{stem}/sample", *infos)
+    taken, given = ([onnx.ValueInfoProto(name=n) for n in names] for names in (inputs, outputs))
+    body = helper.make_graph([sample], f"{stem}/sample", taken, given)
     whole = helper.make_node(
         "Scan", operands, list(node.output), name=node.name, num_scan_inputs=len(operands), body=body
     )
