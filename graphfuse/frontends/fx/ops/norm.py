@@ -251,6 +251,11 @@ def _nothing(c: Call, want: Tensor | None) -> Value:
     return c.e.full(want.shape, want.elem, 0)
 
 
+def _no_statistics(c: Call) -> list[Value | None]:
+    """The mean and inverse deviation that inference keeps: nobody's on a GPU, where they have elements."""
+    return [_nothing(c, c.outs[i]) if c.wanted[i] else None for i in (1, 2)]
+
+
 @lowers(aten._native_batch_norm_legit_functional.default)
 def batch_norm_functional(
     c: Call, input: Value, weight: Value | None, bias: Value | None, running_mean: Value, running_var: Value,
@@ -290,8 +295,7 @@ def batch_norm_inference(
     c: Call, input: Value, weight: Value | None, bias: Value | None, running_mean: Value, running_var: Value,
     momentum: float, eps: float,
 ) -> Results:  # fmt: skip
-    y = _inferred(c, input, weight, bias, running_mean, running_var, eps)
-    return y, _nothing(c, c.outs[1]), _nothing(c, c.outs[2])
+    return _inferred(c, input, weight, bias, running_mean, running_var, eps), *_no_statistics(c)
 
 
 @lowers(aten.native_batch_norm.default)
@@ -304,8 +308,7 @@ def native_batch_norm(
     c.want(running_mean is not None and running_var is not None, "inference without statistics")
     assert running_mean is not None
     assert running_var is not None
-    y = _inferred(c, input, weight, bias, running_mean, running_var, eps)
-    return y, *(_nothing(c, c.outs[i]) if c.wanted[i] else None for i in (1, 2))
+    return _inferred(c, input, weight, bias, running_mean, running_var, eps), *_no_statistics(c)
 
 
 @lowers(aten.native_batch_norm_backward.default)
