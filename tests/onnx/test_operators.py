@@ -144,3 +144,25 @@ def test_array_features_and_thresholds():
     np.testing.assert_array_equal(run("ArrayFeatureExtractor", x, np.array([2, 0]), domain=ml), x[:, [2, 0]])
     np.testing.assert_array_equal(run("ArrayFeatureExtractor", x[0], np.array([1]), domain=ml), [[1]])
     np.testing.assert_array_equal(run("Binarizer", x, domain=ml, threshold=2.0), x > 2)
+
+
+def test_features():
+    ml = "ai.onnx.ml"
+    x = np.array([[1, -2, 3], [0, 0, 0]], np.float32)
+    y = run("Scaler", x, domain=ml, offset=[1.0, 0.0, 2.0], scale=[2.0])
+    np.testing.assert_array_equal(y, (x - [1, 0, 2]) * 2)
+    for norm, size in (("MAX", 3), ("L1", 6), ("L2", math.sqrt(14))):
+        np.testing.assert_allclose(run("Normalizer", x, domain=ml, norm=norm), [x[0] / size, x[1]], rtol=1e-6)
+    y = run("LinearRegressor", x, domain=ml, targets=2, coefficients=[1.0, 1, 1, 0, 2, 0], intercepts=[0.5, 1.0])
+    np.testing.assert_array_equal(y, [[2.5, -3], [0.5, 1]])
+    np.testing.assert_array_equal(run("FeatureVectorizer", x, x[:, :1], domain=ml), np.hstack([x, x[:, :1]]))
+
+
+def test_missing_features():
+    x = np.array([[1, np.nan], [np.nan, 2]], np.float32)
+    form = {"domain": "ai.onnx.ml", "replaced_value_float": math.nan}
+    np.testing.assert_array_equal(run("Imputer", x, imputed_value_floats=[5.0, 6.0], **form), [[1, 6], [5, 2]])
+    y = run("Imputer", np.array([[1, 7]]), domain="ai.onnx.ml", replaced_value_int64=7, imputed_value_int64s=[-1])
+    np.testing.assert_array_equal(y, [[1, -1]])
+    with pytest.raises(VerifyError, match="imputed_value_floats: expected 1 or 2 numbers, found 3"):
+        run("Imputer", x, imputed_value_floats=[5.0, 6.0, 7.0], **form)
