@@ -116,7 +116,7 @@ def _compile(
         node.meta["val"] = value.new_empty_strided(value.shape, make_contiguous_strides_for(value.shape))
     if context is not None and context.output_strides is not None:
         context.output_strides.extend(_strides(gm))
-    promises = Promises.of(gm) if options.check or settings.torch_check else None
+    promises = Promises.of(gm, compiled.cut.reasons) if options.check or settings.torch_check else None
     if not options.cuda_graphs:
         return saved(compiled.module, promises=promises)
     recording = _recording(gm, kind, compiled)
