@@ -127,6 +127,8 @@ def samples(found: Sequence[dict[str, Any]]) -> None:
             print(line(dtype, *counts, f"{100 * with_externs / ops:.1f} %"))
     for file in found:
         print(f"\n{conditions(file)}")
+        for failure in file["failures"]:
+            print(f"\nFails: `{failure['op']}` in {failure['dtype']}, sample {failure['sample']}: {failure['message']}")
     print(f"\nWith externs in {', '.join(found[0]['dtypes'])}:\n")
     print(", ".join(f"`{op}`" for op in sorted(found[0]["left_to_torch"])) + ".")
 
