@@ -1,6 +1,6 @@
 """The installed onnx's backend tests (`onnx.backend.test`) through `graphfuse.onnx_backend`: all, no allow-list.
 
-    python -m benchmarks.onnx_suite [--only FAMILY,...] [--names REGEX] [--json FILE] [--device CPU] [--jobs 2]
+    python -m benchmarks.onnx_suite [--only FAMILY,...] [--names REGEX] [--every N] [--device CPU] [--json FILE]
 
 Counts by family what passed, what gave other numbers, and what raised, and names each failure. Of what passed, it says
 how it ran: `compiled` from the model alone, `by value` where it was compiled for the values of small inputs, `host`
@@ -283,6 +283,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="families, by a part of their names")
     parser.add_argument("--names", default="", help="tests, by a regular expression")
+    parser.add_argument("--every", type=int, default=1, help="every so many of these tests: a sample of all families")
     parser.add_argument("--json", type=Path, help="write every result here")
     parser.add_argument("--markdown", type=Path, help="write the tables of docs/onnx-operators.md here")
     parser.add_argument("--device", default="CPU", help="CPU, CUDA, CUDA:i or EMULATOR")
@@ -298,7 +299,7 @@ def main() -> int:
         name
         for name, (_, family, _) in suite.tests.items()
         if (not only or any(o in family for o in only)) and re.search(args.names, name)
-    ]
+    ][:: args.every]
     results = list(run(suite, names, args.jobs))
     seconds = time.perf_counter() - loaded
     for r in sorted(results, key=lambda r: (r.family, r.name)):
