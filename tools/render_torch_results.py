@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
-INTRODUCTION = """# Benchmarks of torch.compile on the CPU
+INTRODUCTION = """# Benchmarks of torch.compile
 
 Rendered by `python tools/render_torch_results.py` from `benchmarks/results/torch_*.json`, each written by the command
 it names. Sides take turns in one process; a ratio above 1 means that graphfuse is faster. Where a row says *cpu*,
@@ -133,10 +133,29 @@ def samples(found: Sequence[dict[str, Any]]) -> None:
     print(", ".join(f"`{op}`" for op in sorted(found[0]["left_to_torch"])) + ".")
 
 
+def on_a_gpu(found: dict[str, Any]) -> None:
+    """Whole models in halves, beside Inductor with CUDA graphs."""
+    print(f"\n## On a GPU\n\n{found['rows'][0]['gpu']}. {conditions(found)}\n")
+    print("Milliseconds of inference, seconds of the first call, both with CUDA graphs (`reduce-overhead`); the largest")
+    print("error beside eager in f32, in standard deviations.\n")
+    print(heading("model", "graphfuse", "eager", "Inductor", "ratio", "first call", "Inductor", "error", "eager's"))
+    ratios: list[float] = []
+    for row in found["rows"]:
+        ms, first, error = row["ms"], row["compile_s"], row["error"]
+        ratios.append(row["ratio"]["reduce-overhead"])
+        times = [f"{ms[s]:.3f}" for s in ("graphfuse", "eager", "reduce-overhead")]
+        calls = [f"{first[s]:.1f}" for s in ("graphfuse", "reduce-overhead")]
+        errors = [f"{error[s]:.1e}" for s in ("graphfuse", "eager")]
+        print(line(row["case"], *times, f"{ratios[-1]:.3f}", *calls, *errors))
+    print(f"\nGeometric mean of ratios: **{geometric_mean(ratios):.2f}** (least {min(ratios):.2f}).")
+
+
 def main() -> None:
     """Every file that is there."""
     print(INTRODUCTION)
     files = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(RESULTS.glob("torch_*.json"))}
+    if "torch_gpu" in files:
+        on_a_gpu(files["torch_gpu"])
     if "torch_cpu" in files:
         found = files["torch_cpu"]
         speed(found)
