@@ -136,8 +136,8 @@ def samples(found: Sequence[dict[str, Any]]) -> None:
 def on_a_gpu(found: dict[str, Any]) -> None:
     """Whole models in halves, beside Inductor with CUDA graphs."""
     print(f"\n## On a GPU\n\n{found['rows'][0]['gpu']}. {conditions(found)}\n")
-    print("Milliseconds of inference, seconds of the first call, both with CUDA graphs (`reduce-overhead`); the largest")
-    print("error beside eager in f32, in standard deviations.\n")
+    print("Milliseconds of inference, seconds of the first call, both with CUDA graphs (`reduce-overhead`); the")
+    print("largest error beside eager in f32, in standard deviations.\n")
     print(heading("model", "graphfuse", "eager", "Inductor", "ratio", "first call", "Inductor", "error", "eager's"))
     ratios: list[float] = []
     for row in found["rows"]:
