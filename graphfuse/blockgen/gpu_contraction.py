@@ -93,8 +93,8 @@ class GpuContraction(ContractionKernel):
             return self._emit_tiles()
         if self.elementwise and isinstance(window, int) and window <= WINDOW and self._contiguous_columns():
             return self._emit_elementwise()
-        if self.elementwise or not self.dims or not self.row_dims:
-            return self._emit_reduction()
+        if self.elementwise or not self.dims or not self.row_dims or not self.column_dims:
+            return self._emit_reduction()  # without columns: weights that are one number everywhere
         return self._emit_tiles()
 
     def _typical(self, extent: Dim) -> int:

@@ -244,6 +244,12 @@ CONTRACTION = (
     contract("wider", "mk,kn->mn", "x: 9x8xi8, w: 8x17xi8", ", elem = i32"),
     contract("wider_unsigned", "mk,nk->mn", "x: 9x7xu8, w: 17x7xi8", ", elem = i32"),
     contract("half_to_single", "mk,kn->mn", "x: 9x8xf16, w: 8x17xf16", ", elem = f32"),
+    case("contraction", "weights_of_one_number", "x: 9x13xf32",
+        'w = full() {shape = [13, 37], elem = f32, value = 0.02}; y = contract(x, w) {spec = "mk,kn->mn"}; return(y)'),
+    case("contraction", "image_by_weights_of_one_number", "x: 1x6x7x4xf32", """
+        w = full() {shape = [3, 3, 4, 5], elem = f32, value = 0.02}
+        y = conv(x, w) {strides = [1, 1], low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1], layout = "nhwc"}
+        return(y)"""),  # noqa: E501
     case("contraction", "gram", "x: 9x13xf32", 'y = contract(x, x) {spec = "mk,nk->mn"}; return(y)'),
     case("contraction", "squared_rows", "x: 9x13xf32", 'y = contract(x, x) {spec = "mk,mk->m"}; return(y)'),
     case("contraction", "squared_columns", "x: 13x9xf32", 'y = contract(x, x) {spec = "km,km->m"}; return(y)'),
