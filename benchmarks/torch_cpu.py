@@ -65,6 +65,8 @@ COMPILED = ("bert_b1", "gpt2", "resnet50", "vit", "llama_110m", "convnext", "poi
 MOST_STARTS = 3
 KINDS = ("inference", "training", "micro", "compile", "memory")
 Tensors = tuple[torch.Tensor, ...]
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
+"""For all sides: else glibc gives results of megabytes back and maps them anew, in some rounds of some side."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,7 @@ def counting_malloc(folder: Path) -> Path:
 
 def child(arguments: list[str], caches: Path | None = None, preload: Path | None = None) -> dict[str, Any]:
     """What another process of this file measured."""
-    env = dict(os.environ)
+    env = {**os.environ, **ALLOCATOR}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     if caches is not None:
         env |= {"TORCHINDUCTOR_CACHE_DIR": str(caches / "torch"), "GRAPHFUSE_CACHE": str(caches / "graphfuse")}
