@@ -46,12 +46,13 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def speed(found: dict[str, Any]) -> None:
     """Milliseconds, and ratios of medians."""
-    print(f"\n## Speed\n\n{conditions(found)}\n")
+    print(f"\n## Speed\n\n{conditions(found)}\n\nRatios of medians, and of the fastest rounds in brackets.\n")
     sides = ("eager", "inductor", "inductor_freezing")
     timed = [r for r in found["rows"] if "median" in r]
     print(heading("case", "kind", "threads", "clock", "graphfuse, ms", *(f"ratio to {s}" for s in sides)))
     for row in timed:
-        ratios = [f"{row['ratio_of_median'][s]:.2f}" if s in row["ratio_of_median"] else "" for s in sides]
+        both = row["ratio_of_median"], row["ratio_of_fastest"]
+        ratios = [f"{both[0][s]:.2f} ({both[1][s]:.2f})" if s in both[0] else "" for s in sides]
         ours = f"{row['median']['graphfuse']:.3f}"
         print(line(row["case"], row["kind"], row["threads"], row["clock"], ours, *ratios))
     ratios = [r["ratio_of_median"]["inductor"] for r in timed]
@@ -62,9 +63,9 @@ def speed(found: dict[str, Any]) -> None:
     )
 
 
-def compiling(rows: Sequence[dict[str, Any]]) -> None:
+def compiling(found: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
     """Seconds of the processor until the first result."""
-    print("\n## Seconds until the first result\n")
+    print(f"\n## Seconds until the first result\n\n{conditions(found)}\n")
     print("Fresh processes, with empty caches (cold) and full ones (warm). Seconds of the processor, compilers that")
     print("are started included.\n")
     print(heading("case", "cold", "Inductor", "of Inductor's", "warm", "Inductor", "of Inductor's"))
@@ -79,9 +80,9 @@ def compiling(rows: Sequence[dict[str, Any]]) -> None:
         print(line(row["case"], *cells))
 
 
-def memory(rows: Sequence[dict[str, Any]]) -> None:
+def memory(found: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
     """Peaks of a training step."""
-    print("\n## Peak memory of a training step\n")
+    print(f"\n## Peak memory of a training step\n\n{conditions(found)}\n")
     print("MiB beyond those of the model and its inputs, in live blocks of at least 64 KiB, counted by malloc.\n")
     print(heading("case", "graphfuse", "eager", "Inductor", "of Inductor's"))
     for row in rows:
@@ -156,12 +157,15 @@ def main() -> None:
     files = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(RESULTS.glob("torch_*.json"))}
     if "torch_gpu" in files:
         on_a_gpu(files["torch_gpu"])
-    if "torch_cpu" in files:
-        found = files["torch_cpu"]
-        speed(found)
+    for name in ("torch_cpu_2_threads", "torch_cpu", "torch_cpu_compile"):
+        if name not in files:
+            continue
+        found = files[name]
+        if any("median" in r for r in found["rows"]):
+            speed(found)
         for kind, render in (("compile", compiling), ("memory", memory)):
             if rows := [r for r in found["rows"] if r["kind"] == kind]:
-                render(rows)
+                render(found, rows)
     if "torch_accuracy" in files:
         accuracy(files["torch_accuracy"])
     if "torch_opinfo_f32" in files:
