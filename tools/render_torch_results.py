@@ -86,11 +86,11 @@ def memory(found: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
     print("MiB beyond those of the model and its inputs, in live blocks of at least 64 KiB, counted by malloc.\n")
     print(heading("case", "graphfuse", "eager", "Inductor", "of Inductor's"))
     for row in rows:
-        found = [row[side].get("value") for side in ("graphfuse", "eager", "inductor")]
-        if None in found:
+        peaks = [row[side].get("value") for side in ("graphfuse", "eager", "inductor")]
+        if None in peaks:
             print(line(row["case"], "failed", *[""] * 3))
             continue
-        print(line(row["case"], *(f"{mib:.0f}" for mib in found), f"{found[0] / found[2]:.2f}"))
+        print(line(row["case"], *(f"{mib:.0f}" for mib in peaks), f"{peaks[0] / peaks[2]:.2f}"))
 
 
 def accuracy(found: dict[str, Any]) -> None:

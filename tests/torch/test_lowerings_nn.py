@@ -150,7 +150,7 @@ def test_batch_norm_as_inference_on_a_gpu_is_traced():
     w, b, m, v = stats
 
     def fn(x, w, b, m, v):
-        return torch.ops.aten.native_batch_norm(x, w, b, m, v, False, 0.1, 1e-5)[0]
+        return torch.ops.aten.native_batch_norm(x, w, b, m, v, training=False, momentum=0.1, eps=1e-5)[0]
 
     check(fn, x, w, b, m, v, training=False, ops=("native_batch_norm",))
 
