@@ -9,14 +9,6 @@ torch = pytest.importorskip("torch")
 from graphfuse.errors import DivisionByZeroError, GraphfuseError  # noqa: E402
 from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        yield
-
-
 OPERATORS = {
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,

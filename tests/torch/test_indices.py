@@ -7,22 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from graphfuse.errors import GraphfuseError, IndexRangeError  # noqa: E402
-from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
+from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 aten = torch.ops.aten
 X = torch.arange(12.0).reshape(4, 3)
 ROWS, ROW = torch.ones(2, 3), torch.ones(1, 3)
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        yield
-
-
-def compiled(fn, **options):
-    return torch.compile(fn, backend="graphfuse", options={"check": True}, **options)
 
 
 # of X or its first column, by two indices
