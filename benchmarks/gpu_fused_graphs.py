@@ -60,7 +60,7 @@ Array = np.ndarray[Any, Any]
 GROUP = 128
 EPSILON = 1e-5
 BOUND = 1e-2
-SECONDS_TO_AUTOTUNE = 40.0
+SECONDS_TO_AUTOTUNE = 20.0
 """What Inductor may take for a layer: without so much left, it is left out."""
 
 

@@ -24,6 +24,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from benchmarks import record
+
 SECONDS = 120
 """A test that takes longer is stopped, and counts as crashed."""
 
@@ -170,10 +172,14 @@ class Worker:
     def answer(self) -> Result:
         """What it sent; that it crashed, if it died."""
         try:
-            return self.connection.recv()
+            result = self.connection.recv()
         except (EOFError, OSError):
-            what = f"the process ended with code {self.process.exitcode}"
-        return self._crashed(what)
+            return self._crashed(f"the process ended with code {self.process.exitcode}")
+        if result.what.startswith("DeviceError"):  # it may have cost the process its context
+            self.process.kill()
+            self.process.join(10)
+            self.start()
+        return result
 
     def stop(self) -> Result:
         """End a test that takes too long."""
@@ -211,6 +217,16 @@ def run(suite: Suite, names: list[str], jobs: int) -> Iterator[Result]:
                 next_for(worker)
     for worker in workers:
         worker.ask(None)
+
+
+def gpu_name(device: str) -> str:
+    """The driver's name of the GPU that a device means; empty for others."""
+    if not device.startswith("CUDA"):
+        return ""
+    from graphfuse.onnx_backend import device_of
+    from graphfuse.runtime.cuda.bindings import open_driver
+
+    return open_driver().device_info(device_of(device).index).name
 
 
 def table(results: list[Result]) -> str:
@@ -312,11 +328,10 @@ def main() -> int:
     if args.markdown:
         args.markdown.write_text(page(results, seconds, args))
     if args.json:
-        import onnx
-
         rows = [asdict(r) for r in sorted(results, key=lambda r: r.name)]
-        data = {"onnx": onnx.__version__, "device": args.device, "seconds": seconds, "results": rows}
-        args.json.write_text(json.dumps(data, indent=1) + "\n")
+        where = {"backend": args.device, "gpu": gpu_name(args.device), "jobs": args.jobs, "seconds": round(seconds, 1)}
+        data = {**record.environment(), **where, "outcomes": Counter(r.outcome for r in results), "rows": rows}
+        args.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
