@@ -64,6 +64,7 @@ KINDS = {
     "PyTorchOperatorModel": "[pytorch-operator]",
 }
 OUTCOMES = ("passed", "failed", "raised", "crashed")
+HOWS = ("compiled", "by value", "host")
 
 
 @dataclass
@@ -229,19 +230,27 @@ def gpu_name(device: str) -> str:
     return open_driver().device_info(device_of(device).index).name
 
 
-def table(results: list[Result]) -> str:
-    """Counts by family, the largest first."""
-    by_family: dict[str, list[Result]] = defaultdict(list)
+def by_family(results: list[Result]) -> list[dict[str, Any]]:
+    """Counts, and how what passed ran, by family: the largest first, and all of them last."""
+    families: dict[str, list[Result]] = defaultdict(list)
     for r in results:
-        by_family[r.family].append(r)
-    columns = {"family": -32, "tests": 6, **dict.fromkeys(OUTCOMES, 8), "compiled": 10, "by value": 10, "host": 6}
-    rows = ["".join(f"{c:{'<' if w < 0 else '>'}{abs(w)}}" for c, w in columns.items()) + "  seconds"]
-    for family, found in (*sorted(by_family.items(), key=lambda kv: -len(kv[1])), ("total", results)):
+        families[r.family].append(r)
+    rows: list[dict[str, Any]] = []
+    for family, found in (*sorted(families.items(), key=lambda kv: -len(kv[1])), ("total", results)):
         outcomes = Counter(r.outcome for r in found)
         hows = Counter(r.how for r in found if r.outcome == "passed")
-        cells = "".join(f"{outcomes[o]:8}" for o in OUTCOMES)
-        ways = f"{hows['compiled']:10}{hows['by value']:10}{hows['host']:6}"
-        rows.append(f"{family:32}{len(found):6}{cells}{ways}{sum(r.seconds for r in found):9.1f}")
+        counts = {"tests": len(found), **{o: outcomes[o] for o in OUTCOMES}, **{h: hows[h] for h in HOWS}}
+        rows.append({"family": family, **counts, "seconds": round(sum(r.seconds for r in found), 1)})
+    return rows
+
+
+def table(results: list[Result]) -> str:
+    """The counts as text."""
+    columns = {"family": -32, "tests": 6, **dict.fromkeys(OUTCOMES, 8), "compiled": 10, "by value": 10, "host": 6}
+    rows = ["".join(f"{c:{'<' if w < 0 else '>'}{abs(w)}}" for c, w in columns.items()) + "  seconds"]
+    for row in by_family(results):
+        cells = "".join(f"{row[c]:{'<' if w < 0 else '>'}{abs(w)}}" for c, w in columns.items())
+        rows.append(f"{cells}{row['seconds']:9.1f}")
     return "\n".join(rows)
 
 
@@ -300,7 +309,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="families, by a part of their names")
     parser.add_argument("--names", default="", help="tests, by a regular expression")
     parser.add_argument("--every", type=int, default=1, help="every so many of these tests: a sample of all families")
-    parser.add_argument("--json", type=Path, help="write every result here")
+    parser.add_argument("--json", type=Path, help="write the counts, and what did not pass, here")
     parser.add_argument("--markdown", type=Path, help="write the tables of docs/onnx-operators.md here")
     parser.add_argument("--device", default="CPU", help="CPU, CUDA, CUDA:i or EMULATOR")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -328,9 +337,10 @@ def main() -> int:
     if args.markdown:
         args.markdown.write_text(page(results, seconds, args))
     if args.json:
-        rows = [asdict(r) for r in sorted(results, key=lambda r: r.name)]
-        where = {"backend": args.device, "gpu": gpu_name(args.device), "jobs": args.jobs, "seconds": round(seconds, 1)}
-        data = {**record.environment(), **where, "outcomes": Counter(r.outcome for r in results), "rows": rows}
+        where = {"backend": args.device, "jobs": args.jobs, "seconds": round(seconds, 1)}
+        rest = [asdict(r) for r in sorted(results, key=lambda r: r.name) if r.outcome != "passed"]
+        rows = [{"gpu": gpu_name(args.device), **row} for row in by_family(results)]
+        data = {**record.environment(), **where, "rows": rows, "not_passed": rest}
         args.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -1,4 +1,4 @@
-"""Renders docs/benchmarks-gpu.md from benchmarks/results/{gpu,tc}_*.json, so that no figure is typed by hand.
+"""Renders docs/benchmarks-gpu.md from benchmarks/results/{gpu,tc,onnx}_*.json, so that no figure is typed by hand.
 
 python tools/render_gpu_results.py > docs/benchmarks-gpu.md
 """
@@ -16,7 +16,7 @@ from tools.render_results import RESULTS, geometric_mean
 
 INTRODUCTION = """# Benchmarks on a GPU
 
-Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/{gpu,tc}_*.json`, each written by the
+Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/{gpu,tc,onnx}_*.json`, each written by the
 command it names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the
 best of them. Nothing is tuned: tiles are what the compiler chooses. The card is power-limited: absolute figures drift
 by several per cent, ratios less."""
@@ -196,6 +196,17 @@ def grafts(found: dict[str, Any]) -> None:
         print("| " + " | ".join([row["shape"], *us, f"{row['ms']['apart'] / row['ms']['grafted']:.2f}"]) + " |")
 
 
+def suite(found: dict[str, Any]) -> None:
+    """ONNX's backend tests."""
+    heading("ONNX's backend tests", found)
+    columns = ("tests", "passed", "failed", "raised", "crashed", "compiled", "by value", "host")
+    print(f"All tests, no allow-list: {found['seconds']:.0f} s in {found['jobs']} processes.\n")
+    print(f"| family | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
+    for row in found["rows"]:
+        print("| " + " | ".join([row["family"], *(str(row[c]) for c in columns)]) + " |")
+    print("\nNot passed: " + ", ".join(f"`{r['name']}`" for r in found["not_passed"]) + ".")
+
+
 RENDER = {
     "gpu_memory": memory,
     "gpu_models": models,
@@ -209,6 +220,7 @@ RENDER = {
     "tc_kernels": hand_written,
     "tc_products": hand_written,
     "tc_graft": grafts,
+    "onnx_suite": suite,
 }
 """By what a file's name begins with; the first that fits."""
 
@@ -221,7 +233,7 @@ def kind(path: Path) -> str:
 def main() -> None:
     """Print the page."""
     print(INTRODUCTION)
-    paths = [*RESULTS.glob("gpu_*.json"), *RESULTS.glob("tc_*.json")]
+    paths = [*RESULTS.glob("gpu_*.json"), *RESULTS.glob("tc_*.json"), *RESULTS.glob("onnx_*.json")]
     for path in sorted(paths, key=lambda p: (list(RENDER).index(kind(p)), p.name)):
         RENDER[kind(path)](json.loads(path.read_text(encoding="utf-8")))
 
