@@ -69,11 +69,15 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a model takes and gives, and the inclusive range of every symbol in its shapes."""
+    """What a model takes and gives, and the inclusive range of every symbol in its shapes.
+
+    The dims of each pair of `equal` were taken to be equal, as broadcasting needs: a run is refused where they are not.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     dims: tuple[tuple[str, int, int], ...] = ()
+    equal: tuple[tuple[Dim, Dim], ...] = ()
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
@@ -418,6 +422,10 @@ def _check_signature(signature: Signature) -> None:
             raise ArtifactError(f"tensor {spec.name!r}: expected at most 64 dims, found {len(spec.shape)}")
         for dim in spec.shape:
             _check_size(f"tensor {spec.name!r}", dim, signature)
+    for pair in signature.equal:
+        for dim in pair:
+            if unknown := symbols(dim) - signature.ranges.keys():
+                raise ArtifactError(f"equal dims: {dim} names the undeclared symbol {min(unknown)!r}")
 
 
 def _check_size(

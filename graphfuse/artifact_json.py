@@ -57,11 +57,12 @@ def program_to_json(executable: Executable) -> dict[str, Json]:
 
 def signature_to_json(signature: Signature) -> dict[str, Json]:
     """The JSON of a signature."""
-    return {
+    out: dict[str, Json] = {
         "inputs": [_spec_to_json(s) for s in signature.inputs],
         "outputs": [_spec_to_json(s) for s in signature.outputs],
         "dims": [[name, lo, hi] for name, lo, hi in signature.dims],
     }
+    return out | ({"equal": [[_dim(a), _dim(b)] for a, b in signature.equal]} if signature.equal else {})
 
 
 def plan_to_json(plan: Plan) -> dict[str, Json]:
@@ -241,7 +242,11 @@ def signature_from_json(root: Node) -> Signature:
         dims.append((name.text(), lo.integer(), hi.integer()))
     inputs = tuple(_spec_from_json(s) for s in root["inputs"].items())
     outputs = tuple(_spec_from_json(s) for s in root["outputs"].items())
-    return Signature(inputs, outputs, tuple(dims))
+    equal: list[tuple[Dim, Dim]] = []
+    for row in root["equal"].items() if "equal" in root.object() else ():
+        a, b = row.items(2, 2)
+        equal.append((a.dim(), b.dim()))
+    return Signature(inputs, outputs, tuple(dims), tuple(equal))
 
 
 def plan_from_json(root: Node) -> Plan:

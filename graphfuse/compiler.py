@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -56,7 +56,7 @@ from graphfuse.ir.types import Ptr, Tensor, scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options, settings
 from graphfuse.llvm import codegen
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, symbols
 from graphfuse.target import GPU_SIZES, Target
 
 log = logging.getLogger(__name__)
@@ -247,7 +247,10 @@ def _signature(func: Func) -> Signature:
         return tuple(TensorSpec(n, t.elem.name, t.shape) for t, n in zip(types, names, strict=True))
 
     inputs, outputs = attr_strs(func, "inputs"), attr_strs(func, "outputs")
-    return Signature(specs(func.params, inputs), specs(func.outputs, outputs), func.dims)
+    assumed = cast("tuple[tuple[Dim, Dim], ...]", func.attrs.get("assumed_equal", ()))
+    names = func.ranges.keys()
+    equal = tuple((a, b) for a, b in assumed if names >= symbols(a) | symbols(b))
+    return Signature(specs(func.params, inputs), specs(func.outputs, outputs), func.dims, equal)
 
 
 def _texts(done: Stages) -> dict[str, str]:

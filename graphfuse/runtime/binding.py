@@ -80,6 +80,9 @@ class Binder:
                 if (expected := evaluate(dim, values)) != size:
                     text = f"{dim} = {expected}" if isinstance(dim, Expr) else str(dim)
                     raise InputError(f"input {spec.name!r}: dim {axis}: expected {text}, found {size}")
+        for a, b in self.signature.equal:
+            if (first := evaluate(a, values)) != (second := evaluate(b, values)):
+                raise InputError(f"inputs: expected dims {a} and {b} to be equal, found {first} and {second}")
         return values
 
     def _check_range(self, rule: _Rule, value: int, size: int) -> None:

@@ -273,6 +273,10 @@ BROKEN = [
         "two inputs are called 'x'",
     ),
     (
+        replace(GOOD, signature=replace(GOOD.signature, equal=((N, sym("k")),))),
+        "equal dims: k names the undeclared symbol 'k'",
+    ),
+    (
         replace(GOOD, signature=Signature((TensorSpec("x", "f32", (1,) * 65),), ())),
         "tensor 'x': expected at most 64 dims, found 65",
     ),

@@ -169,6 +169,15 @@ def test_fixed_symbol_needs_no_axis():
     assert binder((4,), dims=(("n", 3, 3),)).bind([(4,)]) == {"n": 3}
 
 
+def test_dims_that_were_taken_to_be_equal():
+    n, m = sym("n"), sym("m")
+    specs = TensorSpec("x", "f32", (n,)), TensorSpec("y", "f32", (2 * m,))
+    b = Binder(Signature(specs, (), (("n", 1, 9), ("m", 1, 9)), ((n, 2 * m),)))
+    assert b.bind([(4,), (4,)]) == {"n": 4, "m": 2}
+    with pytest.raises(InputError, match=r"expected dims n and 2\*m to be equal, found 6 and 2"):
+        b.bind([(6,), (2,)])
+
+
 def test_undetermined_symbol():
     with pytest.raises(ArtifactError, match="the shapes of the inputs do not determine n"):
         binder((floordiv(sym("n"), 2),), dims=(("n", 1, 9),))
