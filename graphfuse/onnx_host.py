@@ -19,14 +19,10 @@ from graphfuse.frontends.onnx.load import Loaded, default_opset, load, tensor_ar
 from graphfuse.frontends.onnx.node import attributes_of
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, call_of
 from graphfuse.frontends.onnx.specialise import array_of_strings, empty_array, model_of_part, subgraphs_of
+from graphfuse.host_control import CONTROL, Values
 
 if TYPE_CHECKING:
     from graphfuse.onnx_model import OnnxModel
-
-Values = Mapping[str, Any]
-
-MOST_LOOPS = 1 << 24
-"""Iterations after which a loop that only its condition ends is taken to be endless."""
 
 
 class HostedModel:
@@ -89,6 +85,10 @@ class _Graph:
                 self._run_node(step, known)
         return [known[o] for o in self.outputs]
 
+    def empty(self, output: int) -> Array:
+        """What a loop that never ran stacked of an output."""
+        return empty_array(self.infos[output])
+
     # compiled parts
 
     def _run_part(self, compiled: _Compiled, known: dict[str, Any]) -> None:
@@ -124,7 +124,7 @@ class _Graph:
         inputs = tuple(_value(known, n) if n else None for n in node.input)
         loc = location(node, self.around.loaded.file)
         if is_control(node):
-            results = _CONTROL[node.op_type](self.bodies[id(node)], attributes_of(node), inputs, known)
+            results = CONTROL[node.op_type](self.bodies[id(node)], attributes_of(node), inputs, known)
         else:
             op = PYTHON_OPS.get((domain_of(node), node.op_type)) or ON_STRINGS[node.op_type]
             try:
@@ -145,75 +145,3 @@ def _value(known: Mapping[str, Any], name: str) -> Any:
 
 def _is_numeric(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind not in "OSU"
-
-
-# control flow
-
-
-def _if(bodies: list[_Graph], attributes: dict[str, Any], inputs: tuple[Any, ...], known: Values) -> list[Any]:
-    """The branch that the condition says."""
-    names = [n for n in attributes if n in ("then_branch", "else_branch")]
-    taken = "then_branch" if bool(np.asarray(inputs[0]).reshape(-1)[0]) else "else_branch"
-    return bodies[names.index(taken)].run(known)
-
-
-def _loop(bodies: list[_Graph], _: dict[str, Any], inputs: tuple[Any, ...], known: Values) -> list[Any]:
-    """Up to a count and while a condition holds."""
-    (body,) = bodies
-    count = MOST_LOOPS if inputs[0] is None else int(inputs[0].reshape(-1)[0])
-    going = inputs[1] is None or bool(inputs[1].reshape(-1)[0])
-    carried = list(inputs[2:])
-    stacked: list[list[Any]] = [[] for _ in body.outputs[1 + len(carried) :]]
-    at = 0
-    while going and at < count:
-        values = (np.array(at, dtype=np.int64), np.array(going), *carried)
-        condition, *rest = body.run({**known, **dict(zip(body.inputs, values, strict=True))})
-        going, carried = bool(condition.reshape(-1)[0]), rest[: len(carried)]
-        for out, value in zip(stacked, rest[len(carried) :], strict=True):
-            out.append(value)
-        at += 1
-    if going and inputs[0] is None:
-        raise InputError(f"Loop: expected its condition to end it, it still holds after {MOST_LOOPS} iterations")
-    infos = body.infos[1 + len(carried) :]
-    return [*carried, *(np.stack(s) if s else empty_array(i) for s, i in zip(stacked, infos, strict=True))]
-
-
-def _scan(bodies: list[_Graph], attributes: dict[str, Any], inputs: tuple[Any, ...], known: Values) -> list[Any]:
-    """Over slices of its inputs."""
-    (body,) = bodies
-    scanned = int(attributes["num_scan_inputs"])
-    states, xs = list(inputs[: len(inputs) - scanned]), inputs[len(inputs) - scanned :]
-    outs = len(body.outputs) - len(states)
-    xs = [np.moveaxis(x, a, 0) for x, a in zip(xs, attributes.get("scan_input_axes", [0] * scanned), strict=True)]
-    xs = [x[::-1] if d else x for x, d in zip(xs, attributes.get("scan_input_directions", [0] * scanned), strict=True)]
-    stacked: list[list[Any]] = [[] for _ in range(outs)]
-    for slices in zip(*xs, strict=True):
-        values = (*states, *map(np.ascontiguousarray, slices))
-        rest = body.run({**known, **dict(zip(body.inputs, values, strict=True))})
-        states = rest[: len(states)]
-        for out, value in zip(stacked, rest[len(states) :], strict=True):
-            out.append(value)
-    axes, directions = (
-        attributes.get("scan_output_axes", [0] * outs),
-        attributes.get("scan_output_directions", [0] * outs),
-    )
-    infos = body.infos[len(states) :]
-    joined = [
-        np.stack(s[::-1] if d else s) if s else empty_array(i)
-        for s, d, i in zip(stacked, directions, infos, strict=True)
-    ]
-    return [*states, *(np.ascontiguousarray(np.moveaxis(x, 0, a)) for x, a in zip(joined, axes, strict=True))]
-
-
-def _sequence_map(bodies: list[_Graph], _: dict[str, Any], inputs: tuple[Any, ...], known: Values) -> list[Any]:
-    """The body for each element of the first sequence, and of others; tensors are the same for all."""
-    (body,) = bodies
-    out: list[list[Any]] = [[] for _ in body.outputs]
-    for i in range(len(inputs[0])):
-        values = [cast("list[Any]", x)[i] if isinstance(x, list) else x for x in inputs]
-        for found, value in zip(out, body.run({**known, **dict(zip(body.inputs, values, strict=True))}), strict=True):
-            found.append(value)
-    return list(out)
-
-
-_CONTROL = {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _sequence_map}

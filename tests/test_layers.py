@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "graphfuse"
-LEVEL_0 = {"errors", "knobs", "target", "symbolic", "artifact", "artifact_json", "gpu_driver"}
+LEVEL_0 = {"errors", "knobs", "target", "symbolic", "artifact", "artifact_json", "host_program", "gpu_driver"}
 IR = LEVEL_0 | {"ir"}
 DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}
@@ -26,6 +26,9 @@ TOP = {
     "onnx_backend",
     "onnx_host",
     "onnx_model",
+    "onnx_program",
+    "host_control",
+    "host_session",
     "cli",
     "compiler",
     "checking",
@@ -61,6 +64,9 @@ MAY_IMPORT = {
     "onnx_backend": EVERYTHING,
     "onnx_host": EVERYTHING,
     "onnx_model": EVERYTHING,
+    "onnx_program": EVERYTHING,
+    "host_control": LEVEL_0,
+    "host_session": EVERYTHING,
     "cli": EVERYTHING,
     "__main__": {"cli"},
     "__init__": EVERYTHING,
