@@ -249,7 +249,8 @@ def test_scratch_is_per_thread() -> None:
     area = np.zeros(threads * stride, np.uint8)
     executor().scratch(handle, area.ctypes.data, stride)
     owners = np.zeros(64, np.uint64)
-    launches = launch_array([("owner", argument_block(owners.ctypes.data), 64, 1)])
+    block = argument_block(owners.ctypes.data)
+    launches = launch_array([("owner", block, 64, 1)])
     executor().run(handle, launches, 1)
     offsets = owners.astype(np.int64) - area.ctypes.data
     assert set(offsets.tolist()) <= {t * stride for t in range(threads)}
@@ -261,9 +262,28 @@ def test_workers_take_part() -> None:
     area = np.zeros(512, np.uint8)
     executor().scratch(handle, area.ctypes.data, 256)
     owners = np.zeros(4096, np.uint64)
-    launches = launch_array([("owner", argument_block(owners.ctypes.data), 4096, 1)])
+    block = argument_block(owners.ctypes.data)
+    launches = launch_array([("owner", block, 4096, 1)])
     executor().run(handle, launches, 1)
     assert len(set(owners.tolist())) == 2
+    executor().destroy(handle)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_run_their_own_chunks_from_the_front(threads: int) -> None:
+    handle = executor().create(threads)
+    stride, chunk, grid = 256, 4, 2050
+    area = np.zeros(threads * stride, np.uint8)
+    executor().scratch(handle, area.ctypes.data, stride)
+    owners = np.zeros(grid, np.uint64)
+    block = argument_block(owners.ctypes.data)
+    launches = launch_array([("owner", block, grid, chunk)])
+    for _ in range(5):
+        executor().run(handle, launches, 1)
+        by = ((owners.astype(np.int64) - area.ctypes.data) // stride)[::chunk]
+        for thread in range(threads):
+            own = by[len(by) * thread // threads : len(by) * (thread + 1) // threads] == thread
+            assert not own[own.sum() :].any(), "a thread took another's chunk from the front"
     executor().destroy(handle)
 
 
