@@ -20,6 +20,7 @@ from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, Verif
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx import batched_scan
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, elem_from_onnx
+from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
 
@@ -69,6 +70,7 @@ def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]]
     _check_names(graph, file)
     _check_initializers(graph, file)
     _drop_training_info(model)
+    name_runtime_ops(model)
     _sort(graph, file, set())
     backed = {t.name for t in graph.initializer}
     inputs = tuple(i.name for i in graph.input if i.name not in backed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -190,17 +190,22 @@ class Node:
 Handler: TypeAlias = "Callable[[Emitter, Node], Tracked | tuple[Tracked | None, ...]]"
 """Emits what a node computes; one result per output, None for an output that nothing reads."""
 
+H = TypeVar("H", bound=Handler)
+
 CHANNEL_SLOPES = "graphfuse_channel_slopes"
 """An attribute that the loader gives a PRelu from before opset 7, whose slopes are of channels, whatever their rank."""
+
+MICROSOFT = "com.microsoft"
+"""The domain of the operators that ONNX Runtime adds to the standard's."""
 
 HANDLERS: dict[tuple[str, str], Handler] = {}
 """By domain and operator."""
 
 
-def onnx_op(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
+def onnx_op(*names: str, domain: str = "") -> Callable[[H], H]:
     """Declare the handler of operators."""
 
-    def declare(handler: Handler) -> Handler:
+    def declare(handler: H) -> H:
         for name in names:
             assert (domain, name) not in HANDLERS, f"operator {name!r} is declared twice"
             HANDLERS[domain, name] = handler

@@ -132,16 +132,20 @@ def swish(e: Emitter, node: Node) -> Value:
 @onnx_op("Gelu")
 def gelu(e: Emitter, node: Node) -> Value:
     """x * Phi(x), by the error function or its tanh approximation."""
-    x = node.value(e, 0)
     kind = node.attr_str("approximate", "none")
-    if kind == "none":
-        phi = e.map(graph.erf, e.map(graph.mul, x, 1 / math.sqrt(2)))
-    elif kind == "tanh":
+    if kind not in ("none", "tanh"):
+        raise node.error(f"approximate must be none or tanh, got {kind}")
+    return gelu_of(e, node.value(e, 0), by_tanh=kind == "tanh")
+
+
+def gelu_of(e: Emitter, x: Value, *, by_tanh: bool = False) -> Value:
+    """x * Phi(x)."""
+    if by_tanh:
         cube = e.map(graph.mul, e.map(graph.mul, x, x), x)
         inner = e.map(graph.add, x, e.map(graph.mul, cube, 0.044715))
         phi = e.map(graph.tanh, e.map(graph.mul, inner, math.sqrt(2 / math.pi)))
     else:
-        raise node.error(f"approximate must be none or tanh, got {kind}")
+        phi = e.map(graph.erf, e.map(graph.mul, x, 1 / math.sqrt(2)))
     return e.map(graph.mul, e.map(graph.mul, x, 0.5), e.map(graph.add, phi, 1.0))
 
 

@@ -35,8 +35,18 @@ class Heads:
         batch, groups, per, *rest = shape_of(x)
         return e.reshape(x, (batch, groups * per, *rest))
 
+    def scores(self, e: Emitter, q: Value, k: Value) -> Value:
+        """The products of queries [B, H, Q, D] and keys [B, groups, K, D], of halves in f32."""
+        wide = F32 if elem_of(q) in (F16, BF16) else elem_of(q)
+        return e.contract(self.split(e, q), k, "bhqd,bhkd->bhqk" if self.per_group == 1 else "bhgqd,bhkd->bhgqk", wide)
 
-def _with_heads(e: Emitter, node: Node, x: Value, attribute: str) -> Value:
+    def mixed(self, e: Emitter, weights: Value, v: Value) -> Value:
+        """Sums of values [B, groups, K, D] by weights, as [B, H, Q, D]."""
+        spec = "bhqk,bhkd->bhqd" if self.per_group == 1 else "bhgqk,bhkd->bhgqd"
+        return self.merge(e, e.contract(e.cast(weights, elem_of(v)), v, spec))
+
+
+def with_heads(e: Emitter, node: Node, x: Value, attribute: str) -> Value:
     """[B, S, H*D] or [B, H, S, D] as the latter."""
     if tensor(x).rank == 4:
         return x
@@ -50,29 +60,31 @@ def _with_heads(e: Emitter, node: Node, x: Value, attribute: str) -> Value:
     return e.permute(e.reshape(x, (batch, steps, heads, size)), (0, 2, 1, 3))
 
 
+def without_heads(e: Emitter, x: Value) -> Value:
+    """[B, H, S, D] as [B, S, H*D]."""
+    x = e.permute(x, (0, 2, 1, 3))
+    batch, steps, heads, size = shape_of(x)
+    return e.reshape(x, (batch, steps, heads * size))
+
+
 @onnx_op("Attention")
 def attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     """softmax(scale * Q K' [softcap] + mask) V, grouped heads, caches, causal and windowed masks."""
     flat = node.type(0).rank == 3
-    q = _with_heads(e, node, node.value(e, 0), "q_num_heads")
-    k = _with_heads(e, node, node.value(e, 1), "kv_num_heads")
-    v = _with_heads(e, node, node.value(e, 2), "kv_num_heads")
+    q = with_heads(e, node, node.value(e, 0), "q_num_heads")
+    k = with_heads(e, node, node.value(e, 1), "kv_num_heads")
+    v = with_heads(e, node, node.value(e, 2), "kv_num_heads")
     past: Dim = 0
     if (past_k := node.optional(e, 4)) is not None:
         past = shape_of(past_k)[2]
         k, v = e.concat([past_k, k], 2), e.concat([node.value(e, 5), v], 2)
-    heads = _heads(node, shape_of(q)[1], shape_of(k)[1])
+    heads = heads_of(node, shape_of(q)[1], shape_of(k)[1])
     elem = elem_of(q)
     wide = F32 if elem in (F16, BF16) else elem
-    batch, _, queries, size = shape_of(q)
+    queries, size = shape_of(q)[2:]
     if not isinstance(size, int):
         raise node.unsupported("the head size must be static")
-    if heads.per_group > 1:
-        q = e.reshape(q, (batch, heads.groups, heads.per_group, queries, size))
-        spec, back = "bhgqd,bhkd->bhgqk", "bhgqk,bhkd->bhgqd"
-    else:
-        spec, back = "bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd"
-    raw = e.map(graph.mul, e.contract(q, k, spec, wide), node.attr_float("scale", 1 / math.sqrt(size)))
+    raw = e.map(graph.mul, heads.scores(e, q, k), node.attr_float("scale", 1 / math.sqrt(size)))
     capped = raw
     if (cap := node.attr_float("softcap", 0.0)) != 0.0:
         capped = e.map(graph.mul, e.map(graph.tanh, e.map(graph.div, raw, cap)), cap)
@@ -83,16 +95,15 @@ def attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     weights = softmax_of(e, scores, tensor(scores).rank - 1)
     if guarded:  # a row without any key is 0 / 0
         weights = e.select(e.map(graph.isnan, weights), 0.0, weights)
-    y = heads.merge(e, e.contract(e.cast(weights, elem), v, back))
-    if flat:
-        y = e.permute(y, (0, 2, 1, 3))
-        y = e.reshape(y, (*shape_of(y)[:2], shape_of(y)[2] * shape_of(y)[3]))
+    y = heads.mixed(e, weights, v)
+    y = without_heads(e, y) if flat else y
     debug = (raw, capped, masked, weights)[node.attr_int("qk_matmul_output_mode", 0)]
     wants_debug = len(node.wanted) > 3 and node.wanted[3]
     return y, k, v, heads.merge(e, e.cast(debug, elem)) if wants_debug else None
 
 
-def _heads(node: Node, queries: Dim, keys: Dim) -> Heads:
+def heads_of(node: Node, queries: Dim, keys: Dim) -> Heads:
+    """So many query heads over so many key heads."""
     ratio = exact_div(queries, keys)
     if not isinstance(ratio, int):
         raise node.error(f"{queries} query heads do not divide into {keys} key heads")
@@ -155,7 +166,7 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
     """Rotate pairs of features by angles that grow with the position."""
     x = node.value(e, 0)
     flat = tensor(x).rank == 3
-    heads = _with_heads(e, node, x, "num_heads")
+    heads = with_heads(e, node, x, "num_heads")
     _, _, _, size = shape_of(heads)
     turned = node.attr_int("rotary_embedding_dim", 0) or size
     cos, sin = node.value(e, 1), node.value(e, 2)
@@ -165,9 +176,20 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
     half = exact_div(turned, 2)
     if half is None:
         raise node.error(f"the rotated width must be even, got {turned}")
-    cos, sin = e.unsqueeze(e.slice(cos, -1, 0, half), 1), e.unsqueeze(e.slice(sin, -1, 0, half), 1)
-    front, rest = e.slice(heads, 3, 0, turned), e.slice(heads, 3, turned, size - turned) if turned != size else None
-    interleaved = bool(node.attr_int("interleaved", 0))
+    cos, sin = e.slice(cos, -1, 0, half), e.slice(sin, -1, 0, half)
+    out = rotate(e, heads, cos, sin, interleaved=bool(node.attr_int("interleaved", 0)))
+    return e.reshape(e.permute(out, (0, 2, 1, 3)), shape_of(x)) if flat else out
+
+
+def rotate(e: Emitter, x: Value, cos: Value, sin: Value, *, interleaved: bool) -> Value:
+    """Turn pairs of the first features of x [B, H, S, D] by angles whose cos and sin are [B or 1, S, pairs].
+
+    Pairs are neighbours where they are interleaved, else a feature of the first half and one of the second.
+    """
+    size, half = shape_of(x)[3], shape_of(cos)[2]
+    turned = 2 * half
+    cos, sin = e.unsqueeze(cos, 1), e.unsqueeze(sin, 1)
+    front, rest = e.slice(x, 3, 0, turned), e.slice(x, 3, turned, size - turned) if turned != size else None
     if interleaved:
         a, b = e.slice(front, 3, 0, half, 2), e.slice(front, 3, 1, half, 2)
     else:
@@ -179,5 +201,4 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
         out = e.reshape(pairs, shape_of(front))
     else:
         out = e.concat([real, imaginary], 3)
-    out = e.concat([out, rest], 3) if rest is not None else out
-    return e.reshape(e.permute(out, (0, 2, 1, 3)), shape_of(x)) if flat else out
+    return e.concat([out, rest], 3) if rest is not None else out

@@ -69,7 +69,8 @@ def _real_inverse(e: Emitter, real: Value, imaginary: Value | None, length: int)
     return e.unsqueeze(out, -1)
 
 
-def _checked(node: Node, length: object) -> int:
+def checked_length(node: Node, length: object) -> int:
+    """A transform's length, if it is a number that a product is good for."""
     if not isinstance(length, int) or length > MAX_LENGTH:
         raise node.unsupported(f"the transform's length must be a number up to {MAX_LENGTH}, got {length}")
     return length
@@ -83,10 +84,10 @@ def dft(e: Emitter, node: Node) -> Value:
     given = int(scalar_constant(node, 2, "the axis")) if node.has(2) else node.attr_int("axis", -2)
     axis = node.axis(given, rank)
     inverse, onesided = bool(node.attr_int("inverse", 0)), bool(node.attr_int("onesided", 0))
-    n = _checked(node, shape_of(x)[axis])
+    n = checked_length(node, shape_of(x)[axis])
     length = 2 * (n - 1) if inverse and onesided else n
     if node.has(1):
-        length = _checked(node, int(scalar_constant(node, 1, "the length")))
+        length = checked_length(node, int(scalar_constant(node, 1, "the length")))
     out = dft_of(e, e.move_axis(x, axis, rank - 2), length, inverse=inverse, onesided=onesided)
     return e.move_axis(out, rank - 2, axis)
 
@@ -99,11 +100,11 @@ def stft(e: Emitter, node: Node) -> Value:
         x = e.unsqueeze(x, -1)
     window = node.optional(e, 2)
     if node.has(3):
-        length = _checked(node, int(scalar_constant(node, 3, "the frame length")))
+        length = checked_length(node, int(scalar_constant(node, 3, "the frame length")))
     elif window is not None:
-        length = _checked(node, shape_of(window)[0])
+        length = checked_length(node, shape_of(window)[0])
     else:
-        length = _checked(node, shape_of(x)[1])
+        length = checked_length(node, shape_of(x)[1])
     frames = floordiv(shape_of(x)[1] - length, step) + 1
     at = e.map(graph.mul, e.iota((frames, length), 0, I64), step)
     at = e.map(graph.add, at, e.iota((frames, length), 1, I64))

@@ -1,0 +1,116 @@
+"""Activations with a bias, and the activations that fused products and convolutions name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
+from graphfuse.frontends.onnx.ops.activation import elu_of, gelu_of, hard_sigmoid_of, softmax_of, softplus_of
+from graphfuse.ir.core import Value
+from graphfuse.symbolic import exact_div, product
+
+_DEFAULTS: dict[str, tuple[float, ...]] = {
+    "Relu": (), "Sigmoid": (), "Tanh": (), "Softplus": (), "Softsign": (), "LeakyRelu": (0.01,), "Elu": (1.0,),
+    "ThresholdedRelu": (1.0,), "HardSigmoid": (0.2, 0.5), "Clip": (float("-inf"), float("inf")),
+}  # fmt: skip
+"""What a fused activation's parameters are when they are left out, alpha first."""
+
+
+def activated(e: Emitter, node: Node, x: Value, parameters: Sequence[float | None] = ()) -> Value:
+    """x under the function that attribute `activation` names, if any; parameters that are None have their defaults."""
+    name = node.attr_str("activation", "")
+    if not name:
+        return x
+    if name not in _DEFAULTS:
+        raise node.unsupported(f"activation must be one of {', '.join(_DEFAULTS)}, got {name}")
+    given = list(parameters) + [None] * 2
+    p = [d if g is None else g for g, d in zip(given, _DEFAULTS[name], strict=False)]
+    match name:
+        case "Relu":
+            return e.map(graph.max_, x, 0.0)
+        case "Sigmoid":
+            return e.map(graph.sigmoid, x)
+        case "Tanh":
+            return e.map(graph.tanh, x)
+        case "Softplus":
+            return softplus_of(e, x)
+        case "Softsign":
+            return e.map(graph.div, x, e.map(graph.add, e.map(graph.abs_, x), 1.0))
+        case "LeakyRelu":
+            return e.select(e.map(graph.lt, x, 0.0), e.map(graph.mul, x, p[0]), x)
+        case "Elu":
+            return elu_of(e, x, p[0])
+        case "ThresholdedRelu":
+            return e.select(e.map(graph.gt, x, p[0]), x, 0.0)
+        case "HardSigmoid":
+            return hard_sigmoid_of(e, x, p[0], p[1])
+        case _:
+            return e.map(graph.min_, e.map(graph.max_, x, p[0]), p[1])
+
+
+def named_parameters(node: Node) -> list[float | None]:
+    """A fused product's `activation_alpha` and `activation_beta`."""
+    names = ("activation_alpha", "activation_beta")
+    return [node.attr_float(name) if name in node.attributes else None for name in names]
+
+
+@onnx_op("BiasGelu", domain=MICROSOFT)
+def bias_gelu(e: Emitter, node: Node) -> Value:
+    """gelu(x + bias), by the error function."""
+    return gelu_of(e, e.map(graph.add, node.value(e, 0), node.value(e, 1)))
+
+
+@onnx_op("FastGelu", domain=MICROSOFT)
+def fast_gelu(e: Emitter, node: Node) -> Value:
+    """gelu(x [+ bias]), by tanh."""
+    x = node.value(e, 0)
+    return gelu_of(e, e.map(graph.add, x, node.value(e, 1)) if node.has(1) else x, by_tanh=True)
+
+
+@onnx_op("QuickGelu", domain=MICROSOFT)
+def quick_gelu(e: Emitter, node: Node) -> Value:
+    """x * sigmoid(alpha * x)."""
+    x = node.value(e, 0)
+    return e.map(graph.mul, x, e.map(graph.sigmoid, e.map(graph.mul, x, node.attr_float("alpha", 1.702))))
+
+
+@onnx_op("BiasSplitGelu", domain=MICROSOFT)
+def bias_split_gelu(e: Emitter, node: Node) -> Value:
+    """The left half of x + bias times gelu of the right half."""
+    x = e.map(graph.add, node.value(e, 0), node.value(e, 1))
+    half = exact_div(shape_of(x)[-1], 2)
+    if half is None:
+        raise node.error(f"the last dim must be even, got {x.type}")
+    left, right = e.split(x, (half, half), tensor(x).rank - 1)
+    return e.map(graph.mul, left, gelu_of(e, right))
+
+
+@onnx_op("BiasAdd", domain=MICROSOFT)
+def bias_add(e: Emitter, node: Node) -> Value:
+    """x + bias + skip."""
+    return e.map(graph.add, e.map(graph.add, node.value(e, 0), node.value(e, 1)), node.value(e, 2))
+
+
+@onnx_op("BiasDropout", domain=MICROSOFT)
+def bias_dropout(e: Emitter, node: Node) -> tuple[Value, Value]:
+    """data + bias [+ residual]; nothing is dropped outside of training, and the mask says so."""
+    training = node.constant(4, "training_mode") if node.has(4) else None
+    if training is not None and training.any():
+        raise node.unsupported("dropout in training draws random numbers")
+    y = e.map(graph.add, node.value(e, 0), node.value(e, 1))
+    if (residual := node.optional(e, 2)) is not None:
+        y = e.map(graph.add, y, residual)
+    return y, e.map(graph.eq, y, y)
+
+
+@onnx_op("BiasSoftmax", domain=MICROSOFT)
+def bias_softmax(e: Emitter, node: Node) -> Value:
+    """Softmax of data + bias over all dims from `axis` on; the bias has the data's rank, or is right-aligned."""
+    x = node.value(e, 0)
+    x = e.map(graph.add, x, e.broadcast(node.value(e, 1), shape_of(x)))
+    axis = node.axis(node.attr_int("axis", 1), tensor(x).rank)
+    shape = shape_of(x)
+    flat = e.reshape(e.wide(x), (*shape[:axis], product(shape[axis:])))
+    return e.reshape(e.cast(softmax_of(e, flat, axis), elem_of(x)), shape)

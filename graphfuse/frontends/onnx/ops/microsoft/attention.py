@@ -1,0 +1,208 @@
+"""Attention with its input projection, with several heads, of one decoded token, and of quantised weights.
+
+Masks are added to scores: what a mask excludes gets `mask_filter_value`, -10,000 where it is not given, so a row
+of which nothing is left attends to everything, as ONNX Runtime's does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
+from graphfuse.frontends.onnx.ops.activation import softmax_of
+from graphfuse.frontends.onnx.ops.attention import Heads, with_heads, without_heads
+from graphfuse.frontends.onnx.ops.contract import matmul_of
+from graphfuse.frontends.onnx.ops.microsoft.quantize import matmul_integer_to_float
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import F32, I64
+from graphfuse.symbolic import Dim, exact_div
+
+
+def refuse(node: Node, names: Sequence[str], inputs: dict[int, str]) -> None:
+    """Raise for attributes that are set and inputs that are given, none of which is built."""
+    for name in names:
+        if value := node.attr_float(name, 0):
+            raise node.unsupported(f"attribute {name} must be 0, got {value:g}")
+    for i, name in inputs.items():
+        if node.has(i):
+            raise node.unsupported(f"input {i} ({name}) must be left out, got {node.type(i)}")
+
+
+def wants(node: Node, i: int) -> bool:
+    """Whether anything reads output `i`."""
+    return i < len(node.wanted) and node.wanted[i]
+
+
+def _attended(
+    e: Emitter, node: Node, q: Value, k: Value, v: Value, *, past: Dim, mask: Value | None, bias: Value | None
+) -> tuple[Value, Value]:
+    """Attention of [B, H, Q, D] to [B, H, K, D], as [B, Q, H * D], and the masked scores.
+
+    `mask` and `bias` are added; `past` keys come before the first query's own.
+    """
+    queries, size = shape_of(q)[2:]
+    if not isinstance(size, int):
+        raise node.unsupported(f"the head size must be static, got {size}")
+    heads = Heads(shape_of(q)[1], 1)
+    scale = node.attr_float("scale", 0.0) or 1 / math.sqrt(size)
+    scores = e.map(graph.mul, heads.scores(e, q, k), scale)
+    for added in (bias, mask):
+        if added is not None:
+            scores = e.map(graph.add, scores, e.cast(added, elem_of(scores)))
+    if node.attr_int("unidirectional", 0) and queries != 1:
+        last = e.iota((1, 1, queries, 1), 2)
+        last = e.map(graph.add, last, e.full((), I64, past)) if past != 0 else last
+        scores = e.select(e.map(graph.le, e.iota((1, 1, 1, shape_of(k)[2]), 3), last), scores, -math.inf)
+    return without_heads(e, heads.mixed(e, softmax_of(e, scores, 3), v)), scores
+
+
+def _filtered(e: Emitter, node: Node, i: int, batch: Dim, keys: Dim) -> Value | None:
+    """What input `i`, a mask or lengths, adds to scores: 0, or the filter's value, as [B, 1, 1 or Q, K]."""
+    if not node.has(i):
+        return None
+    mask = node.value(e, i)
+    shape = shape_of(mask)
+    off = node.attr_float("mask_filter_value", -10000.0)
+    if len(shape) == 1:
+        key = e.iota((1, keys), 1)
+        if shape[0] == 2 * batch and shape[0] != batch:  # ends, then starts
+            ends, starts = e.split(e.cast(mask, I64), (batch, batch), 0)
+            keep = e.map(graph.lt, key, e.unsqueeze(ends, 1))
+            keep = e.map(graph.and_, keep, e.map(graph.ge, key, e.unsqueeze(starts, 1)))
+        elif e.same(shape[0], batch):
+            keep = e.map(graph.lt, key, e.unsqueeze(e.cast(mask, I64), 1))
+        else:
+            raise node.unsupported(f"a mask of one dim must have {batch} or {2 * batch} elements, got {mask.type}")
+        keep = e.unsqueeze(keep, 1, 2)
+    elif len(shape) in (2, 3):
+        if not e.same(shape[-1], keys):
+            raise node.error(f"the mask must be of {keys} keys, got {mask.type}")
+        keep = e.unsqueeze(e.map(graph.ne, mask, 0), *((1, 2) if len(shape) == 2 else (1,)))
+    else:
+        raise node.unsupported(f"the mask must have 1, 2 or 3 dims, got {mask.type}")
+    return e.select(keep, e.full(shape_of(keep), F32, 0.0), off)
+
+
+# attention with its projection
+
+
+@onnx_op("Attention", domain=MICROSOFT)
+def attention(e: Emitter, node: Node) -> tuple[Value, Value | None]:
+    """Attention of x w [+ bias], whose columns are queries, keys and values; also keys and values of all steps."""
+    refuse(node, ("do_rotary", "past_present_share_buffer"), {6: "past_sequence_length"})
+    projected = matmul_of(e, node.value(e, 0), node.value(e, 1))
+    if (bias := node.optional(e, 2)) is not None:
+        projected = e.map(graph.add, projected, bias)
+    return _projected(e, node, projected, mask=3, past=4, bias=5)
+
+
+@onnx_op("QAttention", domain=MICROSOFT)
+def qattention(e: Emitter, node: Node) -> tuple[Value, Value | None]:
+    """The same of quantised x and w; attention itself is of floats."""
+    refuse(node, ("do_rotary", "past_present_share_buffer"), {})
+    given = dict(enumerate(node.inputs))
+    product = replace(node, inputs=tuple(given.get(i) for i in (0, 1, 3, 4, 6, 7, 2)))
+    return _projected(e, node, matmul_integer_to_float(e, product), mask=5, past=8, bias=None)
+
+
+def _projected(
+    e: Emitter, node: Node, projected: Value, *, mask: int, past: int, bias: int | None
+) -> tuple[Value, Value | None]:
+    """Attention of what was projected [B, S, ..]; the numbers are of the inputs."""
+    batch, steps, width = shape_of(projected)
+    count = node.attr_int("num_heads")
+    third = exact_div(width, 3)
+    sizes = node.attr_ints("qkv_hidden_sizes", ()) or (third,) * 3
+    if len(sizes) != 3 or None in sizes or sizes[0] != sizes[1] or sum(d for d in sizes if d is not None) != width:
+        raise node.error(f"expected widths of queries, keys and values that make up {width}, got {sizes}")
+    parts = e.split(projected, [d for d in sizes if d is not None], 2)
+    q, k, v = (with_heads(e, node, part, "num_heads") for part in parts)
+    before: Dim = 0
+    if (state := node.optional(e, past)) is not None:
+        before = shape_of(state)[3]
+        if shape_of(state)[0] != 2 or not e.same(shape_of(state)[2], count):
+            raise node.error(f"past must be keys and values of {count} heads, got {state.type}")
+        old_k, old_v = (e.squeeze(part, 0) for part in e.split(state, (1, 1), 0))
+        k, v = e.concat([old_k, k], 2), e.concat([old_v, v], 2)
+    added = _mask_of_projected(e, node, mask, batch, steps, shape_of(k)[2], before)
+    extra = None if bias is None else node.optional(e, bias)
+    y, _ = _attended(e, node, q, k, v, past=before, mask=added, bias=extra)
+    present = e.concat([e.unsqueeze(k, 0), e.unsqueeze(v, 0)], 0) if wants(node, 1) else None
+    return y, present
+
+
+def _mask_of_projected(e: Emitter, node: Node, i: int, batch: Dim, queries: Dim, keys: Dim, past: Dim) -> Value | None:
+    """As `_filtered`; also [B, 1, most, most], of which the rows of these queries count."""
+    if not node.has(i) or node.type(i).rank != 4:
+        return _filtered(e, node, i, batch, keys)
+    whole = node.value(e, i)
+    here = e.slice(e.slice(whole, 2, past, queries), 3, 0, keys)
+    return _filtered(e, replace(node, inputs=(*node.inputs[:i], e.squeeze(here, 1))), i, batch, keys)
+
+
+# attention of queries, keys and values
+
+
+@onnx_op("MultiHeadAttention", domain=MICROSOFT)
+def multi_head_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
+    """Attention of queries to keys and values, apart or packed; also keys and values of all steps, and the scores."""
+    refuse(node, (), {8: "past_sequence_length", 9: "cache_indirection"})
+    return _heads_attended(e, node, *_separate(e, node, bias=3), mask=4, bias=5, past=6)
+
+
+@onnx_op("DecoderMaskedMultiHeadAttention", domain=MICROSOFT)
+def decoder_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
+    """Attention of one token of each sequence to the keys and values so far, without beams."""
+    refuse(node, ("past_present_share_buffer",), {7: "past_sequence_length", 9: "cache_indirection"})
+    if not node.has(1):  # queries, keys and values side by side
+        parts = e.split(node.value(e, 0), (_third(node),) * 3, 2)
+        node = replace(node, inputs=(*parts, *node.inputs[3:]))
+    return _heads_attended(e, node, *_separate(e, node, bias=10), mask=3, bias=4, past=5)
+
+
+def _third(node: Node) -> Dim:
+    width = exact_div(node.type(0).shape[2], 3)
+    if width is None:
+        raise node.error(f"packed queries, keys and values must be of one width, got {node.type(0)}")
+    return width
+
+
+def _separate(e: Emitter, node: Node, bias: int) -> tuple[Value, Value, Value]:
+    """Queries, keys and values, each [B, H, S, D], of inputs 0 to 2 plus input `bias`."""
+    query = node.value(e, 0)
+    added = node.optional(e, bias)
+    if tensor(query).rank == 5:  # [B, S, H, 3, D]
+        parts = [e.squeeze(p, 3) for p in e.split(query, (1, 1, 1), 3)]
+        parts = [e.permute(p, (0, 2, 1, 3)) for p in parts]
+    elif node.has(1) and node.type(1).rank == 5:  # [B, S, H, 2, D]
+        packed = [e.squeeze(p, 3) for p in e.split(node.value(e, 1), (1, 1), 3)]
+        parts = [with_heads(e, node, query, "num_heads"), *(e.permute(p, (0, 2, 1, 3)) for p in packed)]
+    elif node.has(1) and node.has(2):
+        parts = [with_heads(e, node, node.value(e, i), "num_heads") for i in range(3)]
+    else:
+        raise node.error(f"keys and values must be given unless they are packed, got a query {query.type}")
+    if added is not None:
+        widths = [shape_of(p)[1] * shape_of(p)[3] for p in parts]
+        pieces = e.split(added, widths, 0)
+        for i, (p, piece) in enumerate(zip(parts, pieces, strict=True)):
+            parts[i] = e.map(graph.add, p, e.reshape(piece, (shape_of(p)[1], 1, shape_of(p)[3])))
+    return parts[0], parts[1], parts[2]
+
+
+def _heads_attended(
+    e: Emitter, node: Node, q: Value, k: Value, v: Value, *, mask: int, bias: int, past: int
+) -> tuple[Value | None, ...]:
+    """The operator's outputs; the numbers are of the inputs."""
+    before: Dim = 0
+    if node.has(past) != node.has(past + 1):
+        raise node.error("past keys and values must be given together")
+    if (old := node.optional(e, past)) is not None:
+        before = shape_of(old)[2]
+        k, v = e.concat([old, k], 2), e.concat([node.value(e, past + 1), v], 2)
+    added = _filtered(e, node, mask, shape_of(q)[0], shape_of(k)[2])
+    y, scores = _attended(e, node, q, k, v, past=before, mask=added, bias=node.optional(e, bias))
+    return y, k, v, scores if wants(node, 3) else None

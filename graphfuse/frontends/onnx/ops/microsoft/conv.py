@@ -1,0 +1,60 @@
+"""Convolutions with a fused sum and activation, and windows over tensors whose channels come last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphfuse.dialects import graph
+from graphfuse.frontends.emit import Emitter, tensor
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
+from graphfuse.frontends.onnx.ops.conv import conv, conv_transpose
+from graphfuse.frontends.onnx.ops.microsoft.activation import activated
+from graphfuse.frontends.onnx.ops.pool import max_pool
+from graphfuse.ir.core import Value
+
+
+def channels_second(e: Emitter, x: Value) -> Value:
+    """[N, spatial.., C] as [N, C, spatial..]."""
+    return e.move_axis(x, tensor(x).rank - 1, 1)
+
+
+def channels_last(e: Emitter, x: Value) -> Value:
+    """[N, C, spatial..] as [N, spatial.., C]."""
+    return e.move_axis(x, 1, tensor(x).rank - 1)
+
+
+@onnx_op("FusedConv", domain=MICROSOFT)
+def fused_conv(e: Emitter, node: Node) -> Value:
+    """An activation of the convolution [+ a fourth input]."""
+    y = conv(e, replace(node, inputs=node.inputs[:3]))
+    if (other := node.optional(e, 3)) is not None:
+        y = e.map(graph.add, y, other)
+    return activated(e, node, y, [float(p) for p in node.attributes.get("activation_params", ())])
+
+
+@onnx_op("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
+def nhwc_conv(e: Emitter, node: Node) -> Value:
+    """The same with channels last in everything but the weight."""
+    inputs = [node.input(0), node.input(1), *node.inputs[2:]]
+    for i in (0, 3):
+        if node.has(i):
+            inputs[i] = channels_second(e, node.value(e, i))
+    return channels_last(e, fused_conv(e, replace(node, inputs=tuple(inputs))))
+
+
+@onnx_op("NhwcMaxPool", domain=MICROSOFT)
+def nhwc_max_pool(e: Emitter, node: Node) -> Value:
+    """The maximum of each window, channels last."""
+    x = channels_second(e, node.value(e, 0))
+    y, _ = max_pool(e, replace(node, inputs=(x,)))
+    return channels_last(e, y)
+
+
+@onnx_op("ConvTransposeWithDynamicPads", domain=MICROSOFT)
+def conv_transpose_with_pads(e: Emitter, node: Node) -> Value:
+    """The adjoint of a convolution whose padding is an input, known at compile time."""
+    attributes = dict(node.attributes)
+    if node.has(2):
+        attributes["pads"] = list(node.ints(2, "the pads"))
+    bias = node.inputs[3:4]
+    return conv_transpose(e, replace(node, inputs=(*node.inputs[:2], *bias), attributes=attributes))

@@ -1,0 +1,131 @@
+"""Embeddings: of words with their positions and a norm, of positions as rotations, of rows of a few bits."""
+
+from __future__ import annotations
+
+from graphfuse.dialects import graph
+from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.frontends.compositions import standardise
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
+from graphfuse.frontends.onnx.ops.attention import rotate, with_heads, without_heads
+from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import I32, I64, U8
+from graphfuse.symbolic import Dim, exact_div
+
+
+@onnx_op("EmbedLayerNormalization", domain=MICROSOFT)
+def embed_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """Layer norm of the sum of word, position and segment embeddings; also how many words count, and the sum."""
+    words, table = e.indices(node.value(e, 0)), node.value(e, 2)
+    elem = elem_of(table)
+    total = e.wide(e(graph.take, table, words, axis=0))
+    places = node.value(e, 3)
+    if (positions := node.optional(e, 8)) is not None:
+        places = e(graph.take, places, e.indices(positions), axis=0)
+    else:
+        places = e.slice(places, 0, 0, shape_of(words)[1])
+    total = e.map(graph.add, total, e.cast(places, elem_of(total)))
+    if node.has(1) != node.has(4):
+        raise node.error("segment_ids and segment_embedding must be given together")
+    if node.has(1):
+        segments = e(graph.take, node.value(e, 4), e.indices(node.value(e, 1)), axis=0)
+        total = e.map(graph.add, total, e.cast(segments, elem_of(total)))
+    y, _, _ = standardise(e, total, [2], node.attr_float("epsilon", 1e-12))
+    y = scaled(e, y, node.value(e, 5), node.value(e, 6))
+    if (mask := node.optional(e, 7)) is not None:
+        count = e.reduce(e.cast(e.map(graph.eq, mask, 1), I32), "sum", [1], keepdims=False)
+    else:
+        count = e.full((shape_of(words)[0],), I32, 0)
+    return e.cast(y, elem), count, e.cast(total, elem)
+
+
+@onnx_op("RotaryEmbedding", domain=MICROSOFT)
+def rotary_embedding(e: Emitter, node: Node) -> Value:
+    """Rotate pairs of features of [B, S, H*D] or [B, H, S, D] by the angles of each token's position."""
+    for name, only in (("is_packed_batching", 0), ("scale", 1)):
+        if node.attr_float(name, only) != only:
+            raise node.unsupported(f"{name} must be {only}, got {node.attr_float(name, only)}")
+    x, cos, sin = node.value(e, 0), node.value(e, 2), node.value(e, 3)
+    if tensor(x).rank == 3 and not node.attr_int("num_heads", 0):  # heads are as wide as the whole table
+        batch, steps, width = shape_of(x)
+        size = shape_of(cos)[1] * 2
+        count = exact_div(width, size)
+        if count is None:
+            raise node.error(f"heads of {size} features do not divide {width}")
+        heads = e.permute(e.reshape(x, (batch, steps, count, size)), (0, 2, 1, 3))
+    else:
+        heads = with_heads(e, node, x, "num_heads")
+    positions = e.cast(node.value(e, 1), I64)
+    if tensor(positions).elements == 1:  # that of the first token
+        positions = e.map(graph.add, e.iota((1, shape_of(heads)[2]), 1), e.reshape(positions, ()))
+    cos, sin = (e(graph.take, table, positions, axis=0) for table in (cos, sin))
+    out = rotate(e, heads, cos, sin, interleaved=bool(node.attr_int("interleaved", 0)))
+    return without_heads(e, out) if tensor(x).rank == 3 else out
+
+
+@onnx_op("GatherBlockQuantized", domain=MICROSOFT)
+def gather_block_quantized(e: Emitter, node: Node) -> Value:
+    """Slices of a tensor of integers (packed, low bits first, where they are bytes), less zero point, times scale.
+
+    Scales and zero points are of blocks along `quantize_axis`; an index out of range gives zeros.
+    """
+    data, scales = node.value(e, 0), node.value(e, 2)
+    rank = tensor(data).rank
+    axis, along = (node.axis(node.attr_int(n, d), rank) for n, d in (("gather_axis", 0), ("quantize_axis", 1)))
+    bits, block = node.attr_int("bits", 4), node.attr_int("block_size", 128)
+    packed = elem_of(data) == U8
+    if axis == along:
+        raise node.unsupported(f"gather_axis and quantize_axis must differ, got {axis} for both")
+    if not elem_of(data).is_integer:
+        raise node.unsupported(f"data must be integers, got {elem_of(data)}")
+    if packed and bits not in (2, 4, 8):
+        raise node.error(f"bits must be 2, 4 or 8, got {bits}")
+    if packed and bits < 8 and along != rank - 1:
+        raise node.unsupported(f"packed data must be quantised along the last dim {rank - 1}, got {along}")
+    if block < 16:
+        raise node.unsupported(f"block_size must be at least 16, got {block}")
+    size = shape_of(data)[axis]
+    at = e.cast(node.value(e, 1), I64)
+    whole = e.full((), I64, size)
+    found = e.map(graph.and_, e.map(graph.ge, at, e.map(graph.neg, whole)), e.map(graph.lt, at, whole))
+    at = e.select(found, at, 0)
+
+    def gathered(x: Value) -> Value:
+        return e(graph.take, x, at, axis=axis)
+
+    shift = tensor(at).rank - 1  # how far dims after the gathered one move
+    along = along + shift if along > axis else along
+    q = gathered(data)
+    if packed and bits < 8:
+        q = _unpacked(e, q, bits)
+    q = e.cast(q, I32)
+    length = shape_of(q)[along]
+    zeros = node.optional(e, 3)
+    if zeros is not None:
+        zeros = gathered(zeros)
+        if packed and bits < 8:
+            zeros = e.slice(_unpacked(e, zeros, bits), along, 0, shape_of(scales)[rank - 1])
+        q = e.map(graph.sub, q, _blocks(e, e.cast(zeros, I32), along, block, length))
+    elif packed:
+        q = e.map(graph.sub, q, 1 << (bits - 1))
+    scale = _blocks(e, gathered(scales), along, block, length)
+    y = e.cast(e.map(graph.mul, e.cast(q, elem_of(e.wide(scale))), e.wide(scale)), elem_of(scales))
+    lead = (*(1,) * axis, *shape_of(at), *(1,) * (rank - 1 - axis))
+    return e.select(e.reshape(found, lead), y, 0.0)
+
+
+def _unpacked(e: Emitter, x: Value, bits: int) -> Value:
+    """Bytes as integers of so many bits along the last dim, the low ones first."""
+    parts = [e.map(ELEMENTWISE["shr"], x, i * bits) if i else x for i in range(8 // bits)]
+    parts = [e.unsqueeze(e.map(graph.and_, p, (1 << bits) - 1), -1) for p in parts]
+    shape = shape_of(x)
+    return e.reshape(e.concat(parts, len(shape)), (*shape[:-1], shape[-1] * (8 // bits)))
+
+
+def _blocks(e: Emitter, x: Value, axis: int, block: int, length: Dim) -> Value:
+    """Each element of an axis repeated for its block, cut to a length."""
+    shape = shape_of(x)
+    x = e.broadcast(e.unsqueeze(x, axis + 1), (*shape[: axis + 1], block, *shape[axis + 1 :]))
+    x = e.reshape(x, (*shape[:axis], shape[axis] * block, *shape[axis + 1 :]))
+    return e.slice(x, axis, 0, length)

@@ -1,0 +1,51 @@
+"""Operators that mean what ONNX's of the same name mean, or nearly so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from graphfuse.frontends.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.host_values import host
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op, scalar_constant
+from graphfuse.frontends.onnx.ops import activation, index, movement, normalize, quantize, sample, source
+from graphfuse.ir.core import Value
+
+onnx_op("Gelu", domain=MICROSOFT)(activation.gelu)
+onnx_op("GatherND", domain=MICROSOFT)(index.gather_nd)
+onnx_op("GridSample", domain=MICROSOFT)(sample.grid_sample)
+onnx_op("LayerNormalization", domain=MICROSOFT)(normalize.layer_normalization)
+onnx_op("Pad", domain=MICROSOFT)(movement.pad)
+onnx_op("QuantizeLinear", domain=MICROSOFT)(quantize.quantize_linear)
+onnx_op("DequantizeLinear", domain=MICROSOFT)(quantize.dequantize_linear)
+onnx_op("Trilu", domain=MICROSOFT)(source.trilu)
+
+
+@onnx_op("Range", domain=MICROSOFT)
+def range_(e: Emitter, node: Node) -> Value:
+    """start, start + delta, ... before limit; delta is 1 where it is left out."""
+    if node.has(2):
+        return source.range_(e, node)
+    one = host(np.array(1, dtype=object), node.type(0).elem)
+    return source.range_(e, replace(node, inputs=(*node.inputs[:2], one)))
+
+
+@onnx_op("ExpandDims", domain=MICROSOFT)
+def expand_dims(e: Emitter, node: Node) -> Value:
+    """A dim of 1 at an axis of the result."""
+    x = node.value(e, 0)
+    axis = node.axis(int(scalar_constant(node, 1, "the axis")), tensor(x).rank + 1)
+    return e.unsqueeze(x, axis)
+
+
+@onnx_op("UnfoldTensor", domain=MICROSOFT)
+def unfold_tensor(e: Emitter, node: Node) -> Value:
+    """All slices of `size` along a dim, `step` apart, as a new last dim."""
+    x = node.value(e, 0)
+    axis = node.axis(node.attr_int("dim", -1), tensor(x).rank)
+    size, step, length = node.attr_int("size"), node.attr_int("step", 1), shape_of(x)[axis]
+    if not isinstance(length, int) or not 0 < size <= length or step < 1:
+        raise node.unsupported(f"expected slices that fit a static dim, got {size} of {length}, {step} apart")
+    windows = [e.slice(x, axis, i, (length - size) // step + 1, step) for i in range(size)]
+    return e.concat([e.unsqueeze(w, -1) for w in windows], tensor(x).rank)
