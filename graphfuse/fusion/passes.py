@@ -22,7 +22,7 @@ from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
 from graphfuse.fusion.split_columns import split_columns, splitting_columns
 from graphfuse.fusion.split_f32 import split_f32
-from graphfuse.fusion.split_long_sums import SumParts, split_long_sums, splitting, unknown
+from graphfuse.fusion.split_long_sums import SumParts, split_long_reductions, split_long_sums, splitting, unknown
 from graphfuse.fusion.store_halves import store_halves
 from graphfuse.fusion.winograd import winograd
 from graphfuse.ir.passes import Pass, pass_name
@@ -100,7 +100,7 @@ def graph_pipeline(
     if precision != "f32":
         passes = (*passes, lowering(scalar(precision)))
     if programs is None:
-        return passes
+        return (*passes, split_long_reductions)
     parts = BY_PARTS if share > 1 and numerics != "strict" and precision == "f32" else ()
     pixels = PIXELS if share > 1 and numerics != "strict" else ()
     norms = () if numerics == "strict" else (normalising_later(centred=numerics == "fast"),)
@@ -124,10 +124,9 @@ PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
         align_rows, canonicalize, common_subexpressions, dead_code, decompose_conv, dequantise_later, fold_batch_norm,
-        fold_constants, layout,
-        lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, own_masks, pack_pixels,
-        raise_permutes, recognise_flattening,
-        recognise_functions, simplify_movement, split_columns, split_long_sums, store_halves, winograd,
+        fold_constants, layout, lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, own_masks,
+        pack_pixels, raise_permutes, recognise_flattening, recognise_functions, simplify_movement, split_columns,
+        split_long_reductions, split_long_sums, store_halves, winograd,
     )
 }  # fmt: skip
 """Every graph pass by the name it has in text."""

@@ -11,6 +11,8 @@ becomes, for a machine that runs 132 programs at a time,
 Elementwise ops before the reduction are made again under the new shape, so that they stay in one kernel with it. A
 product is split along k: its parts are a batch, summed afterwards. Partial sums of halves are f32.
 
+On a CPU, what is summed may have dims that are not known: then its rows come first.
+
 Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums. Cost: one
 sweep.
 """
@@ -38,6 +40,8 @@ WAVES = 4
 """Parts for each program that runs at a time, from which on the last ones leave little idle."""
 MOST_PARTS = 1 << 13
 """One program reduces them."""
+SHORTEST_ROW = 256
+"""Elements of a row that is worth a program."""
 LONG_DEPTH = 2048
 """k of a product that may be split."""
 LEAST_DEPTH = 256
@@ -49,6 +53,9 @@ TILE = 64
 """Rows and columns of a tile of a product that one program computes."""
 LINE = 32
 """Neighbours that one program reduces together when they are what is kept."""
+CORES = 32
+"""Programs of a CPU's long reduction: more than most have cores, so that parts even out, and sums do not depend on how
+many there are."""
 CONE = 16
 """Elementwise ops before a reduction that are made again."""
 
@@ -110,6 +117,28 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     return reshaped(whole, tensor_of(op.result).shape)
 
 
+@rule_with(graph.reduce)
+def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
+    """reduce(x) = reduce(reduce of each row of x), where nobody knows how many rows there are."""
+    (x,) = op.operands
+    t = tensor_of(x)
+    axes = sorted(attr_ints(op, "axes"))
+    kind = str(op.attrs["kind"])
+    if not axes or axes != list(range(axes[0], len(t.shape))):
+        return None
+    first = next((i for i in axes if all(isinstance(d, int) for d in t.shape[i:])), axes[-1] + 1)
+    row, rows = product(t.shape[first:]), t.shape[axes[0] : first]
+    outer = programs.most(t.shape[: axes[0]])
+    if not rows or not isinstance(row, int) or row < SHORTEST_ROW or 2 * outer > programs.count:
+        return None
+    if programs.most(rows) * row < LONG:
+        return None
+    wide = F32 if t.elem in (F16, BF16) and kind in ("sum", "prod") else t.elem
+    partial = graph.reduce(_cast(x, wide), axes=tuple(range(first, len(t.shape))), kind=kind, loc=op.loc)
+    whole = graph.reduce(partial, axes=tuple(range(axes[0], first)), kind=kind, loc=op.loc).result
+    return reshaped(_cast(whole, t.elem), tensor_of(op.result).shape)
+
+
 @rule_with(graph.contract)
 def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """sum over k = sum over parts of the sum over k in the part."""
@@ -149,11 +178,17 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
 
 
 RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts)
+ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *reduce_rows_first)
 
 
 def split_long_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
     """Give each of so many programs, which run at a time, a part of every long sum."""
     return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges, share, parts)))[0])
+
+
+def split_long_reductions(func: Func, programs: int = CORES) -> Func:
+    """The same for a CPU, and for reductions alone: products share their rows and columns out among threads."""
+    return dead_code(sweep(func, given(ON_CPU, Programs(programs, func.ranges)))[0])
 
 
 def splitting(programs: int, share: int = 1, parts: SumParts = unknown) -> Pass:
