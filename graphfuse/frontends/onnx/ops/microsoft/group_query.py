@@ -32,7 +32,10 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
         raise node.unsupported(f"the head size must be static, got {size}")
     lengths = e.reshape(e.cast(node.value(e, 5), I64), (batch, 1, 1, 1))
     lengths = e.map(graph.add, lengths, 1)
-    start = e.map(graph.max_, e.map(graph.sub, lengths, e.full((), I64, steps)), 0)
+    if _has_past(node):
+        start = e.map(graph.max_, e.map(graph.sub, lengths, e.full((), I64, steps)), 0)
+    else:
+        start = e.full((batch, 1, 1, 1), I64, 0)
     if node.has(14) != node.has(15):
         raise node.error("q_norm_weight and k_norm_weight must be given together")
     if node.has(14):
@@ -67,6 +70,10 @@ def _check(node: Node) -> None:
         raise node.error(f"qk_output must be 0, 1 or 2, got {node.attr_int('qk_output')}")
 
 
+def _has_past(node: Node) -> bool:
+    return node.has(3) and node.type(3).shape[2] != 0
+
+
 def _separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
     """Queries [B, H, S, D], keys and values [B, groups, S, D], of three inputs or of one."""
     query, count, groups = node.value(e, 0), node.attr_int("num_heads"), node.attr_int("kv_num_heads")
@@ -93,11 +100,14 @@ def _normed(e: Emitter, node: Node, x: Value, i: int) -> Value:
 
 def _rotated(e: Emitter, node: Node, q: Value, k: Value, start: Value) -> tuple[Value, Value]:
     """Queries and keys at their positions: those given, or the ones after the cache."""
+    steps, tables = shape_of(q)[2], [node.value(e, i) for i in (7, 8)]
     if (given := node.optional(e, 9)) is not None:
-        positions = e.cast(given, I64)
+        cos, sin = (e(graph.take, table, e.cast(given, I64), axis=0) for table in tables)
+    elif _has_past(node):
+        positions = e.map(graph.add, e.reshape(start, (shape_of(start)[0], 1)), e.iota((1, steps), 1))
+        cos, sin = (e(graph.take, table, positions, axis=0) for table in tables)
     else:
-        positions = e.map(graph.add, e.reshape(start, (shape_of(start)[0], 1)), e.iota((1, shape_of(q)[2]), 1))
-    cos, sin = (e(graph.take, node.value(e, i), positions, axis=0) for i in (7, 8))
+        cos, sin = (e.unsqueeze(e.slice(table, 0, 0, steps), 0) for table in tables)
     turned = bool(node.attr_int("rotary_interleaved", 0))
     return rotate(e, q, cos, sin, interleaved=turned), rotate(e, k, cos, sin, interleaved=turned)
 
@@ -106,11 +116,11 @@ def _present(e: Emitter, node: Node, new: Value, start: Value, i: int) -> Value:
     """The cache with the new steps [B, groups, S, D] from `start` [B, 1, 1, 1] on; input `i` is the past one."""
     steps = shape_of(new)[2]
     (total,) = node.dims(6, "total_sequence_length")
-    past = node.optional(e, i)
-    if past is None or shape_of(past)[2] == 0:
+    if not _has_past(node):
         if not e.same(steps, total):
             raise node.unsupported(f"without past keys, total_sequence_length must be {steps}, got {total}")
         return new
+    past = node.value(e, i)
     capacity = greater(shape_of(past)[2], total, e.ranges)
     grown = capacity - shape_of(past)[2]
     if grown != 0:
