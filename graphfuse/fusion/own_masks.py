@@ -4,8 +4,8 @@
     %n = graph.select(%m, %zero, %none) : tensor<4x1x512x512xf32>    // read by the attention of every layer
 
 is made again for each attention that reads it, from the vector and, where the constant is a triangle or a band, from
-indices: `le(key, query)`. The kernel then knows which keys a query does not see at all. Masks that come from a matrix
-in memory stay where they are.
+indices: `le(key, query)`. The kernel then knows which keys a query does not see at all. Of a mask that comes from a
+matrix in memory, what makes it twice as large or larger is made again: its copies for every head, f32 of halves.
 
 Requires: nothing runs after it that finds equal values or folds constants. Ensures: the same values. Cost: one walk for
 each attention.
@@ -24,7 +24,7 @@ from graphfuse.fusion.fold_constants import Array, array_of
 from graphfuse.ir.core import Func, Op, Trait, Value, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import I64, Tensor
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, Ranges, is_at_most
 
 MOST_OPS = 8
 """Elementwise ops that are made again."""
@@ -45,7 +45,7 @@ def own_masks(func: Func) -> Func:
             return None
         plane = _plane(attention)
         operands = [
-            now if before in inside else _copied(now, plane)
+            now if before in inside else _copied(now, plane, func.ranges)
             for before, now in zip(old.operands, new.operands, strict=True)
         ]
         return None if tuple(operands) == new.operands else remade(new, *operands)
@@ -57,44 +57,48 @@ def _plane(attention: Attention) -> tuple[Dim, ...]:
     return tensor_of(attention.scores.result).shape[-2:]
 
 
-def _copied(value: Value, plane: tuple[Dim, ...]) -> Value:
+def _copied(value: Value, plane: tuple[Dim, ...], ranges: Ranges) -> Value:
     """The value made of new ops; itself if that would read as much as it is."""
-    copy = _Copy(plane)
-    new = copy.value(value)
-    return new if new is not None and copy.count <= MOST_OPS else value
+    copy = _Copy(plane, ranges)
+    new, _ = copy.value(value)
+    return new if copy.count <= MOST_OPS else value
 
 
 class _Copy:
     """One mask: `plane` is the extent of queries and keys."""
 
-    def __init__(self, plane: tuple[Dim, ...]) -> None:
-        self.plane = plane
+    def __init__(self, plane: tuple[Dim, ...], ranges: Ranges) -> None:
+        self.plane, self.ranges = plane, ranges
         self.count = 0
-        self._made: dict[Value, Value | None] = {}
+        self._made: dict[Value, tuple[Value, Dim]] = {}
 
-    def value(self, v: Value) -> Value | None:
-        """`v` again, or None if something as large would have to be read."""
+    def value(self, v: Value) -> tuple[Value, Dim]:
+        """`v` again, or itself, and the bytes of matrices that are read for it."""
         if v not in self._made:
-            self._made[v] = self._make(v)
+            made = self._make(v)
+            is_worth_it = made is not None and is_at_most(2 * made[1], tensor_of(v).nbytes, self.ranges)
+            self._made[v] = made if made is not None and is_worth_it else (v, tensor_of(v).nbytes)
         return self._made[v]
 
-    def _make(self, v: Value) -> Value | None:
+    def _make(self, v: Value) -> tuple[Value, Dim] | None:
         op = v.op
         if op is not None and op.kind in (graph.full, graph.iota):
-            return v
+            return v, 0
         if op is not None and op.has(Trait.MOVEMENT) and len(op.operands) == 1 and op.kind is not graph.pad:
-            inner = self.value(op.operands[0])
-            return None if inner is None else op.kind.build([inner], op.attrs, loc=op.loc).result
+            inner, read = self.value(op.operands[0])
+            return op.kind.build([inner], op.attrs, loc=op.loc).result, read
         if not self._is_large(v):
-            return v
+            return v, 0
         array = array_of(v)
         if array is not None:
-            return by_indices(array, v.type)
+            found = by_indices(array, v.type)
+            return None if found is None else (found, 0)
         if op is None or op.kind not in CHEAP:
             return None
         self.count += 1
-        operands = [new for o in op.operands if (new := self.value(o)) is not None]
-        return op.kind.build(operands, op.attrs, loc=op.loc).result if len(operands) == len(op.operands) else None
+        operands = [self.value(o) for o in op.operands]
+        read: Dim = sum((n for _, n in operands), 0)
+        return op.kind.build([o for o, _ in operands], op.attrs, loc=op.loc).result, read
 
     def _is_large(self, v: Value) -> bool:
         """Whether it differs from query to query and from key to key."""

@@ -105,8 +105,9 @@ def graph_pipeline(
     pixels = PIXELS if share > 1 and numerics != "strict" else ()
     norms = () if numerics == "strict" else (normalising_later(centred=numerics == "fast"),)
     sums = splitting(programs, share, sum_parts)
-    aligned = (aligning(rows),) if share > 1 else ()  # last: nothing may see that what is added is left out again
-    return (*passes, *pixels, *norms, splitting_columns(why_apart), sums, *parts, own_masks, *aligned)
+    aligned = (aligning(rows),) if share > 1 else ()  # late: no rule may see that what is added is left out again
+    last = (*aligned, own_masks)  # nothing that finds equal values may run after `own_masks`
+    return (*passes, *pixels, *norms, splitting_columns(why_apart), sums, *parts, *last)
 
 
 def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:

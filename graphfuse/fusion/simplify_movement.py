@@ -313,6 +313,23 @@ def slice_of_concat(op: Op) -> Replacement | None:
 
 
 @rule(graph.slice_)
+def slice_of_pad(op: Op) -> Replacement | None:
+    """A slice that leaves out all that was padded is a slice of the operand."""
+    (x,) = op.operands
+    if not is_op(x, graph.pad):
+        return None
+    assert x.op is not None
+    (inner,) = x.op.operands
+    steps, sizes = attr_ints(op, "steps"), attr_dims(op, "sizes")
+    starts = tuple(s - low for s, low in zip(attr_dims(op, "starts"), attr_dims(x.op, "low"), strict=True))
+    ends = (s + (n - 1) * step for s, n, step in zip(starts, sizes, steps, strict=True))
+    room = (d - 1 - end for d, end in zip(tensor_of(inner).shape, ends, strict=True))
+    if not all(isinstance(d, int) and d >= 0 for d in (*starts, *room)):
+        return None
+    return graph.slice_(inner, starts=starts, sizes=sizes, steps=steps)
+
+
+@rule(graph.slice_)
 def slice_of_uniform(op: Op) -> Replacement | None:
     """A slice of a full is a full."""
     (x,) = op.operands
@@ -464,7 +481,7 @@ def reduce_of_nothing(op: Op) -> Replacement | None:
 MOVEMENT_RULES: tuple[Rule, ...] = (
     *merge_reshape, *merge_permute, *permute_of_take,
     *broadcast_of_reshape, *merge_broadcast,
-    *slice_of_all, *slice_of_uniform, *slice_of_slice, *slice_of_concat, *slice_of_broadcast,
+    *slice_of_all, *slice_of_uniform, *slice_of_slice, *slice_of_concat, *slice_of_broadcast, *slice_of_pad,
     *pad_of_nothing, *pad_of_pad, *concat_of_one, *concat_of_concat, *concat_of_slices, *flip_of_flip,
     *reduce_of_nothing,
 )  # fmt: skip

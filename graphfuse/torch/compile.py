@@ -21,6 +21,7 @@ from graphfuse.ir.core import Func
 from graphfuse.knobs import Options
 from graphfuse.torch.build import build_part
 from graphfuse.torch.compiled_part import CompiledPart
+from graphfuse.torch.constants import inline_numbers
 from graphfuse.torch.cut import Cut, Kind, Region, cut, part_of
 from graphfuse.torch.options import TorchOptions
 from graphfuse.torch.rewrite import rewritten
@@ -54,6 +55,7 @@ def compile_graph(gm: fx.GraphModule, options: TorchOptions, returned: int | Non
     The first `returned` outputs are the caller's, those after them are kept for the backward.
     """
     begun = time.perf_counter()
+    inline_numbers(gm)
     bodies = _bodies(gm, options)
     work = _Work(gm, options, returned)
     found, made = work.run()

@@ -67,6 +67,13 @@ func @slice_of_concat(%x: tensor<(n)x3xf32>, %y: tensor<(n)x4xf32>) dims (n in 1
   %v3 = graph.slice(%v2) {sizes = [(n), 2], starts = [0, 2], steps = [1, 1]} : tensor<(n)x2xf32>
   return(%v1, %v3)
 }
+func @slice_of_pad(%x: tensor<(n)x5xf32>) dims (n in 1..64) {
+  %v0 = graph.pad(%x) {high = [0, 3], low = [0, 2], value = 1.0} : tensor<(n)x10xf32>
+  %v1 = graph.slice(%v0) {sizes = [(n), 5], starts = [0, 2], steps = [1, 1]} : tensor<(n)x5xf32>
+  %v2 = graph.slice(%v0) {sizes = [(n), 2], starts = [0, 4], steps = [1, 2]} : tensor<(n)x2xf32>
+  %v3 = graph.slice(%v0) {sizes = [(n), 6], starts = [0, 2], steps = [1, 1]} : tensor<(n)x6xf32>
+  return(%v1, %v2, %v3)
+}
 func @slice_of_uniform(%x: tensor<(n)x3xf32>) dims (n in 1..64) {
   %v0 = graph.full() {elem = f32, shape = [(n), 8], value = 1.5} : tensor<(n)x8xf32>
   %v1 = graph.slice(%v0) {sizes = [(n), 3], starts = [0, 2], steps = [1, 1]} : tensor<(n)x3xf32>
@@ -192,6 +199,13 @@ func @slice_of_concat(%x: tensor<(n)x3xf32>, %y: tensor<(n)x4xf32>) dims (n in 1
   %v1 = graph.concat(%x, %y) {axis = 1} : tensor<(n)x7xf32>
   %v2 = graph.slice(%v1) {sizes = [(n), 2], starts = [0, 2], steps = [1, 1]} : tensor<(n)x2xf32>
   return(%v0, %v2)
+}
+
+func @slice_of_pad(%x: tensor<(n)x5xf32>) dims (n in 1..64) {
+  %v0 = graph.pad(%x) {high = [0, 3], low = [0, 2], value = 1.0} : tensor<(n)x10xf32>
+  %v1 = graph.slice(%x) {sizes = [(n), 2], starts = [0, 2], steps = [1, 2]} : tensor<(n)x2xf32>
+  %v2 = graph.slice(%v0) {sizes = [(n), 6], starts = [0, 2], steps = [1, 1]} : tensor<(n)x6xf32>
+  return(%x, %v1, %v2)
 }
 
 func @slice_of_uniform(%x: tensor<(n)x3xf32>) dims (n in 1..64) {
