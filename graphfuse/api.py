@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from graphfuse.artifact import Array, Executable, combined
+from graphfuse.artifact import Array, Executable, Plan, Step, combined
+from graphfuse.artifact import Loop as PlanLoop
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.devices import Targets, compiled_key, driver_of, targets_of
-from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError, UsageError
+from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError, TooLargeError, UsageError
 from graphfuse.knobs import (
     NUMERICS,
     Options,
@@ -29,6 +30,7 @@ from graphfuse.knobs import (
     settings,
 )
 from graphfuse.runtime import gfx
+from graphfuse.runtime.bound import MAX_BYTES, MAX_LAUNCHES
 from graphfuse.runtime.device import Device
 from graphfuse.stages import artifact_numerics, artifact_precision, dump, graph_func
 from graphfuse.target import Target
@@ -144,6 +146,10 @@ def _source(model: Any) -> Path | Any:
         return _parsed(bytes(cast("bytes", model)))
     if not hasattr(model, "SerializeToString"):
         raise UsageError(f"model: expected a path, bytes or a ModelProto, got {type(model).__name__}")
+    # whoever has a ModelProto has imported onnx
+    from graphfuse.frontends.onnx.limits import check_depth
+
+    check_depth(model, "<model>")  # serialising it is recursive
     return model
 
 
@@ -164,11 +170,21 @@ def _parsed(data: bytes) -> Any:
 def _key(source: Path | Any, target: Target, dims: Dims, options: Options, operators: Sequence[Operator]) -> str:
     from graphfuse.runtime.cache import model_digest
 
-    model = source if isinstance(source, Path) else source.SerializeToString(deterministic=True)
+    model = source if isinstance(source, Path) else _serialised(source)
     made_from = {"model": model_digest(model), "dims": repr(sorted(dims.items())), "options": repr(options)}
     if operators:
         made_from["kernels"] = repr([o.text_of_all() for o in operators])
     return compiled_key(made_from, target)
+
+
+def _serialised(model: Any) -> bytes:
+    # an error type of a package that only the onnx frontend imports
+    from graphfuse.frontends.onnx.load import EncodeError
+
+    try:
+        return model.SerializeToString(deterministic=True)
+    except (EncodeError, ValueError) as e:
+        raise ParseError(f"not an ONNX model that can be written: {str(e).lower()}") from None
 
 
 def _build(
@@ -189,6 +205,9 @@ def _build(
         func = import_model(source, dims=dims, kernels=operators)
         progress("compiling")
         executable = compiler.build(func, target, options)
+        _check_plan(executable.plan, name)
+    except MemoryError as e:
+        raise TooLargeError("compiling the model takes more memory than there is", Loc(name)) from e
     except Exception as e:
         if not isinstance(e, GraphfuseError):
             e.add_note(f"while compiling; replay: GRAPHFUSE_CACHE=0 graphfuse compile {name} --debug")
@@ -196,6 +215,22 @@ def _build(
     if settings.dump:
         dump(executable, Path(settings.dump))
     return executable
+
+
+def _check_plan(plan: Plan, name: str) -> None:
+    """Refuse a model that no shape of its inputs makes small enough to run."""
+    for b in plan.buffers:
+        if isinstance(b.nbytes, int) and b.nbytes > MAX_BYTES:
+            raise TooLargeError(f"expected buffers of up to {MAX_BYTES} bytes, found one of {b.nbytes}", Loc(name))
+    if (launches := sum(map(_launches, plan.steps))) > MAX_LAUNCHES:
+        raise TooLargeError(f"expected loops of up to {MAX_LAUNCHES} launches, found {launches}", Loc(name))
+
+
+def _launches(step: Step | PlanLoop) -> int:
+    """How many there are at least."""
+    if isinstance(step, Step):
+        return 1
+    return (step.count if isinstance(step.count, int) else 0) * sum(map(_launches, step.steps))
 
 
 def recompile(

@@ -16,7 +16,7 @@ class Loc:
 
     def __str__(self) -> str:
         if self.node:
-            return f"{self.file}:{self.node}"
+            return f"{self.file}:{self.node[:MOST_TEXT]}"
         return f"{self.file}:{self.line}:{self.col}" if self.line else self.file
 
     @property
@@ -25,12 +25,18 @@ class Loc:
         return self.node or str(self)
 
 
+MOST_TEXT = 4000
+"""Characters of a message: names and attributes in it may be of any length."""
+
+
 class GraphfuseError(Exception):
     """Bad input. `str(e)` is `where: error: message`; `exit_code` is what the command line returns."""
 
     exit_code = 1
 
     def __init__(self, message: str, loc: Loc | None = None) -> None:
+        if len(message) > MOST_TEXT:
+            message = f"{message[: MOST_TEXT // 2]} ... {message[-MOST_TEXT // 2 :]}"
         super().__init__(f"{loc}: error: {message}" if loc else f"error: {message}")
         self.message, self.loc = message, loc
 
@@ -57,6 +63,10 @@ class UnsupportedError(GraphfuseError):
     """The model uses operators or features graphfuse does not compile."""
 
     exit_code = 5
+
+
+class TooLargeError(UnsupportedError):
+    """The model asks for more memory or time than any way of running it could give."""
 
 
 class InputError(GraphfuseError):

@@ -16,7 +16,7 @@ from graphfuse.errors import InputError
 Values: TypeAlias = Mapping[str, Any]
 
 MOST_LOOPS = 1 << 24
-"""Iterations after which a loop that only its condition ends is taken to be endless."""
+"""Iterations after which a loop is taken to be endless."""
 
 
 BRANCHES = ("then_branch", "else_branch")
@@ -58,7 +58,8 @@ def _if(bodies: Sequence[Body], attributes: Mapping[str, Any], inputs: tuple[Any
 def _loop(bodies: Sequence[Body], _: Mapping[str, Any], inputs: tuple[Any, ...], known: Values) -> list[Any]:
     """Up to a count and while a condition holds."""
     (body,) = bodies
-    count = MOST_LOOPS if inputs[0] is None else int(inputs[0].reshape(-1)[0])
+    wanted = MOST_LOOPS if inputs[0] is None else int(inputs[0].reshape(-1)[0])
+    count = min(wanted, MOST_LOOPS)  # what is exported from a `while` counts to 2**63 - 1
     going = inputs[1] is None or bool(inputs[1].reshape(-1)[0])
     carried = list(inputs[2:])
     stacked: list[list[Any]] = [[] for _ in body.outputs[1 + len(carried) :]]
@@ -70,7 +71,7 @@ def _loop(bodies: Sequence[Body], _: Mapping[str, Any], inputs: tuple[Any, ...],
         for out, value in zip(stacked, rest[len(carried) :], strict=True):
             out.append(value)
         at += 1
-    if going and inputs[0] is None:
+    if going and (inputs[0] is None or wanted > count):
         raise InputError(f"Loop: expected its condition to end it, it still holds after {MOST_LOOPS} iterations")
     first = 1 + len(carried)
     return [*carried, *(np.stack(s) if s else body.empty(i) for i, s in enumerate(stacked, first))]

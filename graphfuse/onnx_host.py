@@ -134,6 +134,8 @@ class _Graph:
                     raise
                 # operators leave to numpy what it checks
                 raise InputError(f"{node.op_type}: {str(e).lower()}", loc) from e
+            except MemoryError as e:
+                raise InputError(f"{node.op_type}: the result does not fit into memory", loc) from e
             results = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
         known.update((name, result) for name, result in zip(node.output, results, strict=False) if name)
 

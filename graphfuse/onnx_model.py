@@ -12,7 +12,8 @@ import numpy as np
 from graphfuse.api import compile
 from graphfuse.artifact import Array
 from graphfuse.compiled_model import CompiledModel
-from graphfuse.errors import InputError, UnsupportedError
+from graphfuse.errors import InputError, TooLargeError, UnsupportedError
+from graphfuse.frontends.onnx.limits import check_depth
 from graphfuse.frontends.onnx.node import UnknownValueError
 from graphfuse.frontends.onnx.specialise import free_inputs, model_of_node, open_shapes, specialised
 
@@ -36,6 +37,7 @@ class OnnxModel:
     """
 
     def __init__(self, model: Any, device: str = "", *, host: bool = True) -> None:
+        check_depth(model, "<model>")
         self.model, self.device = model, device
         self.inputs = free_inputs(model)
         self.wants: tuple[str, ...] = ()
@@ -47,6 +49,8 @@ class OnnxModel:
             self._whole = compile(model, device=device)
         except UnknownValueError as e:
             self.wants = e.inputs
+        except TooLargeError:
+            raise
         except UnsupportedError as e:
             if not self._open:  # else the shapes that a call has may be what is missing
                 self._fall_back(e)
@@ -70,6 +74,8 @@ class OnnxModel:
         if self.hosted is None:
             try:
                 return self._run_variant({name: _tensor(name, value) for name, value in inputs.items()})
+            except TooLargeError:
+                raise
             except UnsupportedError as e:
                 self._fall_back(e)
         assert self.hosted is not None, "there was nothing else to fall back to"

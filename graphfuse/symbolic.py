@@ -13,7 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from graphfuse.errors import ParseError
+from graphfuse.errors import ParseError, UnsupportedError
+
+MOST_TERMS, MOST_POWER = 1 << 14, 64
+"""Of a product: models that square a dim again and again would have more terms than there is memory for."""
+
+
+class DimSizeError(UnsupportedError):
+    """Arithmetic on dims has too large a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,8 @@ class Expr:
         return self * -1
 
     def __mul__(self, other: Dim) -> Dim:
+        if len(self.terms) * len(_terms(other)) > MOST_TERMS:
+            raise DimSizeError(f"a dim that is a product of {len(self.terms)} by {len(_terms(other))} terms")
         out: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in _terms(other):
@@ -149,6 +158,8 @@ def _mono_mul(a: Monomial, b: Monomial) -> Monomial:
     powers = dict(a)
     for atom, p in b:
         powers[atom] = powers.get(atom, 0) + p
+    if max(powers.values()) > MOST_POWER:
+        raise DimSizeError(f"a dim to the power of {max(powers.values())}")
     return tuple(sorted(powers.items(), key=lambda t: str(t[0])))
 
 

@@ -37,6 +37,8 @@ Number = bool | int | float
 LIMIT_BYTES = 1 << 20
 """Results up to this size are always folded, larger ones up to `LIMIT_GROWTH` times their operands."""
 LIMIT_GROWTH = 4
+MOST_GROWN = 1 << 28
+"""A result above this size is folded only if it is no larger than its operands: growth by steps has no end."""
 
 _SYMBOLIC = frozenset({graph.constant, graph.full, graph.iota, graph.broadcast})
 
@@ -140,7 +142,9 @@ def elementwise(op: Op, arrays: list[Array]) -> Array | None:
 
 
 def _within_limit(result_bytes: int, arrays: list[Array]) -> bool:
-    return result_bytes <= max(LIMIT_BYTES, LIMIT_GROWTH * sum(a.nbytes for a in arrays))
+    known = {id(a): a.nbytes for a in arrays}  # twice the same is as large as once
+    growth = LIMIT_GROWTH if result_bytes <= MOST_GROWN else 1
+    return result_bytes <= max(LIMIT_BYTES, growth * sum(known.values()))
 
 
 def fold_elementwise(op: Op) -> Replacement | None:

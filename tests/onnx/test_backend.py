@@ -98,7 +98,7 @@ def test_narrow_elements(dtype):
 @pytest.mark.parametrize(
     ("text", "inputs", "error"),
     [
-        ("(int64 n) => (float[a] y) { y = HannWindow(n) }", [1 << 40], "HannWindow: expected a window of up to"),
+        ("(int64 n) => (float[a] y) { y = HannWindow(n) }", [1 << 40], "HannWindow: the window: expected up to"),
         ("(float[2] x, int64[1] n) => (float[a] y) { y = Tile(x, n) }", [np.ones(2, np.float32), [1 << 40]], "memory"),
         ("(int64 a, int64 b, int64 c) => (int64[n] y) { y = Range(a, b, c) }", [0, 1 << 40, 1], "memory"),
         (

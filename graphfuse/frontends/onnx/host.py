@@ -30,10 +30,11 @@ from graphfuse.frontends.host_values import (
     lesser,
     to_ratio,
 )
+from graphfuse.frontends.onnx.limits import MOST_DIM_TEXT
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import BOOL, I64, Scalar
-from graphfuse.symbolic import Dim, Expr, Ranges, exact_div, floordiv, mod
+from graphfuse.symbolic import Dim, DimSizeError, Expr, Ranges, exact_div, floordiv, mod
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,15 @@ def evaluate(node: Node, ranges: Ranges) -> list[Host] | None:
             return None
     try:
         out = fn(Call(node, ranges, [x.array for x in node.inputs if isinstance(x, Host)]))
-    except UndecidedError:
+    except (UndecidedError, DimSizeError):
         return None
-    return [out] if isinstance(out, Host) else out
+    results = [out] if isinstance(out, Host) else out
+    return None if results is None or any(map(_is_unwieldy, results)) else results
+
+
+def _is_unwieldy(x: Host) -> bool:
+    """Whether some element is made of more arithmetic than it is worth to reason about."""
+    return x.symbolic and any(isinstance(v, Expr) and len(str(v)) > MOST_DIM_TEXT for v in x.array.reshape(-1))
 
 
 def _host(*names: str) -> Callable[[HostFunction], HostFunction]:
@@ -382,7 +389,7 @@ def _transpose(c: Call) -> Host | None:
 @_host("Expand")
 def _expand(c: Call) -> Host | None:
     a, shape = c.arrays
-    if shape.dtype == object or np.prod(shape) > 4096:
+    if shape.dtype == object or math.prod(shape.tolist()) > 4096:
         return None
     want = np.broadcast_shapes(a.shape, tuple(int(d) for d in shape))
     return host(np.broadcast_to(a, want), c.elem)
@@ -411,7 +418,7 @@ def _range(c: Call) -> Host | None:
     if c.symbolic or any(a.size != 1 for a in c.arrays):
         return None
     start, limit, delta = (a.reshape(-1)[0] for a in c.arrays)
-    if delta == 0 or abs(float(limit) - float(start)) / abs(float(delta)) > 4096:
+    if delta == 0 or not abs(float(limit) - float(start)) / abs(float(delta)) <= 4096:  # NaN, too, is refused later
         return None
     count = max(0, math.ceil((float(limit) - float(start)) / float(delta)))
     return host((start + np.arange(count) * delta).astype(c.arrays[0].dtype), c.elem)

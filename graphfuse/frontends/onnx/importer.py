@@ -16,13 +16,14 @@ import numpy as np
 import onnx
 
 from graphfuse.dialects import control
-from graphfuse.errors import GraphfuseError, Loc, ParseError, UnsupportedError, UsageError, VerifyError
+from graphfuse.errors import GraphfuseError, Loc, ParseError, TooLargeError, UnsupportedError, UsageError, VerifyError
 from graphfuse.frontends.emit import Emitter
-from graphfuse.frontends.host_values import Array, Host, Tracked
+from graphfuse.frontends.host_values import Array, Host, Tracked, UndecidedError
 from graphfuse.frontends.onnx import ops
 from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
 from graphfuse.frontends.onnx.kernels import Name, by_name, call_kernel, name_of
+from graphfuse.frontends.onnx.limits import check_operands, check_rank, check_tensor
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_read, node_loc, subgraphs, tensor_array
 from graphfuse.frontends.onnx.node import HANDLERS, Node, UnknownValueError, attributes_of, elem_from_onnx
 from graphfuse.frontends.onnx.ops.control import CONTROL
@@ -115,6 +116,7 @@ class _Importer:
         """The model's input that each parameter is."""
         self.dims: dict[str, Dim] = {}
         """Each dim name of the model."""
+        self.steps = self.copies = 1
 
     def run(self) -> Func:
         graph = self.loaded.model.graph
@@ -159,6 +161,7 @@ class _Importer:
 
     def _name_dims(self, inputs: list[onnx.ValueInfoProto]) -> None:
         """Give each dim name of the model a symbol or a number, and check what the caller declared."""
+        check_operands(len(free), len(graph.output), self._too_large)
         originals = dict.fromkeys(
             d.dim_param for i in inputs for d in i.type.tensor_type.shape.dim if d.WhichOneof("value") == "dim_param"
         )
@@ -170,6 +173,9 @@ class _Importer:
                 formula = parse_dim(name)
                 self.dims[name] = self._substituted(formula)
         self._unused_declarations = set(self.declared) - set(plain) - {sanitise(n) for n in plain}
+    def _too_large(self, message: str) -> TooLargeError:
+        return TooLargeError(message, Loc(self.loaded.file))
+
 
     def _substituted(self, formula: Dim) -> Dim:
         return substitute(formula, {s: self.dims[s] for s in symbols(formula)})
@@ -208,11 +214,14 @@ class _Importer:
                 shape.append(self.dims[d.dim_param])
             else:
                 shape.append(self._unnamed_dim(f"{info.name}_dim{i}"))
-        return Tensor(tuple(shape), elem_from_onnx(t.elem_type, loc))
+        type_ = Tensor(tuple(shape), elem_from_onnx(t.elem_type, loc))
+        check_tensor(type_, self._too_large)
+        return type_
 
     def _unnamed_dim(self, name: str) -> Dim:
         self._unused_declarations -= {name, sanitise(name)}
         return self._declare_dim(name, name)
+        check_rank(len(t.shape.dim), self._too_large)
 
     def _check_outputs(self, graph: onnx.GraphProto, results: tuple[Tracked, ...]) -> None:
         if self._unused_declarations:
@@ -237,7 +246,10 @@ class _Importer:
                 scope.names[t.name] = Host(array, elem_from_onnx(t.data_type, Loc(self.loaded.file)))
         for i, proto in enumerate(graph.node):
             self.node(proto, scope, node_loc(self.loaded.file, proto, i))
-        return tuple(scope[o.name] for o in graph.output)
+        try:
+            return tuple(scope[o.name] for o in graph.output)
+        except KeyError as e:
+            raise VerifyError(f"output {e.args[0]!r} is not defined", Loc(self.loaded.file)) from None
 
     def node(self, proto: onnx.NodeProto, scope: Scope, loc: Loc) -> None:
         """Import one node and enter its outputs into `scope`."""
@@ -258,8 +270,16 @@ class _Importer:
         except (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError) as e:
             # handlers read attributes and small constants without checking each; what trips them is the model
             raise VerifyError(f"{proto.op_type}: malformed node: {type(e).__name__}: {e}", loc) from e
+
+        def too_large(message: str) -> TooLargeError:
+            return TooLargeError(f"{proto.op_type}: {message}", loc)
+
+        check_operands(len(proto.input), len(proto.output), too_large)
         except MemoryError as e:
-            raise UnsupportedError(f"{proto.op_type}: a constant does not fit into memory", loc) from e
+            raise too_large("a constant does not fit into memory") from e
+        for result in results:
+            if result is not None:
+                check_tensor(result.type, too_large)
         for i, (name, result) in enumerate(zip(proto.output, results, strict=False)):
             if name and result is not None:
                 scope.names[name] = result
@@ -271,6 +291,10 @@ class _Importer:
     def _results(self, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         if (operator := self.kernels.get(name_of(node.proto))) is not None:
             return call_kernel(self.e, node, operator)
+        except UndecidedError:
+            raise UnsupportedError(
+                f"{proto.op_type}: a number is not finite, or too small to count with", loc
+            ) from None
         domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
         if not domain:
             if (known := evaluate(node, self.e.ranges)) is not None:

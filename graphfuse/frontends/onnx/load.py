@@ -7,7 +7,8 @@ through protobuf serialisation, so the 2 GB limit does not matter). Emits no IR.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from onnx import TensorProto, checker, inliner, numpy_helper, shape_inference, v
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx import batched_scan
+from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_imports
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, elem_from_onnx
 from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
 from graphfuse.frontends.onnx.wire import read_without_weights
@@ -58,6 +60,7 @@ def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]]
     """
     if isinstance(source, onnx.ModelProto):
         model, file, folder = onnx.ModelProto(), "<model>", None
+        check_depth(source, file)
         model.CopyFrom(source)
         raw: dict[str, Array] = {}
     else:
@@ -106,12 +109,11 @@ def default_opset(model: onnx.ModelProto) -> int:
 
 
 def _check_versions(model: onnx.ModelProto, file: str) -> None:
-    newest = onnx.defs.onnx_opset_version()
     opset = default_opset(model)
     if model.ir_version < 1:
         raise ParseError("not an ONNX model: it has no IR version", Loc(file))
-    if opset > newest:
-        raise UnsupportedError(f"the model uses opset {opset}, the installed onnx knows up to {newest}", Loc(file))
+    for imports in (model.opset_import, *(f.opset_import for f in model.functions)):
+        check_imports(imports, file)
     if model.ir_version > onnx.IR_VERSION:
         message = f"the model uses IR version {model.ir_version}, the installed onnx knows up to {onnx.IR_VERSION}"
         raise UnsupportedError(message, Loc(file))
@@ -185,20 +187,23 @@ def _reads(node: onnx.NodeProto) -> set[str]:
 def _sort(graph: onnx.GraphProto, file: str, outer: set[str]) -> None:
     """Check that names are defined once and used after; sort the nodes if only their order is wrong."""
     defined = outer | {i.name for i in graph.input} | {t.name for t in graph.initializer}
-    locs = [node_loc(file, n, i) for i, n in enumerate(graph.node)]
+
+    def loc(i: int) -> Loc:
+        return node_loc(file, graph.node[i], i)
+
     maker: dict[str, int] = {}
     for i, n in enumerate(graph.node):
         for name in n.output:
             if name and (name in defined or name in maker):
-                raise VerifyError(f"{n.op_type}: output {name!r} is defined twice", locs[i])
+                raise VerifyError(f"{n.op_type}: output {name!r} is defined twice", loc(i))
             if name:
                 maker[name] = i
     reads = [_reads(n) for n in graph.node]
     for i, n in enumerate(graph.node):
         for name in sorted(reads[i]):
             if name not in maker and name not in defined:
-                raise VerifyError(f"{n.op_type}: input {name!r} is not defined", locs[i])
-    order = _topological(graph, reads, maker, locs)
+                raise VerifyError(f"{n.op_type}: input {name!r} is not defined", loc(i))
+    order = _topological(graph, reads, maker, loc)
     if order != sorted(order):
         nodes = [onnx.NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
         del graph.node[:]
@@ -211,7 +216,9 @@ def _sort(graph: onnx.GraphProto, file: str, outer: set[str]) -> None:
             _sort(g, file, defined | set(maker))
 
 
-def _topological(graph: onnx.GraphProto, reads: list[set[str]], maker: dict[str, int], locs: list[Loc]) -> list[int]:
+def _topological(
+    graph: onnx.GraphProto, reads: list[set[str]], maker: dict[str, int], loc: Callable[[int], Loc]
+) -> list[int]:
     """Node indices, each after what it reads; file order wherever that is possible."""
     order: list[int] = []
     state = [0] * len(graph.node)  # 1: being visited, 2: placed
@@ -224,7 +231,7 @@ def _topological(graph: onnx.GraphProto, reads: list[set[str]], maker: dict[str,
             at, rest = stack[-1]
             for need in rest:
                 if state[need] == 1:
-                    raise VerifyError(f"{graph.node[at].op_type}: the graph has a cycle through this node", locs[at])
+                    raise VerifyError(f"{graph.node[at].op_type}: the graph has a cycle through this node", loc(at))
                 if state[need] == 0:
                     state[need] = 1
                     stack.append((need, iter(sorted({maker[r] for r in reads[need] if r in maker}))))
@@ -274,12 +281,16 @@ def _external_bytes(t: TensorProto, nbytes: int, loc: Loc, folder: Path | None) 
     location = info.get("location", "")
     if folder is None:
         raise FileError(f"tensor {t.name!r} has external data {location!r}, but the model has no folder", loc)
-    root = folder.resolve()
-    path = (root / location).resolve()
+    try:
+        root = folder.resolve()
+        path = (root / location).resolve()
+    except (RuntimeError, ValueError, OSError) as e:  # links in a circle, a NUL
+        raise FileError(f"tensor {t.name!r}: external data {location!r} is no path: {_first_line(e)}", loc) from e
     if not location or Path(location).is_absolute() or not path.is_relative_to(root):
         raise FileError(f"tensor {t.name!r}: external data {location!r} is outside the model's folder", loc)
     try:
-        offset, length = int(info.get("offset", 0) or 0), int(info.get("length", nbytes) or nbytes)
+        offset, length = (_file_number(t, info, key, loc) for key in ("offset", "length"))
+        length = length or nbytes
         available = path.stat().st_size
         if not path.is_file():
             raise FileError(f"tensor {t.name!r}: external data {location!r} is not a file", loc)
@@ -291,6 +302,13 @@ def _external_bytes(t: TensorProto, nbytes: int, loc: Loc, folder: Path | None) 
         return np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=(nbytes,))
     except OSError as e:
         raise FileError(f"tensor {t.name!r}: cannot read external data {location!r}: {e.strerror or e}", loc) from e
+
+
+def _file_number(t: TensorProto, info: Mapping[str, str], key: str, loc: Loc) -> int:
+    text = info.get(key, "") or "0"
+    if not re.fullmatch(r"-?\d{1,18}", text, flags=re.ASCII):
+        raise FileError(f"tensor {t.name!r}: external data: expected a number for {key}, found {text[:40]!r}", loc)
+    return int(text)
 
 
 def _is_small(t: TensorProto) -> bool:
@@ -353,6 +371,7 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
             for i in reversed(kept):
                 del model.functions[i]
         if model.functions:
+            check_calls(model, file)
             model = inliner.inline_local_functions(model, convert_version=True)
         newest = onnx.defs.onnx_opset_version()
         if default_opset(model) == batched_scan.OPSET:

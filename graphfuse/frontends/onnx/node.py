@@ -5,6 +5,7 @@ Owns how handlers see a node. Does not walk graphs (`importer.py` does).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -13,9 +14,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from graphfuse.errors import Loc, UnsupportedError, VerifyError
+from graphfuse.errors import Loc, TooLargeError, UnsupportedError, VerifyError
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.host_values import Array, Host, Tracked, as_objects
+from graphfuse.frontends.onnx.limits import MOST_TABLE, check_rank
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import Scalar, Tensor, scalar
 from graphfuse.symbolic import Dim
@@ -124,6 +126,19 @@ class Node:
             raise self.unknown(i, f"{what} must be known at compile time, it depends on data")
         return tuple(as_objects(array).reshape(-1))
 
+    def shape(self, i: int, what: str) -> tuple[Dim, ...]:
+        """The elements of input `i`, a shape known at compile time."""
+        dims = self.dims(i, what)
+        check_rank(len(dims), self.too_large)
+        return dims
+
+    def check_table(self, what: str, *shape: int) -> None:
+        """Refuse a table that is computed at compile time if it is too large, or has a dim below 0."""
+        if min(shape) < 0:
+            raise self.error(f"{what}: expected dims of at least 0, found {'x'.join(map(str, shape))}")
+        if math.prod(shape) > MOST_TABLE:
+            raise self.too_large(f"{what}: expected up to {MOST_TABLE} elements, found {'x'.join(map(str, shape))}")
+
     def numbers(self, i: int, what: str) -> tuple[Any, ...]:
         """The elements of input `i`, floats or ratios known at compile time."""
         return tuple(self.dims(i, what))
@@ -180,6 +195,10 @@ class Node:
     def unsupported(self, message: str) -> UnsupportedError:
         """The error of a form of the operator that is not compiled."""
         return UnsupportedError(f"{self.op}: {message}", self.loc)
+
+    def too_large(self, message: str) -> TooLargeError:
+        """The error of a node that no way of running it has the memory or time for."""
+        return TooLargeError(f"{self.op}: {message}", self.loc)
 
     def unknown(self, i: int, message: str) -> UnknownValueError:
         """The error of a node that cannot be compiled before the value of input `i` is known."""

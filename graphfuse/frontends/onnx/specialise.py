@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from graphfuse.errors import InputError
+from graphfuse.errors import InputError, VerifyError
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.cut import Part
 from graphfuse.frontends.onnx.load import subgraphs
@@ -103,7 +103,13 @@ def subgraphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 def array_of_strings(tensor: onnx.TensorProto) -> Array | None:
     """The elements of a tensor of strings, None for one of numbers."""
-    return numpy_helper.to_array(tensor) if tensor.data_type == onnx.TensorProto.STRING else None
+    if tensor.data_type != onnx.TensorProto.STRING:
+        return None
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError) as e:
+        found = f"{len(tensor.string_data)} texts"
+        raise VerifyError(f"initialiser {tensor.name!r}: expected shape {tuple(tensor.dims)}, found {found}") from e
 
 
 def empty_array(info: onnx.ValueInfoProto) -> Array:

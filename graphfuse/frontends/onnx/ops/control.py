@@ -14,6 +14,8 @@ import onnx
 from graphfuse.dialects import control, graph
 from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.host_values import Host, Tracked, host
+from graphfuse.frontends.onnx.limits import MOST_STEPS
+from graphfuse.frontends.onnx.load import all_nodes
 from graphfuse.frontends.onnx.node import Node
 from graphfuse.frontends.onnx.scope import Scope
 from graphfuse.ir.core import Params, Value
@@ -25,6 +27,10 @@ class Walker(Protocol):
     """What control flow needs of the importer."""
 
     e: Emitter
+    steps: int
+    """How often what is being imported runs, for the loops around it."""
+    copies: int
+    """How often those of them that are unrolled import it."""
 
     def graph(self, graph: onnx.GraphProto, scope: Scope) -> tuple[Tracked, ...]:
         """Import a nested graph in a scope."""
@@ -43,6 +49,8 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     branches = (node.attributes["then_branch"], node.attributes["else_branch"])
     known = node.known(0)
     if known is not None and known.dtype != object:
+        if known.size != 1:
+            raise node.error(f"expected a condition of one element, found {known.size}")
         return w.graph(branches[0 if bool(known.reshape(-1)[0]) else 1], w.nested(scope))
     first, second = (w.graph(b, w.nested(scope)) for b in branches)
     condition = w.e.reshape(node.value(w.e, 0), ())
@@ -58,6 +66,9 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
 
 
 MAX_UNROLLED = 64
+MOST_UNROLLED = 1 << 13
+"""Nodes that a loop inside an unrolled one is unrolled to in all."""
+
 _TRUE = Host(np.ones((), dtype=np.bool_), BOOL)
 
 
@@ -73,9 +84,21 @@ def _loop(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     if count is None:
         raise node.unknown(0, "the trip count must be known at compile time")
     trips = count.reshape(-1)[0]
-    if not isinstance(trips, Expr) and int(trips) <= MAX_UNROLLED:
-        return _unrolled(w, node, scope, body, int(trips))
-    return _rolled(w, node, scope, body, trips if isinstance(trips, Expr) else int(trips))
+    trips = trips if isinstance(trips, Expr) else int(trips)
+    steps, copies = w.steps, w.copies
+    times = max(trips, 1) if isinstance(trips, int) else 1
+    unrolls = isinstance(trips, int) and trips <= MAX_UNROLLED
+    if unrolls and copies > 1 and copies * times * sum(1 for _ in all_nodes(body)) > MOST_UNROLLED:
+        unrolls = False
+    if steps * times > MOST_STEPS and (keep_going is not None or not node.has(1)):
+        raise node.too_large(f"expected up to {MOST_STEPS} iterations, found {times} in each of {steps}")
+    w.steps, w.copies = steps * times, copies * times if unrolls else copies
+    try:
+        if unrolls and isinstance(trips, int):
+            return _unrolled(w, node, scope, body, trips)
+        return _rolled(w, node, scope, body, trips)
+    finally:
+        w.steps, w.copies = steps, copies
 
 
 def _unrolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips: int) -> tuple[Tracked | None, ...]:
@@ -135,6 +158,8 @@ def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     """A loop over slices of its inputs."""
     e, body = w.e, node.attributes["body"]
     scanned = node.attr_int("num_scan_inputs")
+    if not 0 < scanned <= len(node.inputs):
+        raise node.error(f"num_scan_inputs: expected 1..{len(node.inputs)}, found {scanned}")
     states = len(node.inputs) - scanned
     outs = len(body.output) - states
     starts = [node.value(e, i) for i in range(states)]
@@ -145,6 +170,8 @@ def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     xs = [e.move_axis(x, a, 0) for x, a in zip(xs, axes, strict=True)]
     xs = [e(graph.flip, x, axes=(0,)) if d else x for x, d in zip(xs, directions, strict=True)]
     count = shape_of(xs[0])[0]
+    if isinstance(count, int) and count > MOST_STEPS:
+        raise node.too_large(f"expected up to {MOST_STEPS} slices, found {count}")
 
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
         inner = w.nested(scope)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
@@ -135,6 +136,10 @@ def conv_integer(e: Emitter, node: Node) -> Value:
     return conv_of(e, node, x, w)
 
 
+MOST_PHASES = 4096
+"""Of a transposed convolution, which becomes a convolution for each position between two of its inputs."""
+
+
 @onnx_op("ConvTranspose")
 def conv_transpose(e: Emitter, node: Node) -> Value:
     """The adjoint of a convolution: a convolution of the spread-out input with the mirrored weight."""
@@ -147,6 +152,8 @@ def conv_transpose(e: Emitter, node: Node) -> Value:
     extra = node.attr_ints("output_padding", (0,) * n) or (0,) * n
     if not len(strides) == len(dilation) == len(extra) == n:
         raise node.error(f"window attributes do not fit {n} spatial dims")
+    if min((*strides, *dilation)) < 1 or math.prod(strides) > MOST_PHASES:
+        raise node.too_large(f"strides: expected 1 and more, a product of up to {MOST_PHASES}, found {strides}")
     low, high = _transposed_padding(node, shape_of(x)[2:], size, strides, dilation, extra)
     channels, per_group = shape_of(w)[:2]
     if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:

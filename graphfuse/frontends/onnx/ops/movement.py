@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import UndecidedError, greater, is_nonnegative, less, lesser
+from graphfuse.frontends.onnx.limits import check_rank
 from graphfuse.frontends.onnx.node import Node, onnx_op, scalar_constant
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL
@@ -17,7 +18,7 @@ from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, product
 def reshape(e: Emitter, node: Node) -> Value:
     """The same elements under a shape with at most one -1; 0 copies a dim unless allowzero is set."""
     x = node.value(e, 0)
-    wanted = list[Dim](node.dims(1, "the shape") if node.has(1) else node.attr_ints("shape"))
+    wanted = list[Dim](node.shape(1, "the shape") if node.has(1) else node.attr_ints("shape"))
     if not node.attr_int("allowzero", 0):
         if any(d == 0 and i >= tensor(x).rank for i, d in enumerate(wanted)):
             raise node.error(f"shape {_text(wanted)} copies a dim that {x.type} does not have")
@@ -77,6 +78,7 @@ def unsqueeze(e: Emitter, node: Node) -> Value:
     """Insert dims of 1."""
     x = node.value(e, 0)
     given = node.ints(1, "the axes") if node.has(1) else node.attr_ints("axes")
+    check_rank(tensor(x).rank + len(given), node.too_large)
     return e.unsqueeze(x, *node.axes(given, tensor(x).rank + len(given)))
 
 
@@ -84,7 +86,10 @@ def unsqueeze(e: Emitter, node: Node) -> Value:
 def transpose(e: Emitter, node: Node) -> Value:
     """Reorder dims; by default reverse them."""
     x = node.value(e, 0)
-    return e.permute(x, node.attr_ints("perm", range(tensor(x).rank)[::-1]))
+    perm = node.attr_ints("perm", range(tensor(x).rank)[::-1])
+    if len(perm) != tensor(x).rank:
+        raise node.error(f"perm: expected {tensor(x).rank} dims, found {len(perm)}")
+    return e.permute(x, perm)
 
 
 @onnx_op("Concat")
@@ -228,7 +233,7 @@ def _pad_constant(e: Emitter, node: Node, x: Value, low: Shape, high: Shape) -> 
 def expand(e: Emitter, node: Node) -> Value:
     """Broadcast with a shape, in both directions."""
     x = node.value(e, 0)
-    return e.broadcast(x, e.broadcast_shape(shape_of(x), node.dims(1, "the shape")))
+    return e.broadcast(x, e.broadcast_shape(shape_of(x), node.shape(1, "the shape")))
 
 
 @onnx_op("Tile")
@@ -250,12 +255,18 @@ def tile(e: Emitter, node: Node) -> Value:
 # blocks
 
 
+def _block_size(node: Node) -> int:
+    if (size := node.attr_int("blocksize")) < 1:
+        raise node.error(f"blocksize: expected at least 1, found {size}")
+    return size
+
+
 @onnx_op("DepthToSpace")
 def depth_to_space(e: Emitter, node: Node) -> Value:
     """Channels become blocks of pixels."""
     x = node.value(e, 0)
     n, c, h, w = shape_of(x)
-    b = node.attr_int("blocksize")
+    b = _block_size(node)
     depth = floordiv(c, b * b)
     if node.attr_str("mode", "DCR") == "DCR":
         x = e.permute(e.reshape(x, (n, b, b, depth, h, w)), (0, 3, 4, 1, 5, 2))
@@ -269,7 +280,7 @@ def space_to_depth(e: Emitter, node: Node) -> Value:
     """Blocks of pixels become channels."""
     x = node.value(e, 0)
     n, c, h, w = shape_of(x)
-    b = node.attr_int("blocksize")
+    b = _block_size(node)
     rows, columns = floordiv(h, b), floordiv(w, b)
     x = e.reshape(x, (n, c, rows, b, columns, b))
     x = e.permute(x, (0, 3, 5, 1, 2, 4) if node.attr_str("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4))

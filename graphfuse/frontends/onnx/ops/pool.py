@@ -89,9 +89,12 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
     ):
         assert isinstance(lo, int), "static dims have static padding"
         assert isinstance(hi, int), "static dims have static padding"
-        rows.append(_window_rows((d + lo + hi - ((k - 1) * dl + 1)) // s + 1, k, s, dl, lo))
+        count = (d + lo + hi - ((k - 1) * dl + 1)) // s + 1
+        node.check_table("the windows", count, k)
+        rows.append(_window_rows(count, k, s, dl, lo))
     # index[o0, o1, .., k0, k1, ..] into the flattened spatial dims; padding is a position that cannot win
     n, outs = len(sizes), [row.shape[0] for row in rows]
+    node.check_table("the windows", *outs, *window.size)
     index: Array = np.zeros((*outs, *window.size), dtype=np.int64)
     valid: Array = np.ones(index.shape, dtype=bool)
     column_major = node.attr_int("storage_order", 0)
@@ -131,7 +134,7 @@ def average_pool(e: Emitter, node: Node) -> Value:
     whole, counts = 1, list[Value]()
     include = bool(node.attr_int("count_include_pad", 0))
     for i, d in enumerate(spatial):
-        count = _axis_count(e, d, window, i, added[i], include)
+        count = _axis_count(e, node, d, window, i, added[i], include)
         if isinstance(count, int):
             whole *= count
         else:
@@ -143,7 +146,7 @@ def average_pool(e: Emitter, node: Node) -> Value:
     return e.cast(e.map(graph.div, total, float(whole)), elem_of(x))
 
 
-def _axis_count(e: Emitter, d: Dim, window: Window, i: int, added: int, include: bool) -> int | Value:
+def _axis_count(e: Emitter, node: Node, d: Dim, window: Window, i: int, added: int, include: bool) -> int | Value:
     """How many positions of one dim each window counts: a number if the same for all, else a vector."""
     size, stride, dilation = window.size[i], window.strides[i], window.dilation[i]
     low, high = window.low[i], window.high[i]
@@ -160,6 +163,7 @@ def _axis_count(e: Emitter, d: Dim, window: Window, i: int, added: int, include:
         assert isinstance(high_edge, int)
         length = d + low_edge + high_edge
         n = (length + low_out + high_out - ((size - 1) * dilation + 1)) // stride + 1
+        node.check_table("the windows", n, size)
         at = _window_rows(n, size, stride, dilation, low_out)
         counts = ((at >= 0) & (at < length)).sum(axis=1)
         if (counts == counts[:1]).all() and n:

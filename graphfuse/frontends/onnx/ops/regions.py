@@ -51,6 +51,8 @@ def roi_align(e: Emitter, node: Node) -> Value:
     if rank != 2 or width != 4:
         raise node.error(f"expected images and regions of four numbers, got {node.type(0)} and {node.type(1)}")
     bins = (node.attr_int("output_height", 1), node.attr_int("output_width", 1))
+    for side in bins:
+        node.check_table("the samples", side, samples)
     exact = transform == "half_pixel"
     corners = e.map(graph.mul, rois, node.attr_float("spatial_scale", 1.0))
     corners = e.map(graph.sub, corners, 0.5) if exact else corners

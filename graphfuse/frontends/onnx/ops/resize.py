@@ -81,6 +81,8 @@ def _axes(node: Node, x: Value) -> list[Axis]:
         outs, factors = _from_sizes(node, sizes, [shape[a] for a in given])
     else:
         factors = [v if isinstance(v, Ratio) else float(v) for v in scales]
+        if any(isinstance(f, float) and not 0 < f < math.inf for f in factors):
+            raise node.error(f"expected positive scales, found {factors}")
         crop = node.attr_str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
         outs = [
             _scaled(shape[a], f, (roi[i + len(given)] - roi[i]) if crop else 1.0)
@@ -117,6 +119,7 @@ def _from_sizes(node: Node, sizes: list[Dim], shape: list[Dim]) -> tuple[list[Di
 def _coordinates(node: Node, axis: Axis) -> Array:
     """Of every output position of a static axis, in f64."""
     size, out, scale = axis.numbers
+    node.check_table("the positions", out)
     i = np.arange(out, dtype=np.float64)
     # scales given as f32 make the coordinates; the nominal output length is size * scale, before the floor
     match node.attr_str("coordinate_transformation_mode", "half_pixel"):
@@ -272,6 +275,7 @@ def _cubic(distance: Array, a: float) -> Array:
 def _antialiased(e: Emitter, node: Node, x: Value, axis: Axis, at: Array, mode: str) -> Value:
     """Downsampling with the kernel stretched over every input it covers: a matrix of weights."""
     size, out, scale = axis.numbers
+    node.check_table("the weights", out, size)
     radius = (1 if mode == "linear" else 2) / scale
     matrix = np.zeros((out, size))
     # the kernel's support is cut off at whole taps from the base position, as the reference does it

@@ -129,6 +129,7 @@ def col2im(e: Emitter, node: Node) -> Value:
     counts = [
         (d + pads[i] + pads[n + i] - dilation[i] * (block[i] - 1) - 1) // strides[i] + 1 for i, d in enumerate(image)
     ]
+    node.check_table("the columns", *block, *counts)
     index = np.zeros((*block, *counts), dtype=np.int64)
     inside = np.ones(index.shape, dtype=bool)
     for i, d in enumerate(image):

@@ -96,6 +96,8 @@ def dft(e: Emitter, node: Node) -> Value:
 def stft(e: Emitter, node: Node) -> Value:
     """Transforms of overlapping frames, each multiplied by a window."""
     x, step = node.value(e, 0), int(scalar_constant(node, 1, "the step"))
+    if step < 1:
+        raise node.error(f"the step: expected at least 1, found {step}")
     if tensor(x).rank == 2:
         x = e.unsqueeze(x, -1)
     window = node.optional(e, 2)

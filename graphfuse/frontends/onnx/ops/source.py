@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.host_values import TRACKED_ELEMENTS, Array, Host, Tracked, greater, host, to_ratio
+from graphfuse.frontends.host_values import TRACKED_ELEMENTS, Array, Host, Ratio, Tracked, greater, host, to_ratio
 from graphfuse.frontends.onnx.load import tensor_array
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op, scalar_constant
 from graphfuse.ir.core import Value
@@ -38,7 +38,7 @@ def constant(_: Emitter, node: Node) -> Host:
 @onnx_op("ConstantOfShape")
 def constant_of_shape(e: Emitter, node: Node) -> Tracked:
     """A tensor of one number."""
-    shape = node.dims(0, "the shape")
+    shape = node.shape(0, "the shape")
     value: bool | float = 0.0
     elem = F32
     if "value" in node.attributes:
@@ -75,7 +75,10 @@ def range_(e: Emitter, node: Node) -> Value:
     if isinstance(start, float) or isinstance(limit, float) or isinstance(delta, float):
         if isinstance(start, Expr) or isinstance(limit, Expr):
             raise node.unsupported("a symbolic range must count by integers")
-        count = max(0, math.ceil((limit - start) / delta))
+        steps = (limit - start) / delta
+        if not math.isfinite(steps):
+            raise node.too_large(f"{limit - start} / {delta} is too large a range")
+        count = max(0, math.ceil(steps))
     else:
         steps = ceildiv(limit - start, delta) if delta > 0 else ceildiv(start - limit, -delta)
         count = greater(steps, 0, e.ranges)
@@ -88,6 +91,11 @@ def range_(e: Emitter, node: Node) -> Value:
 def _range_bound(node: Node, i: int, what: str) -> Dim | float:
     """A start, limit or delta: a dim if it is an integer, else a number."""
     (bound,) = node.dims(i, what)
+    if not isinstance(bound, (Expr, Ratio)):
+        number = float(bound) if node.type(i).elem.is_float else int(bound)
+        if not math.isfinite(number):
+            raise node.error(f"{what}: expected a finite number, found {number}")
+        return int(number) if number == math.floor(number) else number
     exact = to_ratio(bound)
     return exact.num if exact.den == 1 or isinstance(exact.num, Expr) else exact.num / exact.den
 
@@ -126,6 +134,8 @@ def one_hot(e: Emitter, node: Node) -> Value:
         raise node.unknown(1, "the depth must be known at compile time")
     depth = depth_array.reshape(-1)[0]
     depth = depth if isinstance(depth, Expr) else int(depth)
+    if isinstance(depth, int) and depth < 0:
+        raise node.error(f"the depth: expected at least 0, found {depth}")
     rank = tensor(indices).rank + 1
     axis = node.axis(node.attr_int("axis", -1), rank)
     at = e.unsqueeze(e.cast(indices, I64), axis)
@@ -135,15 +145,10 @@ def one_hot(e: Emitter, node: Node) -> Value:
     return e.select(e.map(graph.eq, wrapped, where), on, off)
 
 
-MOST_SAMPLES = 1 << 24
-"""Of a window, which is computed at compile time."""
-
-
 def _window(node: Node, coefficients: tuple[float, ...]) -> Host:
     """A sum of cosines, as the signal-processing windows are."""
     count = int(scalar_constant(node, 0, "the size"))
-    if count > MOST_SAMPLES:
-        raise node.unsupported(f"expected a window of up to {MOST_SAMPLES} samples, found {count}")
+    node.check_table("the window", count)
     length = count if node.attr_int("periodic", 1) else count - 1
     at = np.arange(count, dtype=np.float64) * (2 * np.pi / length)
     total = sum(c * np.cos(k * at) for k, c in enumerate(coefficients))

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from graphfuse.frontends.onnx.python_ops.call import Call, python_op
+
+MOST_DRAWN = 1 << 28
+"""Elements: they are drawn as f64, whatever is asked for."""
 
 
 def _stream(c: Call) -> np.random.RandomState:
@@ -20,7 +24,10 @@ def _stream(c: Call) -> np.random.RandomState:
 def _like(c: Call) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and dtype of what is drawn: the attributes' or the input's."""
     if not c.inputs:
-        return tuple(c.get("shape")), c.dtype("dtype")
+        shape = tuple(c.get("shape"))
+        if min(shape, default=0) < 0 or math.prod(shape) > MOST_DRAWN:
+            raise c.error(f"shape: expected up to {MOST_DRAWN} elements, found {shape}")
+        return shape, c.dtype("dtype")
     x = c.array(0)
     return x.shape, c.dtype("dtype") if "dtype" in c.attributes else x.dtype
 
@@ -50,6 +57,8 @@ def bernoulli(c: Call) -> Any:
 def multinomial(c: Call) -> Any:
     """Class indices by rows of unnormalised log-probabilities."""
     logits = c.array(0).astype(np.float64)
+    if (drawn := logits.size * int(c.get("sample_size", 1))) > MOST_DRAWN or drawn < 0:
+        raise c.error(f"sample_size: expected up to {MOST_DRAWN} draws, found {drawn}")
     drawn = _stream(c).gumbel(size=(logits.shape[0], int(c.get("sample_size", 1)), logits.shape[1]))
     return np.argmax(logits[:, None, :] + drawn, axis=-1).astype(c.dtype("dtype", 6))
 

@@ -8,6 +8,9 @@ import numpy as np
 
 from graphfuse.frontends.onnx.python_ops.call import Call, python_op
 
+MOST_JOINED = 1 << 31
+"""Bytes of a tensor that a sequence is joined to."""
+
 
 @python_op("SequenceEmpty")
 def sequence_empty(_: Call) -> list[Any]:
@@ -86,6 +89,8 @@ def concat_from_sequence(c: Call) -> Any:
     xs, axis = c.sequence(0), int(c.get("axis", 0))
     if not xs:
         raise c.error("the sequence is empty")
+    if (nbytes := sum(x.nbytes for x in xs)) > MOST_JOINED:
+        raise c.error(f"expected up to {MOST_JOINED} bytes, found {nbytes}")
     return np.stack(xs, axis) if c.get("new_axis", 0) else np.concatenate(xs, axis)
 
 

@@ -11,6 +11,9 @@ import numpy as np
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.python_ops.call import Call, on_strings, python_op, strings
 
+MOST_TEXT = 1 << 26
+"""Characters that one text can be made longer to: doubling it again and again is all it takes to fill a memory."""
+
 
 def _texts(array: Array) -> list[str]:
     return [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.reshape(-1).tolist()]
@@ -19,7 +22,10 @@ def _texts(array: Array) -> list[str]:
 @python_op("StringConcat")
 def string_concat(c: Call) -> Any:
     """One text after the other, with broadcasting."""
-    a, b = (strings(_texts(c.array(i)), c.array(i).shape) for i in (0, 1))
+    first, second = (_texts(c.array(i)) for i in (0, 1))
+    if (longest := sum(map(len, first)) + sum(map(len, second))) > MOST_TEXT:
+        raise c.error(f"expected texts of up to {MOST_TEXT} characters, found {longest}")
+    a, b = strings(first, c.array(0).shape), strings(second, c.array(1).shape)
     return np.asarray(np.frompyfunc(operator.add, 2, 1)(a, b), dtype=object)
 
 

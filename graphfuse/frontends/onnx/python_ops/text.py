@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphfuse.frontends.onnx.limits import MOST_TABLE
 from graphfuse.frontends.onnx.python_ops.call import Call, python_op
 
 
@@ -17,11 +18,14 @@ def tf_idf_vectorizer(c: Call) -> Any:
     if x.ndim not in (1, 2):
         raise c.error(f"input 0: expected one or two dims, found {x.ndim}")
     places, indexes = _places(c), c.get("ngram_indexes")
+    if not 0 <= min(indexes) <= max(indexes) < MOST_TABLE:
+        raise c.error(f"ngram_indexes: expected 0..{MOST_TABLE - 1}, found {min(indexes)} and {max(indexes)}")
     counts = np.zeros((*x.shape[:-1], max(indexes) + 1), dtype=np.float32)
     rows = [x.tolist()] if x.ndim == 1 else x.tolist()
     for row, found in zip(rows, counts.reshape(-1, counts.shape[-1]), strict=True):
-        for n in range(int(c.get("min_gram_length")), int(c.get("max_gram_length")) + 1):
-            skips = int(c.get("max_skip_count")) if n > 1 else 0  # a single item has nothing to skip
+        for n in range(max(int(c.get("min_gram_length")), 1), min(int(c.get("max_gram_length")), len(row)) + 1):
+            # a single item has nothing to skip, and no more is skipped than there is
+            skips = min(int(c.get("max_skip_count")), (len(row) - 1) // (n - 1) - 1) if n > 1 else 0
             for step in range(1, skips + 2):
                 for start in range(len(row) - (n - 1) * step):
                     gram = tuple(row[start : start + (n - 1) * step + 1 : step])
