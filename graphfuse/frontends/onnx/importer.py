@@ -111,12 +111,12 @@ class _Importer:
         self.loaded, self.declared, self.bind, self.kernels = loaded, dims, bind, kernels
         self.e = Emitter()
         self.opset = default_opset(loaded.model)
+        self.steps = self.copies = 1
         self.read: set[str] = set()
         self.params: dict[Value, str] = {}
         """The model's input that each parameter is."""
         self.dims: dict[str, Dim] = {}
         """Each dim name of the model."""
-        self.steps = self.copies = 1
 
     def run(self) -> Func:
         graph = self.loaded.model.graph
@@ -148,6 +148,7 @@ class _Importer:
         if unknown := sorted(set(self.bind) - set(self.loaded.inputs)):
             raise UsageError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(self.loaded.inputs)}")
         free = [n for n in self.loaded.inputs if n not in self.bind]
+        check_operands(len(free), len(graph.output), self._too_large)
         self._name_dims([by_name[n] for n in free])
         types = tuple(self._input_type(by_name[n]) for n in free)
         params = Params(types, tuple(sanitise(n) for n in free))
@@ -159,9 +160,11 @@ class _Importer:
             scope.names[name] = Host(np.asarray(array), elem)
         return params
 
+    def _too_large(self, message: str) -> TooLargeError:
+        return TooLargeError(message, Loc(self.loaded.file))
+
     def _name_dims(self, inputs: list[onnx.ValueInfoProto]) -> None:
         """Give each dim name of the model a symbol or a number, and check what the caller declared."""
-        check_operands(len(free), len(graph.output), self._too_large)
         originals = dict.fromkeys(
             d.dim_param for i in inputs for d in i.type.tensor_type.shape.dim if d.WhichOneof("value") == "dim_param"
         )
@@ -173,9 +176,6 @@ class _Importer:
                 formula = parse_dim(name)
                 self.dims[name] = self._substituted(formula)
         self._unused_declarations = set(self.declared) - set(plain) - {sanitise(n) for n in plain}
-    def _too_large(self, message: str) -> TooLargeError:
-        return TooLargeError(message, Loc(self.loaded.file))
-
 
     def _substituted(self, formula: Dim) -> Dim:
         return substitute(formula, {s: self.dims[s] for s in symbols(formula)})
@@ -206,6 +206,7 @@ class _Importer:
         t = info.type.tensor_type
         if not t.HasField("shape"):
             raise UnsupportedError(f"input {info.name!r} declares no shape, not even its rank", loc)
+        check_rank(len(t.shape.dim), self._too_large)
         shape: list[Dim] = []
         for i, d in enumerate(t.shape.dim):
             if d.WhichOneof("value") == "dim_value" and d.dim_value >= 0:
@@ -221,7 +222,6 @@ class _Importer:
     def _unnamed_dim(self, name: str) -> Dim:
         self._unused_declarations -= {name, sanitise(name)}
         return self._declare_dim(name, name)
-        check_rank(len(t.shape.dim), self._too_large)
 
     def _check_outputs(self, graph: onnx.GraphProto, results: tuple[Tracked, ...]) -> None:
         if self._unused_declarations:
@@ -254,6 +254,11 @@ class _Importer:
     def node(self, proto: onnx.NodeProto, scope: Scope, loc: Loc) -> None:
         """Import one node and enter its outputs into `scope`."""
         self.e.loc = loc
+
+        def too_large(message: str) -> TooLargeError:
+            return TooLargeError(f"{proto.op_type}: {message}", loc)
+
+        check_operands(len(proto.input), len(proto.output), too_large)
         try:
             inputs = tuple(scope[n] if n else None for n in proto.input)
         except KeyError as e:
@@ -267,14 +272,13 @@ class _Importer:
             raise
         except GraphfuseError as e:
             raise e if e.loc else type(e)(f"{proto.op_type}: {e.message}", loc) from None
+        except UndecidedError:
+            raise UnsupportedError(
+                f"{proto.op_type}: a number is not finite, or too small to count with", loc
+            ) from None
         except (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError) as e:
             # handlers read attributes and small constants without checking each; what trips them is the model
             raise VerifyError(f"{proto.op_type}: malformed node: {type(e).__name__}: {e}", loc) from e
-
-        def too_large(message: str) -> TooLargeError:
-            return TooLargeError(f"{proto.op_type}: {message}", loc)
-
-        check_operands(len(proto.input), len(proto.output), too_large)
         except MemoryError as e:
             raise too_large("a constant does not fit into memory") from e
         for result in results:
@@ -291,10 +295,6 @@ class _Importer:
     def _results(self, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         if (operator := self.kernels.get(name_of(node.proto))) is not None:
             return call_kernel(self.e, node, operator)
-        except UndecidedError:
-            raise UnsupportedError(
-                f"{proto.op_type}: a number is not finite, or too small to count with", loc
-            ) from None
         domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
         if not domain:
             if (known := evaluate(node, self.e.ranges)) is not None:
