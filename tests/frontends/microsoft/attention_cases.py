@@ -90,3 +90,30 @@ GROUPED = [
     grouped(*map(half, (Q1, K1, V1, PAST_K, PAST_V)), RAGGED, total(7), error=5e-3),
     grouped(Q1, K1, V1, *(floats(2, 2, 12, SIZE, seed=i) for i in (3, 4)), RAGGED, total(7)),
 ]  # fmt: skip
+
+GATES = floats(2, 5, 4, seed=3)
+LINEAR = [
+    *(case("LinearAttention", TOKENS, TOKENS / 4, TOKENS + 1, floats(2, 4, 4, 4) if past else None,
+           -np.abs(GATES) if "gated" in rule else None, np.abs(GATES) / 3 if "delta" in rule else None,
+           q_num_heads=4, kv_num_heads=4, update_rule=rule, outputs=2, error=1e-4)
+      for rule in ("linear", "gated", "delta", "gated_delta") for past in (False, True)),
+    case("LinearAttention", TOKENS, TOKENS[:, :, :8] / 4, TOKENS[:, :, :6].copy(), None, -np.abs(floats(2, 5, 8)),
+         np.abs(GATES[:, :, :1]), q_num_heads=4, kv_num_heads=2, scale=0.7, outputs=2, error=1e-4),
+    case("LinearAttention", TOKENS[:, :, :8].copy(), TOKENS / 4, TOKENS, None, -np.abs(GATES), np.abs(GATES),
+         q_num_heads=2, kv_num_heads=4, outputs=2, error=1e-4),
+    case("LinearAttention", *(x[:, :1].copy() for x in (TOKENS, TOKENS / 4, TOKENS)), floats(2, 4, 4, 4),
+         -np.abs(GATES[:, :1]), np.abs(GATES[:, :1]), q_num_heads=4, kv_num_heads=4, outputs=2, error=1e-4),
+    case("LinearAttentionGate", GATES, floats(4), -np.abs(floats(4, seed=1)), GATES + 1, outputs=2),
+    case("LinearAttentionGate", GATES, floats(4), -np.abs(floats(4, seed=1))),
+    case("LinearAttentionGate", half(GATES), floats(4), -np.abs(floats(4, seed=1)), half(GATES), outputs=2,
+         error=3e-3),
+    case("CausalConvWithState", floats(2, 6, 9), floats(6, 1, 4), floats(6), floats(2, 6, 3), outputs=2),
+    case("CausalConvWithState", floats(2, 6, 2), floats(6, 1, 4), None, None, activation="silu", outputs=2),
+    case("CausalConvWithState", floats(2, 6, 9), floats(6, 1, 3), floats(6), floats(2, 6, 4), dilation=2,
+         activation="swish", outputs=2),
+    case("CausalConvWithState", floats(2, 9, 2, 3), floats(6, 1, 4), floats(6), floats(2, 3, 2, 3), channels_last=1,
+         outputs=2),
+    case("GatedRMSNorm", TOKENS, floats(4), TOKENS + 1),
+    case("GatedRMSNorm", half(TOKENS), half(floats(16)), half(TOKENS + 1), activation="sigmoid", error=5e-3),
+    case("GatedAdd", TOKENS, TOKENS + 1, GATES[:, :, :1].copy()),
+]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 from tests.frontends.microsoft.support import (
@@ -169,6 +170,11 @@ EMBEDDINGS = [
     case("RotaryEmbedding", floats(2, 3, 24), integers(0, 20, 2, 3, dtype=I64), *ROTARY, num_heads=2,
          rotary_embedding_dim=8),
     case("RotaryEmbedding", floats(2, 2, 3, 8), np.array([1], I64), *ROTARY),
+    *(case("MRotaryEmbedding", floats(2, 3, 24), integers(0, 20, 3, 2, 3, dtype=I64), *ROTARY, mrope_layout=layout,
+           mrope_section=[2, 1, 1], num_heads=n, rotary_embedding_dim=8 * (3 - n))
+      for layout in (0, 1) for n in (2, 3)),
+    case("MRotaryEmbedding", floats(2, 2, 3, 32), integers(0, 20, 3, 2, 3, dtype=I64), floats(20, 16), floats(20, 16),
+         mrope_section=[6, 5, 5], mrope_layout=1),
     case("RotaryEmbedding", half(floats(2, 3, 24)), integers(0, 20, 2, 3, dtype=I64), *map(half, ROTARY), error=3e-3),
     *(case("GatherBlockQuantized", unsigned(9, 64 * bits // 8), integers(-9, 9, 2, 3), np.abs(floats(9, 4)),
            unsigned(9, -(-4 * bits // 8)), known=(0, 2, 3), bits=bits, block_size=16) for bits in (2, 4, 8)),
@@ -180,6 +186,16 @@ EMBEDDINGS = [
 EXPERTS = (floats(6, 8), floats(6, 4, seed=1))
 FIRST, SECOND = (floats(4, 5, 8, seed=2), floats(4, 5, seed=3)), (floats(4, 8, 5, seed=4), floats(4, 8, seed=5))
 WIDE = floats(4, 10, 8, seed=2), floats(4, 10, seed=3)
+FOUR_BITS = integers(0, 256, 48, dtype=U8), np.abs(floats(6))
+PACKED = [
+    *(case("MatMulBnb4", floats(3, 12), *FOUR_BITS, known=(1, 2), K=12, N=8, block_size=16, quant_type=kind)
+      for kind in (0, 1)),
+    *(case("GatherBlockQuantized", integers(low, low + 16, 9, 3, 32).astype(dtype), integers(-3, 3, 4), floats(9, 3, 2),
+           integers(low, low + 16, 9, 3, 2).astype(dtype) if zero else None, known=(0, 2, 3) if zero else (0, 2),
+           block_size=16, quantize_axis=2, gather_axis=axis)
+      for low, dtype in ((0, ml_dtypes.uint4), (-8, ml_dtypes.int4)) for zero in (False, True) for axis in (0, 1)),
+]  # fmt: skip
+
 MIXTURES = [
     *(case("MoE", *EXPERTS, *FIRST, *SECOND, k=k, normalize_routing_weights=k - 1, activation_type=a, error=1e-4)
       for k in (1, 2) for a in ("relu", "gelu", "silu", "identity")),
@@ -189,4 +205,4 @@ MIXTURES = [
     case("MoE", *EXPERTS, *WIDE, *SECOND, k=2, activation_type="swiglu", swiglu_fusion=1, error=1e-4),
 ]  # fmt: skip
 
-CASES = [*NORMS, *ACTIVATIONS, *PRODUCTS, *MOVEMENT, *QUANTIZED, *EMBEDDINGS, *MIXTURES]
+CASES = [*NORMS, *ACTIVATIONS, *PRODUCTS, *MOVEMENT, *QUANTIZED, *EMBEDDINGS, *PACKED, *MIXTURES]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import graphfuse
-from tests.frontends.microsoft.attention_cases import ATTENTION, GROUPED
+from tests.frontends.microsoft.attention_cases import ATTENTION, GROUPED, LINEAR
 from tests.frontends.microsoft.cases import CASES
 from tests.frontends.microsoft.support import Case, check_by_runtime, compare
 from tests.frontends.support import declare, onnxruntime_reference
 
-EVERY = [*CASES, *ATTENTION, *GROUPED]
+EVERY = [*CASES, *ATTENTION, *GROUPED, *LINEAR]
 
 
 @pytest.mark.parametrize("c", EVERY, ids=str)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from graphfuse.errors import GraphfuseError
+from graphfuse.onnx_model import OnnxModel
 from tests.frontends.microsoft.attention_cases import (
     COS,
     K1,
@@ -27,6 +28,7 @@ from tests.frontends.microsoft.attention_cases import (
     grouped,
     total,
 )
+from tests.frontends.microsoft.cases import FOUR_BITS
 from tests.frontends.microsoft.support import (
     F32,
     I32,
@@ -43,7 +45,7 @@ from tests.frontends.microsoft.support import (
     u8,
     unsigned,
 )
-from tests.frontends.support import Array, floats, onnxruntime_reference
+from tests.frontends.support import Array, declare, floats, onnxruntime_reference
 
 erf = np.vectorize(math.erf, otypes=[F32])
 
@@ -223,6 +225,22 @@ def test_both_halves_of_experts_may_be_apart():
     joined = [np.concatenate(pair, 1) for pair in ((gate, linear), (gate_bias, linear_bias))]
     same(case("MoE", tokens, router, *joined, out, swiglu_fusion=2, **form), mixed)
     same(case("MoE", tokens, router, gate, gate_bias, out, None, linear, linear_bias, **form), mixed)
+
+
+def test_weights_of_four_bits_as_they_lie():
+    """ONNX Runtime's CPU kernel takes them to be transposed whatever `transB` says."""
+    form = {"known": (1, 2), "K": 12, "N": 8, "block_size": 16, "quant_type": 1}
+    (w,) = interpreted(case("MatMulBnb4", np.eye(12, dtype=F32), *FOUR_BITS, **form), [floats(1)])
+    expect(case("MatMulBnb4", floats(2, 3, 8), *FOUR_BITS, transB=0, **form), floats(2, 3, 8) @ w.T)
+
+
+def test_distinct_elements_in_order_of_appearance():
+    """Python executes it: how many there are is data."""
+    c = case("Unique", np.array([2, 1, 1, 3, 4, 3], F32), outputs=3)
+    model, fed = c.model()
+    want = onnxruntime_reference(model, fed)
+    declare(model, want)
+    compare(c, list(OnnxModel(model)(fed).values()), want)
 
 
 # attention

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.onnx.node import MICROSOFT
 from graphfuse.frontends.onnx.python_ops.call import Call, python_op
 
 
@@ -34,6 +35,15 @@ def unique(c: Call) -> tuple[Array, ...]:
         values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
         inverse = np.argsort(order)[inverse]
     return values, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+
+
+@python_op("Unique", domain=MICROSOFT)
+def unique_in_order(c: Call) -> tuple[Array, ...]:
+    """Distinct elements in order of appearance, which of them each element is, and counts."""
+    values, first, inverse, counts = np.unique(c.array(0), True, True, True)  # noqa: FBT003
+    order = np.argsort(first)
+    which = np.argsort(order)[inverse.reshape(-1)]
+    return values[order], which.astype(np.int64), counts[order].astype(np.int64)
 
 
 @python_op("NonMaxSuppression")

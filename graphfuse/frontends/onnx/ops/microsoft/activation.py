@@ -93,6 +93,12 @@ def bias_add(e: Emitter, node: Node) -> Value:
     return e.map(graph.add, e.map(graph.add, node.value(e, 0), node.value(e, 1)), node.value(e, 2))
 
 
+@onnx_op("GatedAdd", domain=MICROSOFT)
+def gated_add(e: Emitter, node: Node) -> Value:
+    """x + y * gate."""
+    return e.map(graph.add, node.value(e, 0), e.map(graph.mul, node.value(e, 1), node.value(e, 2)))
+
+
 @onnx_op("BiasDropout", domain=MICROSOFT)
 def bias_dropout(e: Emitter, node: Node) -> tuple[Value, Value]:
     """data + bias [+ residual]; nothing is dropped outside of training, and the mask says so."""

@@ -124,7 +124,7 @@ def _projected(
     before: Dim = 0
     if (state := node.optional(e, past)) is not None:
         before = shape_of(state)[3]
-        if shape_of(state)[0] != 2 or not e.same(shape_of(state)[2], count):
+        if not e.same(shape_of(state)[0], 2) or not e.same(shape_of(state)[2], count):
             raise node.error(f"past must be keys and values of {count} heads, got {state.type}")
         old_k, old_v = (e.squeeze(part, 0) for part in e.split(state, (1, 1), 0))
         k, v = e.concat([old_k, k], 2), e.concat([old_v, v], 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.compositions import standardise
@@ -43,23 +45,53 @@ def embed_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(e: Emitter, node: Node) -> Value:
     """Rotate pairs of features of [B, S, H*D] or [B, H, S, D] by the angles of each token's position."""
+    x, positions = node.value(e, 0), e.cast(node.value(e, 1), I64)
+    if tensor(positions).elements == 1:  # that of the first token
+        steps = shape_of(x)[1 if tensor(x).rank == 3 else 2]
+        positions = e.map(graph.add, e.iota((1, steps), 1), e.reshape(positions, ()))
+    cos, sin = (e(graph.take, node.value(e, i), positions, axis=0) for i in (2, 3))
+    return _rotated(e, node, x, cos, sin)
+
+
+@onnx_op("MRotaryEmbedding", domain=MICROSOFT)
+def multimodal_rotary_embedding(e: Emitter, node: Node) -> Value:
+    """The same with three positions per token, each of which some of the angles are of."""
+    positions = e.cast(node.value(e, 1), I64)
+    if tensor(positions).rank != 3 or not e.same(shape_of(positions)[0], 3):
+        raise node.error(f"positions must be three per token, got {positions.type}")
+    sections, half = node.attr_ints("mrope_section"), node.type(2).shape[1]
+    if len(sections) != 3 or sum(sections) != half:
+        raise node.error(f"mrope_section must be three widths that make up {half}, got {sections}")
+    owner = np.repeat(np.arange(3), sections)  # which of the three positions an angle is of
+    if node.attr_int("mrope_layout", 0) == 1:
+        owner = np.zeros(sum(sections), np.int64)
+        for which in (1, 2):
+            owner[which : 3 * sections[which] : 3] = which
+
+    def combined(table: Value) -> Value:
+        found = e(graph.take, table, positions, axis=0)  # [3, B, S, half]
+        out, *others = (e.squeeze(e.slice(found, 0, which, 1), 0) for which in range(3))
+        for which, other in enumerate(others, 1):
+            out = e.select(e.constant(owner == which), other, out)
+        return out
+
+    return _rotated(e, node, node.value(e, 0), combined(node.value(e, 2)), combined(node.value(e, 3)))
+
+
+def _rotated(e: Emitter, node: Node, x: Value, cos: Value, sin: Value) -> Value:
+    """x rotated by angles whose cos and sin are [B or 1, S, pairs]."""
     for name, only in (("is_packed_batching", 0), ("scale", 1)):
         if node.attr_float(name, only) != only:
             raise node.unsupported(f"{name} must be {only}, got {node.attr_float(name, only)}")
-    x, cos, sin = node.value(e, 0), node.value(e, 2), node.value(e, 3)
     if tensor(x).rank == 3 and not node.attr_int("num_heads", 0):  # heads are as wide as the whole table
         batch, steps, width = shape_of(x)
-        size = shape_of(cos)[1] * 2
+        size = shape_of(cos)[2] * 2
         count = exact_div(width, size)
         if count is None:
             raise node.error(f"heads of {size} features do not divide {width}")
         heads = e.permute(e.reshape(x, (batch, steps, count, size)), (0, 2, 1, 3))
     else:
         heads = with_heads(e, node, x, "num_heads")
-    positions = e.cast(node.value(e, 1), I64)
-    if tensor(positions).elements == 1:  # that of the first token
-        positions = e.map(graph.add, e.iota((1, shape_of(heads)[2]), 1), e.reshape(positions, ()))
-    cos, sin = (e(graph.take, table, positions, axis=0) for table in (cos, sin))
     out = rotate(e, heads, cos, sin, interleaved=bool(node.attr_int("interleaved", 0)))
     return without_heads(e, out) if tensor(x).rank == 3 else out
 

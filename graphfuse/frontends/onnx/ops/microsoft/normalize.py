@@ -8,7 +8,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, elem_from_onnx, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64
-from graphfuse.symbolic import floordiv
+from graphfuse.symbolic import exact_div, floordiv
 
 
 def scaled(e: Emitter, x: Value, gamma: Value, beta: Value | None) -> Value:
@@ -107,3 +107,22 @@ def _grouped(e: Emitter, node: Node, x: Value) -> Value:
     if activation == 1:
         y = e.map(graph.mul, y, e.map(graph.sigmoid, y))
     return e.cast(y, node.type(0).elem)
+
+
+@onnx_op("GatedRMSNorm", domain=MICROSOFT)
+def gated_rms_norm(e: Emitter, node: Node) -> Value:
+    """Root mean square norm of each run of as many features as the scale has, times an activation of the gate."""
+    x, gate, weight = e.wide(node.value(e, 0)), e.wide(node.value(e, 2)), node.value(e, 1)
+    *lead, width = shape_of(x)
+    size = shape_of(weight)[0]
+    if exact_div(width, size) is None:
+        raise node.error(f"a norm of {size} features does not divide {width}")
+    activation = node.attr_str("activation", "silu")
+    if activation not in ("silu", "swish", "sigmoid"):
+        raise node.unsupported(f"activation must be silu, swish or sigmoid, got {activation}")
+    rows = e.reshape(x, (*lead, floordiv(width, size), size))
+    y, _ = root_mean_square(e, rows, len(lead) + 1, node.attr_float("epsilon", 1e-5))
+    y = e.reshape(scaled(e, y, weight, None), shape_of(x))
+    opened = e.map(graph.sigmoid, gate)
+    opened = opened if activation == "sigmoid" else e.map(graph.mul, gate, opened)
+    return e.cast(e.map(graph.mul, y, opened), node.type(0).elem)

@@ -11,6 +11,7 @@ from graphfuse.frontends.host_values import host
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op, scalar_constant
 from graphfuse.frontends.onnx.ops import activation, index, movement, normalize, quantize, sample, source
 from graphfuse.ir.core import Value
+from graphfuse.symbolic import floordiv
 
 onnx_op("Gelu", domain=MICROSOFT)(activation.gelu)
 onnx_op("GatherND", domain=MICROSOFT)(index.gather_nd)
@@ -45,7 +46,8 @@ def unfold_tensor(e: Emitter, node: Node) -> Value:
     x = node.value(e, 0)
     axis = node.axis(node.attr_int("dim", -1), tensor(x).rank)
     size, step, length = node.attr_int("size"), node.attr_int("step", 1), shape_of(x)[axis]
-    if not isinstance(length, int) or not 0 < size <= length or step < 1:
-        raise node.unsupported(f"expected slices that fit a static dim, got {size} of {length}, {step} apart")
-    windows = [e.slice(x, axis, i, (length - size) // step + 1, step) for i in range(size)]
-    return e.concat([e.unsqueeze(w, -1) for w in windows], tensor(x).rank)
+    if size < 1 or step < 1 or (isinstance(length, int) and size > length):
+        raise node.error(f"expected slices that fit a dim of {length}, got {size}, {step} apart")
+    count = floordiv(length - size, step) + 1
+    windows = [e.unsqueeze(e.slice(x, axis, i, count, step), -1) for i in range(size)]
+    return e.concat(windows, tensor(x).rank)
