@@ -20,7 +20,15 @@ from graphfuse.artifact import Array, Executable, Plan, Step, combined
 from graphfuse.artifact import Loop as PlanLoop
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.devices import Targets, compiled_key, driver_of, targets_of
-from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError, TooLargeError, UsageError
+from graphfuse.errors import (
+    FileError,
+    GraphfuseError,
+    Loc,
+    ParseError,
+    TooLargeError,
+    UnsupportedError,
+    UsageError,
+)
 from graphfuse.knobs import (
     NUMERICS,
     Options,
@@ -37,6 +45,8 @@ from graphfuse.target import Target
 
 if TYPE_CHECKING:
     from graphfuse.frontends.tc_ops import Operator
+
+log = logging.getLogger(__name__)
 
 Dims = Mapping[str, "int | tuple[int, int]"]
 Kernels = str | Path | Sequence[str | Path]
@@ -55,6 +65,7 @@ def compile(
     device: str = "",
     kernels: Kernels = (),
     progress: Progress | None = None,
+    host: bool = True,
 ) -> CompiledModel:
     """Compile a model, or take it from the cache.
 
@@ -71,15 +82,15 @@ def compile(
         device: Where it runs: `cpu`, `cuda`, `cuda:N`, or `emulator`, which executes a GPU's code on the CPU.
         kernels: A folder, or several, of `.tc` files that implement operators of the model (docs/triton-c-ops.md).
         progress: Called with the name of each stage as it begins.
+        host: Whether Python may run what is not compiled between compiled parts (docs/onnx.md); else it is refused.
     """
     check_environment()
     configure_logging()
     where = Device.parse(device)
     chosen = _chosen(options, numerics, precision)
     source, operators = _source(model), operators_of(kernels)
-    built = [
-        build(source, t, dims or {}, chosen, progress or (lambda _: None), operators) for t in targets_of(target, where)
-    ]
+    note: Progress = progress or (lambda _: None)
+    built = [build(source, t, dims or {}, chosen, note, operators, host=host) for t in targets_of(target, where)]
     return CompiledModel(combined(built), threads, where)
 
 
@@ -115,12 +126,14 @@ def build(
     options: Options,
     progress: Progress,
     operators: Sequence[Operator] = (),
+    *,
+    host: bool = False,
 ) -> Executable:
     """The executable of a model: from the cache, else compiled and put there."""
     source = _source(model)
 
     def made() -> Executable:
-        return _build(source, target, dims, options, progress, operators)
+        return _build(source, target, dims, options, progress, operators, host=host)
 
     if settings.cache == "0":
         return made()
@@ -130,7 +143,7 @@ def build(
     if (cache := default_cache()) is None:
         return made()
     progress("looking into the cache")
-    return cache.get_or_make(_key(source, target, dims, options, operators), made, progress)
+    return cache.get_or_make(_key(source, target, dims, options, operators, host=host), made, progress)
 
 
 def _source(model: Any) -> Path | Any:
@@ -167,11 +180,15 @@ def _parsed(data: bytes) -> Any:
     return model
 
 
-def _key(source: Path | Any, target: Target, dims: Dims, options: Options, operators: Sequence[Operator]) -> str:
+def _key(
+    source: Path | Any, target: Target, dims: Dims, options: Options, operators: Sequence[Operator], *, host: bool
+) -> str:
     from graphfuse.runtime.cache import model_digest
 
     model = source if isinstance(source, Path) else _serialised(source)
     made_from = {"model": model_digest(model), "dims": repr(sorted(dims.items())), "options": repr(options)}
+    if host:
+        made_from["host"] = "allowed"
     if operators:
         made_from["kernels"] = repr([o.text_of_all() for o in operators])
     return compiled_key(made_from, target)
@@ -194,6 +211,8 @@ def _build(
     options: Options,
     progress: Progress,
     operators: Sequence[Operator],
+    *,
+    host: bool,
 ) -> Executable:
     # compiling needs onnx, networkx and LLVM; loading an artifact must not pay for them
     from graphfuse import compiler
@@ -202,10 +221,19 @@ def _build(
     name = str(source) if isinstance(source, Path) else "<model>"
     try:
         progress("importing")
-        func = import_model(source, dims=dims, kernels=operators)
-        progress("compiling")
-        executable = compiler.build(func, target, options)
-        _check_plan(executable.plan, name)
+        try:
+            func = import_model(source, dims=dims, kernels=operators)
+        except TooLargeError:
+            raise
+        except UnsupportedError as e:
+            if not host or operators:
+                raise
+            executable = _with_host_code(source, target, dims, options, progress, e)
+        else:
+            progress("compiling")
+            executable = compiler.build(func, target, options)
+        for piece in (executable, *executable.parts):
+            _check_plan(piece.plan, name)
     except MemoryError as e:
         raise TooLargeError("compiling the model takes more memory than there is", Loc(name)) from e
     except Exception as e:
@@ -233,6 +261,24 @@ def _launches(step: Step | PlanLoop) -> int:
     return (step.count if isinstance(step.count, int) else 0) * sum(map(_launches, step.steps))
 
 
+def _with_host_code(
+    source: Path | Any, target: Target, dims: Dims, options: Options, progress: Progress, why: UnsupportedError
+) -> Executable:
+    # few models need it
+    from graphfuse.onnx_program import host_executable
+
+    log.info("host code: %s", why)
+    progress("compiling parts")
+    try:
+        return host_executable(source, target, dims, options)
+    except TooLargeError:
+        raise
+    except UnsupportedError as e:
+        if "unsupported operator" in e.message:  # which the first error lists
+            raise why from None
+        raise UnsupportedError(f"{why.message}; nor can its parts be compiled: {e.message}", e.loc or why.loc) from None
+
+
 def recompile(
     path: str | os.PathLike[str],
     *,
@@ -256,8 +302,15 @@ def recompile(
         raise UsageError(f"{path} was compiled with numerics {had!r}: expected that or freer, got {chosen.numerics!r}")
     if stored not in ("f32", chosen.precision):
         raise UsageError(f"{path} was compiled with precision {stored!r}: expected that, got {chosen.precision!r}")
+    targets = targets_of(target, Device())
+    if executable.host is not None:
+        funcs = [graph_func(p) for p in executable.parts]
+        made = [tuple(compiler.build(f, t, chosen) for f in funcs) for t in targets]
+        plain = dataclasses.replace(executable, others=())
+        each = [dataclasses.replace(plain, target=str(t), parts=p) for t, p in zip(targets, made, strict=True)]
+        return combined(each)
     func = graph_func(executable)
-    return combined([compiler.build(func, t, chosen) for t in targets_of(target, Device())])
+    return combined([compiler.build(func, t, chosen) for t in targets])
 
 
 def verify_regions(

@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from graphfuse.errors import ArtifactError
+from graphfuse.host_program import HostGraph, check_program
 from graphfuse.symbolic import Dim, bounds, product, symbols
 from graphfuse.target import Target
 
@@ -310,6 +311,9 @@ class Executable:
     """A compiled model. `code` is by target text; `ir` has the texts of the stages, by stage.
 
     `others` are the same model compiled for other targets, each with its own plan, kernels and weights.
+
+    A model with host code is `parts`, compiled each by itself, and the `host` program that runs them; it has no plan
+    and no kernels, and its weights are the constants of the program.
     """
 
     signature: Signature
@@ -322,6 +326,8 @@ class Executable:
     ledger: Sequence[Json] = ()
     meta: Mapping[str, Json] = field(default_factory=dict[str, Json])
     others: tuple[Executable, ...] = ()
+    host: HostGraph | None = None
+    parts: tuple[Executable, ...] = ()
 
     @property
     def is_gpu(self) -> bool:
@@ -354,6 +360,9 @@ def check(executable: Executable) -> None:
     when it is wrong for every shape, and checked again for the actual one when it is bound.
     """
     _check_signature(executable.signature)
+    if executable.host is not None:
+        _check_host(executable, executable.host)
+        return
     for name in (k.name for k in executable.kernels):
         if not name.isidentifier():
             raise ArtifactError(f"kernel name {name!r}: expected an identifier")
@@ -372,6 +381,26 @@ def check(executable: Executable) -> None:
     for other in executable.others:
         check(other)
     check_variants(executable)
+
+
+def _check_host(executable: Executable, program: HostGraph) -> None:
+    if executable.plan.steps or executable.kernels or executable.code:
+        raise ArtifactError("host: expected a program of parts, found kernels of its own")
+    for i, part in enumerate(executable.parts):
+        if part.host is not None or part.others or part.target != executable.target:
+            raise ArtifactError(f"part {i}: expected kernels for {executable.target}, found {part.target}")
+        check(part)
+    ends = [_names(p.signature) for p in (*executable.parts, executable)]
+    if (program.inputs, program.outputs) != ends[-1]:
+        raise ArtifactError("host: expected the inputs and outputs of the signature")
+    check_program(program, ends[:-1], len(executable.weights))
+    for other in executable.others:
+        check(other)
+    check_variants(executable)
+
+
+def _names(signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(s.name for s in signature.inputs), tuple(s.name for s in signature.outputs)
 
 
 def check_variants(executable: Executable) -> None:

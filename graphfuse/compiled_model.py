@@ -23,6 +23,7 @@ from graphfuse.stages import artifact_precision, graph_func
 from graphfuse.target import Target
 
 if TYPE_CHECKING:
+    from graphfuse.host_session import HostSession
     from graphfuse.ir.core import Func
     from graphfuse.runtime.cuda.session import CudaSession
 
@@ -45,8 +46,10 @@ class CompiledModel:
         self._threads = threads
 
     @functools.cached_property
-    def session(self) -> Session | CudaSession:
+    def session(self) -> Session | CudaSession | HostSession:
         """What runs it."""
+        if self.executable.host is not None:
+            return self._host_session()
         if not self.device.is_gpu:
             return Session(cpu_variant(self.executable), self._threads)
         from graphfuse.runtime.cuda.session import CudaSession
@@ -62,6 +65,8 @@ class CompiledModel:
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Run: `model({"x": x})` or `model(x=x)`, with numpy arrays or DLPack objects."""
         feed = {**(inputs or {}), **named}
+        if self.executable.host is not None:  # the settings below are for its parts
+            return self.session.run(feed)
         if settings.interpret:
             return self.interpret(feed)
         outputs = self._timed(feed) if settings.debug else self.session.run(feed)
@@ -75,6 +80,8 @@ class CompiledModel:
 
     def interpret(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Run the graph IR in numpy: the specification, and slow."""
+        if self.executable.host is not None:
+            return self._host_session(interpreted=True).run(inputs)
         from graphfuse.interp.graph import run
         from graphfuse.runtime.binding import Binder
 
@@ -83,6 +90,13 @@ class CompiledModel:
         symbols = binder.bind([a.shape for a in arrays])
         names = (s.name for s in self.signature.outputs)
         return dict(zip(names, run(self._graph, *arrays, symbols=symbols), strict=True))
+
+    def _host_session(self, *, interpreted: bool = False) -> HostSession:
+        # Python's operators import onnx, which other models need not
+        from graphfuse.host_session import HostSession
+
+        variant = _gpu_variant(self.executable) if self.device.is_gpu else cpu_variant(self.executable)
+        return HostSession(variant, self._threads, self.device, interpreted=interpreted)
 
     @functools.cached_property
     def _graph(self) -> Func:
@@ -96,8 +110,8 @@ class CompiledModel:
 
     def _check(self, feed: Mapping[str, Any], outputs: Mapping[str, Array]) -> None:
         tolerance = CHECKED[artifact_precision(self.executable)]
-        for name, expected in self.interpret({k: _on_host(v) for k, v in feed.items()}).items():
-            found = np.asarray(_on_host(outputs[name])).astype(np.float64)
+        for name, expected in self.interpret({k: on_host(v) for k, v in feed.items()}).items():
+            found = np.asarray(on_host(outputs[name])).astype(np.float64)
             wanted = np.asarray(expected).astype(np.float64)
             scale = float(np.std(wanted[np.isfinite(wanted)])) if wanted.size else 0.0
             bad = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance * scale + 1e-6, equal_nan=True)
@@ -116,7 +130,7 @@ class CompiledModel:
         return report(self.executable, dims)
 
 
-def _on_host(value: Any) -> Any:
+def on_host(value: Any) -> Any:
     """A copy of a torch tensor on a GPU; anything else as it is."""
     device = getattr(value, "device", None)
     return value.cpu() if getattr(device, "type", "cpu") == "cuda" else value
@@ -136,7 +150,11 @@ def cpu_variant(executable: Executable) -> Executable:
 
 def gpu_target_of(executable: Executable) -> Target:
     """The first GPU that it has code for."""
+    return parse_target(_gpu_variant(executable).target)
+
+
+def _gpu_variant(executable: Executable) -> Executable:
     found = next((v for v in executable.variants if v.is_gpu), None)
     if found is None:
         raise ArtifactError(f"there is code for {executable.target} only: compile it for a GPU, such as cuda:sm_90a")
-    return parse_target(found.target)
+    return found

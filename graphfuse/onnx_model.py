@@ -46,7 +46,7 @@ class OnnxModel:
         self._open, self._host = open_shapes(model), host
         self._whole: CompiledModel | None = None
         try:
-            self._whole = compile(model, device=device)
+            self._whole = compile(model, device=device, host=False)
         except UnknownValueError as e:
             self.wants = e.inputs
         except TooLargeError:
@@ -124,12 +124,11 @@ class OnnxModel:
                     f"found {array.size}"
                 )
         shapes = {n: a.shape for n, a in arrays.items()} if self._open else {}
-        return compile(specialised(self.model, shapes, values), device=self.device)
+        return compile(specialised(self.model, shapes, values), device=self.device, host=False)
 
 
 def _tensor(name: str, value: Any) -> Array:
-    if value is None or isinstance(value, list):
-        raise UnsupportedError(
-            f"input {name!r}: expected a tensor, found {'nothing' if value is None else 'a sequence'}"
-        )
+    if value is None or isinstance(value, (list, dict)):
+        found = {list: "a sequence", dict: "a map"}.get(type(value), "nothing")
+        raise UnsupportedError(f"input {name!r}: expected a tensor, found {found}")
     return np.asarray(value)

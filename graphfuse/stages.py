@@ -59,8 +59,10 @@ def graph_func(executable: Executable) -> Func:
 def emit(executable: Executable, stage: str) -> str:
     """The text of a stage: `graph`, `regions`, `block` as the executable carries them; `llvm`, `asm` made from that.
 
-    A GPU's has `ptx` in the place of `asm`, and layouts in `block`.
+    A GPU's has `ptx` in the place of `asm`, and layouts in `block`. Of a model with host code, that of each part.
     """
+    if executable.host is not None:
+        return "\n".join(f"// part {i}\n{emit(p, stage)}" for i, p in enumerate(executable.parts))
     if stage in executable.ir:
         return executable.ir[stage]
     made = ("llvm", "ptx") if executable.is_gpu else ("llvm", "asm")
@@ -109,5 +111,7 @@ def dump(executable: Executable, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for i, (stage, text) in enumerate(executable.ir.items()):
             (folder / f"{i:02}-{stage}.gf").write_text(text)
+        for i, part in enumerate(executable.parts):
+            dump(part, folder / f"part-{i}")
     except OSError as e:
         raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(str(folder))) from None

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "graphfuse"
-LEVEL_0 = {"errors", "knobs", "target", "symbolic", "artifact", "artifact_json", "host_program", "gpu_driver"}
+LEVEL_0 = {
+    "errors",
+    "knobs",
+    "target",
+    "symbolic",
+    "artifact",
+    "artifact_json",
+    "host_program",
+    "host_program_json",
+    "gpu_driver",
+}
 IR = LEVEL_0 | {"ir"}
 DIALECTS = IR | {"dialects"}
 INTERP = DIALECTS | {"interp"}

@@ -22,7 +22,7 @@ from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import UsageError
 from graphfuse.knobs import Options
 from graphfuse.runtime import gfx
-from graphfuse.runtime.report import code_warnings
+from graphfuse.runtime.report import code_warnings, host_operators, kernel_count
 from graphfuse.stages import emit
 
 STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
@@ -87,6 +87,10 @@ def command(
         click.echo(emit(compiled.executable, stage), nl=False)
     elif output is not None:
         size = nbytes_text(output.stat().st_size)
-        click.echo(f"{output}: {len(compiled.executable.kernels)} kernels, {size}", err=True)
+        click.echo(f"{output}: {kernel_count(compiled.executable)} kernels, {size}", err=True)
+        if by_python := host_operators(compiled.executable):
+            names = ", ".join(f"{op} ({n})" for op, n in by_python.items())
+            parts = len(compiled.executable.parts)
+            click.echo(f"{output}: Python runs {parts} compiled parts and {names}", err=True)
         for warning in code_warnings(compiled.executable):
             click.echo(f"warning: {warning}", err=True)

@@ -5,7 +5,9 @@ Owns the format only; what the parts mean is `graphfuse/artifact.py`.
     prefix    magic (8 bytes), version (u32), header length (u32), file length (u64)
     header    JSON: the sections, each with offset, length, length when unpacked, encoding, SHA-256
     sections  each at a multiple of 64:
-                program   JSON: signature, plan, kernels, table of code, table of weights; the same of other targets
+                program   JSON: signature, plan, kernels, table of code, table of weights; the same of other targets.
+                          Of a model with host code also the program that runs its parts
+                part.N    a compiled part of such a model: a file of this format in a file
                 code.N    a relocatable object, or a cubin
                 ptx.N     zlib, text, for code of GPUs
                 weights   a safetensors file of its own, each tensor at a multiple of 64 of this file
@@ -25,6 +27,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -32,7 +35,7 @@ import secrets
 import stat
 import struct
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +55,7 @@ from graphfuse.artifact import (
 )
 from graphfuse.artifact_json import Node, program_from_json, program_to_json
 from graphfuse.errors import ArtifactError, FileError, Loc
+from graphfuse.host_program_json import host_from_json, host_to_json
 
 MAGIC = b"\x89GFX\r\n\x1a\n"
 """As in PNG: a transfer that strips bit 7 or rewrites line ends shows at once."""
@@ -63,6 +67,8 @@ _MAX_HEADER = 1 << 20
 _MAX_UNPACKED = 1 << 30
 MAX_TARGETS = 64
 """More than one model is ever compiled for."""
+MAX_PARTS = 1 << 16
+"""More than a model with host code is ever cut into."""
 
 # sub-byte and rarer formats travel as bytes: safetensors has no one-byte-per-element name for them
 _SAFETENSORS = {
@@ -139,6 +145,8 @@ def _parts(executable: Executable) -> list[_Part]:
         program = program_to_json(v)
         program["code"] = [_code_row(target, code) for target, code in v.code.items()]
         program["weights"], rows = rows[: len(v.weights)], rows[len(v.weights) :]
+        if v.host is not None:
+            program |= {"host": host_to_json(v.host), "parts": len(v.parts)}
         programs.append(program)
     head, *others = programs
     head["others"] = others
@@ -149,6 +157,11 @@ def _parts(executable: Executable) -> list[_Part]:
             text = code.ptx.encode()
             parts.append(_Part(f"ptx.{i}", len(text), "zlib", [zlib.compress(text)]))
     parts.append(weights)
+    for i, part in enumerate(p for v in variants for p in v.parts):
+        file = io.BytesIO()
+        _write(part, file)
+        content = file.getvalue()
+        parts.append(_Part(f"part.{i}", len(content), "raw", [content]))
     for i, v in enumerate(variants):
         parts.append(_json_part(_numbered("ir", i), dict(v.ir), pack=True))
         parts.append(_json_part(_numbered("ledger", i), list(v.ledger), pack=True))
@@ -266,19 +279,34 @@ def _weight_table(weights: Sequence[Weight]) -> tuple[list[Json], _Part]:
 def load(path: str | os.PathLike[str]) -> Executable:
     """Map a file and read it; nothing in it is used before it was found to be what it claims."""
     with _located(path):
-        file = _File(_mapped(Path(path)))
-        root = Node(file.json("program"))
-        numbers = itertools.count()
-        programs = [root, *root["others"].items(0, MAX_TARGETS)]
-        first, *others = [_variant(r, file, i, numbers) for i, r in enumerate(programs)]
-        executable = dataclasses.replace(first, others=tuple(others))
-        check_variants(executable)
-        return executable
+        return _read(_File(_mapped(Path(path))))
 
 
-def _variant(root: Node, file: _File, number: int, numbers: Iterator[int]) -> Executable:
-    weights, code = _read_weights(root["weights"], file), _read_code(root["code"], file, numbers)
-    return program_from_json(root, weights, code, **_lazy(file, number))
+def _read(file: _File, is_part: bool = False) -> Executable:
+    root = Node(file.json("program"))
+    codes, parts = itertools.count(), itertools.count()
+    programs = [root, *root["others"].items(0, MAX_TARGETS)]
+    first, *others = [_variant(r, file, i, codes, () if is_part else parts) for i, r in enumerate(programs)]
+    executable = dataclasses.replace(first, others=tuple(others))
+    check_variants(executable)
+    return executable
+
+
+def _variant(root: Node, file: _File, number: int, codes: Iterator[int], parts: Iterable[int]) -> Executable:
+    weights, code = _read_weights(root["weights"], file), _read_code(root["code"], file, codes)
+    if "host" not in root.object():
+        return program_from_json(root, weights, code, **_lazy(file, number))
+    count = root["parts"].integer(0, MAX_PARTS)
+    found = tuple(_read_part(file, i) for i in itertools.islice(parts, count))
+    return program_from_json(root, weights, code, host=host_from_json(root["host"]), parts=found, **_lazy(file, number))
+
+
+def _read_part(file: _File, number: int) -> Executable:
+    name = f"part.{number}"
+    try:
+        return _read(_File(file.view(name)), is_part=True)
+    except ArtifactError as e:
+        raise ArtifactError(f"{name}: {e.message}") from None
 
 
 def verify(path: str | os.PathLike[str]) -> dict[str, int]:
@@ -286,12 +314,18 @@ def verify(path: str | os.PathLike[str]) -> dict[str, int]:
     load(path)
     with _located(path):
         file = _File(_mapped(Path(path)))
-        for section in file.sections.values():
-            file.content(section.name)
-        root = Node(file.json("program"))
-        for program in (root, *root["others"].items()):
-            _check_safetensors(program["weights"], file)
+        _verify(file)
     return {s.name: s.length for s in file.sections.values()}
+
+
+def _verify(file: _File) -> None:
+    for section in file.sections.values():
+        file.content(section.name)
+        if section.name.startswith("part."):
+            _verify(_File(file.view(section.name)))
+    root = Node(file.json("program"))
+    for program in (root, *root["others"].items()):
+        _check_safetensors(program["weights"], file)
 
 
 def is_artifact(path: str | os.PathLike[str]) -> bool:
@@ -318,8 +352,8 @@ def _mapped(path: Path) -> Array:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise OSError(22, "not a regular file")
-        if status.st_size < _PREFIX.size + _TRAILER_BYTES:
-            raise ArtifactError(f"not a graphfuse artifact: {status.st_size} bytes", Loc(str(path)))
+        if status.st_size == 0:  # which cannot be mapped
+            raise ArtifactError("not a graphfuse artifact: 0 bytes", Loc(str(path)))
         return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
     except OSError as e:
         raise FileError(f"cannot read: {_reason(e)}", Loc(str(path))) from None
@@ -329,6 +363,8 @@ class _File:
     """The bytes of a file whose prefix, header and trailer have been found in order."""
 
     def __init__(self, data: Array) -> None:
+        if len(data) < _PREFIX.size + _TRAILER_BYTES:
+            raise ArtifactError(f"not a graphfuse artifact: {len(data)} bytes")
         self._data = data
         magic, version, header_bytes, file_bytes = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
         if magic != MAGIC:

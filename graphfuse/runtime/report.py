@@ -5,12 +5,14 @@ Owns the facts and no presentation.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from graphfuse.artifact import Executable, Pointer, Step
 from graphfuse.errors import InputError, UsageError
+from graphfuse.host_program import HostGraph, HostPart
 from graphfuse.runtime.session import available_cores, memory
 from graphfuse.symbolic import Dim, evaluate, symbols
 
@@ -48,6 +50,9 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
                 **numbers,
             }
         )
+    if executable.host is not None:
+        rows = _host_rows(executable, executable.host)
+    pieces = [p for v in executable.variants for p in (v, *v.parts)]
     return {
         "target": executable.target,
         "targets": [v.target for v in executable.variants],
@@ -60,16 +65,19 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
                 "ptx_bytes": len(c.ptx),
                 "warnings": list(c.warnings),
             }
-            for v in executable.variants
+            for v in pieces
             for name, c in v.code.items()
         },
-        "gpu_kernels": {v.target: _gpu_kernels(v) for v in executable.variants if v.is_gpu},
+        "gpu_kernels": {
+            v.target: [k for p in (v, *v.parts) for k in _gpu_kernels(p)] for v in executable.variants if v.is_gpu
+        },
         "warnings": code_warnings(executable),
         "inputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.inputs],
         "outputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.outputs],
         "dims": {name: [lo, hi] for name, lo, hi in executable.signature.dims},
         "at": values,
-        "kernels": len(executable.kernels),
+        "kernels": kernel_count(executable),
+        "host": host_operators(executable),
         "steps": rows,
         "kinds": _kinds(rows),
         "totals": {key: sum(r[key] for r in rows) for key in ("flops", "bytes_read", "bytes_written")},
@@ -78,6 +86,31 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
         "stages": list(executable.ir),
         "meta": dict(executable.meta),
     }
+
+
+def kernel_count(executable: Executable) -> int:
+    """How many kernels it has, those of its parts too."""
+    return len(executable.kernels) + sum(len(p.kernels) for p in executable.parts)
+
+
+def host_operators(executable: Executable) -> dict[str, int]:
+    """The operators that Python runs, and how many nodes there are of each; none in a model without host code."""
+    return dict(Counter(n.op for n in executable.host.nodes())) if executable.host is not None else {}
+
+
+def _host_rows(executable: Executable, program: HostGraph) -> list[dict[str, Any]]:
+    """The steps of a host program: parts by their number of kernels, and operators that Python runs."""
+    rows: list[dict[str, Any]] = []
+    for i, step in enumerate(program.steps):
+        is_part = isinstance(step, HostPart)
+        row = (
+            (f"part {step.part}", "part", "", len(executable.parts[step.part].kernels))
+            if is_part
+            else (step.op, "python", step.name, 1)
+        )
+        row = dict(zip(("kernel", "kind", "label", "grid"), row, strict=True))
+        rows.append({"step": i, **row, "flops": 0, "bytes_read": 0, "bytes_written": 0})
+    return rows
 
 
 def _gpu_kernels(executable: Executable) -> list[dict[str, Any]]:
@@ -100,7 +133,7 @@ def _gpu_kernels(executable: Executable) -> list[dict[str, Any]]:
 def code_warnings(executable: Executable) -> list[str]:
     """What the assembler had to say, and kernels that spill registers, for every GPU there is code for."""
     out: list[str] = []
-    for v in executable.variants:
+    for v in (p for whole in executable.variants for p in (whole, *whole.parts)):
         for name, code in v.code.items():
             out += [f"{name}: {w}" for w in code.warnings]
         for k in v.kernels:

@@ -6,7 +6,7 @@ so there are as few as can be; level by level the part runs first. (`torch/cut.p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -60,8 +60,11 @@ def is_python(node: onnx.NodeProto, opset: int) -> bool:
     return known and (node.op_type in ALSO_COMPILED or not is_supported(node, opset))
 
 
-def cut(graph: onnx.GraphProto, opset: int, file: str) -> list[Step]:
-    """The steps of a graph, in the order they run. Refuses operators that neither way is there for."""
+def cut(graph: onnx.GraphProto, opset: int, file: str, python: Container[str] = ()) -> list[Step]:
+    """The steps of a graph, in the order they run. Refuses operators that neither way is there for.
+
+    Python also executes the nodes whose names are in `python`.
+    """
     for i, node in enumerate(graph.node):
         if not is_python(node, opset) and not is_supported(node, opset):
             name = f"{node.domain or 'ai.onnx'}::{node.op_type}"
@@ -70,15 +73,15 @@ def cut(graph: onnx.GraphProto, opset: int, file: str) -> list[Step]:
     levels: dict[int, tuple[list[onnx.NodeProto], list[onnx.NodeProto]]] = {}
     for node in graph.node:
         level = max((level_of.get(n, 0) for n in reads(node)), default=0)
-        python = is_python(node, opset)
-        levels.setdefault(level, ([], []))[python].append(node)
-        level_of.update((o, level + python) for o in node.output if o)
+        by_python = is_python(node, opset) or node.name in python
+        levels.setdefault(level, ([], []))[by_python].append(node)
+        level_of.update((o, level + by_python) for o in node.output if o)
     wanted = names_read([graph])
     steps: list[Step] = []
-    for _, (compiled, python) in sorted(levels.items()):
+    for _, (compiled, others) in sorted(levels.items()):
         if compiled:
             steps.append(part_of(compiled, wanted))
-        steps += python
+        steps += others
     return steps
 
 

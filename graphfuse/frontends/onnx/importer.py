@@ -69,6 +69,11 @@ def import_model(
     return _Importer(loaded, dims or {}, bind or {}, own).run()
 
 
+def input_types(loaded: Loaded, dims: Dims | None = None) -> tuple[dict[str, Tensor], dict[str, tuple[int, int]]]:
+    """The types of a model's inputs by name, and the ranges of their symbols; `dims` as for `import_model`."""
+    return _Importer(loaded, dims or {}, {}, {}).input_types()
+
+
 def sanitise(name: str) -> str:
     """A name as an identifier of the IR."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
@@ -142,6 +147,14 @@ class _Importer:
         return replace(func, dims=tuple((s, *self.e.ranges[s]) for s in self.e.ranges if s in used))
 
     # signature
+
+    def input_types(self) -> tuple[dict[str, Tensor], dict[str, tuple[int, int]]]:
+        """The types of the inputs, and the ranges of their symbols."""
+        by_name = {i.name: i for i in self.loaded.model.graph.input}
+        self._name_dims([by_name[n] for n in self.loaded.inputs])
+        types = {n: self._input_type(by_name[n]) for n in self.loaded.inputs}
+        self._check_declarations()
+        return types, dict(self.e.ranges)
 
     def _params(self, graph: onnx.GraphProto, scope: Scope) -> Params:
         by_name = {i.name: i for i in graph.input}
@@ -223,10 +236,13 @@ class _Importer:
         self._unused_declarations -= {name, sanitise(name)}
         return self._declare_dim(name, name)
 
-    def _check_outputs(self, graph: onnx.GraphProto, results: tuple[Tracked, ...]) -> None:
+    def _check_declarations(self) -> None:
         if self._unused_declarations:
             known = ", ".join(dict.fromkeys(self.dims)) or "none"
             raise UsageError(f"the model has no dim {min(self._unused_declarations)!r}; its dims are {known}")
+
+    def _check_outputs(self, graph: onnx.GraphProto, results: tuple[Tracked, ...]) -> None:
+        self._check_declarations()
         for info, result in zip(graph.output, results, strict=True):
             loc = Loc(self.loaded.file)
             if info.type.HasField("tensor_type") and info.type.tensor_type.elem_type:

@@ -1,0 +1,296 @@
+"""Types of the values between the parts of a model with host code, and what Python's operators make of them.
+
+What onnx's own shape inference says of an operator holds here, too; it knows strings and sequences. A dim that it does
+not know, such as how many elements are not 0, becomes a symbol of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import onnx
+from onnx import TensorProto, helper, shape_inference
+
+from graphfuse.errors import Loc, UnsupportedError
+from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.onnx.cut import Part, domain_of
+from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx, elem_to_onnx
+from graphfuse.frontends.onnx.specialise import tensor_proto
+from graphfuse.ir.types import I64, Tensor
+from graphfuse.symbolic import Dim, Ranges, substitute, symbols
+
+MOST_CONSTANT = 1024
+"""Elements up to which a constant may decide a type: shapes, axes, counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strings:
+    """A tensor of texts."""
+
+    shape: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced:
+    """A sequence of values of one type; None where that is not known."""
+
+    element: ValueType | None
+
+
+ValueType: TypeAlias = "Tensor | Strings | Sequenced"
+Fresh: TypeAlias = Callable[[], Dim]
+"""Makes a symbol for a dim that only a run knows."""
+
+
+def joined(a: ValueType | None, b: ValueType | None, fresh: Fresh) -> ValueType | None:
+    """What holds for both; None if that is nothing, such as for tensors of different rank."""
+    match a, b:
+        case (Tensor(), Tensor()) if a.elem == b.elem and a.rank == b.rank:
+            return Tensor(_joined_dims(a.shape, b.shape, fresh), a.elem)
+        case (Strings(), Strings()) if len(a.shape) == len(b.shape):
+            return Strings(_joined_dims(a.shape, b.shape, fresh))
+        case (Sequenced(), Sequenced()):  # an empty one says nothing of its elements
+            known = a.element and b.element
+            return Sequenced(joined(a.element, b.element, fresh) if known else a.element or b.element)
+        case _:
+            return None
+
+
+def _joined_dims(a: Sequence[Dim], b: Sequence[Dim], fresh: Fresh) -> tuple[Dim, ...]:
+    return tuple(x if x == y else fresh() for x, y in zip(a, b, strict=True))
+
+
+def renewed(t: ValueType | None, known: Ranges, fresh: Fresh) -> ValueType | None:
+    """A type seen from outside a body: symbols that are not `known` there are others each time."""
+    match t:
+        case Tensor():
+            return Tensor(tuple(d if symbols(d) <= known.keys() else fresh() for d in t.shape), t.elem)
+        case Strings():
+            return Strings(tuple(d if symbols(d) <= known.keys() else fresh() for d in t.shape))
+        case Sequenced():
+            return Sequenced(renewed(t.element, known, fresh))
+        case None:
+            return None
+
+
+# operators
+
+
+def types_made(
+    node: onnx.NodeProto,
+    types: Mapping[str, ValueType | None],
+    constants: Mapping[str, Array],
+    imports: Sequence[onnx.OperatorSetIdProto],
+    fresh: Fresh,
+) -> list[ValueType | None]:
+    """The types of the outputs of one of Python's operators; None for those of which not even the rank is known."""
+    if (made := _by_rule(node, types, constants, fresh)) is not None:
+        return made
+    if (made := _of_sequences(node, types, fresh)) is not None:
+        return made
+    texts = _Texts()
+    read = dict.fromkeys(n for n in node.input if n)
+    if any(types[n] is None for n in read):
+        return [None] * len(node.output)
+    small = {n: constants[n] for n in read if n in constants and constants[n].size <= MOST_CONSTANT}
+    numeric = {n: a for n, a in small.items() if a.dtype.kind not in "OSU"}
+    inputs = [onnx.ValueInfoProto(name=n, type=texts.proto(types[n])) for n in read if n not in numeric]
+    outputs = [onnx.ValueInfoProto(name=o) for o in node.output if o]
+    tensors = [tensor_proto(n, a) for n, a in numeric.items()]
+    graph = helper.make_graph([node], "node", inputs, outputs, tensors)
+    try:
+        inferred = shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports), data_prop=True)
+    except (RuntimeError, shape_inference.InferenceError):  # then Python's function says what is wrong, if anything is
+        return [None] * len(node.output)
+    found = {o.name: o.type for o in inferred.graph.output}
+    return [texts.value_type(found[o], fresh) if o else None for o in node.output]
+
+
+class _Texts:
+    """Dims as the texts that onnx takes, and back."""
+
+    def __init__(self) -> None:
+        self.dims: dict[str, Dim] = {}
+
+    def proto(self, t: ValueType | None) -> onnx.TypeProto:
+        match t:
+            case Tensor():
+                return helper.make_tensor_type_proto(elem_to_onnx(t.elem), self._shape(t.shape))
+            case Strings():
+                return helper.make_tensor_type_proto(TensorProto.STRING, self._shape(t.shape))
+            case Sequenced(element) if element is not None:
+                return helper.make_sequence_type_proto(self.proto(element))
+            case _:
+                return helper.make_sequence_type_proto(onnx.TypeProto())
+
+    def _shape(self, dims: Sequence[Dim]) -> list[int | str]:
+        for d in dims:
+            self.dims[str(d)] = d
+        return [d if isinstance(d, int) else str(d) for d in dims]
+
+    def value_type(self, t: onnx.TypeProto, fresh: Fresh) -> ValueType | None:
+        if t.HasField("sequence_type"):
+            return Sequenced(self.value_type(t.sequence_type.elem_type, fresh))
+        tensor = t.tensor_type
+        if not t.HasField("tensor_type") or not tensor.elem_type or not tensor.HasField("shape"):
+            return None
+        shape = tuple(
+            d.dim_value if d.HasField("dim_value") else self.dims.get(d.dim_param) or fresh() for d in tensor.shape.dim
+        )
+        if tensor.elem_type == TensorProto.STRING:
+            return Strings(shape)
+        return Tensor(shape, elem_from_onnx(tensor.elem_type))
+
+
+def _by_rule(
+    node: onnx.NodeProto, types: Mapping[str, ValueType | None], constants: Mapping[str, Array], fresh: Fresh
+) -> list[ValueType | None] | None:
+    """Operators whose result has a rank that onnx does not tell, where a value decides its size."""
+    if domain_of(node) or not node.input or not isinstance(x := types.get(node.input[0]), Tensor):
+        return None
+    size = types.get(node.input[1]) if len(node.input) > 1 else None
+    count = size.shape[0] if isinstance(size, Tensor) and size.rank == 1 else None
+    match node.op_type:
+        case "Slice" | "Tile" | "Pad":
+            axes = constants.get(node.input[3]) if len(node.input) > 3 else None
+            if node.op_type == "Tile" or axes is None:
+                return [Tensor(tuple(fresh() for _ in x.shape), x.elem)]
+            at = {int(a) % x.rank for a in axes.reshape(-1)}
+            return [Tensor(tuple(fresh() if i in at else d for i, d in enumerate(x.shape)), x.elem)]
+        case "Split":
+            at = int(attributes_of(node).get("axis", 0)) % max(x.rank, 1)
+            shapes = [tuple(fresh() if i == at else d for i, d in enumerate(x.shape)) for _ in node.output]
+            return [Tensor(s, x.elem) for s in shapes]
+        case "TopK":
+            at = int(attributes_of(node).get("axis", -1)) % max(x.rank, 1)
+            shape = tuple(fresh() if i == at else d for i, d in enumerate(x.shape))
+            return [Tensor(shape, x.elem), Tensor(shape, I64)]
+        case "Range":
+            return [Tensor((fresh(),), x.elem)]
+        case "Reshape" if isinstance(count, int):
+            return [Tensor(tuple(fresh() for _ in range(count)), x.elem)]
+        case "Expand" if isinstance(count, int):
+            return [Tensor(tuple(fresh() for _ in range(max(count, x.rank))), x.elem)]
+        case "ConstantOfShape" if x.rank == 1 and isinstance(x.shape[0], int):
+            value = attributes_of(node).get("value")
+            elem = elem_from_onnx(TensorProto.FLOAT if value is None else value.data_type)
+            return [Tensor(tuple(fresh() for _ in range(x.shape[0])), elem)]
+        case _:
+            return None
+
+
+def _of_sequences(
+    node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: Fresh
+) -> list[ValueType | None] | None:
+    """Operators of sequences, which are as long as a run makes them."""
+    if domain_of(node):
+        return None
+    given = [types[n] for n in node.input if n]
+    first = given[0] if given else None
+    element = first.element if isinstance(first, Sequenced) else None
+    attributes = attributes_of(node)
+    match node.op_type:
+        case "SequenceEmpty":
+            return [Sequenced(None)]
+        case "SequenceConstruct":
+            return [Sequenced(functools.reduce(lambda a, b: joined(a, b, fresh), given))]
+        case "SequenceInsert":
+            return [Sequenced(joined(element, given[1], fresh) if element else given[1])]
+        case "SequenceErase":
+            return [first]
+        case "SequenceAt":
+            return [renewed(element, {}, fresh)]
+        case "SequenceLength":
+            return [Tensor((), I64)]
+        case "SplitToSequence" if isinstance(first, Tensor):
+            at = int(attributes.get("axis", 0)) % max(first.rank, 1)
+            dropped = len(given) == 1 and not attributes.get("keepdims", 1)
+            dims = [fresh() if i == at else d for i, d in enumerate(first.shape) if i != at or not dropped]
+            return [Sequenced(Tensor(tuple(dims), first.elem))]
+        case "ConcatFromSequence" if isinstance(element, Tensor):
+            dims = list(element.shape)
+            new = bool(attributes.get("new_axis", 0))
+            at = int(attributes["axis"]) % max(len(dims) + new, 1)
+            dims[at : at + (not new)] = [fresh()]
+            return [renewed(Tensor(tuple(dims), element.elem), {}, fresh)]
+        case _:
+            return None
+
+
+# parts
+
+
+@dataclass(frozen=True, slots=True)
+class PartModel:
+    """A part as a model of its own. `dims` are the ranges of its symbols, `meaning` what they are outside of it."""
+
+    model: onnx.ModelProto
+    dims: Mapping[str, tuple[int, int]]
+    meaning: Mapping[str, Dim]
+
+    def outside(self, dims: Sequence[Dim]) -> tuple[Dim, ...]:
+        """Dims of the part in terms of the whole model's symbols."""
+        return tuple(substitute(d, self.meaning) if symbols(d) & self.meaning.keys() else d for d in dims)
+
+
+def part_model(
+    whole: onnx.ModelProto,
+    part: Part,
+    types: Mapping[str, Tensor],
+    constants: Mapping[str, Array],
+    bounds_of: Callable[[Dim], tuple[int, int]],
+) -> PartModel:
+    """A part of a model, for inputs of these types; `constants` are initialisers.
+
+    A dim that is arithmetic on symbols is written as such where the inputs have those symbols, so that sizes that
+    belong together stay so; else it is a symbol.
+    """
+    dims = dict.fromkeys(d for t in types.values() for d in t.shape if not isinstance(d, int))
+    plain = {str(d) for d in dims if str(d).isidentifier()}
+    texts = {d: str(d) for d in dims if symbols(d) <= plain}
+    meaning: dict[str, Dim] = {}
+    for d in dims:
+        if d not in texts:
+            texts[d] = _unused("d", plain | meaning.keys())
+            meaning[texts[d]] = d
+    infos = [
+        helper.make_tensor_value_info(n, elem_to_onnx(t.elem), [d if isinstance(d, int) else texts[d] for d in t.shape])
+        for n, t in types.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=o) for o in part.outputs]
+    tensors = [tensor_proto(n, a) for n, a in constants.items()]
+    graph = helper.make_graph(part.nodes, "part", infos, outputs, tensors)
+    model = helper.make_model(graph, opset_imports=whole.opset_import, ir_version=whole.ir_version)
+    ranges = {texts[d]: bounds_of(d) for d in dims if texts[d] in plain or texts[d] in meaning}
+    return PartModel(model, ranges, meaning)
+
+
+def _unused(stem: str, taken: set[str]) -> str:
+    i = 0
+    while f"{stem}{i}" in taken:
+        i += 1
+    return f"{stem}{i}"
+
+
+def plain_attributes(node: onnx.NodeProto, loc: Loc) -> dict[str, Any]:
+    """A node's attributes as numbers, texts, lists of them and arrays; a graph is its number among the node's."""
+    out: dict[str, Any] = {}
+    graphs = 0
+    for name, value in attributes_of(node).items():
+        if isinstance(value, onnx.GraphProto):
+            out[name], graphs = graphs, graphs + 1
+        elif isinstance(value, onnx.TensorProto):
+            out[name] = onnx.numpy_helper.to_array(value)
+        elif isinstance(value, bytes):
+            out[name] = value.decode("utf-8", "replace")
+        elif isinstance(value, list) and all(isinstance(v, (int, float, bytes)) for v in cast("list[Any]", value)):
+            texts = cast("list[Any]", value)
+            out[name] = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in texts]
+        elif isinstance(value, (int, float)):
+            out[name] = value
+        else:
+            raise UnsupportedError(f"{node.op_type}: attribute {name!r} cannot be in an artifact", loc)
+    return out

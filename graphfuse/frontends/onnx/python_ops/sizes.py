@@ -1,0 +1,112 @@
+"""Movement by sizes that only a run knows: how long a slice is, what shape is asked for, how many are largest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.onnx.python_ops.call import Call, PythonOp
+from graphfuse.frontends.onnx.python_ops.strings import expand, reshape
+
+BY_VALUE: dict[str, PythonOp] = {"Reshape": reshape, "Expand": expand}
+"""Operators that are compiled where a value is known, for values that other parts of the model compute."""
+
+
+def by_value(name: str) -> Callable[[PythonOp], PythonOp]:
+    """Declare how Python executes an operator whose result's size is a value."""
+
+    def declare(fn: PythonOp) -> PythonOp:
+        BY_VALUE[name] = fn
+        return fn
+
+    return declare
+
+
+def _ints(c: Call, i: int) -> list[int]:
+    return [int(v) for v in c.array(i).reshape(-1)]
+
+
+@by_value("Range")
+def range_(c: Call) -> Any:
+    """From a start by steps to before a limit."""
+    start, limit, delta = (c.number(i) for i in range(3))
+    if delta == 0:
+        raise c.error("delta must not be 0")
+    count = max(int(np.ceil((limit - start) / delta)), 0)
+    return (start + np.arange(count) * delta).astype(c.array(0).dtype)
+
+
+@by_value("Slice")
+def slice_(c: Call) -> Any:
+    """Every so many elements along some axes; bounds beyond the ends are the ends."""
+    x = c.array(0)
+    starts, ends = _ints(c, 1), _ints(c, 2)
+    axes = _ints(c, 3) if c.has(3) else list(range(len(starts)))
+    steps = _ints(c, 4) if c.has(4) else [1] * len(starts)
+    index = [slice(None)] * x.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step == 0:
+            raise c.error("a step must not be 0")
+        at = c.axis(axis, x.ndim)
+        # backwards, what lies before the first element is the first for a start, and before it for an end
+        stop = None if step < 0 and end < -x.shape[at] else end
+        index[at] = slice(max(start, -x.shape[at]) if step < 0 else start, stop, step)
+    return np.ascontiguousarray(x[tuple(index)])
+
+
+@by_value("Split")
+def split(c: Call) -> tuple[Array, ...]:
+    """Pieces of given lengths along an axis."""
+    x = c.array(0)
+    axis, sizes = c.axis(int(c.get("axis", 0)), x.ndim), _ints(c, 1)
+    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
+        raise c.error(f"split: expected lengths with the sum {x.shape[axis]}, found {sizes}")
+    return tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
+
+
+@by_value("ConstantOfShape")
+def constant_of_shape(c: Call) -> Any:
+    """One value everywhere."""
+    value = c.get("value", np.zeros(1, np.float32))
+    return np.full(_ints(c, 0), value.reshape(-1)[0], value.dtype)
+
+
+@by_value("Tile")
+def tile(c: Call) -> Any:
+    """Repeated along each dim."""
+    return np.tile(c.array(0), _ints(c, 1))
+
+
+@by_value("TopK")
+def top_k(c: Call) -> tuple[Array, Array]:
+    """The largest or smallest along an axis and where they are; of equal ones, the first."""
+    x, k = c.array(0), int(c.number(1))
+    axis = c.axis(int(c.get("axis", -1)), x.ndim)
+    if not 0 <= k <= x.shape[axis]:
+        raise c.error(f"k: expected 0..{x.shape[axis]}, found {k}")
+    order = np.argsort(x, axis, kind="stable")
+    if c.get("largest", 1):  # a stable order of the reversed elements, reversed
+        order = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    order = np.take(order, np.arange(k), axis)
+    return np.take_along_axis(x, order, axis), order.astype(np.int64)
+
+
+@by_value("Pad")
+def pad(c: Call) -> Any:
+    """More elements before and after; fewer where a count is negative."""
+    x, counts = c.array(0), _ints(c, 1)
+    axes = [c.axis(a, x.ndim) for a in _ints(c, 3)] if c.has(3) else list(range(x.ndim))
+    before, after = [0] * x.ndim, [0] * x.ndim
+    for i, axis in enumerate(axes):
+        before[axis], after[axis] = counts[i], counts[i + len(axes)]
+    x = x[tuple(slice(max(-b, 0), d - max(-a, 0)) for b, a, d in zip(before, after, x.shape, strict=True))]
+    widths = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
+    mode = c.get("mode", "constant")
+    if mode == "constant":
+        return np.pad(x, widths, constant_values=c.number(2, 0))
+    if mode not in ("edge", "reflect", "wrap"):
+        raise c.error(f"mode must be constant, edge, reflect or wrap, got {mode}")
+    return np.pad(x, widths, mode=mode)

@@ -1,0 +1,174 @@
+"""Runs the program of a model with host code: compiled parts and Python's operators in turn.
+
+Values between parts are numpy arrays (of objects for texts), lists for sequences, None for what is not there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from graphfuse.artifact import Array, Executable, Signature, elem_dtype
+from graphfuse.compiled_model import CompiledModel, on_host
+from graphfuse.errors import ArtifactError, GraphfuseError, InputError, Loc
+from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
+from graphfuse.frontends.onnx.python_ops.call import PythonOp
+from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
+from graphfuse.host_control import CONTROL
+from graphfuse.host_program import TEXT, Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.runtime.binding import Binder
+from graphfuse.runtime.device import Device
+from graphfuse.runtime.session import Profile, StepTime, thread_count
+from graphfuse.symbolic import symbols
+
+
+class HostSession:
+    """A loaded model with host code. Outputs are numpy arrays wherever the parts run; `interpreted`, in numpy."""
+
+    def __init__(
+        self, executable: Executable, threads: int | None, device: Device, *, interpreted: bool = False
+    ) -> None:
+        assert executable.host is not None, "it has no host code"
+        self.executable = executable
+        self.threads = thread_count(threads)
+        models = [CompiledModel(p, threads, device) for p in executable.parts]
+        parts = [(m.executable, m.interpret if interpreted else m) for m in models]
+        self._binder = Binder(_of_inputs(executable.signature))
+        self._graph = _Graph(executable.host, parts, [w.array for w in executable.weights])
+
+    @property
+    def signature(self) -> Signature:
+        """What the model takes and gives."""
+        return self.executable.signature
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Outputs by name. Inputs are numpy arrays or DLPack objects, by name."""
+        return self._run(inputs, None)
+
+    def profile(self, inputs: Mapping[str, Any]) -> Profile:
+        """As `run`, with the time of each step of the program."""
+        times: list[StepTime] = []
+        return Profile(self._run(inputs, times), tuple(times))
+
+    def _run(self, inputs: Mapping[str, Any], times: list[StepTime] | None) -> dict[str, Array]:
+        specs = self.signature
+        arrays = self._binder.arrays({name: on_host(value) for name, value in inputs.items()})
+        self._binder.bind([a.shape for a in arrays])
+        values = {s.name: a for s, a in zip(specs.inputs, arrays, strict=True)}
+        found = self._graph.run(values, times)
+        return {s.name: _checked(s.name, s.elem, v) for s, v in zip(specs.outputs, found, strict=True)}
+
+
+def _of_inputs(signature: Signature) -> Signature:
+    """The part of a signature that inputs decide: outputs have symbols that only a run knows."""
+    used = {s for spec in signature.inputs for d in spec.shape for s in symbols(d)}
+    return Signature(signature.inputs, (), tuple(d for d in signature.dims if d[0] in used))
+
+
+def _checked(name: str, elem: str, value: Any) -> Array:
+    array = cast("Array", value) if isinstance(value, np.ndarray) else np.empty(0, object)
+    if array.dtype != elem_dtype(elem):
+        raise ArtifactError(f"output {name!r}: expected {elem_dtype(elem)}, found {array.dtype}")
+    return array
+
+
+Part: TypeAlias = tuple[Executable, Callable[[Mapping[str, Any]], Mapping[str, Any]]]
+"""A part, and what runs it."""
+
+
+class _Graph:
+    """A graph of the program, its constants at hand."""
+
+    def __init__(self, graph: HostGraph, parts: Sequence[Part], weights: Sequence[Array]) -> None:
+        self.graph, self.parts = graph, parts
+        self.inputs, self.outputs = graph.inputs, graph.outputs
+        self.constants = {name: _constant(value, weights) for name, value in graph.constants.items()}
+        self.steps = [s if isinstance(s, HostPart) else _Node(s, parts, weights) for s in graph.steps]
+
+    def run(self, values: Mapping[str, Any], times: list[StepTime] | None = None) -> list[Any]:
+        """The outputs, for the values of its inputs and of what it reads of graphs around it."""
+        known = {**values, **self.constants, **{n: values[n] for n in self.inputs if n in values}}
+        for step in self.steps:
+            start = time.perf_counter_ns()
+            if isinstance(step, HostPart):
+                self._run_part(step.part, known)
+                label = f"part {step.part}"
+            else:
+                step.run(known)
+                label = step.node.name
+            if times is not None:
+                op = label if isinstance(step, HostPart) else step.node.op
+                times.append(StepTime(op, label, 1, time.perf_counter_ns() - start))
+        return [known[o] for o in self.outputs]
+
+    def empty(self, output: int) -> Array:
+        """What a loop that never ran stacked of an output."""
+        elem, dims = self.graph.empties[output]
+        return np.empty((0, *dims), object if elem == TEXT else elem_dtype(elem))
+
+    def _run_part(self, number: int, known: dict[str, Any]) -> None:
+        executable, run = self.parts[number]
+        try:
+            known.update(run({s.name: known[s.name] for s in executable.signature.inputs}))
+        except InputError as e:
+            raise InputError(f"part {number}: {e.message}", e.loc) from None
+
+
+class _Node:
+    """An operator that Python runs, with its attributes and bodies at hand."""
+
+    def __init__(self, node: HostNode, parts: Sequence[Part], weights: Sequence[Array]) -> None:
+        self.node = node
+        self.attributes = {name: _attribute(value, weights) for name, value in node.attributes.items()}
+        self.bodies = [_Graph(b, parts, weights) for b in node.bodies]
+        self.control = None if node.domain else CONTROL.get(node.op)
+        known = (node.domain, node.op) in PYTHON_OPS or (not node.domain and node.op in {**BY_VALUE, **ON_STRINGS})
+        if self.control is None and not known:
+            raise ArtifactError(f"host: {node.name}: unknown operator {node.domain or 'ai.onnx'}::{node.op}")
+        wanted = 0 if self.control is None else 2 if node.op == "If" else 1
+        if len(self.bodies) != wanted:
+            raise ArtifactError(f"host: {node.name}: expected {wanted} graphs, found {len(self.bodies)}")
+
+    def run(self, known: dict[str, Any]) -> None:
+        """Add what it makes to what is known."""
+        node, loc = self.node, Loc("", node=self.node.name)
+        inputs = tuple(_value(known[n]) if n else None for n in node.inputs)
+        try:
+            if self.control is not None:
+                results = self.control(self.bodies, self.attributes, inputs, known)
+            else:
+                op = PYTHON_OPS.get((node.domain, node.op)) or self._movement(inputs)
+                found = op(Call(node.op, inputs, len(node.outputs), loc, self.attributes))
+                results = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
+        except (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError) as e:
+            if isinstance(e, GraphfuseError):
+                raise
+            # operators leave to numpy what it checks
+            raise InputError(f"{node.op}: {str(e).lower()}", loc) from e
+        known.update((name, result) for name, result in zip(node.outputs, results, strict=False) if name)
+
+    def _movement(self, inputs: Sequence[Any]) -> PythonOp:
+        numeric = all(isinstance(v, np.ndarray) and v.dtype.kind not in "OSU" for v in inputs if v is not None)
+        table = BY_VALUE if self.node.op in BY_VALUE and (numeric or self.node.op not in ON_STRINGS) else ON_STRINGS
+        return table[self.node.op]
+
+
+def _value(value: Any) -> Any:
+    return cast("Any", np.asarray(value)) if isinstance(value, (np.generic, float, int)) else value
+
+
+def _constant(value: Constant | Texts, weights: Sequence[Array]) -> Array:
+    if isinstance(value, Constant):
+        return weights[value.weight]
+    texts = np.empty(len(value.texts), dtype=object)
+    texts[:] = value.texts
+    return texts.reshape(value.shape)
+
+
+def _attribute(value: Attribute, weights: Sequence[Array]) -> Any:
+    if isinstance(value, (Constant, Texts)):
+        return _constant(value, weights)
+    return list(value) if isinstance(value, tuple) else value

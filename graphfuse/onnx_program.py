@@ -1,0 +1,437 @@
+"""A model with host code to an executable: its parts compiled for all shapes, and the program that runs them.
+
+1. cut        parts and Python's operators, level by level        frontends/onnx/cut.py
+2. sink       shape arithmetic into the parts that need it        frontends/onnx/sink_shapes.py
+3. draft      types step by step; parts become graph IR           here, frontends/onnx/host_types.py
+4. compile    each part                                           compiler.py
+5. write      the steps as data                                   host_program.py
+
+A part that turns out to need a value that another one computes leaves the node that needs it to Python, if Python can
+(`python_ops/sizes.py`), and is cut again. A loop is drafted until the types of what it carries stay the same; dims that
+change from one iteration to the next become symbols. (`onnx_host.py` compiles when it meets shapes; this is done once.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from graphfuse import compiler
+from graphfuse.artifact import Array, Executable, Plan, Signature, TensorSpec, Weight
+from graphfuse.errors import GraphfuseError, Loc, UnsupportedError
+from graphfuse.frontends.onnx import import_model
+from graphfuse.frontends.onnx.cut import Part, cut, domain_of, is_control, location, reads
+from graphfuse.frontends.onnx.host_types import (
+    Sequenced,
+    Strings,
+    ValueType,
+    joined,
+    part_model,
+    plain_attributes,
+    renewed,
+    types_made,
+)
+from graphfuse.frontends.onnx.importer import input_types
+from graphfuse.frontends.onnx.load import Loaded, default_opset, load, tensor_array
+from graphfuse.frontends.onnx.node import UnknownValueError
+from graphfuse.frontends.onnx.python_ops import ON_STRINGS
+from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
+from graphfuse.frontends.onnx.sink_shapes import lift_constants, name_nodes, sink_shapes
+from graphfuse.frontends.onnx.specialise import array_of_strings, subgraphs_of
+from graphfuse.host_program import TEXT, Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.ir.core import Func, tensor_of
+from graphfuse.ir.dense import scalar_of
+from graphfuse.ir.types import BOOL, I64, Tensor
+from graphfuse.knobs import Options
+from graphfuse.symbolic import Dim, bounds, sym, symbols
+from graphfuse.target import Target
+
+Dims = Mapping[str, "int | tuple[int, int]"]
+Types: TypeAlias = "Mapping[str, ValueType | None]"
+
+COUNTED = (0, 1 << 24)
+"""What a dim may be that only a run knows, such as how many elements are not 0."""
+
+MOST_DRAFTS = 16
+"""Times that a loop's body is typed: each time another dim of what it carries has turned out to change."""
+
+
+def host_executable(source: Any, target: Target, dims: Dims, options: Options) -> Executable:
+    """Compile a model whose parts Python runs in turn. `source` and `dims` are as for `import_model`.
+
+    Raises UnsupportedError for operators that nothing can run, and for values whose rank only a run knows.
+    """
+    loaded = load(source)
+    graph = loaded.model.graph
+    name_nodes(graph)
+    lift_constants(graph)
+    types, ranges = input_types(loaded, dims)
+    drafts = _Drafts(loaded, ranges)
+    draft = drafts.draft(graph, dict(types), loaded.weights)
+    signature = _signature(types, draft, drafts.ranges, loaded.file)
+    writer = _Writer(loaded.file)
+    program = writer.graph(replace(draft, constants={**loaded.weights, **draft.constants}), loaded.inputs)
+    return Executable(
+        signature=signature,
+        plan=Plan((), ()),
+        kernels=(),
+        weights=tuple(writer.weights),
+        target=str(target),
+        code={},
+        meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
+        host=program,
+        parts=tuple(compiler.build(f, target, options) for f in writer.funcs),
+    )
+
+
+def _signature(
+    inputs: Mapping[str, Tensor], draft: _Draft, ranges: Mapping[str, tuple[int, int]], file: str
+) -> Signature:
+    outputs: list[TensorSpec] = []
+    for name, t in zip(draft.outputs, draft.types, strict=True):
+        if not isinstance(t, Tensor):
+            raise UnsupportedError(f"output {name!r}: expected a tensor of numbers, found {_kind(t)}", Loc(file))
+        outputs.append(TensorSpec(name, t.elem.name, t.shape))
+    specs = tuple(TensorSpec(n, t.elem.name, t.shape) for n, t in inputs.items())
+    used = {s for spec in (*specs, *outputs) for d in spec.shape for s in symbols(d)}
+    return Signature(specs, tuple(outputs), tuple((s, *ranges[s]) for s in ranges if s in used))
+
+
+def _kind(t: ValueType | None) -> str:
+    if t is None:
+        return "one whose rank only a run knows"
+    return "texts" if isinstance(t, Strings) else "a sequence"
+
+
+# drafts: the steps of a graph with the types of all values
+
+
+@dataclass(frozen=True, slots=True)
+class _DraftedPart:
+    part: Part
+    func: Func
+
+
+@dataclass(frozen=True, slots=True)
+class _DraftedNode:
+    node: Any
+    bodies: tuple[_Draft, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: tuple[ValueType | None, ...]
+    constants: Mapping[str, Array]
+    steps: tuple[_DraftedPart | _DraftedNode, ...]
+
+
+class _CutAgainError(Exception):
+    """More nodes are Python's than was known when the graph was cut."""
+
+
+class _Drafts:
+    """Drafts graphs. `ranges` are those of all symbols, `python` the names of nodes that are left to Python."""
+
+    def __init__(self, loaded: Loaded, ranges: dict[str, tuple[int, int]]) -> None:
+        self.loaded, self.ranges = loaded, ranges
+        self.opset = default_opset(loaded.model)
+        self.python: set[str] = set()
+
+    def fresh(self) -> Dim:
+        """A symbol for a dim that only a run knows."""
+        name = f"n{len(self.ranges)}"
+        while name in self.ranges:
+            name += "_"
+        self.ranges[name] = COUNTED
+        return sym(name)
+
+    def draft(self, graph: Any, types: Types, constants: Mapping[str, Array]) -> _Draft:
+        """A graph for inputs, and names of graphs around it, of these types."""
+        own = {t.name: _array(t, self.loaded) for t in graph.initializer}
+        constants = {**constants, **own}
+        known = {**types, **{n: _type_of(a) for n, a in constants.items()}}
+        while True:
+            try:
+                return self._drafted(graph, dict(known), constants, own)
+            except UnknownValueError as e:
+                if not self._leave_to_python(graph, e.loc):
+                    raise
+            except _CutAgainError:
+                pass
+
+    def _leave_to_python(self, graph: Any, loc: Loc | None) -> bool:
+        for node in graph.node:
+            if loc is not None and node.name == loc.node and node.name not in self.python:
+                can = node.op_type in BY_VALUE and not domain_of(node)
+                if can:
+                    self.python.add(node.name)
+                return can
+        return False
+
+    def _drafted(
+        self, graph: Any, known: dict[str, ValueType | None], constants: Mapping[str, Array], own: Mapping[str, Array]
+    ) -> _Draft:
+        steps: list[_DraftedPart | _DraftedNode] = []
+        for step in sink_shapes(cut(graph, self.opset, self.loaded.file, self.python), graph, constants):
+            if isinstance(step, Part):
+                steps.append(self._part(step, known, constants))
+            else:
+                steps.append(self._node(step, known, constants))
+        outputs = tuple(o.name for o in graph.output)
+        inputs = tuple(i.name for i in graph.input)
+        return _Draft(inputs, outputs, tuple(known[o] for o in outputs), own, tuple(steps))
+
+    def _part(self, part: Part, known: dict[str, ValueType | None], constants: Mapping[str, Array]) -> _DraftedPart:
+        types: dict[str, Tensor] = {}
+        for name in part.inputs:
+            if isinstance(t := known[name], Tensor):
+                types[name] = t
+            else:
+                self._read_by_python(part, name, t)
+        fixed = {n: constants[n] for n in part.inputs if n in constants}
+        free = {n: t for n, t in types.items() if n not in fixed}
+        model = part_model(self.loaded.model, part, free, fixed, lambda d: bounds(d, self.ranges))
+        try:
+            func = import_model(model.model, dims=model.dims)
+        except GraphfuseError as e:
+            if e.loc is None or (isinstance(e, UnknownValueError) and e.loc.node in {n.name for n in part.nodes}):
+                raise
+            raise type(e)(e.message, Loc(self.loaded.file, node=e.loc.node)) from None
+        for name, value in zip(part.outputs, func.outputs, strict=True):
+            t = tensor_of(value)
+            known[name] = Tensor(model.outside(t.shape), t.elem)
+        return _DraftedPart(part, func)
+
+    def _read_by_python(self, part: Part, name: str, t: ValueType | None) -> None:
+        """Leave the nodes that read a value which is no tensor of numbers to Python, and cut again."""
+        for node in part.nodes:
+            if name not in reads(node):
+                continue
+            if t is None or node.op_type not in ON_STRINGS or domain_of(node):
+                message = f"{node.op_type}: input {name!r}: expected a tensor of numbers, found {_kind(t)}"
+                raise UnsupportedError(message, location(node, self.loaded.file))
+            self.python.add(node.name)
+        raise _CutAgainError
+
+    def _node(self, node: Any, known: dict[str, ValueType | None], constants: Mapping[str, Array]) -> _DraftedNode:
+        bodies: tuple[_Draft, ...] = ()
+        if is_control(node):
+            made, bodies = _CONTROL[node.op_type](self, node, known, constants)
+        else:
+            made = types_made(node, known, constants, self.loaded.model.opset_import, self.fresh)
+        known.update((o, t) for o, t in zip(node.output, made, strict=False) if o)
+        return _DraftedNode(node, bodies)
+
+    def body(
+        self, graph: Any, inputs: Sequence[ValueType | None], known: Types, constants: Mapping[str, Array]
+    ) -> _Draft:
+        """A body whose inputs have these types."""
+        names = [i.name for i in graph.input]
+        outer = {n: a for n, a in constants.items() if n not in names}
+        return self.draft(graph, {**known, **dict(zip(names, inputs, strict=True))}, outer)
+
+    def steady(
+        self,
+        graph: Any,
+        carried: Sequence[ValueType | None],
+        known: Types,
+        constants: Mapping[str, Array],
+        before: Sequence[ValueType | None] = (),
+        after: Sequence[ValueType | None] = (),
+        skip: int = 0,
+    ) -> tuple[list[ValueType | None], _Draft]:
+        """What a loop carries, for all iterations: its body gives what it takes, from output `skip` on."""
+        state, changing = list(carried), set[Dim]()
+
+        def changed() -> Dim:
+            changing.add(out := self.fresh())
+            return out
+
+        for _ in range(MOST_DRAFTS):
+            draft = self.body(graph, [*before, *state, *after], known, constants)
+            found = draft.types[skip : skip + len(state)]
+            now = [_widened(a, b, changing, changed) for a, b in zip(state, found, strict=True)]
+            if now == state:
+                return state, draft
+            state = now
+        raise UnsupportedError(
+            f"the shapes of what a loop carries keep changing after {MOST_DRAFTS} iterations", Loc(self.loaded.file)
+        )
+
+
+def _widened(a: ValueType | None, b: ValueType | None, changing: set[Dim], fresh: Any) -> ValueType | None:
+    """`joined`, where the dims of `a` that are known to change need no new symbol."""
+    match a, b:
+        case (Tensor(), Tensor()) if a.elem == b.elem and a.rank == b.rank:
+            return Tensor(_widened_dims(a.shape, b.shape, changing, fresh), a.elem)
+        case (Strings(), Strings()) if len(a.shape) == len(b.shape):
+            return Strings(_widened_dims(a.shape, b.shape, changing, fresh))
+        case (Sequenced(), Sequenced()):
+            known = a.element and b.element
+            return Sequenced(_widened(a.element, b.element, changing, fresh) if known else a.element or b.element)
+        case _:
+            return None
+
+
+def _widened_dims(a: Sequence[Dim], b: Sequence[Dim], changing: set[Dim], fresh: Any) -> tuple[Dim, ...]:
+    return tuple(x if x == y or x in changing else fresh() for x, y in zip(a, b, strict=True))
+
+
+def _array(tensor: Any, loaded: Loaded) -> Array:
+    texts = array_of_strings(tensor)
+    return tensor_array(tensor, loaded.file, loaded.folder) if texts is None else texts
+
+
+def _type_of(array: Array) -> ValueType:
+    elem = scalar_of(array.dtype)
+    return Strings(array.shape) if elem is None else Tensor(array.shape, elem)
+
+
+# control flow: the types of what it gives, and its bodies
+
+_Control: TypeAlias = "tuple[list[ValueType | None], tuple[_Draft, ...]]"
+
+
+def _if(d: _Drafts, node: Any, known: Types, constants: Mapping[str, Array]) -> _Control:
+    outer = dict(d.ranges)
+    drafts = tuple(d.body(g, (), known, constants) for g in subgraphs_of(node))
+    first, second = ([renewed(t, outer, d.fresh) for t in draft.types] for draft in drafts)
+    return [joined(a, b, d.fresh) for a, b in zip(first, second, strict=True)], drafts
+
+
+def _loop(d: _Drafts, node: Any, known: Types, constants: Mapping[str, Array]) -> _Control:
+    outer = dict(d.ranges)
+    (graph,) = subgraphs_of(node)
+    carried = [known[n] for n in node.input[2:]]
+    before = (Tensor((), I64), Tensor((), BOOL))
+    state, draft = d.steady(graph, carried, known, constants, before, skip=1)
+    return _outputs(d, node, outer, state, draft.types[1 + len(state) :], d.fresh(), (0,)), (draft,)
+
+
+def _scan(d: _Drafts, node: Any, known: Types, constants: Mapping[str, Array]) -> _Control:
+    outer = dict(d.ranges)
+    (graph,) = subgraphs_of(node)
+    attributes = plain_attributes(node, location(node, d.loaded.file))
+    scanned = int(attributes["num_scan_inputs"])
+    types = [known[n] for n in node.input]
+    states, xs = types[: len(types) - scanned], types[len(types) - scanned :]
+    slices: list[ValueType | None] = []
+    length: Dim = 0
+    for x, axis in zip(xs, attributes.get("scan_input_axes", [0] * scanned), strict=True):
+        if not isinstance(x, Tensor):
+            raise UnsupportedError("Scan: expected tensors of numbers", location(node, d.loaded.file))
+        at = int(axis) % x.rank
+        length = x.shape[at]
+        slices.append(Tensor(x.shape[:at] + x.shape[at + 1 :], x.elem))
+    state, draft = d.steady(graph, states, known, constants, after=slices)
+    stacked = draft.types[len(state) :]
+    axes = attributes.get("scan_output_axes", [0] * len(stacked))
+    return _outputs(d, node, outer, state, stacked, length, axes), (draft,)
+
+
+def _outputs(
+    d: _Drafts,
+    node: Any,
+    outer: Mapping[str, tuple[int, int]],
+    state: Sequence[ValueType | None],
+    stacked: Sequence[ValueType | None],
+    length: Dim,
+    axes: Sequence[int],
+) -> list[ValueType | None]:
+    """What a loop leaves behind: what it carried, and what it stacked along axes."""
+    out = [renewed(t, outer, d.fresh) for t in state]
+    for i, t in enumerate(stacked):
+        if not isinstance(t, Tensor):
+            message = f"{node.op_type}: what it stacks: expected tensors of numbers whose rank is known"
+            raise UnsupportedError(message, location(node, d.loaded.file))
+        seen = renewed(t, outer, d.fresh)
+        assert isinstance(seen, Tensor), "it was one"
+        at = int(axes[i % len(axes)]) % (t.rank + 1)
+        out.append(Tensor((*seen.shape[:at], length, *seen.shape[at:]), t.elem))
+    return out
+
+
+def _sequence_map(d: _Drafts, node: Any, known: Types, constants: Mapping[str, Array]) -> _Control:
+    outer = dict(d.ranges)
+    (graph,) = subgraphs_of(node)
+    types = [known[n] for n in node.input]
+    draft = d.body(graph, [t.element if isinstance(t, Sequenced) else t for t in types], known, constants)
+    return [Sequenced(renewed(t, outer, d.fresh)) for t in draft.types], (draft,)
+
+
+_CONTROL = {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _sequence_map}
+
+
+# the program as data
+
+
+class _Writer:
+    """Writes drafts down; collects the parts and the constants that they refer to."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.funcs: list[Func] = []
+        self.weights: list[Weight] = []
+
+    def graph(self, draft: _Draft, inputs: Sequence[str] | None = None) -> HostGraph:
+        """A graph; `inputs` are those of its that no initialiser backs."""
+        read = _constants_read(draft)
+        steps = tuple(self._step(s) for s in draft.steps)
+        constants: dict[str, Constant | Texts] = {}
+        for name, array in draft.constants.items():
+            if name in read:
+                constants[name] = self._constant(array)
+        empties = tuple(_empty_of(t) for t in draft.types)
+        names = draft.inputs if inputs is None else tuple(inputs)
+        return HostGraph(names, draft.outputs, constants, steps, empties)
+
+    def _step(self, step: _DraftedPart | _DraftedNode) -> HostPart | HostNode:
+        if isinstance(step, _DraftedPart):
+            self.funcs.append(step.func)
+            return HostPart(len(self.funcs) - 1)
+        node = step.node
+        attributes = {
+            name: self._attribute(value) for name, value in plain_attributes(node, location(node, self.file)).items()
+        }
+        bodies = tuple(self.graph(b) for b in step.bodies)
+        return HostNode(
+            node.op_type, domain_of(node), node.name, tuple(node.input), tuple(node.output), attributes, bodies
+        )
+
+    def _attribute(self, value: Any) -> Attribute:
+        if isinstance(value, np.ndarray):
+            return self._constant(cast("Array", value))
+        return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+
+    def _constant(self, array: Array) -> Constant | Texts:
+        elem = scalar_of(array.dtype)
+        if elem is None:
+            found = array.reshape(-1).tolist()
+            texts = (v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in found)
+            return Texts(tuple(texts), tuple(array.shape))
+        dense = np.ascontiguousarray(array).reshape(array.shape)  # which makes a 0-d array 1-d
+        self.weights.append(Weight(f"c{len(self.weights)}", elem.name, dense))
+        return Constant(len(self.weights) - 1)
+
+
+def _constants_read(draft: _Draft) -> set[str]:
+    """What Python's nodes and the outputs read, those of bodies too."""
+    out = set(draft.outputs)
+    for step in draft.steps:
+        if isinstance(step, _DraftedNode):
+            out |= set(step.node.input)
+            for body in step.bodies:
+                out |= _constants_read(body)
+    return out
+
+
+def _empty_of(t: ValueType | None) -> tuple[str, tuple[int, ...]]:
+    """An element and dims: 0 for one that is not known. What is no tensor is never stacked."""
+    if isinstance(t, Tensor):
+        return t.elem.name, tuple(d if isinstance(d, int) else 0 for d in t.shape)
+    return TEXT, ()

@@ -1,0 +1,355 @@
+"""Artifacts of models with host code: what is in them, what they refuse, and what Python runs by its own types."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, parser
+
+import graphfuse
+from graphfuse.api import recompile
+from graphfuse.artifact import check
+from graphfuse.cli import main
+from graphfuse.errors import ArtifactError, InputError, UnsupportedError
+from graphfuse.host_program import MOST_NESTED, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.onnx_model import OnnxModel
+from graphfuse.runtime import gfx
+
+ort = pytest.importorskip("onnxruntime")
+
+F32 = np.float32
+
+
+def model_of(text, opset=22):
+    return parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> g {text}')
+
+
+PICKED = """(float[n, 3] x, float[n] keep) => (float[m, 3] y) {
+    rows = Mul(x, x)
+    at = NonZero(keep)
+    zero = Constant<value_ints = [0]>()
+    flat = Squeeze(at, zero)
+    picked = Gather(rows, flat)
+    y = Neg(picked)
+}"""
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory):
+    path = tmp_path_factory.mktemp("host") / "m.gfx"
+    graphfuse.compile(model_of(PICKED)).save(path)
+    return path
+
+
+def feed(*keep):
+    return {"x": np.arange(3 * len(keep), dtype=F32).reshape(-1, 3), "keep": np.array(keep, F32)}
+
+
+def test_an_artifact_runs_at_all_shapes(artifact):
+    model = graphfuse.load(artifact)
+    for keep in ([1], [0, 0], [0, 1, 0, 2, 3]):
+        x = feed(*keep)
+        np.testing.assert_array_equal(model(x)["y"], -(x["x"][np.flatnonzero(keep)] ** 2))
+        np.testing.assert_array_equal(model.interpret(x)["y"], model(x)["y"])
+    assert [s.kernel for s in model.profile(feed(1)).steps] == ["part 0", "NonZero", "part 1"]
+    assert gfx.verify(artifact)["part.1"] > 0
+    assert model.inspect()["host"] == {"NonZero": 1}
+
+
+def test_recompiled_parts_are_as_good(artifact):
+    again = graphfuse.CompiledModel(recompile(artifact))
+    np.testing.assert_array_equal(again(feed(0, 2))["y"], graphfuse.load(artifact)(feed(0, 2))["y"])
+
+
+def test_from_the_shell(artifact, tmp_path, capsys):
+    onnx_file, out = tmp_path / "m.onnx", tmp_path / "m.gfx"
+    onnx_file.write_bytes(model_of(PICKED).SerializeToString())
+    assert main(["compile", str(onnx_file), "-o", str(out)]) == 0
+    assert "Python runs 2 compiled parts and NonZero (1)" in capsys.readouterr().err
+    for name, array in feed(0, 1, 1).items():
+        np.save(tmp_path / f"{name}.npy", array)
+    given = [f"--input={n}={tmp_path / n}.npy" for n in ("x", "keep")]
+    assert main(["run", str(out), *given, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["outputs"]
+    assert (row["shape"], row["values"]) == ([2, 3], [-9, -16, -25, -36, -49, -64])
+    assert main(["inspect", str(out)]) == 0
+    assert "NonZero  python" in capsys.readouterr().out
+    assert main(["verify", str(out)]) == 0
+    assert main(["compile", str(onnx_file), "--emit", "graph"]) == 0
+    assert capsys.readouterr().out.count("func @main") == 2
+    assert main(["run", str(out), given[0]]) == InputError.exit_code
+    assert capsys.readouterr().err == "error: missing input 'keep'\n"
+
+
+def test_loading_imports_no_onnx(artifact):
+    code = f"import sys, graphfuse; graphfuse.load({str(artifact)!r}); print('onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+# inputs and files that are wrong
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"x": np.zeros((2, 3))},
+        {"x": np.zeros(2, F32)},
+        {"x": np.zeros((2, 4), F32)},
+        {"x": np.zeros((5, 3), F32)},
+        {"x": [[1.0, 2.0, 3.0]]},
+        {"z": np.zeros(1, F32)},
+    ],
+)
+def test_wrong_inputs_get_the_errors_of_any_model(artifact, wrong):
+    plain = graphfuse.compile(model_of("(float[n, 3] x, float[n] keep) => (float[n, 3] y) { y = Neg(x) }"))
+    given = {**feed(1, 2), **wrong}
+    messages = []
+    for model in (plain, graphfuse.load(artifact)):
+        with pytest.raises(InputError) as e:
+            model(given)
+        messages.append(str(e.value))
+    assert messages[0] == messages[1]
+
+
+def test_sizes_that_data_makes_unequal_are_an_error():
+    text = """(float[n] x, float[n] a, float[n] b) => (float[m] y) {
+        p = Compress<axis = 0>(x, ca)  q = Compress<axis = 0>(x, cb)  y = Add(p, q)
+    }"""
+    cast = "ca = Cast<to = 9>(a) cb = Cast<to = 9>(b)"
+    model = graphfuse.compile(model_of(text.replace("{", "{ " + cast, 1)))
+    x, some = np.arange(3, dtype=F32), np.array([1, 0, 1], F32)
+    np.testing.assert_array_equal(model(x=x, a=some, b=some)["y"], [0, 4])
+    with pytest.raises(InputError, match=r"part 1: inputs: expected dims n1 and n2 to be equal, found 3 and 2"):
+        model(x=x, a=np.ones(3, F32), b=some)
+
+
+def test_truncated_files_are_refused(artifact, tmp_path):
+    whole, short = artifact.read_bytes(), tmp_path / "short.gfx"
+    for n in (0, 10, 60, len(whole) // 2, len(whole) - 1):
+        short.write_bytes(whole[:n])
+        with pytest.raises(ArtifactError):
+            graphfuse.load(short)
+
+
+def test_corrupt_bytes_are_found(artifact, tmp_path):
+    whole, rng = artifact.read_bytes(), random.Random(0)
+    bad = tmp_path / "bad.gfx"
+    found = 0
+    for _ in range(60):
+        at = rng.randrange(len(whole))
+        bad.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :])
+        with pytest.raises(ArtifactError) as e:
+            gfx.verify(bad)
+            raise ArtifactError("padding")  # between sections nothing is said
+        found += e.value.message != "padding"
+    assert found > 40
+
+
+def good():
+    return graphfuse.compile(model_of(PICKED)).executable
+
+
+def changed(step, **fields):
+    def change(executable):
+        host = executable.host
+        steps = [dataclasses.replace(s, **fields) if i == step else s for i, s in enumerate(host.steps)]
+        return dataclasses.replace(executable, host=dataclasses.replace(host, steps=tuple(steps)))
+
+    return change
+
+
+def nested(depth):
+    graph = HostGraph((), (), {}, ())
+    for _ in range(depth):
+        graph = HostGraph((), (), {}, (HostNode("If", "", "if", (), (), {}, (graph, graph)),))
+    return graph
+
+
+BROKEN = [
+    (changed(0, part=7), "host: step 0: expected one of 2 parts, found 7"),
+    (changed(1, inputs=("nobody",)), "host: step 1: reads 'nobody', which nothing before it makes"),
+    (changed(1, outputs=("other",)), "host: step 2: reads 'at', which nothing before it makes"),
+    (changed(1, attributes={"a": Constant(9)}), "host: step 1: expected one of 0 weights, found 9"),
+    (changed(1, attributes={"a": Texts(("b",), (2,))}), "host: step 1: expected 2 texts, found 1"),
+    (
+        changed(1, bodies=(nested(MOST_NESTED + 1),)),
+        "host: step 1" + ": step 0" * MOST_NESTED + ": expected graphs nested at most 16 deep",
+    ),
+    (lambda e: dataclasses.replace(e, parts=e.parts[:1]), "host: step 2: expected one of 1 parts, found 1"),
+    (
+        lambda e: dataclasses.replace(e, target="cuda:sm_90a"),
+        "part 0: expected kernels for cuda:sm_90a, found",
+    ),
+    (
+        lambda e: dataclasses.replace(e, host=dataclasses.replace(e.host, outputs=("x",))),
+        "host: expected the inputs and outputs of the signature",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BROKEN, ids=[m[:40] for _, m in BROKEN])
+def test_rules_of_programs(change, message, tmp_path):
+    with pytest.raises(ArtifactError) as e:
+        check(change(good()))
+    assert e.value.message.startswith(message)
+    with pytest.raises(ArtifactError):
+        gfx.save(change(good()), tmp_path / "m.gfx")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"op": "Exec"}, "unknown operator ai.onnx::Exec"),
+        ({"domain": "os"}, "unknown operator os::NonZero"),
+        ({"op": "Loop"}, "expected 1 graphs, found 0"),
+    ],
+)
+def test_operators_are_those_that_there_are(fields, message, tmp_path):
+    gfx.save(changed(1, **fields)(good()), tmp_path / "m.gfx")
+    with pytest.raises(ArtifactError, match=message):
+        graphfuse.load(tmp_path / "m.gfx")(feed(1))
+
+
+# types of what runs between parts
+
+
+def agrees(text, *feeds):
+    """One artifact against ONNX Runtime, at every feed."""
+    proto = model_of(text)
+    model, reference = graphfuse.compile(proto), ort.InferenceSession(proto.SerializeToString())
+    assert model.executable.host is not None
+    for values in feeds:
+        for found, want in zip(model(values).values(), reference.run(None, values), strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+            assert (found.shape, found.dtype) == (want.shape, want.dtype)
+    return model
+
+
+def test_what_a_loop_carries_may_grow():
+    agrees(
+        """(float[n, 2] x) => (float[m, 2] y, float[s] sums) {
+            yes = Constant<value = bool {1}>()
+            y, sums = Loop<body = b (int64 i, bool c, float[a, 2] v) => (bool going, float[d, 2] w, float sum) {
+                w = Concat<axis = 0>(v, x)
+                sum = ReduceSum<keepdims = 0>(w)
+                limit = Constant<value = float {50}>()
+                going = Less(sum, limit)
+            }>(, yes, x)
+        }""",
+        *({"x": np.full((n, 2), 1.5, F32)} for n in (1, 4, 20)),
+    )
+
+
+def test_a_loop_that_never_runs_stacks_nothing():
+    text = """(float[n] x, int64 trips, bool go) => (float[n] y, float[s, n] all) {
+        y, all = Loop<body = b (int64 i, bool c, float[n] v) => (bool going, float[n] w, float[n] copy) {
+            w = Add(v, v)  copy = Neg(w)  most = ReduceMax<keepdims = 0>(w)
+            limit = Constant<value = float {9}>()  going = Less(most, limit)
+        }>(trips, go, x)
+    }"""
+    model = graphfuse.compile(model_of(text))
+    x = np.ones(2, F32)
+    assert model(x=x, trips=np.array(0), go=np.array(1, np.bool_))["all"].shape == (0, 0)
+    np.testing.assert_array_equal(
+        model(x=x, trips=np.array(9), go=np.array(1, np.bool_))["all"][:, 0], [-2, -4, -8, -16]
+    )
+
+
+def test_sequences_between_parts():
+    agrees(
+        """(float[n, 3] x, int64[k] sizes) => (float[m, 3] y, int64 count) {
+            pieces = SplitToSequence<axis = 0>(x, sizes)
+            zero = Constant<value = int64 {0}>()
+            first = SequenceAt(pieces, zero)
+            twice = Add(first, first)
+            more = SequenceInsert(pieces, twice)
+            joined = ConcatFromSequence<axis = 0>(more)
+            y = Neg(joined)
+            count = SequenceLength(more)
+        }""",
+        {"x": np.arange(12, dtype=F32).reshape(4, 3), "sizes": np.array([1, 3])},
+        {"x": np.arange(6, dtype=F32).reshape(2, 3), "sizes": np.array([2])},
+    )
+
+
+def test_texts_between_parts():
+    node = helper.make_node("LabelEncoder", ["which"], ["text"], domain="ai.onnx.ml")
+    node.attribute.append(helper.make_attribute("keys_int64s", [0, 1, 2]))
+    node.attribute.append(helper.make_attribute("values_strings", ["a", "bb", "abc"]))
+    match = helper.make_node("RegexFullMatch", ["text"], ["hit"], pattern="a.*")
+    cast = helper.make_node("Cast", ["hit"], ["y"], to=TensorProto.FLOAT)
+    infos = [helper.make_tensor_value_info(n, t, ["n"]) for n, t in (("which", 7), ("y", 1))]
+    graph = helper.make_graph([node, match, cast], "g", infos[:1], infos[1:])
+    opsets = [helper.make_opsetid("", 22), helper.make_opsetid("ai.onnx.ml", 4)]
+    model = graphfuse.compile(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    for ids in ([0], [2, 1, 0, 1]):
+        np.testing.assert_array_equal(model(which=np.array(ids))["y"], [float(i != 1) for i in ids])
+
+
+SIZES = {
+    "Slice": ("s = Slice(x, zero, vn, zero)", 2),
+    "backwards": ("one = Constant<value_ints = [-1]>() far = Neg(big) s = Slice(x, vn, far, zero, one)", 2),
+    "Range": ("r = Range(zero0, n, one0) s = Cast<to = 1>(r)", 1),
+    "Reshape": ("minus = Constant<value_ints = [-1]>() d = Concat<axis = 0>(vn, minus) s = Reshape(x, d)", 2),
+    "Expand": ("f = Flatten<axis = 0>(x) u = Unsqueeze(f, zero) d = Concat<axis = 0>(vn, a, a) s = Expand(u, d)", 3),
+    "ConstantOfShape": ("d = Concat<axis = 0>(vn, a) s = ConstantOfShape<value = float[1] {2.5}>(d)", 2),
+    "Tile": ("d = Concat<axis = 0>(vn, a) s = Tile(x, d)", 2),
+    "TopK": ("s, i = TopK<axis = 0>(x, vn)", 2),
+    "smallest": ("s, i = TopK<axis = 0, largest = 0>(x, vn)", 2),
+    "Pad": ("d = Concat<axis = 0>(vn, vn) s = Pad(x, d, , zero)", 2),
+    "Split": ("rest = Sub(four, vn) d = Concat<axis = 0>(vn, rest) s, t = Split<axis = 0>(x, d)", 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_are_data(name):
+    body, rank = SIZES[name]
+    dims = ", ".join(f"d{i}" for i in range(rank))
+    agrees(
+        f"""(float[4, w] x) => (float[{dims}] y) {{
+            zero = Constant<value_ints = [0]>() a = Constant<value_ints = [1]>() four = Constant<value_ints = [4]>()
+            zero0 = Constant<value = int64 {{0}}>() one0 = Constant<value = int64 {{1}}>()
+            big = Constant<value_ints = [100]>() none = Constant<value = float {{0}}>()
+            more = Greater(x, none) counted = Cast<to = 7>(more) n = ReduceMax<keepdims = 0>(counted)
+            vn0 = Add(n, one0) vn = Unsqueeze(vn0, zero)
+            {body}
+            y = Neg(s)
+        }}""",
+        {"x": np.array([[1, -2], [3, 4], [-5, 6], [7, -8]], F32)},
+        {"x": -np.ones((4, 3), F32) * np.arange(1, 5, dtype=F32)[:, None]},
+    )
+
+
+def test_shape_arithmetic_is_done_in_the_part_that_needs_it():
+    text = """(float[n, 4] x) => (float[m] y) {
+        zero = Constant<value_ints = [0]>()
+        at = NonZero(x)
+        one = Constant<value_ints = [1]>()
+        rows = Shape<start = 0, end = 1>(x)
+        flat = Transpose(at)
+        pairs = Cast<to = 1>(flat)
+        top = Slice(pairs, zero, rows, zero)
+        y0 = ReduceSum(top, one)
+        y = Squeeze(y0, one)
+    }"""
+    model = agrees(text, *({"x": np.eye(n, 4, dtype=F32)} for n in (1, 3, 4)))
+    assert [type(s) for s in model.executable.host.steps] == [HostNode, HostPart]
+
+
+def test_what_no_artifact_can_hold_says_so():
+    with pytest.raises(UnsupportedError, match="the tensor decides a shape"):
+        graphfuse.compile(model_of(PICKED), host=False)
+    with pytest.raises(UnsupportedError, match=r"SequenceAt.*; nor can its parts.*: input 's' is not a tensor"):
+        graphfuse.compile(model_of("(seq(float[n]) s, int64 i) => (float[n] y) { y = SequenceAt(s, i) }"))
+
+
+def test_onnx_models_compile_by_value_before_python_runs_anything():
+    model = OnnxModel(model_of("(float[n] x, int64[1] k) => (float[m] y, int64[m] i) { y, i = TopK(x, k) }"))
+    model({"x": np.arange(4, dtype=F32), "k": np.array([2])})
+    assert model.how == "by value"
