@@ -2,7 +2,9 @@
 
 Owns the registry and the build cache. A model file defines `NAME`, `DIMS` (ranges of its symbolic
 dims), `TEST_DIMS`, `build(path, small=, seed=)` and `inputs(rng, small=, **dims)`; those that need
-more than numpy and onnx say so in `REQUIRES`.
+more than numpy and onnx say so in `REQUIRES`. Quantised forms of a `SOURCE` are a list of their own: they define
+`TOLERANCE`, the deviation that ONNX Runtime's own optimisations may cause. So are models with parts that Python
+runs, which define `HOST`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-__all__ = ["Model", "cached", "get", "names", "requires"]
+__all__ = ["Model", "cached", "get", "names", "quantised", "requires", "with_host_code"]
 
 _HERE = Path(__file__).resolve().parent
 _CACHE = _HERE.parent / "build" / "models"
@@ -36,28 +38,39 @@ class Model(Protocol):
         """Write the ONNX file."""
         ...
 
-    def inputs(
-        self, rng: np.random.Generator, *, small: bool = False, **dims: int
-    ) -> dict[str, np.ndarray]:
+    def inputs(self, rng: np.random.Generator, *, small: bool = False, **dims: int) -> dict[str, np.ndarray]:
         """Random inputs by name, at the given symbolic dims."""
         ...
 
 
 def names() -> list[str]:
     """Every model's name, sorted."""
-    plain = {
-        path.stem
-        for path in _HERE.glob("*.py")
-        if "\nNAME = " in path.read_text(encoding="utf-8")  # the other files are scripts
-    }
+    plain = _defining("NAME") - _defining("TOLERANCE") - _defining("HOST")  # the other files are scripts
     light = importlib.import_module("models.onnx_light")
     return sorted(plain | {f"light_{graph}" for graph in light.GRAPHS})
 
 
+def quantised() -> list[str]:
+    """Every quantised form's name, sorted."""
+    return sorted(_defining("TOLERANCE"))
+
+
+def with_host_code() -> list[str]:
+    """Every model whose loops data ends, or whose shapes data decides, by name, sorted."""
+    return sorted(_defining("HOST"))
+
+
+def _defining(constant: str) -> set[str]:
+    """The files that define a constant."""
+    files = {path.stem: path.read_text(encoding="utf-8") for path in _HERE.glob("*.py")}
+    return {name for name, text in files.items() if f"\n{constant} = " in text}
+
+
 def get(name: str) -> Model:
     """Import the model called `name`."""
-    if name not in names():
-        raise KeyError(f"unknown model '{name}'; known: {', '.join(names())}")
+    known = [*names(), *quantised(), *with_host_code()]
+    if name not in known:
+        raise KeyError(f"unknown model '{name}'; known: {', '.join(known)}")
     if name.startswith("light_"):
         light = importlib.import_module("models.onnx_light")
         return cast("Model", light.light_model(name.removeprefix("light_")))
@@ -100,6 +113,8 @@ def _source_digest(model: Model) -> str:
     """Digest the model's file and the files that builders share."""
     own = Path(str(getattr(model, "__file__", _HERE / "onnx_light.py")))
     digest = hashlib.sha256()
-    for source in [own, *(_HERE / f"_{shared}.py" for shared in _SHARED)]:
+    made_of = getattr(model, "SOURCE", None)
+    further = [] if made_of is None else [Path(made_of.__file__), _HERE / "_quantize.py"]
+    for source in [own, *further, *(_HERE / f"_{shared}.py" for shared in _SHARED)]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:_DIGEST_DIGITS]
