@@ -15,6 +15,7 @@ only needs those numbers in the end, the two kernels can overlap. A norm that su
 
 which cancels what the rows have in common in f32 and so loses as many digits of f32 as the mean is larger than the
 deviation: with `centred` only. Without it no digit is lost: the rounding of z is saved, that of g w takes its place.
+A known bias that is added to the product joins h @ w, as the epilogue of a product waits for each column it reads.
 
 Requires: merge_contractions, lower_precision; x in halves, or about to be rounded to bf16, whose range is that of f32.
 Declines where something else reads the normalised rows. Cost: one sweep.
@@ -60,7 +61,9 @@ def normalise_later(func: Func, *, centred: bool = False) -> Func:
     uses = use_counts(func)
 
     def visit(op: Op) -> Replacement | None:
-        return _later(op, uses, centred=centred) if op.kind is graph.contract else None
+        if op.kind is graph.contract:
+            return _later(op, uses, centred=centred)
+        return _biased(op, uses) if centred and op.kind is graph.add else None
 
     return dead_code(rebuild(func, visit, uses=uses))
 
@@ -113,6 +116,27 @@ def _later(op: Op, uses: Uses, *, centred: bool) -> Value | None:
     if rows.has_shift:
         y = graph.add(y, along_columns(np.broadcast_to(rows.h, wide.shape[:1]) @ wide), loc=op.loc)
     return _cast(y.result, tensor_of(op.result).elem)
+
+
+def _biased(op: Op, uses: Uses) -> Value | None:
+    """(y + h) + c = y + (h + c), for columns h and c that are known and y of f32."""
+    a, b = op.operands if _column(op.operands[1]) is not None else op.operands[::-1]
+    y = _widened_from(a)
+    if (bias := _column(b)) is None or not is_op(y, graph.add) or tensor_of(y).elem != F32:
+        return None
+    assert y.op is not None
+    product, known = y.op.operands
+    if (shift := _column(known)) is None or any(uses.get(v, 1) != 1 for v in (a, y)):
+        return None
+    both = (shift.astype(np.float64) + bias.astype(np.float64)).reshape(-1).astype(np.float32)
+    column = broadcasted(constant(both, op), tensor_of(y).shape)
+    return _cast(graph.add(product, column, loc=op.loc).result, tensor_of(op.result).elem)
+
+
+def _widened_from(v: Value) -> Value:
+    """What a value was in f32, before it was rounded."""
+    rounded = v.op is not None and v.op.kind is graph.cast and tensor_of(v.op.operands[0]).elem == F32
+    return v.op.operands[0] if rounded and v.op is not None else v
 
 
 def _cast(v: Value, elem: Scalar) -> Value:

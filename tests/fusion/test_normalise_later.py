@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from graphfuse.compiler import stages
 from graphfuse.dialects import graph
 from graphfuse.fusion.normalise_later import normalise_later
 from graphfuse.interp import graph as interp
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.parser import parse
 from graphfuse.knobs import Options
 from graphfuse.target import Target
@@ -26,8 +28,8 @@ def numbers(name: str, shape: str, values: np.ndarray, elem: str = "bf16") -> st
     return f"%{name} = graph.constant() {{value = dense<{shape}x{elem}, [{text}]>}} : tensor<{shape}x{elem}>"
 
 
-def norm(*, mean: bool, rows: int = 32) -> Func:
-    """RMSNorm or layer norm of bf16, as ONNX has it, a product and a bias."""
+def norm(*, mean: bool, rows: int = 32, end: str = "return(%y)") -> Func:
+    """RMSNorm or layer norm of bf16, as ONNX has it, and a product."""
     rng = np.random.default_rng(1)
     wide, one, half = (f"tensor<{rows}x{d}>" for d in (f"{K}xf32", "1xf32", f"{K}xbf16"))
     centre = f"""
@@ -55,7 +57,7 @@ def norm(*, mean: bool, rows: int = 32) -> Func:
         %gb = graph.broadcast(%g) {{shape = [{rows}, {K}]}} : {half}
         %zg = graph.mul(%n, %gb) : {half}{shift if mean else ""}
         %y = graph.contract({z}, %w) {{elem = f32, spec = "mk,kn->mn"}} : tensor<{rows}x{N}xf32>
-        return(%y)
+        {end}
     }}""")
 
 
@@ -84,6 +86,27 @@ def test_a_mean_is_cancelled_in_f32(mean: float, bound: float) -> None:
     new = normalise_later(func, centred=True)
     before, after = errors(func, new, np.random.default_rng(0).standard_normal((32, K)) + mean)
     assert after <= bound * before
+
+
+BIASED = f"""%c0 = graph.constant() {{value = dense<{N}xf32, [{" ".join(map(str, range(N)))}]>}} : tensor<{N}xf32>
+        %cb = graph.broadcast(%c0) {{shape = [32, {N}]}} : tensor<32x{N}xf32>
+        %o = graph.add(%y, %cb) : tensor<32x{N}xf32>"""
+
+
+@pytest.mark.parametrize(("end", "adds"), [
+    (f"{BIASED}\n        return(%o)", 2), (f"{BIASED}\n        return(%o, %y)", 3),
+])  # fmt: skip
+def test_a_bias_joins_the_columns(end: str, adds: int) -> None:
+    """Unless something else reads the product without it. The other add is of the mean."""
+    func = norm(mean=True, end=end)
+    if adds == 3:
+        func = replace(func, attrs={**func.attrs, "outputs": ("o", "y")})
+    new = normalise_later(func, centred=True)
+    after = [op for op in new.walk() if op.kind is graph.add and tensor_of(op.result).shape == (32, N)]
+    assert len(after) == adds
+    x = np.random.default_rng(0).standard_normal((32, K)).astype(ml_dtypes.bfloat16)
+    for exact, found in zip(interp.run(func, x.astype(np.float64), wide=True), interp.run(new, x), strict=True):
+        assert np.linalg.norm(found - exact) <= 0.01 * np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize(("mean", "numerics", "outputs"), [
