@@ -279,11 +279,13 @@ def conv(
     input_dilation: tuple[int, ...],
     groups: int = 1,
     layout: str = "nchw",
+    elem: Scalar | None = None,
 ) -> Type:
     """Cross-correlation over any number of spatial dims.
 
     `nchw`: x [N, C, S...], w [O, C/groups, K...]; `nhwc`: x [N, S..., C], w [K..., C/groups, O]. `low`/`high` pad with
     zeros (negative crops); `input_dilation` spreads the input (a transposed convolution); result as x with O for C.
+    Products and sums are made in `elem`, as those of `contract`.
     """
     tx, tw = _tensor(x, "operand 0"), _tensor(w, "operand 1")
     if layout not in ("nchw", "nhwc"):
@@ -307,14 +309,14 @@ def conv(
         raise VerifyError(f"input has {channels} channels, the weight expects {per_group} x {groups} groups")
     if isinstance(out, int) and out % groups:
         raise VerifyError(f"{out} output channels do not divide into {groups} groups")
-    if tx.elem != tw.elem:
+    if tx.elem != tw.elem and elem is None:
         raise VerifyError(f"elements differ: {tx.elem} and {tw.elem}")
     result: list[Dim] = []
     for d, k, s, lo, hi, dl, up in zip(size, kernel, strides, low, high, dilation, input_dilation, strict=True):
         if not isinstance(k, int):
             raise VerifyError(f"the window must be static, got {k}")
         result.append(window_size((d - 1) * up + 1, k, s, lo, hi, dl))
-    return Tensor((tx.shape[0], out, *result) if first else (tx.shape[0], *result, out), tx.elem)
+    return Tensor((tx.shape[0], out, *result) if first else (tx.shape[0], *result, out), elem or tx.elem)
 
 
 # movement

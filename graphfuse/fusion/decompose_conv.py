@@ -253,10 +253,10 @@ def one_by_one(op: Op) -> Op | None:
         x = graph.slice_(x, starts=(0,) * len(sizes), sizes=sizes, steps=(1, *strides, 1)).result
     letters = _LETTERS[: len(kernel)]
     if groups == 1:
-        return graph.contract(x, reshaped(w, (channels, out)), spec=f"n{letters}c,co->n{letters}o", loc=op.loc)
+        return _product(op, x, reshaped(w, (channels, out)), f"n{letters}c,co->n{letters}o")
     split = reshaped(x, (*shape[:-1], groups, channels))
     weights = permuted(reshaped(w, (channels, groups, out // groups)), (1, 0, 2))
-    new = graph.contract(split, weights, spec=f"n{letters}gc,gco->n{letters}go", loc=op.loc)
+    new = _product(op, split, weights, f"n{letters}gc,gco->n{letters}go")
     return graph.reshape(new, shape=shape, loc=op.loc)
 
 
@@ -271,8 +271,17 @@ def whole_window(op: Op) -> Op | None:
     if size != kernel or any(d != 1 for d in attr_ints(op, "dilation")):
         return None
     inner: Dim = product((*kernel, channels))
-    new = graph.contract(reshaped(x, (n, inner)), reshaped(w, (inner, out)), spec="nc,co->no", loc=op.loc)
+    new = _product(op, reshaped(x, (n, inner)), reshaped(w, (inner, out)), "nc,co->no")
     return graph.reshape(new, shape=tensor_of(op.result).shape, loc=op.loc)
+
+
+def _product(op: Op, x: Value, w: Value, spec: str) -> Op:
+    """A contraction whose sums are made as those of the convolution `op`."""
+    elem = op.attrs.get("elem")
+    if elem is None:
+        return graph.contract(x, w, spec=spec, loc=op.loc)
+    assert isinstance(elem, Scalar)
+    return graph.contract(x, w, spec=spec, elem=elem, loc=op.loc)
 
 
 def _is_plain(op: Op) -> bool:

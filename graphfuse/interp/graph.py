@@ -482,8 +482,9 @@ def _matmul(a: Array, b: Array) -> Array:
     return np.matmul(a, b)
 
 
-def _conv(_: Context, op: Op, x: Array, w: Array) -> Array:
-    dtype = x.dtype
+def _conv(context: Context, op: Op, x: Array, w: Array) -> Array:
+    dtype = context.dtype(_elem(op))
+    x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
     spatial = x.ndim - 2
     groups, first = _attr(op, "groups", 1), _attr(op, "layout", "nchw") == "nchw"
     if not first:
