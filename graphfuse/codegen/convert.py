@@ -248,6 +248,8 @@ def _hardware(kernel: Kernel, x: Reg, to: Scalar) -> Reg:
 
     LLVM calls that case poison, so it is selected away; on x86 the select is redundant but cheap.
     """
+    if to == I32 and element_type(x.type) == "float" and (out := kernel.truncated(x)) is not None:
+        return out
     edge = float(1 << (to.bits - 1))
     width, element = width_of(x.type), element_type(x.type)
     above = kernel.compare("fcmp ult", x, constant(float_text(edge), element, width))

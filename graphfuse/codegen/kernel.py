@@ -207,6 +207,10 @@ class Kernel(ABC):
         """Widens to f32 by the target's own instructions, neighbours together; None if it has none."""
         return None
 
+    def truncated(self, x: Reg) -> Reg | None:
+        """f32 as i32 by an instruction that makes the least value of what does not fit; None if there is none."""
+        return None
+
     def intrinsic(self, name: str, type_: str, *operands: Reg, overload: str = "", result: str = "") -> Reg:
         """Call `llvm.<name>.<overload>`, by default overloaded on `type_`, its result."""
         symbol = f"@llvm.{name}.{overload or suffix(type_)}"

@@ -25,6 +25,13 @@ from graphfuse.target import Target
 if TYPE_CHECKING:
     from graphfuse.cpu.lower_memory import View
 
+TRUNCATIONS = {
+    4: ("sse2.cvttps2dq", "sse2"),
+    8: ("avx.cvtt.ps2dq.256", "avx"),
+    16: ("avx512.mask.cvttps2dq.512", "avx512f"),
+}
+"""Instructions that truncate f32 to i32, by lanes, and the feature that has them."""
+
 Lowering = Callable[["Kernel", Op], None]
 LOWERINGS: dict[OpDef, Lowering] = {}
 """How ops become LLVM IR where the CPU has its own way."""
@@ -275,6 +282,21 @@ class Kernel(shared.Kernel):
                 picked: list[tuple[Reg, int] | None] = [*sources[first : first + span.valid]]
                 out.append(self.collect(picked + [None] * (span.width - span.valid), element))
         return out
+
+    # conversions
+
+    def truncated(self, x: Reg) -> Reg | None:
+        """`cvttps2dq`: LLVM makes saturating conversions of vectors lane by lane."""
+        width = width_of(x.type)
+        name, feature = TRUNCATIONS.get(width, ("", ""))
+        if self.target.arch != "x86_64" or not name or not self.target.has(feature):
+            return None
+        type_, symbol = vector_type("i32", width), f"@llvm.x86.{name}"
+        operands = [x]
+        if feature == "avx512f":  # no lane masked, rounding as it is
+            operands += [Reg("zeroinitializer", type_), integer(-1, "i16"), integer(4, "i32")]
+        self.declare(type_, symbol, operands)
+        return self.text.emit(type_, f"call {type_} {symbol}({', '.join(map(str, operands))})")
 
     # memory that may overlap
 

@@ -21,6 +21,7 @@ from graphfuse.codegen.convert import cast
 from graphfuse.codegen.index import emit_dim
 from graphfuse.codegen.kernel import integer
 from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
+from graphfuse.cpu.lower_dot_bytes import in_fours, multiply_in_fours
 from graphfuse.cpu.lower_memory import View, advance, load_element, load_lanes, reserve, store_vector
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, walk
@@ -138,6 +139,10 @@ def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -
     """For k, for rows, for vectors of a row: acc = fma(splat a, b, acc)."""
     elem = compute_elem(acc.elem)
     depth = _depth(op)
+    if in_fours(a.view, b.view, elem, acc.spans, depth):
+        assert a.view is not None, "checked"
+        assert b.view is not None, "checked"
+        return multiply_in_fours(kernel, a.view, b.view, acc.vectors, acc.spans, depth)
     sums = [cast(kernel, v, acc.elem, elem) for v in acc.vectors]
     per_vector = -(-elem.bytes * kernel.lanes // kernel.target.vector_bytes)
     held = len(sums) * per_vector

@@ -1,0 +1,122 @@
+"""Products of bytes with sums in i32, four steps of k at a time.
+
+Where a row of `a` is dense along k, and `b` holds four steps of k of one column side by side (`pack_weights` lays
+weights out so), four bytes of each are one lane of 32 bits: an element of `a` is broadcast as such a lane, a vector of
+`b` is loaded as lanes, and one instruction multiplies and adds what meets.
+
+    acc[i, n] += a[i, 4k] b[4k, n] + a[i, 4k+1] b[4k+1, n] + a[i, 4k+2] b[4k+2, n] + a[i, 4k+3] b[4k+3, n]
+
+On x86 that is `vpdpbusd` (AVX512-VNNI, AVX-VNNI) for unsigned `a` and signed `b`; elsewhere the even and the odd bytes
+as 16-bit halves, and `pmaddwd`, which adds pairs of products. Both are exact: `pmaddubsw`, whose sums of two saturate
+at 16 bits, is not used. Sums wrap, as those of i32 do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphfuse.codegen.kernel import integer, vector_type, width_of
+from graphfuse.cpu.kernel import Kernel, Span
+from graphfuse.cpu.lower_memory import View
+from graphfuse.ir.types import I32, Scalar
+from graphfuse.llvm.module import Reg
+
+FOUR = 4
+"""Bytes of a lane."""
+PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+"""Multiplication of 16-bit halves and addition of pairs, by the lanes of the result."""
+PAIRS_NEED = {4: "sse2", 8: "avx2", 16: "avx512bw"}
+
+
+def in_fours(a: View | None, b: View | None, acc: Scalar, spans: Sequence[Span], depth: int) -> bool:
+    """Whether the factors are bytes in memory of which four make a lane, all of them there."""
+    if a is None or b is None or acc != I32 or depth % FOUR or any(s.valid != s.width for s in spans):
+        return False
+    if any(not v.elem.is_integer or v.elem.bits != 8 or v.elem.name == "bool" for v in (a, b)):
+        return False
+    return not a.limits and not b.limits and a.strides[1] == 1 and b.strides == (1, FOUR)
+
+
+def multiply_in_fours(
+    kernel: Kernel, a: View, b: View, sums: Sequence[Reg], spans: Sequence[Span], depth: int
+) -> list[Reg]:
+    """The sums [rows x spans] with the products of all of k."""
+    out = list(sums)
+    n = len(spans)
+    signs = a.elem.is_signed, b.elem.is_signed
+    for k in range(0, depth, FOUR):
+        row = [_lanes(kernel, b, b.address((k, span.start)), span.width) for span in spans]
+        factors = [_Factor(kernel, x, signs) for x in row]
+        for i in range(len(out) // n):
+            element = _lanes(kernel, a, a.address((i, k)), 1)
+            splats = {w: kernel.splat_here(element, w) for w in dict.fromkeys(span.width for span in spans)}
+            for j, factor in enumerate(factors):
+                out[i * n + j] = factor.multiply_add(splats[spans[j].width], out[i * n + j])
+    return out
+
+
+def _lanes(kernel: Kernel, view: View, at: Reg, width: int) -> Reg:
+    """Four bytes a lane."""
+    type_ = vector_type("i32", width)
+    return kernel.text.emit(type_, f"load {type_}, {at}, align 1{kernel.scopes(view.pointer.root)}")
+
+
+class _Factor:
+    """A vector of the right factor, taken apart once for all rows where that is needed."""
+
+    def __init__(self, kernel: Kernel, x: Reg, signs: tuple[bool, bool]) -> None:
+        self.kernel = kernel
+        self.x = x
+        self.left_signed, self.right_signed = signs
+        self.width = width_of(x.type)
+        self.by_fours = _has_dot(kernel, self.width) and signs == (False, True)
+        self.by_pairs = kernel.target.arch == "x86_64" and _has_pairs(kernel, self.width)
+        if not self.by_fours:
+            self.parts = self._parts(x, signed=self.right_signed)
+
+    def multiply_add(self, a: Reg, acc: Reg) -> Reg:
+        """acc + the four products of each lane."""
+        kernel = self.kernel
+        if self.by_fours:
+            symbol = f"@llvm.x86.avx512.vpdpbusd.{32 * self.width}"
+            type_ = acc.type
+            kernel.text.module.entity(f"declare {type_} {symbol}({type_}, {type_}, {type_})")
+            return kernel.text.emit(type_, f"call {type_} {symbol}({acc}, {a}, {self.x})")
+        for left, right in zip(self._parts(a, signed=self.left_signed), self.parts, strict=True):
+            acc = kernel.binary("add", acc, self._multiply(left, right))
+        return acc
+
+    def _multiply(self, left: Reg, right: Reg) -> Reg:
+        if not self.by_pairs:
+            return self.kernel.binary("mul", left, right)
+        symbol, type_ = f"@llvm.x86.{PAIRS[self.width]}", vector_type("i32", self.width)
+        self.kernel.text.module.entity(f"declare {type_} {symbol}({left.type}, {left.type})")
+        return self.kernel.text.emit(type_, f"call {type_} {symbol}({left}, {right})")
+
+    def _parts(self, x: Reg, *, signed: bool) -> list[Reg]:
+        """Even and odd bytes as halves, or each of the four as a lane of its own."""
+        kernel = self.kernel
+        bits, count = (16, 2) if self.by_pairs else (32, FOUR)
+        if self.by_pairs:
+            halves = vector_type("i16", 2 * self.width)
+            x = kernel.text.emit(halves, f"bitcast {x} to {halves}")
+        shift = "ashr" if signed else "lshr"
+        out: list[Reg] = []
+        for i in range(count):
+            up = bits - 8 - 8 * i
+            moved = kernel.binary("shl", x, integer(up, x.type)) if up else x
+            out.append(kernel.binary(shift, moved, integer(bits - 8, x.type)))
+        return out
+
+
+def _has_dot(kernel: Kernel, width: int) -> bool:
+    target = kernel.target
+    if target.arch != "x86_64" or width not in PAIRS:
+        return False
+    if target.has("avx512vnni"):
+        return width == 16 or target.has("avx512vl")
+    return target.has("avxvnni") and width <= 8
+
+
+def _has_pairs(kernel: Kernel, width: int) -> bool:
+    return width in PAIRS and kernel.target.has(PAIRS_NEED[width])
