@@ -25,10 +25,12 @@ from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, for_row_tiles, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import (
+    FOUR,
     Depth,
     Product,
     accumulate,
     column_limit,
+    in_fours,
     pack_panel,
     product_of,
     store_results,
@@ -36,22 +38,28 @@ from graphfuse.blockgen.products import (
 from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value
-from graphfuse.symbolic import Dim, ceildiv, minimum, product
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product
 
 
 def emit(kernel: Kernel) -> Func:
     """The contraction of the region with its epilogue."""
     (op,) = (op for op in kernel.body.ops if op.kind in (graph.contract, graph.conv))
-    return ContractionKernel(kernel, product_of(op)).emit()
+    work = product_of(op)
+    fours = in_fours(work)
+    return ContractionKernel(kernel, fours or work, in_fours=fours is not None).emit()
 
 
 class ContractionKernel:
     """The state of emitting one contraction: merged dims, the roles they play, the register tile."""
 
-    def __init__(self, kernel: Kernel, work: Product, beside: Sequence[Product] = ()) -> None:
+    def __init__(
+        self, kernel: Kernel, work: Product, beside: Sequence[Product] = (), *, in_fours: bool = False
+    ) -> None:
         self.kernel = kernel
         self.domain = work.domain
         self.work = work
+        self.in_fours = in_fours
+        """Whether four steps of k are one step of the innermost loop, and one lane of rhs."""
         self.beside = tuple(beside)
         """Products with the same indices and one operand in common, made in the same loop."""
         self._analyse()
@@ -120,6 +128,8 @@ class ContractionKernel:
             row = names[self.dims[self.row_dim].last] if self.row_dim is not None else ""
             strides = [coefficient(o, row) for o in lhs.offsets]
             stride = next((s for s in strides if s), 0)
+            if self.in_fours:
+                stride = stride // FOUR  # of lanes, which is what the tile is made of
             self.tile = matmul_tile(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
             self.packs_rows = self._worth_packing_rows(lhs, row, row_extent, columns, vectors * lanes)
             many = isinstance(row_extent, int) and row_extent >= MANY * self.tile.rows
@@ -175,7 +185,8 @@ class ContractionKernel:
         analysis.visit(self.work.rhs, self.work.rhs_at(index, merged_index(len(self.work.depth), self.k_dims, depth)))
         if self.work.rhs not in self.kernel.ev.leaves and not is_view(self.work.rhs, self.kernel):
             return False
-        return bool(analysis.found.offsets) and all(coefficient(o, str(lane)) == 1 for o in analysis.found.offsets)
+        step = FOUR if self.in_fours else 1
+        return bool(analysis.found.offsets) and all(coefficient(o, str(lane)) == step for o in analysis.found.offsets)
 
     def columns_of(self) -> Dim:
         """The extent of the lane dim."""
@@ -220,7 +231,7 @@ class ContractionKernel:
         )
         lanes = kernel.machine.lanes(element_of(self.work.result))
         attrs = {"flops": 2 * positions(self.domain) * depth}
-        per_ns = lanes if self.elementwise else lanes * 3  # a depthwise product loads as much as it multiplies
+        per_ns = lanes if self.elementwise else self._products_per_ns()  # a depthwise one loads what it multiplies
         return kernel.finish(grid, 20 + flops // per_ns, attrs)
 
     def _blocks(self, panels: Dim, depth: Dim) -> tuple[int, int | None]:
@@ -239,7 +250,7 @@ class ContractionKernel:
             return 1, None
         rows_flops = known_depth * self.width
         # about 20 microseconds of work, in whole tiles
-        tile_ns = max(1.0, self.tile.rows * rows_flops / (machine.lanes(element_of(self.work.result)) * 3))
+        tile_ns = max(1.0, self.tile.rows * rows_flops / self._products_per_ns())
         if isinstance(panels, int) and panels * panel_bytes <= machine.l2_bytes // 2:
             tiles = max(1, round(20_000 / (tile_ns * panels)))
             block_rows = tiles * self.tile.rows
@@ -248,6 +259,10 @@ class ContractionKernel:
         cached = max(1, machine.l2_bytes // 2 // (known_depth * bytes_per * self.tile.rows)) * self.tile.rows
         cached = max(cached, self.tile.rows * 4)
         return 1, (None if known_rows <= cached else cached)
+
+    def _products_per_ns(self) -> int:
+        """Roughly, at three vectors a nanosecond."""
+        return self.kernel.machine.lanes(element_of(self.work.result)) * 3 * (FOUR if self.in_fours else 1)
 
     def _single(self) -> Func:
         """A scalar result: the generic evaluator's loop."""
@@ -292,7 +307,7 @@ class ContractionKernel:
         if self.elementwise:
             acc = self._accumulate_elementwise(index, rows, lanes)
         else:
-            source = None if packed is None else _packed_at(packed, n)
+            source = None if packed is None else self._packed_at(packed, n)
             acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source, self._packed_row(row + i))
         store_results(kernel, self.work, index, rows, lanes, acc)
 
@@ -367,6 +382,9 @@ class ContractionKernel:
         depth = self._depth()
         pointer = ev.emit(block.alloc, elem=element_of(work.rhs), count=depth.total * self.width)
         leaf = Leaf(pointer, (self.width, 1), (depth.total, self.width))
+        if self.in_fours:
+            shape = (exact_div(depth.total, FOUR) or 0, self.width, FOUR)
+            leaf = Leaf(pointer, strides_of(shape), shape)
         n = space.fresh("l", 0, self.width - 1)
         column = panel * self.width
         lane = Lane(str(n), self.width, column_limit(self.columns, self.width, column))
@@ -375,19 +393,20 @@ class ContractionKernel:
         steps = [self._rhs_step(d) for d in self.k_dims]
         order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
         turned = self.kernel.machine.lanes(element_of(work.rhs)) if steps and steps[order[-1]] == 1 else 0
-        pack_panel(self.kernel, work, position, lane, depth, lambda k: (leaf, (k, n)), order, turned)
+        pack_panel(self.kernel, work, position, lane, depth, self._packed_at(leaf, n), order, turned)
         return leaf
+
+    def _packed_at(self, panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
+        """Where a packed panel holds rhs at flat depth k."""
+        if self.in_fours:
+            return lambda k: (panel, (floordiv(k, FOUR), lane, mod(k, FOUR)))
+        return lambda k: (panel, (k, lane))
 
     def _rhs_step(self, dim: Merged) -> int:
         """How far apart elements of rhs are that follow one another along a dim of k; 0 if that is not one number."""
         steps = {coefficient(o, self.k_names[dim.last]) for o in self.rhs_reads.offsets}
         (step, *more) = steps or {0}
         return step if isinstance(step, int) and not more else 0
-
-
-def _packed_at(panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
-    """Where a packed panel holds rhs at flat depth k."""
-    return lambda k: (panel, (k, lane))
 
 
 LINE_BYTES = 64

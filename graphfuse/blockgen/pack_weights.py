@@ -6,6 +6,10 @@ The panels are a constant; the way back is movement ops, which fusion copies int
 cancels: the kernel sees `p[panel, k, lane]`. A look-up in a table that a contraction reads too (tied embeddings) reads
 the panels as well, so that they are stored once. Requires: constants folded, convolutions channels-last. Ensures:
 values are unchanged. Padding lanes are zero and never stored.
+
+Of bytes that are multiplied by bytes, four steps along K stand together for each column, as one lane of 32 bits:
+
+    w [K, N]  ->  constant p [ceil(N / width), K / 4, width, 4]
 """
 
 from __future__ import annotations
@@ -16,16 +20,18 @@ import numpy as np
 
 from graphfuse.blockgen.evaluate import accumulator
 from graphfuse.blockgen.kernel import GpuMachine, Machine
+from graphfuse.blockgen.products import FOUR, are_bytes
 from graphfuse.blockgen.tiling import panel_vectors
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
+from graphfuse.ir.types import I32
 from graphfuse.symbolic import Dim
 
 Array = np.ndarray[Any, Any]
-_Key = tuple[int, int, int]
-"""The id of a constant, the axis along which it is cut, and the columns of a panel."""
+_Key = tuple[int, int, int, int | None]
+"""The id of a constant, the axis along which it is cut, the columns of a panel, and the axis that goes by fours."""
 
 
 def pack_weights(func: Func, machine: Machine) -> Func:
@@ -39,8 +45,8 @@ def pack_weights(func: Func, machine: Machine) -> Func:
             return _pack_contract(op, machine, packed)
         if op.kind is graph.conv and op.attrs.get("groups", 1) == 1 and op.attrs.get("layout") == "nhwc":
             x, w = op.operands
-            rows = tensor_of(op.result).shape[-2]
-            new = _packed(w, tensor_of(w).rank - 1, rows, machine, packed)
+            rows, last = tensor_of(op.result).shape[-2], tensor_of(w).rank - 1
+            new = _packed(w, last, rows, machine, packed, _by_fours(op, w, last - 1))
             return None if new is None else remade(op, x, new)
         return None
 
@@ -70,25 +76,35 @@ def _pack_contract(op: Op, machine: Machine, packed: dict[_Key, Dense]) -> Op | 
     for d in extents:  # rows merge over several dims: only a single row in all counts as one
         if d != 1:
             rows = d if rows == 1 else rows
-    new = _packed(weight, labels.index(out[-1]), rows, machine, packed)
+    summed = [c for c in dict.fromkeys(lhs + rhs) if c not in out]
+    fours = _by_fours(op, weight, labels.index(summed[-1])) if summed and summed[-1] in labels else None
+    new = _packed(weight, labels.index(out[-1]), rows, machine, packed, fours)
     if new is None:
         return None
     return remade(op, a, new) if on_right else remade(op, new, b)
 
 
-def _packed(weight: Value, axis: int, rows: Dim, machine: Machine, packed: dict[_Key, Dense]) -> Value | None:
+def _by_fours(op: Op, weight: Value, axis: int) -> int | None:
+    """The axis of the weight along which four bytes make a lane; None if they do not."""
+    extent = tensor_of(weight).shape[axis]
+    return axis if are_bytes(op) and isinstance(extent, int) and extent % FOUR == 0 else None
+
+
+def _packed(
+    weight: Value, axis: int, rows: Dim, machine: Machine, packed: dict[_Key, Dense], fours: int | None
+) -> Value | None:
     """`weight` rebuilt from its panels along `axis`, or None when it is no constant worth packing."""
     dense = _dense(weight)
     if dense is None:
         return None
     columns = dense.shape[axis]
-    elem = accumulator(tensor_of(weight).elem)
+    elem = I32 if fours is not None else accumulator(tensor_of(weight).elem)
     width = panel_vectors(machine, elem, rows, columns) * machine.lanes(elem)
-    if dense.array.size <= width or (axis == len(dense.shape) - 1 and columns == width):
+    if fours is None and (dense.array.size <= width or (axis == len(dense.shape) - 1 and columns == width)):
         return None
-    key = (id(dense), axis, width)
+    key = (id(dense), axis, width, fours)
     if key not in packed:
-        packed[key] = Dense(_panels(dense.array, axis, -(-columns // width), width))
+        packed[key] = Dense(_panels(dense.array, axis, -(-columns // width), width, fours))
     return _unpacked(weight, key, packed[key])
 
 
@@ -104,24 +120,35 @@ def _dense(value: Value) -> Dense | None:
 def _unpacked(weight: Value, key: _Key, panels: Dense) -> Value:
     """The constant `weight` by movement ops over its panels."""
     assert weight.op is not None
-    _, axis, width = key
+    _, axis, width, fours = key
     shape = tensor_of(weight).shape
     constant = graph.constant(value=panels, loc=weight.op.loc, hint=weight.hint)
-    # [panel, rest..., lane] -> [rest before axis, panel, lane, rest after axis] -> merge -> cut the padding
     rank = len(shape)
-    perm = (*range(1, 1 + axis), 0, rank, *range(1 + axis, rank))
-    moved = graph.permute(constant, perm=perm)
     columns = panels.shape[0] * width
+    if fours is None:
+        # [panel, rest..., lane] -> [rest before axis, panel, lane, rest after axis] -> merge -> cut the padding
+        perm = (*range(1, 1 + axis), 0, rank, *range(1 + axis, rank))
+    else:
+        # [panel, rest..., lane, 4] -> the same with the 4 behind the axis it is of
+        at = dict(zip([i for i in range(rank) if i != axis], range(1, rank), strict=True))
+        parts = {i: [k] for i, k in at.items()} | {axis: [0, rank], fours: [at[fours], rank + 1]}
+        perm = tuple(k for i in range(rank) for k in parts[i])
+    moved = graph.permute(constant, perm=perm)
     merged = graph.reshape(moved, shape=(*shape[:axis], columns, *shape[axis + 1 :]))
     if columns == shape[axis]:
         return merged.result
     return graph.slice_(merged, starts=(0,) * rank, sizes=shape, steps=(1,) * rank).result
 
 
-def _panels(array: Array, axis: int, panels: int, width: int) -> Array:
+def _panels(array: Array, axis: int, panels: int, width: int, fours: int | None) -> Array:
     moved = np.moveaxis(array, axis, -1)
     missing = panels * width - moved.shape[-1]
     if missing:
         moved = np.concatenate([moved, np.zeros((*moved.shape[:-1], missing), array.dtype)], axis=-1)
     split = moved.reshape(*moved.shape[:-1], panels, width)
-    return np.ascontiguousarray(np.moveaxis(split, -2, 0))
+    out = np.moveaxis(split, -2, 0)
+    if fours is not None:
+        k = 1 + fours - (axis < fours)  # behind the panels, the axis taken out
+        lanes = out.reshape(*out.shape[:k], out.shape[k] // FOUR, FOUR, *out.shape[k + 1 :])
+        out = np.moveaxis(lanes, k + 1, -1)
+    return np.ascontiguousarray(out)

@@ -16,7 +16,7 @@ from graphfuse.blockgen.loops import Carried, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Op, Value, dims_of
-from graphfuse.ir.types import Scalar
+from graphfuse.ir.types import BOOL, I32, Scalar
 from graphfuse.symbolic import Dim, floordiv, product
 
 
@@ -113,6 +113,34 @@ def _conv(op: Op) -> Product:
     outer = shape_of(op.result)[:-1]
     domain = (*outer, groups, group_out) if split else (*outer, out)
     return Product(op.result, x, w, domain, (*kernel, per_group), x_at, w_at)
+
+
+FOUR = 4
+"""Bytes of a lane of 32 bits: what a processor multiplies and adds at once."""
+
+
+def are_bytes(op: Op) -> bool:
+    """Whether a product is of 8-bit integers, and its sums are i32."""
+    elems = [element_of(v) for v in op.operands]
+    return element_of(op.result) == I32 and all(e.is_integer and e.bits == 8 and e != BOOL for e in elems)
+
+
+def in_fours(work: Product) -> Product | None:
+    """A product of bytes with four steps of its innermost depth as a dim of their own; None where they do not divide.
+
+    So weights that hold the four beside one another, for each column (`pack_weights`), are read at affine indices.
+    """
+    assert isinstance(work.result.owner, Op)
+    if not work.depth or not are_bytes(work.result.owner):
+        return None
+    *outer, last = work.depth
+    if not isinstance(last, int) or last % FOUR:
+        return None
+
+    def joined(at: Callable[[Index, Index], Index]) -> Callable[[Index, Index], Index]:
+        return lambda o, k: at(o, (*k[:-2], FOUR * k[-2] + k[-1]))
+
+    return replace(work, depth=(*outer, last // FOUR, FOUR), lhs_at=joined(work.lhs_at), rhs_at=joined(work.rhs_at))
 
 
 @dataclass(frozen=True)
