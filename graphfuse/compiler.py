@@ -96,7 +96,10 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     share = MOST_SPLIT if isinstance(machine, GpuMachine) and machine.has_wgmma else 1
     apart = why_apart(machine, func.ranges)
     rows = rows_to_align(machine, _all_ranges(func))
-    passes = graph_pipeline(options.numerics, programs, options.precision, share, apart, sum_parts(machine), rows)
+    passes = graph_pipeline(
+        options.numerics, programs, options.precision, share, apart, sum_parts(machine), rows,
+        bytes_in_fours=target.arch == "x86_64",
+    )  # fmt: skip
     pipeline = Pipeline(passes, check=settings.verify, after=_show)
     canonical = clock("graph passes", lambda: pipeline.run(optimize_calls(func)))
     packed = clock("pack weights", lambda: pack_weights(canonical, machine))
@@ -171,7 +174,7 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         ),
         target=str(target),
         code={str(target): code},
-        ir=_texts(done) | texts,
+        ir=_texts(done, texts),
         ledger=[_decision(d) for d in done.ledger],
         meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
     )
@@ -253,12 +256,10 @@ def _signature(func: Func) -> Signature:
     return Signature(specs(func.params, inputs), specs(func.outputs, outputs), func.dims, equal)
 
 
-def _texts(done: Stages) -> dict[str, str]:
-    return {
-        "graph": to_text(done.graph, locations=True),
-        "regions": to_text(done.regions),
-        "block": module_text(done.kernels.values()),
-    }
+def _texts(done: Stages, instead: Mapping[str, str]) -> dict[str, str]:
+    """The stages as text, but where there is another text instead."""
+    made = {"graph": to_text(done.graph, locations=True), "regions": to_text(done.regions), **instead}
+    return made if "block" in made else {**made, "block": module_text(done.kernels.values())}
 
 
 def _decision(d: Decision) -> Json:

@@ -2,7 +2,7 @@
 
 *Transparent* ops (reshape, permute, slice, broadcast, flip, fills, iota, and arithmetic on nothing but those; for a GPU
 also arithmetic on short rows of inputs, such as biases) are never kernels of their own: they are copied into every
-region that reads through them.
+region that reads through them. So are casts of bytes that are stored in any case, and arithmetic on those and fills.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, walk
 from graphfuse.ir.types import Tensor
 
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.flip})
+_ARITHMETIC = frozenset({graph.add, graph.sub, graph.mul})
 _GENERATORS = frozenset({graph.full, graph.iota})
 MOST_REPEATED_OPS = 12
 """Batch norm makes two rows of four, in six ops and a cast of each."""
@@ -38,6 +39,8 @@ class Dataflow:
     """Values computed from fills and iotas alone: cheaper to compute again than to read."""
     repeated: set[Value] = field(default_factory=set[Value])
     """Values that `most_repeated` allows: they would be kernels shorter than their launch."""
+    widened: set[Value] = field(default_factory=set[Value])
+    """What bytes in memory are dequantised to: four times the bytes, and cheaper to compute again than to read."""
 
     def __post_init__(self) -> None:
         for op in self.block.ops:
@@ -45,8 +48,28 @@ class Dataflow:
                 self.uses[v].append(op)
             if op.kind in _GENERATORS or (_cheap(op) and all(v in self.generated for v in op.operands)):
                 self.generated.update(op.results)
+        for op in self.block.ops:
+            if self._widens(op):
+                self.widened.update(op.results)
         if self.most_repeated:
             self._find_repeated()
+
+    def _widens(self, op: Op) -> bool:
+        """Whether an op casts bytes that something else than elementwise work reads too, or is arithmetic on such."""
+        if not op.has(Trait.ELEMENTWISE) or len(op.types) != 1 or op.result in self.generated:
+            return False
+        if op.kind is graph.cast:
+            (x,) = op.operands
+            if x in self.widened:
+                return True
+            t, to = x.type, op.result.type
+            assert isinstance(t, Tensor)
+            assert isinstance(to, Tensor)
+            if not t.elem.is_integer or t.elem.bits != 8 or to.elem.bits < 32 or x.op is None or x.op.kind in _VIEWS:
+                return False
+            return any(not user.has(Trait.ELEMENTWISE) for user in self.uses[x])
+        inside = [v for v in op.operands if v in self.widened]
+        return op.kind in _ARITHMETIC and len(inside) == 1 and len(set(op.operands) - self.generated) == 1
 
     def _find_repeated(self) -> None:
         joined = set[Value]()
@@ -85,7 +108,7 @@ class Dataflow:
         """Whether `op` is an index map (or generates its value from indices) rather than work."""
         if len(op.types) != 1:
             return False
-        if op.kind in _VIEWS or op.result in self.generated or op.result in self.repeated:
+        if op.kind in _VIEWS or op.result in self.generated or op.result in self.repeated or op.result in self.widened:
             return True
         return self.reads_padded and self._pads_windows(op)
 

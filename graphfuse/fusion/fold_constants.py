@@ -97,8 +97,12 @@ def aligned(v: Value) -> Array | None:
         return array
     if (value := splat_of(v)) is not None:
         return np.asarray(ew.literal(value, t.elem)).reshape((1,) * t.rank)
-    if v.op is not None and v.op.kind is graph.broadcast and (array := array_of(v.op.operands[0])) is not None:
-        return array.reshape((1,) * (t.rank - array.ndim) + array.shape)
+    if v.op is not None and v.op.kind is graph.broadcast:
+        (x,) = v.op.operands
+        if (array := array_of(x)) is not None:
+            return array.reshape((1,) * (t.rank - array.ndim) + array.shape)
+        if (value := splat_of(x)) is not None:
+            return np.asarray(ew.literal(value, t.elem)).reshape((1,) * t.rank)
     return None
 
 

@@ -275,9 +275,14 @@ def _why_not_aligned(flow: Dataflow, op: Op, region: Region) -> str | None:
     """Values of the region must reach `op` unmoved: element i of the domain needs element i."""
     for v in op.operands:
         for source, path in flow.sources(v):
-            if source.op in region.ops and any(o.kind is not graph.reshape for o in path):
-                return f"{next(o for o in path if o.kind is not graph.reshape).kind} lies between"
+            if source.op in region.ops and (moving := next((o for o in path if _moves(o)), None)) is not None:
+                return f"{moving.kind} lies between"
     return None
+
+
+def _moves(op: Op) -> bool:
+    """Whether an op that is passed through may read another element than its own."""
+    return op.kind is not graph.reshape and not op.has(Trait.ELEMENTWISE)
 
 
 def _shape(value: Value) -> tuple[Dim, ...]:

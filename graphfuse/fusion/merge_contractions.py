@@ -67,7 +67,8 @@ def find_groups(func: Func) -> list[Group]:
         by_operand: dict[object, list[Op]] = defaultdict(list)
         for op in block.ops:
             if op.kind is graph.contract and array_of(op.operands[1]) is not None and _free_axis(op) is not None:
-                key = (op.operands[0], standard_spec(str(op.attrs["spec"])), op.attrs.get("elem"), _rest_of_shape(op))
+                elems = op.attrs.get("elem"), tensor_of(op.operands[1]).elem
+                key = (op.operands[0], standard_spec(str(op.attrs["spec"])), elems, _rest_of_shape(op))
                 by_operand[key].append(op)
         groups = (_group(members, readers, uses) for members in by_operand.values() if len(members) > 1)
         found += [g for g in groups if g is not None]

@@ -12,6 +12,8 @@ from graphfuse.fusion.layout import layout
 from graphfuse.fusion.lower_precision import lower_precision, lowering
 from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
+from graphfuse.fusion.multiply_bytes import bytes_along_channels, fold_all_but_bytes, multiply_bytes
+from graphfuse.fusion.multiply_quantised import multiply_quantised
 from graphfuse.fusion.normalise_later import normalise_later, normalising_later
 from graphfuse.fusion.own_masks import own_masks
 from graphfuse.fusion.pack_pixels import pack_pixels
@@ -51,8 +53,16 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
 )
 """What runs between import and partitioning by default."""
 
-CHANGES_ROUNDING: frozenset[Pass] = frozenset({recognise_functions, fold_batch_norm, winograd})
+CHANGES_ROUNDING: frozenset[Pass] = frozenset({recognise_functions, fold_batch_norm, winograd, multiply_quantised})
 """Passes that `strict` does without. The others keep every rounding, or the order of one sum at most."""
+
+BYTES: tuple[Pass, ...] = (
+    dead_code,
+    fold_all_but_bytes,  # scales and zero points look known, and weights are still bytes
+    multiply_quantised,
+    multiply_bytes,  # what was integers in the model, and what the pass before declined
+)
+"""What runs first for a CPU that multiplies bytes."""
 
 AS_STORED: tuple[Pass, ...] = (
     fold_all_but_weights,  # what is known of scales looks known, and the bytes are still bytes
@@ -83,15 +93,20 @@ def graph_pipeline(
     why_apart: WhyApart = always_apart,
     sum_parts: SumParts = unknown,
     rows: WhichRows = every_row,
+    *,
+    bytes_in_fours: bool = False,
 ) -> tuple[Pass, ...]:
     """The passes that run under `numerics` (docs/numerics.md) and `precision` (docs/precision.md).
 
     `programs` is how many a GPU runs at a time, None on a CPU; `share` of them can share a product: more than one only
     where there is `wgmma`. `why_apart` tells which products of one operand are to be one kernel (`partition`),
     `sum_parts` into how many parts a product is to be split along k (`split_long_sums`), `rows` which rows of its
-    operands are to be copied (`align_rows`).
+    operands are to be copied (`align_rows`). `bytes_in_fours` says that the target multiplies bytes four at a time.
     """
     passes = _pipeline(numerics)
+    if bytes_in_fours:
+        first = (p for p in BYTES if numerics != "strict" or p not in CHANGES_ROUNDING)
+        passes = (*first, *passes, bytes_along_channels)
     if programs is not None or precision != "f32":
         # tensor cores leave nothing to save by fewer multiplications, and its transforms lose digits that halves lack
         passes = tuple(p for p in passes if p is not winograd)
@@ -124,9 +139,10 @@ def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
 PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
-        align_rows, canonicalize, common_subexpressions, dead_code, decompose_conv, dequantise_later, fold_batch_norm,
-        fold_constants, layout, lower_precision, merge_contractions, multiply_by_reciprocal, normalise_later, own_masks,
-        pack_pixels, raise_permutes, recognise_flattening, recognise_functions, simplify_movement, split_columns,
+        align_rows, bytes_along_channels, canonicalize, common_subexpressions, dead_code, decompose_conv,
+        dequantise_later, fold_batch_norm, fold_constants, layout, lower_precision, merge_contractions,
+        multiply_by_reciprocal, multiply_bytes, multiply_quantised, normalise_later, own_masks, pack_pixels,
+        raise_permutes, recognise_flattening, recognise_functions, simplify_movement, split_columns,
         split_long_reductions, split_long_sums, store_halves, winograd,
     )
 }  # fmt: skip

@@ -1,0 +1,99 @@
+// RUN: multiply-quantised
+// Sums of windows, scales along k, another zero point, scales of what is no integer: only what may be done is.
+func @not_an_average(%x: tensor<2x6xi8>) {
+  %i = graph.cast(%x) {to = i32} : tensor<2x6xi32>
+  %f = graph.cast(%i) {to = f32} : tensor<2x6xf32>
+  %s = graph.full() {elem = f32, shape = [2, 6], value = 0.5} : tensor<2x6xf32>
+  %d = graph.mul(%f, %s) : tensor<2x6xf32>
+  %p = graph.permute(%d) {perm = [1, 0]} : tensor<6x2xf32>
+  %w = graph.reduce_window(%p) {dilation = [1, 1], high = [0, 0], kind = "sum", low = [0, 0], strides = [2, 1], window = [2, 1]} : tensor<3x2xf32>
+  return(%w)
+}
+func @scales_along_k_stay(%x: tensor<3x4xu8>) {
+  %i = graph.cast(%x) {to = i32} : tensor<3x4xi32>
+  %f = graph.cast(%i) {to = f32} : tensor<3x4xf32>
+  %s = graph.full() {elem = f32, shape = [3, 4], value = 0.5} : tensor<3x4xf32>
+  %d = graph.mul(%f, %s) : tensor<3x4xf32>
+  %q = graph.constant() {value = dense<4x2xi8, [1 -2 3 -4 5 -6 7 8]>} : tensor<4x2xi8>
+  %j = graph.cast(%q) {to = i32} : tensor<4x2xi32>
+  %g = graph.cast(%j) {to = f32} : tensor<4x2xf32>
+  %t = graph.constant() {value = dense<4x1xf32, [0.25 2.0 4.0 8.0]>} : tensor<4x1xf32>
+  %u = graph.broadcast(%t) {shape = [4, 2]} : tensor<4x2xf32>
+  %w = graph.mul(%g, %u) : tensor<4x2xf32>
+  %y = graph.contract(%d, %w) {spec = "mk,kn->mn"} : tensor<3x2xf32>
+  return(%y)
+}
+func @another_zero_point(%x: tensor<6xi8>) {
+  %i = graph.cast(%x) {to = i32} : tensor<6xi32>
+  %f = graph.cast(%i) {to = f32} : tensor<6xf32>
+  %s = graph.full() {elem = f32, shape = [6], value = 0.25} : tensor<6xf32>
+  %d = graph.mul(%f, %s) : tensor<6xf32>
+  %v = graph.div(%d, %s) : tensor<6xf32>
+  %r = graph.round(%v) : tensor<6xf32>
+  %o = graph.full() {elem = f32, shape = [6], value = 7.0} : tensor<6xf32>
+  %a = graph.add(%r, %o) : tensor<6xf32>
+  %l = graph.full() {elem = f32, shape = [6], value = -128.0} : tensor<6xf32>
+  %m = graph.max(%a, %l) : tensor<6xf32>
+  %h = graph.full() {elem = f32, shape = [6], value = 127.0} : tensor<6xf32>
+  %n = graph.min(%m, %h) : tensor<6xf32>
+  %q = graph.cast(%n) {to = i8} : tensor<6xi8>
+  return(%q)
+}
+func @of_floats_stay(%x: tensor<4xf32>) {
+  %t = graph.full() {elem = f32, shape = [4], value = 0.25} : tensor<4xf32>
+  %d = graph.mul(%x, %t) : tensor<4xf32>
+  %s = graph.full() {elem = f32, shape = [4], value = 0.3} : tensor<4xf32>
+  %v = graph.div(%d, %s) : tensor<4xf32>
+  %r = graph.round(%v) : tensor<4xf32>
+  return(%r)
+}
+// -----
+func @not_an_average(%x: tensor<2x6xi8>) {
+  %v0 = graph.permute(%x) {perm = [1, 0]} : tensor<6x2xi8>
+  %v1 = graph.cast(%v0) {to = i32} : tensor<6x2xi32>
+  %v2 = graph.cast(%v1) {to = f32} : tensor<6x2xf32>
+  %v3 = graph.full() {elem = f32, shape = [6, 2], value = 0.5} : tensor<6x2xf32>
+  %p = graph.mul(%v2, %v3) : tensor<6x2xf32>
+  %w = graph.reduce_window(%p) {dilation = [1, 1], high = [0, 0], kind = "sum", low = [0, 0], strides = [2, 1], window = [2, 1]} : tensor<3x2xf32>
+  return(%w)
+}
+
+func @scales_along_k_stay(%x: tensor<3x4xu8>) {
+  %i = graph.cast(%x) {to = i32} : tensor<3x4xi32>
+  %f = graph.cast(%i) {to = f32} : tensor<3x4xf32>
+  %s = graph.full() {elem = f32, shape = [3, 4], value = 0.5} : tensor<3x4xf32>
+  %d = graph.mul(%f, %s) : tensor<3x4xf32>
+  %q = graph.constant() {value = dense<4x2xi8, [1 -2 3 -4 5 -6 7 8]>} : tensor<4x2xi8>
+  %j = graph.cast(%q) {to = i32} : tensor<4x2xi32>
+  %g = graph.cast(%j) {to = f32} : tensor<4x2xf32>
+  %t = graph.constant() {value = dense<4x1xf32, [0.25 2.0 4.0 8.0]>} : tensor<4x1xf32>
+  %u = graph.broadcast(%t) {shape = [4, 2]} : tensor<4x2xf32>
+  %w = graph.mul(%g, %u) : tensor<4x2xf32>
+  %y = graph.contract(%d, %w) {spec = "mk,kn->mn"} : tensor<3x2xf32>
+  return(%y)
+}
+
+func @another_zero_point(%x: tensor<6xi8>) {
+  %i = graph.cast(%x) {to = i32} : tensor<6xi32>
+  %f = graph.cast(%i) {to = f32} : tensor<6xf32>
+  %v0 = graph.full() {elem = f32, shape = [6], value = 1.0} : tensor<6xf32>
+  %v1 = graph.mul(%f, %v0) : tensor<6xf32>
+  %r = graph.round(%v1) : tensor<6xf32>
+  %o = graph.full() {elem = f32, shape = [6], value = 7.0} : tensor<6xf32>
+  %a = graph.add(%r, %o) : tensor<6xf32>
+  %l = graph.full() {elem = f32, shape = [6], value = -128.0} : tensor<6xf32>
+  %m = graph.max(%a, %l) : tensor<6xf32>
+  %h = graph.full() {elem = f32, shape = [6], value = 127.0} : tensor<6xf32>
+  %n = graph.min(%m, %h) : tensor<6xf32>
+  %q = graph.cast(%n) {to = i8} : tensor<6xi8>
+  return(%q)
+}
+
+func @of_floats_stay(%x: tensor<4xf32>) {
+  %t = graph.full() {elem = f32, shape = [4], value = 0.25} : tensor<4xf32>
+  %d = graph.mul(%x, %t) : tensor<4xf32>
+  %s = graph.full() {elem = f32, shape = [4], value = 0.3} : tensor<4xf32>
+  %v = graph.div(%d, %s) : tensor<4xf32>
+  %r = graph.round(%v) : tensor<4xf32>
+  return(%r)
+}
