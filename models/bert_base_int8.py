@@ -1,0 +1,35 @@
+"""BERT-base with weights in 8 bits, activations quantised over the range they happen to have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from models import _cli, _quantize, bert_base
+
+NAME = "bert_base_int8"
+SOURCE = bert_base
+REQUIRES = ("onnxruntime",)
+DIMS = bert_base.DIMS
+TEST_DIMS = bert_base.TEST_DIMS
+TOLERANCE = 1.5e-1  # rounding of activations that lie between two integers goes on through twelve layers
+
+
+def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
+    """Write the model to `path`."""
+    _quantize.dynamic(SOURCE, path, small=small, seed=seed)
+
+
+def inputs(rng: np.random.Generator, *, small: bool = False, **dims: int) -> dict[str, np.ndarray]:
+    """Random tokens; every row but the first is padded on the right."""
+    return bert_base.inputs(rng, small=small, **dims)
+
+
+def main() -> None:
+    """Write the model from the command line."""
+    _cli.run(build, __doc__)
+
+
+if __name__ == "__main__":
+    main()

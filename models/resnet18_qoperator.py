@@ -1,0 +1,35 @@
+"""ResNet-18 in 8 bits: QLinearConv, and ONNX Runtime's operators on quantised tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from models import _cli, _quantize, resnet18
+
+NAME = "resnet18_qoperator"
+SOURCE = resnet18
+REQUIRES = ("onnxruntime",)
+DIMS = resnet18.DIMS
+TEST_DIMS = resnet18.TEST_DIMS
+TOLERANCE = 5e-2
+
+
+def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
+    """Write the model to `path`."""
+    _quantize.static(SOURCE, path, form="QOperator", small=small, seed=seed)
+
+
+def inputs(rng: np.random.Generator, *, small: bool = False, **dims: int) -> dict[str, np.ndarray]:
+    """A random normalised image batch."""
+    return resnet18.inputs(rng, small=small, **dims)
+
+
+def main() -> None:
+    """Write the model from the command line."""
+    _cli.run(build, __doc__)
+
+
+if __name__ == "__main__":
+    main()
