@@ -1,0 +1,110 @@
+"""Time quantised models against ONNX Runtime on the CPU, in the same process and rounds.
+
+    python -m benchmarks.cpu_quantised [--models a,b] [--threads 1,2] [--rounds 15] [--json FILE]
+
+ResNet-18 in 8 bits, as QDQ and as quantised operators, and BERT-base with dynamic quantisation, at batch 1. Every round
+runs each side once, in alternating order. A ratio above 1 means graphfuse is faster; that of the fastest rounds says
+what is left of it where other work disturbs the machine. Before it is timed, each model's outputs are compared: what
+they may differ by is what ONNX Runtime's own optimisations change (`TOLERANCE` of the model), in standard deviations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import models
+from benchmarks import record
+from benchmarks.cpu_models import Timing, graphfuse_runner, interleave, onnxruntime_runner
+from models import _compare, _health
+
+DIMS: dict[str, dict[str, int]] = {
+    "resnet18_qdq": {"batch": 1},
+    "resnet18_qoperator": {"batch": 1},
+    "bert_base_int8": {"batch": 1, "seq": 128},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model at one thread count."""
+
+    model: str
+    threads: int
+    ours: Timing
+    theirs: Timing
+    compile_seconds: float
+    deviation: float
+    tolerance: float
+
+    @property
+    def ratio(self) -> float:
+        """Their time over ours."""
+        return self.theirs.median / self.ours.median
+
+    @property
+    def fastest(self) -> float:
+        """The same of each side's fastest round."""
+        return self.theirs.fastest / self.ours.fastest
+
+
+def measure(name: str, threads: int, rounds: int, seed: int) -> Row:
+    """Compile, compare, warm up and time one model at one thread count."""
+    path, model = models.cached(name), models.get(name)
+    feeds = model.inputs(np.random.default_rng(seed), small=False, **DIMS[name])
+    started = time.perf_counter()
+    ours = graphfuse_runner(path, name, threads)
+    compile_seconds = time.perf_counter() - started
+    theirs = onnxruntime_runner(path, threads)
+    deviation = _health.distance(theirs(feeds), ours(feeds))
+    our_samples, their_samples = interleave(ours, theirs, feeds, rounds)
+    tolerance = float(getattr(model, "TOLERANCE", _compare.BOUND))
+    return Row(name, threads, Timing.of(our_samples), Timing.of(their_samples), compile_seconds, deviation, tolerance)
+
+
+def table_line(row: Row) -> str:
+    """One row, in milliseconds."""
+    flag = "" if row.deviation <= row.tolerance else f"  WRONG: more than {row.tolerance:.0e}"
+    return (
+        f"{row.model:20} {row.threads:7} {row.ours.median:9.2f} {row.ours.spread:7.2f} {row.theirs.median:15.2f}"
+        f" {row.theirs.spread:7.2f} {row.ratio:7.2f} {row.fastest:9.2f} {row.deviation:10.1e}{flag}"
+    )
+
+
+def main() -> int:
+    """Measure, print the table and write the JSON; 1 if an output was wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--models", default=",".join(DIMS), help="comma-separated (default: all)")
+    parser.add_argument("--threads", default="1,2", help="comma-separated counts (default 1,2)")
+    parser.add_argument("--rounds", type=int, default=15, help="per model (default 15, least 2)")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs (default 0)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    args = parser.parse_args()
+    chosen, counts = args.models.split(","), [int(n) for n in args.threads.split(",")]
+    if unknown := set(chosen) - DIMS.keys():
+        parser.error(f"unknown models: {', '.join(sorted(unknown))}; known: {', '.join(DIMS)}")
+    if args.rounds < 2:
+        parser.error(f"--rounds: expected at least 2, got {args.rounds}")
+    print(
+        f"{'model':20} {'threads':>7} {'ours ms':>9} {'iqr':>7} {'onnxruntime ms':>15} {'iqr':>7} {'ratio':>7}"
+        f" {'fastest':>9} {'deviation':>10}"
+    )
+    rows: list[Row] = []
+    for threads in counts:
+        for name in chosen:
+            rows.append(measure(name, threads, args.rounds, args.seed))
+            print(table_line(rows[-1]), flush=True)
+    if args.json:
+        record.write(args.json, [{**asdict(r), "ratio": r.ratio, "ratio_of_fastest": r.fastest} for r in rows])
+    return int(any(row.deviation > row.tolerance for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
