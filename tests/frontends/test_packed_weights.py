@@ -16,7 +16,7 @@ from graphfuse.target import Target
 from tests.frontends.support import check, declare, one_op, onnxruntime_reference
 
 
-def packed(rows, n, k, bits, block, *, zero=False, bias=False):
+def packed(rows, n, k, bits, block, *, zero=False, bias=False, fractions=False):
     """A model of one product, its inputs, and what ONNX Runtime makes of them."""
     rng = np.random.default_rng(0)
     blocks = -(-k // block)
@@ -28,6 +28,8 @@ def packed(rows, n, k, bits, block, *, zero=False, bias=False):
         None,
         rng.standard_normal(n).astype(np.float32) if bias else None,
     ]
+    if fractions:
+        arrays[3] = (rng.random((n, blocks)) * (1 << bits)).astype(np.float32)
     while arrays[-1] is None:
         arrays.pop()
     known = [i for i, a in enumerate(arrays) if i and a is not None]
@@ -38,12 +40,18 @@ def packed(rows, n, k, bits, block, *, zero=False, bias=False):
     return model, fed, onnxruntime_reference(model, fed)
 
 
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize(
     ("k", "block", "options"), [(64, 16, {}), (128, 32, {"zero": True}), (72, 32, {}), (96, 32, {"bias": True})]
 )
 def test_products_of_few_bits(bits, k, block, options):
     model, fed, want = packed(5, 24, k, bits, block, **options)
+    check(model, fed, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+def test_zero_points_may_be_fractions(bits):
+    model, fed, want = packed(5, 24, 72, bits, 32, fractions=True)
     check(model, fed, want, rtol=1e-4, atol=1e-4)
 
 
@@ -68,8 +76,8 @@ def test_large_weights_are_made_floats_when_compiling(target):
 
 
 def test_other_widths_are_an_error():
-    arrays = [np.zeros((2, 32), np.float32), np.zeros((4, 1, 8), np.uint8), np.zeros(4, np.float32)]
-    model, _ = one_op("MatMulNBits", arrays, known=[1, 2], domain="com.microsoft", K=32, N=4, bits=2, block_size=32)
+    arrays = [np.zeros((2, 32), np.float32), np.zeros((4, 1, 12), np.uint8), np.zeros(4, np.float32)]
+    model, _ = one_op("MatMulNBits", arrays, known=[1, 2], domain="com.microsoft", K=32, N=4, bits=3, block_size=32)
     model.opset_import.add(domain="com.microsoft", version=1)
-    with pytest.raises(UnsupportedError, match="bits must be 4 or 8, got 2"):
+    with pytest.raises(UnsupportedError, match="bits must be 2, 4 or 8, got 3"):
         import_model(model)

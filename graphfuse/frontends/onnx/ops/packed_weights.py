@@ -28,28 +28,37 @@ NF4 = (
 
 @onnx_op("MatMulNBits", domain=MICROSOFT)
 def matmul_nbits(e: Emitter, node: Node) -> Value:
-    """x @ w.T, w of integers of 4 or 8 bits in blocks along k: each less its zero point, times its block's scale."""
+    """x @ w.T, w of integers of 2, 4 or 8 bits in blocks along k: each less its zero point, times its block's scale."""
     x = node.value(e, 0)
     k, n, block, bits = (node.attr_int(name) for name in ("K", "N", "block_size", "bits"))
-    if bits not in (4, 8):
-        raise node.unsupported(f"bits must be 4 or 8, got {bits}")
+    if bits not in (2, 4, 8):
+        raise node.unsupported(f"bits must be 2, 4 or 8, got {bits}")
     if node.has(4):
         raise node.unsupported("groups by an index are not compiled")
     blocks = -(-k // block)
     packed = node.constant(1, "weights").reshape(n, blocks, block * bits // 8)
     q = unpacked(packed, bits).astype(np.int16)
     zero: Array = np.full((n, blocks), 1 << (bits - 1), np.int16)
-    if node.has(3):
+    fraction: Value | None = None
+    if node.has(3) and node.type(3).elem.is_float:
+        fraction = node.value(e, 3)
+        zero = np.zeros_like(zero)
+    elif node.has(3):
         zero = node.constant(3, "zero points")
         if zero.dtype != np.uint8:
-            raise node.unsupported(f"zero points must be bytes, got {zero.dtype}")
+            raise node.unsupported(f"zero points must be bytes or floats, got {zero.dtype}")
         zero = unpacked(zero.reshape(n, -1), bits)[:, :blocks].astype(np.int16)
     q = (q - zero[:, :, None]).reshape(n, blocks * block)
     fits = q.min(initial=0) >= -128 and q.max(initial=0) <= 127
     integers = e.cast(e.constant(np.ascontiguousarray(q.astype(np.int8) if fits else q)), F32)
-    scale = e.wide(e.reshape(node.value(e, 2), (n, blocks, 1)))
-    scales = e.reshape(e.broadcast(scale, (n, blocks, block)), (n, blocks * block))
-    w = e.cast(e.map(graph.mul, integers, scales), elem_of(x))
+
+    def spread(v: Value) -> Value:
+        v = e.wide(e.reshape(v, (n, blocks, 1)))
+        return e.reshape(e.broadcast(v, (n, blocks, block)), (n, blocks * block))
+
+    if fraction is not None:
+        integers = e.map(graph.sub, integers, spread(fraction))
+    w = e.cast(e.map(graph.mul, integers, spread(node.value(e, 2))), elem_of(x))
     if blocks * block != k:
         w = e.slice(w, 1, 0, k)
     y = matmul_of(e, x, e.permute(w, (1, 0)))
@@ -77,7 +86,5 @@ def matmul_bnb4(e: Emitter, node: Node) -> Value:
 
 def unpacked(packed: Array, bits: int) -> Array:
     """Bytes as integers of so many bits along the last dim, the low ones first."""
-    if bits == 8:
-        return packed
-    both = np.stack([packed & 15, packed >> 4], axis=-1)
-    return both.reshape(*packed.shape[:-1], -1)
+    parts = [packed >> i & ((1 << bits) - 1) for i in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
