@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.host_values import host
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op, scalar_constant
@@ -48,6 +49,6 @@ def unfold_tensor(e: Emitter, node: Node) -> Value:
     size, step, length = node.attr_int("size"), node.attr_int("step", 1), shape_of(x)[axis]
     if size < 1 or step < 1 or (isinstance(length, int) and size > length):
         raise node.error(f"expected slices that fit a dim of {length}, got {size}, {step} apart")
-    count = floordiv(length - size, step) + 1
-    windows = [e.unsqueeze(e.slice(x, axis, i, count, step), -1) for i in range(size)]
-    return e.concat(windows, tensor(x).rank)
+    shape = (floordiv(length - size, step) + 1, size)
+    at = e.map(graph.add, e.map(graph.mul, e.iota(shape, 0), step), e.iota(shape, 1))
+    return e.move_axis(e(graph.take, x, at, axis=axis), axis + 1, tensor(x).rank)
