@@ -19,6 +19,7 @@ from graphfuse.runtime import gfx
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.report import report
 from graphfuse.runtime.session import Profile, Session
+from graphfuse.runtime.workspace import Workspace
 from graphfuse.stages import artifact_precision, graph_func
 from graphfuse.target import Target
 
@@ -40,10 +41,16 @@ class CompiledModel:
     there or on the host; see `graphfuse.runtime.cuda.session` for what outputs are then.
     """
 
-    def __init__(self, executable: Executable, threads: int | None = None, device: str | Device = "") -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        threads: int | None = None,
+        device: str | Device = "",
+        workspace: Workspace | None = None,
+    ) -> None:
         self.executable = executable
         self.device = device if isinstance(device, Device) else Device.parse(device)
-        self._threads = threads
+        self._threads, self._workspace = threads, workspace
 
     @functools.cached_property
     def session(self) -> Session | CudaSession | HostSession:
@@ -51,7 +58,7 @@ class CompiledModel:
         if self.executable.host is not None:
             return self._host_session()
         if not self.device.is_gpu:
-            return Session(cpu_variant(self.executable), self._threads)
+            return Session(cpu_variant(self.executable), self._threads, self._workspace)
         from graphfuse.runtime.cuda.session import CudaSession
 
         driver = driver_of(self.device, gpu_target_of(self.executable).cpu)

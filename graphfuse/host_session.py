@@ -6,6 +6,7 @@ Values between parts are numpy arrays (of objects for texts), lists for sequence
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -22,6 +23,7 @@ from graphfuse.host_program import TEXT, Attribute, Constant, HostGraph, HostNod
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.session import Profile, StepTime, thread_count
+from graphfuse.runtime.workspace import Workspace
 from graphfuse.symbolic import symbols
 
 
@@ -34,7 +36,9 @@ class HostSession:
         assert executable.host is not None, "it has no host code"
         self.executable = executable
         self.threads = thread_count(threads)
-        models = [CompiledModel(p, threads, device) for p in executable.parts]
+        workspace = Workspace(self.threads)  # the parts take turns: one pool of threads does for all
+        self._finalizer = weakref.finalize(self, workspace.close)
+        models = [CompiledModel(p, threads, device, workspace) for p in executable.parts]
         parts = [(m.executable, m.interpret if interpreted else m) for m in models]
         self._binder = Binder(_of_inputs(executable.signature))
         self._graph = _Graph(executable.host, parts, [w.array for w in executable.weights])

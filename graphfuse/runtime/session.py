@@ -66,11 +66,14 @@ class Memory:
 
 
 class Session:
-    """A loaded model. Safe to call from several threads: runs take turns, as each uses all threads."""
+    """A loaded model. Safe to call from several threads: runs take turns, as each uses all threads.
 
-    def __init__(self, executable: Executable, threads: int | None = None) -> None:
+    Sessions that never run at once may share a `workspace`; then closing it is not theirs.
+    """
+
+    def __init__(self, executable: Executable, threads: int | None = None, workspace: Workspace | None = None) -> None:
         self.executable = executable
-        self.threads = thread_count(threads)
+        self.threads = workspace.threads if workspace else thread_count(threads)
         self._binder = Binder(executable.signature)
         self._native = NativeCode(executable)
         self._template = Template(executable)
@@ -80,9 +83,10 @@ class Session:
         self._bound: OrderedDict[tuple[tuple[int, ...], ...], Bound] = OrderedDict()
         self._placed: tuple[Bound, int] | None = None
         """Whose intermediate tensors have their addresses, and where the first of them is."""
-        self._workspace = Workspace(self.threads)
+        self._workspace = workspace or Workspace(self.threads)
         self._workspace.adopt(self._native)
-        self._finalizer = weakref.finalize(self, self._workspace.close)
+        if workspace is None:
+            self._finalizer = weakref.finalize(self, self._workspace.close)
 
     @property
     def signature(self) -> Signature:

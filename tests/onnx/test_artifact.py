@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,6 +62,20 @@ def test_an_artifact_runs_at_all_shapes(artifact):
     assert [s.kernel for s in model.profile(feed(1)).steps] == ["part 0", "NonZero", "part 1"]
     assert gfx.verify(artifact)["part.1"] > 0
     assert model.inspect()["host"] == {"NonZero": 1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_parts_share_threads(artifact):
+    def threads():
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    gc.collect()
+    before, model = threads(), graphfuse.load(artifact, threads=3)
+    model(feed(1, 0, 1))
+    assert threads() - before == 2, "the caller is the third"
+    del model
+    gc.collect()
+    assert threads() == before
 
 
 def test_recompiled_parts_are_as_good(artifact):
