@@ -88,17 +88,20 @@ def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vecto
 
 
 def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequence[Dim], side: int, cost: float) -> Func:
-    """One program for `side` positions of dim `dense` and a chunk of the innermost; tiles have as many columns."""
+    """One program for `side` positions of dim `dense` and a chunk of the innermost; tiles have as many columns.
+
+    Programs go along `dense` first: the next one reads the next cache line of the same pages.
+    """
     ev, space = kernel.ev, kernel.space
     inner = dims[-1].extent
     assert isinstance(inner, int)
     columns = next(n for n in range(min(inner, CHUNK // side), 0, -side) if inner % n == 0)
-    extents = [floordiv(d.extent, side) if i == dense else d.extent for i, d in enumerate(dims[:-1])]
-    extents.append(inner // columns)
+    others = [d.extent for i, d in enumerate(dims[:-1]) if i != dense]
+    extents = [*others, inner // columns, floordiv(dims[dense].extent, side)]
     grid = positions(extents)
-    *at, chunk = digits(kernel, ev.bind("pid", 0, grid - 1, ev.emit(block.program_id)), extents)
+    *at, chunk, line = digits(kernel, ev.bind("pid", 0, grid - 1, ev.emit(block.program_id)), extents)
     row = space.fresh("l", 0, side - 1)
-    at[dense] = at[dense] * side + row
+    at.insert(dense, line * side + row)
 
     def square(t: Dim, _: Carried) -> list[Value]:
         column = space.fresh("l", 0, side - 1)
