@@ -6,7 +6,7 @@ import pytest
 
 import graphfuse
 from tests.frontends.microsoft.attention_cases import ATTENTION, GROUPED, LINEAR
-from tests.frontends.microsoft.cases import CASES
+from tests.frontends.microsoft.cases import CASES, NORMS
 from tests.frontends.microsoft.support import Case, check_by_runtime, compare
 from tests.frontends.support import declare, onnxruntime_reference
 
@@ -24,6 +24,11 @@ def compiled(c: Case, device: str) -> None:
     declare(model, want)
     got = graphfuse.compile(model, device=device, numerics="strict")(fed)
     compare(c, [got[o.name] for o in model.graph.output], want)
+
+
+@pytest.mark.parametrize("c", [NORMS[0], GROUPED[5]], ids=lambda c: c.op)
+def test_a_sample_on_the_emulator(c: Case) -> None:
+    compiled(c, "emulator")
 
 
 @pytest.mark.full

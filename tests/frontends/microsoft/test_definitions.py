@@ -291,6 +291,36 @@ def test_decoding_attention_is_attention_of_one_step():
     same(case("DecoderMaskedMultiHeadAttention", packed, None, None, *rest, num_heads=4, outputs=3), want)
 
 
+@pytest.mark.parametrize(("both", "queries", "keys"), [(1, 90, 90), (0, 70, 70), (1, 3, 5)])
+def test_bias_of_distances(both, queries, keys):
+    """Beside the formula of T5's own code; the table lies as ONNX Runtime's optimizer writes it, by heads."""
+    torch = pytest.importorskip("torch")
+    count, most, table = 16, 40, floats(16, 3)
+    distance = torch.arange(keys)[None] - torch.arange(queries)[:, None]
+    bucket, side = torch.zeros_like(distance), count // (1 + both)
+    if both:
+        bucket, distance = (distance > 0) * side, distance.abs()
+    else:
+        distance = -torch.minimum(distance, torch.zeros_like(distance))
+    exact = side // 2
+    far = exact + (torch.log(distance.float() / exact) / math.log(most / exact) * (side - exact)).long()
+    bucket = bucket + torch.where(distance < exact, distance, far.clamp(max=side - 1))
+    want = table[bucket.numpy()].transpose(2, 0, 1)[None]
+    stored = np.ascontiguousarray(table.T).reshape(16, 3)
+    lengths = [np.array([n], I64) for n in (queries, keys)]
+    c = case("RelativePositionBias", stored, *lengths, known=(1, 2), max_distance=most, is_bidirectional=both)
+    expect(c, np.ascontiguousarray(want))
+
+
+def test_gated_bias_of_distances():
+    query, bias, places = floats(2, 5, 12), floats(12, seed=1), floats(1, 3, 5, 5, seed=2)
+    w, b, a = floats(4, 8, seed=3), floats(8, seed=4), floats(1, 3, 1, 1, seed=5)
+    q = (query + bias).reshape(2, 5, 3, 4).transpose(0, 2, 1, 3)
+    gates = sigmoid((q @ w + b).reshape(2, 3, 5, 2, 4).sum(-1))
+    want = (gates[..., :1] * (gates[..., 1:] * a - 1) + 2) * places
+    expect(case("GatedRelativePositionBias", query, bias, places, w, b, a, num_heads=3), want)
+
+
 def test_padded_prompts_give_their_own_tokens_results():
     """What a padding token attends to is nobody's business; ONNX Runtime leaves it undefined."""
     c = grouped(Q, K, V, None, None, np.array([4, 2], I32), total(5), COS, SIN, do_rotary=1)
