@@ -129,6 +129,6 @@ class OnnxModel:
 
 def _tensor(name: str, value: Any) -> Array:
     if value is None or isinstance(value, (list, dict)):
-        found = {list: "a sequence", dict: "a map"}.get(type(value), "nothing")
+        found = "nothing" if value is None else "a map" if isinstance(value, dict) else "a sequence"
         raise UnsupportedError(f"input {name!r}: expected a tensor, found {found}")
     return np.asarray(value)

@@ -369,10 +369,10 @@ def tree(**changed):
     )
 
 
-is_refused("a tree that is a circle", "InputError", "not a tree", tree, nodes_trueleafs=[0], nodes_falseleafs=[0])
-is_refused("a tree of 2**40 targets", "InputError", "n_targets|memory", tree, n_targets=1 << 40)
+is_refused("a tree that is a circle", "VerifyError", "not a tree", tree, nodes_trueleafs=[0], nodes_falseleafs=[0])
+is_refused("a tree of 2**40 targets", "TooLargeError", "the weights of the leaves", tree, n_targets=1 << 40)
 is_refused(
-    "a tree of features that are not there", "InputError", "out of bounds|featureids", tree, nodes_featureids=[1 << 40]
+    "a tree of features that are not there", "VerifyError", "features: expected", tree, nodes_featureids=[1 << 40]
 )
 
 

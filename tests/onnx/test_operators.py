@@ -166,3 +166,17 @@ def test_missing_features():
     np.testing.assert_array_equal(y, [[1, -1]])
     with pytest.raises(VerifyError, match="imputed_value_floats: expected 1 or 2 numbers, found 3"):
         run("Imputer", x, imputed_value_floats=[5.0, 6.0, 7.0], **form)
+
+
+def test_max_roi_pool():
+    ort = pytest.importorskip("onnxruntime")
+    r = rng()
+    x = r.standard_normal((2, 3, 9, 7)).astype(np.float32)
+    rois = np.array([[0, 0, 0, 6, 8], [1, 1, 2, 4, 3], [1, 3, 3, 3, 3], [0, 5.4, 6.6, 9, 12]], np.float32)
+    node = helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[3, 2], spatial_scale=0.9)
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, v.shape) for n, v in (("x", x), ("r", rois))]
+    graph = helper.make_graph([node], "g", infos, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {"x": x, "r": rois})
+    np.testing.assert_array_equal(Backend.run_model(model, [x, rois])[0], want)

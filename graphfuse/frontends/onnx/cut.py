@@ -20,7 +20,13 @@ from graphfuse.frontends.onnx.python_ops import PYTHON_OPS
 CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 """Operators whose bodies are graphs of their own, cut in turn."""
 
-ALSO_COMPILED = frozenset({"OptionalHasElement", "OptionalGetElement", "NonZero", "Compress", "Unique", "Dropout"})
+ALSO_COMPILED = frozenset(
+    {
+        *("OptionalHasElement", "OptionalGetElement", "NonZero", "Compress", "Unique", "Dropout"),
+        *("LinearClassifier", "LinearRegressor", "SVMRegressor", "OneHotEncoder"),
+        *("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
+    }
+)
 """Operators that are compiled in a model without host code, but not for every input."""
 
 

@@ -23,6 +23,7 @@ from graphfuse.frontends.onnx.ops import (
     signal,
     source,
     training,
+    trees,
 )
 
 __all__ = [
@@ -48,4 +49,5 @@ __all__ = [
     "signal",
     "source",
     "training",
+    "trees",
 ]

@@ -9,9 +9,10 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, two_scores
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
-from graphfuse.ir.types import F32
+from graphfuse.ir.types import F32, I64
 
 ML = "ai.onnx.ml"
 
@@ -87,20 +88,88 @@ def normalizer(e: Emitter, node: Node) -> Value:
     return e.map(graph.div, x, e.select(e.map(graph.eq, norm, 0.0), 1.0, norm))
 
 
-@onnx_op("LinearRegressor", domain=ML)
-def linear_regressor(e: Emitter, node: Node) -> Value:
-    """x times the coefficients of each target, plus its intercept."""
-    if (transform := node.attr_str("post_transform", "NONE")) != "NONE":
-        raise node.unsupported(f"post_transform {transform} is not supported")
+def _linear(e: Emitter, node: Node, count: int) -> Value:
+    """x times the coefficients of each of `count` targets, plus its intercept."""
     x = _floats(e, node.value(e, 0))
-    targets, weights = node.attr_int("targets", 1), np.array(node.attributes["coefficients"], dtype=np.float32)
-    if targets < 1 or weights.size % targets:
-        raise node.error(f"{weights.size} coefficients cannot be of {targets} targets")
+    weights = np.array(node.attributes["coefficients"], dtype=np.float32)
+    if count < 1 or weights.size % count:
+        raise node.error(f"{weights.size} coefficients cannot be of {count} targets")
     x = x if tensor(x).rank > 1 else e.unsqueeze(x, 0)
-    y = e.contract(x, e.constant(weights.reshape(targets, -1)), "nc,tc->nt")
+    y = e.contract(x, e.constant(weights.reshape(count, -1)), "nc,tc->nt")
     if "intercepts" in node.attributes:
         y = e.map(graph.add, y, e.constant(np.array(node.attributes["intercepts"], dtype=np.float32)))
     return y
+
+
+@onnx_op("LinearRegressor", domain=ML)
+def linear_regressor(e: Emitter, node: Node) -> Value:
+    """A linear function of each target, transformed."""
+    return score_transform(
+        e, node, node.attr_str("post_transform", "NONE"), _linear(e, node, node.attr_int("targets", 1))
+    )
+
+
+@onnx_op("LinearClassifier", domain=ML)
+def linear_classifier(e: Emitter, node: Node) -> tuple[Value, Value]:
+    """The class of the highest score, and the scores. One score is the second class's."""
+    labels, kind = node.attributes.get("classlabels_ints"), node.attr_str("post_transform", "NONE")
+    if not labels or "intercepts" not in node.attributes:
+        raise node.unsupported("texts as labels, and models without intercepts, are not compiled")
+    scores = _linear(e, node, len(node.attributes["intercepts"]))
+    if shape_of(scores)[1] == 1:
+        second = e.squeeze(scores, 1)
+        winner = e.cast(e.map(graph.gt, second, 0.0), I64)
+        return chosen_label(e, labels, winner), two_scores(e, node, kind, second, mirrored=False)
+    winner = e.squeeze(e(graph.arg_reduce, scores, axis=1, kind="max", keepdims=True), 1)
+    return chosen_label(e, labels, winner), score_transform(e, node, kind, scores)
+
+
+@onnx_op("SVMRegressor", domain=ML)
+def svm_regressor(e: Emitter, node: Node) -> Value:
+    """The kernel with each support vector, weighted and summed; a linear model where there are none."""
+    x = _floats(e, node.value(e, 0))
+    x = x if tensor(x).rank > 1 else e.unsqueeze(x, 0)
+    weights = np.array(node.attributes["coefficients"], dtype=np.float32)
+    if count := node.attr_int("n_supports", 0):
+        vectors = np.array(node.attributes["support_vectors"], dtype=np.float32)
+        if weights.size != count or vectors.size % count:
+            raise node.error(f"{weights.size} coefficients and {vectors.size} numbers cannot be of {count} vectors")
+        values = _svm_kernel(e, node, x, e.constant(vectors.reshape(count, -1)))
+    else:
+        values = x
+    y = e.contract(values, e.constant(weights[None]), "nc,tc->nt")
+    y = e.map(graph.add, y, float(node.attributes.get("rho", [0.0])[0]))
+    if node.attr_int("one_class", 0):
+        y = e.select(e.map(graph.gt, y, 0.0), e.full(shape_of(y), F32, 1.0), -1.0)
+    return score_transform(e, node, node.attr_str("post_transform", "NONE"), y)
+
+
+def _svm_kernel(e: Emitter, node: Node, x: Value, vectors: Value) -> Value:
+    """The kernel of every row with every vector, [rows, vectors]."""
+    kind = node.attr_str("kernel_type", "LINEAR")
+    gamma, coef0, degree = [*map(float, node.attributes.get("kernel_params", [])), 0.0, 0.0, 0.0][:3]
+    if kind == "RBF":
+        apart = e.map(graph.sub, e.unsqueeze(x, 1), e.unsqueeze(vectors, 0))
+        squares = e.reduce(e.map(graph.mul, apart, apart), "sum", (2,), keepdims=False)
+        return e.map(graph.exp, e.map(graph.mul, squares, -gamma))
+    products = e.contract(x, vectors, "nc,vc->nv")
+    if kind == "LINEAR":
+        return products
+    if kind not in ("POLY", "SIGMOID"):
+        raise node.error(f"kernel_type: expected LINEAR, POLY, RBF or SIGMOID, found {kind}")
+    scaled = e.map(graph.add, e.map(graph.mul, products, gamma), coef0)
+    return e.map(graph.pow_, scaled, degree) if kind == "POLY" else e.map(graph.tanh, scaled)
+
+
+@onnx_op("OneHotEncoder", domain=ML)
+def one_hot_encoder(e: Emitter, node: Node) -> Value:
+    """A new last axis with 1 at the category that an element is."""
+    if not node.attributes.get("cats_int64s") or not node.attr_int("zeros", 1):
+        raise node.unsupported("texts, and the check that every element is a category, are not compiled")
+    x = e.unsqueeze(node.value(e, 0), -1)
+    categories = np.array(node.attributes["cats_int64s"], dtype=np.int64)
+    wide = x if elem_of(x).is_float else e.cast(x, I64)
+    return e.cast(e.map(graph.eq, wide, e.constant(categories.astype(numpy_dtype(elem_of(wide))))), F32)
 
 
 @onnx_op("FeatureVectorizer", domain=ML)

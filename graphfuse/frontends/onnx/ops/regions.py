@@ -96,6 +96,45 @@ def _inside_taps(e: Emitter, at: Value, size: Dim) -> list[Tap]:
     return [(e.cast(i, I64), e.select(near, w, 0.0)) for i, w in ((low, below), (high, above))]
 
 
+@onnx_op("MaxRoiPool")
+def max_roi_pool(e: Emitter, node: Node) -> Value:
+    """The largest element of each bin of a region, whose edges are whole pixels; 0 in a bin without any."""
+    x, rois = node.value(e, 0), e.wide(node.value(e, 1))
+    rows, columns = node.attr_ints("pooled_shape")
+    (count, width) = shape_of(rois)
+    if tensor(x).rank != 4 or width != 5:
+        raise node.error(f"expected images and regions of five numbers, got {node.type(0)} and {node.type(1)}")
+    _, channels, *spatial = shape_of(x)
+    image = e.cast(e.squeeze(e.slice(rois, 1, 0, 1), 1), I64)
+    corners = e.map(graph.mul, e.slice(rois, 1, 1, 4), node.attr_float("spatial_scale", 1.0))
+    corners = e.map(
+        ELEMENTWISE["floor"], e.map(graph.add, corners, 0.5)
+    )  # halves away from zero: they are not below it
+    out = e(graph.take, x, image, axis=0)
+    lowest = float("-inf")
+    for axis, bins in ((0, rows), (1, columns)):  # rows of pixels, then columns: a region is x1, y1, x2, y2
+        start, end = (e.slice(corners, 1, at, 1) for at in (1 - axis, 3 - axis))
+        length = e.map(graph.max_, e.map(graph.add, e.map(graph.sub, end, start), 1.0), 1.0)
+        side = e.map(graph.div, length, float(bins))
+        at = e.iota((count, bins), 1, elem_of(rois))
+        low = e.map(graph.add, e.map(ELEMENTWISE["floor"], e.map(graph.mul, at, side)), start)
+        after = e.map(graph.mul, e.map(graph.add, at, 1.0), side)
+        high = e.map(graph.add, e.map(ELEMENTWISE["ceil"], after), start)
+        pixel = e.iota((count, bins, spatial[axis]), 2, elem_of(rois))
+        inside = e.map(
+            graph.and_, e.map(graph.ge, pixel, e.unsqueeze(low, 2)), e.map(graph.lt, pixel, e.unsqueeze(high, 2))
+        )
+        # the spatial axis that is left is last (rows: [n, c, 1, h, w]), so that each step is one reduction
+        if axis == 0:
+            inside = e.reshape(inside, (count, 1, bins, spatial[0], 1))
+            out = e.reduce(e.select(inside, e.unsqueeze(out, 2), lowest), "max", (3,), keepdims=False)
+        else:
+            inside = e.reshape(inside, (count, 1, 1, bins, spatial[1]))
+            out = e.reduce(e.select(inside, e.unsqueeze(out, 3), lowest), "max", (4,), keepdims=False)
+    assert shape_of(out)[1] == channels
+    return e.select(e.map(graph.eq, out, lowest), 0.0, out)
+
+
 # DeformConv
 
 

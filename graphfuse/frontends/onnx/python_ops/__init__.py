@@ -3,7 +3,18 @@
 One file per family fills the table of `call.py`; why they are not compiled: docs/adr/0013-host-code-between-parts.md.
 """
 
-from graphfuse.frontends.onnx.python_ops import images, ml, random, selection, sequences, strings, text
+from graphfuse.frontends.onnx.python_ops import (
+    images,
+    linear,
+    maps,
+    ml,
+    random,
+    selection,
+    sequences,
+    strings,
+    text,
+    trees,
+)
 from graphfuse.frontends.onnx.python_ops.call import ON_STRINGS, PYTHON_OPS, Call, call_of
 
 __all__ = [
@@ -12,10 +23,13 @@ __all__ = [
     "Call",
     "call_of",
     "images",
+    "linear",
+    "maps",
     "ml",
     "random",
     "selection",
     "sequences",
     "strings",
     "text",
+    "trees",
 ]

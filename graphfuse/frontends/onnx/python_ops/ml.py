@@ -1,4 +1,4 @@
-"""`ai.onnx.ml`: what maps labels and walks trees."""
+"""`ai.onnx.ml`: labels."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ ML = "ai.onnx.ml"
 def label_encoder(c: Call) -> Any:
     """The value of each key, or the default."""
     x = c.array(0)
+    if "classes_strings" in c.attributes:
+        return _by_position(c, x)
     keys, _ = _labels(c, "keys")
     values, kind = _labels(c, "values")
     if len(keys) != len(values):
@@ -29,6 +31,18 @@ def label_encoder(c: Call) -> Any:
     dtypes = {"int64": np.int64, "float": np.float32}
     dtype = dtypes[kind] if kind in dtypes else c.get("values_tensor").dtype
     return np.array(found).astype(dtype).reshape(x.shape)
+
+
+def _by_position(c: Call, x: Array) -> Array:
+    """Version 1: the text of each number, or the number of each text."""
+    texts: list[str] = c.get("classes_strings")
+    flat = x.reshape(-1).tolist()
+    if x.dtype.kind in "OSU":
+        numbers = {t: i for i, t in enumerate(texts)}
+        default = int(c.get("default_int64", -1))
+        return np.array([numbers.get(_text(v)[1], default) for v in flat], dtype=np.int64).reshape(x.shape)
+    unknown = c.get("default_string", "_Unused")
+    return strings([texts[v] if 0 <= v < len(texts) else unknown for v in flat], x.shape)
 
 
 def _key(value: Any) -> Any:
@@ -58,85 +72,3 @@ def _default(c: Call, kind: str) -> Any:
     if kind == "tensor":
         kind = "int64" if c.get("values_tensor").dtype.kind in "iu" else "float"
     return c.get(f"default_{kind}", {"int64": -1, "string": "_Unused", "float": -0.0}[kind])
-
-
-_COMPARE = (np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal)
-_MEMBER = len(_COMPARE)
-
-
-@python_op("TreeEnsemble", domain=ML)
-def tree_ensemble(c: Call) -> Any:
-    """The weights of the leaves that each row reaches, combined by target; all rows walk each tree together."""
-    x = c.array(0)
-    if x.ndim != 2:
-        raise c.error(f"input 0: expected two dims, found {x.ndim}")
-    leaves, weights = np.asarray(c.get("leaf_targetids")), c.get("leaf_weights")
-    combine = int(c.get("aggregate_function", 1))
-    start = {2: np.inf, 3: -np.inf}.get(combine, 0.0)
-    out = np.full((len(x), int(c.get("n_targets"))), start, dtype=np.float64)
-    roots = c.get("tree_roots")
-    for root in roots:
-        reached = _leaves_reached(c, x, int(root))
-        for row, leaf in enumerate(reached):
-            at, weight = (row, leaves[leaf]), float(weights[leaf])
-            out[at] = (
-                min(out[at], weight) if combine == 2 else max(out[at], weight) if combine == 3 else out[at] + weight
-            )
-    out[np.isinf(out) & (combine in (2, 3))] = 0  # no leaf of that target
-    out = out / len(roots) if combine == 0 else out
-    return _transformed(c, out).astype(x.dtype)
-
-
-def _leaves_reached(c: Call, x: Array, root: int) -> Array:
-    modes, splits, features = c.get("nodes_modes"), c.get("nodes_splits"), c.get("nodes_featureids")
-    nan_is_true = c.get("nodes_missing_value_tracks_true") or [0] * len(modes)
-    steps = {
-        True: (c.get("nodes_truenodeids"), c.get("nodes_trueleafs")),
-        False: (c.get("nodes_falsenodeids"), c.get("nodes_falseleafs")),
-    }
-    members = _members(c, modes)
-    reached = np.zeros(len(x), dtype=np.int64)
-    todo = [(root, np.arange(len(x)))]
-    for _ in range(2 * len(modes) + 1):  # a tree has no more edges
-        if not todo:
-            return reached
-        at, rows = todo.pop()
-        values = x[rows, features[at]]
-        mode = int(modes[at])
-        yes = np.isin(values, members[at]) if mode == _MEMBER else _COMPARE[mode](values, splits[at])
-        yes = np.asarray(yes) | (np.isnan(values) & bool(nan_is_true[at]))
-        for side, (nodes, is_leaf) in steps.items():
-            mine = rows[yes == side]
-            if is_leaf[at]:
-                reached[mine] = nodes[at]
-            elif mine.size:
-                todo.append((int(nodes[at]), mine))
-    raise c.error("the nodes are not a tree")
-
-
-def _members(c: Call, modes: Array) -> dict[int, Array]:
-    """The set of each node that tests for membership: NaN ends a set."""
-    sets: list[list[float]] = [[]]
-    for v in c.get("membership_values", np.empty(0)):
-        if np.isnan(v):
-            sets.append([])
-        else:
-            sets[-1].append(v)
-    nodes = [i for i, mode in enumerate(modes) if int(mode) == _MEMBER]
-    if len(sets) - 1 != len(nodes):
-        raise c.error(f"membership_values: expected {len(nodes)} sets, found {len(sets) - 1}")
-    return {node: np.asarray(s) for node, s in zip(nodes, sets, strict=False)}
-
-
-def _transformed(c: Call, out: Array) -> Array:
-    """The scores after the transform asked for."""
-    kind = int(c.get("post_transform", 0))
-    if kind == 0:
-        return out
-    if kind == 2:
-        return 1 / (1 + np.exp(-out))
-    if kind in (1, 3):
-        on = np.ones_like(out, dtype=bool) if kind == 1 else out != 0
-        powers = np.where(on, np.exp(out - out.max(-1, keepdims=True)), 0)
-        return powers / np.maximum(powers.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
-    raise c.error(f"post_transform must be 0..3, got {kind}")
