@@ -152,6 +152,8 @@ class _Node:
                 raise
             # operators leave to numpy what it checks
             raise InputError(f"{node.op}: {str(e).lower()}", loc) from e
+        except MemoryError as e:
+            raise InputError(f"{node.op}: the result does not fit into memory", loc) from e
         known.update((name, result) for name, result in zip(node.outputs, results, strict=False) if name)
 
     def _movement(self, inputs: Sequence[Any]) -> PythonOp:

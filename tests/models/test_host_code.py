@@ -89,6 +89,7 @@ def test_parts_run_on_a_gpu():
         assert _compare.distance(reference(feeds), compiled(feeds)) <= BOUND, dims
 
 
+@pytest.mark.full
 def test_an_artifact_for_a_cpu_and_a_gpu_has_the_parts_of_both(tmp_path):
     model, path = models.get("detection_head"), models.cached("detection_head", small=True)
     both = graphfuse.compile(path, dims=model.DIMS, target=("cpu", "cuda:sm_90a"))

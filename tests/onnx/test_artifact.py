@@ -262,6 +262,20 @@ def test_what_a_loop_carries_may_grow():
     )
 
 
+def test_branches_may_differ_in_shape():
+    agrees(
+        """(float[n, 3] x, bool flip) => (float[a, b] y) {
+            r = If(flip)<
+                then_branch = t () => (float[n, 3] same) { same = Exp(x) },
+                else_branch = e () => (float[3, n] turned) { turned = Transpose(x) }
+            >
+            y = Neg(r)
+        }""",
+        {"x": np.ones((2, 3), F32), "flip": np.ones((), np.bool_)},
+        {"x": np.ones((4, 3), F32), "flip": np.zeros((), np.bool_)},
+    )
+
+
 def test_a_loop_that_never_runs_stacks_nothing():
     text = """(float[n] x, int64 trips, bool go) => (float[n] y, float[s, n] all) {
         y, all = Loop<body = b (int64 i, bool c, float[n] v) => (bool going, float[n] w, float[n] copy) {
@@ -319,6 +333,9 @@ SIZES = {
     "TopK": ("s, i = TopK<axis = 0>(x, vn)", 2),
     "smallest": ("s, i = TopK<axis = 0, largest = 0>(x, vn)", 2),
     "Pad": ("d = Concat<axis = 0>(vn, vn) s = Pad(x, d, , zero)", 2),
+    "Trilu": ("s = Trilu<upper = 0>(x, n)", 2),
+    "OneHot": ("i = Sub(counted, four) h = OneHot<axis = 0>(i, vn, big2) s = Cast<to = 1>(h)", 3),
+    "CumSum": ("g = CumSum<exclusive = 1, reverse = 1>(x, flag) s = Identity(g)", 2),
     "Split": ("rest = Sub(four, vn) d = Concat<axis = 0>(vn, rest) s, t = Split<axis = 0>(x, d)", 2),
 }  # fmt: skip
 
@@ -333,6 +350,7 @@ def test_sizes_that_are_data(name):
             zero0 = Constant<value = int64 {{0}}>() one0 = Constant<value = int64 {{1}}>()
             big = Constant<value_ints = [100]>() none = Constant<value = float {{0}}>()
             more = Greater(x, none) counted = Cast<to = 7>(more) n = ReduceMax<keepdims = 0>(counted)
+            big2 = Constant<value_ints = [3, 7]>() flag0 = Cast<to = 9>(n) flag = Cast<to = 7>(flag0)
             vn0 = Add(n, one0) vn = Unsqueeze(vn0, zero)
             {body}
             y = Neg(s)

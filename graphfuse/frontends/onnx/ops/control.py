@@ -59,7 +59,7 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         ta, tb = a.type, b.type
         assert isinstance(ta, Tensor)
         assert isinstance(tb, Tensor)
-        if ta.elem != tb.elem or ta.rank != tb.rank or not all(map(w.e.same, ta.shape, tb.shape)):
+        if ta != tb:  # dims that only may be equal are not: one branch may well be a transpose of the other
             raise node.unsupported(f"the branches of a run-time condition give {ta} and {tb}")
         out.append(w.e.select(condition, w.e.value(a), w.e.broadcast(w.e.value(b), ta.shape)))
     return tuple(out)

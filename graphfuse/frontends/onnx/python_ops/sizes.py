@@ -110,3 +110,37 @@ def pad(c: Call) -> Any:
     if mode not in ("edge", "reflect", "wrap"):
         raise c.error(f"mode must be constant, edge, reflect or wrap, got {mode}")
     return np.pad(x, widths, mode=mode)
+
+
+@by_value("Trilu")
+def trilu(c: Call) -> Any:
+    """The upper or lower triangle of matrices, from the k-th diagonal."""
+    x, k = c.array(0), int(c.number(1, 0))
+    return np.triu(x, k) if c.get("upper", 1) else np.tril(x, k)
+
+
+@by_value("OneHot")
+def one_hot(c: Call) -> Any:
+    """A new axis of as many elements as there are classes: one value where the index says, another elsewhere."""
+    at, depth, values = c.array(0), int(c.number(1)), c.array(2).reshape(-1)
+    if depth < 0:
+        raise c.error(f"depth: expected at least 0, found {depth}")
+    axis = c.axis(int(c.get("axis", -1)), at.ndim + 1)
+    # an index counts from the end if it is negative; one that is out of range has no place
+    index = at.astype(np.int64)
+    index = np.where(index < 0, index + depth, index)
+    hit = np.expand_dims(index, axis) == np.arange(depth).reshape([-1 if i == axis else 1 for i in range(at.ndim + 1)])
+    return np.asarray(np.where(hit, values[1], values[0]), values.dtype)
+
+
+@by_value("CumSum")
+def cumsum(c: Call) -> Any:
+    """Sums of all up to each element along an axis, `exclusive` without it, `reverse` from the end."""
+    x = c.array(0)
+    axis = c.axis(int(c.number(1)), x.ndim)
+    x = np.flip(x, axis) if c.get("reverse", 0) else x
+    if c.get("exclusive", 0):  # not by subtraction, which infinities do not survive
+        none = np.zeros((*x.shape[:axis], min(1, x.shape[axis]), *x.shape[axis + 1 :]), x.dtype)
+        x = np.concatenate([none, x], axis).take(range(x.shape[axis]), axis)
+    sums = np.cumsum(x, axis, dtype=x.dtype)
+    return np.flip(sums, axis) if c.get("reverse", 0) else sums
