@@ -66,6 +66,9 @@ def _check(node: Node) -> None:
         raise node.error("past_key and past_value must be given together")
     if node.has(3) and node.type(3).elem != node.type(0).elem:
         raise node.unsupported(f"a cache must have the query's element, got {node.type(3)}")
+    for i, name in ((5, "seqlens_k"), (6, "total_sequence_length")):
+        if not node.type(i).elem.is_integer:
+            raise node.error(f"{name} must be of integers, got {node.type(i)}")
     if node.attr_int("qk_output", 0) not in (0, 1, 2):
         raise node.error(f"qk_output must be 0, 1 or 2, got {node.attr_int('qk_output')}")
 

@@ -30,6 +30,8 @@ def relative_position_bias(e: Emitter, node: Node) -> Value:
         raise node.error(
             f"expected several buckets, and a max_distance beyond the exact ones, got {buckets} and {most}"
         )
+    if not (node.type(1).elem.is_integer and node.type(2).elem.is_integer):
+        raise node.error(f"lengths must be integers, got {node.type(1)} and {node.type(2)}")
     (queries,), (keys,) = node.dims(1, "query_length"), node.dims(2, "key_length")
     shape = (queries, keys)
     relative = e.map(graph.sub, e.iota(shape, 1), e.iota(shape, 0))
