@@ -15,7 +15,8 @@ becomes
 Activations are made u8 and weights i8, which is what processors multiply (`cpu/lower_dot_bytes.py`): bytes of the other
 kind move by 128, and the zero point with them. What is around an image counts as the zero point, so that is what it is
 padded with; a zero point that is not known is taken off where the weights meet the image only. Channels are made a
-multiple of four.
+multiple of four. Where no byte has room for weights less their zero point, what is left of it times the sums of rows of
+x is taken off as well.
 
 Requires: constants of bytes are still bytes (`fold_all_but_bytes`). Ensures: the same integers, also where they wrap.
 Declines products of two values that are not known. Cost: one sweep.
@@ -30,7 +31,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.fusion.decompose_conv import padded
 from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, evaluate, fold_constants, full
-from graphfuse.fusion.simplify_movement import broadcasted, permuted
+from graphfuse.fusion.simplify_movement import broadcasted, permuted, reshaped
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, rule, sweep
 from graphfuse.ir.types import BOOL, I32, U8, Scalar
@@ -43,14 +44,15 @@ MIDDLE = 128
 
 
 def fold_all_but_bytes(func: Func) -> Func:
-    """Evaluate ops whose operands are known, but leave constants of bytes what they are."""
-    return fold_constants(func, keep=_widens)
+    """Evaluate ops whose operands are known, but leave matrices of bytes what they are; nothing without those."""
+    return fold_constants(func, keep=_widens) if any(_widens(op) for op in func.walk()) else func
 
 
 def _widens(op: Op) -> bool:
     if op.kind is not graph.cast or (array := array_of(op.operands[0])) is None:
         return False
-    return is_byte(tensor_of(op.operands[0]).elem) and array.size > 1
+    is_matrix = sum(d != 1 for d in array.shape) > 1  # and no vector of zero points
+    return is_matrix and is_byte(tensor_of(op.operands[0]).elem)
 
 
 def is_byte(elem: Scalar) -> bool:
@@ -102,8 +104,10 @@ def byte_product(op: Op, x: Centred, w: Centred) -> Value | None:
     """The contraction or convolution `op` of centred bytes in i32, `w` known; None where bytes are not to be used."""
     weights = w.known()
     number = _Number.of(x.zero)
-    if weights is None or number is None or (elem := _narrow(weights)) is None:
+    if weights is None or number is None:
         return None
+    if (elem := _narrow(weights)) is None:
+        return _in_two_parts(op, x, w) if op.kind is graph.contract else None
     stored = weights.astype(elem)
     if tensor_of(x.bytes).elem.is_signed:
         lifted = graph.add(graph.cast(x.bytes, to=I32), full(tensor_of(x.bytes).shape, I32, MIDDLE))
@@ -179,16 +183,42 @@ def _contract(op: Op, x: Value, w: Array, zero: _Number) -> Value | None:
         x = padded(x, (0,) * len(lhs), tuple(more if c == last else 0 for c in lhs), 0)
     made = graph.contract(x, constant(w, op), spec=spec, elem=I32, loc=op.loc)
     sums = w.astype(np.int64).sum(axis=tuple(rhs.index(c) for c in summed)).astype(np.int32)
-    kept = [c for c in rhs if c in out]
-    sums = sums.transpose([kept.index(c) for c in out if c in kept])
-    sums = sums.reshape([sums.shape[[d for d in out if d in kept].index(c)] if c in kept else 1 for c in out])
-    return _less(op, made, zero.times(_trimmed(sums), tensor_of(op.result).shape))
+    columns = _along(sums, "".join(c for c in rhs if c in out), out)
+    return _less(op, made, zero.times(columns, tensor_of(op.result).shape))
 
 
-def _trimmed(array: Array) -> Array:
-    """Without leading dims of size 1."""
-    lead = next((i for i, d in enumerate(array.shape) if d != 1), array.ndim)
-    return array.reshape(array.shape[lead:])
+def _along(array: Array, labels: str, out: str) -> Array:
+    """An array over some labels as one over those of the result, without leading dims of size 1."""
+    kept = [c for c in out if c in labels]
+    moved = array.transpose([labels.index(c) for c in kept])
+    sizes = dict(zip(kept, moved.shape, strict=True))
+    moved = moved.reshape([sizes.get(c, 1) for c in out])
+    lead = next((i for i, d in enumerate(moved.shape) if d != 1), moved.ndim)
+    return moved.reshape(moved.shape[lead:])
+
+
+def _in_two_parts(op: Op, x: Centred, w: Centred) -> Value | None:
+    """sum of x (w - z) = sum of x w - z * sum of x, for a zero point that does not vary along k."""
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    array, zero = array_of(w.bytes), None if w.zero is None else aligned(w.zero)
+    summed = [c for c in dict.fromkeys(lhs + rhs) if c not in out]
+    kept = [c for c in lhs if c in out]
+    if array is None or zero is None or any(zero.shape[rhs.index(c)] != 1 for c in summed if c in rhs):
+        return None
+    if kept != [c for c in out if c in lhs] or any(c in rhs for c in kept):
+        return None
+    away = 0 if array.dtype == np.int8 else MIDDLE
+    made = byte_product(op, x, Centred(constant((array.astype(np.int32) - away).astype(np.int8), op)))
+    if made is None:
+        return None
+    axes = tuple(i for i, c in enumerate(lhs) if c not in kept)
+    rows = graph.reduce(op.operands[0], axes=axes, kind="sum", keepdims=False)
+    t = tensor_of(op.result)
+    column = reshaped(rows.result, tuple(d if c in lhs else 1 for c, d in zip(out, t.shape, strict=True)))
+    left = np.squeeze(zero.astype(np.int32) - away, tuple(rhs.index(c) for c in summed))
+    zeros = constant(_along(np.ascontiguousarray(left), "".join(c for c in rhs if c in out), out))
+    taken = graph.mul(broadcasted(column, t.shape), broadcasted(zeros, t.shape), loc=op.loc)
+    return graph.sub(made, taken, loc=op.loc).result
 
 
 # convolutions

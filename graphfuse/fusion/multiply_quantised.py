@@ -32,9 +32,9 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
-from graphfuse.fusion.fold_constants import Array, aligned, materialised, splat_of
+from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, materialised, splat_of
 from graphfuse.fusion.multiply_bytes import Centred, byte_product, centred_of, is_byte
-from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
 from graphfuse.ir.types import F32, I32, Tensor
 
@@ -76,10 +76,15 @@ def _uniform(v: Value | None) -> float | None:
 
 @rule(graph.reshape, graph.permute, graph.slice_, graph.reduce_window)
 def dequantise_moved(op: Op) -> Replacement | None:
-    """move(dequantise x) = dequantise(move x), of one zero point and one positive scale, and so for the largest."""
+    """move(dequantise x) = dequantise(move x), of one zero point and one positive scale, and so for the largest.
+
+    Of known x permuted the zero points and scales may differ.
+    """
     (v,) = op.operands
     if (found := _dequantised(v)) is None:
         return None
+    if op.kind is graph.permute and array_of(found.centred.bytes) is not None:
+        return _dequantised_in_order(op, found)
     zero, scale = _uniform(found.centred.zero), _uniform(found.scale)
     if zero is None or scale is None or not scale > 0:
         return None
@@ -92,6 +97,21 @@ def dequantise_moved(op: Op) -> Replacement | None:
         wide = graph.sub(wide, materialised(np.full((1,) * len(shape), int(zero), np.int32), Tensor(shape, I32)))
     scales = materialised(np.full((1,) * len(shape), scale, np.float32), Tensor(shape, F32))
     return graph.mul(graph.cast(wide, to=F32), scales, loc=op.loc)
+
+
+def _dequantised_in_order(op: Op, found: _Dequantised) -> Op | None:
+    """Known bytes dequantised in another order of dims, their zero points and scales in that order too."""
+    perm = attr_ints(op, "perm")
+    array, scale = array_of(found.centred.bytes), aligned(found.scale)
+    zero = None if found.centred.zero is None else aligned(found.centred.zero)
+    if array is None or scale is None or (found.centred.zero is not None and zero is None):
+        return None
+    moved = constant(np.ascontiguousarray(array.transpose(perm)), op)
+    shape = tensor_of(op.result).shape
+    wide = graph.cast(moved, to=I32)
+    if zero is not None:
+        wide = graph.sub(wide, materialised(zero.transpose(perm), Tensor(shape, I32)))
+    return graph.mul(graph.cast(wide, to=F32), materialised(scale.transpose(perm), Tensor(shape, F32)), loc=op.loc)
 
 
 # products

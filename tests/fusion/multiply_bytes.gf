@@ -38,6 +38,15 @@ func @image_with_a_computed_zero_point(%x: tensor<1x4x2x2xu8>, %z: tensor<i32>) 
   %y = graph.conv(%c, %b) {dilation = [1, 1], high = [0, 1], input_dilation = [1, 1], low = [0, 0], strides = [1, 1]} : tensor<1x1x2x2xi32>
   return(%y)
 }
+func @no_byte_has_room(%x: tensor<5x4xu8>) {
+  %a = graph.cast(%x) {to = i32} : tensor<5x4xi32>
+  %q = graph.constant() {value = dense<4x1xu8, [0 255 3 4]>} : tensor<4x1xu8>
+  %b = graph.cast(%q) {to = i32} : tensor<4x1xi32>
+  %k = graph.full() {elem = i32, shape = [4, 1], value = 100} : tensor<4x1xi32>
+  %d = graph.sub(%b, %k) : tensor<4x1xi32>
+  %y = graph.contract(%a, %d) {spec = "mk,kn->mn"} : tensor<5x1xi32>
+  return(%y)
+}
 // -----
 func @matrix(%x: tensor<(n)x4xu8>) dims (n in 1..64) {
   %v0 = graph.constant() {value = dense<4x2xi8, [1 -2 3 -4 5 -6 7 8]>} : tensor<4x2xi8>
@@ -87,4 +96,17 @@ func @image_with_a_computed_zero_point(%x: tensor<1x4x2x2xu8>, %z: tensor<i32>) 
   %v5 = graph.mul(%v2, %v4) : tensor<1x1x2x2xi32>
   %v6 = graph.sub(%v1, %v5) : tensor<1x1x2x2xi32>
   return(%v6)
+}
+
+func @no_byte_has_room(%x: tensor<5x4xu8>) {
+  %a = graph.cast(%x) {to = i32} : tensor<5x4xi32>
+  %v0 = graph.constant() {value = dense<4x1xi8, [-128 127 -125 -124]>} : tensor<4x1xi8>
+  %v1 = graph.contract(%x, %v0) {elem = i32, spec = "mk,kn->mn"} : tensor<5x1xi32>
+  %v2 = graph.reduce(%a) {axes = [1], keepdims = false, kind = "sum"} : tensor<5xi32>
+  %v3 = graph.reshape(%v2) {shape = [5, 1]} : tensor<5x1xi32>
+  %v4 = graph.constant() {value = dense<i32, [-28]>} : tensor<i32>
+  %v5 = graph.broadcast(%v4) {shape = [5, 1]} : tensor<5x1xi32>
+  %v6 = graph.mul(%v3, %v5) : tensor<5x1xi32>
+  %v7 = graph.sub(%v1, %v6) : tensor<5x1xi32>
+  return(%v7)
 }

@@ -118,12 +118,23 @@ def test_matmul_integer(a: str, b: str, shape: tuple[int, int, int]) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_zero_points_that_leave_no_bytes_are_exact_too() -> None:
-    x, w = integers("u1", 4, 8), integers("u1", 8, 16, seed=8)
-    w[0, :2] = 0, 255
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+@pytest.mark.parametrize("per_column", [False, True])
+def test_zero_points_that_leave_no_byte(dtype: str, *, per_column: bool) -> None:
+    x, w = integers("u1", 2, 4, 8), integers(dtype, 8, 16, seed=8)
+    w[0, :2] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    zero = np.arange(90, 106).astype(dtype) if per_column else np.array(90, dtype)
     net = Net(x)
-    got = net.run(net.add("MatMulInteger", "x", w, np.array(7, "u1"), np.array(90, "u1")), np.int32, products=0)
-    np.testing.assert_array_equal(got, (x.astype(np.int64) - 7) @ (w.astype(np.int64) - 90))
+    got = net.run(net.add("MatMulInteger", "x", w, np.array(7, "u1"), zero), np.int32, numerics="strict")
+    np.testing.assert_array_equal(got, (x.astype(np.int64) - 7) @ (w.astype(np.int64) - zero.astype(np.int64)))
+
+
+def test_zero_points_that_leave_no_byte_in_a_convolution() -> None:
+    x, w = integers("u1", 1, 4, 5, 5), integers("u1", 8, 4, 3, 3, seed=8)
+    w[0, 0, 0, :2] = 0, 255
+    net = Net(x)
+    got = net.run(net.add("ConvInteger", "x", w, np.array(7, "u1"), np.array(90, "u1")), np.int32, products=0)
+    np.testing.assert_array_equal(got, convolved(x.astype(np.int64) - 7, w.astype(np.int64) - 90))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i1"])
@@ -207,16 +218,21 @@ def test_a_dequantised_convolution_with_relu(dtype: str, *, per_channel: bool) -
     assert_within_a_tie(net.run(y, np.dtype(dtype).type), exact / np.float32(0.6), 11, dtype)
 
 
-@pytest.mark.parametrize("op", ["MatMul", "Gemm"])
+@pytest.mark.parametrize("op", ["MatMul", "Gemm", "Transpose"])
 def test_a_dequantised_product(op: str) -> None:
     x, w = integers("u1", 7, 30), integers("i1", 30, 24, seed=8)
     net = Net(x)
     left = dequantise(net, "x", np.float32(0.02), 120, "u1")
-    if op == "Gemm":
+    scales = np.full(24, 0.01, np.float32)
+    if op == "Transpose":
+        scales += np.arange(24, dtype=np.float32) / 5000
+        right = dequantise(net, np.ascontiguousarray(w.T), scales, 0, "i1", axis=0)
+        y = net.add("MatMul", left, net.add(op, right, perm=[1, 0]))
+    elif op == "Gemm":
         y = net.add(op, left, dequantise(net, np.ascontiguousarray(w.T), np.float32(0.01), 0, "i1"), transB=1)
     else:
         y = net.add(op, left, dequantise(net, w, np.float32(0.01), 0, "i1"))
-    exact = (x.astype(np.int64) - 120) @ w.astype(np.int64) * np.float64(np.float32(0.02)) * np.float32(0.01)
+    exact = (x.astype(np.int64) - 120) @ w.astype(np.int64) * np.float64(np.float32(0.02)) * scales
     assert_within_a_tie(net.run(quantise(net, y, 0.11, 128, "u1"), np.uint8), exact / np.float32(0.11), 128, "u1")
 
 
