@@ -52,7 +52,10 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
         )
     if executable.host is not None:
         rows = _host_rows(executable, executable.host)
-    pieces = [p for v in executable.variants for p in (v, *v.parts)]
+    needed = asdict(memory(executable, values, available_cores()))
+    needed["weights"] += sum(w.array.nbytes for p in executable.parts for w in p.weights)
+    pieces = {f"{v.target} part {i}": p for v in executable.variants for i, p in enumerate(v.parts)}
+    pieces |= {name: v for v in executable.variants for name in v.code}
     return {
         "target": executable.target,
         "targets": [v.target for v in executable.variants],
@@ -65,8 +68,8 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
                 "ptx_bytes": len(c.ptx),
                 "warnings": list(c.warnings),
             }
-            for v in pieces
-            for name, c in v.code.items()
+            for name, v in pieces.items()
+            for c in v.code.values()
         },
         "gpu_kernels": {
             v.target: [k for p in (v, *v.parts) for k in _gpu_kernels(p)] for v in executable.variants if v.is_gpu
@@ -81,7 +84,7 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
         "steps": rows,
         "kinds": _kinds(rows),
         "totals": {key: sum(r[key] for r in rows) for key in ("flops", "bytes_read", "bytes_written")},
-        "memory": asdict(memory(executable, values, available_cores())),
+        "memory": needed,
         "ledger": len(executable.ledger),
         "stages": list(executable.ir),
         "meta": dict(executable.meta),
