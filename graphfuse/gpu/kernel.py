@@ -15,6 +15,7 @@ from graphfuse.codegen import kernel as shared
 from graphfuse.codegen.kernel import Registers, integer, register_type
 from graphfuse.gpu import float8
 from graphfuse.gpu.analysis.axis_info import Facts
+from graphfuse.gpu.analysis.steps import stepped
 from graphfuse.ir.core import Func, Op, OpDef, Value
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.types import Ptr, Scalar, Tile, Type
@@ -110,6 +111,8 @@ class Kernel(shared.Kernel):
         """Set while a body is lowered that only some warps run."""
         self.read = frozenset(v for op in func.walk() for v in op.operands)
         """Values that some op reads."""
+        self.stepped = stepped(func)
+        """Values whose last bit may decide an integer."""
         self.maps: list[TensorMap] = []
         """Tensors that are copied in boxes; `%map0`, `%map1`, ... are the parameters that describe them."""
 

@@ -299,7 +299,11 @@ def _has_exact_reciprocal(x: Reg) -> bool:
 
 @lowers(block.ELEMENTWISE["div"])
 def lower_div(kernel: Kernel, op: core.Op) -> None:
-    """1 / sqrt(x) in f32 is an instruction; see `_divide` for the rest."""
+    """1 / sqrt(x) in f32 is an instruction, and what is rounded to an integer is exact; see `_divide` for the rest."""
+    if block.elem_of(op.result.type) == F32 and op.result in kernel.stepped:
+        xs, ys = (kernel.registers(v).vectors for v in op.operands)
+        kernel.set(op, [kernel.binary("fdiv", x, y) for x, y in zip(xs, ys, strict=True)])
+        return
     one, root = op.operands
     is_root = root.op is not None and root.op.kind is block.ELEMENTWISE["sqrt"]
     if not (is_root and _is_one(one)) or block.elem_of(root.type) != F32 or _strict(kernel):

@@ -401,6 +401,15 @@ def test_division_follows_numerics():
     assert instructions(ptx_of(ops, inputs, "strict")).count("div.rn.f32") == 4
 
 
+def test_division_is_exact_where_it_decides_an_integer():
+    inputs = {"x": "f32", "y": "f32"}
+    for rest in ([("block.round(%r0)", "f32")], [("block.max(%r0, %x)", "f32"), ("block.floor(%r1)", "f32")]):
+        found = instructions(ptx_of([("block.div(%x, %y)", "f32"), *rest], inputs))
+        assert found.count("div.rn.f32") == 4
+    found = instructions(ptx_of([("block.div(%x, %y)", "f32"), ("block.mul(%r0, %x)", "f32")], inputs))
+    assert found.count("div.full.f32") == 4
+
+
 def test_numerics_reach_kernels():
     text = """
 func @main(%x: tensor<1024x64xf32>, %y: tensor<1024x64xf32>) {inputs = ["x", "y"], outputs = ["z"]} {

@@ -11,7 +11,7 @@ from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
 from graphfuse.frontends.onnx.ops.contract import matmul_of
 from graphfuse.frontends.onnx.ops.conv import conv_of
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import F32, I32, U8, Scalar
+from graphfuse.ir.types import F32, F64, I32, U8, Scalar
 
 _LIMITS = {"i2": (-2, 1), "u2": (0, 3), "i4": (-8, 7), "u4": (0, 15)}
 
@@ -105,7 +105,8 @@ def dynamic_quantize_linear(e: Emitter, node: Node) -> tuple[Value, Value, Value
     axes = tuple(range(tensor(x).rank))
     low = e.map(graph.min_, e.reduce(x, "min", axes, keepdims=False), 0.0)
     high = e.map(graph.max_, e.reduce(x, "max", axes, keepdims=False), 0.0)
-    scale = e.map(graph.div, e.map(graph.sub, high, low), 255.0)
+    # a GPU's quotients of f32 are an ulp off, which halves that are to be rounded show
+    scale = e.cast(e.map(graph.div, e.cast(e.map(graph.sub, high, low), F64), 255.0), elem_of(x))
     start = e.map(graph.div, e.map(graph.neg, low), scale)
     clipped = e.map(graph.min_, e.map(graph.max_, start, 0.0), 255.0)
     zero = e.cast(e.map(ELEMENTWISE["round"], clipped), U8)
