@@ -23,7 +23,7 @@ from graphfuse import compiler
 from graphfuse.artifact import Array, Executable, Plan, Signature, TensorSpec, Weight
 from graphfuse.errors import GraphfuseError, Loc, UnsupportedError
 from graphfuse.frontends.onnx import import_model
-from graphfuse.frontends.onnx.cut import Part, cut, domain_of, is_control, location, reads
+from graphfuse.frontends.onnx.cut import Part, cut, domain_of, is_control, location, part_of, reads
 from graphfuse.frontends.onnx.host_types import (
     Sequenced,
     Strings,
@@ -135,12 +135,16 @@ class _CutAgainError(Exception):
 
 
 class _Drafts:
-    """Drafts graphs. `ranges` are those of all symbols, `python` the names of nodes that are left to Python."""
+    """Drafts graphs. `ranges` are those of all symbols.
+
+    `python` are the names of nodes that are left to Python; `compiled` says of loops whether they can be compiled.
+    """
 
     def __init__(self, loaded: Loaded, ranges: dict[str, tuple[int, int]]) -> None:
         self.loaded, self.ranges = loaded, ranges
         self.opset = default_opset(loaded.model)
         self.python: set[str] = set()
+        self.compiled: dict[str, bool] = {}
 
     def fresh(self) -> Dim:
         """A symbol for a dim that only a run knows."""
@@ -177,10 +181,13 @@ class _Drafts:
         self, graph: Any, known: dict[str, ValueType | None], constants: Mapping[str, Array], own: Mapping[str, Array]
     ) -> _Draft:
         steps: list[_DraftedPart | _DraftedNode] = []
-        for step in sink_shapes(cut(graph, self.opset, self.loaded.file, self.python), graph, constants):
+        compiled = {name for name, can in self.compiled.items() if can}
+        cuts = cut(graph, self.opset, self.loaded.file, self.python, compiled)
+        for step in sink_shapes(cuts, graph, constants):
             if isinstance(step, Part):
                 steps.append(self._part(step, known, constants))
             else:
+                self._try_to_compile(step, known, constants)
                 steps.append(self._node(step, known, constants))
         outputs = tuple(o.name for o in graph.output)
         inputs = tuple(i.name for i in graph.input)
@@ -206,6 +213,21 @@ class _Drafts:
             t = tensor_of(value)
             known[name] = Tensor(model.outside(t.shape), t.elem)
         return _DraftedPart(part, func)
+
+    def _try_to_compile(self, node: Any, known: Types, constants: Mapping[str, Array]) -> None:
+        """Cut again if a loop needs no Python: its length is a dim or a constant, and so is all that its body does."""
+        if node.op_type not in ("Scan", "Loop") or not is_control(node) or node.name in self.compiled:
+            return
+        part = part_of([node], set(node.output))
+        if any(not isinstance(known[n], Tensor) for n in part.inputs):
+            return
+        try:
+            self._part(part, dict(known), constants)
+        except UnsupportedError:
+            self.compiled[node.name] = False
+            return
+        self.compiled[node.name] = True
+        raise _CutAgainError
 
     def _read_by_python(self, part: Part, name: str, t: ValueType | None) -> None:
         """Leave the nodes that read a value which is no tensor of numbers to Python, and cut again."""

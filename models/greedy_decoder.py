@@ -1,6 +1,6 @@
 """A recurrent encoder and a greedy decoder that writes tokens until one that ends the text (opset 18).
 
-The encoder is a `Scan`, the decoder a `Loop` that its condition ends; `If` chooses how the encoder's states are
+The encoder is a `Scan`, the decoder a `Loop` that its condition ends. `If` chooses how the encoder's states are
 summarised, by their number, and in each step of the decoder whether its state is updated, by its own value.
 """
 

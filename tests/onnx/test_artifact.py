@@ -263,6 +263,43 @@ def test_what_a_loop_carries_may_grow():
     )
 
 
+def test_a_scan_is_pythons_if_its_body_is():
+    text = """(float[n] h, float[s, n] x) => (float[n] last, float[s, n] all, float[m] y) {
+        last, all = Scan<num_scan_inputs = 1, body = b (float[n] v, float[n] row) => (float[n] w, float[n] copy) {
+            BODY w = Tanh(sum) copy = Identity(w)
+        }>(h, x)
+        at = NonZero(all)
+        flat = Transpose(at)
+        f = Cast<to = 1>(flat)
+        axis = Constant<value_ints = [1]>()
+        y = ReduceSum<keepdims = 0>(f, axis)
+    }"""
+    feeds = [{"h": np.ones(n, F32), "x": np.eye(s, n, dtype=F32)} for n, s in ((3, 2), (1, 5))]
+    model = agrees(text.replace("BODY", "sum = Add(v, row)"), *feeds)
+    assert [n.op for n in model.executable.host.nodes()] == ["NonZero"]
+    counted = "at0 = NonZero(row) c = Size(at0) f0 = Cast<to = 1>(c) r = Mul(row, f0) sum = Add(v, r)"
+    model = agrees(text.replace("BODY", counted), *feeds)
+    assert [n.op for n in model.executable.host.nodes()] == ["Scan", "NonZero", "NonZero"]
+
+
+def test_a_loop_of_a_known_length_is_compiled():
+    model = agrees(
+        """(float[n] x) => (float[m] y) {
+            five = Constant<value = int64 {5}>()
+            yes = Constant<value = bool {1}>()
+            last = Loop<body = b (int64 i, bool c, float[n] v) => (bool going, float[n] w) {
+                going = Identity(c)
+                w = Add(v, x)
+            }>(five, yes, x)
+            zero = Constant<value = float {0}>()
+            keep = Greater(last, zero)
+            y = Compress<axis = 0>(last, keep)
+        }""",
+        *({"x": np.arange(-2, n, dtype=F32)} for n in (1, 4)),
+    )
+    assert [n.op for n in model.executable.host.nodes()] == ["Compress"]
+
+
 def test_branches_may_differ_in_shape():
     agrees(
         """(float[n, 3] x, bool flip) => (float[a, b] y) {

@@ -66,10 +66,12 @@ def is_python(node: onnx.NodeProto, opset: int) -> bool:
     return known and (node.op_type in ALSO_COMPILED or not is_supported(node, opset))
 
 
-def cut(graph: onnx.GraphProto, opset: int, file: str, python: Container[str] = ()) -> list[Step]:
+def cut(
+    graph: onnx.GraphProto, opset: int, file: str, python: Container[str] = (), compiled: Container[str] = ()
+) -> list[Step]:
     """The steps of a graph, in the order they run. Refuses operators that neither way is there for.
 
-    Python also executes the nodes whose names are in `python`.
+    Python also executes the nodes whose names are in `python`, and not those in `compiled`.
     """
     for i, node in enumerate(graph.node):
         if not is_python(node, opset) and not is_supported(node, opset):
@@ -79,14 +81,14 @@ def cut(graph: onnx.GraphProto, opset: int, file: str, python: Container[str] = 
     levels: dict[int, tuple[list[onnx.NodeProto], list[onnx.NodeProto]]] = {}
     for node in graph.node:
         level = max((level_of.get(n, 0) for n in reads(node)), default=0)
-        by_python = is_python(node, opset) or node.name in python
+        by_python = (is_python(node, opset) and node.name not in compiled) or node.name in python
         levels.setdefault(level, ([], []))[by_python].append(node)
         level_of.update((o, level + by_python) for o in node.output if o)
     wanted = names_read([graph])
     steps: list[Step] = []
-    for _, (compiled, others) in sorted(levels.items()):
-        if compiled:
-            steps.append(part_of(compiled, wanted))
+    for _, (together, others) in sorted(levels.items()):
+        if together:
+            steps.append(part_of(together, wanted))
         steps += others
     return steps
 
