@@ -77,21 +77,36 @@ class Expr:
         return f"<{self}>"
 
     def __add__(self, other: Dim) -> Dim:
+        if type(other) is int:
+            return self._plus(other)
         return _poly(_merge(self.terms, _terms(other), 1))
 
     def __radd__(self, other: Dim) -> Dim:
         return self + other
 
     def __sub__(self, other: Dim) -> Dim:
+        if type(other) is int:
+            return self._plus(-other)
         return _poly(_merge(self.terms, _terms(other), -1))
 
     def __rsub__(self, other: Dim) -> Dim:
         return _poly(_merge(_terms(other), self.terms, -1))
 
+    def _plus(self, number: int) -> Expr:
+        """With a number added, whose term is the last one."""
+        if not number:
+            return self
+        *others, (last, c) = self.terms
+        if last:
+            return Expr((*self.terms, ((), number)))
+        return Expr((*others, (last, c + number)) if c + number else tuple(others))
+
     def __neg__(self) -> Dim:
         return self * -1
 
     def __mul__(self, other: Dim) -> Dim:
+        if type(other) is int and other:
+            return self if other == 1 else Expr(tuple([(m, c * other) for m, c in self.terms]))
         if len(self.terms) * len(_terms(other)) > MOST_TERMS:
             raise DimSizeError(f"a dim that is a product of {len(self.terms)} by {len(_terms(other))} terms")
         out: dict[Monomial, int] = {}
@@ -147,8 +162,8 @@ def _poly(terms: Mapping[Monomial, int]) -> Dim:
     kept = [(m, c) for m, c in terms.items() if c]
     if not kept:
         return 0
-    if len(kept) == 1 and not kept[0][0]:
-        return kept[0][1]
+    if len(kept) == 1:
+        return kept[0][1] if not kept[0][0] else Expr((kept[0],))
     return Expr(tuple(sorted(kept, key=lambda t: _mono_key(t[0]))))
 
 
@@ -387,6 +402,8 @@ def bounds(dim: Dim, ranges: Ranges) -> tuple[int, int]:
 
 def _without_remainders(dim: Expr, ranges: Ranges) -> tuple[Dim, Dim] | None:
     """What `dim` lies between: `n - 1 - mod(x, n)` between 0 and n - 1. None without a divisor that is no number."""
+    if not any(_is_remainder(atom) and p == 1 for monomial, _ in dim.terms for atom, p in monomial):
+        return None
     low: Dim = 0
     high: Dim = 0
     is_found = False
@@ -394,7 +411,7 @@ def _without_remainders(dim: Expr, ranges: Ranges) -> tuple[Dim, Dim] | None:
         term: Dim = _poly({monomial: c})
         least = most = term
         for atom, p in monomial:
-            if isinstance(atom, Call) and atom.fn == "mod" and p == 1 and not isinstance(atom.args[1], int):
+            if p == 1 and isinstance(atom, Call) and _is_remainder(atom):
                 factor = _poly({tuple(other for other in monomial if other[0] != atom): c})
                 lo, hi = bounds(factor, ranges)
                 if lo >= 0 or hi <= 0:
@@ -406,8 +423,13 @@ def _without_remainders(dim: Expr, ranges: Ranges) -> tuple[Dim, Dim] | None:
     return (low, high) if is_found else None
 
 
+def _is_remainder(atom: Atom) -> bool:
+    """Whether it is a remainder by what is no number."""
+    return isinstance(atom, Call) and atom.fn == "mod" and not isinstance(atom.args[1], int)
+
+
 def _clip(x: int) -> int:
-    return max(-INF, min(INF, x))
+    return x if -INF <= x <= INF else INF if x > 0 else -INF
 
 
 def _atom_bounds(atom: Atom, ranges: Ranges) -> tuple[int, int]:

@@ -103,8 +103,10 @@ class OpDef:
         got = self.infer(*[v.type for v in operands], **attrs, **extra)
         types = got if isinstance(got, tuple) else (got,)
         for t in types:
-            if isinstance(t, Tensor | Tile) and any(isinstance(d, int) and d < 0 for d in t.shape):
-                raise VerifyError(f"result {t} has a negative dim")
+            if isinstance(t, (Tensor, Tile)):
+                for d in t.shape:
+                    if isinstance(d, int) and d < 0:
+                        raise VerifyError(f"result {t} has a negative dim")
         return types
 
 
@@ -209,7 +211,9 @@ class Op:
     @property
     def results(self) -> tuple[Value, ...]:
         """What it computes, one value per type."""
-        return tuple(Value(self, i) for i in range(len(self.types)))
+        if len(self.types) == 1:
+            return (Value(self, 0),)
+        return tuple([Value(self, i) for i in range(len(self.types))])
 
     @property
     def result(self) -> Value:
@@ -243,7 +247,7 @@ class Value:
         return isinstance(other, Value) and self.owner is other.owner and self.index == other.index
 
     def __hash__(self) -> int:
-        return hash((id(self.owner), self.index))
+        return (id(self.owner) >> 4) + self.index  # objects lie 16 bytes apart or more
 
     def __repr__(self) -> str:
         return f"<value {self.index} of {self.owner!r}: {self.type}>"

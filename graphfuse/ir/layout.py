@@ -10,6 +10,7 @@ Why: docs/adr/0007-layouts-are-linear-maps.md. Sizes are powers of two. This mod
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,7 +135,8 @@ class LinearLayout:
         kept = ((name, tuple(bases)) for name, bases in self.ins if bases)
         object.__setattr__(self, "ins", tuple(sorted(kept, key=lambda item: _input_order(item[0]))))
         assert len(dict(self.ins)) == len(self.ins), "an input is given twice"
-        assert all(0 <= b < 1 << self.out_bits for _, bases in self.ins for b in bases), "a base leaves the outputs"
+        end = 1 << self.out_bits
+        assert all(0 <= b < end for _, bases in self.ins for b in bases), "a base leaves the outputs"
 
     # construction
 
@@ -422,8 +424,7 @@ class LinearLayout:
         return out
 
     def __str__(self) -> str:
-        parts = [f"{name} = {_text([list(v) for v in self.vectors(name)])}" for name in self.in_names]
-        return f"linear {{{', '.join(parts)}}}"
+        return _linear_text(self)
 
     @property
     def text(self) -> str:
@@ -438,6 +439,13 @@ class LinearLayout:
         if m is None or not isinstance(family, Linear):
             raise ParseError(f"expected '8x4 linear {{...}}', got {text!r}")
         return family.linear([int(n) for n in m[1].split("x")])
+
+
+@functools.lru_cache(maxsize=4096)
+def _linear_text(layout: LinearLayout) -> str:
+    """Of few layouts for many tiles."""
+    parts = [f"{name} = {_text([list(v) for v in layout.vectors(name)])}" for name in layout.in_names]
+    return f"linear {{{', '.join(parts)}}}"
 
 
 def tile_outs(shape: Sequence[int]) -> dict[str, int]:

@@ -281,14 +281,13 @@ class _Rebuild:
         bodies = tuple(self.block(b, isolated=old.has(Trait.ISOLATED)) for b in old.bodies)
         operands = tuple([self.now[v] for v in old.operands])
         new = old
-        if any(a != b for a, b in zip(operands, old.operands, strict=True)) or any(
-            a is not b for a, b in zip(bodies, old.bodies, strict=True)
-        ):
+        if operands != old.operands or bodies != old.bodies:  # blocks are equal if they are the same
             new = Op(old.kind, operands, old.attrs, old.types, bodies, old.hints, old.loc)
         got = self.visit(old, new)
         if got is None:
             self._append(new, out)
-            for before, after in zip(old.results, new.results, strict=True):
+            results = old.results
+            for before, after in zip(results, results if new is old else new.results, strict=True):
                 self.now[before] = after
                 if self.uses is not None and new is not old:
                     self.uses[after] = self.uses.get(before, 0)
