@@ -105,7 +105,7 @@ def quantised(y: Array, zero: int, dtype: str) -> Array:
 
 
 @pytest.mark.parametrize(("a", "b"), [("u1", "i1"), ("i1", "i1"), ("u1", "u1"), ("i1", "u1")])
-@pytest.mark.parametrize("shape", [(1, 8, 20), (5, 37, 64), (17, 64, 33)])
+@pytest.mark.parametrize("shape", [(1, 8, 20), (17, 37, 64)])
 def test_matmul_integer(a: str, b: str, shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     x, w = integers(a, m, k), integers(b, k, n, seed=8)
