@@ -21,7 +21,7 @@ import numpy as np
 
 from graphfuse import compiler
 from graphfuse.artifact import Array, Executable, Plan, Signature, TensorSpec, Weight
-from graphfuse.errors import GraphfuseError, Loc, UnsupportedError
+from graphfuse.errors import GraphfuseError, Loc, UnsupportedError, VerifyError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.frontends.onnx.cut import Part, cut, domain_of, is_control, location, part_of, reads
 from graphfuse.frontends.onnx.host_types import (
@@ -242,10 +242,19 @@ class _Drafts:
 
     def _node(self, node: Any, known: dict[str, ValueType | None], constants: Mapping[str, Array]) -> _DraftedNode:
         bodies: tuple[_Draft, ...] = ()
-        if is_control(node):
-            made, bodies = _CONTROL[node.op_type](self, node, known, constants)
-        else:
-            made = types_made(node, known, constants, self.loaded.model.opset_import, self.fresh)
+        loc = location(node, self.loaded.file)
+        try:
+            if is_control(node):
+                made, bodies = _CONTROL[node.op_type](self, node, known, constants)
+            else:
+                made = types_made(node, known, constants, self.loaded.model.opset_import, self.fresh)
+        except (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError) as e:
+            if isinstance(e, GraphfuseError):
+                raise
+            # as in the importer, what trips over attributes and counts is the model
+            raise VerifyError(f"{node.op_type}: malformed node: {type(e).__name__}: {e}", loc) from e
+        if len(made) < len(node.output):
+            raise VerifyError(f"{node.op_type}: expected up to {len(made)} outputs, found {len(node.output)}", loc)
         known.update((o, t) for o, t in zip(node.output, made, strict=False) if o)
         return _DraftedNode(node, bodies)
 

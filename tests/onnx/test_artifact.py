@@ -18,7 +18,7 @@ import graphfuse
 from graphfuse.api import recompile
 from graphfuse.artifact import check
 from graphfuse.cli import main
-from graphfuse.errors import ArtifactError, InputError, UnsupportedError
+from graphfuse.errors import ArtifactError, InputError, UnsupportedError, VerifyError
 from graphfuse.host_program import MOST_NESTED, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.onnx_model import OnnxModel
 from graphfuse.runtime import gfx
@@ -419,6 +419,29 @@ def test_what_no_artifact_can_hold_says_so():
         graphfuse.compile(model_of(PICKED), host=False)
     with pytest.raises(UnsupportedError, match=r"SequenceAt.*; nor can its parts.*: input 's' is not a tensor"):
         graphfuse.compile(model_of("(seq(float[n]) s, int64 i) => (float[n] y) { y = SequenceAt(s, i) }"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda n: n.output.append("more"), r"expected up to 2 outputs, found 3"),
+        (lambda n: n.input.append("x"), r"malformed node"),
+        (lambda n: n.attribute[0].g.output.pop(), r"expected up to 1 outputs, found 2"),
+    ],
+)
+def test_malformed_loops(change, message):
+    proto = model_of(
+        """(float[n] x, bool go) => (float[n] y, float[s, n] all) {
+            y, all = Loop<body = b (int64 i, bool c, float[n] v) => (bool going, float[n] w, float[n] copy) {
+                w = Add(v, v)  copy = Neg(w)  most = ReduceMax<keepdims = 0>(w)
+                limit = Constant<value = float {9}>()  going = Less(most, limit)
+            }>(, go, x)
+        }"""
+    )
+    (node,) = proto.graph.node
+    change(node)
+    with pytest.raises(VerifyError, match=message):
+        graphfuse.compile(proto)
 
 
 def test_onnx_models_compile_by_value_before_python_runs_anything():
