@@ -3,8 +3,8 @@
 Owns the registry and the build cache. A model file defines `NAME`, `DIMS` (ranges of its symbolic
 dims), `TEST_DIMS`, `build(path, small=, seed=)` and `inputs(rng, small=, **dims)`; those that need
 more than numpy and onnx say so in `REQUIRES`. Quantised forms of a `SOURCE` are a list of their own: they define
-`TOLERANCE`, the deviation that ONNX Runtime's own optimisations may cause. So are models with parts that Python
-runs, which define `HOST`.
+`TOLERANCE`, how far ONNX Runtime is from itself where something is rounded otherwise. So are models with parts
+that Python runs, which define `HOST`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,11 @@ SOURCE = bert_base
 REQUIRES = ("onnxruntime",)
 DIMS = bert_base.DIMS
 TEST_DIMS = bert_base.TEST_DIMS
-TOLERANCE = 1.5e-1  # rounding of activations that lie between two integers goes on through twelve layers
+TOLERANCE = 3e-1
+"""Roundings of activations next to half an integer go on through twelve layers.
+
+ONNX Runtime differs by up to 2.7e-1 from itself where the gain of the first norm is scaled by 1 + 1e-6.
+"""
 
 
 def build(path: Path, *, small: bool = False, seed: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Quantised models against ONNX Runtime, within what its own optimisations change; all their products are of bytes."""
+"""Quantised models against ONNX Runtime, within what rounding changes in it; all their products are of bytes."""
 
 from __future__ import annotations
 
