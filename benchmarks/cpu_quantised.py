@@ -5,7 +5,7 @@
 ResNet-18 in 8 bits, as QDQ and as quantised operators, and BERT-base with dynamic quantisation, at batch 1. Every round
 runs each side once, in alternating order. A ratio above 1 means graphfuse is faster; that of processor time says how it
 is where other work disturbs the machine (threads that wait count too). Before it is timed, each model's outputs are
-compared: they may differ by what ONNX Runtime's own optimisations change (`TOLERANCE` of the model), in standard
+compared: they may differ as ONNX Runtime does from itself with other roundings (`TOLERANCE` of the model), in standard
 deviations.
 """
 

@@ -52,7 +52,7 @@ def quantised(found: dict[str, Any]) -> None:
     print(f"\n## Quantised models against ONNX Runtime\n\n{conditions(found)}\n")
     print(
         "ResNet-18 and BERT-base in 8 bits, at batch 1 (BERT with 128 tokens). The last column is the largest\n"
-        "difference of outputs, in standard deviations, and what ONNX Runtime's own optimisations may change.\n"
+        "difference of outputs, in standard deviations, and how far ONNX Runtime is from itself if rounded otherwise.\n"
     )
     print("| model | threads | graphfuse, ms | ONNX Runtime, ms | ratio | of processor time | difference |")
     print("|---|---|---|---|---|---|---|")
