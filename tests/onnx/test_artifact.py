@@ -300,6 +300,19 @@ def test_a_loop_of_a_known_length_is_compiled():
     assert [n.op for n in model.executable.host.nodes()] == ["Compress"]
 
 
+def test_dims_that_arithmetic_makes_cross_parts():
+    agrees(
+        """(float[1, 1, n] x) => (float[m] y) {
+            p = MaxPool<kernel_shape = [4]>(x)
+            at = NonZero(p)
+            rows = Transpose(at)
+            v = GatherND(p, rows)
+            y = Neg(v)
+        }""",
+        *({"x": np.arange(-3, n - 3, dtype=F32).reshape(1, 1, n)} for n in (4, 5, 9)),
+    )
+
+
 def test_branches_may_differ_in_shape():
     agrees(
         """(float[n, 3] x, bool flip) => (float[a, b] y) {

@@ -264,7 +264,11 @@ def part_model(
     tensors = [tensor_proto(n, a) for n, a in constants.items()]
     graph = helper.make_graph(part.nodes, "part", infos, outputs, tensors)
     model = helper.make_model(graph, opset_imports=whole.opset_import, ir_version=whole.ir_version)
-    ranges = {texts[d]: bounds_of(d) for d in dims if texts[d] in plain or texts[d] in meaning}
+    ranges: dict[str, tuple[int, int]] = {}
+    for d in dims:
+        if texts[d] in plain or texts[d] in meaning:
+            low, high = bounds_of(d)
+            ranges[texts[d]] = max(low, 0), max(high, 0)  # n - 3 is not negative where there is such a tensor
     return PartModel(model, ranges, meaning)
 
 
