@@ -31,7 +31,9 @@ def load_object(code: bytes, names: Iterable[str]) -> Library:
     """Link `code` into this process and look up `names`."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    jit = llvm.create_lljit_compiler()
+    # JITLink puts an object's sections side by side; RuntimeDyld maps each where there is room, and aborts the process
+    # when code ends up more than 2 GiB from its constants
+    jit = llvm.create_lljit_compiler(use_jit_link=True)
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     wanted = list(names)
     for name in wanted:
