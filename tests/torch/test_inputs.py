@@ -297,6 +297,7 @@ class Computed(torch.utils.data.Dataset):
             return self.fn(torch.full((16,), float(i)))
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="Dynamo asks for CUDA's state, which a forked process cannot")
 @pytest.mark.filterwarnings("ignore:This process")
 def test_workers_that_are_forked_after_compiling():
     module = mlp().eval()
