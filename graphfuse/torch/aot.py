@@ -23,6 +23,7 @@ from graphfuse.api import configure_logging
 from graphfuse.devices import compiled_key
 from graphfuse.frontends.fx.lowering import KERNELS
 from graphfuse.knobs import settings
+from graphfuse.torch.attention_masks import lay_out_masks
 from graphfuse.torch.build import target_of
 from graphfuse.torch.check import Promises
 from graphfuse.torch.compile import CompiledGraph, compile_graph
@@ -61,6 +62,7 @@ def compile_dynamo_graph(
 ) -> Callable[..., Any]:
     """Compile a graph of Dynamo's with these options."""
     configure_logging()
+    lay_out_masks(gm)
     compilers = {
         f"{kind}_compiler": SerializableAOTDispatchCompiler(
             SavedGraph, functools.partial(_compile, kind=kind, options=options, record=record)
