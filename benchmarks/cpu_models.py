@@ -15,7 +15,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -202,21 +202,35 @@ def table_line(row: Row) -> str:
     )
 
 
-def main() -> int:
-    """Measure, print the table and write the JSON; 1 if an output was wrong."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--models", default=",".join(DIMS), help="comma-separated (default: all)")
+def arguments(doc: str | None, cases: Iterable[str]) -> argparse.ArgumentParser:
+    """What benchmarks of models are asked for."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    parser.add_argument("--models", default=",".join(cases), help="comma-separated (default: all)")
     parser.add_argument("--threads", default="1,2", help="comma-separated counts (default 1,2)")
     parser.add_argument("--rounds", type=int, default=15, help="per model (default 15, least 2)")
-    parser.add_argument("--against", choices=("onnxruntime", "inductor"), default="onnxruntime")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs (default 0)")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    args = parser.parse_args()
+    return parser
+
+
+def asked(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, cases: Iterable[str]
+) -> tuple[list[str], list[int]]:
+    """The models and the thread counts; ends the program where they make no sense."""
     chosen, counts = args.models.split(","), [int(n) for n in args.threads.split(",")]
-    if unknown := set(chosen) - DIMS.keys():
-        parser.error(f"unknown models: {', '.join(sorted(unknown))}; known: {', '.join(DIMS)}")
+    if unknown := set(chosen) - {*cases}:
+        parser.error(f"unknown models: {', '.join(sorted(unknown))}; known: {', '.join(cases)}")
     if args.rounds < 2:
         parser.error(f"--rounds: expected at least 2, got {args.rounds}")
+    return chosen, counts
+
+
+def main() -> int:
+    """Measure, print the table and write the JSON; 1 if an output was wrong."""
+    parser = arguments(__doc__, DIMS)
+    parser.add_argument("--against", choices=("onnxruntime", "inductor"), default="onnxruntime")
+    args = parser.parse_args()
+    chosen, counts = asked(parser, args, DIMS)
     print(
         f"{'model':16} {'threads':>7} {'ours ms':>10} {'iqr':>8} {args.against + ' ms':>14}"
         f" {'iqr':>8} {'ratio':>7} {'compile s':>9}"

@@ -11,7 +11,6 @@ deviations.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -23,7 +22,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import models
 from benchmarks import record
-from benchmarks.cpu_models import SETTLE_SECONDS, Feeds, Run, Timing, graphfuse_runner, onnxruntime_runner
+from benchmarks.cpu_models import (
+    SETTLE_SECONDS,
+    Feeds,
+    Run,
+    Timing,
+    arguments,
+    asked,
+    graphfuse_runner,
+    onnxruntime_runner,
+)
 from models import _compare, _health
 
 DIMS: dict[str, dict[str, int]] = {
@@ -107,18 +115,9 @@ def table_line(row: Row) -> str:
 
 def main() -> int:
     """Measure, print the table and write the JSON; 1 if an output was wrong."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--models", default=",".join(DIMS), help="comma-separated (default: all)")
-    parser.add_argument("--threads", default="1,2", help="comma-separated counts (default 1,2)")
-    parser.add_argument("--rounds", type=int, default=15, help="per model (default 15, least 2)")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs (default 0)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser = arguments(__doc__, DIMS)
     args = parser.parse_args()
-    chosen, counts = args.models.split(","), [int(n) for n in args.threads.split(",")]
-    if unknown := set(chosen) - DIMS.keys():
-        parser.error(f"unknown models: {', '.join(sorted(unknown))}; known: {', '.join(DIMS)}")
-    if args.rounds < 2:
-        parser.error(f"--rounds: expected at least 2, got {args.rounds}")
+    chosen, counts = asked(parser, args, DIMS)
     print(
         f"{'model':20} {'threads':>7} {'ours ms':>9} {'iqr':>7} {'onnxruntime ms':>15} {'iqr':>7} {'ratio':>7}"
         f" {'processor':>10} {'deviation':>10}"

@@ -23,6 +23,7 @@ import models
 from graphfuse.cli.common import nbytes_text
 from graphfuse.cli.reference import Reference, is_installed
 from graphfuse.cli.verify import relative_error
+from graphfuse.runtime.session import Session
 from models import digits
 
 SHADES = " ░▒▓█"
@@ -131,13 +132,15 @@ def compare_large(console: Console, threads: int | None, *, small: bool) -> None
 
 def measured(path: Path, model: graphfuse.CompiledModel, feed: Mapping[str, np.ndarray]) -> list[str]:
     """The figures of one row, from `kernels` on."""
-    plan = model.session.arena_plan(feed)
+    session = model.session
+    assert isinstance(session, Session), "a CPU runs these without host code"
+    plan = session.arena_plan(feed)
     kernels = str(len(model.inspect()["steps"]))
     arena = [nbytes_text(plan.peak), f"{plan.peak / max(plan.lower_bound, 1):.3f} x"]
     sides: dict[str, Callable[[], Mapping[str, np.ndarray]]] = {"ours": lambda: model(feed)}
     error = "-"
     if is_installed():
-        reference = Reference(path, model.session.threads)
+        reference = Reference(path, session.threads)
         sides["theirs"] = lambda: reference(feed)
         wanted, found = reference(feed), model(feed)
         error = f"{max(relative_error(found[n], w) for n, w in wanted.items()):.1e}"
