@@ -157,7 +157,7 @@ def main() -> None:
     files = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(RESULTS.glob("torch_*.json"))}
     if "torch_gpu" in files:
         on_a_gpu(files["torch_gpu"])
-    for name in ("torch_cpu_2_threads", "torch_cpu", "torch_cpu_compile"):
+    for name in ("torch_cpu_2_threads", "torch_cpu", "torch_cpu_compile", "torch_cpu_memory"):
         if name not in files:
             continue
         found = files[name]
