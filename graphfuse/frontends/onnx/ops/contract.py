@@ -160,6 +160,21 @@ def _align(e: Emitter, a: Value, b: Value, la: str, lb: str) -> tuple[Value, Val
     return a, b, la, lb
 
 
+def pivoted(e: Emitter, a: Value, at: Dim) -> tuple[Value, Value]:
+    """Matrices `count x n x m` with the row of the largest element of column `at`, from row `at` on, swapped there.
+
+    Also the number of that row, `count x 1`.
+    """
+    count, n, columns = shape_of(a)
+    rows, here = e.iota((1, n), 1), e.full((), I64, at)
+    size = e.map(graph.abs_, e.squeeze(e.slice(a, 2, at, 1), 2))
+    size = e.select(e.map(graph.ge, rows, here), size, -1.0)
+    pivot = e(graph.arg_reduce, size, axis=1, kind="max", keepdims=True)
+    order = e.select(e.map(graph.eq, rows, pivot), here, rows)
+    order = e.select(e.map(graph.eq, rows, here), pivot, order)
+    return e(graph.take_along, a, e.broadcast(e.unsqueeze(order, 2), (count, n, columns)), axis=1), pivot
+
+
 @onnx_op("Det")
 def det(e: Emitter, node: Node) -> Value:
     """The determinant of matrices: the product of the pivots of Gaussian elimination, with the sign of row swaps."""
@@ -173,12 +188,7 @@ def det(e: Emitter, node: Node) -> Value:
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
         a, product_so_far = carried
         here = e.full((), I64, at)
-        size = e.map(graph.abs_, e.squeeze(e.slice(a, 2, at, 1), 2))
-        size = e.select(e.map(graph.ge, rows, here), size, -1.0)
-        pivot = e(graph.arg_reduce, size, axis=1, kind="max", keepdims=True)
-        swapped = e.select(e.map(graph.eq, rows, pivot), here, rows)
-        swapped = e.select(e.map(graph.eq, rows, here), pivot, swapped)
-        a = e(graph.take_along, a, e.broadcast(e.unsqueeze(swapped, 2), (count, n, n)), axis=1)
+        a, pivot = pivoted(e, a, at)
         row, column = e.slice(a, 1, at, 1), e.slice(a, 2, at, 1)
         found = e.slice(row, 2, at, 1)
         factor = e.map(graph.div, column, e.select(e.map(graph.eq, found, 0.0), 1.0, found))

@@ -6,7 +6,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.activation import gelu_of
-from graphfuse.frontends.onnx.ops.contract import gemm, matmul_of
+from graphfuse.frontends.onnx.ops.contract import gemm, matmul_of, pivoted
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.frontends.onnx.ops.microsoft.activation import activated, named_parameters
 from graphfuse.ir.core import Value
@@ -101,12 +101,7 @@ def inverse(e: Emitter, node: Node) -> Value:
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
         (a,) = carried
         here = e.full((), I64, at)
-        size = e.map(graph.abs_, e.squeeze(e.slice(a, 2, at, 1), 2))
-        size = e.select(e.map(graph.ge, rows, here), size, -1.0)
-        pivot = e(graph.arg_reduce, size, axis=1, kind="max", keepdims=True)
-        order = e.select(e.map(graph.eq, rows, pivot), here, rows)
-        order = e.select(e.map(graph.eq, rows, here), pivot, order)
-        a = e(graph.take_along, a, e.broadcast(e.unsqueeze(order, 2), (count, n, 2 * n)), axis=1)
+        a, _ = pivoted(e, a, at)
         row = e.slice(a, 1, at, 1)
         row = e.map(graph.div, row, e.slice(row, 2, at, 1))
         cleared = e.map(graph.sub, a, e.map(graph.mul, e.slice(a, 2, at, 1), row))
