@@ -108,7 +108,7 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     if parts == 1:
         return None
     split = (*t.shape[:first], parts, length // parts, *t.shape[after:])
-    wide = F32 if t.elem in (F16, BF16) and kind in ("sum", "prod") else t.elem
+    wide = _wide(t.elem, kind)
     if wide != t.elem and inner != 1:  # only rows take their cast into the kernel
         return None
     again = _under(x, split, [CONE if inner == 1 else 0])
@@ -133,8 +133,7 @@ def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
         return None
     if programs.most(rows) * row < LONG:
         return None
-    wide = F32 if t.elem in (F16, BF16) and kind in ("sum", "prod") else t.elem
-    partial = graph.reduce(_cast(x, wide), axes=tuple(range(first, len(t.shape))), kind=kind, loc=op.loc)
+    partial = graph.reduce(_cast(x, _wide(t.elem, kind)), axes=tuple(range(first, len(t.shape))), kind=kind, loc=op.loc)
     whole = graph.reduce(partial, axes=tuple(range(axes[0], first)), kind=kind, loc=op.loc).result
     return reshaped(_cast(whole, t.elem), tensor_of(op.result).shape)
 
@@ -234,6 +233,11 @@ def _is_reduced(x: Value) -> bool:
             stack += [v for v in op.operands if v not in seen]
             seen.update(op.operands)
     return False
+
+
+def _wide(elem: Scalar, kind: str) -> Scalar:
+    """What partial results are in."""
+    return F32 if elem in (F16, BF16) and kind in ("sum", "prod") else elem
 
 
 def _cast(x: Value, elem: Scalar) -> Value:
