@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from models import _cli, _quantize, bert_base
 
 NAME = "bert_base_int8"
@@ -13,6 +11,7 @@ SOURCE = bert_base
 REQUIRES = ("onnxruntime",)
 DIMS = bert_base.DIMS
 TEST_DIMS = bert_base.TEST_DIMS
+inputs = bert_base.inputs
 TOLERANCE = 3e-1
 """Roundings of activations next to half an integer go on through twelve layers.
 
@@ -23,11 +22,6 @@ ONNX Runtime differs by up to 2.7e-1 from itself where the gain of the first nor
 def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     """Write the model to `path`."""
     _quantize.dynamic(SOURCE, path, small=small, seed=seed)
-
-
-def inputs(rng: np.random.Generator, *, small: bool = False, **dims: int) -> dict[str, np.ndarray]:
-    """Random tokens; every row but the first is padded on the right."""
-    return bert_base.inputs(rng, small=small, **dims)
 
 
 def main() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from models import _cli, _quantize, resnet18
 
 NAME = "resnet18_qoperator"
@@ -13,17 +11,13 @@ SOURCE = resnet18
 REQUIRES = ("onnxruntime",)
 DIMS = resnet18.DIMS
 TEST_DIMS = resnet18.TEST_DIMS
+inputs = resnet18.inputs
 TOLERANCE = 5e-2
 
 
 def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     """Write the model to `path`."""
     _quantize.static(SOURCE, path, form="QOperator", small=small, seed=seed)
-
-
-def inputs(rng: np.random.Generator, *, small: bool = False, **dims: int) -> dict[str, np.ndarray]:
-    """A random normalised image batch."""
-    return resnet18.inputs(rng, small=small, **dims)
 
 
 def main() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -30,14 +27,8 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHFUSE_CACHE", "0")
 
 
-def built(name: str, *, small: bool) -> Path:
-    if importlib.util.find_spec("onnxruntime.quantization") is None:
-        pytest.skip("building it needs onnxruntime.quantization")
-    return models.cached(name, small=small)
-
-
 def check(name: str, *, small: bool) -> None:
-    path, model = built(name, small=small), models.get(name)
+    path, model = models.cached(name, small=small), models.get(name)
     compiled = graphfuse.compile(path, dims=model.DIMS)
     reference = _compare.onnxruntime_of(path)
     for seed, dims in enumerate(_compare.shapes(model)):
@@ -61,7 +52,7 @@ def test_full_size_is_as_onnxruntime_at_every_shape(name: str) -> None:
 @pytest.mark.skipif(host_target().arch != "x86_64", reason="bytes are multiplied on x86")
 @pytest.mark.parametrize("name", models.quantised())
 def test_every_quantised_product_multiplies_bytes(name: str) -> None:
-    path = built(name, small=True)
+    path = models.cached(name, small=True)
     func = import_model(path, dims=models.get(name).DIMS)
     done = stages(func, host_target(), Options())
     products = [op for op in done.regions.walk() if op.kind in (graph.contract, graph.conv)]
