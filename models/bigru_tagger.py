@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from models import _cli
+from models import _cli, bilstm
 from models._builder import INT64, Builder, Value
 from models._layers import linear, token_ids
+from models.bilstm import FULL, SMALL
 
 NAME = "bigru_tagger"
-DIMS: dict[str, tuple[int, int]] = {"batch": (1, 16), "seq": (1, 256)}
+DIMS = bilstm.DIMS
 TEST_DIMS: list[dict[str, int]] = [
     {"batch": 1, "seq": 9},
     {"batch": 4, "seq": 6},
@@ -20,22 +20,9 @@ TEST_DIMS: list[dict[str, int]] = [
 ]
 
 
-@dataclass(frozen=True)
-class _Config:
-    embedding: int
-    hidden: int
-    vocab: int
-    tags: int
-    layers: int = 2
-
-
-_FULL = _Config(embedding=128, hidden=256, vocab=10000, tags=17)
-_SMALL = _Config(embedding=12, hidden=16, vocab=101, tags=5)
-
-
 def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     """Write the model to `path`."""
-    config = _SMALL if small else _FULL
+    config = SMALL if small else FULL
     g = Builder(NAME, opset=14, seed=seed)
     ids = g.input("input_ids", ["batch", "seq"], INT64)
     lengths = g.input("lengths", ["batch"], np.int32)
@@ -58,7 +45,7 @@ def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq
     """Random tokens; each sequence has a length of its own, and the first is as long as it can be."""
     lengths = rng.integers(1, seq + 1, batch).astype(np.int32)
     lengths[0] = seq
-    ids = token_ids(rng, batch, seq, (_SMALL if small else _FULL).vocab)
+    ids = token_ids(rng, batch, seq, (SMALL if small else FULL).vocab)
     return {"input_ids": ids, "lengths": lengths}
 
 

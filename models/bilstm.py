@@ -21,7 +21,9 @@ TEST_DIMS: list[dict[str, int]] = [
 
 
 @dataclass(frozen=True)
-class _Config:
+class Config:
+    """Sizes of a tagger."""
+
     embedding: int
     hidden: int
     vocab: int
@@ -29,13 +31,13 @@ class _Config:
     layers: int = 2
 
 
-_FULL = _Config(embedding=128, hidden=256, vocab=10000, tags=17)
-_SMALL = _Config(embedding=12, hidden=16, vocab=101, tags=5)
+FULL = Config(embedding=128, hidden=256, vocab=10000, tags=17)
+SMALL = Config(embedding=12, hidden=16, vocab=101, tags=5)
 
 
 def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     """Write the model to `path`."""
-    config = _SMALL if small else _FULL
+    config = SMALL if small else FULL
     g = Builder(NAME, opset=14, seed=seed)
     ids = g.input("input_ids", ["batch", "seq"], INT64)
     table = g.normal([config.vocab, config.embedding], 1.0, "embedding.weight")
@@ -54,7 +56,7 @@ def inputs(
     rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 32
 ) -> dict[str, np.ndarray]:
     """Random tokens."""
-    return {"input_ids": token_ids(rng, batch, seq, (_SMALL if small else _FULL).vocab)}
+    return {"input_ids": token_ids(rng, batch, seq, (SMALL if small else FULL).vocab)}
 
 
 def _bidirectional(g: Builder, x: Value, n_in: int, hidden: int) -> Value:
