@@ -30,26 +30,23 @@ those of its own launch. A thread that comes late to launch i finds no positive 
 valid ticket of launch i+1. No thread has to check in: a worker that the system has not scheduled
 delays nobody.
 
-Which chunk a ticket is for. The chunks are split evenly among the threads, in order, and each
-thread has a range `{begin, end}` of those not yet taken, in one atomic word that the caller writes
-before `work`. A thread takes its own from the front, then others' from the back (affinity
-scheduling: Markatos and LeBlanc, 1994). So call after call, and launch after launch, a thread finds
-in its caches what it read and wrote before, and only what balances the load moves. There are as
-many tickets as chunks, so a holder finds one: ranges only shrink, and one look at each is enough.
-
 How workers wait. They spin on `work` for `SPIN_NS`, then yield the processor while a run is
-active (up to `YIELDS` times), then sleep. Sleepers raise `asleep` *before* a last look at `work`,
-and the caller looks at `asleep` *after* it published; both are sequentially consistent, so one of
-them sees the other. `generation` is what they sleep on, and it is read before `asleep` is raised,
-so a wake between the two is not lost.
+active (up to `YIELDS` times), then sleep, off the caller's processor (`executor_place_ir`). Sleepers
+raise `asleep` *before* a last look at `work`, and the caller looks at `asleep` *after* it published;
+both are sequentially consistent, so one of them sees the other. `generation` is what they sleep on,
+and it is read before `asleep` is raised, so a wake between the two is not lost.
 """
 
 from string import Template
 from typing import Final
 
+from graphfuse.cpu.executor_place_ir import place_ir
+
 LAUNCH_BYTES: Final = 32
 SPIN_NS: Final = 40_000
 YIELDS: Final = 4_000
+HOME: Final = 12
+"""The field of `%gf.pool` that says where the caller runs."""
 
 # futex(2); an architecture that is not listed sleeps on a condition variable.
 _FUTEX_NUMBER: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -63,14 +60,14 @@ _CORE: Final = Template("""\
 %gf.pool = type {
   i64, [120 x i8],              ;  0 work: chunks not yet claimed (<= 0: none)
   i64, [120 x i8],              ;  2 pending: chunks not yet finished
-  ptr, i64, [112 x i8],         ;  4 launch, 5 chunk
-  i32, i32, i32, i32, [112 x i8], ;  7 generation, 8 asleep, 9 active, 10 stop
-  ptr, i64, i64, i64, [96 x i8], ; 12 scratch base, 13 scratch stride, 14 threads, 15 pid
-  [128 x i8],                   ; 17 mutex, where sleeping needs one
-  [128 x i8]                    ; 18 condition
+  ptr, i64, i64, [104 x i8],    ;  4 launch, 5 chunks, 6 chunk
+  i32, i32, i32, i32, i32, [108 x i8], ;  8 generation, 9 asleep, 10 active, 11 stop, 12 home
+  ptr, i64, i64, i64, [96 x i8], ; 14 scratch base, 15 scratch stride, 16 threads, 17 pid
+  [128 x i8],                   ; 19 mutex, where sleeping needs one
+  [128 x i8]                    ; 20 condition
 }
-; one per thread, after the pool: its pool, its number, its pthread_t, its range; the caller is the first
-%gf.worker = type { ptr, i64, i64, [104 x i8], i64, [120 x i8] }
+; one per worker, after the pool: its pool, its number, its pthread_t
+%gf.worker = type { ptr, i64, i64 }
 %gf.time = type { i64, i64 }
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -103,52 +100,16 @@ define internal void @gf.pause() alwaysinline nounwind {
 
 $wait_functions
 
+$place_functions
+
 define internal ptr @gf.scratch(ptr %pool, i64 %thread) alwaysinline nounwind {
-  %base_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 12
+  %base_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
   %base = load ptr, ptr %base_at
-  %stride_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 13
+  %stride_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
   %stride = load i64, ptr %stride_at
   %offset = mul i64 %stride, %thread
   %scratch = getelementptr i8, ptr %base, i64 %offset
   ret ptr %scratch
-}
-
-; the chunk of a holder of a ticket: the first of its own range, or the last of another's
-define internal i64 @gf.take(ptr %pool, i64 %thread) nounwind {
-entry:
-  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
-  %threads = load i64, ptr %threads_at
-  %workers = getelementptr %gf.pool, ptr %pool, i64 1
-  br label %range
-range:
-  %of = phi i64 [ %thread, %entry ], [ %of_next, %next ]
-  %range_at = getelementptr %gf.worker, ptr %workers, i64 %of, i32 4
-  %seen = load atomic i64, ptr %range_at monotonic, align 8
-  %own = icmp eq i64 %of, %thread
-  br label %try
-try:
-  %was = phi i64 [ %seen, %range ], [ %found, %swap ]
-  %begin = and i64 %was, 4294967295
-  %end = lshr i64 %was, 32
-  %any = icmp ult i64 %begin, %end
-  br i1 %any, label %swap, label %next
-swap:
-  %without_first = add i64 %was, 1
-  %without_last = sub i64 %was, 4294967296
-  %rest = select i1 %own, i64 %without_first, i64 %without_last
-  %swapped = cmpxchg weak ptr %range_at, i64 %was, i64 %rest monotonic monotonic, align 8
-  %found = extractvalue { i64, i1 } %swapped, 0
-  %done = extractvalue { i64, i1 } %swapped, 1
-  br i1 %done, label %taken, label %try
-taken:
-  %last = sub i64 %end, 1
-  %chunk = select i1 %own, i64 %begin, i64 %last
-  ret i64 %chunk
-next:
-  %of_after = add i64 %of, 1
-  %wraps = icmp eq i64 %of_after, %threads
-  %of_next = select i1 %wraps, i64 0, i64 %of_after
-  br label %range
 }
 
 ; claim and run chunks until none is left, then report how many were run
@@ -169,14 +130,16 @@ claim:
 run:
   %launch_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 4
   %launch = load ptr, ptr %launch_at
-  %chunk_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 5
+  %chunks_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 5
+  %chunks = load i64, ptr %chunks_at
+  %chunk_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 6
   %chunk = load i64, ptr %chunk_at
   %fn = load ptr, ptr %launch
   %args_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 1
   %args = load ptr, ptr %args_at
   %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
   %grid = load i64, ptr %grid_at
-  %index = call i64 @gf.take(ptr %pool, i64 %thread)
+  %index = sub i64 %chunks, %ticket
   %begin = mul i64 %index, %chunk
   %rest = sub i64 %grid, %begin
   %count = call i64 @llvm.smin.i64(i64 %chunk, i64 %rest)
@@ -200,7 +163,7 @@ done:
 define internal void @gf.spin(ptr %pool) nounwind {
 entry:
   %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
-  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
+  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
   br label %look
 look:
   %count = phi i64 [ 0, %entry ], [ %count_next, %pause ], [ 0, %clock ]
@@ -234,10 +197,10 @@ entry:
   %thread_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 1
   %thread = load i64, ptr %thread_at
   %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
-  %generation_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 7
-  %asleep_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
-  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
-  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
+  %generation_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
+  %asleep_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
+  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
+  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
   br label %spin
 spin:
   call void @gf.spin(ptr %pool)
@@ -274,7 +237,7 @@ lie_down:
   %up_again = or i1 %any_last, %stopped_last
   br i1 %up_again, label %spin, label %sleep
 sleep:
-  call void @gf.sleep(ptr %pool, i32 %generation)
+  call void @gf.lie_down(ptr %pool, i32 %generation)
   br label %spin
 done:
   ret ptr null
@@ -283,7 +246,7 @@ done:
 ; wake all sleepers, if any sleeps
 define internal void @gf.rouse(ptr %pool) nounwind {
 entry:
-  %asleep_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
+  %asleep_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
   %asleep = load atomic i32, ptr %asleep_at seq_cst, align 4
   %any = icmp ne i32 %asleep, 0
   br i1 %any, label %take, label %done
@@ -308,49 +271,24 @@ define internal i1 @gf.is_shared(ptr %launch, i64 %threads) alwaysinline nounwin
   ret i1 %shared
 }
 
-; give every thread its range of the chunks
-define internal void @gf.split(ptr %pool, i64 %chunks) nounwind {
-entry:
-  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
-  %threads = load i64, ptr %threads_at
-  %workers = getelementptr %gf.pool, ptr %pool, i64 1
-  br label %each
-each:
-  %thread = phi i64 [ 0, %entry ], [ %thread_next, %each ]
-  %begin = phi i64 [ 0, %entry ], [ %end, %each ]
-  %thread_next = add i64 %thread, 1
-  %scaled = mul i64 %chunks, %thread_next
-  %end = udiv i64 %scaled, %threads
-  %high = shl i64 %end, 32
-  %range = or i64 %high, %begin
-  %range_at = getelementptr %gf.worker, ptr %workers, i64 %thread, i32 4
-  store atomic i64 %range, ptr %range_at monotonic, align 8
-  %more = icmp slt i64 %thread_next, %threads
-  br i1 %more, label %each, label %done
-done:
-  ret void
-}
-
 define internal void @gf.launch_shared(ptr %pool, ptr %launch) nounwind {
 entry:
   %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
   %grid = load i64, ptr %grid_at
   %chunk_given_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 3
   %chunk_given = load i64, ptr %chunk_given_at
-  ; numbers of chunks take half a word
-  %least_before = lshr i64 %grid, 31
-  %least = add i64 %least_before, 1
-  %chunk = call i64 @llvm.smax.i64(i64 %chunk_given, i64 %least)
+  %chunk = call i64 @llvm.smax.i64(i64 %chunk_given, i64 1)
   %before = sub i64 %grid, 1
   %full = udiv i64 %before, %chunk
   %chunks = add i64 %full, 1
   %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
   %pending_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 2
   %launch_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 4
-  %chunk_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 5
+  %chunks_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 5
+  %chunk_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 6
   store ptr %launch, ptr %launch_at
+  store i64 %chunks, ptr %chunks_at
   store i64 %chunk, ptr %chunk_at
-  call void @gf.split(ptr %pool, i64 %chunks)
   store atomic i64 %chunks, ptr %pending_at monotonic, align 8
   store atomic i64 %chunks, ptr %work_at seq_cst, align 8
   call void @gf.rouse(ptr %pool)
@@ -396,7 +334,7 @@ done:
 ; wake sleepers ahead of the first shared launch, if there is one
 define internal void @gf.prepare(ptr %pool, ptr %launches, i64 %n, i64 %threads) nounwind {
 entry:
-  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
+  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
   br label %scan
 scan:
   %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
@@ -408,6 +346,7 @@ next:
   %i_next = add i64 %i, 1
   br i1 %shared, label %found, label %scan
 found:
+  call void @gf.note_home(ptr %pool)
   store atomic i32 1, ptr %active_at monotonic, align 4
   call void @gf.rouse(ptr %pool)
   br label %done
@@ -417,9 +356,9 @@ done:
 
 define internal void @gf.execute(ptr %pool, ptr %launches, i64 %n, ptr %ns_out) nounwind {
 entry:
-  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
+  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 16
   %threads = load i64, ptr %threads_at
-  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
+  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
   %profiled = icmp ne ptr %ns_out, null
   call void @gf.prepare(ptr %pool, ptr %launches, i64 %n, i64 %threads)
   br label %head
@@ -470,9 +409,9 @@ define i64 @gf_run_profiled(ptr %pool, ptr %launches, i64 %n, ptr %ns_out) nounw
 }
 
 define void @gf_pool_scratch(ptr %pool, ptr %base, i64 %stride) nounwind {
-  %base_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 12
+  %base_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
   store ptr %base, ptr %base_at
-  %stride_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 13
+  %stride_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
   store i64 %stride, ptr %stride_at
   ret void
 }
@@ -483,9 +422,10 @@ entry:
   %valid = icmp sgt i64 %threads, 0
   br i1 %valid, label %allocate, label %failed
 allocate:
+  %workers = sub i64 %threads, 1
   %pool_end = getelementptr %gf.pool, ptr null, i64 1
   %pool_bytes = ptrtoint ptr %pool_end to i64
-  %workers_end = getelementptr %gf.worker, ptr null, i64 %threads
+  %workers_end = getelementptr %gf.worker, ptr null, i64 %workers
   %workers_bytes = ptrtoint ptr %workers_end to i64
   %bytes = add i64 %pool_bytes, %workers_bytes
   %status = call i32 @posix_memalign(ptr %pool_at, i64 128, i64 %bytes)
@@ -495,31 +435,34 @@ fill:
   %pool = load ptr, ptr %pool_at
   call void @llvm.memset.p0.i64(ptr %pool, i8 0, i64 %bytes, i1 false)
   call void @gf.wait_init(ptr %pool)
-  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
+  ; workers lie down before the first run
+  call void @gf.note_home(ptr %pool)
+  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 16
   %pid = call i32 @getpid()
   %pid_wide = zext i32 %pid to i64
-  %pid_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
+  %pid_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 17
   store i64 %pid_wide, ptr %pid_at
   ; counts the threads that exist, so that a failure half way can be undone by destroy
   store i64 1, ptr %threads_at
   %first = getelementptr %gf.pool, ptr %pool, i64 1
   br label %head
 head:
-  %i = phi i64 [ 1, %fill ], [ %i_next, %created ]
-  %more = icmp slt i64 %i, %threads
+  %i = phi i64 [ 0, %fill ], [ %i_next, %created ]
+  %more = icmp slt i64 %i, %workers
   br i1 %more, label %start, label %done
 start:
   %worker = getelementptr %gf.worker, ptr %first, i64 %i
   store ptr %pool, ptr %worker
   %i_next = add i64 %i, 1
   %thread_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 1
-  store i64 %i, ptr %thread_at
+  store i64 %i_next, ptr %thread_at
   %handle_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 2
   %started = call i32 @pthread_create(ptr %handle_at, ptr null, ptr @gf.work, ptr %worker)
   %is_started = icmp eq i32 %started, 0
   br i1 %is_started, label %created, label %undo
 created:
-  store i64 %i_next, ptr %threads_at
+  %alive = add i64 %i_next, 1
+  store i64 %alive, ptr %threads_at
   br label %head
 undo:
   call void @gf_pool_destroy(ptr %pool)
@@ -535,7 +478,7 @@ entry:
   %is_null = icmp eq ptr %pool, null
   br i1 %is_null, label %done, label %whose
 whose:
-  %pid_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
+  %pid_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 17
   %pid = load i64, ptr %pid_at
   %own_pid = call i32 @getpid()
   %own_pid_wide = zext i32 %own_pid to i64
@@ -543,16 +486,17 @@ whose:
   ; in a forked child the workers do not exist: joining one would never return
   br i1 %is_own, label %stop, label %release
 stop:
-  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
+  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
   store atomic i32 1, ptr %stop_at seq_cst, align 4
   call void @gf.wake(ptr %pool)
-  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
+  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 16
   %threads = load i64, ptr %threads_at
+  %workers = sub i64 %threads, 1
   %first = getelementptr %gf.pool, ptr %pool, i64 1
   br label %head
 head:
-  %i = phi i64 [ 1, %stop ], [ %i_next, %join ]
-  %more = icmp slt i64 %i, %threads
+  %i = phi i64 [ 0, %stop ], [ %i_next, %join ]
+  %more = icmp slt i64 %i, %workers
   br i1 %more, label %join, label %release
 join:
   %handle_at = getelementptr %gf.worker, ptr %first, i64 %i, i32 2
@@ -575,13 +519,13 @@ define internal void @gf.wait_init(ptr %pool) alwaysinline nounwind {
 }
 
 define internal void @gf.sleep(ptr %pool, i32 %generation) nounwind {
-  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 7
+  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
   %status = call i64 (i64, ...) @syscall(i64 $number, ptr %at, i64 128, i32 %generation, ptr null)
   ret void
 }
 
 define internal void @gf.wake(ptr %pool) nounwind {
-  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 7
+  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
   %before = atomicrmw add ptr %at, i32 1 seq_cst
   %status = call i64 (i64, ...) @syscall(i64 $number, ptr %at, i64 129, i64 2147483647)
   ret void
@@ -589,18 +533,18 @@ define internal void @gf.wake(ptr %pool) nounwind {
 
 _CONDITION: Final = """\
 define internal void @gf.wait_init(ptr %pool) nounwind {
-  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 17
+  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
   %mutex_status = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
-  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 18
+  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 20
   %condition_status = call i32 @pthread_cond_init(ptr %condition, ptr null)
   ret void
 }
 
 define internal void @gf.sleep(ptr %pool, i32 %generation) nounwind {
 entry:
-  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 17
-  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 18
-  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 7
+  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
+  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 20
+  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
   br label %look
 look:
@@ -616,9 +560,9 @@ done:
 }
 
 define internal void @gf.wake(ptr %pool) nounwind {
-  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 17
-  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 18
-  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 7
+  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
+  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 20
+  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
   %before = atomicrmw add ptr %at, i32 1 seq_cst
   %woken = call i32 @pthread_cond_broadcast(ptr %condition)
@@ -656,6 +600,7 @@ def executor_ir(arch: str = "x86_64", os: str = "linux") -> str:
     return _CORE.substitute(
         wait_declarations=declarations,
         wait_functions=functions,
+        place_functions=place_ir(os, HOME),
         pause=pause,
         clock=6 if os == "darwin" else 1,
         spin_ns=SPIN_NS,

@@ -185,9 +185,7 @@ def test_every_program_runs_once(pool: int) -> None:
         cases = [(rng.randint(0, 3000), rng.choice([1, 2, 7, 64, 5000])) for _ in range(20)]
         counts = [np.zeros(grid + 1, np.int32) for grid, _ in cases]
         blocks = [argument_block(c.ctypes.data) for c in counts]
-        launches = launch_array(
-            [("count", b, grid, chunk) for b, (grid, chunk) in zip(blocks, cases, strict=True)]
-        )
+        launches = launch_array([("count", b, grid, chunk) for b, (grid, chunk) in zip(blocks, cases, strict=True)])
         assert executor().run(pool, launches, len(cases)) == 0
         for count, (grid, _) in zip(counts, cases, strict=True):
             assert (count[:grid] == 1).all()
@@ -226,10 +224,7 @@ def test_a_launch_sees_all_writes_of_the_one_before(pool: int) -> None:
     there = argument_block(a.ctypes.data, b.ctypes.data, n)
     back = argument_block(b.ctypes.data, a.ctypes.data, n)
     rng = random.Random(3)
-    rows = [
-        ("reverse", back if i % 2 else there, n, rng.choice([8, 31, 64, 200, 512]))
-        for i in range(rounds)
-    ]
+    rows = [("reverse", back if i % 2 else there, n, rng.choice([8, 31, 64, 200, 512])) for i in range(rounds)]
     executor().run(pool, launch_array(rows), rounds)
     assert (a == np.arange(n) + rounds).all()
 
@@ -249,8 +244,7 @@ def test_scratch_is_per_thread() -> None:
     area = np.zeros(threads * stride, np.uint8)
     executor().scratch(handle, area.ctypes.data, stride)
     owners = np.zeros(64, np.uint64)
-    block = argument_block(owners.ctypes.data)
-    launches = launch_array([("owner", block, 64, 1)])
+    launches = launch_array([("owner", argument_block(owners.ctypes.data), 64, 1)])
     executor().run(handle, launches, 1)
     offsets = owners.astype(np.int64) - area.ctypes.data
     assert set(offsets.tolist()) <= {t * stride for t in range(threads)}
@@ -262,28 +256,9 @@ def test_workers_take_part() -> None:
     area = np.zeros(512, np.uint8)
     executor().scratch(handle, area.ctypes.data, 256)
     owners = np.zeros(4096, np.uint64)
-    block = argument_block(owners.ctypes.data)
-    launches = launch_array([("owner", block, 4096, 1)])
+    launches = launch_array([("owner", argument_block(owners.ctypes.data), 4096, 1)])
     executor().run(handle, launches, 1)
     assert len(set(owners.tolist())) == 2
-    executor().destroy(handle)
-
-
-@pytest.mark.parametrize("threads", [2, 3])
-def test_threads_run_their_own_chunks_from_the_front(threads: int) -> None:
-    handle = executor().create(threads)
-    stride, chunk, grid = 256, 4, 2050
-    area = np.zeros(threads * stride, np.uint8)
-    executor().scratch(handle, area.ctypes.data, stride)
-    owners = np.zeros(grid, np.uint64)
-    block = argument_block(owners.ctypes.data)
-    launches = launch_array([("owner", block, grid, chunk)])
-    for _ in range(5):
-        executor().run(handle, launches, 1)
-        by = ((owners.astype(np.int64) - area.ctypes.data) // stride)[::chunk]
-        for thread in range(threads):
-            own = by[len(by) * thread // threads : len(by) * (thread + 1) // threads] == thread
-            assert not own[own.sum() :].any(), "a thread took another's chunk from the front"
     executor().destroy(handle)
 
 
@@ -294,6 +269,37 @@ def test_sleepers_wake(pool: int) -> None:
         executor().run(pool, launches, 3)
         time.sleep(0.001)
     assert (count == 120).all()
+
+
+def processor_of(thread: int) -> int:
+    """Where a thread of this process runs, or last ran."""
+    return int(Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[36])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no sets of processors")
+def test_workers_sleep_off_the_callers_processor_and_get_it_back() -> None:
+    allowed = os.sched_getaffinity(0)
+    before = set(Path("/proc/self/task").iterdir())
+    handle = executor().create(2)
+    (worker,) = (int(task.name) for task in set(Path("/proc/self/task").iterdir()) - before)
+    launches = launch_array([("empty", None, 64, 1)] * 10)
+    try:
+        for home in sorted(allowed)[:2] * 3:
+            os.sched_setaffinity(0, {home})
+            for _ in range(2):  # the worker lies down knowing where the run before was called from
+                executor().run(handle, launches, 10)
+                time.sleep(0.01)
+            rest = allowed - {home}
+            assert os.sched_getaffinity(worker) == (rest or allowed)
+            assert not rest or processor_of(worker) in rest
+        # a set that somebody else chose stays
+        os.sched_setaffinity(worker, {home})
+        executor().run(handle, launches, 10)
+        time.sleep(0.01)
+        assert os.sched_getaffinity(worker) == {home}
+    finally:
+        os.sched_setaffinity(0, allowed)
+        executor().destroy(handle)
 
 
 def test_idle_pool_uses_no_processor_time() -> None:

@@ -1,0 +1,112 @@
+"""Where the executor's threads wake: owns the LLVM IR that lets workers sleep off the caller's processor.
+
+It is about the processors of threads, not about what they run (`executor_ir`).
+
+The caller wakes the workers and goes to work itself, so each needs a processor. Linux often wakes a thread on its
+waker's processor although the one where it last ran is idle, most of all in virtual machines, where a halted processor
+counts as one that the host took away. The two then share a processor for milliseconds: two threads are slower than one.
+So a worker that lies down takes the caller's processor off the set that it may run on, and puts it back once it is up.
+Nothing stays pinned, a set that somebody else changed meanwhile stays as it is, and where the set has no other
+processor, or more than 1,024, nothing is done. The caller notes its processor when it wakes others; when it has moved,
+a worker may be woken beside it once.
+"""
+
+from string import Template
+from typing import Final
+
+_LINUX: Final = Template("""\
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @memcmp(ptr, ptr, i64)
+
+; the caller notes its processor
+define internal void @gf.note_home(ptr %pool) nounwind {
+  %processor = call i32 @sched_getcpu()
+  %home_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $home
+  store atomic i32 %processor, ptr %home_at monotonic, align 4
+  ret void
+}
+
+; copy a set of 1,024 processors without one of them: whether any other is left
+define internal i1 @gf.set_without(ptr %set, ptr %rest, i32 %processor) nounwind {
+entry:
+  %word = lshr i32 %processor, 6
+  %word_wide = zext i32 %word to i64
+  %place = and i32 %processor, 63
+  %place_wide = zext i32 %place to i64
+  %bit = shl i64 1, %place_wide
+  %others = xor i64 %bit, -1
+  br label %each
+each:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %each ]
+  %any = phi i64 [ 0, %entry ], [ %any_next, %each ]
+  %from = getelementptr i64, ptr %set, i64 %i
+  %bits = load i64, ptr %from
+  %is_word = icmp eq i64 %i, %word_wide
+  %kept = select i1 %is_word, i64 %others, i64 -1
+  %left = and i64 %bits, %kept
+  %to = getelementptr i64, ptr %rest, i64 %i
+  store i64 %left, ptr %to
+  %any_next = or i64 %any, %left
+  %i_next = add i64 %i, 1
+  %more = icmp ult i64 %i_next, 16
+  br i1 %more, label %each, label %done
+done:
+  %some = icmp ne i64 %any_next, 0
+  ret i1 %some
+}
+
+; sleep, off the caller's processor
+define internal void @gf.lie_down(ptr %pool, i32 %generation) nounwind {
+entry:
+  %allowed = alloca [16 x i64]
+  %elsewhere = alloca [16 x i64]
+  %found = alloca [16 x i64]
+  %home_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $home
+  %home = load atomic i32, ptr %home_at monotonic, align 4
+  %is_known = icmp ult i32 %home, 1024
+  br i1 %is_known, label %ask, label %stay
+ask:
+  %asked = call i32 @sched_getaffinity(i32 0, i64 128, ptr %allowed)
+  %is_told = icmp eq i32 %asked, 0
+  br i1 %is_told, label %choose, label %stay
+choose:
+  %some = call i1 @gf.set_without(ptr %allowed, ptr %elsewhere, i32 %home)
+  br i1 %some, label %go, label %stay
+go:
+  %gone = call i32 @sched_setaffinity(i32 0, i64 128, ptr %elsewhere)
+  call void @gf.sleep(ptr %pool, i32 %generation)
+  %asked_again = call i32 @sched_getaffinity(i32 0, i64 128, ptr %found)
+  %difference = call i32 @memcmp(ptr %found, ptr %elsewhere, i64 128)
+  %is_ours = icmp eq i32 %difference, 0
+  br i1 %is_ours, label %return, label %done
+return:
+  %returned = call i32 @sched_setaffinity(i32 0, i64 128, ptr %allowed)
+  br label %done
+stay:
+  call void @gf.sleep(ptr %pool, i32 %generation)
+  br label %done
+done:
+  ret void
+}""")
+
+_ELSEWHERE: Final = """\
+define internal void @gf.note_home(ptr %pool) alwaysinline nounwind {
+  ret void
+}
+
+define internal void @gf.lie_down(ptr %pool, i32 %generation) alwaysinline nounwind {
+  call void @gf.sleep(ptr %pool, i32 %generation)
+  ret void
+}"""
+
+
+def place_ir(os: str, home: int) -> str:
+    """Return `gf.note_home` and `gf.lie_down`, to go with `executor_ir`'s types and `gf.sleep`.
+
+    Args:
+        os: `linux`, or another, where threads sleep wherever they are.
+        home: which field of `%gf.pool` is the caller's processor, an i32 that is negative until it is known.
+    """
+    return _LINUX.substitute(home=home) if os == "linux" else _ELSEWHERE
