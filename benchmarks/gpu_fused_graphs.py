@@ -1,6 +1,6 @@
 """Layers around matrix products, compiled from graphs, beside torch: `python -m benchmarks.gpu_fused_graphs`.
 
-    python -m benchmarks.gpu_fused_graphs [--set swiglu ...] [--only 2048x3072x768] [--peers eager] [--json FILE]
+    python -m benchmarks.gpu_fused_graphs [--set swiglu ...] [--every] [--only 2048x3072x768] [--peers eager] [--json FILE]
     python -m benchmarks.gpu_fused_graphs --dry      no GPU: small shapes on the emulator
 
 Layers: `swiglu` silu(x @ w) * (x @ v); `packed` the same with one matrix; `layernorm` and `rmsnorm` of the rows, then
@@ -10,7 +10,8 @@ constant as in a model. Each is graph IR that the compiler cuts into kernels as 
 under numerics = fast, without which its mean is subtracted before the product.
 
 The peers are torch eager, and torch.compile with mode max-autotune-no-cudagraphs. Everything is recorded in CUDA graphs
-and timed sustained (`gpu_timing`), after a check against f32. A shape is M x N x K.
+and timed sustained (`gpu_timing`), after a check against f32. A shape is M x N x K: four of them, or with `--every`
+all that the products of `gpu_gemm` have.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import record
+from benchmarks import gpu_gemm, record
 from benchmarks.gpu_timing import (
     AGAIN,
     QUICK,
@@ -389,6 +390,7 @@ def main() -> int:
     """See the module."""
     parser = arguments(__doc__, budget=450, dry=True)
     parser.add_argument("--set", choices=KINDS, action="append", default=[])
+    parser.add_argument("--every", action="store_true", help="at every shape of gpu_gemm")
     parser.add_argument("--peers", default="eager,inductor")
     args = parser.parse_args()
     kinds = args.set or KINDS
@@ -399,7 +401,7 @@ def main() -> int:
     until = time.perf_counter() + args.budget
     rows: list[dict[str, Any]] = []
     good = True
-    for shape in SHAPES:
+    for shape in gpu_gemm.SHAPES if args.every else SHAPES:
         for kind in kinds:
             name = f"{kind} {'x'.join(map(str, shape))}"
             if not asked(name, args.only) or time.perf_counter() > until:
