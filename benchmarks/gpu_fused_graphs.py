@@ -1,6 +1,6 @@
 """Layers around matrix products, compiled from graphs, beside torch: `python -m benchmarks.gpu_fused_graphs`.
 
-    python -m benchmarks.gpu_fused_graphs [--set swiglu ...] [--every] [--only 2048x3072x768] [--peers eager] [--json FILE]
+    python -m benchmarks.gpu_fused_graphs [--set swiglu ...] [--every] [--only 2048x3072x768] [--peers eager] [--json F]
     python -m benchmarks.gpu_fused_graphs --dry      no GPU: small shapes on the emulator
 
 Layers: `swiglu` silu(x @ w) * (x @ v); `packed` the same with one matrix; `layernorm` and `rmsnorm` of the rows, then
