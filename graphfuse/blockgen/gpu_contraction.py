@@ -22,7 +22,7 @@ from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
-from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
+from graphfuse.blockgen.gpu_epilogue_cost import PLAIN_NS, epilogue_ns
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
 from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
@@ -40,6 +40,7 @@ from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_windows
 from graphfuse.blockgen.index import Index, coefficient, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
+from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
@@ -199,6 +200,7 @@ class GpuContraction(ContractionKernel):
             aligned = self._is_boxed(rows, SECTOR_BYTES)
             in_lines = self._contiguous_columns()
             choose = partial(boxed_tile, aligned=aligned, in_lines=in_lines, epilogue_ns=self._epilogue_ns())
+            choose = partial(choose, exchanges=self._exchanges())
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
         if self._is_converted() and sizes[0] <= MOST_STREAMED:
@@ -245,6 +247,11 @@ class GpuContraction(ContractionKernel):
 
     def _epilogue_ns(self) -> float:
         return epilogue_ns(self.kernel, [v for w in self.works for v in (w.lhs, w.rhs)])
+
+    def _exchanges(self) -> bool:
+        """Whether lanes exchange results of an epilogue to store them: those whose rows TMA does not take."""
+        pitches = [shape_of(v)[-1] * element_of(v).bytes for v in self.kernel.outputs if shape_of(v)]
+        return any(exact_div(p, VECTOR_BYTES) is None for p in pitches) and self._epilogue_ns() > PLAIN_NS
 
     def _is_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> bool:
         """Whether TMA can copy tiles of both operands, and `wgmma` multiply them.

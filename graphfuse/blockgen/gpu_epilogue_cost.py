@@ -15,8 +15,8 @@ _PLAIN = frozenset({
     "or", "not",
 })  # fmt: skip
 """A few instructions at most; the others take the special function unit."""
-_PLAIN_NS, _FUNCTION_NS, _MATRIX_NS = 0.007, 0.07, 0.07
-"""By one warpgroup: of an op, of a function, and of a matrix that is read."""
+PLAIN_NS, _FUNCTION_NS, _MATRIX_NS = 0.007, 0.07, 0.07
+"""By one warpgroup: of an op (a product's own cast is one), of a function, and of a matrix that is read."""
 
 
 def epilogue_ns(kernel: Kernel, factors: Collection[Value]) -> float:
@@ -32,7 +32,7 @@ def epilogue_ns(kernel: Kernel, factors: Collection[Value]) -> float:
     out = 0.0
     for op in after:
         if op.has(Trait.ELEMENTWISE) and product(shape_of(op.result)) == size:
-            out += _PLAIN_NS if op.kind.name.removeprefix("graph.") in _PLAIN else _FUNCTION_NS
+            out += PLAIN_NS if op.kind.name.removeprefix("graph.") in _PLAIN else _FUNCTION_NS
     used = {v for op in after if op not in products for v in op.operands}
     read = [v for v in kernel.body.params.values if v in used and product(shape_of(v)) == size]
     return out + _MATRIX_NS * len(read)

@@ -101,6 +101,7 @@ def boxed_tile(
     aligned: bool = True,
     step: int = 0,
     in_lines: bool = False,
+    exchanges: bool = False,
     epilogue_ns: float = 0.0,
 ) -> ProductTile:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros.
@@ -108,7 +109,8 @@ def boxed_tile(
     `step` is what one has of k where an image is read in windows; else it is a line of shared memory.
     """
     k_bytes = k * elem.bytes
-    choose = partial(wgmma_tile, aligned=aligned, windows=step > 0, in_lines=in_lines, epilogue_ns=epilogue_ns)
+    choose = partial(wgmma_tile, aligned=aligned, windows=step > 0, epilogue_ns=epilogue_ns)
+    choose = partial(choose, in_lines=in_lines, exchanges=exchanges)
     tile = choose(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results)
     deep = STEP_BYTES if terms or results > 1 else step_bytes(tile, k_bytes)
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or deep // elem.bytes, 8, 2, tile)

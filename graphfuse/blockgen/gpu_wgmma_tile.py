@@ -115,6 +115,8 @@ FOR_WINDOWS = (
 )  # fmt: skip
 """For convolutions, whose results are often of 64 channels."""
 _ABOUT = 1.01
+_MOST_EXCHANGING = 128
+"""Accumulators of a thread, where an epilogue's results are exchanged among lanes."""
 
 
 def wgmma_tile(
@@ -129,17 +131,20 @@ def wgmma_tile(
     aligned: bool = True,
     windows: bool = False,
     in_lines: bool = False,
+    exchanges: bool = False,
     epilogue_ns: float = 0.0,
 ) -> WgmmaTile:
     """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many; `results` at once.
 
     With `windows` the operand of m rows is an image that is read in windows. With `in_lines` memory runs along the n
-    columns, and tiles of 96 would be copied in thirds of half a line.
+    columns, and tiles of 96 would be copied in thirds of half a line. With `exchanges` lanes exchange what they store,
+    which takes registers beside the accumulators and the epilogue's (`gpu/transforms/hopper/lines.py`).
     """
     steps = -(-k_bytes // STEP_BYTES) * max(terms, 1)
     tiles = _candidates(n, steps, FOR_WINDOWS if windows else TILES if results == 1 else FOR_SEVERAL)
     tiles = (t for t in tiles if (not terms or _has_room_for_sums(t)) and (results == 1 or _has_room(t, results)))
     tiles = (t for t in tiles if t.shared == 1 or not (terms or results > 1))
+    tiles = (t for t in tiles if not exchanges or t.m * t.n <= _MOST_EXCHANGING * _threads(t))
     tiles = (t for t in tiles if not in_lines or t.n <= _LINE or t.n % _LINE == 0)
     us = partial(microseconds, aligned=aligned, windows=windows, epilogue_ns=epilogue_ns)
     times = {t: us(t, multiprocessors, m, n, steps, batch, results) for t in tiles}
@@ -156,15 +161,19 @@ def step_bytes(tile: WgmmaTile, k_bytes: int) -> int:
 
 def _has_room_for_sums(tile: WgmmaTile) -> bool:
     """Whether two accumulators fit in registers, and two steps of three parts of both operands in shared memory."""
-    threads = 128 if tile.pingpong or tile.m == ROWS else 256
+    threads = _threads(tile)
     alone = tile.split == 1 and tile.per_multiprocessor == 1
     return alone and tile.m * tile.n <= 64 * threads and tile.m + tile.n <= 256
 
 
 def _has_room(tile: WgmmaTile, results: int) -> bool:
     """Whether so many accumulators fit in registers, and leave some to the epilogue; a sum in clusters has one."""
-    threads = 128 if tile.pingpong or tile.m == ROWS else 256
-    return tile.split == 1 and tile.m * tile.n * results * tile.per_multiprocessor <= 128 * threads
+    return tile.split == 1 and tile.m * tile.n * results * tile.per_multiprocessor <= 128 * _threads(tile)
+
+
+def _threads(tile: WgmmaTile) -> int:
+    """That share the accumulators of a tile."""
+    return 128 if tile.pingpong or tile.m == ROWS else 256
 
 
 def _candidates(n: int, steps: int, tiles: Sequence[WgmmaTile] = TILES) -> Iterator[WgmmaTile]:

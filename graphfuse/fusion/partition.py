@@ -32,7 +32,7 @@ from graphfuse.fusion.legality import (
 )
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of
 from graphfuse.ir.types import Tensor
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, product
 
 
 @dataclass(eq=False)
@@ -124,6 +124,7 @@ class _Partitioner:
             if not self.flow.is_transparent(op):
                 self._place(op)
         if self.fuse:
+            self._release_products_of_vectors()
             # each makes room for the other: siblings share consumers once merged, and consumers become siblings
             while self._merge_siblings() or self._merge_edges(self._why_not_merge):
                 pass
@@ -216,6 +217,48 @@ class _Partitioner:
             if other is not group and nx.has_path(self.view, group, other):
                 return f"another operand depends on the region through {other.kind} {other.index}"
         return None
+
+    # taking ops out
+
+    def _release_products_of_vectors(self) -> None:
+        """Take out of rows' kernels what is as large as their domain, made of less, and read by one other kernel.
+
+        That one makes it from what it is made of: a norm's mean times a vector, where both are as wide as the rows.
+        """
+        for group in [g for g in self.groups if g.kind == "reduction"]:
+            released: list[Op] = []
+            for op in reversed(self._made_of_less(group)):
+                readers = set(self.flow.readers(op.result)) - set(released)
+                if all(r.has(Trait.ELEMENTWISE) and self._could_make(self.of[r], op, group) for r in readers):
+                    released.append(op)
+            for op in reversed(released):
+                group.ops.remove(op)
+                self._start("pointwise", [op], _shape(op.result))
+            if released:
+                self._connect()
+
+    def _could_make(self, reader: Group, op: Op, group: Group) -> bool:
+        """Whether another group may compute an op of this one beside its own, for all that is known yet."""
+        takes = reader.kind in ("contraction", "pointwise") and reader.domain == _shape(op.result)
+        return takes and reader is not group
+
+    def _made_of_less(self, group: Group) -> list[Op]:
+        """Elementwise ops over the whole domain of a group that read nothing as large, but for each other."""
+        whole = product(group.domain)
+        found: list[Op] = []
+        for op in group.ops:
+            if not op.has(Trait.ELEMENTWISE) or product(_shape(op.result)) != whole:
+                continue
+            sources = [s for v in op.operands for s, _ in self.flow.sources(v)]
+            if all(s.op in found or product(_shape(s)) != whole for s in sources):
+                found.append(op)
+        return found
+
+    def _connect(self) -> None:
+        """The groups' graph anew."""
+        self.view.clear_edges()
+        for op, group in self.of.items():
+            self.view.add_edges_from((p, group) for p in self._producers(op) if p is not group)
 
     # merging whole groups
 

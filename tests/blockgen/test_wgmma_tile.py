@@ -210,3 +210,12 @@ def test_the_image_of_a_convolution_is_not_read_again_after_it():
         return epilogue_ns(Kernel(region, "conv", {}, GpuMachine()), product.operands)
 
     assert ns("y") < ns("x") == ns("r")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(4095, 4097, 1000), (8191, 8193, 4096), (500, 1001, 768)])
+def test_results_that_lanes_exchange_leave_registers(m: int, n: int, k: int) -> None:
+    plain, exchanging = wgmma_tile(SMS, m, n, 2 * k), wgmma_tile(SMS, m, n, 2 * k, exchanges=True)
+    threads = 128 if exchanging.pingpong or exchanging.m == 64 else 256
+    assert exchanging.m * exchanging.n <= 128 * threads
+    lost = [microseconds(tile, SMS, m, n, -(-2 * k // 128)) for tile in (exchanging, plain)]
+    assert lost[0] < 1.3 * lost[1]

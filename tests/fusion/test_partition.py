@@ -118,6 +118,35 @@ def test_a_row_value_returns_along_its_row_only() -> None:
     assert reasons(across) == ["a row value is broadcast along other dims than the row"]
 
 
+NORMALISED = """
+    %q = graph.reduce(%x) {axes = [1], keepdims = true, kind = "sum"} : tensor<8x1xf32>
+    %r = graph.broadcast(%q) {shape = [8, 8]} : tensor<8x8xf32>
+    %g = graph.broadcast(%b) {shape = [8, 8]} : tensor<8x8xf32>
+    %o = graph.mul(%r, %g) : tensor<8x8xf32>
+    %s = graph.neg(%o) : tensor<8x8xf32>
+    %m = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<8x8xf32>
+    %y = graph.add(%m, %s) : tensor<8x8xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        # as wide as the rows by chance: what is made of vectors is made where it is read
+        (("", ""), ["reduction: reduce", "contraction: mul neg contract add"]),
+        (("%m, %s", "%x, %s"), ["reduction: mul neg reduce add", "contraction: contract"]),
+        (("return(%y)", "return(%y, %s)"), ["reduction: mul neg reduce", "contraction: contract add"]),
+        # it reads a matrix
+        (("mul(%r, %g)", "mul(%r, %x)"), ["reduction: mul neg reduce", "contraction: contract add"]),
+    ],
+)
+def test_products_of_vectors_leave_the_kernel_of_their_rows(change: tuple[str, str], wanted: list[str]) -> None:
+    text = f"{NORMALISED}\n    return(%y)".replace(*change)
+    part = parted("%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %b: tensor<8xf32>", text)
+    assert sorted(" ".join(sorted(s.split())) for s in shapes(part)) == sorted(
+        " ".join(sorted(s.split())) for s in wanted
+    )
+
+
 def test_other_rows_cut() -> None:
     part = parted(
         "%x: tensor<4x8x8xf32>",
