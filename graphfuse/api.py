@@ -214,8 +214,7 @@ def _build(
     *,
     host: bool,
 ) -> Executable:
-    # compiling needs onnx, networkx and LLVM; loading an artifact must not pay for them
-    from graphfuse import compiler
+    # importing needs onnx; loading an artifact must not pay for it
     from graphfuse.frontends.onnx import import_model
 
     name = str(source) if isinstance(source, Path) else "<model>"
@@ -230,6 +229,9 @@ def _build(
                 raise
             executable = _with_host_code(source, target, dims, options, progress, e)
         else:
+            # compiling needs networkx and LLVM; a model that is refused must not pay for them
+            from graphfuse import compiler
+
             progress("compiling")
             executable = compiler.build(func, target, options)
         for piece in (executable, *executable.parts):

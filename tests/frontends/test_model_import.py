@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from graphfuse.errors import GraphfuseError, Loc, UsageError
 from graphfuse.frontends.onnx import import_model
+from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func
 from graphfuse.ir.printer import to_text
@@ -205,6 +206,17 @@ def test_nodes_out_of_order_are_sorted() -> None:
     np.testing.assert_array_equal(run(import_model(check_model), floats(4))[0], np.maximum(-floats(4), 0))
 
 
+def test_nodes_out_of_order_are_sorted_inside_branches() -> None:
+    """The branches read, in the wrong order as well, what a node after the `If` makes."""
+    out = helper.make_tensor_value_info("t", TensorProto.FLOAT, [4])
+    bodies = [
+        helper.make_graph([node("Exp", ["s"], ["t"]), node(op, ["a"], ["s"])], op, [], [out]) for op in ("Neg", "Abs")
+    ]
+    nodes = [node("If", ["c"], ["y"], then_branch=bodies[0], else_branch=bodies[1]), node("Sin", ["x"], ["a"])]
+    func = import_model(model_of(nodes, {"x": (F32, [4])}, ["y"], {"c": np.array(0, BOOL)}))
+    np.testing.assert_allclose(run(func, floats(4))[0], np.exp(np.abs(np.sin(floats(4)))), rtol=1e-6)
+
+
 def _branch(op: str, name: str) -> onnx.GraphProto:
     out = helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])
     return helper.make_graph([helper.make_node(op, ["x"], [name])], name, [], [out])
@@ -304,6 +316,23 @@ def test_external_data_is_mapped(tmp_path: Path) -> None:
     assert isinstance(array.base if not isinstance(array, np.memmap) else array, np.memmap)
     x = floats(2, 64)
     np.testing.assert_allclose(run(func, x)[0], x @ w, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_are_left_in_the_file(tmp_path: Path) -> None:
+    """Big initialisers anywhere between the other fields, which have names of one and of two bytes' length."""
+    constants = {f"{'w' * (1 + 70 * (i % 3))}{i}": floats(4 * (1 + 300 * (i % 2)), seed=i) for i in range(6)}
+    sums = [helper.make_node("Add", [f"s{i}" if i else "x", n], [f"s{i + 1}"]) for i, n in enumerate(constants)]
+    model = model_of(sums, {"x": (F32, [1])}, ["s6"], constants)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    data, weights = read_without_weights(path, 1025)
+    assert len(data) < 4096
+    assert {n: w.tobytes() for n, w in weights.items()} == {n: c.tobytes() for n, c in constants.items() if c.size > 4}
+    stripped = onnx.ModelProto.FromString(data)
+    for t in stripped.graph.initializer:
+        if t.name in weights:
+            t.raw_data = weights[t.name].tobytes()
+    assert stripped == model
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4", "uint4"])

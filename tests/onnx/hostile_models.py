@@ -245,7 +245,27 @@ def chain_that_bites_its_tail(count):
     return whole
 
 
-is_refused("a cycle of 20,000 nodes", "VerifyError", "the graph has a cycle", chain_that_bites_its_tail, 20_000)
+is_refused("a cycle of 100,000 nodes", "VerifyError", "the graph has a cycle", chain_that_bites_its_tail, 100_000)
+
+
+def branches_beside_a_chain(branches, count):
+    """Every branch sees all names of the graph around it, and the last one defines one of them again."""
+    whole = model([], {"x": (2,), "c": info("c", (), TensorProto.BOOL)}, outputs=(f"v{count}",))
+    for i in range(count):
+        whole.graph.node.add(op_type="Neg", input=[f"v{i}" if i else "x"], output=[f"v{i + 1}"], name=f"/n{i}")
+    for i in range(branches):
+        node = whole.graph.node.add(op_type="If", input=["c"], output=[f"w{i}"], name=f"/if{i}")
+        for side in ("then_branch", "else_branch"):
+            made = "b" if i + 1 < branches else "v1"
+            nodes = [helper.make_node("Abs", [f"v{i + 1}"], [made], name="/abs")]
+            body = helper.make_graph(nodes, "b", [], [ValueInfoProto(name=made)])
+            node.attribute.append(helper.make_attribute(side, body))
+    return whole
+
+
+is_refused(
+    "branches beside 40,000 nodes", "VerifyError", "'v1' is defined twice", branches_beside_a_chain, 5_000, 40_000
+)
 
 # functions
 

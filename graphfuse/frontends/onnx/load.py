@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -70,11 +71,11 @@ def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]]
         raise ParseError("not an ONNX model: it has no graph", Loc(file))
     _check_versions(model, file)
     graph = model.graph
-    _check_names(graph, file)
+    names = _names(graph, file)
     _check_initializers(graph, file)
+    _sort(names, file)
     _drop_training_info(model)
     name_runtime_ops(model)
-    _sort(graph, file, set())
     backed = {t.name for t in graph.initializer}
     inputs = tuple(i.name for i in graph.input if i.name not in backed)
     weights = _take_weights(graph, file, folder, raw)
@@ -137,16 +138,6 @@ def _drop_training_info(model: onnx.ModelProto) -> None:
     del model.graph.metadata_props[:]
 
 
-def _check_names(graph: onnx.GraphProto, file: str) -> None:
-    """Names are text: protobuf hands out what is not UTF-8 as bytes."""
-    names: list[object] = [v.name for v in (*graph.input, *graph.output, *graph.initializer)]
-    names += [d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim]
-    for n in all_nodes(graph):
-        names += [n.name, n.op_type, n.domain, *n.input, *n.output, *(a.name for a in n.attribute)]
-    if bad := [n for n in names if not isinstance(n, str)]:
-        raise ParseError(f"not an ONNX model: the name {bad[0]!r} is not UTF-8", Loc(file))
-
-
 def _check_initializers(graph: onnx.GraphProto, file: str) -> None:
     seen: set[str] = set()
     for t in graph.initializer:
@@ -174,72 +165,114 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
             yield from a.graphs
 
 
-def _reads(node: onnx.NodeProto) -> set[str]:
-    """What a node needs from its graph or an enclosing one."""
-    names = {n for n in node.input if n}
-    for g in subgraphs(node):
-        inner = {i.name for i in g.input} | {t.name for t in g.initializer}
-        inner |= {o for n in g.node for o in n.output}
-        names |= ({r for n in g.node for r in _reads(n)} | {o.name for o in g.output}) - inner
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names in a graph, read once: getting them out of protobuf takes longer than what is done with them.
+
+    They are in flat lists: a list for each of 100,000 nodes would be as many objects for Python to collect.
+    """
+
+    graph: onnx.GraphProto
+    given: set[str]
+    reads: list[str]
+    """What the nodes need one after the other, the graphs inside them included."""
+    first: list[int]
+    """Where in `reads` each node's begin; last, where all end."""
+    makes: list[str]
+    makers: list[int]
+    """By what is made: the index of its node."""
+    nested: list[_Names]
+
+    def needs(self) -> list[str]:
+        """What the graph reads from those around it."""
+        return sorted({*self.reads, *(o.name for o in self.graph.output)}.difference(self.given, self.makes))
+
+
+def _names(graph: onnx.GraphProto, file: str) -> _Names:
+    """Read the names, and check that they are text: protobuf hands out what is not UTF-8 as bytes."""
+    names = _Names(graph, {v.name for v in (*graph.input, *graph.initializer)}, [], [0], [], [], [])
+    reads, makes = names.reads, names.makes
+    others: list[object] = [*names.given, *(o.name for o in graph.output)]
+    others += [d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim]
+    for i, n in enumerate(graph.node):
+        reads += n.input
+        makes += n.output
+        names.makers.extend([i] * (len(makes) - len(names.makers)))
+        others += (n.name, n.op_type, n.domain)
+        if n.attribute:
+            others += [a.name for a in n.attribute]
+            inner = [_names(g, file) for g in subgraphs(n)]
+            reads += [name for g in inner for name in g.needs()]
+            names.nested.extend(inner)
+        names.first.append(len(reads))
+    for found in (others, reads, makes):
+        if not {str}.issuperset(map(type, found)):
+            bad = next(name for name in found if not isinstance(name, str))
+            raise ParseError(f"not an ONNX model: the name {bad!r} is not UTF-8", Loc(file))
     return names
 
 
-def _sort(graph: onnx.GraphProto, file: str, outer: set[str]) -> None:
-    """Check that names are defined once and used after; sort the nodes if only their order is wrong."""
-    defined = outer | {i.name for i in graph.input} | {t.name for t in graph.initializer}
+def _sort(names: _Names, file: str, outer: Sequence[Container[str]] = ()) -> None:
+    """Check that names are defined once and used after; sort the nodes if only their order is wrong.
 
-    def loc(i: int) -> Loc:
-        return node_loc(file, graph.node[i], i)
+    What the graphs around it define is in `outer`.
+    """
+    graph = names.graph
+    around = (*outer, names.given)
+
+    def is_given(name: str) -> bool:
+        return any(name in scope for scope in around)
+
+    def error(i: int, message: str) -> VerifyError:
+        return VerifyError(f"{graph.node[i].op_type}: {message}", node_loc(file, graph.node[i], i))
 
     maker: dict[str, int] = {}
-    for i, n in enumerate(graph.node):
-        for name in n.output:
-            if name and (name in defined or name in maker):
-                raise VerifyError(f"{n.op_type}: output {name!r} is defined twice", loc(i))
-            if name:
-                maker[name] = i
-    reads = [_reads(n) for n in graph.node]
-    for i, n in enumerate(graph.node):
-        for name in sorted(reads[i]):
-            if name not in maker and name not in defined:
-                raise VerifyError(f"{n.op_type}: input {name!r} is not defined", loc(i))
-    order = _topological(graph, reads, maker, loc)
-    if order != sorted(order):
+    for name, i in zip(names.makes, names.makers, strict=True):
+        if name and (name in maker or is_given(name)):
+            raise error(i, f"output {name!r} is defined twice")
+        if name:
+            maker[name] = i
+    is_sorted = True
+    for i, (begin, end) in enumerate(pairwise(names.first)):
+        for name in names.reads[begin:end]:
+            at = maker.get(name)
+            if at is not None:
+                is_sorted = is_sorted and at < i
+            elif name and not is_given(name):
+                raise error(i, f"input {name!r} is not defined")
+    for o in graph.output:
+        if o.name not in maker and not is_given(o.name):
+            raise VerifyError(f"output {o.name!r} is not defined", Loc(file))
+    for inner in names.nested:
+        _sort(inner, file, (*around, maker))
+    if not is_sorted:
+        order = _topological(names, maker, error)
         nodes = [onnx.NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
         del graph.node[:]
         graph.node.extend(nodes)
-    for o in graph.output:
-        if o.name not in maker and o.name not in defined:
-            raise VerifyError(f"output {o.name!r} is not defined", Loc(file))
-    for n in graph.node:
-        for g in subgraphs(n):
-            _sort(g, file, defined | set(maker))
 
 
-def _topological(
-    graph: onnx.GraphProto, reads: list[set[str]], maker: dict[str, int], loc: Callable[[int], Loc]
-) -> list[int]:
-    """Node indices, each after what it reads; file order wherever that is possible."""
+def _topological(names: _Names, maker: dict[str, int], error: Callable[[int, str], VerifyError]) -> list[int]:
+    """Node indices: nodes in the order of the file, but each after what it reads."""
     order: list[int] = []
-    state = [0] * len(graph.node)  # 1: being visited, 2: placed
-    for root in range(len(graph.node)):
-        stack = [(root, iter(sorted({maker[r] for r in reads[root] if r in maker})))]
-        if state[root]:
-            continue
-        state[root] = 1
+    at_read = names.first[:-1]  # what of each node's reads is looked at next
+    state = [0] * len(at_read)  # 1: being visited, 2: placed
+    for root in range(len(at_read)):
+        stack = [] if state[root] else [root]
         while stack:
-            at, rest = stack[-1]
-            for need in rest:
-                if state[need] == 1:
-                    raise VerifyError(f"{graph.node[at].op_type}: the graph has a cycle through this node", loc(at))
-                if state[need] == 0:
-                    state[need] = 1
-                    stack.append((need, iter(sorted({maker[r] for r in reads[need] if r in maker}))))
-                    break
-            else:
+            at = stack[-1]
+            state[at] = 1
+            if at_read[at] == names.first[at + 1]:
                 state[at] = 2
-                order.append(at)
-                stack.pop()
+                order.append(stack.pop())
+                continue
+            need = maker.get(names.reads[at_read[at]])
+            at_read[at] += 1
+            if need is None or state[need] == 2:
+                continue
+            if state[need]:
+                raise error(at, "the graph has a cycle through this node")
+            stack.append(need)
     return order
 
 

@@ -49,12 +49,13 @@ def _strip_model(data: memoryview, smallest: int) -> tuple[bytes, dict[str, Arra
 
 def _strip_graph(data: memoryview, start: int, end: int, smallest: int, weights: dict[str, Array]) -> bytes:
     out: list[bytes | memoryview] = []
+    kept_to = start
     for field, begin, inner, stop in _fields(data, start, end):
         if field == INITIALIZER_IN_GRAPH and stop - inner >= smallest:
+            out.append(data[kept_to:begin])
             out += _field(field, _strip_tensor(data, inner, stop, smallest, weights))
-        else:
-            out.append(data[begin:stop])
-    return b"".join(out)
+            kept_to = stop
+    return b"".join((*out, data[kept_to:end]))
 
 
 def _strip_tensor(data: memoryview, start: int, end: int, smallest: int, weights: dict[str, Array]) -> bytes:
@@ -96,6 +97,14 @@ def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int
     """Per field: its number, where it begins, where its content begins and ends."""
     while at < end:
         begin = at
+        tag = data[at]
+        if tag & 7 == _BYTES and tag < 0x80 and at + 1 < end and data[at + 1] < 0x80:  # most are: nodes, their names
+            start = at + 2
+            at = start + data[start - 1]
+            if at > end:
+                raise _OddError
+            yield tag >> 3, begin, start, at
+            continue
         tag, at = _read_varint(data, at, end)
         kind = tag & 7
         if kind == 0:
