@@ -125,6 +125,9 @@ def layers(found: dict[str, Any]) -> None:
         times = [f"{row['us'][s]:.1f}" if s in row["us"] else "" for s in sides]
         figures = [f"{row['ratio']:.3f}", str(row["launches"]), f"{row['errors']['ours']:.1e}"]
         print("| " + " | ".join([row["shape"], *times, *figures]) + " |")
+    raced = [row["ratio"] for row in found["rows"] if "inductor" in row["us"]]
+    if raced:
+        print(f"\nGeometric mean of ratios beside both: {summary(raced)}.")
 
 
 def convolutions(found: dict[str, Any]) -> None:
