@@ -355,6 +355,8 @@ class GpuAttention(AttentionKernel):
         if block.elem_of(total.type) != elem:
             total = self.kernel.ev.emit(block.cast, total, to=elem)
         self.kernel.ev.remember(op.result, self._index(self.row, 0), total)
+        if self.rows == 1:  # where it is spread over the keys, the only row is asked for by its number
+            self.kernel.ev.remember(op.result, self._index(0, 0), total)
 
     # softmax
 

@@ -204,6 +204,7 @@ GPU_ATTENTION = (
     attention("many_values", "1", "40", "70", 1, 24, values=300),
     attention("special", "1", "20", "150", 2, 24, MASK, ", mask: 1x1x1x150xf32", special=True),
     case("attention", "no_largest", QKV, NO_LARGEST),
+    case("attention", "no_largest_of_one_query", QKV.replace("x70x", "x1x"), NO_LARGEST.replace(" 70,", " 1,")),
     case("attention", "by_the_inverse", QKV, INVERSE),
 )  # fmt: skip
 
