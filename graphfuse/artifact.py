@@ -11,6 +11,7 @@ buffer, a kernel called with too few arguments), so damage is an error and never
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -285,7 +286,8 @@ class Code:
     """A relocatable object for one kind of CPU, and what it needs of that CPU.
 
     For a GPU, `arch` is such as `sm_90a`, `os` is `cuda`, and `object` is a cubin, or empty where none could be made:
-    then the driver assembles `ptx`. `warnings` are the assembler's.
+    then the driver assembles `ptx`. `warnings` are the assembler's. Where `object` is several cubins, one behind the
+    other, `cubins` says how long each is.
     """
 
     arch: str
@@ -294,6 +296,13 @@ class Code:
     object: bytes = field(repr=False)
     ptx: str = field(default="", repr=False)
     warnings: tuple[str, ...] = ()
+    cubins: tuple[int, ...] = ()
+
+    @property
+    def images(self) -> tuple[bytes, ...]:
+        """The cubins; none where there is only PTX."""
+        ends = itertools.accumulate(self.cubins or (len(self.object),))
+        return tuple(self.object[a:b] for a, b in itertools.pairwise((0, *ends)) if b > a)
 
     @staticmethod
     def of(target: Target, code: bytes) -> Code:

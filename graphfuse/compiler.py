@@ -39,7 +39,6 @@ from graphfuse.blockopt.calls import optimize_calls
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.dialects import graph
-from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import graph_pipeline
@@ -48,6 +47,7 @@ from graphfuse.fusion.store_halves import store_halves
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import gpu_code
 from graphfuse.gpu.transforms.overlap_launches import with_constants
+from graphfuse.gpu.workers import workers
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.passes import Pipeline
 from graphfuse.ir.printer import module_text, to_text
@@ -153,9 +153,15 @@ def _without_collections() -> Generator[None]:
             gc.enable()
 
 
+LARGE = 128
+"""Ops of a graph whose kernels are too many for one process."""
+
+
 @_without_collections()
 def build(func: Func, target: Target, options: Options) -> Executable:
     """Compile `@main` for a target."""
+    if target.kind == "cuda" and len(func.body.ops) >= LARGE:
+        workers.start()
     done = stages(func, target, options)
     clock = _Clock()
     calls = {name: _call(name, f, done) for name, f in done.kernels.items()}
@@ -185,9 +191,8 @@ def _code(done: Stages, placed: Plan, target: Target) -> tuple[Code, dict[str, L
     if target.kind == "cuda":
         funcs = with_constants(with_alignments(done.kernels, placed), placed)
         made = gpu_code(funcs.values(), target)
-        whys = {f.name: str(f.attrs[WITHOUT_WGMMA]) for f in made.funcs if WITHOUT_WGMMA in f.attrs}
-        done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in whys.items()]
-        return made.code, made.launches, made.scratch, {"block": module_text(made.funcs)}
+        done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in made.without_wgmma.items()]
+        return made.code, made.launches, made.scratch, {"block": "\n".join(made.texts.values())}
     made, scratch = generate_code(done.kernels, target)
     return Code.of(target, made), {}, scratch, {}
 

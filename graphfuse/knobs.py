@@ -103,7 +103,10 @@ class Knobs:
     target = Knob(str, "", "a target", "what to compile for by default, such as `cpu:x86-64-v3`", changes_code=True)
     # to tell a fault of one kernel from one between two, and to measure what overlapping brings
     pdl = Knob(_flag, default=True, values="0 or 1", doc="let a GPU's kernel begin while the one before it still runs")
-    threads = Knob(_threads, None, "1..1024", "how many threads run a model (default: the cores this process may use)")
+    threads = Knob(
+        _threads, None, "1..1024",
+        "how many threads run a model, and cores compile it for a GPU (default: those this process may use)",
+    )  # fmt: skip
 
 
 settings = Knobs()

@@ -41,12 +41,19 @@ class Assembled:
     warnings: tuple[str, ...]
 
 
-def assemble(ptx: str, arch: str) -> Assembled | None:
+def is_for_ptxas(ptx: str) -> bool:
+    """Whether nvJitLink would make something else of it than what was meant."""
+    return "setmaxnreg" in ptx
+
+
+def assemble(ptx: str, arch: str, *, by_ptxas: bool = False) -> Assembled | None:
     """Assemble for an architecture such as `sm_90a`; None where there is no assembler that knows it.
+
+    `by_ptxas`: beside it is code that is for `ptxas`, and one assembler makes all of it.
 
     Raises TargetError when the assembler refuses the text: it was not asked to if its own version is too old.
     """
-    if "setmaxnreg" in ptx:
+    if by_ptxas or is_for_ptxas(ptx):
         return _assemble_by_ptxas(ptx, arch)
     library = _library()
     if library is None or not _knows(library, arch):
@@ -78,7 +85,7 @@ def _assemble_by_ptxas(ptx: str, arch: str) -> Assembled | None:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernels.ptx", Path(folder) / "kernels.cubin"
         source.write_text(ptx, encoding="utf-8")
-        command = [program, f"-arch={arch}", "-v", *_at_once(program), str(source), "-o", str(target)]
+        command = [program, f"-arch={arch}", "-v", str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         log = done.stdout + done.stderr
         if done.returncode == 0:
@@ -99,13 +106,6 @@ def _ptxas() -> str:
     packaged = [str(p) for f in folders for p in sorted(f.glob("*/bin/ptxas"), reverse=True)]
     places = ("ptxas", "/usr/local/cuda/bin/ptxas", *packaged)
     return next((found for p in places if (found := shutil.which(p))), "")
-
-
-@functools.cache
-def _at_once(program: str) -> tuple[str, ...]:
-    """What makes `ptxas` compile functions on all cores, from CUDA 12.1 on."""
-    said = subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout
-    return ("--split-compile", "0") if "--split-compile" in said else ()
 
 
 def assembler_version() -> str:

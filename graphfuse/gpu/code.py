@@ -1,60 +1,127 @@
-"""Block functions to what an artifact holds for a GPU: PTX, a cubin where there is an assembler, how to launch."""
+"""Block functions to what an artifact holds for a GPU: PTX, cubins where there is an assembler, how to launch.
+
+All of it happens at once: Python lowers a kernel while LLVM compiles the one before, processes beside this one take
+kernels too (`workers.py`), and assemblers run as soon as there is enough for one, as many as there are cores.
+"""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from graphfuse.artifact import Code, Launch
-from graphfuse.gpu.assembler import Assembled, assemble
-from graphfuse.gpu.lower import KernelInfo, Lowered, emit_ptx
-from graphfuse.gpu.pipeline import fitted
+from graphfuse.gpu.assembler import Assembled, Resources, assemble, is_for_ptxas
+from graphfuse.gpu.compiled_kernel import CompiledKernel, LoweredKernel
+from graphfuse.gpu.workers import workers
 from graphfuse.ir.core import Func
-from graphfuse.ir.types import Ptr
+from graphfuse.knobs import settings
+from graphfuse.llvm.host import available_cores
 from graphfuse.symbolic import Dim
 from graphfuse.target import Target
+
+GROUP_CHARACTERS = 64 << 10
+"""PTX for one assembler, at least: `ptxas` takes 0.1 s for it, and 0.01 s to start. Itself, it uses one core."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
-    """The kernels of a module by name; `funcs` are the block functions with layouts."""
+    """The kernels of a module by name."""
 
     code: Code
     launches: dict[str, Launch]
     scratch: dict[str, Dim]
-    funcs: tuple[Func, ...]
+    texts: dict[str, str]
+    """Block functions with layouts."""
+    without_wgmma: dict[str, str]
+    """Why attention does not use the instruction, where that was asked for."""
 
 
 def gpu_code(kernels: Iterable[Func], target: Target) -> GpuCode:
     """Compile block functions for a GPU."""
-    funcs: list[Func] = []
-    infos: list[KernelInfo] = []
-    with ThreadPoolExecutor(1) as llvm:  # LLVM's calls leave Python to the main thread, which makes the next kernel
-        texts: list[Future[str]] = []
-        for kernel in kernels:
-            made, lowered = fitted((kernel,), target)
-            funcs += made
-            infos += lowered.kernels
-            texts.append(llvm.submit(ptx_of, lowered))
-    ptx = joined([t.result() for t in texts])
-    assembled = assemble(ptx, target.cpu) if infos else None
+    funcs = list(kernels)
+    with ThreadPoolExecutor(settings.threads or available_cores()) as assemblers, ThreadPoolExecutor(1) as llvm:
+        groups = _Groups(len(funcs), target.cpu, assemblers)
+        begun: list[Future[None]] = []
+
+        def here(i: int) -> None:
+            lowered = LoweredKernel.of(funcs[i], target)
+            # LLVM's calls leave Python to this thread, which makes the next kernel
+            begun.append(llvm.submit(lambda: groups.add(i, lowered.compiled())))
+
+        workers.compile(funcs, target, groups.add, here)
+        for work in begun:
+            work.result()
+        made, assembled = groups.finished()
+    found: dict[str, Resources] = {}
+    warnings: dict[str, None] = {}
+    for a in assembled:
+        found |= a.resources
+        warnings |= dict.fromkeys(a.warnings)
+    cubins = [a.cubin for a in assembled]
     code = Code(
         arch=target.cpu,
         os="cuda",
         features=(),
-        object=assembled.cubin if assembled else b"",
-        ptx=ptx,
-        warnings=assembled.warnings if assembled else (),
+        object=b"".join(cubins),
+        ptx=joined([k.ptx for k in made]),
+        warnings=tuple(warnings),
+        cubins=tuple(map(len, cubins)) if len(cubins) > 1 else (),
     )
-    launches = {k.name: _launch(k, f, ptx, assembled) for k, f in zip(infos, funcs, strict=True)}
-    return GpuCode(code, launches, {k.name: k.scratch_bytes for k in infos}, tuple(funcs))
+    return GpuCode(
+        code,
+        {k.info.name: _launch(k, found.get(k.info.name)) for k in made},
+        {k.info.name: k.info.scratch_bytes for k in made},
+        {k.info.name: k.text for k in made},
+        {k.info.name: k.without_wgmma for k in made if k.without_wgmma is not None},
+    )
 
 
-def ptx_of(lowered: Lowered) -> str:
-    """The PTX, without the zeros that LLVM ends it with."""
-    return emit_ptx(lowered).rstrip("\0\n") + "\n"
+class _Groups:
+    """Kernels that are compiled in any order and assembled in groups of neighbours, the same ones each time.
+
+    Groups wait until it is known that some kernel is for `ptxas`, or that none is.
+    """
+
+    def __init__(self, count: int, arch: str, assemblers: ThreadPoolExecutor) -> None:
+        self._made: list[CompiledKernel | None] = [None] * count
+        self._arch, self._assemblers = arch, assemblers
+        self._group: list[str] = []
+        self._waiting: list[str] = []
+        self._by_ptxas = False
+        self._next = 0
+        self._assembled: list[Future[Assembled | None]] = []
+        self._lock = threading.Lock()
+
+    def add(self, i: int, kernel: CompiledKernel) -> None:
+        """Kernel `i` is compiled."""
+        with self._lock:
+            self._made[i] = kernel
+            while self._next < len(self._made) and (made := self._made[self._next]) is not None:
+                self._next += 1
+                self._group.append(made.ptx)
+                self._by_ptxas = self._by_ptxas or is_for_ptxas(made.ptx)
+                is_last = self._next == len(self._made)
+                if is_last or sum(map(len, self._group)) >= GROUP_CHARACTERS:
+                    self._waiting.append(joined(self._group))
+                    self._group = []
+                if is_last or self._by_ptxas:
+                    self._assemble()
+
+    def _assemble(self) -> None:
+        for text in self._waiting:
+            self._assembled.append(self._assemblers.submit(assemble, text, self._arch, by_ptxas=self._by_ptxas))
+        self._waiting = []
+
+    def finished(self) -> tuple[list[CompiledKernel], list[Assembled]]:
+        """All kernels, and all groups; no groups if one could not be assembled here."""
+        found = [f.result() for f in self._assembled]
+        kernels = [k for k in self._made if k is not None]
+        assert len(kernels) == len(self._made), "every kernel was compiled"
+        assembled = [a for a in found if a is not None]
+        return kernels, assembled if len(assembled) == len(found) else []
 
 
 _HEAD = re.compile(r"[^.]*\.version .*\n\.target .*\n\.address_size .*\n")
@@ -98,25 +165,19 @@ def _statements(text: str) -> list[str]:
     return out
 
 
-def _launch(kernel: KernelInfo, func: Func, ptx: str, assembled: Assembled | None) -> Launch:
-    found = assembled.resources.get(kernel.name) if assembled else None
+def _launch(kernel: CompiledKernel, found: Resources | None) -> Launch:
+    info = kernel.info
     return Launch(
-        threads=kernel.threads,
-        shared_bytes=kernel.shared_bytes,
-        cluster=kernel.cluster,
-        split=kernel.split,
-        persistent=kernel.persistent,
-        flags=kernel.flags,
-        overlaps="griddepcontrol.wait" in _body(ptx, kernel.name),
-        symbols=tuple(v.hint for v in func.params if not isinstance(v.type, Ptr)),
-        tensor_maps=kernel.tensor_maps,
+        threads=info.threads,
+        shared_bytes=info.shared_bytes,
+        cluster=info.cluster,
+        split=info.split,
+        persistent=info.persistent,
+        flags=info.flags,
+        overlaps="griddepcontrol.wait" in kernel.ptx,
+        symbols=kernel.symbols,
+        tensor_maps=info.tensor_maps,
         registers=found.registers if found else -1,
         spill_bytes=found.spill_bytes if found else -1,
         static_shared_bytes=found.shared_bytes if found else -1,
     )
-
-
-def _body(ptx: str, name: str) -> str:
-    """The text from one entry to the next."""
-    found = re.search(rf"\.entry {re.escape(name)}\b(.*?)(?=\.entry |\Z)", ptx, re.S)
-    return found[1] if found else ""

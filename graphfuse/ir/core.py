@@ -52,6 +52,10 @@ class OpDef:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Callable[[str], OpDef], tuple[str]]:
+        """Another process has it in its own registry."""
+        return _registered, (self.name,)
+
     @property
     def doc(self) -> str:
         """What the op means: the docstring of its type rule."""
@@ -167,6 +171,10 @@ _ATTR_TYPES: dict[str, tuple[type, ...]] = {
 
 REGISTRY: dict[str, OpDef] = {}
 """Every op of every imported dialect, by the name it has in text."""
+
+
+def _registered(name: str) -> OpDef:
+    return REGISTRY[name]
 
 
 def opdef(name: str, *traits: Trait) -> Callable[[TypeRule], OpDef]:

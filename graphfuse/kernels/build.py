@@ -28,7 +28,7 @@ def compiled(func: Func, target: Target) -> Executable:
     if target.kind == "cuda":
         made = gpu_code([func], target)
         code, launch, scratch = made.code, made.launches[func.name], made.scratch[func.name]
-        text = to_text(made.funcs[0])
+        text = made.texts[func.name]
     else:
         lowered = cpu.lower([func], target)
         code, launch, scratch = Code.of(target, cpu.compile_object(lowered)), None, lowered.kernels[0].scratch_bytes

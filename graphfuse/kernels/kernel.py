@@ -19,7 +19,7 @@ from graphfuse.dialects import block
 from graphfuse.errors import InputError, UsageError
 from graphfuse.gpu import lower as gpu_lower
 from graphfuse.gpu import pipeline as gpu_pipeline
-from graphfuse.gpu.code import ptx_of
+from graphfuse.gpu.compiled_kernel import ptx_of
 from graphfuse.ir.core import Attr, Func
 from graphfuse.kernels.arguments import Bound, bind
 from graphfuse.kernels.build import build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 
 import llvmlite.binding as llvm
 
@@ -23,3 +24,10 @@ def host_target() -> Target:
 def parse_target(text: str) -> Target:
     """As `Target.parse`, and `cpu` is the host."""
     return host_target() if text == "cpu" else Target.parse(text)
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -170,6 +170,7 @@ def _parts(executable: Executable) -> list[_Part]:
 
 def _code_row(target: str, code: Code) -> Json:
     row: dict[str, Json] = {"target": target, "arch": code.arch, "os": code.os, "features": list(code.features)}
+    row |= {"cubins": list(code.cubins)} if code.cubins else {}
     return row | {"ptx": bool(code.ptx), "warnings": list(code.warnings)}
 
 
@@ -482,7 +483,11 @@ def _read_code(root: Node, file: _File, numbers: Iterator[int]) -> dict[str, Cod
         features, warnings = (tuple(f.text() for f in row[key].items()) for key in ("features", "warnings"))
         arch, os_name = row["arch"].text(), row["os"].text()
         ptx = file.content(f"ptx.{i}").decode(errors="replace") if row["ptx"].value is True else ""
-        code[row["target"].text()] = Code(arch, os_name, features, file.content(f"code.{i}"), ptx, warnings)
+        made = file.content(f"code.{i}")
+        cubins = tuple(n.integer(1) for n in row["cubins"].items()) if "cubins" in row.object() else ()
+        if cubins and sum(cubins) != len(made):
+            row["cubins"].fail(f"lengths that make {len(made)} bytes")
+        code[row["target"].text()] = Code(arch, os_name, features, made, ptx, warnings, cubins)
     return code
 
 

@@ -7,7 +7,6 @@ on the threads and in the memory of `workspace.py`.
 from __future__ import annotations
 
 import logging
-import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ import numpy as np
 from graphfuse.artifact import Array, Executable, Signature, elem_dtype
 from graphfuse.errors import InputError, UsageError
 from graphfuse.knobs import settings
+from graphfuse.llvm.host import available_cores
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.native import NativeCode, address_of
@@ -215,13 +215,6 @@ def thread_count(threads: int | None) -> int:
     if not 1 <= threads <= 1024:
         raise UsageError(f"threads: expected 1..1024, got {threads}")
     return threads
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _is_aligned(array: Array) -> bool:

@@ -130,6 +130,8 @@ class FakeCuda:
                 value = found(*args)
             except MemoryError:
                 return (CUresult.CUDA_ERROR_OUT_OF_MEMORY,)
+            except KeyError:
+                return (CUresult.CUDA_ERROR_NOT_FOUND,)
             except GraphfuseError as e:
                 self.last_error = e
                 self.sticky = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
@@ -179,6 +181,8 @@ class FakeCuda:
         return Handle(self.driver.load_module(image))
 
     def cuModuleGetFunction(self, module, name):  # noqa: N802
+        if name.decode() not in self.driver._modules[int(module)].module.kernels:
+            raise KeyError(name)
         return Handle(self.driver.function(int(module), name.decode()))
 
     def cuFuncSetAttribute(self, function, kind, value):  # noqa: N802

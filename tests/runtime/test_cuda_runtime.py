@@ -49,7 +49,7 @@ from tests.gpu.emulator.test_asynchronous import tensor_kernel
 from tests.gpu.emulator.test_im2col import kernel as im2col_kernel
 from tests.runtime import sample
 from tests.runtime.fake_cuda import CUresult, FakeCuda
-from tests.runtime.gpu_sample import FAULTY, executable, ptx
+from tests.runtime.gpu_sample import FAULTY, KERNELS, executable, ptx
 from tests.runtime.sample import WIDTH, expected, inputs
 
 
@@ -688,6 +688,25 @@ def test_cubin_first_then_ptx(cuda, result):
     cuda.fake.fail["cuModuleLoadDataEx"] = [CUresult.CUDA_ERROR_INVALID_IMAGE] * 2
     with pytest.raises(ArtifactError, match=r"code for sm_80 on cuda:0 .*: it is damaged \(CUDA_ERROR_INVALID_IMAGE\)"):
         CudaSession(executable(cubin=b"another"), cuda.driver).run(inputs(3))
+
+
+def test_kernels_of_several_images(cuda, tmp_path):
+    """The double takes PTX for a cubin. What a file says of images is compared with what is there."""
+    at = KERNELS.index("define ptx_kernel void @scale_row")
+    declared = KERNELS[: KERNELS.index("define")]
+    images = [ptx(kernels=text).encode() for text in (KERNELS[:at], declared + KERNELS[at:])]
+    assert [b"@add" in i or b"entry add" in i for i in images] == [True, False]
+    source = executable(cubin=b"".join(images))
+
+    def saved(*cubins):
+        code = {target: replace(c, cubins=cubins) for target, c in source.code.items()}
+        gfx.save(replace(source, code=code), tmp_path / "m.gfx")
+        return gfx.load(tmp_path / "m.gfx")
+
+    assert_right(CudaSession(saved(*map(len, images)), cuda.driver), 3)
+    assert cuda.calls["cuModuleLoadDataEx"] == 2
+    with pytest.raises(ArtifactError, match=rf"cubins: expected lengths that make {sum(map(len, images))} bytes"):
+        saved(1, 2)
 
 
 def test_kernel_that_is_not_there(cuda):

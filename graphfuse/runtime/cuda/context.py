@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 from graphfuse.artifact import Code, Executable, Launch
 from graphfuse.errors import ArtifactError, DeviceError, GraphfuseError
@@ -35,7 +35,7 @@ class Context:
             raise DeviceError(f"cuda:{ordinal} cannot be used: {e}") from None
         self.where = f"cuda:{ordinal} ({self.info.name})"
         self.pool = Pool(driver, self.where)
-        self._modules: dict[str, int] = {}
+        self._modules: dict[str, tuple[int, ...]] = {}
         self._functions: dict[tuple[int, str], int] = {}
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -80,42 +80,50 @@ class Context:
     def function(self, code: Code, name: str, launch: Launch) -> int:
         """A kernel ready to launch; a module is loaded once, whoever has its code."""
         with self._lock:
-            module = self._module(code)
-            key = (module, name)
+            modules = self._code_modules(code)
+            key = (modules[0], name)
             if key not in self._functions:
-                self._functions[key] = self._prepared(module, name, launch)
+                self._functions[key] = self._prepared(modules, name, launch)
             return self._functions[key]
 
-    def _prepared(self, module: int, name: str, launch: Launch) -> int:
+    def _prepared(self, modules: Sequence[int], name: str, launch: Launch) -> int:
         if launch.shared_bytes > self.info.shared_bytes:
             raise DeviceError(
                 f"kernel {name!r} needs {launch.shared_bytes} bytes of shared memory, "
                 f"a block of {self.where} has at most {self.info.shared_bytes}"
             )
         try:
-            function = self.driver.function(module, name)
+            function = self._found(modules, name)
             if launch.shared_bytes > STATIC_SHARED:
                 self.driver.allow_shared(function, launch.shared_bytes)
         except DriverError as e:
             raise ArtifactError(f"kernel {name!r} cannot be loaded: {e}") from None
         return function
 
-    def _module(self, code: Code) -> int:
+    def _found(self, modules: Sequence[int], name: str) -> int:
+        """A kernel of one of several modules."""
+        *others, last = modules
+        for module in others:
+            with contextlib.suppress(DriverError):
+                return self.driver.function(module, name)
+        return self.driver.function(last, name)
+
+    def _code_modules(self, code: Code) -> tuple[int, ...]:
         digest = hashlib.sha256(code.object or code.ptx.encode()).hexdigest()
         if digest not in self._modules:
             self._modules[digest] = self._load(code)
         return self._modules[digest]
 
-    def _load(self, code: Code) -> int:
-        """The cubin if there is one, else the PTX; that also when the driver does not take the cubin."""
+    def _load(self, code: Code) -> tuple[int, ...]:
+        """The cubins if there are any, else the PTX; that also when the driver does not take a cubin."""
         if code.object and self.driver.takes_cubins:
             try:
-                return self.driver.load_module(code.object)
+                return tuple([self.driver.load_module(image) for image in code.images])
             except DriverError as e:
                 if e.code not in (*UNUSABLE_CODE, OLD_DRIVER) or not code.ptx:
                     raise self._unloadable(code, e) from None
         try:
-            return self.driver.load_module(code.ptx.encode() + b"\0")
+            return (self.driver.load_module(code.ptx.encode() + b"\0"),)
         except DriverError as e:
             raise self._unloadable(code, e) from None
 
