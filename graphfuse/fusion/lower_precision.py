@@ -74,8 +74,8 @@ def _product(op: Op, halves: Halves) -> Op:
         if tensor_of(v).elem.is_integer:
             operands.append(v)
             continue
-        unscaled, factor = _unscaled(v)
-        operands.append(halves.of(unscaled))
+        x, factor = unscaled(v)
+        operands.append(halves.of(x))
         scale *= factor
     made = remade(op, *operands, elem=F32)
     if scale == 1.0:
@@ -83,11 +83,11 @@ def _product(op: Op, halves: Halves) -> Op:
     return graph.mul(made, full(tensor_of(op.result).shape, F32, scale), loc=op.loc)
 
 
-def _unscaled(value: Value) -> tuple[Value, float]:
+def unscaled(value: Value) -> tuple[Value, float]:
     """(x, c) for a view of `x * c` with c neither very small nor very large; else the value itself and 1."""
     op = value.op
     if op is not None and op.kind in VIEWS:
-        inner, factor = _unscaled(op.operands[0])
+        inner, factor = unscaled(op.operands[0])
         return (value, 1.0) if inner == op.operands[0] else (remade(op, inner).result, factor)
     number = splat_of(op.operands[1]) if op is not None and op.kind is graph.mul else None
     if op is None or number is None or not LEAST_SCALE <= abs(number) <= 1 / LEAST_SCALE:

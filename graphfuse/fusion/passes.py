@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.fusion.align_rows import WhichRows, align_rows, aligning, every_row
+from graphfuse.fusion.attention_in_f32 import attention_in_f32
 from graphfuse.fusion.canonicalize import canonicalize
 from graphfuse.fusion.decompose_conv import decompose_conv
 from graphfuse.fusion.dequantise_later import dequantise_later, fold_all_but_weights
@@ -70,6 +71,12 @@ AS_STORED: tuple[Pass, ...] = (
 )
 """What runs first for a GPU, but under `strict`: which quantised weights are not made floats when compiling."""
 
+ATTENTION: tuple[Pass, ...] = (
+    attention_in_f32,
+    fold_constants,  # masks of halves that are known
+)
+"""What runs once operands have been moved: for a GPU unless `strict`, for a CPU where `fast`."""
+
 BY_PARTS: tuple[Pass, ...] = (
     split_f32,
     fold_constants,  # the parts of weights
@@ -112,6 +119,8 @@ def graph_pipeline(
         passes = tuple(p for p in passes if p is not winograd)
     if programs is not None and numerics != "strict":
         passes = (dead_code, *AS_STORED, *passes)
+    if numerics == "fast" or (programs is not None and numerics != "strict"):
+        passes = (*passes, *ATTENTION)
     if precision != "f32":
         passes = (*passes, lowering(scalar(precision)))
     if programs is None:
@@ -139,8 +148,8 @@ def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
 PASSES: dict[str, Pass] = {
     pass_name(p): p
     for p in (
-        align_rows, bytes_along_channels, canonicalize, common_subexpressions, dead_code, decompose_conv,
-        dequantise_later, fold_batch_norm, fold_constants, layout, lower_precision, merge_contractions,
+        align_rows, attention_in_f32, bytes_along_channels, canonicalize, common_subexpressions, dead_code,
+        decompose_conv, dequantise_later, fold_batch_norm, fold_constants, layout, lower_precision, merge_contractions,
         multiply_by_reciprocal, multiply_bytes, multiply_quantised, normalise_later, own_masks, pack_pixels,
         raise_permutes, recognise_flattening, recognise_functions, simplify_movement, split_columns,
         split_long_reductions, split_long_sums, store_halves, winograd,

@@ -8,8 +8,11 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, Node, onnx_op
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import F64
-from graphfuse.symbolic import product
+from graphfuse.ir.types import F16, F32, F64
+from graphfuse.symbolic import bounds, product
+
+MOST_F16 = 65504
+"""The largest number that f16 has."""
 
 
 @onnx_op("Relu")
@@ -175,20 +178,34 @@ def log_softmax_of(e: Emitter, x: Value, axis: int) -> Value:
     return e.map(graph.sub, shifted, e.map(graph.log, e.reduce(e.map(graph.exp, shifted), "sum", [axis])))
 
 
+def softmax_in_element(e: Emitter, x: Value, axis: int) -> Value:
+    """The standard's Softmax: every step in the element of `x`, which is why Attention has a `softmax_precision`.
+
+    Rows of f16 that may have more elements than f16 can count are rounded once instead: their sum need not fit.
+    """
+    if elem_of(x) == F16 and bounds(shape_of(x)[axis], e.ranges)[1] > MOST_F16:
+        return e.cast(softmax_of(e, e.cast(x, F32), axis), F16)
+    return softmax_of(e, x, axis)
+
+
 @onnx_op("Softmax", "LogSoftmax")
 def softmax(e: Emitter, node: Node) -> Value:
     """Softmax along one axis; before opset 13, over all dims from the axis on."""
+
+    def of(x: Value, axis: int) -> Value:
+        if node.op == "Softmax":
+            return softmax_in_element(e, x, axis)
+        return e.cast(log_softmax_of(e, e.wide(x), axis), elem_of(x))
+
     x = node.value(e, 0)
     rank = tensor(x).rank
-    of = softmax_of if node.op == "Softmax" else log_softmax_of
     if rank == 0:
-        return e.reshape(e.cast(of(e, e.wide(e.reshape(x, (1,))), 0), elem_of(x)), ())
+        return e.reshape(of(e.reshape(x, (1,)), 0), ())
     if node.opset >= 13:
-        return e.cast(of(e, e.wide(x), node.axis(node.attr_int("axis", -1), rank)), elem_of(x))
+        return of(x, node.axis(node.attr_int("axis", -1), rank))
     axis = node.axis(node.attr_int("axis", 1), rank)
     lead, rest = shape_of(x)[:axis], shape_of(x)[axis:]
-    flat = e.reshape(x, (product(lead), product(rest)))
-    return e.reshape(e.cast(of(e, e.wide(flat), 1), elem_of(x)), shape_of(x))
+    return e.reshape(of(e.reshape(x, (product(lead), product(rest))), 1), shape_of(x))
 
 
 @onnx_op("Hardmax")

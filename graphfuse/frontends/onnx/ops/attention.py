@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
-from graphfuse.frontends.onnx.ops.activation import softmax_of
+from graphfuse.frontends.onnx.ops.activation import softmax_in_element
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import BF16, BOOL, F16, F32, I64
+from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Scalar
 from graphfuse.symbolic import Dim, exact_div
 
 
@@ -35,10 +35,11 @@ class Heads:
         batch, groups, per, *rest = shape_of(x)
         return e.reshape(x, (batch, groups * per, *rest))
 
-    def scores(self, e: Emitter, q: Value, k: Value) -> Value:
-        """The products of queries [B, H, Q, D] and keys [B, groups, K, D], of halves in f32."""
-        wide = F32 if elem_of(q) in (F16, BF16) else elem_of(q)
-        return e.contract(self.split(e, q), k, "bhqd,bhkd->bhqk" if self.per_group == 1 else "bhgqd,bhkd->bhgqk", wide)
+    def scores(self, e: Emitter, q: Value, k: Value, elem: Scalar | None = None) -> Value:
+        """The products of queries [B, H, Q, D] and keys [B, groups, K, D], in `elem`, or those of halves in f32."""
+        if elem is None:
+            elem = F32 if elem_of(q) in (F16, BF16) else elem_of(q)
+        return e.contract(self.split(e, q), k, "bhqd,bhkd->bhqk" if self.per_group == 1 else "bhgqd,bhkd->bhgqk", elem)
 
     def mixed(self, e: Emitter, weights: Value, v: Value) -> Value:
         """Sums of values [B, groups, K, D] by weights, as [B, H, Q, D]."""
@@ -80,19 +81,18 @@ def attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
         k, v = e.concat([past_k, k], 2), e.concat([node.value(e, 5), v], 2)
     heads = heads_of(node, shape_of(q)[1], shape_of(k)[1])
     elem = elem_of(q)
-    wide = F32 if elem in (F16, BF16) else elem
     queries, size = shape_of(q)[2:]
     if not isinstance(size, int):
         raise node.unsupported("the head size must be static")
-    raw = e.map(graph.mul, heads.scores(e, q, k), node.attr_float("scale", 1 / math.sqrt(size)))
+    raw = _scores(e, heads, q, k, node.attr_float("scale", 1 / math.sqrt(size)))
     capped = raw
     if (cap := node.attr_float("softcap", 0.0)) != 0.0:
         capped = e.map(graph.mul, e.map(graph.tanh, e.map(graph.div, raw, cap)), cap)
     masked, guarded = _masked(e, node, capped, heads, queries, shape_of(k)[2], past)
     scores = masked
-    if "softmax_precision" in node.attributes and wide != F32:
+    if "softmax_precision" in node.attributes:
         scores = e.cast(scores, elem_from_onnx(node.attr_int("softmax_precision"), node.loc))
-    weights = softmax_of(e, scores, tensor(scores).rank - 1)
+    weights = softmax_in_element(e, scores, tensor(scores).rank - 1)
     if guarded:  # a row without any key is 0 / 0
         weights = e.select(e.map(graph.isnan, weights), 0.0, weights)
     y = heads.mixed(e, weights, v)
@@ -100,6 +100,15 @@ def attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     debug = (raw, capped, masked, weights)[node.attr_int("qk_matmul_output_mode", 0)]
     wants_debug = len(node.wanted) > 3 and node.wanted[3]
     return y, k, v, heads.merge(e, e.cast(debug, elem)) if wants_debug else None
+
+
+def _scores(e: Emitter, heads: Heads, q: Value, k: Value, scale: float) -> Value:
+    """scale * Q K'; of halves every step is rounded as in the standard's body, which scales both factors."""
+    if (elem := elem_of(q)) not in (F16, BF16):
+        return e.map(graph.mul, heads.scores(e, q, k), scale)
+    root = math.sqrt(abs(scale))
+    q, k = e.map(graph.mul, q, math.copysign(root, scale)), e.map(graph.mul, k, root)
+    return heads.scores(e, q, k, elem)
 
 
 def heads_of(node: Node, queries: Dim, keys: Dim) -> Heads:
