@@ -1,6 +1,6 @@
 """The installed onnx's backend tests (`onnx.backend.test`) through `graphfuse.onnx_backend`: all, no allow-list.
 
-    python -m benchmarks.onnx_suite [--only FAMILY,...] [--names REGEX] [--every N] [--device CPU] [--json FILE]
+    python -m benchmarks.onnx_suite [--only FAMILY,...] [--names REGEX] [--every N] [--sample N] [--device CPU] ...
 
 Counts by family what passed, what gave other numbers, and what raised, and names each failure. Of what passed, it says
 how it ran: `compiled` from the model alone, `by value` where it was compiled for the values of small inputs, `host`
@@ -13,6 +13,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import random
 import re
 import sys
 import time
@@ -220,6 +221,15 @@ def run(suite: Suite, names: list[str], jobs: int) -> Iterator[Result]:
         worker.ask(None)
 
 
+def sample(suite: Suite, names: list[str], count: int, seed: int) -> list[str]:
+    """`count` tests of each family, or all where it has fewer, chosen at random."""
+    families: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        families[suite.tests[name][1]].append(name)
+    choose = random.Random(seed)
+    return [n for _, found in sorted(families.items()) for n in choose.sample(found, min(count, len(found)))]
+
+
 def gpu_name(device: str) -> str:
     """The driver's name of the GPU that a device means; empty for others."""
     if not device.startswith("CUDA"):
@@ -314,6 +324,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="families, by a part of their names")
     parser.add_argument("--names", default="", help="tests, by a regular expression")
     parser.add_argument("--every", type=int, default=1, help="every so many of these tests: a sample of all families")
+    parser.add_argument("--sample", type=int, default=0, help="so many of these tests of each family, at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--json", type=Path, help="write the counts, and what did not pass, here")
     parser.add_argument("--markdown", type=Path, help="write the tables of docs/onnx-operators.md here")
     parser.add_argument("--device", default="CPU", help="CPU, CUDA, CUDA:i or EMULATOR")
@@ -330,6 +342,8 @@ def main() -> int:
         for name, (_, family, _) in suite.tests.items()
         if (not only or any(o in family for o in only)) and re.search(args.names, name)
     ][:: args.every]
+    if args.sample:
+        names = sample(suite, names, args.sample, args.seed)
     results = list(run(suite, names, args.jobs))
     seconds = time.perf_counter() - loaded
     for r in sorted(results, key=lambda r: (r.family, r.name)):

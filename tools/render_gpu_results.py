@@ -25,7 +25,8 @@ by several per cent, ratios less."""
 def heading(title: str, found: dict[str, Any]) -> None:
     """What was measured, on what, when and how."""
     versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
-    print(f"\n## {title}\n\n{found['rows'][0]['gpu']}; {found['date'][:10]}; {versions}.\n\n    {found['command']}\n")
+    gpu = found["rows"][0]["gpu"] or f"The emulator on {found['device']}"
+    print(f"\n## {title}\n\n{gpu}; {found['date'][:10]}; {versions}.\n\n    {found['command']}\n")
     if "note" in found:
         print(f"Note: {found['note']}.\n")
 

@@ -50,6 +50,11 @@ NOT_PASSED = {
 """What the whole suite is known not to pass; `python -m benchmarks.onnx_suite` runs it like everything else."""
 
 
+NOT_PASSED_BY_GPUS = NOT_PASSED | {
+    r"test_attention_4d_(causal_)?fp16(_expanded)?": "attention is in f32 there, nearer to the exact value",
+}
+
+
 @pytest.fixture(scope="module")
 def cases():
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -88,6 +93,26 @@ def test_slice(cases, name):
         compare([normal(o) for o in outputs], list(prepared.run([normal(i) for i in inputs])))
 
 
+def unexpected(results, known):
+    return {
+        r.name: r.what for r in results if r.outcome != "passed" and not any(re.fullmatch(p, r.name) for p in known)
+    }
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+def test_sample_of_every_family_on_the_emulator():
+    from benchmarks.onnx_suite import KINDS, Suite, run, sample
+
+    suite = Suite("EMULATOR")
+    light = KINDS["RealModel"]  # nine networks that the emulator takes minutes for
+    names = sample(suite, [n for n, (_, family, _) in suite.tests.items() if family != light], 8, 0)
+    results = list(run(suite, names, 2))
+    assert len({r.family for r in results}) == 21
+    assert sum(r.outcome == "passed" for r in results) > 140
+    assert not unexpected(results, NOT_PASSED_BY_GPUS)
+
+
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 def test_whole_suite():
@@ -96,11 +121,6 @@ def test_whole_suite():
     suite = Suite("CPU")
     results = list(run(suite, list(suite.tests), 2))
     assert len(results) == 2033
-    unexpected = {
-        r.name: r.what
-        for r in results
-        if r.outcome != "passed" and not any(re.fullmatch(p, r.name) for p in NOT_PASSED)
-    }
-    assert not unexpected
+    assert not unexpected(results, NOT_PASSED)
     assert not [r.name for r in results if r.outcome == "crashed"]
     assert sum(r.how == "host" for r in results if r.outcome == "passed") <= 120
