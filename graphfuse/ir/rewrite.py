@@ -140,16 +140,16 @@ def use_counts(func: Func) -> dict[Value, int]:
 
 def dead_code(func: Func) -> Func:
     """Drop pure ops that nothing live reads."""
-    live: set[Value] = set()
+    live: set[Op | Params] = set()
     doomed: set[Op] = set()
 
     def mark(block: Block) -> None:
         # readers come first, so that a dead op keeps nothing alive: neither its operands nor what its bodies read
         for op in reversed(block.ops):
-            if op.has(Trait.PURE) and live.isdisjoint(op.results):
+            if op not in live and op.has(Trait.PURE):
                 doomed.add(op)
                 continue
-            live.update(op.operands)
+            live.update([v.owner for v in op.operands])
             for body in op.bodies:
                 mark(body)
 
@@ -189,37 +189,25 @@ def _frozen(attrs: Mapping[str, Attr]) -> object:
 
 def _exact(value: Attr) -> object:
     if isinstance(value, tuple):
-        return ("tuple", tuple(_exact(v) for v in value))
-    return (type(value).__name__, _Ordered(value))
+        return ("tuple", tuple([_exact(v) for v in value]))
+    if isinstance(value, float):
+        return ("float", repr(value))
+    return (type(value), _Weights(value) if isinstance(value, Dense) else value)
 
 
 @dataclass(frozen=True)
-class _Ordered:
-    """Compares by exact value, and sorts (keys of equal name never get as far as comparing values)."""
+class _Weights:
+    """A few elements tell most weights of one shape apart, so that few are compared by digest."""
 
-    value: object
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Ordered):
-            return NotImplemented
-        if isinstance(self.value, float) and isinstance(other.value, float):
-            return repr(self.value) == repr(other.value)
-        return self.value == other.value
+    value: Dense
 
     def __hash__(self) -> int:
-        if isinstance(self.value, Dense):
-            # a few elements tell most weights of one shape apart, so that few are compared by digest
-            few = self.value.array.reshape(-1)[:8] if self.value.array.flags.c_contiguous else _corner(self.value)
-            return hash((self.value, few.tobytes()))
-        return hash(repr(self.value)) if isinstance(self.value, float) else hash(self.value)
+        few = self.value.array.reshape(-1)[:8] if self.value.array.flags.c_contiguous else _corner(self.value)
+        return hash((self.value, few.tobytes()))
 
 
 def _corner(value: Dense) -> Any:
     return value.array[tuple(slice(0, 2) for _ in value.shape)]
-
-
-def _decline(_: Op) -> Replacement | None:
-    return None
 
 
 def _keep(_: Op) -> bool:
@@ -232,7 +220,7 @@ def _nothing(*_: bool) -> None:
 
 def rebuild(
     func: Func,
-    visit: Callable[[Op], Replacement | None] = _decline,
+    visit: Callable[[Op], Replacement | None] | None = None,
     keep: Callable[[Op], bool] = _keep,
     *,
     enter: Callable[[bool], None] = _nothing,
@@ -248,30 +236,35 @@ def rebuild(
     new values, never too low; a value without an entry was made by `visit` and is read once.
     `visit_pair` is a `visit` that sees (the old op, the op with its operands rebuilt).
     """
-    run = _Rebuild(visit_pair or (lambda _, new: visit(new)), keep, enter, leave, uses)
+    if visit is not None:
+        single = visit
+        visit_pair = lambda _, new: single(new)  # noqa: E731
+    run = _Rebuild(visit_pair, keep, enter, leave, uses)
     body = run.block(func.body, isolated=True)
     return func if body is func.body else replace(func, body=body)
 
 
 @dataclass
 class _Rebuild:
-    """One call of `rebuild`: which value now stands for each old one, and which ops are placed."""
+    """One call of `rebuild`: which ops are placed, which of the old ones are not, and what stands for their results."""
 
-    visit: Callable[[Op, Op], Replacement | None]
+    visit: Callable[[Op, Op], Replacement | None] | None
     keep: Callable[[Op], bool]
     enter: Callable[[bool], None]
     leave: Callable[[], None]
     uses: dict[Value, int] | None
     now: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    gone: set[Op | Params] = field(default_factory=set["Op | Params"])
     placed: set[Op] = field(default_factory=set[Op])
 
     def block(self, old: Block, *, isolated: bool) -> Block:
         self.enter(isolated)
-        self.now.update((v, v) for v in old.params.values)
         ops: list[Op] = []
         for op in old.ops:
             if self.keep(op):
                 self.copy(op, ops)
+            else:
+                self.gone.add(op)
         self.leave()
         same = len(ops) == len(old.ops) and all(a is b for a, b in zip(ops, old.ops, strict=True))
         return old if same else Block(old.params, tuple(ops))
@@ -279,20 +272,24 @@ class _Rebuild:
     def copy(self, old: Op, out: list[Op]) -> None:
         """Append `old` on rebuilt operands, or what `visit` puts in its place."""
         bodies = tuple(self.block(b, isolated=old.has(Trait.ISOLATED)) for b in old.bodies)
-        operands = tuple([self.now[v] for v in old.operands])
-        new = old
+        gone = self.gone
+        new, operands = old, old.operands
+        if not gone.isdisjoint([v.owner for v in operands]):
+            operands = tuple([self.now[v] if v.owner in gone else v for v in operands])
         if operands != old.operands or bodies != old.bodies:  # blocks are equal if they are the same
             new = Op(old.kind, operands, old.attrs, old.types, bodies, old.hints, old.loc)
-        got = self.visit(old, new)
-        if got is None:
-            self._append(new, out)
-            results = old.results
-            for before, after in zip(results, results if new is old else new.results, strict=True):
-                self.now[before] = after
-                if self.uses is not None and new is not old:
-                    self.uses[after] = self.uses.get(before, 0)
-        else:
+        got = self.visit(old, new) if self.visit else None
+        if got is not None:
+            gone.add(old)
             self._replace(old, got, out)
+            return
+        self._append(new, out)
+        if new is not old:
+            gone.add(old)
+            for before, after in zip(old.results, new.results, strict=True):
+                self.now[before] = after
+                if self.uses is not None:
+                    self.uses[after] = self.uses.get(before, 0)
 
     def _append(self, op: Op, out: list[Op]) -> None:
         out.append(op)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Block, Func, Op, Trait, Value
+from graphfuse.ir.core import Block, Func, Op, Params, Trait
 
 
 def verify(func: Func, known: set[Op] | None = None) -> None:
@@ -21,22 +21,22 @@ def verify(func: Func, known: set[Op] | None = None) -> None:
     _verify_block(func.body, set(), known, terminator="return")
 
 
-def _verify_block(block: Block, visible: set[Value], known: set[Op], terminator: str) -> None:
-    scope = visible | set(block.params.values)
+def _verify_block(block: Block, visible: set[Op | Params], known: set[Op], terminator: str) -> None:
+    scope = visible | {block.params}
     if not block.ops or block.ops[-1].kind.name != terminator:
         raise VerifyError(f"block must end in {terminator!r}", block.ops[-1].loc if block.ops else None)
     for i, op in enumerate(block.ops):
         if op.has(Trait.TERMINATOR) and i != len(block.ops) - 1:
             raise VerifyError(f"{op.kind}: terminator in mid-block", op.loc)
         _verify_op(op, scope, known)
-        scope.update(op.results)
+        scope.add(op)
 
 
-def _verify_op(op: Op, scope: set[Value], known: set[Op]) -> None:
+def _verify_op(op: Op, scope: set[Op | Params], known: set[Op]) -> None:
     for i, v in enumerate(op.operands):
-        if v not in scope:
+        if v.owner not in scope or v.index >= len(v.owner.types):
             raise VerifyError(f"{op.kind}: operand {i} does not dominate its use", op.loc)
-    inner = set[Value]() if op.has(Trait.ISOLATED) else scope
+    inner = set["Op | Params"]() if op.has(Trait.ISOLATED) else scope
     for body in op.bodies:
         _verify_block(body, inner, known, terminator="yield")
     if op in known:
