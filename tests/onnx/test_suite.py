@@ -44,7 +44,6 @@ SLICE = {
 NOT_PASSED = {
     r"test_bernoulli.*": "its output is the suite's own random draw",
     r"test_gradient_of_.*": "there is no automatic differentiation",
-    r"test_dft_inverse(_opset19)?": "expects the rounding errors of an f32 transform where the exact value is 0",
     r"test_loop16_seq_none": "the suite's comparison takes the length of a tensor without dims",
 }
 """What the whole suite is known not to pass; `python -m benchmarks.onnx_suite` runs it like everything else."""

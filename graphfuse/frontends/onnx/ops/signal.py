@@ -1,4 +1,4 @@
-"""Signal processing as products with constant matrices: DFT, STFT, mel weights."""
+"""Signal processing: DFT, STFT, mel weights."""
 
 from __future__ import annotations
 
@@ -6,73 +6,29 @@ import numpy as np
 from onnx import TensorProto
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.host_values import Array, Host, host
+from graphfuse.frontends.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.host_values import Host, host
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op, scalar_constant
+from graphfuse.frontends.onnx.ops.fourier import LARGEST_RADIX, dft_of, is_fast
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import floordiv
 
-MAX_LENGTH = 8192
+MOST_MATRIX = 8192
+"""The longest transform that is a product with a matrix."""
+MOST_FAST = 1 << 20
+"""The longest of all: its factors are constants, about three times as long."""
 MOST_WEIGHTS = 1 << 24
-"""A matrix of this size squared is the largest that is worth a product instead of a fast transform."""
-
-
-def _bases(rows: int, columns: int, length: int) -> tuple[Array, Array]:
-    """cos and sin of 2 pi k n / length, as [rows, columns]."""
-    angle = 2 * np.pi * ((np.arange(rows)[:, None] * np.arange(columns)) % length) / length
-    return np.cos(angle), np.sin(angle)
-
-
-def _product(e: Emitter, x: Value, matrix: Array) -> Value:
-    """x [.., n] times matrix [k, n] along the last dim."""
-    lead = "abcdefgh"[: tensor(x).rank - 1]
-    return e.contract(x, e.cast(e.constant(matrix), elem_of(x)), f"{lead}n,kn->{lead}k")
-
-
-def _parts(e: Emitter, x: Value) -> tuple[Value, Value | None]:
-    """Real and imaginary part of [.., 1] or [.., 2]."""
-    real = e.squeeze(e.slice(x, -1, 0, 1), -1)
-    return real, (e.squeeze(e.slice(x, -1, 1, 1), -1) if shape_of(x)[-1] == 2 else None)
-
-
-def dft_of(e: Emitter, x: Value, length: int, *, inverse: bool, onesided: bool) -> Value:
-    """The transform of x [.., n, 1 or 2] along n, as [.., k, 2] (or [.., k, 1] for a one-sided inverse)."""
-    real, imaginary = _parts(e, x)
-    n = shape_of(real)[-1]
-    assert isinstance(n, int), "the caller checked"
-    if inverse and onesided:
-        return _real_inverse(e, real, imaginary, length)
-    rows = length // 2 + 1 if onesided else length
-    cos, sin = _bases(rows, min(n, length), length)
-    scale = 1 / length if inverse else 1.0
-    real = e.slice(real, -1, 0, min(n, length))
-    sign = 1.0 if inverse else -1.0
-    out_real, out_imaginary = _product(e, real, cos * scale), _product(e, real, sin * (sign * scale))
-    if imaginary is not None:
-        imaginary = e.slice(imaginary, -1, 0, min(n, length))
-        out_real = e.map(graph.sub, out_real, _product(e, imaginary, sin * (sign * scale)))
-        out_imaginary = e.map(graph.add, out_imaginary, _product(e, imaginary, cos * scale))
-    return e.concat([e.unsqueeze(out_real, -1), e.unsqueeze(out_imaginary, -1)], tensor(out_real).rank)
-
-
-def _real_inverse(e: Emitter, real: Value, imaginary: Value | None, length: int) -> Value:
-    """The real signal whose non-negative frequencies are given; the others are their conjugates."""
-    n = shape_of(real)[-1]
-    assert isinstance(n, int), "the caller checked"
-    bins = min(n, length // 2 + 1)
-    cos, sin = _bases(length, bins, length)
-    weight = np.where((np.arange(bins) == 0) | (2 * np.arange(bins) == length), 1.0, 2.0) / length
-    out = _product(e, e.slice(real, -1, 0, bins), cos * weight)
-    if imaginary is not None:
-        out = e.map(graph.sub, out, _product(e, e.slice(imaginary, -1, 0, bins), sin * weight))
-    return e.unsqueeze(out, -1)
 
 
 def checked_length(node: Node, length: object) -> int:
-    """A transform's length, if it is a number that a product is good for."""
-    if not isinstance(length, int) or length > MAX_LENGTH:
-        raise node.unsupported(f"the transform's length must be a number up to {MAX_LENGTH}, got {length}")
+    """A transform's length, if it is a number that a fast transform or a product is good for."""
+    most = MOST_FAST if isinstance(length, int) and 0 < length <= MOST_FAST and is_fast(length) else MOST_MATRIX
+    if not isinstance(length, int) or not 0 < length <= most:
+        raise node.unsupported(
+            f"the transform's length must be a number from 1 to {MOST_MATRIX}, or to {MOST_FAST} of prime factors "
+            f"up to {LARGEST_RADIX}, got {length}"
+        )
     return length
 
 
@@ -84,10 +40,11 @@ def dft(e: Emitter, node: Node) -> Value:
     given = int(scalar_constant(node, 2, "the axis")) if node.has(2) else node.attr_int("axis", -2)
     axis = node.axis(given, rank)
     inverse, onesided = bool(node.attr_int("inverse", 0)), bool(node.attr_int("onesided", 0))
-    n = checked_length(node, shape_of(x)[axis])
-    length = 2 * (n - 1) if inverse and onesided else n
-    if node.has(1):
-        length = checked_length(node, int(scalar_constant(node, 1, "the length")))
+    n = shape_of(x)[axis]
+    if not isinstance(n, int):
+        raise node.unsupported(f"the transformed axis must have a static size, got {n}")
+    given = int(scalar_constant(node, 1, "the length")) if node.has(1) else 2 * (n - 1) if inverse and onesided else n
+    length = checked_length(node, given)
     out = dft_of(e, e.move_axis(x, axis, rank - 2), length, inverse=inverse, onesided=onesided)
     return e.move_axis(out, rank - 2, axis)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.signal import checked_length, dft_of
+from graphfuse.frontends.onnx.ops.fourier import dft_of
+from graphfuse.frontends.onnx.ops.signal import checked_length
 from graphfuse.ir.core import Value
 
 _ONLY = {"onesided": 1, "normalized": 0, "signal_ndim": 1}
@@ -32,5 +33,6 @@ def irfft(e: Emitter, node: Node) -> Value:
     x = node.value(e, 0)
     if tensor(x).rank < 2 or shape_of(x)[-1] != 2:
         raise node.error(f"the last dim must hold two parts, got {x.type}")
-    length = 2 * (checked_length(node, shape_of(x)[-2]) - 1)
+    bins = shape_of(x)[-2]
+    length = checked_length(node, 2 * (bins - 1))
     return e.squeeze(dft_of(e, x, length, inverse=True, onesided=True), -1)
