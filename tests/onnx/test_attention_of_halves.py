@@ -8,6 +8,8 @@ from onnx import TensorProto, helper
 from onnx.reference.ops.op_attention import _compute_attention
 
 import graphfuse
+from graphfuse.fusion.attention_in_f32 import attention_in_f32
+from graphfuse.fusion.passes import graph_pipeline
 from graphfuse.onnx_backend import Backend
 
 CASES = {
@@ -67,3 +69,10 @@ def test_fast_attention_is_rounded_once():
         for n in ("eager", "fast")
     )
     assert fast < eager / 1.5
+
+
+def test_where_attention_is_in_f32():
+    """On a GPU, whose one walk over the keys has no place for the roundings, and under `fast`."""
+    cpu, gpu = ({n: attention_in_f32 in graph_pipeline(n, p) for n in ("strict", "eager", "fast")} for p in (None, 132))
+    assert cpu == {"strict": False, "eager": False, "fast": True}
+    assert gpu == {"strict": False, "eager": True, "fast": True}
