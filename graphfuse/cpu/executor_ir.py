@@ -47,6 +47,8 @@ SPIN_NS: Final = 40_000
 YIELDS: Final = 4_000
 HOME: Final = 12
 """The field of `%gf.pool` that says where the caller runs."""
+WOKEN: Final = 21
+"""The field that says when it last woke others."""
 
 # futex(2); an architecture that is not listed sleeps on a condition variable.
 _FUTEX_NUMBER: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -64,10 +66,11 @@ _CORE: Final = Template("""\
   i32, i32, i32, i32, i32, [108 x i8], ;  8 generation, 9 asleep, 10 active, 11 stop, 12 home
   ptr, i64, i64, i64, [96 x i8], ; 14 scratch base, 15 scratch stride, 16 threads, 17 pid
   [128 x i8],                   ; 19 mutex, where sleeping needs one
-  [128 x i8]                    ; 20 condition
+  [128 x i8],                   ; 20 condition
+  i64, [120 x i8]               ; 21 woken: when sleepers were last woken, in ns
 }
-; one per worker, after the pool: its pool, its number, its pthread_t
-%gf.worker = type { ptr, i64, i64 }
+; one per worker, after the pool: its pool, its number, its pthread_t, how often yet it sleeps anywhere
+%gf.worker = type { ptr, i64, i64, i64 }
 %gf.time = type { i64, i64 }
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -237,7 +240,7 @@ lie_down:
   %up_again = or i1 %any_last, %stopped_last
   br i1 %up_again, label %spin, label %sleep
 sleep:
-  call void @gf.lie_down(ptr %pool, i32 %generation)
+  call void @gf.lie_down(ptr %pool, ptr %worker, i32 %generation)
   br label %spin
 done:
   ret ptr null
@@ -253,6 +256,9 @@ entry:
 take:
   ; lowered here, not by the woken: they take tens of us, and each launch would wake again
   %was = atomicrmw xchg ptr %asleep_at, i32 0 seq_cst
+  %woken_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $woken
+  %now = call i64 @gf.now()
+  store atomic i64 %now, ptr %woken_at monotonic, align 8
   call void @gf.wake(ptr %pool)
   br label %done
 done:
@@ -600,7 +606,8 @@ def executor_ir(arch: str = "x86_64", os: str = "linux") -> str:
     return _CORE.substitute(
         wait_declarations=declarations,
         wait_functions=functions,
-        place_functions=place_ir(os, HOME),
+        place_functions=place_ir(os, HOME, WOKEN),
+        woken=WOKEN,
         pause=pause,
         clock=6 if os == "darwin" else 1,
         spin_ns=SPIN_NS,

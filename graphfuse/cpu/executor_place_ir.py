@@ -9,10 +9,18 @@ So a worker that lies down takes the caller's processor off the set that it may 
 Nothing stays pinned, a set that somebody else changed meanwhile stays as it is, and where the set has no other
 processor, or more than 1,024, nothing is done. The caller notes its processor when it wakes others; when it has moved,
 a worker may be woken beside it once.
+
+Where other programs keep the other processors busy, a worker waits there for its turn, and the caller for what the
+worker took: then beside the caller is the better place, as the caller yields. So a worker that was up more than
+`BUSY_NS` after it was woken sleeps anywhere for the next `TIMES` times.
 """
 
 from string import Template
 from typing import Final
+
+BUSY_NS: Final = 200_000
+"""An idle processor takes some 50 us, a busy one a time slice of 3 ms."""
+TIMES: Final = 100
 
 _LINUX: Final = Template("""\
 declare i32 @sched_getcpu()
@@ -57,12 +65,21 @@ done:
   ret i1 %some
 }
 
-; sleep, off the caller's processor
-define internal void @gf.lie_down(ptr %pool, i32 %generation) nounwind {
+; sleep, off the caller's processor if others leave room there
+define internal void @gf.lie_down(ptr %pool, ptr %worker, i32 %generation) nounwind {
 entry:
   %allowed = alloca [16 x i64]
   %elsewhere = alloca [16 x i64]
   %found = alloca [16 x i64]
+  %times_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 3
+  %times = load i64, ptr %times_at
+  %anywhere = icmp sgt i64 %times, 0
+  br i1 %anywhere, label %count, label %look
+count:
+  %times_left = sub i64 %times, 1
+  store i64 %times_left, ptr %times_at
+  br label %stay
+look:
   %home_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $home
   %home = load atomic i32, ptr %home_at monotonic, align 4
   %is_known = icmp ult i32 %home, 1024
@@ -80,9 +97,18 @@ go:
   %asked_again = call i32 @sched_getaffinity(i32 0, i64 128, ptr %found)
   %difference = call i32 @memcmp(ptr %found, ptr %elsewhere, i64 128)
   %is_ours = icmp eq i32 %difference, 0
-  br i1 %is_ours, label %return, label %done
+  br i1 %is_ours, label %return, label %up
 return:
   %returned = call i32 @sched_setaffinity(i32 0, i64 128, ptr %allowed)
+  br label %up
+up:
+  %woken_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $woken
+  %woken = load atomic i64, ptr %woken_at monotonic, align 8
+  %now = call i64 @gf.now()
+  %late = sub i64 %now, %woken
+  %is_busy = icmp sgt i64 %late, $busy_ns
+  %times_next = select i1 %is_busy, i64 $times, i64 0
+  store i64 %times_next, ptr %times_at
   br label %done
 stay:
   call void @gf.sleep(ptr %pool, i32 %generation)
@@ -96,17 +122,20 @@ define internal void @gf.note_home(ptr %pool) alwaysinline nounwind {
   ret void
 }
 
-define internal void @gf.lie_down(ptr %pool, i32 %generation) alwaysinline nounwind {
+define internal void @gf.lie_down(ptr %pool, ptr %worker, i32 %generation) alwaysinline nounwind {
   call void @gf.sleep(ptr %pool, i32 %generation)
   ret void
 }"""
 
 
-def place_ir(os: str, home: int) -> str:
+def place_ir(os: str, home: int, woken: int) -> str:
     """Return `gf.note_home` and `gf.lie_down`, to go with `executor_ir`'s types and `gf.sleep`.
 
     Args:
         os: `linux`, or another, where threads sleep wherever they are.
         home: which field of `%gf.pool` is the caller's processor, an i32 that is negative until it is known.
+        woken: which field is the time when it last woke others, an i64 in nanoseconds.
     """
-    return _LINUX.substitute(home=home) if os == "linux" else _ELSEWHERE
+    if os != "linux":
+        return _ELSEWHERE
+    return _LINUX.substitute(home=home, woken=woken, busy_ns=BUSY_NS, times=TIMES)
