@@ -199,8 +199,9 @@ class GpuContraction(ContractionKernel):
         elif self.gpu.has_wgmma and self._is_boxed(rows):
             aligned = self._is_boxed(rows, SECTOR_BYTES)
             in_lines = self._contiguous_columns()
-            choose = partial(boxed_tile, aligned=aligned, in_lines=in_lines, epilogue_ns=self._epilogue_ns())
-            choose = partial(choose, exchanges=self._exchanges())
+            ns = self._epilogue_ns()
+            exchanges = ns > PLAIN_NS and self._is_stored_by_lanes()
+            choose = partial(boxed_tile, aligned=aligned, in_lines=in_lines, exchanges=exchanges, epilogue_ns=ns)
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
         if self._is_converted() and sizes[0] <= MOST_STREAMED:
@@ -248,10 +249,10 @@ class GpuContraction(ContractionKernel):
     def _epilogue_ns(self) -> float:
         return epilogue_ns(self.kernel, [v for w in self.works for v in (w.lhs, w.rhs)])
 
-    def _exchanges(self) -> bool:
-        """Whether lanes exchange results of an epilogue to store them: those whose rows TMA does not take."""
+    def _is_stored_by_lanes(self) -> bool:
+        """Whether there are results whose rows TMA does not take: lanes exchange elements, and store lines."""
         pitches = [shape_of(v)[-1] * element_of(v).bytes for v in self.kernel.outputs if shape_of(v)]
-        return any(exact_div(p, VECTOR_BYTES) is None for p in pitches) and self._epilogue_ns() > PLAIN_NS
+        return any(exact_div(p, VECTOR_BYTES) is None for p in pitches)
 
     def _is_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> bool:
         """Whether TMA can copy tiles of both operands, and `wgmma` multiply them.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from graphfuse.blockgen.gpu_mma_tile import mma_tile
 from graphfuse.blockgen.gpu_tiles import power_of_two
@@ -109,9 +108,9 @@ def boxed_tile(
     `step` is what one has of k where an image is read in windows; else it is a line of shared memory.
     """
     k_bytes = k * elem.bytes
-    choose = partial(wgmma_tile, aligned=aligned, windows=step > 0, epilogue_ns=epilogue_ns)
-    choose = partial(choose, in_lines=in_lines, exchanges=exchanges)
-    tile = choose(machine.multiprocessors, m, n, k_bytes, batch, len(terms), results)
+    how = {"aligned": aligned, "windows": step > 0, "in_lines": in_lines, "exchanges": exchanges}
+    sizes = (m, n, k_bytes, batch, len(terms), results)
+    tile = wgmma_tile(machine.multiprocessors, *sizes, **how, epilogue_ns=epilogue_ns)
     deep = STEP_BYTES if terms or results > 1 else step_bytes(tile, k_bytes)
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or deep // elem.bytes, 8, 2, tile)
 

@@ -225,22 +225,19 @@ class _Partitioner:
 
         That one makes it from what it is made of: a norm's mean times a vector, where both are as wide as the rows.
         """
+        before = len(self.groups)
         for group in [g for g in self.groups if g.kind == "reduction"]:
             released: list[Op] = []
             for op in reversed(self._made_of_less(group)):
                 readers = set(self.flow.readers(op.result)) - set(released)
-                if all(r.has(Trait.ELEMENTWISE) and self._could_make(self.of[r], op, group) for r in readers):
+                into = {self.of[r] for r in readers if r.has(Trait.ELEMENTWISE)}
+                if len(into) <= 1 and all(self.of.get(r) in into and _takes(self.of[r], op) for r in readers):
                     released.append(op)
             for op in reversed(released):
                 group.ops.remove(op)
                 self._start("pointwise", [op], _shape(op.result))
-            if released:
-                self._connect()
-
-    def _could_make(self, reader: Group, op: Op, group: Group) -> bool:
-        """Whether another group may compute an op of this one beside its own, for all that is known yet."""
-        takes = reader.kind in ("contraction", "pointwise") and reader.domain == _shape(op.result)
-        return takes and reader is not group
+        if len(self.groups) > before:
+            self._connect()
 
     def _made_of_less(self, group: Group) -> list[Op]:
         """Elementwise ops over the whole domain of a group that read nothing as large, but for each other."""
@@ -392,6 +389,11 @@ def _have_one_operand(*groups: Group) -> bool:
     """Whether all products of some contractions multiply the same value."""
     operands = {p.operands[0] for g in groups for p in products_of(g)}
     return all(g.kind == "contraction" for g in groups) and len(operands) == 1
+
+
+def _takes(reader: Group, op: Op) -> bool:
+    """Whether a group may compute an op of another kernel's rows beside its own, for all that is known yet."""
+    return reader.kind in ("contraction", "pointwise") and reader.domain == _shape(op.result)
 
 
 def _index(group: Group) -> int:
