@@ -224,9 +224,11 @@ def model_digest(model: Path | bytes) -> str:
         digest.update(data)
         for name in external_files(data):
             digest.update(name.encode(errors="surrogateescape") + b"\0")
-            # missing, or no file's name: the frontend says so better
-            with contextlib.suppress(OSError), (model.parent / name).open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            # missing, no file's name, or a pipe, which may never end: the frontend says so better
+            with contextlib.suppress(OSError):
+                if (path := model.parent / name).is_file():
+                    with path.open("rb") as file:
+                        digest.update(hashlib.file_digest(file, "sha256").digest())
     except OSError as e:
         raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(str(model))) from None
     return digest.hexdigest()

@@ -15,9 +15,9 @@ from tests.onnx.hostile_models import MODELS
 
 
 @pytest.fixture(scope="module")
-def results():
+def results(tmp_path_factory):
     command = [sys.executable, "-m", "tests.onnx.hostile_models"]
-    quiet = {**os.environ, "GRAPHFUSE_CACHE": "0", "GRAPHFUSE_THREADS": "1"}
+    quiet = {**os.environ, "GRAPHFUSE_CACHE": str(tmp_path_factory.mktemp("cache")), "GRAPHFUSE_THREADS": "1"}
     found = subprocess.run(command, check=True, capture_output=True, text=True, env=quiet)
     return {r["name"]: r for r in map(json.loads, found.stdout.splitlines())}
 
