@@ -26,6 +26,7 @@ from graphfuse.symbolic import Dim, ceildiv
 SHARED_ALLOC_BYTES = 32 << 10
 """`block.alloc` of a known size up to this is shared memory, else global memory of the program's own."""
 _MAX_IMMEDIATE = 1 << 23
+_MOST_LIMIT = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +108,17 @@ def view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value], 
     size = type_.elem.bytes
     base = element_address(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
     limited = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), limits, strict=True))
-    bounds = {d: limit_of(kernel, v) for d, v in limited.items()}
+    # the layout may have more elements than the tile, and a limit may lie beyond those of the tile
+    sizes = zip(type_.shape, type_.padded_shape, strict=True)
+    inside = {d: n for d, (n, padded) in enumerate(sizes) if n != padded}
+    bounds = {d: limit_of(kernel, v, inside.get(d, _MOST_LIMIT)) for d, v in limited.items()}
+    bounds |= {d: integer(n, "i32") for d, n in inside.items() if d not in limited}
     owner = kernel.owns(layout) if stores else None
     for registers in access_groups(kernel, op, type_, layout):
         first = registers[0]
         predicate = owner
-        for d, (n, padded) in enumerate(zip(type_.shape, type_.padded_shape, strict=True)):
-            if d in bounds:
-                predicate = kernel.both(predicate, kernel.test("slt", kernel.coordinate(layout, d, first), bounds[d]))
-            elif n != padded:
-                at = kernel.coordinate(layout, d, first)
-                predicate = kernel.both(predicate, kernel.test("ult", at, integer(n, "i32")))
+        for d, bound in bounds.items():
+            predicate = kernel.both(predicate, kernel.test("slt", kernel.coordinate(layout, d, first), bound))
         address, displacement = strided_address(kernel, base, layout, strides, size, first)
         yield Access(registers, address, displacement, predicate)
 
@@ -161,12 +162,12 @@ def _advance(kernel: Kernel, address: Reg, at: Reg, stride: Dim, size: int, most
     return kernel.text.pure(address.type, f"getelementptr i8, {address}, {wide}", address, wide)
 
 
-def limit_of(kernel: Kernel, value: Value) -> Reg:
-    """A limit as an i32: coordinates are far below its largest."""
+def limit_of(kernel: Kernel, value: Value, most: int = _MOST_LIMIT) -> Reg:
+    """A limit as an i32, no higher than `most`: coordinates are far below the largest."""
     limit = kernel.scalar(value)
     if not limit.text.startswith("%"):
-        return integer(max(-1, min(int(limit.text), (1 << 31) - 1)), "i32")
-    for name, bound in (("smin", (1 << 31) - 1), ("smax", -1)):
+        return integer(max(-1, min(int(limit.text), most)), "i32")
+    for name, bound in (("smin", most), ("smax", -1)):
         symbol = f"@llvm.{name}.i64"
         kernel.text.module.entity(f"declare i64 {symbol}(i64, i64)")
         limit = kernel.text.pure("i64", f"call i64 {symbol}({limit}, i64 {bound})", limit)

@@ -76,4 +76,4 @@ def lower_arange(kernel: Kernel, op: Op) -> None:
         out.append(kernel.operate("add", x, integer(start, want)) if start else x)
     kernel.set(op, out)
     if elem.name == "i64":
-        kernel.bounds[op.result] = (start, attr_int(op, "end") - 1)
+        kernel.bounds[op.result] = (start, start + type_.padded_shape[0] - 1)  # elements beyond the tile count on

@@ -205,3 +205,29 @@ def test_what_a_condition_computes_and_a_body_turns(n, target):
     """Tiles that change layouts each time round, an atomic in a branch, results of the condition."""
     x = np.random.default_rng(2).integers(-4, 5, 256).astype(np.float32)
     check(TURNED, [x, np.zeros(544, np.float32), np.zeros(2, np.int32)], {"n": n}, target=target)
+
+
+SIDE_BY_SIDE = """func @k(%x: ptr<f16>, %o: ptr<f16>, %n: i64) {assume = [], grid = 1, warps = 1} dims (n in 0..64) {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %next = block.index() {expr = SECOND} : i64
+  %left = block.index(%n) {expr = (n - SECOND), names = ["n"]} : i64
+  %a = block.load_view(%x, %z, %n) {limited = [DIM], shape = SHAPE, strides = [16, 1]} : tile<TILExf16>
+  %b = block.load_view(%x, %next, %left) {limited = [DIM], shape = SHAPE, strides = [16, 1]} : tile<TILExf16>
+  block.store_view(%o, AT, %b, %left) {limited = [DIM], strides = [16, 1]}
+  block.store_view(%o, %z, %a, %n) {limited = [DIM], strides = [16, 1]}
+  return()
+}"""
+
+
+@pytest.mark.parametrize("target", [SM_80, SM_90A], ids=str)
+@pytest.mark.parametrize(("shape", "dim"), [((2, 6), 1), ((3, 4), 0), ((5, 3), 1)], ids=str)
+def test_a_store_ends_with_its_tile_wherever_its_limit_is(shape, dim, target):
+    """The layout of a tile of 6 columns has 8; a limit may say that all of them are in the tensor."""
+    rows, columns = shape
+    step = columns if dim else 16 * rows
+    text = SIDE_BY_SIDE.replace("AT", "%next").replace("DIM", str(dim)).replace("SHAPE", str([rows, columns]))
+    text = text.replace("TILE", f"{rows}x{columns}").replace("(n - SECOND)", f"(n - {shape[dim]})")
+    text = text.replace("SECOND", f"({step})")
+    x = np.arange(16 * 16, dtype=np.float16)
+    for n in (0, shape[dim] - 1, 2 * shape[dim] - 1, 2 * shape[dim], 16):
+        check(text, [x, np.zeros_like(x)], {"n": n}, target=target)
