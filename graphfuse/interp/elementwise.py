@@ -1,7 +1,8 @@
 """The shared elementwise functions in numpy: one table for both interpreters.
 
 Floats narrower than f32 are computed in f32 and rounded once; transcendental functions are computed in
-f64 and rounded once, so the specification is accurate to about half an ulp. This module knows arrays and
+f64 and rounded once, so the specification is accurate to about half an ulp and, but for the last bits of
+f64 itself, the same on every processor. This module knows arrays and
 scalar types; it knows no IR.
 """
 
@@ -32,7 +33,7 @@ def apply(name: str, *operands: Array) -> Array:
     elem = elem_of(dtype)
     if elem.is_float:
         if name in TRANSCENDENTAL:
-            out = TRANSCENDENTAL[name](*(x.astype(np.float64, copy=False) for x in operands))
+            out = _one_nan(TRANSCENDENTAL[name](*(_one_nan(x.astype(np.float64, copy=False)) for x in operands)))
         else:
             out = FLOAT[name](*(x.astype(compute_dtype(dtype), copy=False) for x in operands))
     elif elem.is_integer and elem.bits < 8:
@@ -41,6 +42,15 @@ def apply(name: str, *operands: Array) -> Array:
     else:
         out = INTEGER[name](*operands)
     return np.asarray(out).astype(np.bool_ if name in TO_BOOL else dtype, copy=False)
+
+
+def _one_nan(x: Array) -> Array:
+    """NaN without sign and payload.
+
+    Numpy's libraries for one processor and another differ by the sign that they give it, and by what they make of a
+    signalling one: `pow(x, 0)` is 1 or NaN.
+    """
+    return np.where(np.isnan(x), np.nan, x)
 
 
 def elem_of(dtype: np.dtype[Any]) -> Scalar:
