@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.frontends.microsoft.support import I32, case, f32, half, i8, integers, signed, u8, unsigned
+from tests.frontends.microsoft.support import I32, case, f32, half, i8, integers, u8, unsigned, weights
 from tests.frontends.support import Array, floats
 
 TOKENS = floats(2, 5, 16)
@@ -35,7 +35,7 @@ ATTENTION = [
     case("MultiHeadAttention", TOKENS, floats(2, 4, 7, 4), floats(2, 4, 7, 4, seed=1), num_heads=4),
     case("DecoderMaskedMultiHeadAttention", floats(2, 1, 16), floats(2, 4, 7, 4), floats(2, 4, 7, 4, seed=1),
          num_heads=4),
-    case("QAttention", unsigned(2, 5, 16), signed(16, 48), floats(48), f32(0.01), f32(0.01), MASK, u8(120),
+    case("QAttention", unsigned(2, 5, 16), weights(16, 48), floats(48), f32(0.01), f32(0.01), MASK, u8(120),
          i8(2), num_heads=4, error=1e-4),
     case("QAttention", unsigned(2, 5, 16), unsigned(16, 48), floats(48), f32(0.01), np.abs(floats(48)) / 99, None,
          u8(120), unsigned(48), PAST, num_heads=4, unidirectional=1, outputs=2, error=1e-4),

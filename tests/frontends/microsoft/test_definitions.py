@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from tests.frontends.microsoft.attention_cases import (
 from tests.frontends.microsoft.cases import FOUR_BITS
 from tests.frontends.microsoft.support import (
     F32,
+    I8,
     I32,
     I64,
     Case,
@@ -173,6 +175,37 @@ def test_mean_of_quantised_tensors():
         want = np.clip(np.round(real.mean((0, 2), keepdims=bool(keep)) / F32(0.05)) + 100, 0, 255).astype(np.uint8)
         c = case("QLinearReduceMean", x, f32(0.1), u8(9), f32(0.05), u8(100), axes=[0, -1], keepdims=keep, error=1)
         expect(c, want)
+
+
+@pytest.mark.parametrize(
+    ("c", "raised"),
+    [
+        (case("QLinearConv", unsigned(2, 7, 6, 4), f32(0.05), u8(120), signed(6, 4, 3, 3), np.abs(floats(6)) / 99,
+              np.zeros(6, I8), f32(0.5), u8(100), integers(-99, 99, 6), known=(3, 4, 5), channels_last=1, error=1),
+         (3, 5)),
+        (case("QGemm", unsigned(3, 40), f32(0.05), u8(120), signed(40, 5), f32(0.02), i8(3), integers(-99, 99, 5),
+              f32(0.9), u8(100), error=1), (3, 5)),
+        (case("QGemm", unsigned(3, 40), f32(0.05), u8(120), signed(40, 5), np.abs(floats(5)), signed(5)), (3, 5)),
+        (case("MatMulIntegerToFloat", unsigned(3, 40), signed(40, 5), f32(0.05), np.abs(floats(5)), None, signed(5)),
+         (1, 5)),
+        (case("DynamicQuantizeMatMul", floats(3, 40), signed(40, 5), np.abs(floats(5)), signed(5)), (1, 3)),
+        (case("DynamicQuantizeLSTM", floats(5, 2, 3), signed(1, 3, 16), signed(1, 4, 16), floats(1, 32), None, None,
+              None, None, np.full(1, 0.01, F32), np.full(1, 3, I8), np.full(1, 0.01, F32), np.full(1, -2, I8),
+              known=(1, 2, 8, 9, 10, 11), hidden_size=4, outputs=3, error=2e-2), (1, 2, 9, 11)),
+        (case("QAttention", unsigned(2, 5, 16), signed(16, 48), floats(48), f32(0.01), f32(0.01), MASK, u8(120),
+              i8(2), num_heads=4, error=1e-4), (1, 7)),
+    ],
+    ids=lambda x: x.op if isinstance(x, Case) else "",
+)  # fmt: skip
+def test_signed_weights_are_unsigned_ones_less_128(c, raised):
+    """Of all eight bits: ONNX Runtime's sums of products of unsigned bytes saturate on no processor."""
+    twin = replace(c, arrays=tuple(raise_128(x) if i in raised else x for i, x in enumerate(c.arrays)))
+    expect(c, *onnxruntime_reference(*twin.model()))
+
+
+def raise_128(x: Array) -> Array:
+    assert x.dtype == np.int8
+    return np.asarray(x.astype(I32) + 128, np.uint8)
 
 
 def test_zero_points_left_out_are_zero():
