@@ -111,6 +111,10 @@ def _compile(
     context = TracingContext.try_get()
     known = context is not None and context.fw_metadata is not None and kind == "fw"
     compiled = compile_graph(gm, options, context.fw_metadata.num_forward_returns if known else None)
+    if known and (donated := context.fw_metadata.bw_donated_idxs):
+        # nothing is written into what is kept for the backward, which may run again (`retain_graph=True`). It is the
+        # list that torch looks at when it runs
+        donated.clear()
     if record is not None:
         record(kind, compiled)
     for node in compiled.cut.compacted:

@@ -36,6 +36,21 @@ def test_one_kernel_forward_and_a_gradient():
     torch.testing.assert_close(grads, torch.autograd.grad((want * want).sum(), inputs))
 
 
+def test_a_backward_that_runs_twice():
+    """What the forward kept is still what it was."""
+
+    def fn(x, w):
+        return (torch.tanh(x @ w) * torch.sigmoid(x)).softmax(-1).square()
+
+    inputs = [torch.randn(8, 8, requires_grad=True) for _ in range(2)]
+    want = torch.autograd.grad(fn(*inputs).sum(), inputs)
+    loss = compiled(fn)(*inputs).sum()
+    for _ in range(2):
+        torch.testing.assert_close(torch.autograd.grad(loss, inputs, retain_graph=True), want)
+    loss.backward()
+    torch.testing.assert_close([x.grad for x in inputs], list(want))
+
+
 def test_what_is_not_compiled_runs_between_two_parts():
     def fn(x):
         values, order = torch.sort((x * 2).exp(), dim=-1)
