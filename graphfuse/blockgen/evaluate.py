@@ -31,7 +31,7 @@ from graphfuse.ir.core import (
     dims_of,
     tensor_of,
 )
-from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Ptr, Scalar, Tile, Type
+from graphfuse.ir.types import BF16, BOOL, F16, F32, F64, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, mod, product, static, substitute, symbols
 
 
@@ -89,6 +89,11 @@ def accumulator(elem: Scalar) -> Scalar:
     return F32 if elem in (F16, BF16) else elem
 
 
+def running_elem(kind: str, elem: Scalar) -> Scalar:
+    """The element that running sums and products are carried in: f64, for a line has no blocks to sum one by one."""
+    return F64 if kind in ("sum", "prod") and elem.is_float else elem
+
+
 class Evaluator:
     """Emits the code of one kernel; see the module docstring."""
 
@@ -108,6 +113,10 @@ class Evaluator:
     def emit(self, kind: Callable[..., Op], /, *operands: Value, **attrs: Attr) -> Value:
         """Append an op and return its only result."""
         return self.builder.append(kind(*operands, **attrs)).result
+
+    def cast(self, x: Value, elem: Scalar) -> Value:
+        """A scalar's or a tile's elements converted; nothing where they are such."""
+        return x if block.elem_of(x.type) == elem else self.emit(block.cast, x, to=elem)
 
     @contextmanager
     def _scope(self) -> Generator[None, None, None]:
@@ -717,6 +726,7 @@ def _cumulate(ev: Evaluator, op: Op, index: Index) -> Value:
     """Each element by its own loop: right for any index; the scan schedule is what makes it linear."""
     (x,) = op.operands
     axis, kind, elem = attr_int(op, "axis"), str(op.attrs["kind"]), tensor_of(x).elem
+    wide = running_elem(kind, elem)
     size = shape_of(x)[axis]
     i = index[axis]
     exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
@@ -724,19 +734,19 @@ def _cumulate(ev: Evaluator, op: Op, index: Index) -> Value:
     shape = ev.varying_shape(index)
 
     def step(var: Dim, carried: tuple[Value, ...]) -> list[Value]:
-        got = ev.value(x, (*index[:axis], var, *index[axis + 1 :]))
+        got = ev.cast(ev.value(x, (*index[:axis], var, *index[axis + 1 :])), wide)
         if any(lane.name in symbols(i) for lane in ev.lanes):  # each lane has its own bounds
             mask = _between(ev, lo, var, hi, shape)
-            got = ev.emit(block.select, *ev.unified([mask, got, ev.const(neutral(kind, elem), elem)]))
+            got = ev.emit(block.select, *ev.unified([mask, got, ev.const(neutral(kind, wide), wide)]))
         got = got if shape is None else ev.shaped(got, shape)
         return [ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], got)]
 
-    start = ev.const(neutral(kind, elem), elem, shape)
+    start = ev.const(neutral(kind, wide), wide, shape)
     if any(lane.name in symbols(i) for lane in ev.lanes):
         lo_all, hi_all = 0, size
     else:
         lo_all, hi_all = lo, hi
-    return ev.loop("r", hi_all, step, [start], start=lo_all)[0]
+    return ev.cast(ev.loop("r", hi_all, step, [start], start=lo_all)[0], elem)
 
 
 def _between(ev: Evaluator, lo: Dim, at: Dim, hi: Dim, shape: tuple[int, ...] | None) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.blockgen import serial
-from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral
+from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral, running_elem
 from graphfuse.blockgen.gpu_reduction import across, live_or_neutral
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
@@ -127,14 +127,15 @@ class _Lines:
     def _walk(self, at: Index, width: int) -> None:
         """The total of the chunks before is carried."""
         ev, kind = self.kernel.ev, self.kind
+        total = running_elem(kind, self.elem)
         combine = block.ELEMENTWISE[COMBINE[kind]]
 
         def chunk(lane: Lane, place: Dim, carried: Carried) -> list[Value]:
             with ev.lanes_as(lane):
                 index = (*at, self._element(place))
                 tile = live_or_neutral(ev, kind, self.wide, ev.value(self.op.operands[0], index))
-                before = ev.shaped(carried[0], ev.full_shape())
+                before = ev.shaped(ev.cast(carried[0], self.wide), ev.full_shape())
                 self._store(index, ev.emit(combine, before, self._scanned(tile, 0)))
-                return [ev.emit(combine, carried[0], across(ev, kind, tile, (0,), self.wide))]
+                return [ev.emit(combine, carried[0], across(ev, kind, tile, (0,), total))]
 
-        in_chunks(self.kernel, self.extent, width, chunk, (ev.const(neutral(kind, self.wide), self.wide),))
+        in_chunks(self.kernel, self.extent, width, chunk, (ev.const(neutral(kind, total), total),))

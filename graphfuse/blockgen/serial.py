@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphfuse.blockgen.evaluate import COMBINE, accumulator, neutral
+from graphfuse.blockgen.evaluate import COMBINE, neutral, running_elem
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, nest
@@ -59,7 +59,7 @@ def _scan_tiles(kernel: Kernel, op: Op, at: dict[int, Dim], lanes_dim: int, piec
 
 
 def scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
-    """The loop along the axis; sums of half precision are carried in f32."""
+    """The loop along the axis; sums and products of floats are carried in f64."""
     ev = kernel.ev
     (x,) = op.operands
     axis, kind = op.attrs["axis"], str(op.attrs["kind"])
@@ -67,21 +67,20 @@ def scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
     exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
     shape = shape_of(x)
     elem = element_of(x)
-    acc_elem = accumulator(elem) if kind in ("sum", "prod") else elem
+    wide = running_elem(kind, elem)
     tile_shape = ev.full_shape() or None
 
     def step(i: Dim, carried: tuple[Value, ...]) -> list[Value]:
         position = shape[axis] - 1 - i if reverse else i
         index = tuple(position if d == axis else at[d] for d in range(len(shape)))
-        got = ev.value(x, index)
-        got = got if acc_elem == elem else ev.emit(block.cast, got, to=acc_elem)
+        got = ev.cast(ev.value(x, index), wide)
         got = got if tile_shape is None else ev.shaped(got, tile_shape)
         after = ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], got)
         out = carried[0] if exclusive else after
-        ev.store(kernel.stores[0], index, out if acc_elem == elem else ev.emit(block.cast, out, to=elem))
+        ev.store(kernel.stores[0], index, ev.cast(out, elem))
         return [after]
 
-    ev.loop("r", shape[axis], step, [ev.const(neutral(kind, acc_elem), acc_elem, tile_shape)])
+    ev.loop("r", shape[axis], step, [ev.const(neutral(kind, wide), wide, tile_shape)])
 
 
 # scatters

@@ -145,7 +145,10 @@ def arg_reduce(x: Type, *, axis: int, kind: str, keepdims: bool = False, last: b
 
 @opdef("graph.cumulate", Trait.PURE)
 def cumulate(x: Type, *, axis: int, kind: str, exclusive: bool = False, reverse: bool = False) -> Type:
-    """Running `sum`, `prod`, `max` or `min` along `axis`; `exclusive` leaves out the element itself."""
+    """Running `sum`, `prod`, `max` or `min` along `axis`; `exclusive` leaves out the element itself.
+
+    Sums and products of floats are made in f64, and each is rounded once.
+    """
     t = _tensor(x)
     _axis(axis, t.rank)
     if kind not in ("sum", "prod", "max", "min"):

@@ -361,8 +361,10 @@ ACCUMULATE: dict[str, Callable[..., Array]] = {
 
 def _cumulate(_: Context, op: Op, x: Array) -> Array:
     axis, kind = _attr(op, "axis"), str(_attr(op, "kind"))
-    x = np.flip(x, axis) if _attr(op, "reverse") else x
-    out = scan_array(x, axis, kind, exclusive=bool(_attr(op, "exclusive")))
+    wide = np.flip(x, axis) if _attr(op, "reverse") else x
+    if kind in ("sum", "prod") and ew.elem_of(x.dtype).is_float:
+        wide = wide.astype(np.float64)
+    out = _narrowed(scan_array(wide, axis, kind, exclusive=bool(_attr(op, "exclusive"))), x.dtype)
     return np.flip(out, axis) if _attr(op, "reverse") else out
 
 

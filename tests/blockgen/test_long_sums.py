@@ -46,3 +46,22 @@ def test_a_convolution_whose_depth_is_split_by_its_window():
     windows = np.lib.stride_tricks.sliding_window_view(x[0].astype(np.float64), (3, 3), (1, 2))
     want = np.einsum("chwij,ocij->ohw", windows, w.astype(np.float64))
     assert np.abs(got / want - 1).max() <= 12 * ONE_SUM
+
+
+@pytest.mark.parametrize(("kind", "low", "high"), [("sum", 1, 2), ("prod", 1, 1.0001)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_running_sums(kind, low, high, axis):
+    shape = tuple(1 << 17 if i == axis else d for i, d in enumerate((2, 3, 1)))
+    func = graph_func(
+        f"x: {'x'.join(map(str, shape))}xf32", f'y = cumulate(x) {{axis = {axis}, kind = "{kind}"}}; return(y)'
+    )
+    x = np.random.default_rng(0).uniform(low, high, shape).astype(np.float32)
+    want = {"sum": np.cumsum, "prod": np.cumprod}[kind](x, axis, dtype=np.float64)
+    assert np.abs(results(func, x=x) / want - 1).max() <= ONE_SUM
+
+
+def test_running_sums_of_halves_inside_another_kernel():
+    func = graph_func("x: 6000xf16", 'r = cumulate(x) {axis = 0, kind = "sum"}; y = neg(r); return(y)')
+    x = np.random.default_rng(0).uniform(0, 0.1, 6000).astype(np.float16)
+    want = -np.cumsum(x, dtype=np.float64)
+    assert np.abs(results(func, x=x) / want - 1).max() <= 2.0**-11
