@@ -4,7 +4,7 @@
     %y = if(%c) do () { %b = load(%p, %o); yield(%b) } do () { yield(%x) }
 
 becomes `%b = load(%p, %o)`, or nothing where %p is null. So a kernel is compiled once for callers that pass an optional
-array and once for those that do not.
+array and once for those that do not. What then still reads or writes through a null pointer is found by `reached`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphfuse.dialects import block, control
+from graphfuse.dialects.pointers import accesses
 from graphfuse.ir.core import Func, Op, Value, attr_number
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import dead_code
@@ -26,6 +27,12 @@ def decide_nulls(func: Func, null: Mapping[str, bool]) -> Func:
     if not any(op.kind is block.address for op in func.walk()):
         return func
     return dead_code(_Decider(func, null).run())
+
+
+def reached(func: Func, null: frozenset[str]) -> tuple[str, Op] | None:
+    """A parameter in `null` that the function may read or write through, and the first op that does."""
+    found = ((op, sorted(null & names)) for op, names in accesses(func)) if null else ()
+    return next(((names[0], op) for op, names in found if names), None)
 
 
 class _Decider(Remaker):
@@ -59,7 +66,10 @@ class _Decider(Remaker):
                 a, b = b, a
             if a is None or b is None or a.kind is not block.address or b.kind is not block.const:
                 return None
-            is_null = self.null.get(a.operands[0]) if b.attrs["value"] == 0 else None
+            pointer = a.operands[0]
+            while pointer.op is not None and pointer.op.kind is block.pointer_cast:
+                pointer = pointer.op.operands[0]
+            is_null = self.null.get(pointer) if b.attrs["value"] == 0 else None
             return None if is_null is None else is_null == (op.kind is _EQUAL)
         if op.kind in _SPREAD:
             return self.known.get(op.operands[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from graphfuse.runtime.cuda.arrays import torch_dtype, torch_module
 from graphfuse.runtime.cuda.dlpack import KIND_CPU, KIND_CUDA, KIND_MANAGED, KIND_PINNED, Imported
 
 HOST_KINDS = (KIND_CPU, KIND_PINNED)
+NOWHERE = 4096
+"""The address of an array without elements whose library gives it none: such an array is not a null pointer."""
 
 
 @dataclass(slots=True)
@@ -26,8 +29,13 @@ class Memory:
     nbytes: int
     gpu: int
     owner: Any
-    host: Array | None = None
-    """The array itself, if it is one of numpy."""
+    is_dense: bool
+    """Whether all of these bytes are its own."""
+
+    def overlaps(self, other: Memory) -> bool:
+        """Whether they certainly share bytes; arrays with gaps may lie in one another's."""
+        apart = self.address + self.nbytes <= other.address or other.address + other.nbytes <= self.address
+        return self.is_dense and other.is_dense and self.gpu == other.gpu and not apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +120,22 @@ def _of_numpy(what: str, p: Parameter, value: Array) -> Memory:
     if p.mode != "r" and not value.flags.writeable:
         raise InputError(f"{what}: expected an array that can be written, found one that is read-only")
     address = int(value.__array_interface__["data"][0])
-    span = value.nbytes if value.flags.c_contiguous else _span(value.shape, value.strides) + value.itemsize
-    return Memory(address, span if value.size else 0, -1, value, value)
+    if value.flags.c_contiguous:
+        return Memory(address, value.nbytes, -1, value, is_dense=True)
+    return _strided(what, address, value.shape, value.strides, value.itemsize, -1, value)
+
+
+def _strided(
+    what: str, address: int, shape: Sequence[int], strides: Sequence[int], item: int, gpu: int, owner: Any
+) -> Memory:
+    """An array by its strides in bytes. A kernel gets an address and goes forward from there."""
+    if 0 in shape:
+        return Memory(address or NOWHERE, 0, gpu, owner, is_dense=True)
+    if any(s < 0 and d > 1 for d, s in zip(shape, strides, strict=True)):
+        expected = "expected an array whose first element comes first in memory"
+        raise InputError(f"{what}: {expected}, found strides of {tuple(strides)} bytes")
+    span = item + sum((d - 1) * s for d, s in zip(shape, strides, strict=True))
+    return Memory(address, span, gpu, owner, is_dense=span <= item * math.prod(shape))
 
 
 def _is_bits_of(p: Parameter, dtype: np.dtype[Any]) -> bool:
@@ -128,9 +150,9 @@ def _of_torch(what: str, p: Parameter, value: Any) -> Memory:
         found = str(value.dtype).removeprefix("torch.")
         raise InputError(f"{what}: expected a tensor of {p.elem}, found one of {found}")
     size = value.element_size()
-    span = _span(value.shape, [s * size for s in value.stride()]) + size * bool(value.numel())
     gpu = (value.device.index or 0) if value.device.type == "cuda" else -1
-    return Memory(int(value.data_ptr()), span, gpu, value)
+    strides = [s * size for s in value.stride()]
+    return _strided(what, int(value.data_ptr()), value.shape, strides, size, gpu, value)
 
 
 def _of_dlpack(what: str, p: Parameter, value: Any) -> Memory:
@@ -144,19 +166,13 @@ def _of_dlpack(what: str, p: Parameter, value: Any) -> Memory:
         raise InputError(f"{what}: cannot be read through DLPack: {str(e).lower()}") from None
     _check_elem(what, p, array.elem)
     size = p.elem.bytes
-    count = 0 if 0 in array.shape else 1
-    span = _span(array.shape, [s * size for s in array.strides]) + size * count
-    return Memory(array.address, span, int(index) if on_gpu else -1, array)
+    strides = [s * size for s in array.strides]
+    return _strided(what, array.address, array.shape, strides, size, int(index) if on_gpu else -1, array)
 
 
 def _check_elem(what: str, p: Parameter, elem: str) -> None:
     if elem != p.elem.name:
         raise InputError(f"{what}: expected an array of {p.elem}, found one of {elem or 'an element type of its own'}")
-
-
-def _span(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Bytes from the first element to the farthest after it."""
-    return 0 if 0 in shape else sum((d - 1) * s for d, s in zip(shape, strides, strict=True) if s > 0)
 
 
 # numbers

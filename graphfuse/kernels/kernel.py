@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.divisors import are_positive
@@ -40,6 +40,12 @@ MOST_SIZES = 1024
 """For which it is kept what a launch's numbers say."""
 
 
+class UnknownMacroError(UsageError, AttributeError, KeyError):
+    """A grid asks for a macro that the kernel has none of, as an attribute or by its name."""
+
+    __str__ = Exception.__str__
+
+
 class Macros(Mapping[str, Any]):
     """The macros a kernel was compiled with, for grids that depend on them: `m.TM`, `m["TM"]`, numbers as numbers."""
 
@@ -47,15 +53,16 @@ class Macros(Mapping[str, Any]):
         self._values = {name: str(value) for name, value in values.items()}
 
     def __getitem__(self, name: str) -> Any:
-        text = self._values[name]
+        if (text := self._values.get(name)) is None:
+            raise UnknownMacroError(f"no macro {name!r}: there are {', '.join(self._values) or 'none'}")
         try:
             return int(text, 0)
         except ValueError:
             return text
 
     def __getattr__(self, name: str) -> Any:
-        if name not in self._values:
-            raise AttributeError(f"no macro {name!r}: there are {', '.join(self._values) or 'none'}")
+        if name.startswith("__"):  # which Python asks of every object
+            raise AttributeError(name)
         return self[name]
 
     def __iter__(self) -> Any:
@@ -126,6 +133,10 @@ class Kernel:
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         """What launches one program for each point of a grid of one to three axes."""
         return lambda *args, **named: self.launch(grid, args, named)
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Say what is missing."""
+        raise UsageError(f"kernel {self.name!r}: expected a grid: {self.name}[grid](...)")
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Bind arguments, compile what is new about them, and start; on a CPU also finish."""

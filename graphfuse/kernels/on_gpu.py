@@ -11,7 +11,8 @@ import numpy as np
 from graphfuse.artifact import Executable, KernelMeta, Launch, TensorMap
 from graphfuse.errors import InputError
 from graphfuse.gpu_driver import Argument, DriverError
-from graphfuse.kernels.arguments import Bound, Memory, packed
+from graphfuse.kernels.arguments import Bound, packed
+from graphfuse.kernels.specialise import MOST as ALIGNMENT
 from graphfuse.runtime.cuda.arrays import current_stream
 from graphfuse.runtime.cuda.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
 from graphfuse.runtime.cuda.context import Context
@@ -103,35 +104,48 @@ class GpuKernel:
 
     def _call(
         self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int, held: list[Block], stream: int
-    ) -> tuple[_Call, dict[int, Block]]:
-        """A launch whose arguments are on the GPU, and which of them are copies; `held` gets what it needs."""
+    ) -> tuple[_Call, dict[int, int]]:
+        """A launch whose arguments are on the GPU, and where those are that were copied; `held` gets what it needs."""
         blocks = self.info.blocks(programs, self.context.info.multiprocessors)
         if blocks > MAX_GRID:
             raise InputError(f"kernel {self.meta.name!r}: expected at most {MAX_GRID} programs, found {programs}")
-        copies = {i: self._copied(m, held, stream) for i, m in enumerate(bound.memory) if m and m.gpu < 0}
+        copies = self._copies(bound, held, stream)
         scratch = evaluate(self.meta.scratch_bytes, symbols) * blocks
         slots = self._slots(bound, copies, extra, (self.info.flag_bytes(blocks), scratch), held, stream)
         maps = [self._map(m, slots[m.param].value, symbols) for m in self.info.tensor_maps]
         call = _Call(self.meta, self.info, self._function, blocks, slots, maps)
         return call, copies
 
-    def _copied(self, memory: Memory, held: list[Block], stream: int) -> Block:
-        block = self.context.pool.take(max(memory.nbytes, 1), f"kernel {self.meta.name!r}", stream)
-        held.append(block)
-        if memory.nbytes:
-            self.context.driver.copy_in(block.address, memory.address, memory.nbytes, stream)
-        return block
+    def _copies(self, bound: Bound, held: list[Block], stream: int) -> dict[int, int]:
+        """The addresses of copies of what is on the host. Arrays that overlap there overlap here."""
+        host = sorted((m.address, m.address + m.nbytes, i) for i, m in enumerate(bound.memory) if m and m.gpu < 0)
+        spans: list[tuple[int, int, list[int]]] = []
+        for start, end, i in host:
+            if spans and start < spans[-1][1]:
+                spans[-1] = spans[-1][0], max(end, spans[-1][1]), [*spans[-1][2], i]
+            else:
+                spans.append((start, end, [i]))
+        copies: dict[int, int] = {}
+        for start, end, group in spans:
+            shift = start % ALIGNMENT  # what is known of an address holds of its copy's
+            block = self.context.pool.take(max(end - start, 1) + shift, f"kernel {self.meta.name!r}", stream)
+            held.append(block)
+            if end > start:
+                self.context.driver.copy_in(block.address + shift, start, end - start, stream)
+            for i in group:
+                copies[i] = block.address + shift + bound.slots[i] - start
+        return copies
 
-    def _copy_back(self, bound: Bound, copies: dict[int, Block], stream: int) -> None:
-        for i, block in copies.items():
+    def _copy_back(self, bound: Bound, copies: dict[int, int], stream: int) -> None:
+        for i, address in copies.items():
             memory = bound.memory[i]
             if memory is not None and memory.nbytes and self.meta.params[i] != "r":
-                self.context.driver.copy_out(memory.address, block.address, memory.nbytes, stream)
+                self.context.driver.copy_out(memory.address, address, memory.nbytes, stream)
 
     def _slots(
         self,
         bound: Bound,
-        copies: dict[int, Block],
+        copies: dict[int, int],
         extra: Sequence[int],
         scratch: tuple[int, int],
         held: list[Block],
@@ -142,7 +156,7 @@ class GpuKernel:
             if memory is None:
                 out.append(Argument(slot, self.meta.params[i]))
                 continue
-            address = copies[i].address if i in copies else memory.address
+            address = copies.get(i, memory.address)
             # what a kernel does not write it must not find unset: it may read what it has not written
             out.append(Argument(address, "r" if self.meta.params[i] == "r" else "x", address, memory.nbytes))
         out += [Argument(value, "i") for value in extra]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphfuse.dialects import block
-from graphfuse.ir.core import Func, attr_strs
+from graphfuse.dialects.pointers import WRITES, accesses
+from graphfuse.ir.core import Attr, Func, attr_strs
+from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Ptr, Scalar
+from graphfuse.symbolic import Expr, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,8 @@ class Parameter:
     """As in `KernelMeta.params`: `r`, `w` and `x` for pointers that are read, written, both."""
     divisor: int = 1
     """What the source promises it, or an address in bytes, to be a multiple of."""
+    is_alone: bool = False
+    """Whether the source promises that nothing which is written overlaps it."""
 
     def __str__(self) -> str:
         return f"{self.elem}{' *' if self.is_pointer else ' '}{self.name}"
@@ -27,16 +32,33 @@ class Parameter:
 
 def parameters(func: Func) -> tuple[Parameter, ...]:
     """The parameters in order."""
-    promised = block.promises(func)
+    read = _read(func)
+    written = frozenset[str]().union(*(names for op, names in accesses(func) if op.kind in WRITES))
+    promised = {name: number for name, number in block.promises(func).items() if name in read}
     out: list[Parameter] = []
     for v in func.params:
         if isinstance(v.type, Ptr):
-            mode = "r" if _listed(func, "readonly", v.hint) else "w" if _listed(func, "writeonly", v.hint) else "x"
-            out.append(Parameter(v.hint, v.type.elem, is_pointer=True, mode=mode, divisor=promised.get(v.hint, 1)))
+            mode = "w" if _listed(func, "writeonly", v.hint) else "x" if v.hint in written else "r"
+            alone, divisor = _listed(func, "noalias", v.hint), promised.get(v.hint, 1)
+            out.append(Parameter(v.hint, v.type.elem, is_pointer=True, mode=mode, divisor=divisor, is_alone=alone))
         else:
             assert isinstance(v.type, Scalar), "a kernel takes pointers and numbers"
             out.append(Parameter(v.hint, v.type, is_pointer=False, divisor=promised.get(v.hint, 1)))
     return tuple(out)
+
+
+def _read(func: Func) -> set[str]:
+    """The parameters that ops read, as operands or as symbols: what is promised of others is nobody's business."""
+    func = dead_code(func)
+    params = set(func.params)
+    names = {v.hint for op in func.walk() for v in op.operands if v in params}
+    return names.union(*(_symbols(a) for op in func.walk() for a in op.attrs.values()))
+
+
+def _symbols(attr: Attr) -> frozenset[str]:
+    if isinstance(attr, tuple):
+        return frozenset[str]().union(*map(_symbols, attr))
+    return symbols(attr) if isinstance(attr, Expr) else frozenset()
 
 
 def _listed(func: Func, attr: str, name: str) -> bool:

@@ -21,8 +21,8 @@ class SourceWarning(UserWarning):
 
 
 def read_source(source: str | os.PathLike[str]) -> tuple[str, str]:
-    """The text and a name for it."""
-    if isinstance(source, str) and "\n" in source:
+    """The text and a name for it. What has line breaks or declares a kernel is text, anything else a path."""
+    if isinstance(source, str) and ("\n" in source or "__global__" in source):
         return source, "<string>"
     path = Path(source)
     try:

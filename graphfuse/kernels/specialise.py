@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from graphfuse.blockopt.divisors import guard_divisors, open_divisors
 from graphfuse.blockopt.grid import flat_grid
-from graphfuse.blockopt.nulls import decide_nulls
+from graphfuse.blockopt.nulls import decide_nulls, reached
 from graphfuse.blockopt.parameters import symbolic_parameters
 from graphfuse.blockopt.pipeline import optimized
 from graphfuse.errors import InputError
@@ -63,6 +63,12 @@ def check_promises(kernel: str, wanted: Sequence[Parameter], bound: Bound) -> No
             what = "an address" if p.is_pointer else "a number"
             wanted_text = f"expected {what} that is a multiple of {p.divisor}"
             raise InputError(f"kernel {kernel!r}: argument {p.name!r}: {wanted_text}, found {slot}")
+    for i, p in enumerate(wanted):
+        for j, q in enumerate(wanted) if p.is_alone else ():
+            a, b = bound.memory[i], bound.memory[j]
+            if i != j and not p.mode == q.mode == "r" and a and b and a.overlaps(b):
+                what = f"expected an array that lies apart, as __noalias promises, found one that overlaps {q.name!r}"
+                raise InputError(f"kernel {kernel!r}: argument {p.name!r}: {what}")
 
 
 def specialised(func: Func, wanted: Sequence[Parameter], known: Facts) -> Func:
@@ -79,7 +85,11 @@ def asked_of(func: Func, wanted: Sequence[Parameter], known: Facts) -> tuple[Dim
 def _ranged(func: Func, wanted: Sequence[Parameter], known: Facts) -> Func:
     promised = [(p.name, max(d or MOST, p.divisor)) for p, (d, _) in zip(wanted, known.of, strict=True)]
     pairs = [(p, d, some) for p, (d, some) in zip(wanted, known.of, strict=True)]
-    func = decide_nulls(func, {p.name: d == 0 for p, d, some in pairs if p.is_pointer and (some or d == 0)})
+    null = {p.name: d == 0 for p, d, some in pairs if p.is_pointer and (some or d == 0)}
+    func = decide_nulls(func, null)
+    if found := reached(func, frozenset(name for name, is_null in null.items() if is_null)):
+        what = "expected an array, as the kernel reads or writes through it without a test such as `if (p)`, found None"
+        raise InputError(f"kernel {func.name!r}: argument {found[0]!r}: {what}", found[1].loc)
     func = replace(func, attrs={**func.attrs, "assume": tuple((n, d) for n, d in promised)})
     func = symbolic_parameters(flat_grid(func, known.axes))
     positive = {p.name for p, _, some in pairs if some and not p.is_pointer}

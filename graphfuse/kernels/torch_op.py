@@ -52,7 +52,7 @@ def tc_op(
 
     Args:
         name: What torch calls it, then also `torch.ops.namespace.operator`.
-        source: A path, or text with at least one line break. Of several headers, the one whose `op` is `name`.
+        source: A path, or text (see `graphfuse.kernel`). Of several headers, the one whose `op` is `name`.
         backward: How gradients are computed: a function (see `Backward`), or another kernel, whose inputs are named
             as this one's inputs and outputs, or `grad_y` for the gradient of the output `y`, and whose outputs are
             `grad_x` for each input `x` that has one.

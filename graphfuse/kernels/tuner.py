@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -110,6 +110,10 @@ class TunedKernel:
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         """What launches one program for each point of a grid, tuned if the sizes are new."""
         return lambda *args, **named: self.launch(grid, args, named)
+
+    def __call__(self, *args: Any, **named: Any) -> NoReturn:
+        """Say what is missing."""
+        self._first(*args, **named)
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Choose the configuration for these sizes, finding it if need be; then launch."""

@@ -6,12 +6,13 @@ on the threads and in the memory of `workspace.py`.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -110,12 +111,13 @@ class Session:
         """Outputs by name. Inputs are numpy arrays or DLPack objects, by name.
 
         Outputs are in fresh memory, but for those that `out` has an array for: writable, of the output's shape and
-        dtype. Such an array is written in place (by a copy when it is not contiguous and 64-byte aligned).
+        dtype. Such an array is written in place (by a copy when it is not contiguous and 64-byte aligned, or overlaps
+        an input).
         """
         arrays = self._binder.arrays(inputs)
         with self._workspace.lock:
             bound = self._bind(tuple(a.shape for a in arrays))
-            outputs = self._outputs(bound, out or {})
+            outputs = self._outputs(bound, out or {}, arrays)
             self._place(bound, arrays, outputs)
             self._workspace.run(bound.records_address, len(bound.records), bound.scratch_bytes)
         results = dict(zip(self._names, outputs, strict=True))
@@ -130,7 +132,7 @@ class Session:
         arrays = self._binder.arrays(inputs)
         with self._workspace.lock:
             bound = self._bind(tuple(a.shape for a in arrays))
-            outputs = self._outputs(bound, {})
+            outputs = self._outputs(bound, {}, arrays)
             self._place(bound, arrays, outputs)
             ns = np.zeros(max(len(bound.records), 1), dtype=np.int64)
             self._workspace.profile(bound.records_address, len(bound.records), bound.scratch_bytes, ns)
@@ -163,22 +165,29 @@ class Session:
         log.debug("bound %s: %d launches, arena %d bytes", values, len(bound.records), bound.arena.peak)
         return bound
 
-    def _outputs(self, bound: Bound, given: Mapping[str, Array]) -> list[Array]:
+    def _outputs(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> list[Array]:
         specs = list(zip(self._names, bound.output_shapes, self._dtypes, strict=True))
         for name, array in given.items():
             wanted = next(((s, d) for n, s, d in specs if n == name), None)
             if wanted is None:
                 raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, self._names))}")
-            if (array.shape, array.dtype) != wanted or not array.flags.writeable:
+            is_array = isinstance(cast("object", array), np.ndarray)
+            if not is_array or (array.shape, array.dtype) != wanted or not array.flags.writeable:
+                found = f"{array.dtype} of shape {array.shape}" if is_array else type(array).__name__
                 raise InputError(
-                    f"output {name!r}: expected a writable {wanted[1]} array of shape {wanted[0]}, "
-                    f"found {array.dtype} of shape {array.shape}"
+                    f"output {name!r}: expected a writable {wanted[1]} array of shape {wanted[0]}, found {found}"
                 )
+        for a, b in itertools.combinations(given, 2):
+            if np.may_share_memory(given[a], given[b]) and np.shares_memory(given[a], given[b]):
+                raise InputError(f"outputs {a!r} and {b!r}: expected arrays that lie apart, found some that overlap")
+        # while a kernel writes an output, it or a later one may still read an input
+        place = {
+            name: array
+            for name, array in given.items()
+            if _is_aligned(array) and not any(np.may_share_memory(array, x) for x in inputs)
+        }
         try:
-            return [
-                given[name] if name in given and _is_aligned(given[name]) else _aligned_empty(shape, dtype)
-                for name, shape, dtype in specs
-            ]
+            return [place[name] if name in place else _aligned_empty(shape, dtype) for name, shape, dtype in specs]
         except (MemoryError, ValueError):
             raise InputError(f"outputs {bound.output_shapes} do not fit into memory") from None
 

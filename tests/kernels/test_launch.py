@@ -117,6 +117,97 @@ def test_arguments_that_do_not_fit(args: tuple[Any, ...], named: dict[str, Any],
     assert "kernel 'scale'" in str(caught.value)
 
 
+COPY = """
+__global__ void copy(float *y, const float *x, const float *bias, int flag, int n __multipleof(4), int unread __multipleof(8)) {
+  int i[32] = get_program_id(0) * 32 + 0 ... 32;
+  float v[32] = *?(i < n)(x + i);
+  if (flag) v += *?(i < n)(bias + i);
+  *?(i < n)(y + i) = v;
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_no_array(device: str) -> None:
+    """What has no memory is refused where an op could read it, whatever decides at run time whether it does."""
+    k, x = graphfuse.kernel(COPY, device=device), np.zeros(8, np.float32)
+    for i, line in ((0, 6), (1, 4), (2, 5)):
+        args = [x, x, x]
+        args[i] = None
+        with pytest.raises(InputError, match=rf"<string>:{line}:\d+: error: .* expected an array, as .*, found None"):
+            k[1](*args, 0, 8, 0)
+    tested = graphfuse.kernel(COPY.replace("if (flag)", "if (bias && flag)"), device=device)
+    tested[1](x, x, None, 1, 8, 0)
+    cast = graphfuse.kernel(COPY.replace("if (flag)", "if ((int *)bias != 0)"), device=device)
+    cast[1](x, x, None, 1, 8, 0)
+    chosen = graphfuse.kernel(COPY.replace("(bias + i)", "((flag > 1 ? bias : x) + i)"), device=device)
+    with pytest.raises(InputError, match="argument 'bias': expected an array"):
+        chosen[1](x, x, None, 1, 8, 0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_arrays_without_elements_are_not_null(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    k = graphfuse.kernel(COPY, device=device)
+    k[1](torch.zeros(0), torch.zeros(0), torch.zeros(3, 0), 1, 0, 0)
+    k[1](np.zeros(0, np.float32), np.zeros((4, 0), np.float32)[::-1], np.zeros(0, np.float32), 1, 0, 0)
+
+
+def test_promises_of_what_nobody_reads() -> None:
+    k, x = graphfuse.kernel(COPY), np.zeros(8, np.float32)
+    k[1](x, x, x, 0, 8, 7)
+    with pytest.raises(InputError, match="argument 'n': expected a number that is a multiple of 4, found 7"):
+        k[1](x, x, x, 0, 7, 7)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_only_read_may_be_read_only(device: str) -> None:
+    y, x = np.zeros(8, np.float32), np.arange(8, dtype=np.float32)
+    x.flags.writeable = False
+    graphfuse.kernel(COPY.replace("const ", ""), device=device)[1](y, x, x, 1, 8, 0)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_strides_that_go_back() -> None:
+    """A kernel gets the address of the first element, and goes forward from there."""
+    k, x, y = graphfuse.kernel(COPY), np.zeros((4, 8), np.float32), np.zeros(8, np.float32)
+    for back in (x[:, ::-1], x[::-1], x[::-1, ::2], x.T[::-1]):
+        with pytest.raises(InputError, match="argument 'x': expected an array whose first element comes first"):
+            k[1](y, back, y, 0, 8, 0)
+    k[1](y, x[::-4], y, 0, 8, 0)  # one row
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shift", [-8, 0, 8, 40])
+def test_arrays_that_overlap_do_so_on_a_gpu(device: str, shift: int) -> None:
+    room = np.arange(200, dtype=np.float32)
+    y, x = room[100 + shift :][:16], room[100:][:16]
+    wanted = x.copy()
+    graphfuse.kernel(COPY, device=device)[1](y, x, x, 0, 16, 0)
+    np.testing.assert_array_equal(y, wanted)
+    rest = np.delete(np.arange(200), np.arange(100 + shift, 116 + shift))
+    np.testing.assert_array_equal(room[rest], rest)
+
+
+def test_arrays_that_are_promised_to_lie_apart() -> None:
+    k = graphfuse.kernel(COPY.replace("*y", "*y __noalias"))
+    table = np.zeros((8, 16), np.float32)
+    x = table.reshape(-1)
+    k[1](x[:8], x[8:16], x[8:16], 1, 8, 0)
+    k[1](table[:, :8], table[:, 8:], x[16:], 1, 8, 0)  # between one another
+    with pytest.raises(InputError, match="'y': expected an array that lies apart, .* found one that overlaps 'x'"):
+        k[1](x[:8], x[7:15], x[:0], 0, 8, 0)
+
+
+def test_calls_without_a_grid() -> None:
+    with pytest.raises(UsageError, match=r"kernel 'scale': expected a grid: scale\[grid\]\(...\)"):
+        scale()(1, 2)
+    with pytest.raises(UsageError, match=r"kernel 'copy': expected a grid: copy\[grid\]"):
+        graphfuse.kernel(COPY.replace("\n", " "), num_warps=[1, 2])(1)
+    with pytest.raises(UsageError, match="no macro 'TM': there are SIZE, TYPE"):
+        scale()[lambda m: m.TM](np.zeros(4, np.float32), np.zeros(4, np.float32), 4, 1.0, True)  # noqa: FBT003
+
+
 @pytest.mark.parametrize("grid", [(), (1, 2, 3, 4), (-1,), "abc", 2.5, (1 << 20, 1 << 20)])
 def test_grids_that_do_not_fit(grid: Any) -> None:
     with pytest.raises(InputError, match=r"kernel 'scale': grid: expected one to three"):
@@ -142,6 +233,10 @@ def test_macros() -> None:
     assert k.macros["TYPE"] == "float"
     with pytest.raises(AttributeError, match="no macro 'TN': there are SIZE, TYPE"):
         _ = k.macros.TN
+    with pytest.raises(KeyError, match="no macro 'TN': there are SIZE, TYPE"):
+        _ = k.macros["TN"]
+    assert k.macros.get("TN", 3) == 3
+    assert not hasattr(k.macros, "TN")
 
 
 def test_tensors_of_torch() -> None:

@@ -127,7 +127,7 @@ SCALE = """
 __global__ void scale(float *x, REAL s, int n __multipleof(SIZE)) {
   float *px[SIZE] = x + get_program_id(0) * SIZE + 0 ... SIZE;
   float f = s;
-  *px = *px * f;
+  *px = n > 0 ? *px * f : 0;
 }
 """
 

@@ -570,6 +570,17 @@ def test_torch_tensors_to_write_to(cuda, torch):
         session.run(tensors, {"y": wrong})
 
 
+def test_an_output_over_an_input(cuda, torch):
+    """Row 3 of the sum is not yet read when row 2 is written."""
+    session, feed = CudaSession(executable(), cuda.driver), inputs(64)
+    room = Tensor(torch, np.zeros(2 * feed["past"].size, np.float32))
+    past, total = Tensor(torch, feed["past"]), Tensor(torch, np.zeros_like(feed["past"]))
+    past.data_ptr, total.data_ptr = room.data_ptr, lambda: room.data_ptr() + 64
+    ctypes.memmove(room.data_ptr(), feed["past"].ctypes.data, feed["past"].nbytes)
+    assert session.run({"x": Tensor(torch, feed["x"]), "past": past}, {"total": total})["total"] is total
+    np.testing.assert_allclose(total.copied, expected(feed)["total"], rtol=1e-5, atol=1e-5)
+
+
 def test_torch_tensors_elsewhere_or_of_another_type(cuda, torch):
     session, feed = CudaSession(executable(), cuda.driver), inputs(3)
     x = Tensor(torch, feed["x"])

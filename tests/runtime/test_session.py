@@ -23,6 +23,7 @@ from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.native import choose_target
 from graphfuse.runtime.report import edges, report
 from graphfuse.runtime.session import Session, available_cores
+from graphfuse.runtime.workspace import aligned_bytes
 from graphfuse.symbolic import floordiv, sym
 from tests.runtime.sample import WIDTH, executable, expected, inputs, with_plan
 
@@ -60,6 +61,27 @@ def test_outputs_are_fresh_and_aligned(session):
     big = Session(executable(), 1).run(inputs(64))["total"].reshape(-1)
     assert big.nbytes < 4096 or big.__array_interface__["data"][0] % 64 == 0
     assert not np.shares_memory(first["y"], second["y"])
+
+
+@pytest.mark.parametrize("shift", [-16, 0, 16, 64])
+def test_an_output_over_an_input(session, shift):
+    """The running sum is written row by row, and reads rows of its input after that."""
+    feed = inputs(64)
+    room = aligned_bytes(2 * feed["past"].nbytes).view(np.float32)
+    past, total = (room[i : i + feed["past"].size].reshape(feed["past"].shape) for i in (16, 16 + shift))
+    past[...] = feed["past"]
+    found = session.run({**feed, "past": past}, {"total": total})
+    assert found["total"] is total
+    np.testing.assert_allclose(total, expected(feed)["total"], rtol=1e-5, atol=1e-5)
+
+
+def test_outputs_that_cannot_be_written(session):
+    feed, room = inputs(4), np.zeros(1000, np.float32)
+    given = {k: room[i : i + a.size].reshape(a.shape) for i, (k, a) in enumerate(expected(feed).items())}
+    with pytest.raises(InputError, match="outputs 'y' and 'total': expected arrays that lie apart"):
+        session.run(feed, given)
+    with pytest.raises(InputError, match=r"output 'y': expected a writable float32 array of shape .*, found list"):
+        session.run(feed, {"y": []})
 
 
 def test_non_contiguous_inputs(session):

@@ -10,6 +10,7 @@ from typing import Any
 
 from graphfuse.dialects import block, effects
 from graphfuse.dialects.call import call_of
+from graphfuse.dialects.pointers import WRITES, accesses
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
 from graphfuse.frontends.tc import Kernel, compile_text
 from graphfuse.frontends.tc.preprocess import read_include
@@ -228,24 +229,16 @@ def _under(body: Block, params: Params, now: dict[Value, Value]) -> Block:
     return Block(params, tuple(ops))
 
 
-WRITES = (block.store, block.store_view, effects.atomic, effects.atomic_cas)
-
-
 def refuse_writes(kernel: Kernel, header: Header) -> None:
     """Inputs never change, and an output without an initial value holds nothing before the kernel runs."""
     inputs = {t.name for t in header.inputs}
     outputs = {t.name for t in header.outputs if t.initial is None}
-    passed = {v: part.text for v, part in zip(kernel.func.params, header.args, strict=True)}
-    for op in kernel.func.walk():
-        if op.kind not in WRITES:
-            continue
-        root = op.operands[0]
-        while root.op is not None and root.op.kind in (block.offset, block.pointer_cast):
-            root = root.op.operands[0]
-        name = passed.get(root, "")
-        if name in inputs:
+    passed = {v.hint: part.text for v, part in zip(kernel.func.params, header.args, strict=True)}
+    for op, roots in accesses(kernel.func):
+        names = sorted(passed[r] for r in roots)
+        if op.kind in WRITES and (read := [n for n in names if n in inputs]):
             what = f"kernel {kernel.name!r}: expected to write outputs only"
-            raise VerifyError(f"{what}, found one through the input {name!r}", op.loc)
-        if name in outputs and op.kind in (effects.atomic, effects.atomic_cas):
+            raise VerifyError(f"{what}, found one through the input {read[0]!r}", op.loc)
+        if op.kind in (effects.atomic, effects.atomic_cas) and (unset := [n for n in names if n in outputs]):
             what = f"kernel {kernel.name!r}: expected plain stores, as outputs hold nothing before it runs"
-            raise UnsupportedError(f"{what} (without `= 0`), found an atomic on {name!r}", op.loc)
+            raise UnsupportedError(f"{what} (without `= 0`), found an atomic on {unset[0]!r}", op.loc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,11 +69,12 @@ def make_outputs(
         if name not in names:
             raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, names))}")
     origins = {o.origin for o in operands}
+    read = [_span(o.address, s, o.shape) for o, s in zip(operands, signature.inputs, strict=True) if o.host is None]
     out: list[Output] = []
     for spec, shape in zip(signature.outputs, shapes, strict=True):
         output = Output(spec, shape, given=given.get(spec.name))
         if output.given is not None:
-            _use_given(output, context)
+            _use_given(output, context, read)
         elif "torch" in origins and torch_dtype(spec.elem) is not None:
             device = f"cuda:{context.ordinal}"
             output.value = torch_module().empty(shape, dtype=torch_dtype(spec.elem), device=device)
@@ -87,8 +89,16 @@ def make_outputs(
     return out
 
 
-def _use_given(output: Output, context: Context) -> None:
-    """Let kernels write into the caller's array where they can; else it is copied to at the end."""
+def _span(address: int, spec: TensorSpec, shape: tuple[int, ...]) -> range:
+    """The addresses of a dense tensor."""
+    return range(address, address + math.prod(shape) * elem_dtype(spec.elem).itemsize)
+
+
+def _use_given(output: Output, context: Context, read: Sequence[range]) -> None:
+    """Let kernels write into the caller's array where they can; else it is copied to at the end.
+
+    They cannot where it overlaps what they or later ones may still read.
+    """
     array: Any = output.given
     on_gpu = is_cuda_tensor(array)
     wanted: Any = torch_dtype(output.spec.elem) if on_gpu else elem_dtype(output.spec.elem)
@@ -106,6 +116,8 @@ def _use_given(output: Output, context: Context) -> None:
     if not on_gpu:
         output.on_host = True
         return
-    is_usable = array.is_contiguous() and array.data_ptr() % ALIGNMENT == 0
+    span = _span(int(array.data_ptr()), output.spec, output.shape)
+    is_apart = not any(max(span.start, r.start) < min(span.stop, r.stop) for r in read)
+    is_usable = is_apart and array.is_contiguous() and array.data_ptr() % ALIGNMENT == 0
     output.value = array if is_usable else torch_module().empty_like(array).contiguous()
     output.address = int(output.value.data_ptr())

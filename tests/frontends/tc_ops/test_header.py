@@ -164,6 +164,7 @@ def test_operands_that_do_not_fit(header, types, attrs, message):
 
 BODIES = [
     ("*?(i < M) py", "*?(i < M) px", VerifyError, "kernel 'k': expected to write outputs only, found one through the input 'x'"),
+    ("*?(i < M) py", "TYPE *p = M > 2 ? x : y; *?(i < M) (p + i)", VerifyError, "kernel 'k': expected to write outputs only, found one through the input 'x'"),
     ("*?(i < M) py = (i < M) ? *px : 0;", "atomic_add(py, *px);", UnsupportedError, "expected plain stores, as outputs hold nothing before it runs (without `= 0`), found an atomic on 'y'"),
     ("int M,", "int M __multipleof(16),", VerifyError, "kernel 'k' promises __multipleof(16) of 'M': expected such a number, found batch"),
     ("TYPE *x,", "TYPE *x __aligned(64),", UnsupportedError, "expected at most __aligned(16), which tensors are, found __aligned(64) of 'x'"),
