@@ -30,6 +30,7 @@ from graphfuse.frontends.tc_ops.operator import refuse_writes
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import SCALAR_NAMES, Tensor, scalar
 from graphfuse.kernels.kernel import Kernel
+from graphfuse.kernels.signature import Parameter
 from graphfuse.kernels.source import read_source
 from graphfuse.runtime.cuda.arrays import torch_dtype
 from graphfuse.symbolic import Dim, static
@@ -133,7 +134,8 @@ class _Launcher:
             zip((t.name for t in (*self.header.inputs, *self.header.outputs)), (*tensors, *results), strict=True)
         )
         if all(results[i].numel() for i in range(len(results))):
-            kernel.launch(grid, [arrays[a] if isinstance(a, str) else a for a in passed])
+            kernel.launch(grid, [_aligned(arrays[a], p) if isinstance(a, str) else a
+                                 for a, p in zip(passed, kernel.parameters, strict=True)])  # fmt: skip
         return results[0] if len(results) == 1 else tuple(results)
 
     def fake(self, *args: Any) -> Any:
@@ -211,6 +213,11 @@ def _sizes(dims: Sequence[Dim]) -> tuple[int, ...]:
 def _new(initial: float | None, shape: tuple[int, ...], **options: Any) -> Any:
     """Memory for a result, which may have to hold something before the kernel runs."""
     return torch.empty(shape, **options) if initial is None else torch.full(shape, initial, **options)
+
+
+def _aligned(tensor: Any, parameter: Parameter) -> Any:
+    """A tensor at an address that the kernel says it relies on: torch's views begin anywhere."""
+    return tensor.clone() if tensor.data_ptr() % max(parameter.divisor, parameter.elem.bytes) else tensor
 
 
 def _elem(dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ from graphfuse.frontends.fx import indices
 from graphfuse.frontends.fx.importer import Part, loc_of, order_of
 from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func, tensor_of
+from graphfuse.runtime.cuda.arrays import ALIGNMENT
 from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.symbolic import Dim, Expr, evaluate
 from graphfuse.torch.quick_call import quick_call
@@ -75,10 +77,15 @@ def _watched(part: Part, func: Func) -> tuple[Watched, ...]:
     return tuple(out)
 
 
-def in_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor whose elements can be read: torch has zeros without any memory, and memory that was given back."""
-    if not tensor.numel() or tensor.data_ptr():
+def readable(tensor: torch.Tensor, mask: int) -> torch.Tensor:
+    """A dense tensor that kernels can read: in memory, at an address without bits of `mask`. It may be a copy.
+
+    torch has zeros without any memory, memory that was given back, and views that begin anywhere.
+    """
+    if not tensor.numel():
         return tensor
+    if address := tensor.data_ptr():
+        return tensor.clone() if address & mask else tensor  # a clone has the strides of what is dense
     if tensor._is_zerotensor():
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).zero_()
     raise InputError(f"expected a tensor of {tensor.numel()} elements in memory, found one whose memory was freed")
@@ -100,12 +107,15 @@ class CompiledPart(torch.nn.Module):
             (n.name, n.meta["val"].dtype, tensor_of(v).elements) for n, v in zip(part.inputs, func.params, strict=True)
         )
         """Name, element and number of elements of each input: operators of torch's may return something else."""
+        aligned = [ALIGNMENT if executable.is_gpu else dtype.itemsize for _, dtype, _ in self.promised]
+        self.masks = tuple(n - 1 for n in aligned)
+        """The bits that the address of each input must not have: kernels for a GPU read 16 bytes at once."""
         self.watched = _watched(part, func)
         if self.watched:
             self.layouts = (*self.layouts, Layout((len(self.watched),), (1,), torch.int64))
         self.device = part.outputs[0].meta["val"].device
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
-        self.in_pieces = self.device.type == "cpu" and sum(1 for _ in executable.plan.walk()) >= LEAST_LAUNCHES
+        self.in_pieces = not executable.is_gpu and sum(1 for _ in executable.plan.walk()) >= LEAST_LAUNCHES
         """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
         self.hastened: Callable[[Callable[..., Any]], None] | None = None
         """Is given, once it is known, a quicker function of the same arguments than `forward` is."""
@@ -129,8 +139,8 @@ class CompiledPart(torch.nn.Module):
             for make, size, stride, dtype in self._allocations.get(values) or self._sized(values, tensors)
         ]
         addresses = [t.data_ptr() for t in (*tensors, *outs)]
-        if 0 in addresses:
-            tensors = [in_memory(t) for t in tensors]
+        if 0 in addresses or any(map(operator.and_, addresses, self.masks)):
+            tensors = list(map(readable, tensors, self.masks))
             addresses = [t.data_ptr() for t in (*tensors, *outs)]
         run(values, addresses)
         if self.watched:
@@ -144,7 +154,7 @@ class CompiledPart(torch.nn.Module):
         args.clear()
         if self.compacted:
             tensors = self._compact(tensors)
-        tensors = [t if t.data_ptr() else in_memory(t) for t in tensors]
+        tensors = list(map(readable, tensors, self.masks))
         allocations = self._allocations.get(values) or self._sized(values, tensors)
         makers = [partial(make, *how) for make, *how in allocations]
         outs = self._on_cpu().run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr)
@@ -184,8 +194,8 @@ class CompiledPart(torch.nn.Module):
             (make, tuple(evaluate(d, named) for d in s.size), tuple(evaluate(d, named) for d in s.stride), s.dtype)
             for s in self.layouts
         ]
-        if self.hastened and not (self.symbols or self.compacted or self.watched) and self.device.type == "cpu":
-            self.hastened(quick_call(self._on_cpu(), made, self.inputs, self.forward))
+        if self.hastened and not (self.symbols or self.compacted or self.watched or self.executable.is_gpu):
+            self.hastened(quick_call(self._on_cpu(), made, self.masks, self.forward))
         return made
 
     def _compact(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -195,7 +205,7 @@ class CompiledPart(torch.nn.Module):
         return out
 
     def _load(self) -> Runner:
-        self._run = self._on_cpu().run if self.device.type == "cpu" else on_gpu(self.executable, self.device)
+        self._run = on_gpu(self.executable, self.device) if self.executable.is_gpu else self._on_cpu().run
         return self._run
 
     def _on_cpu(self) -> Direct:

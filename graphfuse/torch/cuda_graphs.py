@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from graphfuse.runtime.cuda.arrays import ALIGNMENT
+
 Boxed = Callable[[list[Any]], Any]
 
 
@@ -73,7 +75,8 @@ def _mutated(gm: fx.GraphModule) -> tuple[int, ...]:
 def recorded(run: Boxed, recording: Recording, count: int) -> Boxed:
     """A boxed function of `count` inputs that runs once, then is recorded and replayed, for each set of numbers.
 
-    The first run loads code and takes memory that stays, which a recording must not see.
+    The first run loads code and takes memory that stays, which a recording must not see. Before it replays,
+    torch copies inputs that are not aligned; where one of them is changed, nothing is replayed: the copy would change.
     """
     from torch._inductor.cudagraph_trees import cudagraphify_impl  # it imports much of inductor
     from torch._inductor.cudagraph_utils import PlaceholderInfo
@@ -94,7 +97,7 @@ def recorded(run: Boxed, recording: Recording, count: int) -> Boxed:
 
     def call(inputs: list[Any]) -> Any:
         numbers = tuple(inputs[i] for i in recording.numbers)
-        if numbers in ready:
+        if numbers in ready and not any(inputs[i].data_ptr() % ALIGNMENT for i in recording.mutated):
             return made(inputs)
         ready.add(numbers)
         if recording.is_backward:

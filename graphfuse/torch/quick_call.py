@@ -6,7 +6,7 @@ calls are most of that. For `add(x, y)` the function is
     def call(in_0, in_1):
         at_0 = in_0.data_ptr()
         at_1 = in_1.data_ptr()
-        if not (at_0 and at_1): return general(in_0, in_1)
+        if not (at_0 and at_1) or (at_0 | at_1) & 3: return general(in_0, in_1)
         out_0 = make_0(size_0, stride_0, dtype_0)
         with workspace.lock:
             args[0] = at_0
@@ -26,13 +26,14 @@ from graphfuse.torch.runners import Allocation
 
 
 def quick_call(
-    direct: Direct, allocations: Sequence[Allocation], inputs: int, general: Callable[..., Any]
+    direct: Direct, allocations: Sequence[Allocation], masks: Sequence[int], general: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A function of `inputs` tensors to the tensors of `allocations`, for a part without symbols.
+    """A function of as many tensors as there are `masks` to the tensors of `allocations`, for a part without symbols.
 
-    It calls `general` where an input has no address: it may be empty, or in no memory. So does all where arguments
-    are too many to be written one by one.
+    It calls `general` where an input has no address (it may be empty, or in no memory), or one with bits of its mask.
+    So does all where arguments are too many to be written one by one.
     """
+    inputs = len(masks)
     ready = direct.ready(())
     if ready.few is None:
         return general
@@ -41,7 +42,10 @@ def quick_call(
     read = sorted({index for _, index, _ in ready.few if index < inputs})
     body = [f"at_{i} = in_{i}.data_ptr()" for i in read]
     if read:
-        body.append(f"if not ({' and '.join(f'at_{i}' for i in read)}): return general({', '.join(given)})")
+        bits = sorted({masks[i] for i in read} - {0})
+        crooked = [f"({' | '.join(f'at_{i}' for i in read if masks[i] == mask)}) & {mask}" for mask in bits]
+        bad = " or ".join([f"not ({' and '.join(f'at_{i}' for i in read)})", *crooked])
+        body.append(f"if {bad}: return general({', '.join(given)})")
     for i, (make, *how) in enumerate(allocations):
         names |= {f"make_{i}": make, f"size_{i}": how[0], f"stride_{i}": how[1], f"dtype_{i}": how[2]}
         body.append(f"out_{i} = make_{i}(size_{i}, stride_{i}, dtype_{i})")

@@ -64,6 +64,15 @@ def test_an_operator(silu, dtype, where):
     assert silu(x[:0]).shape == (0, 1, 33)
 
 
+def test_views_that_begin_anywhere(silu, where):
+    source = SILU.replace("_test::silu\n", "_test::aligned_silu\n").replace("(TYPE *x", "(TYPE *x __aligned(16)")
+    promised = tc_op("graphfuse_test::aligned_silu", source)
+    x = torch.randn(70, device=where)
+    for op in (silu, promised):
+        for start in (0, 1, 4):
+            torch.testing.assert_close(op(x[start : start + 64]), torch.nn.functional.silu(x[start : start + 64]))
+
+
 def test_what_torch_checks_of_operators(silu, where):
     x = torch.randn(4, 9, dtype=torch.float32, requires_grad=True, device=where)
     torch.library.opcheck(silu, (x, 1.5))

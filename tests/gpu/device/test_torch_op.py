@@ -11,6 +11,7 @@ from tests.kernels.test_torch_op import (  # noqa: F401
     test_an_operator,
     test_no_graph_break,
     test_tensors_that_do_not_fit,
+    test_views_that_begin_anywhere,
     test_what_torch_checks_of_operators,
 )
 
