@@ -270,8 +270,8 @@ class Ours:
     out: dict[str, Any]
 
     def __post_init__(self) -> None:
-        held, signature = self.session._held, self.session.signature
-        shaped = next(reversed(self.session._shaped.values()))  # nothing public launches into another's recording
+        held, signature = self.session._callers.idle[-1], self.session.signature
+        shaped = next(reversed(held.shaped.values()))  # nothing public launches into another's recording
         self.launches, self.driver = shaped.launches, self.session._driver
         io = [self.inputs[t.name].data_ptr() for t in signature.inputs]
         io += [self.out[t.name].data_ptr() for t in signature.outputs]

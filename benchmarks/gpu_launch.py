@@ -123,7 +123,7 @@ class Runner:
         out = {k: torch.empty_like(v) for k, v in session.run(feed).items()}
         for _ in range(3):
             session.run(feed, out)
-        shaped = next(reversed(session._shaped.values()))
+        shaped = next(reversed(session._callers.idle[-1].shaped.values()))
         addresses, graph = next(iter(shaped.graphs._known.items()), ((), 0))
         *io, arena, scratch = addresses or (0, 0)
         driver, stream = session._driver, torch.cuda.current_stream().cuda_stream
@@ -205,7 +205,7 @@ def run_chain(size: int) -> Iterator[dict[str, Any]]:
             wrong = same(runner, want, exact=True)
             yield row(name, "graph", per_kernel(runner.graph, KERNELS, 50), on_host(runner.graph, KERNELS), wrong)
             yield row(name, "native", per_kernel(runner.native, KERNELS, 5), on_host(runner.native, KERNELS))
-            launches = next(reversed(runner.session._shaped.values())).launches
+            launches = next(reversed(runner.session._callers.idle[-1].shaped.values())).launches
             driver, stream = runner.session._driver, torch.cuda.current_stream().cuda_stream
 
             def one_by_one() -> None:

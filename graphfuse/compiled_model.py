@@ -16,6 +16,7 @@ from graphfuse.errors import ArtifactError
 from graphfuse.knobs import settings
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime import gfx
+from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.report import report
 from graphfuse.runtime.session import Profile, Session
@@ -46,11 +47,11 @@ class CompiledModel:
         executable: Executable,
         threads: int | None = None,
         device: str | Device = "",
-        workspace: Workspace | None = None,
+        callers: Callers[Workspace] | None = None,
     ) -> None:
         self.executable = executable
         self.device = device if isinstance(device, Device) else Device.parse(device)
-        self._threads, self._workspace = threads, workspace
+        self._threads, self._callers = threads, callers
 
     @functools.cached_property
     def session(self) -> Session | CudaSession | HostSession:
@@ -58,7 +59,7 @@ class CompiledModel:
         if self.executable.host is not None:
             return self._host_session()
         if not self.device.is_gpu:
-            return Session(cpu_variant(self.executable), self._threads, self._workspace)
+            return Session(cpu_variant(self.executable), self._threads, self._callers)
         from graphfuse.runtime.cuda.session import CudaSession
 
         driver = driver_of(self.device, gpu_target_of(self.executable).cpu)

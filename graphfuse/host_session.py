@@ -23,7 +23,7 @@ from graphfuse.host_program import TEXT, Attribute, Constant, HostGraph, HostNod
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.session import Profile, StepTime, thread_count
-from graphfuse.runtime.workspace import Workspace
+from graphfuse.runtime.workspace import workspaces
 from graphfuse.symbolic import symbols
 
 
@@ -36,9 +36,9 @@ class HostSession:
         assert executable.host is not None, "it has no host code"
         self.executable = executable
         self.threads = thread_count(threads)
-        workspace = Workspace(self.threads)  # the parts take turns: one pool of threads does for all
-        self._finalizer = weakref.finalize(self, workspace.close)
-        models = [CompiledModel(p, threads, device, workspace) for p in executable.parts]
+        callers = workspaces(self.threads)  # the parts of a call take turns: one pool of threads does for all
+        self._finalizer = weakref.finalize(self, callers.close_idle)
+        models = [CompiledModel(p, threads, device, callers) for p in executable.parts]
         parts = [(m.executable, m.interpret if interpreted else m) for m in models]
         self._binder = Binder(_of_inputs(executable.signature))
         self._graph = _Graph(executable.host, parts, [w.array for w in executable.weights])
@@ -61,7 +61,7 @@ class HostSession:
         specs = self.signature
         arrays = self._binder.arrays({name: on_host(value) for name, value in inputs.items()})
         self._binder.bind([a.shape for a in arrays])
-        values = {s.name: a for s, a in zip(specs.inputs, arrays, strict=True)}
+        values = {s.name: _read_only(a) for s, a in zip(specs.inputs, arrays, strict=True)}
         found = self._graph.run(values, times)
         return {s.name: _checked(s.name, s.elem, v) for s, v in zip(specs.outputs, found, strict=True)}
 
@@ -76,7 +76,15 @@ def _checked(name: str, elem: str, value: Any) -> Array:
     array = cast("Array", value) if isinstance(value, np.ndarray) else np.empty(0, object)
     if array.dtype != elem_dtype(elem):
         raise ArtifactError(f"output {name!r}: expected {elem_dtype(elem)}, found {array.dtype}")
-    return array
+    # an input or a constant as it is: what a caller gets is nobody else's
+    return array if array.flags.writeable else array.copy()
+
+
+def _read_only(array: Array) -> Array:
+    """A view that nothing can be written through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 Part: TypeAlias = tuple[Executable, Callable[[Mapping[str, Any]], Mapping[str, Any]]]
@@ -168,10 +176,10 @@ def _value(value: Any) -> Any:
 
 def _constant(value: Constant | Texts, weights: Sequence[Array]) -> Array:
     if isinstance(value, Constant):
-        return weights[value.weight]
+        return _read_only(weights[value.weight])
     texts = np.empty(len(value.texts), dtype=object)
     texts[:] = value.texts
-    return texts.reshape(value.shape)
+    return _read_only(texts.reshape(value.shape))
 
 
 def _attribute(value: Attribute, weights: Sequence[Array]) -> Any:

@@ -1,12 +1,12 @@
-"""Launches on the CPU: programs dealt out to one pool of threads for all kernels of the process."""
+"""Launches on the CPU: programs dealt out to threads that all kernels of the process share, a pool for each caller."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import os
-import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from graphfuse.errors import ArtifactError, InputError, UsageError
 from graphfuse.llvm import codegen
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
+from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.native import EXECUTOR, address_of, why_not_here
 from graphfuse.runtime.session import thread_count
+from graphfuse.runtime.workspace import most_callers
 from graphfuse.symbolic import evaluate
 
 CHUNKS_PER_THREAD = 4
@@ -28,7 +30,7 @@ _Record = ctypes.c_uint64 * 4
 
 
 class CpuKernel:
-    """A linked kernel. Calls from several threads take turns."""
+    """A linked kernel. Threads may call it at the same time."""
 
     def __init__(self, executable: Executable) -> None:
         code = executable.code[executable.target]
@@ -50,44 +52,60 @@ class CpuKernel:
 
 
 class _Executor:
-    """The native launch loop, its threads, and scratch memory for each of them."""
+    """The native launch loop, and threads for each of several callers at once, by how many they ask for."""
 
     def __init__(self) -> None:
         host = host_target()
         system = "darwin" if "darwin" in host.triple else "linux"
         self._library = load_object(codegen.object_code(executor_ir(host.arch, system), host), EXECUTOR)
-        self._lock = threading.Lock()
-        self._pools: dict[tuple[int, int], int] = {}
-        """By process, as a forked one has none of the threads, and their number."""
-        self._scratch, self._start = np.empty(0, np.uint8), 0
+        self._callers: dict[int, Callers[_Pool]] = {}
 
-        def function(name: str) -> Callable[..., int]:
+        def function(name: str) -> Callable[..., Any]:
             result, *arguments = EXECUTOR[name]
             return ctypes.CFUNCTYPE(result, *arguments)(self._library.address(name))
 
-        self._create, self._set_scratch, self._run = (
-            function(n) for n in ("gf_pool_create", "gf_pool_scratch", "gf_run")
-        )
+        self.create, self.destroy = function("gf_pool_create"), function("gf_pool_destroy")
+        self.set_scratch, self._run = function("gf_pool_scratch"), function("gf_run")
 
     def run(self, record: ctypes.Array[ctypes.c_uint64], threads: int, scratch_bytes: int) -> None:
         """One launch record."""
-        with self._lock:
-            key = os.getpid(), threads
-            if key not in self._pools:
-                self._pools[key] = self._create(threads)
-            pool = self._pools[key]
-            if not pool:
-                raise UsageError(f"cannot start {threads} threads")
-            stride = -(-max(scratch_bytes, ALIGNMENT) // 128) * 128
-            room = stride * threads + ALIGNMENT
-            if self._scratch.nbytes < room:
-                try:
-                    self._scratch = np.empty(room, np.uint8)
-                except (MemoryError, ValueError):
-                    raise InputError(f"a kernel needs {room} bytes of scratch memory, which is not available") from None
-                self._start = -(-address_of(self._scratch) // ALIGNMENT) * ALIGNMENT
-            self._set_scratch(pool, self._start, stride)
-            self._run(pool, ctypes.addressof(record), 1)
+        if (callers := self._callers.get(threads)) is None:
+            made = Callers(functools.partial(_Pool, self, threads), _Pool.close, most_callers(threads))
+            callers = self._callers.setdefault(threads, made)
+        pool = callers.take()
+        try:
+            pool.reserve(scratch_bytes)
+            self._run(pool.address, ctypes.addressof(record), 1)
+        finally:
+            callers.give(pool)
+
+
+class _Pool:
+    """Threads, and scratch memory for each of them. One launch at a time has it."""
+
+    def __init__(self, executor: _Executor, threads: int) -> None:
+        self._executor, self._threads = executor, threads
+        self.address: int = executor.create(threads)
+        if not self.address:
+            raise UsageError(f"cannot start {threads} threads")
+        self._scratch, self._stride = np.empty(0, np.uint8), 0
+
+    def reserve(self, scratch_bytes: int) -> None:
+        """At least so much memory for each thread."""
+        stride = -(-max(scratch_bytes, ALIGNMENT) // 128) * 128
+        if self._stride >= stride:
+            return
+        room = stride * self._threads + ALIGNMENT
+        try:
+            self._scratch = np.empty(room, np.uint8)
+        except (MemoryError, ValueError):
+            raise InputError(f"a kernel needs {room} bytes of scratch memory, which is not available") from None
+        self._stride = stride
+        self._executor.set_scratch(self.address, -(-address_of(self._scratch) // ALIGNMENT) * ALIGNMENT, stride)
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._executor.destroy(self.address)
 
 
 @functools.cache
@@ -96,5 +114,5 @@ def _executor() -> _Executor:
 
 
 if hasattr(os, "register_at_fork"):
-    # a lock that another thread holds at the fork would stay locked in the child
+    # a forked process has none of the threads
     os.register_at_fork(after_in_child=_executor.cache_clear)

@@ -1,7 +1,7 @@
 """Runs an executable: one call of native code per run, whatever the number of kernels.
 
 Shapes become numbers in `bound.py`, inputs are checked in `binding.py`, native code is linked in `native.py`, and runs
-on the threads and in the memory of `workspace.py`.
+on the threads and in the memory of `workspace.py`, of which each of several callers at once has one (`callers.py`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from graphfuse.knobs import settings
 from graphfuse.llvm.host import available_cores
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
+from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.native import NativeCode, address_of
 from graphfuse.runtime.planner import ArenaPlan
-from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes
+from graphfuse.runtime.ready import Ready
+from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes, workspaces
 from graphfuse.target import GPU_SIZES
 
 log = logging.getLogger(__name__)
 
 MAX_BOUND = 64
-"""How many sets of shapes a session remembers."""
+"""How many sets of shapes a session remembers for each of its callers."""
 _ALIGNED_FROM = 4096
 """Smaller outputs are numpy's own: aligning takes longer than their stores could save."""
 
@@ -67,27 +69,26 @@ class Memory:
 
 
 class Session:
-    """A loaded model. Safe to call from several threads: runs take turns, as each uses all threads.
+    """A loaded model. Safe to call from several threads, which run at the same time (`workspaces` says how many).
 
-    Sessions that never run at once may share a `workspace`; then closing it is not theirs.
+    Sessions that are called one within the other, as parts of one model, may share `callers`; then closing those is
+    not theirs.
     """
 
-    def __init__(self, executable: Executable, threads: int | None = None, workspace: Workspace | None = None) -> None:
+    def __init__(
+        self, executable: Executable, threads: int | None = None, callers: Callers[Workspace] | None = None
+    ) -> None:
         self.executable = executable
-        self.threads = workspace.threads if workspace else thread_count(threads)
+        self.threads = thread_count(threads)
         self._binder = Binder(executable.signature)
         self._native = NativeCode(executable)
         self._template = Template(executable)
         self._kernels = [self._native.kernels[k.name] for k in executable.kernels]
         self._dtypes = tuple(elem_dtype(s.elem) for s in executable.signature.outputs)
         self._names = tuple(s.name for s in executable.signature.outputs)
-        self._bound: OrderedDict[tuple[tuple[int, ...], ...], Bound] = OrderedDict()
-        self._placed: tuple[Bound, int] | None = None
-        """Whose intermediate tensors have their addresses, and where the first of them is."""
-        self._workspace = workspace or Workspace(self.threads)
-        self._workspace.adopt(self._native)
-        if workspace is None:
-            self._finalizer = weakref.finalize(self, self._workspace.close)
+        self._callers = callers or workspaces(self.threads)
+        if callers is None:
+            self._finalizer = weakref.finalize(self, self._callers.close_idle)
 
     @property
     def signature(self) -> Signature:
@@ -102,10 +103,7 @@ class Session:
 
     def close(self) -> None:
         """Stop the threads and free the memory; a later run starts them again."""
-        with self._workspace.lock:
-            self._workspace.close()
-            self._bound.clear()
-            self._placed = None
+        self._callers.close()
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Outputs by name. Inputs are numpy arrays or DLPack objects, by name.
@@ -115,11 +113,14 @@ class Session:
         an input).
         """
         arrays = self._binder.arrays(inputs)
-        with self._workspace.lock:
-            bound = self._bind(tuple(a.shape for a in arrays))
-            outputs = self._outputs(bound, out or {}, arrays)
-            self._place(bound, arrays, outputs)
-            self._workspace.run(bound.records_address, len(bound.records), bound.scratch_bytes)
+        workspace = self._callers.take()
+        try:
+            ready = self._bind(workspace, tuple(a.shape for a in arrays))
+            outputs = self._outputs(ready.bound, out or {}, arrays)
+            _place(workspace, ready, arrays, outputs)
+            workspace.run(ready.records, ready.count, ready.scratch_bytes)
+        finally:
+            self._callers.give(workspace)
         results = dict(zip(self._names, outputs, strict=True))
         for name, array in (out or {}).items():
             if results[name] is not array:
@@ -130,12 +131,16 @@ class Session:
     def profile(self, inputs: Mapping[str, Any]) -> Profile:
         """As `run`, with the time of each step."""
         arrays = self._binder.arrays(inputs)
-        with self._workspace.lock:
-            bound = self._bind(tuple(a.shape for a in arrays))
+        workspace = self._callers.take()
+        try:
+            ready = self._bind(workspace, tuple(a.shape for a in arrays))
+            bound = ready.bound
             outputs = self._outputs(bound, {}, arrays)
-            self._place(bound, arrays, outputs)
-            ns = np.zeros(max(len(bound.records), 1), dtype=np.int64)
-            self._workspace.profile(bound.records_address, len(bound.records), bound.scratch_bytes, ns)
+            _place(workspace, ready, arrays, outputs)
+            ns = np.zeros(max(ready.count, 1), dtype=np.int64)
+            workspace.profile(ready.records, ready.count, ready.scratch_bytes, ns)
+        finally:
+            self._callers.give(workspace)
         leaves = self._template.leaves
         time = np.zeros(len(leaves), dtype=np.int64)
         np.add.at(time, bound.steps, ns[: len(bound.steps)])
@@ -150,20 +155,24 @@ class Session:
 
     def arena_plan(self, inputs: Mapping[str, Any]) -> ArenaPlan:
         """Where the intermediate tensors of such a run lie."""
-        with self._workspace.lock:
-            return self._bind(tuple(a.shape for a in self._binder.arrays(inputs))).arena
+        values = self._binder.bind([a.shape for a in self._binder.arrays(inputs)])
+        return self._template.arena(self._template.sizes(values))
 
-    def _bind(self, shapes: tuple[tuple[int, ...], ...]) -> Bound:
-        if (bound := self._bound.get(shapes)) is not None:
-            self._bound.move_to_end(shapes)
-            return bound
+    def _bind(self, workspace: Workspace, shapes: tuple[tuple[int, ...], ...]) -> Ready:
+        """The plan at these shapes, as the caller that has this workspace has it."""
+        if (known := workspace.ready.get(self._template)) is None:
+            workspace.adopt(self._native)
+            known = workspace.ready[self._template] = OrderedDict()
+        if (ready := known.get(shapes)) is not None:
+            known.move_to_end(shapes)
+            return ready
         values = self._binder.bind(shapes)
         bound = self._template.bind(values, self._kernels, self.threads)
-        self._bound[shapes] = bound
-        if len(self._bound) > MAX_BOUND:
-            self._bound.popitem(last=False)
+        ready = known[shapes] = Ready(bound)
+        if len(known) > MAX_BOUND:
+            known.popitem(last=False)
         log.debug("bound %s: %d launches, arena %d bytes", values, len(bound.records), bound.arena.peak)
-        return bound
+        return ready
 
     def _outputs(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> list[Array]:
         specs = list(zip(self._names, bound.output_shapes, self._dtypes, strict=True))
@@ -191,15 +200,10 @@ class Session:
         except (MemoryError, ValueError):
             raise InputError(f"outputs {bound.output_shapes} do not fit into memory") from None
 
-    def _place(self, bound: Bound, arrays: list[Array], outputs: list[Array]) -> None:
-        """Write this call's addresses into the arguments."""
-        addresses = np.array([address_of(a) for a in (*arrays, *outputs)], dtype=np.int64)
-        args = bound.args
-        args[bound.io_slots] = addresses[bound.io_index] + bound.io_offsets
-        placed = bound, self._workspace.arena(bound.arena.peak)
-        if placed != self._placed:
-            args[bound.arena_slots] = placed[1] + bound.arena_offsets
-            self._placed = placed
+
+def _place(workspace: Workspace, ready: Ready, arrays: list[Array], outputs: list[Array]) -> None:
+    """Write this call's addresses into the arguments."""
+    ready.place([address_of(a) for a in (*arrays, *outputs)], workspace.arena(ready.peak))
 
 
 def memory(executable: Executable, values: Mapping[str, int], threads: int) -> Memory:

@@ -1,20 +1,27 @@
 """What kernels run on and in: a native pool of threads, scratch memory for each, and memory for intermediate tensors.
 
-One run at a time has it: `lock` is its holder's.
+One run at a time has it. A session lends each of its callers one (`workspaces`); where many small executables share one
+(`runtime/direct.py`), `lock` is its holder's.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 
 import numpy as np
 
 from graphfuse.artifact import Array
 from graphfuse.errors import InputError, UsageError
+from graphfuse.llvm.host import available_cores
+from graphfuse.runtime.bound import Template
+from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.native import NativeCode, address_of
+from graphfuse.runtime.ready import Ready
 
 ALIGN = 64
 """Tensors begin at multiples of this."""
@@ -33,6 +40,8 @@ class Workspace:
         self._stride = 0
         self._arena = aligned_bytes(0)
         self._arena_address = address_of(self._arena)
+        self.ready: dict[Template, OrderedDict[tuple[tuple[int, ...], ...], Ready]] = {}
+        """Plans by shapes whose arguments the holder writes."""
         _workspaces.add(self)
 
     def adopt(self, native: NativeCode) -> None:
@@ -66,6 +75,7 @@ class Workspace:
             self._native.pool_destroy(pool)
         self._scratch = self._arena = aligned_bytes(0)
         self._arena_address = address_of(self._arena)
+        self.ready.clear()
 
     def after_fork(self) -> None:
         """In a forked child: the parent's threads are gone, and a lock one of them held stays locked."""
@@ -88,6 +98,16 @@ class Workspace:
             native.pool_scratch(self._pool, address_of(self._scratch), stride)
             self._stride = stride
         return native
+
+
+def workspaces(threads: int) -> Callers[Workspace]:
+    """One for each caller at once, up to `most_callers`."""
+    return Callers(functools.partial(Workspace, threads), Workspace.close, most_callers(threads))
+
+
+def most_callers(threads: int) -> int:
+    """As many callers as have, all together, twice as many threads as there are cores; two at least."""
+    return max(2 * available_cores() // threads, 2)
 
 
 _workspaces: weakref.WeakSet[Workspace] = weakref.WeakSet()

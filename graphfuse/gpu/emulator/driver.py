@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import struct
 import sys
+import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -59,6 +60,7 @@ class EmulatedDriver:
         self._functions: dict[int, tuple[Emulator, str]] = {}
         self._memory: dict[int, Array] = {}
         self._starts: list[int] = []
+        self._lock = threading.RLock()
         self._events: dict[int, float] = {}
         self._recording: dict[int, list[Callable[[], None]]] = {}
         self._graphs: dict[int, list[Callable[[], None]]] = {}
@@ -123,14 +125,16 @@ class EmulatedDriver:
         start = -_address(raw) % ALIGNMENT
         array = raw[start : start + nbytes]
         address = _address(raw) + start
-        self._memory[address] = array
-        self._starts = sorted(self._memory)
+        with self._lock:
+            self._memory[address] = array
+            self._starts = sorted(self._memory)
         return address
 
     def free(self, address: int) -> None:
         """Give memory back."""
-        self.allocated -= self._memory.pop(address).nbytes
-        self._starts = sorted(self._memory)
+        with self._lock:
+            self.allocated -= self._memory.pop(address).nbytes
+            self._starts = sorted(self._memory)
 
     def memory_info(self) -> tuple[int, int]:
         """Free and total bytes."""
@@ -142,8 +146,9 @@ class EmulatedDriver:
 
     def free_host(self, address: int) -> None:
         """Give host memory back."""
-        del self._memory[address]
-        self._starts = sorted(self._memory)
+        with self._lock:
+            del self._memory[address]
+            self._starts = sorted(self._memory)
 
     def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Host to device."""
@@ -195,7 +200,8 @@ class EmulatedDriver:
         if stream in self._recording:
             self._recording[stream].append(work)
         else:
-            work()
+            with self._lock:  # a module's state is that of one launch
+                work()
 
     # launches
 

@@ -20,6 +20,10 @@ LARGE = 2 << 20
 """And from here on to a multiple of this."""
 
 
+class NoRoomError(DeviceError):
+    """Memory that is not there, as long as others have theirs."""
+
+
 @dataclass(slots=True, eq=False)
 class Block:
     """Device memory that nothing else uses."""
@@ -64,7 +68,7 @@ class Pool:
             return Block(self._driver.alloc(size), size)
         except MemoryError:
             free, total = self._driver.memory_info()
-            raise DeviceError(
+            raise NoRoomError(
                 f"{what}: {nbytes} bytes do not fit into the memory of {self._where} ({free} of {total} bytes are free)"
             ) from None
 
@@ -103,7 +107,7 @@ class Pinned:
             try:
                 self._address = self._driver.alloc_host(size)
             except MemoryError:
-                raise DeviceError(f"{nbytes} bytes of pinned host memory are not available") from None
+                raise NoRoomError(f"{nbytes} bytes of pinned host memory are not available") from None
             self._nbytes = size
         return host_bytes(self._address, nbytes)
 

@@ -79,7 +79,7 @@ def test_overlap_changes_no_bit(case, torch, target, driver):
                 out.fill_(float("nan"))
                 session.run(feed, {session.signature.outputs[0].name: out})
                 assert torch.equal(out, want)
-            launches = next(iter(session._shaped.values())).launches
+            launches = next(iter(session._callers.idle[-1].shaped.values())).launches
             assert any(getattr(i, "overlaps", False) for i in launches.items)
             assert launches._launcher is not None, "the native loop"
 
@@ -96,7 +96,7 @@ def test_more_addresses_than_graphs(torch, target, driver):
     for _ in range(4):
         for feed, out in zip(feeds, outs, strict=True):
             session.run(feed, {name: out})
-    assert session._held.recorder.works
+    assert session._callers.idle[-1].recorder.works
     for want, out in zip(wanted, outs, strict=False):
         assert torch.equal(out, want)
 
