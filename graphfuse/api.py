@@ -29,6 +29,7 @@ from graphfuse.errors import (
     UnsupportedError,
     UsageError,
 )
+from graphfuse.files import is_regular, kind, reason
 from graphfuse.knobs import (
     NUMERICS,
     Options,
@@ -150,10 +151,13 @@ def _source(model: Any) -> Path | Any:
     """A path that exists, or a `ModelProto`."""
     if isinstance(model, (str, os.PathLike)):
         path = Path(os.fspath(cast("str", model)))
-        if not path.exists():
-            raise FileError("no such file", Loc(str(path)))
-        if path.is_dir():
-            raise FileError("expected a file, found a folder", Loc(str(path)))
+        try:
+            if not path.exists():
+                raise FileError("no such file", Loc(str(path)))
+            if not is_regular(path):
+                raise FileError(f"expected a file, found {kind(path)}", Loc(str(path)))
+        except (OSError, ValueError) as e:  # no permission, too long, a NUL
+            raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
         return path
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _parsed(bytes(cast("bytes", model)))

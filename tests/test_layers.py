@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "graphfuse"
 LEVEL_0 = {
     "errors",
+    "files",
     "knobs",
     "target",
     "symbolic",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import secrets
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import Any
 import click
 import numpy as np
 
-from graphfuse.api import compile, load
+from graphfuse.api import compile, load, operators_of
 from graphfuse.artifact import Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError
+from graphfuse.files import refuse_overwriting
 from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims
@@ -179,17 +179,19 @@ def shape_values(signature: Signature, feed: Mapping[str, Array]) -> dict[str, i
 # output
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` make a temporary file that then takes its place; on failure nothing is left."""
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        write(scratch)
-        scratch.replace(path)
-    except OSError as e:
-        raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(str(path))) from None
-    finally:
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
+def refuse_inputs_as_outputs(
+    outputs: Mapping[str, Path], model: Path, inputs: Sequence[str] = (), kernels: Sequence[Path] = ()
+) -> None:
+    """Compare what options say to write with all that is read: the model, its data, arrays, kernels."""
+    if not any(path.is_file() for path in outputs.values()):
+        return
+    # what only this case needs takes 30 ms to import
+    from graphfuse.frontends.tc.preprocess import texts_read
+    from graphfuse.runtime.cache import data_files
+
+    arrays = [Path(text.rpartition("=")[2]) for text in inputs]
+    sources = [Path(f) for o in operators_of(kernels) for f in texts_read(o.source, o.file)]
+    refuse_overwriting(outputs, (model, *data_files(model), *arrays, *sources))
 
 
 def file_name(name: str) -> str:

@@ -16,6 +16,7 @@ from graphfuse.cli.common import (
     parse_dims,
     precision_option,
     progress,
+    refuse_inputs_as_outputs,
     target_option,
 )
 from graphfuse.compiled_model import CompiledModel
@@ -64,6 +65,8 @@ def command(
         raise UsageError("--recompile: an artifact holds its kernels, so --kernels cannot be given")
     if not from_artifact and model.exists() and gfx.is_artifact(model):
         raise UsageError(f"{model} is an artifact: expected an ONNX model, or --recompile")
+    if output is not None:
+        refuse_inputs_as_outputs({"-o": output}, model, kernels=kernel_folders)
     with progress("compiling") as note:
         if from_artifact:
             compiled = CompiledModel(
@@ -86,8 +89,8 @@ def command(
     if stage is not None:
         click.echo(emit(compiled.executable, stage), nl=False)
     elif output is not None:
-        size = nbytes_text(output.stat().st_size)
-        click.echo(f"{output}: {kernel_count(compiled.executable)} kernels, {size}", err=True)
+        size = f", {nbytes_text(output.stat().st_size)}" if output.is_file() else ""
+        click.echo(f"{output}: {kernel_count(compiled.executable)} kernels{size}", err=True)
         if by_python := host_operators(compiled.executable):
             names = ", ".join(f"{op} ({n})" for op, n in by_python.items())
             parts = len(compiled.executable.parts)

@@ -15,11 +15,12 @@ from graphfuse.cli.common import (
     open_model,
     parse_dims,
     print_json,
+    refuse_inputs_as_outputs,
     table,
     values_of,
-    write_atomically,
 )
 from graphfuse.cli.html import page
+from graphfuse.files import writing
 from graphfuse.runtime.report import edges, report
 
 
@@ -34,11 +35,14 @@ def command(
 ) -> None:
     """Gather the facts, then show them."""
     dims = parse_dims(dim_texts)
+    if html is not None:
+        refuse_inputs_as_outputs({"--html": html}, artifact, kernels=kernel_folders)
     executable = open_model(artifact, dims, kernels=kernel_folders).executable
     facts = report(executable, values_of(dims))
     if html is not None:
         text = page(artifact.name, facts, edges(executable))
-        write_atomically(html, lambda path: path.write_text(text, encoding="utf-8"))
+        with writing(html) as file:
+            file.write(text.encode())
         click.echo(f"{html}: {nbytes_text(len(text.encode()))}", err=True)
     if as_json:
         print_json({**facts, "ledger": list(executable.ledger), "edges": edges(executable)})

@@ -11,8 +11,9 @@ import click
 import numpy as np
 
 from graphfuse.artifact import Executable
-from graphfuse.cli.common import json_option, print_json, seed_option, table, threads_option, write_atomically
-from graphfuse.errors import FileError, Loc, UsageError
+from graphfuse.cli.common import json_option, print_json, seed_option, table, threads_option
+from graphfuse.errors import UsageError
+from graphfuse.files import refuse_overwriting, writing
 from graphfuse.frontends.tc import (
     Defines,
     Diagnostic,
@@ -27,6 +28,7 @@ from graphfuse.frontends.tc import (
 from graphfuse.frontends.tc.ast import to_text
 from graphfuse.frontends.tc.format import format_text
 from graphfuse.frontends.tc.lint import lint
+from graphfuse.frontends.tc.preprocess import texts_read
 from graphfuse.kernels.checking import check
 from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, DEFAULT_STAGES, DEFAULT_WARPS, Config, Space
 from graphfuse.kernels.kernel import Kernel
@@ -159,6 +161,7 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
             found.func, point.defines, **point.options, device=options["device"], threads=options["threads"]
         )
     values, empty = read_values(kernel.parameters, options["args"], point.defines, options["seed"])
+    _refuse_outputs(options, values, text, file)
     numbers = {p.name: str(values[p.name]) for p in kernel.parameters if not p.is_pointer}
 
     def grid(macros: Any) -> tuple[int, ...]:
@@ -202,6 +205,19 @@ def _lint(file: Path, text: str, filename: str, space: Space, options: dict[str,
     click.echo(f"{file}: no errors: {counts}")
 
 
+def _refuse_outputs(options: dict[str, Any], values: dict[str, Any], text: str, file: Path) -> None:
+    """What `--save` and `--lock` name must be arrays, and no file that is read."""
+    outputs: dict[str, Path] = {"--lock": options["lock"]} if options["lock"] else {}
+    for saved in options["saves"]:
+        name, _, path = saved.partition("=")
+        if not path or not isinstance(values.get(name), np.ndarray):
+            arrays = [n for n, v in values.items() if isinstance(v, np.ndarray)]
+            raise UsageError(f"--save: expected NAME=FILE.npy with one of {', '.join(arrays)}, got {saved!r}")
+        outputs[f"--save {name}"] = Path(path)
+    arrays = [Path(a.partition("=")[2].strip()) for a in options["args"]]
+    refuse_overwriting(outputs, (*map(Path, texts_read(text, str(file))), *arrays))
+
+
 def _echo(report: Reporter, first: int = 0) -> None:
     for finding in report.found[first:]:
         click.echo(str(finding), err=True)
@@ -238,7 +254,8 @@ def _format(file: Path, text: str, *, write: bool) -> None:
     if not write:
         click.echo(done, nl=False)
     elif done != text:
-        write_atomically(file, lambda out: out.write_text(done, encoding="utf-8"))
+        with writing(file) as out:
+            out.write(done.encode())
 
 
 def _check(kernel: Kernel, grid: Any, values: dict[str, Any], empty: frozenset[str], options: dict[str, Any]) -> None:
@@ -256,13 +273,8 @@ def _check(kernel: Kernel, grid: Any, values: dict[str, Any], empty: frozenset[s
 def _save(values: dict[str, Any], texts: Sequence[str]) -> None:
     for text in texts:
         name, _, path = text.partition("=")
-        if not path or not isinstance(values.get(name), np.ndarray):
-            arrays = [n for n, v in values.items() if isinstance(v, np.ndarray)]
-            raise UsageError(f"--save: expected NAME=FILE.npy with one of {', '.join(arrays)}, got {text!r}")
-        try:
-            np.save(path, values[name])
-        except OSError as e:
-            raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(path)) from None
+        with writing(Path(path)) as out:
+            np.save(out, values[name])
 
 
 def _summary(kernel: Kernel, values: dict[str, Any], seconds: float, *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,15 @@ from graphfuse.cli.common import (
     print_json,
     random_inputs,
     read_inputs,
+    refuse_inputs_as_outputs,
     seed_option,
     shape_values,
     table,
     threads_option,
     values_of,
-    write_atomically,
 )
 from graphfuse.errors import FileError, Loc
+from graphfuse.files import reason, writing
 
 MAX_VALUES = 64
 """Outputs up to this many elements are given whole in JSON."""
@@ -70,13 +72,16 @@ def command(
     compiled = open_model(
         model, dims, threads, numerics=numerics, precision=precision, device=device, kernels=kernel_folders
     )
+    files = _files((o.name for o in compiled.signature.outputs), output_dir) if output_dir else {}
+    refuse_inputs_as_outputs({f"--output-dir: {n}": f for n, f in files.items()}, model, input_texts, kernel_folders)
     if fill:
         known = {**shape_values(compiled.signature, feed), **values_of(dims)}
         feed = {**random_inputs(compiled, known, seed), **feed}
     start = time.perf_counter()
     outputs = compiled(feed)
     seconds = time.perf_counter() - start
-    files = _save(outputs, output_dir) if output_dir else {}
+    if output_dir:
+        _save(outputs, files, output_dir)
     rows = [_summary(name, array, files.get(name)) for name, array in outputs.items()]
     if as_json:
         print_json({"milliseconds": seconds * 1e3, "outputs": rows})
@@ -88,28 +93,28 @@ def command(
 _STATS = ("mean", "std", "min", "max", "nans")
 
 
-def _save(outputs: dict[str, Array], folder: Path) -> dict[str, str]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(str(folder))) from None
-    files: dict[str, str] = {}
-    for name, array in outputs.items():
+def _files(names: Iterable[str], folder: Path) -> dict[str, Path]:
+    """Where each output goes."""
+    files: dict[str, Path] = {}
+    for name in names:
         stem, n = file_name(name), 1
-        while str(folder / f"{stem}.npy") in files.values():  # two names that differ in odd characters
+        while folder / f"{stem}.npy" in files.values():  # two names that differ in odd characters
             stem, n = f"{file_name(name)}_{n}", n + 1
-        path = folder / f"{stem}.npy"
-
-        def write(scratch: Path, array: Array = array) -> None:
-            with scratch.open("wb") as file:
-                np.save(file, array, allow_pickle=False)
-
-        write_atomically(path, write)
-        files[name] = str(path)
+        files[name] = folder / f"{stem}.npy"
     return files
 
 
-def _summary(name: str, array: Array, file: str | None) -> dict[str, Any]:
+def _save(outputs: dict[str, Array], files: Mapping[str, Path], folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as e:
+        raise FileError(f"cannot write: {reason(e)}", Loc(str(folder))) from None
+    for name, path in files.items():
+        with writing(path) as file:
+            np.save(file, outputs[name], allow_pickle=False)
+
+
+def _summary(name: str, array: Array, file: Path | None) -> dict[str, Any]:
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     row: dict[str, Any] = {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
@@ -117,7 +122,7 @@ def _summary(name: str, array: Array, file: str | None) -> dict[str, Any]:
         row[key] = float(getattr(np, key)(finite)) if finite.size else None
     row["nans"] = int(np.isnan(wide).sum())
     if file:
-        row["file"] = file
+        row["file"] = str(file)
     if array.size <= MAX_VALUES:
         # JSON has no NaN, so such a value becomes its name
         row["values"] = [v if np.isfinite(v) else str(v) for v in wide.reshape(-1).tolist()]

@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from graphfuse.errors import FileError, Loc, UsageError
+from graphfuse import files
+from graphfuse.errors import Loc, UsageError
 from graphfuse.frontends.tc import Diagnostic, Options, compile_text
 from graphfuse.frontends.tc import Kernel as Compiled
 
@@ -25,13 +26,7 @@ def read_source(source: str | os.PathLike[str]) -> tuple[str, str]:
     if isinstance(source, str) and ("\n" in source or "__global__" in source):
         return source, "<string>"
     path = Path(source)
-    try:
-        return path.read_text(encoding="utf-8"), str(path)
-    except OSError as e:
-        raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(str(path))) from None
-    except UnicodeDecodeError as e:
-        found = f"found a byte {e.object[e.start]:#x} at {e.start}"
-        raise FileError(f"expected text in UTF-8, {found}", Loc(str(path))) from None
+    return files.read_source(path, named=True), str(path)
 
 
 def choose(found: Sequence[Compiled], name: str | None, filename: str) -> Compiled:

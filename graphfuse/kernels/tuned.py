@@ -6,8 +6,6 @@ Choices are listed by kernel: what each is for, the configuration as `TM=128 num
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import filelock
 
 from graphfuse.errors import FileError, Loc
+from graphfuse.files import writing
 from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, OPTIONS, Config
 from graphfuse.runtime.cache import default_cache
 
@@ -91,10 +90,8 @@ class Record:
             for name, entries in sorted(kernels.items())
         }
         text = json.dumps({"version": VERSION, "kernels": ordered}, indent=1) + "\n"
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(self.path)
+        with writing(self.path) as file:
+            file.write(text.encode())
 
 
 def parse_config(text: str) -> Config:

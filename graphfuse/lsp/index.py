@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from graphfuse.frontends.tc import typed
 from graphfuse.frontends.tc.diagnostics import Diagnostic, Reporter, SourceError, StopError
-from graphfuse.frontends.tc.driver import DEFAULTS, checked, tokens
+from graphfuse.frontends.tc.driver import DEFAULTS, Options, checked, tokens
+from graphfuse.frontends.tc.preprocess import includes_within
 from graphfuse.frontends.tc.source import Span
 from graphfuse.frontends.tc.tokens import Token
 
@@ -50,15 +52,19 @@ class Index:
         return next((m for m in self.mentions if m.place.holds(line, column)), None)
 
 
-def index(text: str, filename: str, defines: Mapping[str, str]) -> Index:
-    """Read a source. With errors in it, what could be understood is indexed all the same."""
+def index(text: str, filename: str, defines: Mapping[str, str], folders: Sequence[Path] = ()) -> Index:
+    """Read a source. With errors in it, what could be understood is indexed all the same.
+
+    Its includes are read where they lie in its folder or in `folders`: to open a file in an editor is not to trust it.
+    """
+    options = replace(DEFAULTS, include=includes_within(Path(filename).parent, *folders))
     report = Reporter()
     unit: typed.Unit | None = None
     with contextlib.suppress(StopError):
-        unit = checked(text, filename, defines, DEFAULTS, report)
+        unit = checked(text, filename, defines, options, report)
     mentions = list(_names(unit, filename)) if unit is not None else []
     taken = {m.place for m in mentions}
-    mentions += [m for m in _macros(text, filename, defines) if m.place not in taken]
+    mentions += [m for m in _macros(text, filename, defines, options) if m.place not in taken]
     return Index(tuple(report.found), tuple(mentions))
 
 
@@ -119,10 +125,10 @@ def _function(function: typed.FunctionDecl, span: Span) -> Mention:
     return Mention(place_of(span), text, place_of(function.at.span))
 
 
-def _macros(text: str, filename: str, defines: Mapping[str, str]) -> Iterator[Mention]:
+def _macros(text: str, filename: str, defines: Mapping[str, str], options: Options) -> Iterator[Mention]:
     """Macro names that were replaced, with the text that they became."""
     try:
-        found = tokens(text, filename, defines)
+        found = tokens(text, filename, defines, options=options)
     except SourceError:
         return
     became: dict[Place, list[str]] = {}

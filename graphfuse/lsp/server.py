@@ -38,7 +38,8 @@ class Server(LanguageServer):
         except FileError as e:
             defines = {}
             trouble.append(lsp.Diagnostic(_NOWHERE, str(e), lsp.DiagnosticSeverity.Warning, source="graphfuse"))
-        found = index(text, str(path), defines)
+        opened = [path_of(f.uri) for f in self.workspace.folders.values()]
+        found = index(text, str(path), defines, opened)
         before = self.known.get(uri)
         if not found.mentions and before is not None:
             found = Index(found.diagnostics, before.mentions)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from graphfuse.errors import FileError, Loc
+from graphfuse.files import read_source
 from graphfuse.frontends.tc.defines import split_list
 
 NAME = ".tritonc.json"
@@ -29,8 +30,8 @@ def defines_for(source: Path) -> dict[str, str]:
 def _read(path: Path, name: str) -> dict[str, str]:
     where = Loc(str(path))
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
+        found: Any = json.loads(read_source(path))
+    except (ValueError, RecursionError) as e:
         raise FileError(f"cannot read: {str(e).lower()}", where) from None
     content = _object(found, "settings", where)
     if unknown := sorted(set(content) - {"defines", "files"}):

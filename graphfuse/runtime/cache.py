@@ -27,6 +27,7 @@ import platformdirs
 
 from graphfuse.artifact import Executable
 from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError
+from graphfuse.files import is_regular, kind
 from graphfuse.knobs import settings
 from graphfuse.runtime import gfx
 
@@ -34,6 +35,9 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 8 << 30
 """`Cache.put` removes the entries least recently used beyond this."""
+
+MOST_HASHED_BYTES = 64 << 30
+"""A larger file of weights is known by its size and time, not by its content."""
 
 # how any protobuf writer puts down StringStringEntryProto { key: "location" value: <path> }
 _LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x1f])")
@@ -218,20 +222,49 @@ def model_digest(model: Path | bytes) -> str:
         return hashlib.sha256(model).hexdigest()
     digest = hashlib.sha256()
     try:
+        if not is_regular(model):
+            raise FileError(f"expected a file, found {kind(model)}", Loc(str(model)))
         data = model.read_bytes()
         if not data:
             raise ParseError("not an ONNX model: the file is empty", Loc(str(model)))
         digest.update(data)
         for name in external_files(data):
             digest.update(name.encode(errors="surrogateescape") + b"\0")
-            # missing, no file's name, or a pipe, which may never end: the frontend says so better
-            with contextlib.suppress(OSError):
-                if (path := model.parent / name).is_file():
-                    with path.open("rb") as file:
-                        digest.update(hashlib.file_digest(file, "sha256").digest())
+            # what is missing, outside or no file is not read: the frontend says so
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                if (path := _inside(model.parent, name)) is not None:
+                    digest.update(_file_digest(path))
     except OSError as e:
         raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(str(model))) from None
     return digest.hexdigest()
+
+
+def data_files(model: Path) -> list[Path]:
+    """The files that a model's tensors say they lie in, as far as they are there and may be read."""
+    try:
+        names = external_files(model.read_bytes())
+    except OSError:
+        return []
+    found: list[Path | None] = []
+    for name in names:
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            found.append(_inside(model.parent, name))
+    return [path for path in found if path is not None]
+
+
+def _inside(folder: Path, name: str) -> Path | None:
+    """A regular file in a model's folder, links followed."""
+    root = folder.resolve()
+    path = (root / name).resolve()
+    return path if path.is_relative_to(root) and path.is_file() else None
+
+
+def _file_digest(path: Path) -> bytes:
+    status = path.stat()
+    if status.st_size > MOST_HASHED_BYTES:  # it may have holes, and take no room but hours
+        return repr((status.st_size, status.st_mtime_ns, status.st_ino)).encode()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def external_files(data: bytes) -> list[str]:

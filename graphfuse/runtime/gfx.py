@@ -31,7 +31,6 @@ import io
 import itertools
 import json
 import os
-import secrets
 import stat
 import struct
 import zlib
@@ -55,6 +54,7 @@ from graphfuse.artifact import (
 )
 from graphfuse.artifact_json import Node, program_from_json, program_to_json
 from graphfuse.errors import ArtifactError, FileError, Loc
+from graphfuse.files import is_regular, kind, reason, writing
 from graphfuse.host_program_json import host_from_json, host_to_json
 
 MAGIC = b"\x89GFX\r\n\x1a\n"
@@ -93,33 +93,10 @@ class _Section:
 
 
 def save(executable: Executable, path: str | os.PathLike[str]) -> None:
-    """Write the file whole or not at all: a temporary file beside it takes its place at the end."""
+    """Write the file whole or not at all."""
     check(executable)
-    path = Path(path)
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(21, "is a directory")
-        with _created(scratch) as file:
-            _write(executable, file)
-        scratch.replace(path)
-    except OSError as e:
-        raise FileError(f"cannot write: {_reason(e)}", Loc(str(path))) from None
-    finally:
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _created(path: Path) -> Generator[BinaryIO]:
-    # mode 0o666 and the process's umask, which a file from tempfile would not get
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    with os.fdopen(handle, "w+b") as file:
-        yield file
-
-
-def _reason(e: OSError) -> str:
-    return (e.strerror or str(e)).lower()
+    with writing(Path(path)) as file:
+        _write(executable, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,11 +309,13 @@ def _verify(file: _File) -> None:
 def is_artifact(path: str | os.PathLike[str]) -> bool:
     """Whether the file is, or was meant to be, a `.gfx`: by its first bytes or else by its name."""
     try:
+        if not is_regular(Path(path)):
+            raise FileError(f"expected a file, found {kind(Path(path))}", Loc(str(path)))
         with Path(path).open("rb") as file:
             if file.read(4) == MAGIC[:4]:
                 return True
-    except OSError as e:
-        raise FileError(f"cannot read: {_reason(e)}", Loc(str(path))) from None
+    except (OSError, ValueError) as e:
+        raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
     return Path(path).suffix == ".gfx"
 
 
@@ -357,7 +336,7 @@ def _mapped(path: Path) -> Array:
             raise ArtifactError("not a graphfuse artifact: 0 bytes", Loc(str(path)))
         return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
     except OSError as e:
-        raise FileError(f"cannot read: {_reason(e)}", Loc(str(path))) from None
+        raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
 
 
 class _File:

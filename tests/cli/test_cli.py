@@ -210,6 +210,28 @@ def npy(tmp_path, array) -> str:
     return f"{tmp_path / 'i.npy'}"
 
 
+LAUNCH = ("--run", "--arg", "x={dir}/y.npy")
+KERNEL = """// op: my::Thing
+// inputs: x: float[N];   outputs: y: float[N]
+// grid: 1
+// args: y
+#include "k.h"
+__global__ void k(float *x) { *x = ONE; }
+"""
+
+
+@pytest.fixture
+def inputs_that_may_be_lost(tmp_path, model):
+    """Hard and soft links to the model, one with its weights apart, an array, and a kernel with what it includes."""
+    os.link(model, tmp_path / "hard.onnx")
+    (tmp_path / "soft.onnx").symlink_to("m.onnx")
+    proto = onnx.load(model)
+    onnx.save(proto, tmp_path / "apart.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    np.save(tmp_path / "y.npy", np.zeros((1, 8), np.float32))
+    (tmp_path / "k.tc").write_text(KERNEL)
+    (tmp_path / "k.h").write_text("#define ONE 1\n")
+
+
 GOOD_X = np.zeros((2, 5), np.float32)
 BAD_RUNS = [
     (("run", "{gfx}"), 6, "error: missing inputs 'x', 'past'"),
@@ -232,7 +254,24 @@ BAD_RUNS = [
     (("compile", "{gfx}", "-o", "{dir}/o.gfx"), 2, "error: {gfx} is an artifact: expected an ONNX model"),
     (("compile", "{gfx}", "--recompile", "--dim", "n=1", "-o", "x"), 2, "error: --recompile: the dims of an artifact"),
     (("compile", "/nowhere.onnx", "-o", "{dir}/o.gfx"), 9, "/nowhere.onnx: error: no such file"),
-    (("compile", "{dir}", "-o", "{dir}/o.gfx"), 9, "{dir}: error: cannot read: is a directory"),
+    (("compile", "{dir}", "-o", "{dir}/o.gfx"), 9, "{dir}: error: expected a file, found a folder"),
+    (("compile", "/dev/zero", "-o", "{dir}/o.gfx"), 9, "/dev/zero: error: expected a file, found a device"),
+    (("compile", "{onnx}", "-o", "/dev/full"), 9, "/dev/full: error: cannot write: no space left on device"),
+    (("compile", "{onnx}", "-o", "{onnx}"), 2, "error: -o: expected another file than those that are read, found"),
+    (("compile", "{onnx}", "-o", "{dir}/hard.onnx"), 2, "found {dir}/hard.onnx ({onnx})"),
+    (("compile", "{onnx}", "-o", "{dir}/soft.onnx"), 2, "found {dir}/soft.onnx ({onnx})"),
+    (("compile", "{dir}/apart.onnx", "-o", "{dir}/w.bin"), 2, "found {dir}/w.bin ({dir}/w.bin)"),
+    (("compile", "{gfx}", "--recompile", "-o", "{gfx}"), 2, "error: -o: expected another file"),
+    (("compile", "{onnx}", "--kernels", "{dir}", "-o", "{dir}/k.tc"), 2, "error: -o: expected another file"),
+    (("compile", "{onnx}", "--kernels", "{dir}", "-o", "{dir}/k.h"), 2, "error: -o: expected another file"),
+    (("inspect", "{onnx}", "--html", "{onnx}"), 2, "error: --html: expected another file"),
+    (("inspect", "{dir}/apart.onnx", "--html", "{dir}/w.bin"), 2, "error: --html: expected another file"),
+    (("inspect", "{gfx}", "--html", "{gfx}"), 2, "error: --html: expected another file"),
+    (("run", "{onnx}", "--input", "x={dir}/y.npy", "--output-dir", "{dir}"), 2, "--output-dir: y: expected another"),
+    (("kernel", "{dir}/k.tc", *LAUNCH, "--save", "x={dir}/k.tc"), 2, "error: --save x: expected another file"),
+    (("kernel", "{dir}/k.tc", *LAUNCH, "--save", "x={dir}/k.h"), 2, "error: --save x: expected another file"),
+    (("kernel", "{dir}/k.tc", *LAUNCH, "--save", "x={dir}/y.npy"), 2, "error: --save x: expected another file"),
+    (("kernel", "{dir}/k.tc", "--tune", *LAUNCH, "--lock", "{dir}/k.tc"), 2, "error: --lock: expected another file"),
     (("compile", "{onnx}", "-o", "{dir}/no/o.gfx"), 9, "{dir}/no/o.gfx: error: cannot write: no such file"),
     (("compile", "{onnx}", "--target", "gpu", "-o", "{dir}/o.gfx"), 8, "error: unknown target 'gpu'"),
     (("compile", "{onnx}", "--target", "cpu:znver9", "-o", "x"), 8, "error: unknown processor 'znver9'"),
@@ -254,11 +293,14 @@ BAD_RUNS = [
 
 
 @pytest.mark.parametrize(("args", "code", "message"), BAD_RUNS, ids=[" ".join(a)[:60] for a, _, _ in BAD_RUNS])
+@pytest.mark.usefixtures("inputs_that_may_be_lost")
 def test_bad_command_lines(capsys, artifact, model, tmp_path, args, code, message):
     names = {"gfx": artifact, "onnx": model, "dir": tmp_path}
+    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
     found, line = fails(capsys, *(a.format(**names) for a in args))
     assert found == code, line
     assert message.format(**names) in line
+    assert all(p.read_bytes() == content for p, content in before.items())
     left = {p.name for p in tmp_path.rglob("*") if p.suffix in (".gfx", ".html", ".tmp") and "cache" not in p.parts}
     assert left == {"m.gfx"}
 

@@ -69,6 +69,22 @@ def test_any_text_can_be_indexed(text: str) -> None:
     index(text, "k.tc", {})
 
 
+def test_what_is_included_from_outside_of_the_folder_is_not_opened(tmp_path: Path) -> None:
+    """To open a file in an editor is not to trust it; the folders that are open in the editor may be read."""
+    inner = tmp_path / "kernels"
+    inner.mkdir()
+    (tmp_path / "out.h").write_text("#define SIZE 64\n")
+    (inner / "in.h").write_text("#define TYPE half\n")
+    (inner / "link.h").symlink_to("../out.h")
+    file = str(inner / "k.tc")
+    for name in ("../out.h", "link.h", str(tmp_path / "out.h"), "/dev/zero", "/etc/passwd"):
+        text = f'#include "in.h"\n#include "{name}"\n{SOURCE}'
+        errors = [d.message for d in index(text, file, {"SIZE": "64"}).diagnostics if d.severity == "error"]
+        assert errors == [f"#include: {name!r} is outside of {inner}"]
+    text = f'#include "in.h"\n#include "../out.h"\n{SOURCE}'
+    assert not [d for d in index(text, file, {}, [tmp_path]).diagnostics if d.severity == "error"]
+
+
 def test_settings(tmp_path: Path) -> None:
     files = '{"a.tc": {"N": [64, 128], "ON": true}}'
     (tmp_path / NAME).write_text(f'{{"defines": {{"T": "[half, float]", "N": 3}}, "files": {files}}}')

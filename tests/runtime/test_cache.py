@@ -18,7 +18,7 @@ from graphfuse.gpu import assembler
 from graphfuse.ir.dense import Dense
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
-from graphfuse.runtime.cache import Cache, cache_key, default_cache, external_files, model_digest
+from graphfuse.runtime.cache import Cache, cache_key, data_files, default_cache, external_files, model_digest
 from graphfuse.target import Target
 from models import tinygpt
 from tests.runtime.sample import executable
@@ -172,3 +172,30 @@ def test_concurrent_processes_build_once(tmp_path):
     made = [int(p.communicate(timeout=120)[0]) for p in processes]
     assert sum(made) == 1 and all(p.returncode == 0 for p in processes)
     assert gfx.verify(Path(tmp_path) / "feed.gfx")
+
+
+def entry(name: str) -> bytes:
+    """A tensor's word on where its data is, as protobuf has it."""
+    return b"\x0a\x08location\x12" + bytes([len(name.encode())]) + name.encode()
+
+
+def test_model_digest_reads_no_file_outside_of_the_models_folder(tmp_path, monkeypatch):
+    """Nor what has no end, nor what takes hours: what a model names is not trusted before the frontend has seen it."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(b"1")
+    (folder / "link").symlink_to("../secret")
+    (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "pipe")
+    with (folder / "holes").open("wb") as file:
+        file.truncate(1 << 42)
+    (folder / "w.bin").write_bytes(b"1")
+    names = ["w.bin", "../secret", str(tmp_path / "secret"), "link", "loop", "pipe", "holes", "/dev/zero", "/proc/kmsg"]
+    path = folder / "m.onnx"
+    path.write_bytes(b"".join(map(entry, [*names, "n" * 120 + "/" + "e" * 6, "x"])))
+    opened = []
+    whole = Path.open
+    monkeypatch.setattr(Path, "open", lambda self, *a, **k: (opened.append(self.name), whole(self, *a, **k))[1])
+    model_digest(path)
+    assert opened == ["m.onnx", "w.bin"]
+    assert data_files(path) == [folder / "holes", folder / "w.bin"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from graphfuse.errors import FileError
+from graphfuse.files import read_source
 from graphfuse.frontends.tc.condition import ConditionError, evaluate_condition
 from graphfuse.frontends.tc.constants import parse_number, unescape
 from graphfuse.frontends.tc.diagnostics import FixIt, Note, Reporter, StopError
@@ -16,8 +20,8 @@ from graphfuse.frontends.tc.macros import Expander, Macro, command_line_macro, d
 from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.tokens import Token, detokenize, tokenize
 
-Include = Callable[[str, Source], "Source | None"]
-"""Finds what `#include "name"` in a file names, or gives None."""
+Include = Callable[[str, Source], Source]
+"""Finds what `#include "name"` in a file names; raises FileError."""
 
 
 class Watch(Protocol):
@@ -63,13 +67,44 @@ class _Condition:
     seen_else: bool = False
 
 
-def read_include(name: str, of: Source) -> Source | None:
+def read_include(name: str, of: Source) -> Source:
     """The file `name` beside the file that includes it."""
+    path = Path(of.name).parent / name
     try:
-        path = Path(of.name).parent / name
-        return Source(str(path), path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
-        return None
+        if not path.exists():
+            raise FileError(f"there is no file {name!r}")
+        return Source(str(path), read_source(path))
+    except (OSError, ValueError):  # too long, a NUL
+        raise FileError(f"{name!r} is no path") from None
+
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<](?P<name>[^">]*)[">]', re.M)
+
+
+def texts_read(text: str, filename: str) -> dict[str, str]:
+    """A source and what it includes, whatever the conditions around it, by the name of the file."""
+    done: dict[str, str] = {}
+    todo = [Source(filename, text)]
+    while todo:
+        source = todo.pop()
+        if source.name not in done and len(done) < MAX_INCLUDES:
+            done[source.name] = source.text
+            for m in _INCLUDE.finditer(source.text):
+                with contextlib.suppress(FileError):  # which the preprocessor reports
+                    todo.append(read_include(m["name"], source))
+    return done
+
+
+def includes_within(*folders: Path) -> Include:
+    """Reads nothing outside of these folders: for sources that are looked at before anybody trusts them."""
+
+    def read(name: str, of: Source) -> Source:
+        path = (Path(of.name).parent / name).resolve()
+        if not any(path.is_relative_to(f.resolve()) for f in folders):
+            raise FileError(f"{name!r} is outside of {' and '.join(map(str, folders))}")
+        return read_include(name, of)
+
+    return read
 
 
 def preprocess(
@@ -340,9 +375,11 @@ class Preprocessor:
             limit = f"{MAX_INCLUDE_DEPTH} deep" if depth >= MAX_INCLUDE_DEPTH else f"{MAX_INCLUDES} in all"
             self.report.error("include", f"#include: too many files, {limit}: does {target!r} include itself?", rest[0])
             raise StopError
-        source = self._include(target, name.source)
-        if source is None:
-            self.report.error("include", f"#include: there is no file {target!r}", rest[0])
+        try:
+            source = self._include(target, name.source)
+        except FileError as e:
+            where = f"{e.loc}: " if e.loc else ""
+            self.report.error("include", f"#include: {where}{e.message}", rest[0])
             return
         tokens = tokenize(source, self.report)
         self.expander.count(len(tokens), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +11,9 @@ from graphfuse.dialects import block, effects
 from graphfuse.dialects.call import call_of
 from graphfuse.dialects.pointers import WRITES, accesses
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
+from graphfuse.files import read_source
 from graphfuse.frontends.tc import Kernel, compile_text
-from graphfuse.frontends.tc.preprocess import read_include
-from graphfuse.frontends.tc.source import Source
+from graphfuse.frontends.tc.preprocess import texts_read
 from graphfuse.frontends.tc_ops import expression
 from graphfuse.frontends.tc_ops.binding import C_NAMES, Binding, Same
 from graphfuse.frontends.tc_ops.header import Header, Part, parse_headers
@@ -26,9 +25,6 @@ from graphfuse.symbolic import Dim
 Number = bool | int | float
 ALIGNMENT = 16
 """What the runtime aligns tensors to, in bytes."""
-
-
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(?P<name>[^"]*)"', re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +58,7 @@ class Operator:
 
     def text_of_all(self) -> tuple[str, ...]:
         """The source and what it includes: all that a call depends on, the operands aside."""
-        done: dict[str, str] = {}
-        todo = [Source(self.file, self.source)]
-        while todo:
-            source = todo.pop()
-            if source.name not in done:
-                done[source.name] = source.text
-                found = (read_include(m["name"], source) for m in _INCLUDE.finditer(source.text))
-                todo += [s for s in found if s is not None]
-        return tuple(done.values())
+        return tuple(texts_read(self.source, self.file).values())
 
 
 def read_operators(*folders: str | Path) -> tuple[Operator, ...]:
@@ -78,12 +66,7 @@ def read_operators(*folders: str | Path) -> tuple[Operator, ...]:
     out: list[Operator] = []
     seen: dict[str, Loc] = {}
     for file in _files(folders):
-        try:
-            text = file.read_text(encoding="utf-8")
-        except OSError as e:
-            raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(str(file))) from None
-        except UnicodeDecodeError as e:
-            raise FileError(f"expected text in UTF-8, found a byte {e.object[e.start]:#x}", Loc(str(file))) from None
+        text = read_source(file)
         for header in map(check, parse_headers(text, str(file))):
             if header.op in seen:
                 found = f"found another at {seen[header.op]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -36,6 +37,23 @@ def test_include_of_itself_is_bounded():
     with pytest.raises(SourceError) as e:
         tokens('#include "a.tc"\n', options=options)
     assert e.value.message == "#include: too many files, 20 deep: does 'a.tc' include itself?"
+
+
+def test_includes_that_are_no_files(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    for name, message in (
+        ("pipe", f"#include: {tmp_path}/pipe: cannot read: expected a file, found a pipe"),
+        ("folder", f"#include: {tmp_path}/folder: cannot read: expected a file, found a folder"),
+        ("bytes", f"#include: {tmp_path}/bytes: expected text in UTF-8, found a byte 0xff at 0"),
+        ("/dev/zero", "#include: /dev/zero: cannot read: expected a file, found a device"),
+        ("x\\0y", "#include: there is no file 'x\\x00y'"),
+        ("x" * 300, f"#include: {'x' * 300!r} is no path"),
+    ):
+        with pytest.raises(SourceError) as e:
+            tokens(f'#include "{name}"\n', str(tmp_path / "k.tc"))
+        assert e.value.message == message
 
 
 def test_include_by_macro_and_brackets():

@@ -1,0 +1,121 @@
+"""Files that users and models name: read within limits, written whole or not at all, and never over what was read.
+
+Owns what is done where a name turns out to be a folder, a link, a pipe or a device. Knows no format.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from graphfuse.errors import FileError, Loc, UsageError
+
+MOST_SOURCE_BYTES = 4 << 20
+"""Of a source written by hand. What has no end, as /dev/zero, is larger."""
+
+
+def reason(error: OSError | ValueError) -> str:
+    """What the system says, or Python of a name that no file can have, in the form of graphfuse's errors."""
+    return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
+
+
+def read_source(path: Path, *, named: bool = False) -> str:
+    """A text in UTF-8; raises FileError. Of pipes and devices only a user who has `named` one knows that it ends."""
+    try:
+        if not (named or is_regular(path)):
+            raise FileError(f"cannot read: expected a file, found {kind(path)}", Loc(str(path)))
+        with path.open("rb") as file:
+            data = file.read(MOST_SOURCE_BYTES + 1)
+    except (OSError, ValueError) as e:
+        raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
+    if len(data) > MOST_SOURCE_BYTES:
+        raise FileError(f"expected at most {MOST_SOURCE_BYTES} bytes of text, found more", Loc(str(path)))
+    try:
+        return data.decode()
+    except UnicodeDecodeError as e:
+        found = f"found a byte {e.object[e.start]:#x} at {e.start}"
+        raise FileError(f"expected text in UTF-8, {found}", Loc(str(path))) from None
+
+
+def is_regular(path: Path) -> bool:
+    """Whether it is a file with an end, behind links or not; raises OSError where there is nothing."""
+    return stat.S_ISREG(path.stat().st_mode)
+
+
+def kind(path: Path) -> str:
+    """What a name stands for, in words."""
+    mode = path.stat().st_mode
+    kinds = {
+        stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device", stat.S_IFBLK: "a disk",
+    }  # fmt: skip
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Generator[BinaryIO]:
+    """A binary file to write, to read and to seek in, whose content takes the place of `path` at the end of the block.
+
+    Nothing changes if the block raises. A link stays, and what it names is replaced. A pipe or a terminal gets the
+    content; folders, disks and sockets are refused. Raises FileError.
+    """
+    try:
+        if "\0" in str(path):
+            raise OSError(errno.EINVAL, "embedded null byte")
+        with _spooled(path) if path.exists() and not is_regular(path) else _replacing(path) as file:
+            yield file
+    except OSError as e:
+        raise FileError(f"cannot write: {reason(e)}", Loc(str(path))) from None
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Generator[BinaryIO]:
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    scratch = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        # mode 0o666 and the process's umask, which a file from tempfile would not get
+        handle = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        with os.fdopen(handle, "w+b") as file:
+            yield file
+        scratch.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _spooled(path: Path) -> Generator[BinaryIO]:
+    if not path.is_fifo() and not path.is_char_device():
+        raise FileError(f"cannot write: expected a file, a pipe or a device, found {kind(path)}", Loc(str(path)))
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        with path.open("wb") as out:
+            shutil.copyfileobj(file, out)
+
+
+def refuse_overwriting(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
+    """Raise UsageError if an output, by the option that names it, is one of the files that are read under any name."""
+    read = {key: path for path in inputs if (key := _identity(path)) is not None}
+    for option, path in outputs.items():
+        if (found := read.get(_identity(path))) is not None:
+            raise UsageError(f"{option}: expected another file than those that are read, found {path} ({found})")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a regular file that there is."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
