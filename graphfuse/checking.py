@@ -23,7 +23,6 @@ from graphfuse.artifact import (
     TensorSpec,
 )
 from graphfuse.dialects import graph
-from graphfuse.gpu.code import gpu_code
 from graphfuse.gpu_driver import Driver
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, tensor_of
@@ -170,7 +169,7 @@ class GpuRunner:
 
     def __init__(self, done: compiler.Stages, target: Target, driver: Driver, ordinal: int) -> None:
         self._done, self._target, self._driver, self._ordinal = done, target, driver, ordinal
-        self._made = gpu_code(done.kernels.values(), target)
+        self._made = compiler.code_for_gpu(done, target)
 
     def __call__(self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]) -> None:
         """Fill the results of a region from its operands, at these values of symbols."""

@@ -42,10 +42,10 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import graph_pipeline
-from graphfuse.fusion.plan import KernelCall, plan
+from graphfuse.fusion.plan import KernelCall, Planned, plan
 from graphfuse.fusion.store_halves import store_halves
 from graphfuse.gpu.alignment import with_alignments
-from graphfuse.gpu.code import gpu_code
+from graphfuse.gpu.code import GpuCode, gpu_code
 from graphfuse.gpu.transforms.overlap_launches import with_constants
 from graphfuse.gpu.workers import workers
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
@@ -73,6 +73,8 @@ class Stages:
     """Block functions by kernel name."""
     region_ops: dict[str, Op]
     """One region per kernel name."""
+    lower: Callable[[str, Machine], Func]
+    """The block function of a kernel for another machine."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
 
@@ -121,9 +123,9 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
     ranges = _all_ranges(regions)
 
-    def lowered(name: str, region: Op) -> Func:
+    def lowered(name: str, machine: Machine) -> Func:
         has_fma = target.arch != "x86_64" or target.has("fma")
-        kernel = lower_region(region, name, ranges, machine)
+        kernel = lower_region(region_ops[name], name, ranges, machine)
         rounded = apply_numerics(kernel, options.numerics, has_fma=has_fma)
         if target.kind == "cuda" and options.numerics == "strict":  # its code generator has approximations
             rounded = replace(rounded, attrs={**rounded.attrs, "numerics": "strict"})
@@ -131,11 +133,11 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
             verify(rounded)
         return rounded
 
-    kernels = clock("blockgen", lambda: {name: lowered(name, op) for name, op in region_ops.items()})
+    kernels = clock("blockgen", lambda: {name: lowered(name, machine) for name in region_ops})
     ledger += [
         Decision("mask", name, fused=False, reason=str(f.attrs[MASK])) for name, f in kernels.items() if MASK in f.attrs
     ]
-    return Stages(func, regions, ledger, kernels, region_ops, {**pipeline.seconds, **clock.seconds})
+    return Stages(func, regions, ledger, kernels, region_ops, lowered, {**pipeline.seconds, **clock.seconds})
 
 
 @contextmanager
@@ -164,9 +166,11 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         workers.start()
     done = stages(func, target, options)
     clock = _Clock()
-    calls = {name: _call(name, f, done) for name, f in done.kernels.items()}
-    planned = clock("plan", lambda: plan(dead_code(done.regions), calls))
+    kernels = dict(done.kernels)
+    planned = clock("plan", lambda: _planned(done))
     code, launches, scratch, texts = clock("code", lambda: _code(done, planned.plan, target))
+    if done.kernels != kernels:  # other grids
+        planned = clock("plan again", lambda: _planned(done))
     metas = [_meta(name, f, done, scratch[name], launches.get(name)) for name, f in done.kernels.items()]
     metas.append(KernelMeta("copy_bytes", "rwi", COPY, ""))
     for name, seconds in {**done.seconds, **clock.seconds}.items():
@@ -189,12 +193,35 @@ def build(func: Func, target: Target, options: Options) -> Executable:
 def _code(done: Stages, placed: Plan, target: Target) -> tuple[Code, dict[str, Launch], dict[str, Dim], dict[str, str]]:
     """Code, how a GPU's kernels are launched, each kernel's scratch bytes, and stages whose text replaces another."""
     if target.kind == "cuda":
-        funcs = with_constants(with_alignments(done.kernels, placed), placed)
-        made = gpu_code(funcs.values(), target)
-        done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in made.without_wgmma.items()]
+        made = code_for_gpu(done, target, lambda kernels: with_constants(with_alignments(kernels, placed), placed))
         return made.code, made.launches, made.scratch, {"block": "\n".join(made.texts.values())}
     made, scratch = generate_code(done.kernels, target)
     return Code.of(target, made), {}, scratch, {}
+
+
+def code_for_gpu(
+    done: Stages, target: Target, placed: Callable[[Mapping[str, Func]], Mapping[str, Func]] = lambda kernels: kernels
+) -> GpuCode:
+    """Code of all kernels, with what `placed` knows of the tensors they get.
+
+    Where a tile was chosen for `wgmma`, and memory or the epilogue are nothing for that, another tile is chosen: the
+    kernels of `done` are those there is code for, and the ledger has the reasons.
+    """
+    machine = machine_of(target)
+    assert isinstance(machine, GpuMachine)
+    reasons: dict[str, str] = {}
+
+    def instead(name: str, why: str) -> Func | None:
+        reasons[name] = why
+        if done.region_ops[name].attrs["kind"] == "call":
+            return None  # its tile is the programmer's
+        func = done.kernels[name] = done.lower(name, replace(machine, has_wgmma=False))
+        return placed({name: func})[name]
+
+    made = gpu_code(placed(done.kernels).values(), target, instead)
+    said = {name: reasons[name] for name in done.kernels if name in reasons}
+    done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in said.items()]
+    return made
 
 
 def generate_code(kernels: Mapping[str, Func], target: Target) -> tuple[bytes, dict[str, Dim]]:
@@ -231,7 +258,11 @@ def _all_ranges(func: Func) -> dict[str, tuple[int, int]]:
     return out
 
 
-def _call(name: str, func: Func, done: Stages) -> KernelCall:
+def _planned(done: Stages) -> Planned:
+    return plan(dead_code(done.regions), {name: _call(f) for name, f in done.kernels.items()})
+
+
+def _call(func: Func) -> KernelCall:
     pointers = sum(isinstance(v.type, Ptr) for v in func.params)
     symbols = tuple(v.hint for v in func.params[pointers:])
     return KernelCall(symbols, attr_dim(func, "grid"), attr_dim(func, "work"))

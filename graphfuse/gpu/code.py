@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -35,23 +35,30 @@ class GpuCode:
     scratch: dict[str, Dim]
     texts: dict[str, str]
     """Block functions with layouts."""
-    without_wgmma: dict[str, str]
-    """Why attention does not use the instruction, where that was asked for."""
 
 
-def gpu_code(kernels: Iterable[Func], target: Target) -> GpuCode:
-    """Compile block functions for a GPU."""
+Instead = Callable[[str, str], Func | None]
+"""Another block function for a kernel, by its name and why it does not use `wgmma`; None where it stays."""
+
+
+def gpu_code(kernels: Iterable[Func], target: Target, instead: Instead = lambda _name, _why: None) -> GpuCode:
+    """Compile block functions for a GPU; where a tile was chosen for `wgmma` in vain, what there is `instead`."""
     funcs = list(kernels)
     with ThreadPoolExecutor(settings.threads or available_cores()) as assemblers, ThreadPoolExecutor(1) as llvm:
         groups = _Groups(len(funcs), target.cpu, assemblers)
         begun: list[Future[None]] = []
 
+        def done(i: int, kernel: CompiledKernel) -> None:
+            why = kernel.without_wgmma
+            other = None if why is None else instead(kernel.info.name, why)
+            groups.add(i, LoweredKernel.of(other, target).compiled() if other else kernel)
+
         def here(i: int) -> None:
             lowered = LoweredKernel.of(funcs[i], target)
             # LLVM's calls leave Python to this thread, which makes the next kernel
-            begun.append(llvm.submit(lambda: groups.add(i, lowered.compiled())))
+            begun.append(llvm.submit(lambda: done(i, lowered.compiled())))
 
-        workers.compile(funcs, target, groups.add, here)
+        workers.compile(funcs, target, done, here)
         for work in begun:
             work.result()
         made, assembled = groups.finished()
@@ -75,7 +82,6 @@ def gpu_code(kernels: Iterable[Func], target: Target) -> GpuCode:
         {k.info.name: _launch(k, found.get(k.info.name)) for k in made},
         {k.info.name: k.info.scratch_bytes for k in made},
         {k.info.name: k.text for k in made},
-        {k.info.name: k.without_wgmma for k in made if k.without_wgmma is not None},
     )
 
 

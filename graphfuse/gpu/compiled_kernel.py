@@ -24,7 +24,7 @@ class CompiledKernel:
     text: str
     """The block function as it was lowered, with layouts."""
     without_wgmma: str | None
-    """Why attention does not use the instruction, where that was asked for."""
+    """Why the kernel does not use the instruction, where its tile was chosen for that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import torch
 
 from graphfuse.artifact import Executable
@@ -12,7 +14,10 @@ from graphfuse.knobs import Options
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime.cache import default_cache
 from graphfuse.runtime.device import Device
+from graphfuse.runtime.report import code_warnings
 from graphfuse.target import Target
+
+log = logging.getLogger(__name__)
 
 
 def build_part(func: Func, device: torch.device, options: Options) -> Executable:
@@ -27,9 +32,13 @@ def build_part(func: Func, device: torch.device, options: Options) -> Executable
 
     cache = default_cache()
     if cache is None:
-        return make()
-    key = compiled_key({"part": to_text(func), "options": repr(options)}, target)
-    return cache.get_or_make(key, make)
+        made = make()
+    else:
+        key = compiled_key({"part": to_text(func), "options": repr(options)}, target)
+        made = cache.get_or_make(key, make)
+    for warning in code_warnings(made):
+        log.warning("%s", warning)
+    return made
 
 
 def target_of(device: torch.device) -> Target:

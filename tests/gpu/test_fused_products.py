@@ -67,6 +67,13 @@ EPILOGUES = {
         u = mul(b1, k); t = tanh(u); o = full() {elem = f32, SHAPE, value = 1.0}; w1 = add(t, o)
         h = full() {elem = f32, SHAPE, value = 0.5}; x1 = mul(v, h); x2 = mul(x1, w1)
         y = cast(x2) {to = bf16}; return(y)"""),
+    "a number for each part of the rows": ("r: 2x96xbf16", """
+        p3 = reshape(z) {shape = [2, 36, 96]}; r3 = reshape(r) {shape = [2, 1, 96]}
+        e = broadcast(r3) {shape = [2, 36, 96]}; y = mul(p3, e); return(y)"""),
+    "a factor that heads share, beside the product": ("r: 72x32xbf16", """
+        h = reshape(z) {shape = [72, 3, 32]}; r3 = reshape(r) {shape = [72, 1, 32]}
+        e = broadcast(r3) {shape = [72, 3, 32]}; y = mul(h, e); return(h, y)"""),
+    "one number": ("r: 1x1xbf16", "e = broadcast(r) {SHAPE}; y = mul(z, e); return(y)"),
     "two results": ("r: 72x96xbf16", "y = add(z, r); n = neg(z); return(y, n)"),
 }  # fmt: skip
 
@@ -79,6 +86,21 @@ def test_epilogues_are_one_kernel(name):
     executable = outcome(graph_func(f"x: 72x128xbf16, w: 128x96xbf16, c: 96xbf16, {params}", product + body))
     assert multiplies(executable) == [1, 1]
     assert "wgmma" in executable.code[str(HOPPER)].ptx
+
+
+def test_another_tile_is_chosen_where_memory_is_nothing_for_wgmma():
+    """Rows that begin 2 bytes behind a multiple of 16; who reads the ledger sees why."""
+    cut_off = "a = slice(x) {starts = [0, 1], sizes = [64, 256], steps = [1, 1]};"
+    product = 'y = contract(a, w) {spec = "mk,kn->mn"}; return(y)'
+    executable = outcome(graph_func("x: 64x264xf16, w: 256x512xf16", cut_off + product))
+    (why,) = (d for d in executable.ledger if d["producer"] == "wgmma")
+    assert why["consumer"] == "contraction_0"
+    assert "TMA" in why["reason"]
+    ptx = executable.code[str(HOPPER)].ptx
+    assert "mma.sync" in ptx
+    assert "wgmma" not in ptx
+    (kernel,) = (k for k in executable.kernels if k.launch)
+    assert kernel.launch.threads < 256, "the tile of a product by mma.sync"
 
 
 def multiplies(executable) -> list[int]:

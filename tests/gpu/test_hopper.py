@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.gemm_kernels import STATISTICS, Gemm, split_text, text
+from graphfuse.blockgen.gpu_wgmma_tile import WgmmaTile
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import gpu, graph
@@ -223,16 +224,40 @@ REGIONS = {
         'y = contract(x, w) {spec = "mk,nk->mn"}; z = neg(y); e = tanh(y); h = abs(y); return(z, e, h)',
     ),
     "batch": contract("batch", "bmk,bkn->bmn", "x: 5x256x64xbf16, w: 5x64x256xbf16"),
+    "a number for each part of the rows": case(
+        "contraction",
+        "parts of rows",
+        "x: 300x64xf16, w: 320x64xf16, t: 3x320xf16, b: 3xf16, g: 1xf16",
+        """y = contract(x, w) {spec = "mk,nk->mn"}; p = reshape(y) {shape = [3, 100, 320]}
+        r = reshape(t) {shape = [3, 1, 320]}; u = broadcast(r) {shape = [3, 100, 320]}; s = add(p, u)
+        c = reshape(b) {shape = [3, 1, 1]}; v = broadcast(c) {shape = [3, 100, 320]}; m = mul(s, v)
+        h = reshape(g) {shape = [1, 1, 1]}; f = broadcast(h) {shape = [3, 100, 320]}; o = mul(m, f); return(o)""",
+    ),
+    "numbers that columns share, beside the product": case(
+        "contraction",
+        "heads",
+        "x: 300x64xf16, w: 320x64xf16, c: 300x64xf16",
+        """y = contract(x, w) {spec = "mk,nk->mn"}; p = reshape(y) {shape = [300, 5, 64]}
+        r = reshape(c) {shape = [300, 1, 64]}; u = broadcast(r) {shape = [300, 5, 64]}; s = mul(p, u)
+        return(p, s)""",
+    ),
 }
+SHARED = (WgmmaTile(64, 128, rows=2), WgmmaTile(64, 128, columns=2))
 
 
-@pytest.mark.parametrize("name", REGIONS)
-def test_regions(name):
+@pytest.mark.parametrize(
+    ("name", "tile"),
+    [*((n, None) for n in REGIONS), *((n, t) for n in REGIONS if "number" in n for t in SHARED)],
+    ids=str,
+)
+def test_regions(name, tile, monkeypatch):
     """Products as blockgen writes them."""
+    if tile:
+        monkeypatch.setattr("graphfuse.blockgen.gpu_wgmma_tile.TILES", (tile,))
     case = REGIONS[name]
     func, _ = outline(case.func)
     (region,) = (op for op in func.walk() if op.kind is graph.region)
-    kernel = lower_region(region, "product", func.ranges, GpuMachine(multiprocessors=1))
+    kernel = lower_region(region, "product", func.ranges, GpuMachine(multiprocessors=1, has_wgmma=tile is not None))
     for values in case.sizes:
         roles = transformed(kernel, TARGET)
         verify(roles)

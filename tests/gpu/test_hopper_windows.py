@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from graphfuse.blockgen.gpu_wgmma_tile import FOR_WINDOWS, WgmmaTile
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import gpu, graph
@@ -100,12 +102,13 @@ def check(found, blocks=2, ulp=2.0**-10, **attrs):
     assert "im2col" in ptx
     for values in found.sizes:
         arrays = found.arrays(values)
-        (want,) = launched(kernel, region, arrays, values)
-        got = np.zeros_like(want)
-        emulate(ptx, lowered.kernels[0], arrays, [got], values, blocks=blocks)
-        # one rounding of the sum and one of the result, and the sum before it in another order
-        wide = want.astype(np.float64)
-        np.testing.assert_allclose(got.astype(np.float64), wide, rtol=ulp, atol=ulp / 2 * np.abs(wide).max())
+        wants = launched(kernel, region, arrays, values)
+        gots = [np.zeros_like(want) for want in wants]
+        emulate(ptx, lowered.kernels[0], arrays, gots, values, blocks=blocks)
+        for got, want in zip(gots, wants, strict=True):
+            # one rounding of the sum and one of the result, and the sum before it in another order
+            wide = want.astype(np.float64)
+            np.testing.assert_allclose(got.astype(np.float64), wide, rtol=ulp, atol=ulp / 2 * np.abs(wide).max())
     return ptx, lowered.kernels[0]
 
 
@@ -166,6 +169,36 @@ def test_residual_and_strides_of_a_view():
         groups = 1, layout = "nhwc"}; s = add(y, r); return(s)"""
     found = case("contraction", "view", "x: 2x8x8x128xf16, w: 3x3x64x64xf16, r: 2x8x8x64xf16", " ".join(body.split()))
     check(found)
+
+
+PER_IMAGE = {
+    "plus": "o = add(y, e); return(o)",
+    "times, with relu": "m = mul(y, e); z = full() {shape = [3, 8, 6, 320], elem = @E, value = 0.0}; "
+    "o = max(m, z); return(o)",
+    "plus, and a residual": "m = add(y, e); o = add(m, r); return(o)",
+    "two results": "m = mul(y, e); n = add(y, r); return(m, n)",
+}
+TILES = {"chosen": (), "128x192": (WgmmaTile(128, 192),), "by turns": (WgmmaTile(128, 192, pingpong=True),)}
+
+
+ELEMS = ("f16", "bf16")
+FEW = (("plus", "f16", "128x192"), ("plus, and a residual", "bf16", "by turns"), ("times, with relu", "bf16", "chosen"),
+       ("two results", "f16", "128x192"))  # fmt: skip
+REST = [case for case in itertools.product(PER_IMAGE, ELEMS, TILES) if case not in FEW]
+
+
+@pytest.mark.parametrize(("name", "elem", "tile"), [*FEW, *(pytest.param(*c, marks=pytest.mark.full) for c in REST)])
+def test_a_number_for_each_image_and_channel(name, elem, tile, monkeypatch):
+    """As residual blocks of diffusion models and squeeze-and-excitation have it; 320 channels are no whole tiles."""
+    monkeypatch.setattr("graphfuse.blockgen.gpu_wgmma_tile.FOR_WINDOWS", TILES[tile] or FOR_WINDOWS)
+    body = """
+        p = pad(x) {low = [0, 1, 1, 0], high = [0, 1, 1, 0], value = 0.0};
+        y = conv(p, w) {strides = [1, 1], low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1],
+        groups = 1, layout = "nhwc"}; u = reshape(t) {shape = [3, 1, 1, 320]};
+        e = broadcast(u) {shape = [3, 8, 6, 320]};""" + PER_IMAGE[name]
+    params = "x: 3x8x6x16x@E, w: 3x3x16x320x@E, t: 3x320x@E" + ", r: 3x8x6x320x@E" * ("r)" in PER_IMAGE[name])
+    found = case("contraction", "image", params.replace("@E", elem), " ".join(body.replace("@E", elem).split()))
+    check(found, ulp=2.0**-10 if elem == "f16" else 2.0**-7)
 
 
 DECLINED = {

@@ -13,7 +13,7 @@ from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
 from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints, remade
 from graphfuse.ir.layout import REGISTER, LinearLayout
-from graphfuse.ir.types import Tile, Type
+from graphfuse.ir.types import I64, Tile, Type
 from graphfuse.symbolic import Dim, sym, symbols
 
 
@@ -36,12 +36,18 @@ class Clones:
         """The new value for an old one."""
         if value not in self._known:
             op = value.op
-            if op is None or not op.has(Trait.PURE) or isinstance(value.type, Tile):
+            is_made_again = op is not None and (op.has(Trait.PURE) or op.kind is block.load)
+            if op is None or not is_made_again or isinstance(value.type, Tile):
                 raise Declined(f"a scalar comes from {op.kind.name if op else 'a body'}")
             operands = [self(v) for v in op.operands]
             new = op.kind.build(operands, op.attrs, hint=value.hint, loc=op.loc)
             self._known[value] = self.builder.append(new).results[value.index]
         return self._known[value]
+
+
+def _keeps_places(op: Op) -> bool:
+    """Whether what is at a place of the result comes of what the tiles it reads have there."""
+    return op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load)
 
 
 Axes = tuple[int | None, ...]
@@ -94,7 +100,7 @@ class Chunk:
     def loads(self, value: Value, axes: Axes, layout: LinearLayout) -> Iterator[tuple[Value, Axes, LinearLayout]]:
         """What `tile` would read from memory: arguments of `tile` that make the loads alone."""
         op = value.op
-        if op is not None and op.kind is block.load_view:
+        if op is not None and op.kind in (block.load_view, block.load):
             yield value, axes, layout
         elif op is not None and value not in self.products:
             for place in self._operands(op, axes, layout):
@@ -122,7 +128,7 @@ class Chunk:
         if op.kind in (block.const, block.splat):
             operands = [self.clones(v) for v in op.operands]
             return self._add(op, operands, shape=shape, layout=layout)
-        if op.has(Trait.ELEMENTWISE) or op.kind is block.index:
+        if _keeps_places(op):
             tiles = iter([self.tile(*place) for place in self._operands(op, axes, layout)])
             return self._add(op, [next(tiles) if isinstance(v.type, Tile) else self.clones(v) for v in op.operands])
         if op.kind in (block.broadcast, block.reshape):
@@ -130,10 +136,12 @@ class Chunk:
             placed = {"layout": layout} if op.kind is block.broadcast else {}
             return self._add(op, [operand], shape=shape, **placed)
         if op.kind is block.arange:
-            if axes[0] is not None and self.origin.at[axes[0]] != 0:
-                raise Declined("numbers of rows or columns that blocks share")
             first = attr_int(op, "start") + (0 if axes[0] is None else self.start[axes[0]])
-            return self._add(op, [], start=first, end=first + shape[0], layout=layout)
+            numbers = self._add(op, [], start=first, end=first + shape[0], layout=layout)
+            origin = 0 if axes[0] is None else self.origin.at[axes[0]]
+            if origin != 0 and numbers.type != Tile(shape, I64, layout):
+                raise Declined("narrow numbers of rows or columns that blocks share")
+            return self._moved(numbers, origin)
         if op.kind is block.load_view:
             pointer, base, *limits = op.operands
             at, cuts = self.view(op, axes, base, limits)
@@ -149,7 +157,7 @@ class Chunk:
 
     def _operands(self, op: Op, axes: Axes, layout: LinearLayout) -> list[tuple[Value, Axes, LinearLayout]]:
         """Arguments of `tile` for the tiles that an op reads."""
-        if op.has(Trait.ELEMENTWISE) or op.kind is block.index:
+        if _keeps_places(op):
             return [(v, axes, layout) for v in op.operands if isinstance(v.type, Tile)]
         if op.kind is block.broadcast:
             (source,) = op.operands

@@ -35,13 +35,15 @@ from graphfuse.symbolic import Dim, floordiv, minimum, sym, symbols
 
 log = logging.getLogger(__name__)
 
+READS = (block.load_view, block.load)
 ROUNDED = (F16, BF16)
 """What a store by TMA rounds f32 to by itself."""
 
 
 def hopper_matmul(func: Func) -> Func:
-    """The function as a persistent TMA and `wgmma` kernel, or itself."""
+    """The function as a persistent TMA and `wgmma` kernel; itself, with the reason where a tile for one was chosen."""
     found = match_product(func, Scalars(func))
+    why = "" if found else "its loop is no product of boxes that TMA copies"
     for blocks in choices(func, found.acc.shape) if found else ():
         scalars = Scalars(func)  # each way names values of its own
         product = match_product(func, scalars)
@@ -50,13 +52,15 @@ def hopper_matmul(func: Func) -> Func:
             return _Build(func, scalars, product, blocks).func()
         except Declined as reason:
             log.debug("@%s is no product for wgmma of %d by %d blocks: %s", func.name, *blocks, reason)
-    return _left(func)
+            why = why or str(reason)
+    return _left(func, why)
 
 
-def _left(func: Func) -> Func:
+def _left(func: Func, why: str) -> Func:
     """The function, every block of which makes one program."""
     attrs = {name: value for name, value in func.attrs.items() if name not in ("persistent", "split")}
-    return func if len(attrs) == len(func.attrs) else Func(func.name, func.body, attrs, func.dims)
+    attrs |= {gpu.WITHOUT_WGMMA: why} if "schedule" in attrs else {}
+    return func if attrs == func.attrs else Func(func.name, func.body, attrs, func.dims)
 
 
 _Fill = Callable[[Clones, Value], None]
@@ -132,14 +136,14 @@ class _Build:
         return _Store(op, value, box)
 
     def _check(self) -> None:
-        """Nothing but the loop, arithmetic and views; what is stored has the product's shape and is not read."""
+        """Nothing but the loop, arithmetic, reads and views; what is stored has the product's shape and is not read."""
         written = {s.op.operands[0] for s in self.stores}
         for op in self.old.body.ops[:-1]:
             if op.kind in (control.for_, block.store_view) or op.has(Trait.PURE):
                 continue
-            if op.kind is not block.load_view:
+            if op.kind not in READS:
                 raise Declined(f"{op.kind.name} beside the product")
-        read = {op.operands[0] for op in self.old.walk() if op.kind in (block.load_view, block.load)}
+        read = {op.operands[0] for op in self.old.walk() if op.kind in READS}
         if not self.stores or not written.isdisjoint(read) or self.old.attrs.get("inplace"):
             raise Declined("what is written is also read" if self.stores else "nothing is stored")
         if any(v.op is not None for v in (*written, *read)):
@@ -474,7 +478,7 @@ class _Build:
         boxes = [(r, c) for c in range(first, last, self.width) for r in range(0, rows, height)]
         values = [s.value for s in self.stores]
         ops = self.old.body.ops
-        read = [t for op in ops if op.kind is block.load_view for t in op.types if isinstance(t, Tile)]
+        read = [t for op in ops if op.kind in READS for t in op.types if isinstance(t, Tile)]
         reads_rows = all(t.shape != self.whole.shape for t in read)
         has_erf = any(op.kind is block.ELEMENTWISE["erf"] for op in ops)
         room = read_ahead(self._of_a_thread, rows_and_erf=reads_rows and has_erf)
