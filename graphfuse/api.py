@@ -67,6 +67,7 @@ def compile(
     kernels: Kernels = (),
     progress: Progress | None = None,
     host: bool = True,
+    check_indices: bool | None = None,
 ) -> CompiledModel:
     """Compile a model, or take it from the cache.
 
@@ -84,11 +85,15 @@ def compile(
         kernels: A folder, or several, of `.tc` files that implement operators of the model (docs/triton-c-ops.md).
         progress: Called with the name of each stage as it begins.
         host: Whether Python may run what is not compiled between compiled parts (docs/onnx.md); else it is refused.
+        check_indices: Whether indices and lengths out of range, and integers divided by 0, are errors on a CPU
+            (docs/onnx.md); default: what `options` says, else they are.
     """
     check_environment()
     configure_logging()
     where = Device.parse(device)
     chosen = _chosen(options, numerics, precision)
+    if check_indices is not None:
+        chosen = dataclasses.replace(chosen, check_indices=check_indices)
     source, operators = _source(model), operators_of(kernels)
     note: Progress = progress or (lambda _: None)
     built = [build(source, t, dims or {}, chosen, note, operators, host=host) for t in targets_of(target, where)]

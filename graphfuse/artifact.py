@@ -24,6 +24,7 @@ from graphfuse.errors import ArtifactError
 from graphfuse.host_program import HostGraph, check_program
 from graphfuse.symbolic import Dim, bounds, product, symbols
 from graphfuse.target import Target
+from graphfuse.value_checks import REFUSED, Check
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -321,6 +322,8 @@ class Executable:
 
     `others` are the same model compiled for other targets, each with its own plan, kernels and weights.
 
+    `checks` are those of values that it makes as it runs: it reports on them in one output more than its signature has.
+
     A model with host code is `parts`, compiled each by itself, and the `host` program that runs them; it has no plan
     and no kernels, and its weights are the constants of the program.
     """
@@ -337,6 +340,13 @@ class Executable:
     others: tuple[Executable, ...] = ()
     host: HostGraph | None = None
     parts: tuple[Executable, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def results(self) -> tuple[TensorSpec, ...]:
+        """All that its plan writes for the caller: the outputs, and what it reports of checks."""
+        report = (TensorSpec(REFUSED, "i64", (len(self.checks),)),) if self.checks else ()
+        return (*self.signature.outputs, *report)
 
     @property
     def is_gpu(self) -> bool:
@@ -369,6 +379,9 @@ def check(executable: Executable) -> None:
     when it is wrong for every shape, and checked again for the actual one when it is bound.
     """
     _check_signature(executable.signature)
+    for dim in (d for c in executable.checks for d in (c.low, c.high) if d is not None):
+        if unknown := symbols(dim) - executable.signature.ranges.keys():
+            raise ArtifactError(f"a check names the undeclared symbol {min(unknown)!r}")
     if executable.host is not None:
         _check_host(executable, executable.host)
         return
@@ -483,7 +496,7 @@ def _check_buffers(executable: Executable) -> None:
     signature, plan = executable.signature, executable.plan
     known: dict[str, Sequence[Dim]] = {
         "input": [s.nbytes for s in signature.inputs],
-        "output": [s.nbytes for s in signature.outputs],
+        "output": [s.nbytes for s in executable.results],
         "weight": [math.prod(w.shape) * elem_dtype(w.elem).itemsize for w in executable.weights],
     }
     outputs: list[int] = []
@@ -507,8 +520,8 @@ def _check_buffers(executable: Executable) -> None:
         if buffer.kind == "output":
             outputs.append(buffer.index)
     # an output without a buffer would hand the caller memory nobody wrote
-    if sorted(outputs) != list(range(len(signature.outputs))):
-        raise ArtifactError(f"expected one buffer for each of {len(signature.outputs)} outputs")
+    if sorted(outputs) != list(range(len(known["output"]))):
+        raise ArtifactError(f"expected one buffer for each of {len(known['output'])} outputs")
 
 
 def _check_steps(executable: Executable) -> None:

@@ -33,6 +33,7 @@ from graphfuse.artifact import (
 )
 from graphfuse.errors import ArtifactError, ParseError
 from graphfuse.symbolic import INF, Dim, bounds, parse_dim
+from graphfuse.value_checks import Check
 
 MAX_DIM_TEXT = 2048
 """Longest text of a symbolic dim; real ones have a few dozen characters."""
@@ -46,13 +47,19 @@ def _dim(dim: Dim) -> Json:
 
 def program_to_json(executable: Executable) -> dict[str, Json]:
     """Everything about an executable but its weights' bytes, its code, its IR and its ledger."""
-    return {
+    out: dict[str, Json] = {
         "signature": signature_to_json(executable.signature),
         "plan": plan_to_json(executable.plan),
         "kernels": [_kernel_to_json(k) for k in executable.kernels],
         "target": executable.target,
         "meta": executable.meta,
     }
+    return out | ({"checks": [_check_to_json(c) for c in executable.checks]} if executable.checks else {})
+
+
+def _check_to_json(check: Check) -> Json:
+    ends = () if check.low is None or check.high is None else (_dim(check.low), _dim(check.high))
+    return [check.node, check.operand, check.what, *ends]
 
 
 def signature_to_json(signature: Signature) -> dict[str, Json]:
@@ -228,10 +235,19 @@ def program_from_json(root: Node, weights: tuple[Weight, ...], code: Mapping[str
         target=root["target"].text(),
         code=code,
         meta=root["meta"].object(),
+        checks=tuple(_check_from_json(c) for c in root["checks"].items()) if "checks" in root.object() else (),
         **lazy,
     )
     check(executable)
     return executable
+
+
+def _check_from_json(node: Node) -> Check:
+    row = node.items(3, 5)
+    if len(row) == 4:
+        node.fail("a range or none")
+    low, high = (d.dim() for d in row[3:]) if row[3:] else (None, None)
+    return Check(row[0].text(), row[1].text(), row[2].text(), low, high)
 
 
 def signature_from_json(root: Node) -> Signature:

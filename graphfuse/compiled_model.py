@@ -23,6 +23,7 @@ from graphfuse.runtime.session import Profile, Session
 from graphfuse.runtime.workspace import Workspace
 from graphfuse.stages import artifact_precision, graph_func
 from graphfuse.target import Target
+from graphfuse.value_checks import look
 
 if TYPE_CHECKING:
     from graphfuse.host_session import HostSession
@@ -97,7 +98,10 @@ class CompiledModel:
         arrays = binder.arrays(inputs)
         symbols = binder.bind([a.shape for a in arrays])
         names = (s.name for s in self.signature.outputs)
-        return dict(zip(names, run(self._graph, *arrays, symbols=symbols), strict=True))
+        results = list(run(self._graph, *arrays, symbols=symbols))
+        if checks := self.executable.checks:
+            look(checks, results.pop().tolist(), symbols)
+        return dict(zip(names, results, strict=True))
 
     def _host_session(self, *, interpreted: bool = False) -> HostSession:
         # Python's operators import onnx, which other models need not

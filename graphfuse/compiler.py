@@ -58,6 +58,7 @@ from graphfuse.knobs import Options, settings
 from graphfuse.llvm import codegen
 from graphfuse.symbolic import Dim, symbols
 from graphfuse.target import GPU_SIZES, Target
+from graphfuse.value_checks import ATTR, checks_of
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,8 @@ MOST_REPEATED = 16384
 
 def stages(func: Func, target: Target, options: Options) -> Stages:
     """Graph IR to block functions."""
+    if target.kind == "cuda" or not options.check_indices:  # for a GPU somebody would have to wait
+        func = without_checks(func)
     clock = _Clock()
     machine = machine_of(target)
     programs = machine.multiprocessors if isinstance(machine, GpuMachine) else None
@@ -140,6 +143,16 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     return Stages(func, regions, ledger, kernels, region_ops, lowered, {**pipeline.seconds, **clock.seconds})
 
 
+def without_checks(func: Func) -> Func:
+    """`func` without the output that reports on checks of values."""
+    if ATTR not in func.attrs:
+        return func
+    *ops, last = func.body.ops
+    returned = replace(last, operands=last.operands[:-1])
+    attrs = {name: value for name, value in func.attrs.items() if name != ATTR}
+    return dead_code(replace(func, body=replace(func.body, ops=(*ops, returned)), attrs=attrs))
+
+
 @contextmanager
 def _without_collections() -> Generator[None]:
     """Without Python's cyclic collector: IR has no cycles, and each full collection walks all that the process has.
@@ -176,7 +189,7 @@ def build(func: Func, target: Target, options: Options) -> Executable:
     for name, seconds in {**done.seconds, **clock.seconds}.items():
         log.info("%s: %.0f ms", name, seconds * 1e3)
     return Executable(
-        signature=_signature(func),
+        signature=_signature(done.graph),
         plan=planned.plan,
         kernels=tuple(metas),
         weights=tuple(
@@ -186,6 +199,7 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         code={str(target): code},
         ir=_texts(done, texts),
         ledger=[_decision(d) for d in done.ledger],
+        checks=checks_of(done.graph.attrs.get(ATTR, ())),
         meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
     )
 
@@ -289,7 +303,7 @@ def _signature(func: Func) -> Signature:
     assumed = cast("tuple[tuple[Dim, Dim], ...]", func.attrs.get("assumed_equal", ()))
     names = func.ranges.keys()
     equal = tuple((a, b) for a, b in assumed if names >= symbols(a) | symbols(b))
-    return Signature(specs(func.params, inputs), specs(func.outputs, outputs), func.dims, equal)
+    return Signature(specs(func.params, inputs), specs(func.outputs[: len(outputs)], outputs), func.dims, equal)
 
 
 def _texts(done: Stages, instead: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ class Loc:
 
     def __str__(self) -> str:
         if self.node:
-            return f"{self.file}:{self.node[:MOST_TEXT]}"
+            return f"{self.file}:{self.node[:MOST_TEXT]}" if self.file else self.node[:MOST_TEXT]
         return f"{self.file}:{self.line}:{self.col}" if self.line else self.file
 
     @property

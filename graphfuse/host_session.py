@@ -126,7 +126,7 @@ class _Graph:
         try:
             known.update(run({s.name: known[s.name] for s in executable.signature.inputs}))
         except InputError as e:
-            raise InputError(f"part {number}: {e.message}", e.loc) from None
+            raise e if e.loc else InputError(f"part {number}: {e.message}") from None
 
 
 class _Node:

@@ -49,6 +49,7 @@ class InferenceSession:
         dims: Dims | None = None,
         numerics: str = "",
         precision: str = "",
+        check_indices: bool | None = None,
     ) -> None:
         device = _device_of(providers, provider_options)
         threads = int(getattr(sess_options, "intra_op_num_threads", 0)) or None
@@ -57,7 +58,13 @@ class InferenceSession:
             self._model = load(path, threads, device)
         else:
             self._model = compile(
-                path_or_bytes, dims=dims, threads=threads, numerics=numerics, precision=precision, device=device
+                path_or_bytes,
+                dims=dims,
+                threads=threads,
+                numerics=numerics,
+                precision=precision,
+                device=device,
+                check_indices=check_indices,
             )
 
     def run(

@@ -197,12 +197,14 @@ class Options:
     `fuse=False` makes every op a region of its own, to show what fusion does. `numerics` is how far results may be
     from those of the model's ops done one by one: `strict` rounds as they do, `eager` takes the liberties of eager
     frameworks, `fast` more (docs/numerics.md). `precision` is what an f32 model multiplies and stores: `f32` is the
-    model's own, `f16` and `bf16` halves (docs/precision.md).
+    model's own, `f16` and `bf16` halves (docs/precision.md). `check_indices` says whether
+    indices, lengths and divisors of integers that do not fit are errors on a CPU (docs/onnx.md).
     """
 
     fuse: bool = True
     numerics: Numerics = "eager"
     precision: Precision = "f32"
+    check_indices: bool = True
 
     def __post_init__(self) -> None:
         numerics_of(self.numerics)  # a caller without a type checker may pass any text

@@ -16,6 +16,7 @@ LEVEL_0 = {
     "knobs",
     "target",
     "symbolic",
+    "value_checks",
     "artifact",
     "artifact_json",
     "host_program",

@@ -662,7 +662,7 @@ def _looked_up(ev: Evaluator, indices: Value, at: Index, size: Dim) -> Dim:
 
     zero, d = number(0), number(size)
     wrapped = ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, d), code)
-    # out-of-range indices are the caller's error; clamping keeps them from reading foreign memory
+    # out-of-range indices are the caller's error; clamping keeps them from reading foreign memory, where there is some
     safe = ev.emit(block.max_, ev.emit(block.min_, wrapped, number(size - 1)), zero)
     return ev.bind("g", 0, size - 1, safe)
 
@@ -671,14 +671,19 @@ def _take(ev: Evaluator, op: Op, index: Index) -> Value:
     x, indices = op.operands
     axis, rank = attr_int(op, "axis"), tensor_of(indices).rank
     at = _looked_up(ev, indices, index[axis : axis + rank], shape_of(x)[axis])
-    return ev.value(x, (*index[:axis], at, *index[axis + rank :]))
+    return _picked(ev, x, (*index[:axis], at, *index[axis + rank :]), (shape_of(x)[axis],))
+
+
+def _picked(ev: Evaluator, x: Value, index: Index, sizes: Sequence[Dim]) -> Value:
+    """x at `index`; 0 if a dim that it was looked up in has no elements."""
+    return ev.guarded(Source(x, index, tuple((0, 0, d) for d in sizes)), tensor_of(x).elem, 0, None)
 
 
 def _take_along(ev: Evaluator, op: Op, index: Index) -> Value:
     x, indices = op.operands
     axis = attr_int(op, "axis")
     at = _looked_up(ev, indices, index, shape_of(x)[axis])
-    return ev.value(x, (*index[:axis], at, *index[axis + 1 :]))
+    return _picked(ev, x, (*index[:axis], at, *index[axis + 1 :]), (shape_of(x)[axis],))
 
 
 def _gather_nd(ev: Evaluator, op: Op, index: Index) -> Value:
@@ -689,7 +694,7 @@ def _gather_nd(ev: Evaluator, op: Op, index: Index) -> Value:
     lead = tensor_of(indices).rank - 1
     sizes = shape_of(x)[batch : batch + depth]
     found = [_looked_up(ev, indices, (*index[:lead], k), sizes[k]) for k in range(depth)]
-    return ev.value(x, (*index[:batch], *found, *index[lead:]))
+    return _picked(ev, x, (*index[:batch], *found, *index[lead:]), sizes)
 
 
 def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:

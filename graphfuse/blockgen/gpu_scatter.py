@@ -51,7 +51,7 @@ def _full(kernel: Kernel, value: Value) -> Value:
 
 
 def _place(kernel: Kernel, code: Value, size: Dim) -> Value:
-    """An index read from memory: from the end when negative, kept in bounds (out of range is the caller's error)."""
+    """An index read from memory, from the end when negative; one that is out of range is no element's."""
     ev = kernel.ev
     if block.elem_of(code.type) != I64:
         code = ev.emit(block.cast, code, to=I64)
@@ -62,8 +62,7 @@ def _place(kernel: Kernel, code: Value, size: Dim) -> Value:
         return got if shape is None else ev.shaped(got, shape)
 
     zero = number(0)
-    wrapped = ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, number(size)), code)
-    return ev.emit(block.max_, ev.emit(block.min_, wrapped, number(size - 1)), zero)
+    return ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, number(size)), code)
 
 
 def _updated(kernel: Kernel, op: Op, held: Value, update: Value, match: Value) -> Value:

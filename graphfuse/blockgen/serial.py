@@ -6,6 +6,7 @@ where memory is contiguous, lanes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.evaluate import COMBINE, neutral, running_elem
@@ -137,16 +138,16 @@ def _loops(kernel: Kernel, shape: Sequence[Dim], body: Callable[[Index], None]) 
     nest(kernel.ev, shape, innermost)
 
 
-def _position(kernel: Kernel, indices: Value, at: Index, size: Dim) -> Dim:
-    """An index read from memory: from the end when negative, kept in bounds (out of range is the caller's error)."""
+def _position(kernel: Kernel, indices: Value, at: Index, size: Dim) -> tuple[Dim, Value]:
+    """An index read from memory, from the end when negative, and whether it is in range."""
     ev = kernel.ev
     code = ev.value(indices, at)
     if code.type != I64:
         code = ev.emit(block.cast, code, to=I64)
-    zero = ev.const(0, I64)
-    wrapped = ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, ev.index(size)), code)
-    safe = ev.emit(block.max_, ev.emit(block.min_, wrapped, ev.index(size - 1)), zero)
-    return ev.bind("g", 0, size - 1, safe)
+    zero, end = ev.const(0, I64), ev.index(size)
+    wrapped = ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, end), code)
+    inside = ev.emit(block.and_, ev.emit(block.ge, wrapped, zero), ev.emit(block.lt, wrapped, end))
+    return ev.bind("g", 0, size - 1, wrapped), inside
 
 
 def _combined(kernel: Kernel, op: Op, where: Index, update: Value) -> Value:
@@ -162,8 +163,27 @@ def _combined(kernel: Kernel, op: Op, where: Index, update: Value) -> Value:
 def _update_along(kernel: Kernel, op: Op, at: Index, axis: int) -> None:
     _, indices, updates = op.operands
     size = shape_of(op.result)[axis]
-    target = (*at[:axis], _position(kernel, indices, at, size), *at[axis + 1 :])
-    kernel.ev.store(kernel.stores[0], target, _combined(kernel, op, target, kernel.ev.value(updates, at)))
+    place, inside = _position(kernel, indices, at, size)
+    target = (*at[:axis], place, *at[axis + 1 :])
+
+    def update() -> None:
+        kernel.ev.store(kernel.stores[0], target, _combined(kernel, op, target, kernel.ev.value(updates, at)))
+
+    _where(kernel, [inside], update)
+
+
+def _where(kernel: Kernel, conditions: Sequence[Value], body: Callable[[], None]) -> None:
+    """`body()` if all conditions hold: what is written out of range is dropped."""
+
+    def inside() -> list[Value]:
+        body()
+        return []
+
+    ev = kernel.ev
+    if not conditions:
+        body()
+        return
+    ev.branch(functools.reduce(lambda a, b: ev.emit(block.and_, a, b), conditions), inside, lambda _: [])
 
 
 def _update_slice(kernel: Kernel, op: Op, at: Index) -> None:
@@ -171,14 +191,16 @@ def _update_slice(kernel: Kernel, op: Op, at: Index) -> None:
     shape = shape_of(op.result)
     depth = shape_of(indices)[-1]
     assert isinstance(depth, int)
-    found = tuple(_position(kernel, indices, (*at, k), shape[k]) for k in range(depth))
+    places = [_position(kernel, indices, (*at, k), shape[k]) for k in range(depth)]
+    found = tuple(place for place, _ in places)
 
     def element(rest: Index) -> None:
         target = (*found, *rest)
         update = kernel.ev.value(updates, (*at, *rest))
         kernel.ev.store(kernel.stores[0], target, _combined(kernel, op, target, update))
 
-    _lines(kernel, shape[depth:], element_of(op.result), element)
+    rest = shape[depth:]
+    _where(kernel, [inside for _, inside in places], lambda: _lines(kernel, rest, element_of(op.result), element))
 
 
 # sorted selection

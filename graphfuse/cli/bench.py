@@ -17,6 +17,7 @@ from graphfuse.cli.common import (
     dim_option,
     json_option,
     model_argument,
+    no_check_option,
     numerics_option,
     open_model,
     parse_dims,
@@ -43,6 +44,7 @@ from graphfuse.runtime import gfx
 @threads_option
 @numerics_option
 @precision_option
+@no_check_option
 @device_option
 @json_option
 def command(
@@ -55,6 +57,7 @@ def command(
     threads: int | None,
     numerics: str,
     precision: str,
+    unchecked: bool,
     device: str,
     as_json: bool,
 ) -> None:
@@ -62,7 +65,9 @@ def command(
     if against and gfx.is_artifact(model):
         raise UsageError("--against: expected an ONNX model, an artifact runs in graphfuse only")
     dims = parse_dims(dim_texts)
-    compiled = open_model(model, dims, threads, numerics=numerics, precision=precision, device=device)
+    compiled = open_model(
+        model, dims, threads, numerics=numerics, precision=precision, device=device, unchecked=unchecked
+    )
     feed = random_inputs(compiled, values_of(dims), seed)
     sides: dict[str, Callable[[], object]] = {"graphfuse": lambda: compiled(feed)}
     used = compiled.session.threads

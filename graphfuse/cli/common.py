@@ -39,6 +39,9 @@ numerics_option = click.option(
 precision_option = click.option(
     "--precision", default="", metavar="|".join(PRECISIONS), help="What an f32 model multiplies and stores."
 )
+no_check_option = click.option(
+    "--no-check-indices", "unchecked", is_flag=True, help="Let indices out of range, and divisors of 0, go unnoticed."
+)
 target_option = click.option(
     "--target",
     "targets",
@@ -83,6 +86,8 @@ def open_model(
     precision: str = "",
     device: str = "",
     kernels: Sequence[Path] = (),
+    *,
+    unchecked: bool = False,
 ) -> CompiledModel:
     """An artifact as it is, or an ONNX model compiled. Only ranges among `dims` matter to compiling."""
     wanted = numerics_of(numerics) if numerics else None
@@ -90,6 +95,8 @@ def open_model(
     if gfx.is_artifact(path):
         if kernels:
             raise UsageError(f"--kernels: {path} is an artifact: expected a model to compile")
+        if unchecked:
+            raise UsageError(f"--no-check-indices: {path} is an artifact: expected a model to compile")
         model = load(path, threads, device)
         if wanted not in (None, had := artifact_numerics(model.executable)):
             raise UsageError(f"--numerics: {path} is an artifact, compiled with {had!r}")
@@ -108,6 +115,7 @@ def open_model(
             device=device,
             kernels=kernels,
             progress=note,
+            check_indices=not unchecked,
         )
 
 

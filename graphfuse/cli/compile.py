@@ -12,6 +12,7 @@ from graphfuse.cli.common import (
     kernels_option,
     model_argument,
     nbytes_text,
+    no_check_option,
     numerics_option,
     parse_dims,
     precision_option,
@@ -36,6 +37,7 @@ STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
 @dim_option
 @numerics_option
 @precision_option
+@no_check_option
 @kernels_option
 @click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
 @click.option("--recompile", "from_artifact", is_flag=True, help="MODEL is an artifact: rebuild it from its IR.")
@@ -47,6 +49,7 @@ def command(
     dim_texts: tuple[str, ...],
     numerics: str,
     precision: str,
+    unchecked: bool,
     kernel_folders: tuple[Path, ...],
     stage: str | None,
     from_artifact: bool,
@@ -56,7 +59,7 @@ def command(
     if output is None and stage is None:
         raise UsageError("nothing to do: expected -o OUT.gfx or --emit STAGE")
     dims = parse_dims(dim_texts)
-    options = Options(fuse=not no_fuse)
+    options = Options(fuse=not no_fuse, check_indices=not unchecked)
     if stage is not None and len(targets) > 1:
         raise UsageError("--emit: expected one --target")
     if from_artifact and dims:

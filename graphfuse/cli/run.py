@@ -18,6 +18,7 @@ from graphfuse.cli.common import (
     json_option,
     kernels_option,
     model_argument,
+    no_check_option,
     numerics_option,
     open_model,
     parse_dims,
@@ -50,6 +51,7 @@ MAX_VALUES = 64
 @threads_option
 @numerics_option
 @precision_option
+@no_check_option
 @device_option
 @kernels_option
 def command(
@@ -63,6 +65,7 @@ def command(
     threads: int | None,
     numerics: str,
     precision: str,
+    unchecked: bool,
     device: str,
     kernel_folders: tuple[Path, ...],
 ) -> None:
@@ -70,7 +73,14 @@ def command(
     dims = parse_dims(dim_texts)
     feed = read_inputs(input_texts)
     compiled = open_model(
-        model, dims, threads, numerics=numerics, precision=precision, device=device, kernels=kernel_folders
+        model,
+        dims,
+        threads,
+        numerics=numerics,
+        precision=precision,
+        device=device,
+        kernels=kernel_folders,
+        unchecked=unchecked,
     )
     files = _files((o.name for o in compiled.signature.outputs), output_dir) if output_dir else {}
     refuse_inputs_as_outputs({f"--output-dir: {n}": f for n, f in files.items()}, model, input_texts, kernel_folders)

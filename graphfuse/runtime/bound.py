@@ -270,7 +270,7 @@ class Template:
             steps=leaf[used],
             arena=layout,
             scratch_bytes=self.scratch_bytes(values),
-            output_shapes=tuple(tuple(evaluate(d, values) for d in s.shape) for s in executable.signature.outputs),
+            output_shapes=tuple(tuple(evaluate(d, values) for d in s.shape) for s in executable.results),
             regions=Regions(
                 buffer_of_slot=buffer,
                 sizes=sizes,

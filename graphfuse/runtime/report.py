@@ -182,7 +182,7 @@ def edges(executable: Executable) -> list[tuple[int | str, int | str]]:
                 writers[buffer].append(i)
     for b, buffer in enumerate(buffers):
         if buffer.kind == "output":
-            name = f"output {executable.signature.outputs[buffer.index].name}"
+            name = f"output {executable.results[buffer.index].name}"
             found.update({(w, name): None for w in writers.get(b, ())})
     return list(found)
 

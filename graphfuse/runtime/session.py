@@ -28,6 +28,7 @@ from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.ready import Ready
 from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes, workspaces
 from graphfuse.target import GPU_SIZES
+from graphfuse.value_checks import look
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class Session:
         self._native = NativeCode(executable)
         self._template = Template(executable)
         self._kernels = [self._native.kernels[k.name] for k in executable.kernels]
-        self._dtypes = tuple(elem_dtype(s.elem) for s in executable.signature.outputs)
+        self._dtypes = tuple(elem_dtype(s.elem) for s in executable.results)
         self._names = tuple(s.name for s in executable.signature.outputs)
         self._callers = callers or workspaces(self.threads)
         if callers is None:
@@ -121,6 +122,7 @@ class Session:
             workspace.run(ready.records, ready.count, ready.scratch_bytes)
         finally:
             self._callers.give(workspace)
+        self._look(ready.bound, outputs)
         results = dict(zip(self._names, outputs, strict=True))
         for name, array in (out or {}).items():
             if results[name] is not array:
@@ -141,6 +143,7 @@ class Session:
             workspace.profile(ready.records, ready.count, ready.scratch_bytes, ns)
         finally:
             self._callers.give(workspace)
+        self._look(bound, outputs)
         leaves = self._template.leaves
         time = np.zeros(len(leaves), dtype=np.int64)
         np.add.at(time, bound.steps, ns[: len(bound.steps)])
@@ -175,9 +178,10 @@ class Session:
         return ready
 
     def _outputs(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> list[Array]:
-        specs = list(zip(self._names, bound.output_shapes, self._dtypes, strict=True))
+        # behind the outputs there may be a report
+        specs = list(zip((*self._names, ""), bound.output_shapes, self._dtypes, strict=False))
         for name, array in given.items():
-            wanted = next(((s, d) for n, s, d in specs if n == name), None)
+            wanted = next(((s, d) for n, s, d in specs if n == name and n), None)
             if wanted is None:
                 raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, self._names))}")
             is_array = isinstance(cast("object", array), np.ndarray)
@@ -199,6 +203,11 @@ class Session:
             return [place[name] if name in place else _aligned_empty(shape, dtype) for name, shape, dtype in specs]
         except (MemoryError, ValueError):
             raise InputError(f"outputs {bound.output_shapes} do not fit into memory") from None
+
+    def _look(self, bound: Bound, outputs: list[Array]) -> None:
+        """Take the report on checks out of the outputs, and raise if one failed."""
+        if checks := self.executable.checks:
+            look(checks, outputs.pop().tolist(), bound.values)
 
 
 def _place(workspace: Workspace, ready: Ready, arrays: list[Array], outputs: list[Array]) -> None:

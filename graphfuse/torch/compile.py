@@ -107,7 +107,7 @@ class _Work:
 
     def _built(self, region: Region, func: Func, found: Cut) -> CompiledPart | None:
         """A region's part; None after nodes were added to `declined`."""
-        options = Options(numerics=self.options.numerics)
+        options = Options(numerics=self.options.numerics, check_indices=self.options.check_indices)
         try:
             return CompiledPart(region.part, func, build_part(func, region.device, options))
         except Exception as e:  # noqa: BLE001 - the program runs whatever fails here

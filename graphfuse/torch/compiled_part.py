@@ -11,16 +11,16 @@ from typing import Any
 import torch
 
 from graphfuse.artifact import Executable
-from graphfuse.errors import DivisionByZeroError, IndexRangeError, InputError, Loc
-from graphfuse.frontends.fx import indices
+from graphfuse.errors import InputError
 from graphfuse.frontends.fx.importer import Part, loc_of, order_of
 from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.runtime.cuda.arrays import ALIGNMENT
 from graphfuse.runtime.direct import MAX_BOUND, Direct
-from graphfuse.symbolic import Dim, Expr, evaluate
+from graphfuse.symbolic import Dim, evaluate
 from graphfuse.torch.quick_call import quick_call
 from graphfuse.torch.runners import Allocation, Runner, allocator, direct, on_gpu
+from graphfuse.value_checks import FINE
 
 LEAST_LAUNCHES = 64
 """A part of as many is run in pieces."""
@@ -46,35 +46,6 @@ def layout_of(fake: Any) -> Layout:
         stride.insert(0, step)
         step = step * d
     return Layout(size, tuple(stride), fake.dtype)
-
-
-@dataclass(frozen=True)
-class Watched:
-    """Indices, or divisors, that a part reports on: the operator that reads them, and its line."""
-
-    operator: str
-    loc: Loc | None
-    size: Dim | None = None
-    """How many elements there are; None for divisors."""
-    from_end: bool = False
-
-
-def _watched(part: Part, func: Func) -> tuple[Watched, ...]:
-    nodes = {n.name: n for n in part.nodes}
-    out: list[Watched] = []
-    entries = func.attrs.get("watched", ())
-    assert isinstance(entries, tuple)
-    for entry in entries:
-        assert isinstance(entry, tuple)
-        reader, *indexed = entry
-        node = nodes[str(reader)]
-        made = Watched(str(node.target), loc_of(node))
-        if indexed:
-            size, from_end = indexed
-            assert isinstance(size, (int, Expr))
-            made = replace(made, size=size, from_end=bool(from_end))
-        out.append(made)
-    return tuple(out)
 
 
 def readable(tensor: torch.Tensor, mask: int) -> torch.Tensor:
@@ -110,7 +81,8 @@ class CompiledPart(torch.nn.Module):
         aligned = [ALIGNMENT if executable.is_gpu else dtype.itemsize for _, dtype, _ in self.promised]
         self.masks = tuple(n - 1 for n in aligned)
         """The bits that the address of each input must not have: kernels for a GPU read 16 bytes at once."""
-        self.watched = _watched(part, func)
+        locs = {n.name: loc_of(n) for n in part.nodes}
+        self.watched = tuple((check, locs[check.node]) for check in executable.checks)
         if self.watched:
             self.layouts = (*self.layouts, Layout((len(self.watched),), (1,), torch.int64))
         self.device = part.outputs[0].meta["val"].device
@@ -164,17 +136,9 @@ class CompiledPart(torch.nn.Module):
 
     def _look(self, found: torch.Tensor, values: tuple[int, ...]) -> None:
         """Raise if an index was out of range, or a divisor 0; the results are those of indices within it."""
-        for watched, index in zip(self.watched, found.tolist(), strict=True):
-            if index != indices.NONE:
-                if watched.size is None:
-                    raise DivisionByZeroError(
-                        f"{watched.operator}: expected integers other than 0 to divide by, found 0", watched.loc
-                    )
-                size = evaluate(watched.size, dict(zip(self.symbols, values, strict=True)))
-                least = -size if watched.from_end else 0
-                raise IndexRangeError(
-                    f"{watched.operator}: expected indices from {least} to {size - 1}, found {index}", watched.loc
-                )
+        for (check, loc), element in zip(self.watched, found.tolist(), strict=True):
+            if element != FINE:
+                raise check.error(element, dict(zip(self.symbols, values, strict=True)), loc)
 
     def _sized(self, values: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> list[Allocation]:
         """What is allocated at these values of the symbols, which are new: what is given is looked at, too."""

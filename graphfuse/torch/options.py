@@ -30,6 +30,8 @@ class TorchOptions:
     """An operator that is not compiled is an error."""
     check: bool = False
     """Compare what is returned with what torch was promised: sizes, strides, types, aliases."""
+    check_indices: bool = True
+    """Indices out of range, and integers divided by 0, are errors on a CPU."""
 
 
 def options_of(mode: str | None, options: Mapping[str, Any] | None) -> TorchOptions:

@@ -21,10 +21,10 @@ from torch import fx
 from graphfuse.dialects import control
 from graphfuse.errors import GraphfuseError, Loc
 from graphfuse.frontends.emit import Emitter
-from graphfuse.frontends.fx import indices
 from graphfuse.frontends.fx.elements import element_of
 from graphfuse.frontends.fx.lowering import Call, Unsupported, lowering_of, name_of
 from graphfuse.frontends.fx.sizes import UnknownSize, dense_order, dim_of, dims_of, ranges_of
+from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Attr, Func, Params, Value
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tensor
@@ -109,13 +109,7 @@ def import_part(part: Part) -> Func:
         "inputs": tuple(n.name for n in part.inputs),
         "outputs": tuple(n.name for n in part.outputs),
     }
-    # a GPU would have to be waited for
-    if (watched := importer.watched.found) and part.outputs[0].meta["val"].device.type == "cpu":
-        results.append(importer.watched.output())
-        attrs["outputs"] = (*attrs["outputs"], indices.OUTPUT)
-        attrs["watched"] = tuple(
-            (w.reader, w.size, w.from_end) if isinstance(w, indices.Indices) else (w.reader,) for w in watched.values()
-        )
+    attrs |= importer.watched.output(results)
     importer.e.op(control.return_, *results)
     if importer.e.assumed:
         attrs["assumed_equal"] = tuple(importer.e.assumed)
@@ -131,7 +125,7 @@ class _Importer:
 
     def __init__(self) -> None:
         self.e = Emitter()
-        self.watched = indices.Watched(self.e)
+        self.watched = Watched(self.e)
         self.values: dict[fx.Node, Value | tuple[Value | None, ...]] = {}
         self.declined: dict[fx.Node, Declined] = {}
 
@@ -161,7 +155,8 @@ class _Importer:
 
     def node(self, node: fx.Node) -> None:
         """Emit the ops of one node, or note that it declines."""
-        self.e.loc, self.watched.reader = loc_of(node), node.name
+        self.e.loc = loc_of(node)
+        self.watched.node, self.watched.operator = node.name, str(node.target)
         try:
             if node.target is operator.getitem:
                 self._pick(node)

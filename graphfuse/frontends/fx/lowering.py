@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.fx.elements import element_of
-from graphfuse.frontends.fx.indices import Watched
+from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar, Tensor
 from graphfuse.symbolic import Dim, Expr, bounds

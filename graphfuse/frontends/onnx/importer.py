@@ -28,6 +28,7 @@ from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_rea
 from graphfuse.frontends.onnx.node import HANDLERS, Node, UnknownValueError, attributes_of, elem_from_onnx
 from graphfuse.frontends.onnx.ops.control import CONTROL
 from graphfuse.frontends.onnx.scope import Scope
+from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Attr, Func, Params, Value
 from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.rewrite import dead_code
@@ -115,6 +116,7 @@ class _Importer:
     def __init__(self, loaded: Loaded, dims: Dims, bind: Mapping[str, Array], kernels: Mapping[Name, Operator]) -> None:
         self.loaded, self.declared, self.bind, self.kernels = loaded, dims, bind, kernels
         self.e = Emitter()
+        self.watched = Watched(self.e)
         self.opset = default_opset(loaded.model)
         self.steps = self.copies = 1
         self.read: set[str] = set()
@@ -135,11 +137,13 @@ class _Importer:
         results = self.graph(graph, scope)
         self._check_outputs(graph, results)
         self.e.loc = None
-        self.e.op(control.return_, *(self.e.value(r) for r in results))
+        returned = [self.e.value(r) for r in results]
         attrs: dict[str, Attr] = {
             "inputs": tuple(n for n in self.loaded.inputs if n not in self.bind),
             "outputs": tuple(o.name for o in graph.output),
+            **self.watched.output(returned),
         }
+        self.e.op(control.return_, *returned)
         if assumed := tuple((a, b) for a, b in self.e.assumed if not _inner(a, b, self.e.loop_symbols)):
             attrs["assumed_equal"] = assumed
         func = dead_code(Func("main", self.e.root.block(params), attrs))
@@ -280,7 +284,11 @@ class _Importer:
         except KeyError as e:
             raise VerifyError(f"{proto.op_type}: input {e.args[0]!r} is not defined", loc) from None
         wanted = tuple(bool(o) and o in self.read for o in proto.output)
-        node = Node(proto.op_type, inputs, tuple(proto.output), wanted, loc, self.opset, proto, attributes_of(proto))
+        self.watched.node, self.watched.operator = loc.node, proto.op_type
+        node = Node(
+            proto.op_type, inputs, tuple(proto.output), wanted, loc, self.opset, proto, self.watched,
+            attributes_of(proto),
+        )  # fmt: skip
         try:
             results = self._results(node, scope)
         except UnknownValueError as e:

@@ -18,6 +18,7 @@ from graphfuse.errors import Loc, TooLargeError, UnsupportedError, VerifyError
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.host_values import Array, Host, Tracked, as_objects
 from graphfuse.frontends.onnx.limits import MOST_TABLE, check_rank
+from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import Scalar, Tensor, scalar
 from graphfuse.symbolic import Dim
@@ -62,7 +63,7 @@ class Node:
     """An ONNX node: its operands as tracked values (None where left out), attributes by name.
 
     `wanted` says for each output whether anything reads it; `outputs` are the names. `proto` is for handlers
-    with subgraphs.
+    with subgraphs. `watched` is told of inputs whose values may not fit.
     """
 
     op: str
@@ -72,6 +73,7 @@ class Node:
     loc: Loc
     opset: int
     proto: onnx.NodeProto
+    watched: Watched
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
 
     # operands
@@ -146,6 +148,24 @@ class Node:
     def ints(self, i: int, what: str) -> tuple[int, ...]:
         """The elements of input `i`, a vector or scalar of numbers known at compile time."""
         return tuple(int(v) for v in self.constant(i, what).reshape(-1))
+
+    # values that only a run knows
+
+    def index(self, e: Emitter, i: int, size: Dim, *, from_end: bool = True) -> Value:
+        """Input `i` as indices into `size` elements, the last of which is -1 if they count `from_end`."""
+        at = e.indices(self.value(e, i))
+        self.watched.watch(at, size, from_end=from_end, operand=self.name(i))
+        return at
+
+    def within(self, e: Emitter, i: int, low: Dim, high: Dim, what: str) -> Value:
+        """Input `i`, integers (`what`: lengths, positions ...) that must be in `low..high`."""
+        x = self.value(e, i)
+        self.watched.watch_range(x, low, high, what, self.name(i))
+        return x
+
+    def name(self, i: int) -> str:
+        """What input `i` is called in messages."""
+        return f"input {self.proto.input[i]!r}" if i < len(self.proto.input) else f"input {i}"
 
     # attributes
 

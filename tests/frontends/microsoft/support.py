@@ -12,9 +12,8 @@ from onnx import helper
 
 from graphfuse.frontends.onnx import import_model
 from graphfuse.frontends.onnx.node import MICROSOFT
-from graphfuse.interp.graph import run
 from graphfuse.ir.verifier import verify
-from tests.frontends.support import Array, declare, one_op, onnxruntime_reference, rng
+from tests.frontends.support import Array, declare, one_op, onnxruntime_reference, outputs_of, rng
 
 F16, F32, F64 = np.float16, np.float32, np.float64
 I8, U8, I32, I64 = np.int8, np.uint8, np.int32, np.int64
@@ -71,7 +70,7 @@ def interpreted(c: Case, want: Sequence[Array] | None = None) -> list[Array]:
         declare(model, want)
     func = import_model(model)
     verify(func)
-    return run(func, *(fed[str(n)] for n in func.attrs["inputs"]))
+    return outputs_of(func, fed)
 
 
 def compare(c: Case, got: Sequence[Array], want: Sequence[Array]) -> None:

@@ -138,8 +138,8 @@ def _masked(
     # positions as [.., Q, 1] and [.., 1, K]; `offset` may differ per batch
     dims = (1,) * (tensor(scores).rank - 2)
     query, key = e.iota((*dims, queries, 1), len(dims)), e.iota((*dims, 1, keys), len(dims) + 1)
-    lengths = node.optional(e, 6)
-    if lengths is not None:
+    if node.has(6):
+        lengths = node.within(e, 6, 0, keys, "lengths")
         lengths = e.reshape(e.cast(lengths, I64), (shape_of(lengths)[0], *(1,) * (len(dims) + 1)))
         scores = e.select(e.map(graph.lt, key, lengths), scores, -math.inf)
         guarded = True
@@ -179,8 +179,8 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
     _, _, _, size = shape_of(heads)
     turned = node.attr_int("rotary_embedding_dim", 0) or size
     cos, sin = node.value(e, 1), node.value(e, 2)
-    if (positions := node.optional(e, 3)) is not None:
-        at = e.indices(positions)
+    if node.has(3):
+        at = node.index(e, 3, shape_of(cos)[0])
         cos, sin = e(graph.take, cos, at, axis=0), e(graph.take, sin, at, axis=0)
     half = exact_div(turned, 2)
     if half is None:

@@ -18,15 +18,18 @@ from graphfuse.frontends.onnx.limits import MOST_STEPS
 from graphfuse.frontends.onnx.load import all_nodes
 from graphfuse.frontends.onnx.node import Node
 from graphfuse.frontends.onnx.scope import Scope
+from graphfuse.frontends.watched import Found, Watched
 from graphfuse.ir.core import Params, Value
 from graphfuse.ir.types import BOOL, I64, Tensor
 from graphfuse.symbolic import Dim, Expr, sym
+from graphfuse.value_checks import FINE
 
 
 class Walker(Protocol):
     """What control flow needs of the importer."""
 
     e: Emitter
+    watched: Watched
     steps: int
     """How often what is being imported runs, for the loops around it."""
     copies: int
@@ -52,8 +55,8 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         if known.size != 1:
             raise node.error(f"expected a condition of one element, found {known.size}")
         return w.graph(branches[0 if bool(known.reshape(-1)[0]) else 1], w.nested(scope))
-    first, second = (w.graph(b, w.nested(scope)) for b in branches)
     condition = w.e.reshape(node.value(w.e, 0), ())
+    first, second = (_branch(w, b, scope, condition, side=i) for i, b in enumerate(branches))
     out: list[Tracked | None] = []
     for a, b in zip(first, second, strict=True):
         ta, tb = a.type, b.type
@@ -63,6 +66,16 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
             raise node.unsupported(f"the branches of a run-time condition give {ta} and {tb}")
         out.append(w.e.select(condition, w.e.value(a), w.e.broadcast(w.e.value(b), ta.shape)))
     return tuple(out)
+
+
+def _branch(w: Walker, branch: onnx.GraphProto, scope: Scope, condition: Value, *, side: int) -> tuple[Tracked, ...]:
+    """What a branch gives. What is wrong with values in it matters where it is the one that the condition takes."""
+    with w.watched.apart() as found:
+        out = w.graph(branch, w.nested(scope))
+    if found:
+        numbers, fine = w.watched.numbers(found), w.e.full((len(found),), I64, FINE)
+        w.watched.join(found, w.e.select(condition, *((fine, numbers) if side else (numbers, fine))))
+    return out
 
 
 MAX_UNROLLED = 64
@@ -135,7 +148,26 @@ def _rolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips: D
             raise node.unsupported("a condition that data decides is not supported")
         return [e.value(v) for v in rest]
 
-    return loop_of(e, trips, starts, step)
+    return _watching(w, trips, starts, step)
+
+
+def _watching(
+    w: Walker, count: Dim, starts: list[Value], step: Callable[[Dim, tuple[Value, ...]], list[Value]]
+) -> tuple[Value, ...]:
+    """`loop_of` a step that reads indices: a number for each check is stacked besides."""
+    found: Found = {}
+
+    def watched(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
+        nonlocal found
+        with w.watched.apart() as found:
+            out = step(at, carried)
+            return [*out, w.watched.numbers(found)] if found else out
+
+    *results, last = loop_of(w.e, count, starts, watched)
+    if not found:
+        return (*results, last)
+    w.watched.join(found, w.e.reduce(last, "max", [0], keepdims=False))
+    return tuple(results)
 
 
 def loop_of(
@@ -179,7 +211,7 @@ def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         inner.names.update(zip((p.name for p in body.input), (*carried, *slices), strict=True))
         return [e.value(v) for v in w.graph(body, inner)]
 
-    results = list(loop_of(e, count, starts, step))
+    results = list(_watching(w, count, starts, step))
     out_axes = node.attr_ints("scan_output_axes", (0,) * outs)
     out_directions = node.attr_ints("scan_output_directions", (0,) * outs)
     for i in range(outs):

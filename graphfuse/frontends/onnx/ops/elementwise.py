@@ -56,14 +56,22 @@ def equal(e: Emitter, node: Node) -> Value:
 def div(e: Emitter, node: Node) -> Value:
     """a / b; integers truncate."""
     a = node.value(e, 0)
-    return e.map(graph.div if elem_of(a).is_float else graph.truncdiv, a, node.value(e, 1))
+    return e.map(graph.div if elem_of(a).is_float else graph.truncdiv, a, _divisor(e, node))
+
+
+def _divisor(e: Emitter, node: Node) -> Value:
+    """Input 1, which has no 0 if it is of integers."""
+    by = node.value(e, 1)
+    if elem_of(by).is_integer:
+        node.watched.watch_divisor(by, node.name(1))
+    return by
 
 
 @onnx_op("Mod")
 def mod(e: Emitter, node: Node) -> Value:
     """The remainder with the divisor's sign, or with the dividend's for fmod = 1."""
     kind = graph.truncmod if node.attr_int("fmod", 0) else graph.floormod
-    return e.map(kind, node.value(e, 0), node.value(e, 1))
+    return e.map(kind, node.value(e, 0), _divisor(e, node))
 
 
 @onnx_op("Pow")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, Shape, shape_of, tensor
 from graphfuse.frontends.host_values import Array, Host
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.ir.core import Value
@@ -32,7 +32,7 @@ def gather(e: Emitter, node: Node) -> Value:
         picked = e.slice(x, axis, start, 1)
         shape = shape_of(x)
         return e.reshape(picked, (*shape[:axis], *at.array.shape, *shape[axis + 1 :]))
-    return e(graph.take, x, e.indices(node.value(e, 1)), axis=axis)
+    return e(graph.take, x, node.index(e, 1, shape_of(x)[axis]), axis=axis)
 
 
 @onnx_op("GatherElements")
@@ -40,18 +40,23 @@ def gather_elements(e: Emitter, node: Node) -> Value:
     """One index per element."""
     x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
-    return e(graph.take_along, x, e.indices(node.value(e, 1)), axis=axis)
+    return e(graph.take_along, x, node.index(e, 1, shape_of(x)[axis]), axis=axis)
 
 
 @onnx_op("GatherND")
 def gather_nd(e: Emitter, node: Node) -> Value:
     """The last dim of the indices is a (partial) index."""
-    return e(
-        graph.gather_nd,
-        node.value(e, 0),
-        e.indices(node.value(e, 1)),
-        batch_dims=node.attr_int("batch_dims", 0),
-    )
+    x, batch_dims = node.value(e, 0), node.attr_int("batch_dims", 0)
+    return e(graph.gather_nd, x, _places(e, node, shape_of(x)[batch_dims:]), batch_dims=batch_dims)
+
+
+def _places(e: Emitter, node: Node, shape: Shape) -> Value:
+    """Input 1, whose last dim holds indices into the first dims of `shape`."""
+    at = e.indices(node.value(e, 1))
+    depth = shape_of(at)[-1]
+    for i, size in enumerate(shape[: depth if isinstance(depth, int) else None]):
+        node.watched.watch(e.slice(at, -1, i, 1), size, from_end=True, operand=node.name(1))
+    return at
 
 
 def _kind(node: Node) -> str:
@@ -66,7 +71,7 @@ def scatter_elements(e: Emitter, node: Node) -> Value:
     """A copy with elements replaced or combined, one index per element."""
     x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
-    at, updates = e.indices(node.value(e, 1)), node.value(e, 2)
+    at, updates = node.index(e, 1, shape_of(x)[axis]), node.value(e, 2)
     updates = e.broadcast(updates, shape_of(at))
     return e(graph.scatter_along, x, at, updates, axis=axis, kind=_kind(node))
 
@@ -74,7 +79,8 @@ def scatter_elements(e: Emitter, node: Node) -> Value:
 @onnx_op("ScatterND")
 def scatter_nd(e: Emitter, node: Node) -> Value:
     """A copy with slices replaced or combined."""
-    x, at, updates = node.value(e, 0), e.indices(node.value(e, 1)), node.value(e, 2)
+    x, updates = node.value(e, 0), node.value(e, 2)
+    at = _places(e, node, shape_of(x))
     depth = shape_of(at)[-1]
     if isinstance(depth, int):
         updates = e.broadcast(updates, (*shape_of(at)[:-1], *shape_of(x)[depth:]))
@@ -89,10 +95,12 @@ def tensor_scatter(e: Emitter, node: Node) -> Value:
     axis = node.axis(node.attr_int("axis", -2), rank)
     shape, capacity = shape_of(update), shape_of(past)[axis]
     at = e.iota(shape, axis)
-    if (start := node.optional(e, 2)) is not None:
+    circular = node.attr_str("mode", "linear") == "circular"
+    if node.has(2):
+        start = node.value(e, 2) if circular else node.within(e, 2, 0, capacity - shape[axis], "positions")
         start = e.reshape(e.cast(start, I64), (shape_of(start)[0], *(1,) * (rank - 1)))
         at = e.map(graph.add, at, start)
-    if node.attr_str("mode", "linear") == "circular":
+    if circular:
         at = e.map(graph.floormod, at, e.full((), I64, capacity))
     return e(graph.scatter_along, past, at, update, axis=axis)
 
@@ -116,13 +124,10 @@ def reverse_by_length(e: Emitter, x: Value, lengths: Value, *, time_axis: int, b
 @onnx_op("ReverseSequence")
 def reverse_sequence(e: Emitter, node: Node) -> Value:
     """Reverse each sample's own length."""
-    return reverse_by_length(
-        e,
-        node.value(e, 0),
-        node.value(e, 1),
-        time_axis=node.attr_int("time_axis", 0),
-        batch_axis=node.attr_int("batch_axis", 1),
-    )
+    x, axes = node.value(e, 0), (node.attr_int("time_axis", 0), node.attr_int("batch_axis", 1))
+    time_axis, batch_axis = node.axes(axes, tensor(x).rank)
+    lengths = node.within(e, 1, 0, shape_of(x)[time_axis], "lengths")
+    return reverse_by_length(e, x, lengths, time_axis=time_axis, batch_axis=batch_axis)
 
 
 def _data(node: Node, i: int, what: str) -> Array:

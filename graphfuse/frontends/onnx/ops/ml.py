@@ -30,7 +30,7 @@ def binarizer(e: Emitter, node: Node) -> Value:
 def array_feature_extractor(e: Emitter, node: Node) -> Value:
     """Elements of the last axis, by index."""
     x = node.value(e, 0)
-    picked = e(graph.take, x, e.flatten(e.indices(node.value(e, 1))), axis=tensor(x).rank - 1)
+    picked = e(graph.take, x, e.flatten(node.index(e, 1, shape_of(x)[-1], from_end=False)), axis=tensor(x).rank - 1)
     return picked if tensor(x).rank > 1 else e.reshape(picked, (1, *shape_of(picked)))
 
 

@@ -119,7 +119,7 @@ def _lengths(e: Emitter, node: Node, steps: Dim) -> Value | None:
     known = node.known(4)
     if known is not None and all(v == steps for v in known.reshape(-1)):
         return None
-    return e.cast(node.value(e, 4), I64)
+    return e.cast(node.within(e, 4, 0, steps, "lengths"), I64)
 
 
 def _direction(

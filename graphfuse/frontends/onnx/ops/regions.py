@@ -38,7 +38,8 @@ def _product(e: Emitter, values: Sequence[Value]) -> Value:
 @onnx_op("RoiAlign")
 def roi_align(e: Emitter, node: Node) -> Value:
     """The mean or largest of samples on a grid in each bin of a region."""
-    x, rois, batch = node.value(e, 0), e.wide(node.value(e, 1)), e.cast(node.value(e, 2), I64)
+    x, rois = node.value(e, 0), e.wide(node.value(e, 1))
+    batch = e.cast(node.index(e, 2, shape_of(x)[0], from_end=False), I64)
     mode, samples = node.attr_str("mode", "avg"), node.attr_int("sampling_ratio", 0)
     transform = node.attr_str("coordinate_transformation_mode", "half_pixel")
     if mode not in ("avg", "max") or transform not in ("half_pixel", "output_half_pixel"):
@@ -106,6 +107,7 @@ def max_roi_pool(e: Emitter, node: Node) -> Value:
         raise node.error(f"expected images and regions of five numbers, got {node.type(0)} and {node.type(1)}")
     _, channels, *spatial = shape_of(x)
     image = e.cast(e.squeeze(e.slice(rois, 1, 0, 1), 1), I64)
+    node.watched.watch(image, shape_of(x)[0], from_end=False, operand=node.name(1))
     corners = e.map(graph.mul, e.slice(rois, 1, 1, 4), node.attr_float("spatial_scale", 1.0))
     corners = e.map(
         ELEMENTWISE["floor"], e.map(graph.add, corners, 0.5)

@@ -151,7 +151,7 @@ def col2im(e: Emitter, node: Node) -> Value:
 @onnx_op("MaxUnpool")
 def max_unpool(e: Emitter, node: Node) -> Value:
     """Put pooled values back at the positions they came from, zeros elsewhere."""
-    x, index = node.value(e, 0), node.value(e, 1)
+    x = node.value(e, 0)
     size = node.attr_ints("kernel_shape")
     n = len(size)
     strides, pads = node.attr_ints("strides", (1,) * n), node.attr_ints("pads", (0,) * (2 * n))
@@ -159,7 +159,9 @@ def max_unpool(e: Emitter, node: Node) -> Value:
     inner = [(d - 1) * strides[i] + size[i] - pads[i] - pads[n + i] for i, d in enumerate(spatial)]
     natural = (batch, channels, *inner)
     zeros = e.full((product(natural),), elem_of(x), 0.0)
-    out = e(graph.scatter_along, zeros, e.flatten(e.indices(index)), e.flatten(x), axis=0)
+    index = node.index(e, 1, product(natural), from_end=False)
+    x = e.broadcast(x, shape_of(index))
+    out = e(graph.scatter_along, zeros, e.flatten(index), e.flatten(x), axis=0)
     out = e.reshape(out, natural)
     if not node.has(2):
         return out

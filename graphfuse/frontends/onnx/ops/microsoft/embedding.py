@@ -19,19 +19,21 @@ from graphfuse.symbolic import Dim, exact_div
 @onnx_op("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
     """Layer norm of the sum of word, position and segment embeddings; also how many words count, and the sum."""
-    words, table = e.indices(node.value(e, 0)), node.value(e, 2)
+    table = node.value(e, 2)
+    words = node.index(e, 0, shape_of(table)[0], from_end=False)
     elem = elem_of(table)
     total = e.wide(e(graph.take, table, words, axis=0))
     places = node.value(e, 3)
-    if (positions := node.optional(e, 8)) is not None:
-        places = e(graph.take, places, e.indices(positions), axis=0)
+    if node.has(8):
+        places = e(graph.take, places, node.index(e, 8, shape_of(places)[0], from_end=False), axis=0)
     else:
         places = e.slice(places, 0, 0, shape_of(words)[1])
     total = e.map(graph.add, total, e.cast(places, elem_of(total)))
     if node.has(1) != node.has(4):
         raise node.error("segment_ids and segment_embedding must be given together")
     if node.has(1):
-        segments = e(graph.take, node.value(e, 4), e.indices(node.value(e, 1)), axis=0)
+        table = node.value(e, 4)
+        segments = e(graph.take, table, node.index(e, 1, shape_of(table)[0], from_end=False), axis=0)
         total = e.map(graph.add, total, e.cast(segments, elem_of(total)))
     y, _, _ = standardise(e, total, [2], node.attr_float("epsilon", 1e-12))
     y = scaled(e, y, node.value(e, 5), node.value(e, 6))
@@ -45,9 +47,11 @@ def embed_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(e: Emitter, node: Node) -> Value:
     """Rotate pairs of features of [B, S, H*D] or [B, H, S, D] by the angles of each token's position."""
-    x, positions = node.value(e, 0), e.cast(node.value(e, 1), I64)
-    if tensor(positions).elements == 1:  # that of the first token
-        steps = shape_of(x)[1 if tensor(x).rank == 3 else 2]
+    x = node.value(e, 0)
+    steps, first = shape_of(x)[1 if tensor(x).rank == 3 else 2], node.type(1).elements == 1  # that of the first token
+    most = node.type(2).shape[0] - (steps if first else 1)
+    positions = e.cast(node.within(e, 1, 0, most, "positions"), I64)
+    if first:
         positions = e.map(graph.add, e.iota((1, steps), 1), e.reshape(positions, ()))
     cos, sin = (e(graph.take, node.value(e, i), positions, axis=0) for i in (2, 3))
     return _rotated(e, node, x, cos, sin)
@@ -56,7 +60,7 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
 @onnx_op("MRotaryEmbedding", domain=MICROSOFT)
 def multimodal_rotary_embedding(e: Emitter, node: Node) -> Value:
     """The same with three positions per token, each of which some of the angles are of."""
-    positions = e.cast(node.value(e, 1), I64)
+    positions = e.cast(node.within(e, 1, 0, node.type(2).shape[0] - 1, "positions"), I64)
     if tensor(positions).rank != 3 or not e.same(shape_of(positions)[0], 3):
         raise node.error(f"positions must be three per token, got {positions.type}")
     sections, half = node.attr_ints("mrope_section"), node.type(2).shape[1]

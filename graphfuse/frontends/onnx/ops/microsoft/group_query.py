@@ -47,6 +47,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     scores = e.map(graph.mul, heads.scores(e, q, k), scale)
     if (cap := node.attr_float("softcap", 0.0)) != 0.0:
         scores = e.map(graph.mul, e.map(graph.tanh, e.map(graph.div, scores, cap)), cap)
+    node.within(e, 5, 0, shape_of(k)[2] - 1, "lengths less 1")
     scores = _masked(e, node, scores, heads, start, lengths)
     weights = _softmax(e, node, scores, heads)
     y = without_heads(e, heads.mixed(e, weights, v))
@@ -104,10 +105,13 @@ def _normed(e: Emitter, node: Node, x: Value, i: int) -> Value:
 def _rotated(e: Emitter, node: Node, q: Value, k: Value, start: Value) -> tuple[Value, Value]:
     """Queries and keys at their positions: those given, or the ones after the cache."""
     steps, tables = shape_of(q)[2], [node.value(e, i) for i in (7, 8)]
-    if (given := node.optional(e, 9)) is not None:
-        cos, sin = (e(graph.take, table, e.cast(given, I64), axis=0) for table in tables)
+    rows = shape_of(tables[0])[0]
+    if node.has(9):
+        given = e.cast(node.within(e, 9, 0, rows - 1, "positions"), I64)
+        cos, sin = (e(graph.take, table, given, axis=0) for table in tables)
     elif _has_past(node):
         positions = e.map(graph.add, e.reshape(start, (shape_of(start)[0], 1)), e.iota((1, steps), 1))
+        node.watched.watch_range(positions, 0, rows - 1, "positions", node.name(5))
         cos, sin = (e(graph.take, table, positions, axis=0) for table in tables)
     else:
         cos, sin = (e.unsqueeze(e.slice(table, 0, 0, steps), 0) for table in tables)
