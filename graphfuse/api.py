@@ -298,7 +298,10 @@ def recompile(
     precision: str = "",
     options: Options | None = None,
 ) -> Executable:
-    """Build an artifact again from the IR it carries. Its code is ignored, so it need not be trusted.
+    """Build an artifact again from the IR it carries.
+
+    Neither its code nor its IR need be trusted: kernels that it calls are kept inside of their tensors
+    (`blockgen/confine.py`).
 
     `numerics` and `precision` are the artifact's own by default. Its IR has been rewritten with those, so a stricter
     numerics is an error, and so is another precision of one that has halves.
@@ -315,12 +318,12 @@ def recompile(
         raise UsageError(f"{path} was compiled with precision {stored!r}: expected that, got {chosen.precision!r}")
     targets = targets_of(target, Device())
     if executable.host is not None:
-        funcs = [graph_func(p) for p in executable.parts]
+        funcs = [compiler.confined(graph_func(p)) for p in executable.parts]
         made = [tuple(compiler.build(f, t, chosen) for f in funcs) for t in targets]
         plain = dataclasses.replace(executable, others=())
         each = [dataclasses.replace(plain, target=str(t), parts=p) for t, p in zip(targets, made, strict=True)]
         return combined(each)
-    func = graph_func(executable)
+    func = compiler.confined(graph_func(executable))
     return combined([compiler.build(func, t, chosen) for t in targets])
 
 
