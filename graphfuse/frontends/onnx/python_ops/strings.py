@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-import re
 from typing import Any
 
 import numpy as np
 
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.python_ops.call import Call, on_strings, python_op, strings
+from graphfuse.frontends.onnx.python_ops.regex import Pattern, PatternError
 
 MOST_TEXT = 1 << 26
 """Characters that one text can be made longer to: doubling it again and again is all it takes to fill a memory."""
@@ -60,11 +60,11 @@ def string_normalizer(c: Call) -> Any:
 def regex_full_match(c: Call) -> Any:
     """Whether all of a text matches a pattern."""
     try:
-        pattern = re.compile(c.get("pattern", ""))
-    except re.error as e:
+        pattern = Pattern(str(c.get("pattern", "")))
+    except PatternError as e:
         raise c.error(f"pattern: {e}") from None
     x = c.array(0)
-    return np.array([pattern.fullmatch(s) is not None for s in _texts(x)], dtype=np.bool_).reshape(x.shape)
+    return np.array([pattern.fullmatch(s) for s in _texts(x)], dtype=np.bool_).reshape(x.shape)
 
 
 @on_strings("Identity")
