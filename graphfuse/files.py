@@ -112,6 +112,42 @@ def refuse_overwriting(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> N
             raise UsageError(f"{option}: expected another file than those that are read, found {path} ({found})")
 
 
+def writable_by_others(path: Path) -> Path | None:
+    """Of a file or folder, whether there or not, and the folders above it: the first that is not the user's alone.
+
+    As ssh has it: the owner is the user or root, and nobody else may write, but for a group of the user alone, and for
+    folders above that are sticky, as /tmp is.
+    """
+    if not hasattr(os, "geteuid"):
+        return None
+    real = Path(os.path.realpath(path))
+    for one in (real, *real.parents):
+        try:
+            status = one.stat()
+        except OSError:
+            continue
+        if status.st_uid not in (0, os.geteuid()):
+            return one
+        is_sticky = one != real and status.st_mode & stat.S_ISVTX
+        by_group = status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid)
+        if not is_sticky and (by_group or status.st_mode & stat.S_IWOTH):
+            return one
+    return None
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether a group is one that systems give each user: of the user's name, and without other members."""
+    # there is no such thing on other systems, and few folders need it
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(number), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     """Device and inode of a regular file that there is."""
     try:

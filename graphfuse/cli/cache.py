@@ -8,7 +8,7 @@ import click
 
 from graphfuse.cli.common import json_option, nbytes_text, print_json
 from graphfuse.errors import ArtifactError, UsageError
-from graphfuse.runtime.cache import MAX_BYTES, Cache, default_cache
+from graphfuse.runtime.cache import MAX_BYTES, Cache, trusted_cache
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -57,6 +57,4 @@ def verify(delete: bool) -> None:
 
 
 def _cache() -> Cache:
-    if (cache := default_cache()) is None:
-        raise UsageError("the cache is off: GRAPHFUSE_CACHE is 0")
-    return cache
+    return trusted_cache()

@@ -26,8 +26,8 @@ import filelock
 import platformdirs
 
 from graphfuse.artifact import Executable
-from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError
-from graphfuse.files import is_regular, kind
+from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError, UsageError
+from graphfuse.files import is_regular, kind, writable_by_others
 from graphfuse.knobs import settings
 from graphfuse.runtime import gfx
 
@@ -64,6 +64,7 @@ class Cache:
         if not path.exists():
             return None
         try:
+            self.check(path)
             executable = gfx.load(path)
         except GraphfuseError as e:
             log.warning("cache entry dropped: %s", e)
@@ -76,7 +77,10 @@ class Cache:
 
     def put(self, key: str, executable: Executable) -> None:
         """Write an entry, then make room if the cache has grown too large."""
-        gfx.save(executable, self._path(key))
+        path = self._path(key)
+        gfx.save(executable, path)
+        with contextlib.suppress(OSError):
+            path.chmod(path.stat().st_mode & 0o755)  # whatever the umask is
         self.gc(MAX_BYTES, keep=key)
 
     def get_or_make(
@@ -114,7 +118,9 @@ class Cache:
     def lock(self, key: str) -> Generator[None]:
         """Hold the right to make this entry; another process waits."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            for folder in (*reversed(self.folder.parents), self.folder):
+                folder.mkdir(mode=0o700, exist_ok=True)  # `parents` would go by the umask
+            self.check(self.folder)
             lock = filelock.FileLock(self.folder / f"{key[:2]}.lock")
             lock.acquire()
         except (OSError, NotImplementedError) as e:
@@ -123,6 +129,12 @@ class Cache:
             yield
         finally:
             lock.release()
+
+    def check(self, path: Path) -> None:
+        """Raise FileError if others may change what is there: it holds machine code that is run as it is."""
+        if (found := writable_by_others(path)) is not None:
+            what = f"expected what only the user may write, found that others may write {found}"
+            raise FileError(f"the cache is not used: {what}", Loc(str(self.folder)))
 
     def entries(self) -> list[Path]:
         """Every entry, the most recently used first."""
@@ -181,11 +193,36 @@ def _size(path: Path) -> int:
 
 
 def default_cache() -> Cache | None:
-    """The user's cache, that of `GRAPHFUSE_CACHE`, or None when that is 0."""
+    """The user's cache, or that of `GRAPHFUSE_CACHE`; None when that is 0, or others may write there."""
+    if (cache := _asked_for()) is None:
+        return None
+    try:
+        cache.check(cache.folder)
+    except FileError as e:
+        if cache.folder not in _WARNED:
+            _WARNED.add(cache.folder)
+            log.warning("%s", e)
+        return None
+    return cache
+
+
+def trusted_cache() -> Cache:
+    """The same, with an error that says why there is none."""
+    if (cache := _asked_for()) is None:
+        raise UsageError("the cache is off: GRAPHFUSE_CACHE is 0")
+    cache.check(cache.folder)
+    return cache
+
+
+def _asked_for() -> Cache | None:
     text = settings.cache
     if text == "0":
         return None
     return Cache(Path(text) if text else Path(platformdirs.user_cache_dir("graphfuse")) / "compiled")
+
+
+_WARNED: set[Path] = set()
+"""Folders of which it was said that they are not used."""
 
 
 def cache_key(parts: Mapping[str, str]) -> str:

@@ -18,7 +18,15 @@ from graphfuse.gpu import assembler
 from graphfuse.ir.dense import Dense
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
-from graphfuse.runtime.cache import Cache, cache_key, data_files, default_cache, external_files, model_digest
+from graphfuse.runtime.cache import (
+    Cache,
+    cache_key,
+    data_files,
+    default_cache,
+    external_files,
+    model_digest,
+    trusted_cache,
+)
 from graphfuse.target import Target
 from models import tinygpt
 from tests.runtime.sample import executable
@@ -78,6 +86,57 @@ def test_what_fails_while_it_is_made_is_not_the_caches_fault(tmp_path):
 
     with pytest.raises(FileError, match="cannot read: gone"):
         Cache(tmp_path).get_or_make("aa", make)
+
+
+def test_a_folder_that_others_may_write_is_not_used(tmp_path, caplog):
+    """What is in it is machine code, and is run."""
+    folder = tmp_path / "c"
+    folder.mkdir()
+    Cache(folder).put("aa", executable())
+    for changed, mode in ((folder, 0o777), (folder, 0o702), (tmp_path, 0o777), (folder / "aa.gfx", 0o666)):
+        before = changed.stat().st_mode
+        changed.chmod(mode)
+        with scope(cache=str(folder)):
+            if changed.suffix:
+                assert Cache(folder).get("aa") is None
+                assert not changed.exists()
+                continue
+            assert default_cache() is default_cache() is None
+            with pytest.raises(FileError, match=f"the cache is not used: .* others may write {changed}$"):
+                trusted_cache()
+            with pytest.raises(FileError, match="not used"), Cache(folder).lock("aa"):
+                pass
+            changed.chmod(before)
+            assert default_cache() is not None
+    assert sum("cache is not used" in r.getMessage() for r in caplog.records if "dropped" not in r.msg) == 1
+    tmp_path.chmod(0o1777)  # as /tmp
+    folder.chmod(0o755)
+    with scope(cache=str(folder)):
+        assert default_cache() is not None
+
+
+def test_a_folder_or_an_entry_of_somebody_else_is_not_used(tmp_path):
+    if os.geteuid():
+        pytest.skip("only root can give files away")
+    cache = Cache(tmp_path)
+    cache.put("aa", executable())
+    os.chown(tmp_path / "aa.gfx", 12345, 12345)
+    assert cache.get("aa") is None
+    os.chown(tmp_path, 12345, 12345)
+    with scope(cache=str(tmp_path)):
+        assert default_cache() is None
+
+
+def test_entries_are_the_users_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        cache = Cache(tmp_path / "a" / "c")
+        cache.get_or_make("aa", executable)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a" / "c").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "a").chmod(0o755)
+    assert cache.get("aa") is not None
 
 
 def test_default_cache_follows_the_knob(tmp_path):
