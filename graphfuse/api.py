@@ -28,6 +28,7 @@ from graphfuse.errors import (
     TooLargeError,
     UnsupportedError,
     UsageError,
+    printable,
 )
 from graphfuse.files import is_regular, kind, reason
 from graphfuse.knobs import (
@@ -355,6 +356,11 @@ def verify_regions(
     return [{**dataclasses.asdict(r), "ok": not r.is_suspect} for r in found]
 
 
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n\t")
+
+
 def configure_logging() -> None:
     """Point the loggers that `GRAPHFUSE_LOG` and `GRAPHFUSE_DEBUG` ask for to stderr."""
     if not settings.log and not settings.debug:
@@ -362,7 +368,7 @@ def configure_logging() -> None:
     root = logging.getLogger("graphfuse")
     if not any(h.name == "graphfuse" for h in root.handlers):
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        handler.setFormatter(_Formatter("%(name)s: %(message)s"))
         handler.name = "graphfuse"  # so that it is added once
         root.addHandler(handler)
     if settings.debug >= 2:

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_MAYBE_ODD = re.compile(r"[^ -~]")
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A text as it may be shown: what moves a terminal's cursor, hides, turns lines or forges them is escaped.
+
+    Names come from models, kernels and files that nobody has looked at. `keep` are characters that are meant.
+    """
+    return _MAYBE_ODD.sub(lambda m: m[0] if m[0].isprintable() or m[0] in keep else _escaped(m[0]), text)
+
+
+def _escaped(c: str) -> str:
+    return c.encode("unicode_escape").decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +30,15 @@ class Loc:
     node: str = ""
 
     def __str__(self) -> str:
-        if self.node:
-            return f"{self.file}:{self.node[:MOST_TEXT]}" if self.file else self.node[:MOST_TEXT]
-        return f"{self.file}:{self.line}:{self.col}" if self.line else self.file
+        file, node = printable(self.file), printable(self.node[:MOST_TEXT])
+        if node:
+            return f"{file}:{node}" if file else node
+        return f"{file}:{self.line}:{self.col}" if self.line else file
 
     @property
     def short(self) -> str:
         """The node's name where there is one, else the whole location."""
-        return self.node or str(self)
+        return printable(self.node) or str(self)
 
 
 MOST_TEXT = 4000
@@ -37,6 +53,7 @@ class GraphfuseError(Exception):
     def __init__(self, message: str, loc: Loc | None = None) -> None:
         if len(message) > MOST_TEXT:
             message = f"{message[: MOST_TEXT // 2]} ... {message[-MOST_TEXT // 2 :]}"
+        message = printable(message)
         super().__init__(f"{loc}: error: {message}" if loc else f"error: {message}")
         self.message, self.loc = message, loc
 

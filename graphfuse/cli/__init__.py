@@ -6,6 +6,8 @@ traceback without `--debug`.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -14,12 +16,15 @@ from collections.abc import Sequence
 
 import click
 
-from graphfuse.errors import GraphfuseError
+from graphfuse.errors import FileError, GraphfuseError, TooLargeError, printable
+from graphfuse.files import reason
 from graphfuse.knobs import check_environment
 
 INTERNAL_ERROR = 70
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+STDOUT_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
+"""Errors without a file's name: a disk behind `>` is full, or gone."""
 
 VERBS = {
     "compile": "Compile an ONNX model to an artifact.",
@@ -66,18 +71,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
+    _mend_streams()
     try:
         check_environment()
         code = cli.main(args=args, prog_name="graphfuse", standalone_mode=False)
         if not sys.stdout.closed:  # a language server ends with its streams
             sys.stdout.flush()
-    except BrokenPipeError:
-        # the reader of the pipe is gone; python would complain once more when it closes stdout
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # the reader of the pipe is gone
+        _forget_stdout()
         return BROKEN_PIPE
     except BaseException as e:  # noqa: BLE001  # the one place where errors become exit codes
         return _report(e, debug)
     return code if isinstance(code, int) else 0
+
+
+def _mend_streams() -> None:
+    """Streams that were closed lead nowhere, and what no encoding has is escaped."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  # for good
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_stdout() -> None:
+    """Python would complain of it once more when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _report(error: BaseException, debug: bool) -> int:
@@ -99,10 +119,16 @@ def _report(error: BaseException, debug: bool) -> int:
             return BROKEN_PIPE  # click or rich saw it first
         case SystemExit():
             return error.code if isinstance(error.code, int) else 1
+        case OSError() if error.filename is None and error.errno in STDOUT_FAILS:
+            _forget_stdout()
+            message, code = f"error: cannot write to standard output: {reason(error)}", FileError.exit_code
+        case MemoryError():
+            message, code = "error: it takes more memory than there is", TooLargeError.exit_code
         case _:
             text = " ".join(f"{type(error).__name__}: {error}".split())
             message, code = f"internal error: {text[:300]}; rerun with --debug", INTERNAL_ERROR
-    click.echo(message, err=True)
+    with contextlib.suppress(OSError):  # nobody is told
+        click.echo(printable(message, keep="\n\t"), err=True)
     return code
 
 

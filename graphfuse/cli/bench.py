@@ -15,6 +15,7 @@ import click
 from graphfuse.cli.common import (
     device_option,
     dim_option,
+    echo,
     json_option,
     model_argument,
     no_check_option,
@@ -85,7 +86,7 @@ def command(
     ]
     table(f"{model}: {used} threads", ("", "median ms", "min ms", "p90 ms", "rounds"), rows)
     if ratio is not None:
-        click.echo(f"graphfuse is {ratio:.2f} x as fast as {against}")
+        echo(f"graphfuse is {ratio:.2f} x as fast as {against}")
 
 
 SETTLE_SECONDS = 0.05

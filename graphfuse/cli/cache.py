@@ -6,7 +6,7 @@ import re
 
 import click
 
-from graphfuse.cli.common import json_option, nbytes_text, print_json
+from graphfuse.cli.common import echo, json_option, nbytes_text, print_json
 from graphfuse.errors import ArtifactError, UsageError
 from graphfuse.runtime.cache import MAX_BYTES, Cache, trusted_cache
 
@@ -26,7 +26,7 @@ def info(as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(found.folder), "entries": found.entries, "bytes": found.nbytes})
     else:
-        click.echo(f"{found.folder}: {found.entries} models, {nbytes_text(found.nbytes)}")
+        echo(f"{found.folder}: {found.entries} models, {nbytes_text(found.nbytes)}")
 
 
 @command.command("gc", help="Remove the models least recently used.")
@@ -38,7 +38,7 @@ def gc(max_size: str, max_age_days: float | None) -> None:
         raise UsageError(f"--max-size: expected a number with k, M, G or T, got {max_size!r}")
     age = None if max_age_days is None else max_age_days * 86400
     removed = _cache().gc(int(float(m[1]) * _UNITS[m[2]]), age)
-    click.echo(f"removed {len(removed)} models")
+    echo(f"removed {len(removed)} models")
 
 
 @command.command("verify", help="Check every digest of every model.")
@@ -48,12 +48,12 @@ def verify(delete: bool) -> None:
     cache = _cache()
     failed = cache.verify()
     for path, reason in failed:
-        click.echo(f"{path}: {reason}")
+        echo(f"{path}: {reason}")
         if delete:
             path.unlink(missing_ok=True)
     if failed and not delete:
         raise ArtifactError(f"{len(failed)} of {cache.info().entries} models in the cache are damaged")
-    click.echo(f"{cache.info().entries} models are sound")
+    echo(f"{cache.info().entries} models are sound")
 
 
 def _cache() -> Cache:

@@ -16,7 +16,7 @@ import numpy as np
 from graphfuse.api import compile, load, operators_of
 from graphfuse.artifact import Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
-from graphfuse.errors import FileError, InputError, Loc, UsageError
+from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
 from graphfuse.files import refuse_overwriting
 from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
 from graphfuse.runtime import gfx
@@ -207,6 +207,16 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name).strip("._") or "output"
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Lines on stdout, or on stderr; names in them are shown as `printable` has them."""
+    click.echo(printable(text, keep="\n\t"), err=err)
+
+
+def echo_document(text: str) -> None:
+    """A whole text on stdout: as it is, but for what a terminal would obey."""
+    click.echo(printable(text, keep="\n\t\f\r") if sys.stdout.isatty() else text, nl=False)
+
+
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
     click.echo(json.dumps(value, indent=2, default=str))
@@ -221,11 +231,11 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
     from rich.console import Console
     from rich.table import Table
 
-    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    drawn = Table(title=printable(title), title_justify="left", box=None, pad_edge=False, header_style="bold")
     for i, column in enumerate(columns):
         drawn.add_column(column, justify="left" if i < right else "right", overflow="ellipsis", no_wrap=True)
     for row in rows:
-        drawn.add_row(*(str(c) for c in row))
+        drawn.add_row(*(printable(str(c)) for c in row))
     width = None if sys.stdout.isatty() else 200
     Console(width=width, markup=False, highlight=False, file=sys.stdout).print(drawn)
 

@@ -9,6 +9,8 @@ import click
 from graphfuse.api import compile, recompile
 from graphfuse.cli.common import (
     dim_option,
+    echo,
+    echo_document,
     kernels_option,
     model_argument,
     nbytes_text,
@@ -90,13 +92,13 @@ def command(
             note("writing")
             compiled.save(output)
     if stage is not None:
-        click.echo(emit(compiled.executable, stage), nl=False)
+        echo_document(emit(compiled.executable, stage))
     elif output is not None:
         size = f", {nbytes_text(output.stat().st_size)}" if output.is_file() else ""
-        click.echo(f"{output}: {kernel_count(compiled.executable)} kernels{size}", err=True)
+        echo(f"{output}: {kernel_count(compiled.executable)} kernels{size}", err=True)
         if by_python := host_operators(compiled.executable):
             names = ", ".join(f"{op} ({n})" for op, n in by_python.items())
             parts = len(compiled.executable.parts)
-            click.echo(f"{output}: Python runs {parts} compiled parts and {names}", err=True)
+            echo(f"{output}: Python runs {parts} compiled parts and {names}", err=True)
         for warning in code_warnings(compiled.executable):
-            click.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)

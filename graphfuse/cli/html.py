@@ -5,12 +5,13 @@ Owns layout and markup only; the facts come from `runtime/report.py`.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 from graphfuse.cli.common import nbytes_text
+from graphfuse.errors import printable
 
 Name = int | str
 Edge = tuple[Name, Name]
@@ -82,6 +83,11 @@ def _place(layout: Layout) -> None:
         for j, n in enumerate(row):
             layout.x[n] = start + j * (_WIDTH + _GAP_X)
             layout.y[n] = _MARGIN + i * (_HEIGHT + _GAP_Y)
+
+
+def escape(text: str) -> str:
+    """Text as markup that shows it."""
+    return html.escape(printable(text, keep="\n"))
 
 
 def page(title: str, facts: Mapping[str, Any], edges: Sequence[Edge]) -> str:

@@ -9,6 +9,7 @@ import click
 
 from graphfuse.cli.common import (
     dim_option,
+    echo,
     json_option,
     kernels_option,
     nbytes_text,
@@ -43,7 +44,7 @@ def command(
         text = page(artifact.name, facts, edges(executable))
         with writing(html) as file:
             file.write(text.encode())
-        click.echo(f"{html}: {nbytes_text(len(text.encode()))}", err=True)
+        echo(f"{html}: {nbytes_text(len(text.encode()))}", err=True)
     if as_json:
         print_json({**facts, "ledger": list(executable.ledger), "edges": edges(executable)})
     elif html is None:
@@ -54,14 +55,14 @@ def _show(artifact: Path, facts: dict[str, Any]) -> None:
     built = f"{', '.join(facts['targets'])}, numerics {facts['meta'].get('numerics', 'eager')}"
     if (precision := facts["meta"].get("precision", "f32")) != "f32":
         built += f", precision {precision}"
-    click.echo(f"{artifact}: {built}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
+    echo(f"{artifact}: {built}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
     for kind in ("inputs", "outputs"):
         for spec in facts[kind]:
             shape = ", ".join(map(str, spec["shape"]))
-            click.echo(f"  {kind[:-1]:6} {spec['name']}: {spec['elem']}[{shape}]")
+            echo(f"  {kind[:-1]:6} {spec['name']}: {spec['elem']}[{shape}]")
     for name, (lo, hi) in facts["dims"].items():
-        click.echo(f"  dim    {name} in {lo}..{hi}, here {facts['at'][name]}")
-    click.echo("")
+        echo(f"  dim    {name} in {lo}..{hi}, here {facts['at'][name]}")
+    echo("")
     rows = [
         (
             r["step"],
@@ -77,24 +78,24 @@ def _show(artifact: Path, facts: dict[str, Any]) -> None:
     ]
     table("", ("#", "kernel", "kind", "from", "programs", "Mflop", "reads", "writes"), rows, right=4)
     for target, kernels in facts["gpu_kernels"].items():
-        click.echo("")
+        echo("")
         rows = [
             (k["kernel"], k["threads"], *(_known(k[key]) for key in ("registers", "spill_bytes", "shared_bytes")))
             for k in kernels
         ]
         table(target, ("kernel", "threads", "registers", "spilled", "shared"), rows)
     for warning in facts["warnings"]:
-        click.echo(f"warning: {warning}")
-    click.echo("")
+        echo(f"warning: {warning}")
+    echo("")
     memory, totals = facts["memory"], facts["totals"]
     over = memory["arena"] / memory["arena_bound"] if memory["arena_bound"] else 1.0
     kinds = ", ".join(f"{n} {kind}" for kind, n in facts["kinds"].items())
-    click.echo(f"regions   {kinds}")
-    click.echo(
+    echo(f"regions   {kinds}")
+    echo(
         f"traffic   {totals['flops'] / 1e9:.3f} Gflop, {nbytes_text(totals['bytes_read'])} read, "
         f"{nbytes_text(totals['bytes_written'])} written"
     )
-    click.echo(
+    echo(
         f"memory    arena {nbytes_text(memory['arena'])} ({over:.3f} x its lower bound "
         f"{nbytes_text(memory['arena_bound'])}), weights {nbytes_text(memory['weights'])}, "
         f"scratch {nbytes_text(memory['scratch'])}"

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from graphfuse.artifact import Executable
-from graphfuse.cli.common import json_option, print_json, seed_option, table, threads_option
+from graphfuse.cli.common import echo, echo_document, json_option, print_json, seed_option, table, threads_option
 from graphfuse.errors import UsageError
 from graphfuse.files import refuse_overwriting, writing
 from graphfuse.frontends.tc import (
@@ -142,13 +142,13 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
     if point is None:
         raise UsageError(f"no configuration satisfies {' and '.join(map(repr, space.require))}")
     if options["stage"]:
-        click.echo(_emit(options["stage"], text, filename, options["name"], point, options), nl=False)
+        echo_document(_emit(options["stage"], text, filename, options["name"], point, options))
         return
     before = len(report.found)
     found = choose(compile_text(text, filename, point.defines, report=report), options["name"], filename)
     _echo(report, before)
     if not (options["run"] or options["checked"] or options["tune"]):
-        click.echo(f"{file}: kernel {found.name}({', '.join(f'{p.ctype} {p.name}' for p in found.params)})")
+        echo(f"{file}: kernel {found.name}({', '.join(f'{p.ctype} {p.name}' for p in found.params)})")
         return
     if options["tune"] or len(space) > 1:
         tuned = TunedKernel(
@@ -173,7 +173,7 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
     if tuned is not None:
         rows = tuned.tune(grid, (), values)
         for row in rows:
-            click.echo(str(row))
+            echo(str(row))
         if options["lock"]:
             tuned.export(options["lock"])
         kernel = tuned.chosen(grid, (), values)
@@ -199,10 +199,10 @@ def _lint(file: Path, text: str, filename: str, space: Space, options: dict[str,
         print_json([d.to_json() for d in done.found])
         return
     for finding in done.found:
-        click.echo(str(finding), err=True)
+        echo(str(finding), err=True)
     never = f", {done.unreached} never reached" if done.unreached else ""
     counts = f"{done.points} points, {done.branches} branches{never}, {done.configurations} configurations"
-    click.echo(f"{file}: no errors: {counts}")
+    echo(f"{file}: no errors: {counts}")
 
 
 def _refuse_outputs(options: dict[str, Any], values: dict[str, Any], text: str, file: Path) -> None:
@@ -220,7 +220,7 @@ def _refuse_outputs(options: dict[str, Any], values: dict[str, Any], text: str, 
 
 def _echo(report: Reporter, first: int = 0) -> None:
     for finding in report.found[first:]:
-        click.echo(str(finding), err=True)
+        echo(str(finding), err=True)
 
 
 def _emit(stage: str, text: str, filename: str, name: str | None, point: Config, options: dict[str, Any]) -> str:
@@ -252,7 +252,7 @@ def _stage(made: Executable, kernel: Kernel, stage: str, axes: int, target: str)
 def _format(file: Path, text: str, *, write: bool) -> None:
     done = format_text(text)
     if not write:
-        click.echo(done, nl=False)
+        echo_document(done)
     elif done != text:
         with writing(file) as out:
             out.write(done.encode())
@@ -263,11 +263,11 @@ def _check(kernel: Kernel, grid: Any, values: dict[str, Any], empty: frozenset[s
     if options["as_json"]:
         print_json({"findings": found})
     for text in found:
-        click.echo(text, err=True)
+        echo(text, err=True)
     if found:
         raise click.exceptions.Exit(1)
     if not options["as_json"]:
-        click.echo("no findings")
+        echo("no findings")
 
 
 def _save(values: dict[str, Any], texts: Sequence[str]) -> None:

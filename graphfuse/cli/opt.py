@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from graphfuse.cli.common import echo_document
 from graphfuse.errors import FileError, Loc, ParseError
 from graphfuse.stages import optimize_text
 
@@ -22,4 +23,4 @@ def command(file: str, passes: str) -> None:
         raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(file)) from None
     except UnicodeDecodeError:
         raise ParseError("not text", Loc(file)) from None
-    click.echo(optimize_text(text, passes, "<stdin>" if file == "-" else file), nl=False)
+    echo_document(optimize_text(text, passes, "<stdin>" if file == "-" else file))

@@ -14,6 +14,7 @@ from graphfuse.artifact import Array
 from graphfuse.cli.common import (
     device_option,
     dim_option,
+    echo,
     json_option,
     kernels_option,
     model_argument,
@@ -142,7 +143,7 @@ def _show(result: Mapping[str, Any], against_ort: bool) -> None:
         ]
         table("against onnxruntime (in standard deviations)", ("output", "type", "max error", "allowed", ""), rows, 2)
     elif against_ort:
-        click.echo("onnxruntime is not installed, so the whole model was not compared", err=True)
+        echo("onnxruntime is not installed, so the whole model was not compared", err=True)
     if "regions" in result:
         rows = [
             (r["kernel"], r["label"][:60], *(_error(r[k]) for k in ("maximum", "rms", "reference")), _ok(r))

@@ -460,3 +460,80 @@ def test_comparison_is_strict():
     assert relative_error(nan, x) == relative_error(x, nan) == np.inf and relative_error(nan, nan) == 0
     ints = np.arange(5)
     assert compare({"i": ints}, {"i": ints})[0]["ok"] and not compare({"i": ints + 1}, {"i": ints})[0]["ok"]
+
+
+# names that nobody has looked at
+
+ODD = "n\n\x1b]0;t\x07\x1b[2Jé\u202e\x9b<i>"
+SHOWN = r"n\n\x1b]0;t\x07\x1b[2Jé\u202e\x9b<i>"
+
+
+@pytest.fixture
+def odd(tmp_path) -> Path:
+    """A model, and its file, whose every name is one for a terminal to choke on."""
+    nodes = [
+        helper.make_node("Relu", [f"x{ODD}"], [f"m{ODD}"], name=f"relu{ODD}"),
+        helper.make_node("Softmax", [f"m{ODD}"], [f"y{ODD}"], name=f"softmax{ODD}"),
+    ]
+    x, y = (helper.make_tensor_value_info(f"{n}{ODD}", TensorProto.FLOAT, [f"d{ODD}", 8]) for n in "xy")
+    proto = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    path = tmp_path / f"m{ODD}.onnx"
+    onnx.save(proto, path)
+    return path
+
+
+def test_names_move_no_cursor(capsys, odd, tmp_path):
+    wrong = helper.make_model(
+        helper.make_graph([helper.make_node(f"No{ODD}", ["x"], ["y"], name=ODD, domain=ODD)], "g", [], []), ir_version=8
+    )
+    onnx.save(wrong, tmp_path / "wrong.onnx")
+    (tmp_path / "k.tc").write_text(f'#error {ODD[2:]}\n__global__ void k(float *x{ODD[2:]}) {{ printf("{ODD[2:]}"); }}')
+    out = tmp_path / f"o{ODD}.gfx"
+    commands = [
+        ("inspect", odd), ("inspect", odd, "--json"), ("run", odd, "--random"), ("verify", odd), ("run", odd),
+        ("run", odd, "--input", f"{ODD}=1"), ("run", odd, "--dim", f"{ODD}=1"), ("compile", odd, "-o", out),
+        ("compile", odd, "-o", odd), ("bench", odd, "--rounds", 1), ("inspect", out), ("run", out), (ODD,),
+        ("run", tmp_path / "wrong.onnx"), ("kernel", tmp_path / "k.tc"), ("kernel", ODD), ("opt", ODD),
+        ("run", odd, "--numerics", ODD), ("run", odd, "--device", ODD), ("compile", odd, "--target", ODD, "-o", out),
+    ]  # fmt: skip
+    lines = 0
+    for command in commands:
+        main([str(a) for a in command])
+        text = "".join(capsys.readouterr())
+        assert all(c.isprintable() or c == "\n" for c in text), command
+        assert "Traceback" not in text and "internal error" not in text, command
+        lines += SHOWN in text
+    assert lines > 10
+    main(["inspect", str(odd), "--html", str(tmp_path / "page.html")])
+    page = (tmp_path / "page.html").read_text()
+    assert all(c.isprintable() or c == "\n" for c in page) and "<i>" not in page
+
+
+def test_names_in_logs_move_no_cursor(odd):
+    environment = {**os.environ, "GRAPHFUSE_DEBUG": "2", "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "graphfuse", "run", str(odd), "--random"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert all(c.isprintable() or c == "\n" for c in done.stdout + done.stderr)
+    assert r"relun\n\x1b]0;t" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "stream", "code"),
+    [
+        ("errors", "> /dev/full", 9),
+        ("inspect {} --json", "> /dev/full", 9),
+        ("inspect {}", ">&-", 0),
+        ("inspect {}", "<&-", 0),
+        ("run {}", "2>&-", 6),
+        ("run {}", "2> /dev/full", 6),
+        ("opt - -p dead-code", "<&-", 0),
+    ],
+)
+def test_streams_that_are_full_or_closed(artifact, verb, stream, code):
+    command = f"exec {sys.executable} -m graphfuse {verb.format(artifact)} {stream}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    full = "error: cannot write to standard output: no space left on device\n"
+    assert (done.returncode, done.stderr) == (code, full if code == 9 else "")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from graphfuse.errors import ParseError
+from graphfuse.errors import ParseError, printable
 from graphfuse.frontends.tc.source import Span
 from graphfuse.frontends.tc.switches import DEFAULT, Switches
 
@@ -62,7 +63,7 @@ class Diagnostic:
         lines = [head, *_excerpt(self.span, self.fixits)]
         for note in self.notes:
             lines += [f"{_where(note.span)}note: {note.message}", *_excerpt(note.span, ())]
-        return "\n".join(lines)
+        return printable("\n".join(lines), keep="\n\t")
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data; columns count from 1, `end_column` is one past the last character."""
@@ -76,6 +77,10 @@ class Diagnostic:
         }
 
 
+_ODD = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What the caret would not stand below if it was escaped."""
+
+
 def _where(span: Span | None) -> str:
     return f"{span.loc}: " if span else ""
 
@@ -84,7 +89,7 @@ def _excerpt(span: Span | None, fixits: Sequence[FixIt]) -> list[str]:
     if span is None:
         return []
     line, at = span.source.position(span.at)
-    text = span.source.line_text(line)
+    text = _ODD.sub("\N{REPLACEMENT CHARACTER}", span.source.line_text(line))
     first_line, first = span.source.position(span.start)
     last_line, last = span.source.position(span.end)
     first = first if first_line == line else 1
