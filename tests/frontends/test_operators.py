@@ -161,6 +161,9 @@ CASES: list[Case] = [
          coordinate_transformation_mode="asymmetric"),
     case("Resize", IMAGE, None, np.array([1, 1, 2, 1], np.float32), known=(2,), nearest_mode="ceil",
          coordinate_transformation_mode="pytorch_half_pixel"),
+    case("GridSample", IMAGE, floats(1, 4, 3, 2) * 2, mode="cubic", padding_mode="border"),
+    case("GridSample", IMAGE, floats(1, 4, 3, 2), mode="cubic", padding_mode="border", align_corners=1),
+    case("GridSample", IMAGE, floats(1, 4, 3, 2) * 2, mode="linear", padding_mode="border"),
     # recurrence
     case("LSTM", floats(4, 2, 3), floats(1, 20, 3), floats(1, 20, 5), floats(1, 40), hidden_size=5, outputs=3),
     case("GRU", floats(4, 2, 3), floats(1, 15, 3), floats(1, 15, 5), floats(1, 30), hidden_size=5, outputs=2),
@@ -182,6 +185,7 @@ def _id(c: Case) -> str:
 
 # onnx's reference is wrong or fails on these forms; ONNX Runtime knows opsets up to 22 for certain
 BY_ONNXRUNTIME = {"LRN": {}, "LpNormalization": {}, "ConvTranspose": {"group": 2}, "Pad": {"mode": None}}
+BY_ONNXRUNTIME["GridSample"] = {"mode": "cubic"}
 RUNTIME_OPSET = 22
 
 # their shapes need numbers: broadcasting against unknown dims, hidden sizes, the depth of an index

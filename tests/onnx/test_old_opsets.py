@@ -54,3 +54,29 @@ def test_slopes_of_channels(rank):
     x, slope = -np.ones(shape, np.float32), np.array([1, 2, 3], np.float32)
     (y,) = Backend.run_model(model, [x, slope])
     np.testing.assert_array_equal(y, x * slope.reshape(3, *[1] * (rank - 2)))
+
+
+def resized(opset, mode, scales):
+    op = "Resize" if opset == 10 else "Upsample"
+    operands, attributes = ("x", f", scales = {scales}") if opset < 9 else ("x, k", "")
+    k = f"<float[4] k = {{{', '.join(map(str, scales))}}}>" if opset >= 9 else ""
+    return parser.parse_model(
+        f"""<ir_version: 4, opset_import: ["" : {opset}]>
+        g (float[1, 1, 4, 4] x) => (float[a, b, c, d] y) {k} {{
+            y = {op}<mode = "{mode}"{attributes}>({operands})
+        }}"""
+    )
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 10])
+def test_resizing_to_the_right_of_each_element(opset):
+    """Coordinates are those of the output over the scale; nearest takes the element at or before, where it shrinks after."""
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    at = np.minimum(np.arange(8) / 2, 3)
+    (y,) = Backend.run_model(resized(opset, "linear", [1.0, 1.0, 2.0, 2.0]), [x])
+    np.testing.assert_array_equal(y[0, 0], 4 * at[:, None] + at)
+    (y,) = Backend.run_model(resized(opset, "nearest", [1.0, 1.0, 2.0, 1.5]), [x])
+    np.testing.assert_array_equal(y[0, 0], x[0, 0][np.arange(8) // 2][:, [0, 0, 1, 2, 2, 3]])
+    if opset == 10:
+        (y,) = Backend.run_model(resized(opset, "nearest", [1.0, 1.0, 0.75, 0.6]), [x])
+        np.testing.assert_array_equal(y[0, 0], x[0, 0][[0, 2, 3]][:, [0, 2]])

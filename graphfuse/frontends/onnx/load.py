@@ -22,7 +22,7 @@ from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, Verif
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx import batched_scan
 from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_imports
-from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, elem_from_onnx
+from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, INWARDS, elem_from_onnx
 from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
@@ -35,6 +35,9 @@ NATIVE_OPSET = 13
 
 BROADCASTING_OPSET = 7
 """From here on operands are broadcast by numpy's rule."""
+
+SAMPLING_OPSET = 11
+"""From here on Resize says how coordinates are transformed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,15 +422,23 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
                 return model
             message = f"cannot convert the model from opset {opset} to {newest}: {_first_line(e)}"
             raise UnsupportedError(message, Loc(file)) from e
-        if opset < BROADCASTING_OPSET:
-            for n in all_nodes(converted.graph):
-                if n.op_type == "PRelu":  # the converter takes slopes to be broadcast, as they are later
-                    n.attribute.append(onnx.helper.make_attribute(CHANNEL_SLOPES, 1))
+        if opset < SAMPLING_OPSET:
+            _name_old_meanings(converted, opset)
     except (DecodeError, EncodeError, UnicodeDecodeError) as e:
         raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(file)) from e
     except (checker.ValidationError, shape_inference.InferenceError, RuntimeError) as e:
         raise VerifyError(f"the model is not valid: {_first_line(e)}", Loc(file)) from e
     return converted
+
+
+def _name_old_meanings(converted: onnx.ModelProto, opset: int) -> None:
+    """Give converted nodes what their operators meant in `opset`, where the converter leaves it to today's defaults."""
+    for n in all_nodes(converted.graph):
+        if n.op_type == "PRelu" and opset < BROADCASTING_OPSET:
+            n.attribute.append(onnx.helper.make_attribute(CHANNEL_SLOPES, 1))
+        elif n.op_type == "Resize":  # and Upsample
+            n.attribute.append(onnx.helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
+            n.attribute.append(onnx.helper.make_attribute("nearest_mode", INWARDS))
 
 
 def _check_nodes(graph: onnx.GraphProto, file: str, context: checker.C.CheckerContext) -> None:

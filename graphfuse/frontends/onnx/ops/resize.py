@@ -15,7 +15,7 @@ from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import Array, Ratio, to_ratio
-from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.node import INWARDS, Node, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, F64, I64
 from graphfuse.symbolic import Dim
@@ -174,7 +174,7 @@ def _symbolic_coordinates(e: Emitter, node: Node, axis: Axis) -> Value:
 
 
 def _nearest(e: Emitter, node: Node, x: Value, axis: Axis) -> Value:
-    mode = node.attr_str("nearest_mode", "round_prefer_floor")
+    mode = _nearest_mode(node, axis)
     if not axis.is_static:
         at = _round_symbolic(e, node, _symbolic_coordinates(e, node, axis), mode)
         last = e.full((), I64, axis.size - 1)
@@ -190,6 +190,16 @@ def _nearest(e: Emitter, node: Node, x: Value, axis: Axis) -> Value:
             wide = e.broadcast(thin, (*shape[: axis.index + 1], times, *shape[axis.index + 1 :]))
             return e.reshape(wide, (*shape[: axis.index], len(at), *shape[axis.index + 1 :]))
     return e(graph.take, x, e.constant(at), axis=axis.index)
+
+
+def _nearest_mode(node: Node, axis: Axis) -> str:
+    mode = node.attr_str("nearest_mode", "round_prefer_floor")
+    if mode != INWARDS:
+        return mode
+    if isinstance(axis.scale, Ratio):
+        raise node.unsupported("scales over symbolic dims need opset 11")
+    assert axis.scale is not None, "before opset 11 there are no sizes"
+    return "ceil" if axis.scale < 1 else "floor"
 
 
 def _round(node: Node, at: Array, mode: str) -> Array:

@@ -76,7 +76,8 @@ def _taps(
     if mode == "nearest":
         neighbours = [(e.map(ELEMENTWISE["round"], position), None)]
     else:
-        position = padded(position)
+        # as in torch, a cubic's border is around its neighbours; elsewhere it is the same for neighbours and position
+        position = position if (mode, padding) == ("cubic", "border") else padded(position)
         base = e.map(ELEMENTWISE["floor"], position)
         fraction = e.map(graph.sub, position, base)
         steps = range(2) if mode == "linear" else range(-1, 3)
