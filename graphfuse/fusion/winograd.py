@@ -4,10 +4,11 @@
 
     conv(x, w)  ->  v_ab = sums of x at stride 2;  m = contract(stack(v), u)  [16 batched];  y = sums of m, interleaved
 
-Requires: channels-last, unpadded, constant weights, static channels. Ensures: f32 results that differ by rounding (the
-transforms have coefficients 0, +-1 and 1/2; the error stays within a small multiple of the direct form's). Applies only
-where there are enough tiles and channels to pay for the transforms. Source: A. Lavin, S. Gray, "Fast Algorithms for
-Convolutional Neural Networks", 2015.
+Requires: channels-last, unpadded, constant weights, static channels, and no channel that leaves a tap out, as those of
+a causal convolution do: what lies under it would take part in the sums that make the outputs. Ensures: f32 results that
+differ by rounding (the transforms have coefficients 0, +-1 and 1/2; the error stays within a small multiple of the
+direct form's). Applies only where there are enough tiles and channels to pay for the transforms. Source: A. Lavin,
+S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 """
 
 from __future__ import annotations
@@ -69,10 +70,20 @@ def _fits(op: Op, ranges: Ranges) -> bool:
     if w.op is None or w.op.kind is not graph.constant:
         return False
     channels = _shape(w)[2:]
+    if _is_masked(w.op):
+        return False
     if not all(isinstance(c, int) and c >= MIN_CHANNELS for c in channels):
         return False
     least = [bounds(d, ranges)[0] for d in t.shape[:3]]
     return least[0] * (least[1] // 2) * (least[2] // 2) >= MIN_TILES
+
+
+def _is_masked(weight: Op) -> bool:
+    """Whether some channel, of the input or of the output, has weights at some taps and none at others."""
+    dense = weight.attrs["value"]
+    assert isinstance(dense, Dense)
+    used = dense.array != 0
+    return any(bool((some.any((0, 1)) & ~some.all((0, 1))).any()) for some in (used.any(2), used.any(3)))
 
 
 def _padded(x: Value, height: Dim, width: Dim) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,16 @@ from graphfuse.llvm.host import host_target
 from graphfuse.symbolic import Dim, sym
 
 
-def convolution(batch: Dim, size: tuple[Dim, Dim], channels: int, out: int, *, padded: bool, stride: int = 1) -> Func:
+def convolution(
+    batch: Dim,
+    size: tuple[Dim, Dim],
+    channels: int,
+    out: int,
+    *,
+    padded: bool,
+    stride: int = 1,
+    mask: np.ndarray[Any, Any] | None = None,
+) -> Func:
     """A channels-last 3x3 convolution with a ReLU behind it."""
     rng = np.random.default_rng(0)
     x = Params((Tensor((batch, *size, channels), F32),), ("x",))
@@ -27,7 +38,10 @@ def convolution(batch: Dim, size: tuple[Dim, Dim], channels: int, out: int, *, p
     value = x.values[0]
     if padded:
         value = b(graph.pad, value, low=(0, 1, 1, 0), high=(0, 1, 1, 0), value=0.0, mode="constant")
-    w = b(graph.constant, value=Dense(rng.standard_normal((3, 3, channels, out), dtype=np.float32)))
+    weights = rng.standard_normal((3, 3, channels, out), dtype=np.float32)
+    if mask is not None:
+        weights *= mask
+    w = b(graph.constant, value=Dense(weights))
     attrs = {"low": (0, 0), "high": (0, 0), "dilation": (1, 1), "input_dilation": (1, 1), "layout": "nhwc"}
     y = b(graph.conv, value, w, strides=(stride, stride), **attrs)
     assert isinstance(y.type, Tensor)
@@ -92,6 +106,29 @@ def test_input_tiles_are_written_in_place():
 )
 def test_it_declines(func):
     assert "graph.conv" in kinds(winograd(func))
+
+
+CAUSAL = np.ones((3, 3, 1, 1), np.float32)
+CAUSAL[2] = CAUSAL[1, 2] = 0
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        CAUSAL,
+        np.where(np.arange(48) == 7, CAUSAL, 1),
+        np.where(np.arange(32)[:, None] == 7, CAUSAL, 1),
+    ],
+    ids=["all", "one output channel", "one input channel"],
+)
+def test_what_no_weight_reads_leaves_no_trace(mask):
+    """Under a tap without weights may lie anything: a sum that it takes part in is rounded to what it leaves."""
+    assert "graph.conv" in kinds(winograd(convolution(1, (16, 16), 32, 48, padded=True, mask=mask)))
+
+
+def test_channels_without_any_weight_are_no_masks():
+    mask = np.where(np.arange(48) == 7, 0, 1) * np.where(np.arange(32)[:, None] == 3, 0, 1)
+    assert "graph.conv" not in kinds(winograd(convolution(1, (16, 16), 32, 48, padded=True, mask=mask)))
 
 
 def test_a_wrong_transform_is_seen(monkeypatch):
