@@ -13,8 +13,8 @@ dilation and two or three spatial dims, and a window that sees each position onc
 `contract`. Rules apply in this order, each to the result of the one before:
 
 1. One spatial dim: a second one of size 1.
-2. Input dilation u: the outputs at positions equal mod u are a convolution with the taps that meet non-zero inputs.
-   All u phases make one convolution with u times the channels, whose result is interleaved.
+2. Input dilation u: the outputs at positions equal mod u are a convolution with the taps that meet inputs. Phases
+   that meet the same inputs are one convolution with as many times the channels; their results are interleaved.
 3. Padding: `pad` (or `slice`, where it is negative) in front.
 4. A 1x1 window: (strided slice and) contract, with a label for groups. A window over the whole input: contract.
 
@@ -23,7 +23,10 @@ Cost: one sweep.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -67,6 +70,18 @@ def lift_to_two_dims(op: Op) -> Op | None:
 # input dilation
 
 
+@dataclass(frozen=True, slots=True)
+class _Phases:
+    """Phases along one dim whose outputs meet the same inputs: `table[r, t]` is the tap of phase r at the t-th of them.
+
+    That is the input `step` t + `first` places after the one that the phases are counted from.
+    """
+
+    table: np.ndarray
+    first: int
+    step: int
+
+
 @rule(graph.conv)
 def phases(op: Op) -> Op | None:
     """A convolution over an input spread by u, as u interleaved convolutions over the input itself."""
@@ -75,34 +90,68 @@ def phases(op: Op) -> Op | None:
         return None
     if any(s != 1 for s in attr_ints(op, "strides")):
         return _strided_after(op)
-    x, w = op.operands
-    dims = range(_spatial(op))
-    kernel = tensor_of(w).shape[:-2]
     low, dilation = attr_ints(op, "low"), attr_ints(op, "dilation")
-    out_size = tensor_of(op.result).shape[1:-1]
-    in_size = tensor_of(x).shape[1:-1]
-    new_low: list[int] = []
-    new_high: list[int] = []
-    counts: list[Dim] = []
-    taps = _with_zero_taps(w, len(kernel))
-    # after this, dims 2i and 2i + 1 of `taps` are the phase and the tap along spatial dim i
-    for i in dims:
-        k = kernel[i]
-        assert isinstance(k, int)
-        table, first = _phase_table(k, up[i], low[i], dilation[i])
-        taps = graph.take(taps, constant(table), axis=2 * i).result
-        count = ceildiv(out_size[i], up[i])
-        high = count + table.shape[1] - 1 - in_size[i] + first
-        if not isinstance(high, int):
+    kernel = tensor_of(op.operands[1]).shape[:-2]
+    dims = [_phases_along(k, *at) for k, at in zip(kernel, zip(up, low, dilation, strict=True), strict=True)]
+    counts = [ceildiv(d, u) for d, u in zip(tensor_of(op.result).shape[1:-1], up, strict=True)]
+    parts: list[Value] = []
+    for along in itertools.product(*dims):
+        part = _phases_of(op, along, counts)
+        if part is None:
             return None
-        counts.append(count)
-        new_low.append(-first)
-        new_high.append(high)
-    weights, order = _phase_weights(taps, up, op)
-    ones = (1,) * len(up)
-    inner = remade(op, x, weights, low=tuple(new_low), high=tuple(new_high), dilation=ones, input_dilation=ones)
-    new = conv_parts(inner)
-    return _interleaved(new.result, counts, up, order, op)
+        parts.append(part)
+    for i in reversed(range(len(up))):  # the phases of the last dim vary fastest
+        n = len(dims[i])
+        rows = [parts[j : j + n] for j in range(0, len(parts), n)]
+        parts = [graph.concat(*row, axis=2 + 2 * i).result if n > 1 else row[0] for row in rows]
+    return _cut(parts[0], op)
+
+
+def _phases_along(kernel: Dim, up: int, low: int, dilation: int) -> list[_Phases]:
+    """All phases along one dim, neighbours that meet the same inputs together.
+
+    Output u q + r reads the spread input at u q + r + k d - low, which is input q + (r + k d - low) / u
+    when that is whole, and a zero otherwise.
+    """
+    assert isinstance(kernel, int)
+    common = math.gcd(up, dilation)
+    rows: list[tuple[list[int], int]] = []
+    for r in range(up):
+        taps = [k for k in range(kernel) if (r + k * dilation - low) % up == 0]
+        rows.append((taps, (r + taps[0] * dilation - low) // up if taps else 0))
+    out: list[_Phases] = []
+    for (count, first), same in itertools.groupby(rows, lambda row: (len(row[0]), row[1])):
+        tables = [taps for taps, _ in same]
+        out.append(_Phases(np.array(tables, np.int64).reshape(len(tables), count), first, dilation // common))
+    return out
+
+
+def _phases_of(op: Op, along: Sequence[_Phases], counts: list[Dim]) -> Value | None:
+    """The outputs of some phases of each dim, [n, q, u, q, u, .., o]."""
+    x, w = op.operands
+    n, *size, _ = tensor_of(x).shape
+    groups = op.attrs.get("groups", 1)
+    assert isinstance(groups, int)
+    out = tensor_of(w).shape[-1]
+    assert isinstance(out, int)
+    ups = tuple(len(p.table) for p in along)
+    if any(p.table.size == 0 for p in along):  # they meet no input
+        elem, pairs = tensor_of(op.result).elem, zip(counts, ups, strict=True)
+        return graph.full(shape=(n, *itertools.chain(*pairs), out), elem=elem, value=number_zero(elem)).result
+    low = tuple(-p.first for p in along)
+    high = tuple(
+        count + (p.table.shape[1] - 1) * p.step - d + p.first for count, p, d in zip(counts, along, size, strict=True)
+    )
+    if not all(isinstance(h, int) for h in high):
+        return None
+    weights = _phase_weights(w, along, groups)
+    ones, steps = (1,) * len(along), tuple(p.step for p in along)
+    inner = remade(op, x, weights, low=low, high=high, dilation=steps, input_dilation=ones)
+    split = reshaped(conv_parts(inner).result, (n, *counts, groups, *ups, out // groups))
+    first = 2 + len(along)
+    pairs = [d for i in range(len(along)) for d in (1 + i, first + i)]
+    moved = permuted(split, (0, *pairs, first - 1, first + len(along)))
+    return reshaped(moved, (*tensor_of(moved).shape[:-2], out))
 
 
 def _strided_after(op: Op) -> Op | None:
@@ -116,68 +165,33 @@ def _strided_after(op: Op) -> Op | None:
     return graph.slice_(whole, starts=(0,) * len(shape), sizes=shape, steps=(1, *strides, 1), loc=op.loc)
 
 
-def _phase_table(kernel: int, up: int, low: int, dilation: int) -> tuple[np.ndarray, int]:
-    """table[r, t]: the tap that phase r applies to the input t places after the first one; `kernel` stands for none.
-
-    Output u q + r reads the spread input at u q + r + k d - low, which is input q + (r + k d - low) / u
-    when that is whole, and a zero otherwise. Also returns the least offset.
-    """
-    at = {
-        (r, k): (r + k * dilation - low) // up
-        for r in range(up)
-        for k in range(kernel)
-        if (r + k * dilation - low) % up == 0
-    }
-    first, last = min(at.values()), max(at.values())
-    table = np.full((up, last - first + 1), kernel, np.int64)
-    for (r, k), t in at.items():
-        table[r, t - first] = k
-    return table, first
-
-
-def _with_zero_taps(w: Value, spatial: int) -> Value:
-    high = tuple(1 if i < spatial else 0 for i in range(tensor_of(w).rank))
-    zero = number_zero(tensor_of(w).elem)
-    return graph.pad(w, low=(0,) * len(high), high=high, value=zero).result
-
-
 def number_zero(elem: Scalar) -> float:
     """0 as attributes of `elem` spell it."""
     return 0.0 if elem.is_float else 0
 
 
-def _phase_weights(taps: Value, up: tuple[int, ...], op: Op) -> tuple[Value, tuple[int, int]]:
-    """[u, t, u, t, .., c, o] to [t, t, .., c, (g u u o/g)]: groups outermost, so that they stay groups."""
-    shape = tensor_of(taps).shape
-    spatial = len(up)
-    groups = op.attrs.get("groups", 1)
-    assert isinstance(groups, int)
-    channels, out = shape[-2:]
+def _phase_weights(w: Value, along: Sequence[_Phases], groups: int) -> Value:
+    """[k.., c, o] to [t.., c, (g u.. o/g)]: groups outermost, so that they stay groups."""
+    spatial = len(along)
+    taps = w
+    for i, p in enumerate(along):  # [u, t, u, t, .., c, o]
+        taps = graph.take(taps, constant(p.table), axis=2 * i).result
+    *shape, channels, out = tensor_of(taps).shape
     assert isinstance(out, int)
-    split = reshaped(taps, (*shape[:-1], groups, out // groups))
+    split = reshaped(taps, (*shape, channels, groups, out // groups))
     rank = 2 * spatial + 3
-    tap_dims = tuple(range(1, 2 * spatial, 2))
-    phase_dims = tuple(range(0, 2 * spatial, 2))
+    tap_dims, phase_dims = tuple(range(1, 2 * spatial, 2)), tuple(range(0, 2 * spatial, 2))
     moved = permuted(split, (*tap_dims, 2 * spatial, rank - 2, *phase_dims, rank - 1))
-    kernel = tuple(shape[i] for i in tap_dims)
-    return reshaped(moved, (*kernel, channels, out * math.prod(up))), (groups, out // groups)
+    return reshaped(moved, (*(shape[i] for i in tap_dims), channels, out * math.prod(len(p.table) for p in along)))
 
 
-def _interleaved(y: Value, counts: list[Dim], up: tuple[int, ...], order: tuple[int, int], op: Op) -> Op:
-    """[n, q.., (g u.. o)] to [n, (q u).., (g o)], cut to the result's size."""
-    n = tensor_of(y).shape[0]
-    spatial = len(up)
-    grouped = order[:1] if order[0] > 1 else ()
-    split = reshaped(y, (n, *counts, *grouped, *up, order[1]))
-    first = 1 + spatial + len(grouped)
-    pairs = [d for i in range(spatial) for d in (1 + i, first + i)]
-    moved = permuted(split, (0, *pairs, *range(1 + spatial, first), first + spatial))
-    sizes = tuple(q * u for q, u in zip(counts, up, strict=True))
-    whole = graph.reshape(moved, shape=(n, *sizes, order[0] * order[1])).result
+def _cut(y: Value, op: Op) -> Op:
+    """[n, q, u, .., o] to [n, (q u).., o], cut to the result's size."""
     shape = tensor_of(op.result).shape
-    if tensor_of(whole).shape == shape:
-        assert whole.op is not None
-        return whole.op
+    n, *sizes, out = tensor_of(y).shape
+    whole = graph.reshape(y, shape=(n, *(q * u for q, u in zip(sizes[::2], sizes[1::2], strict=True)), out))
+    if tensor_of(whole.result).shape == shape:
+        return whole
     return graph.slice_(whole, starts=(0,) * len(shape), sizes=shape, steps=(1,) * len(shape), loc=op.loc)
 
 

@@ -51,55 +51,123 @@ func @lift_to_two_dims(%x: tensor<(n)x9x2xf32>, %w: tensor<3x2x4xf32>) dims (n i
 }
 
 func @phases(%x: tensor<(n)x3x4x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n in 1..64) {
-  %v0 = graph.pad(%x) {high = [0, 1, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x5x2xf32>
-  %v1 = graph.pad(%w) {high = [1, 1, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<4x4x2x5xf32>
-  %v2 = graph.constant() {value = dense<2x2xi64, [1 3 0 2]>} : tensor<2x2xi64>
-  %v3 = graph.take(%v1, %v2) {axis = 0} : tensor<2x2x4x2x5xf32>
-  %v4 = graph.constant() {value = dense<2x2xi64, [1 3 0 2]>} : tensor<2x2xi64>
-  %v5 = graph.take(%v3, %v4) {axis = 2} : tensor<2x2x2x2x2x5xf32>
-  %v6 = graph.reshape(%v5) {shape = [2, 2, 2, 2, 2, 1, 5]} : tensor<2x2x2x2x2x1x5xf32>
-  %v7 = graph.permute(%v6) {perm = [1, 3, 4, 5, 0, 2, 6]} : tensor<2x2x2x1x2x2x5xf32>
-  %v8 = graph.reshape(%v7) {shape = [2, 2, 2, 20]} : tensor<2x2x2x20xf32>
-  %v9 = graph.conv(%v0, %v8) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x20xf32>
-  %v10 = graph.reshape(%v9) {shape = [(n), 3, 4, 2, 2, 5]} : tensor<(n)x3x4x2x2x5xf32>
-  %v11 = graph.permute(%v10) {perm = [0, 1, 3, 2, 4, 5]} : tensor<(n)x3x2x4x2x5xf32>
-  %v12 = graph.reshape(%v11) {shape = [(n), 6, 8, 5]} : tensor<(n)x6x8x5xf32>
-  return(%v12)
+  %v0 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v1 = graph.take(%w, %v0) {axis = 0} : tensor<1x1x3x2x5xf32>
+  %v2 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v3 = graph.take(%v1, %v2) {axis = 2} : tensor<1x1x1x1x2x5xf32>
+  %v4 = graph.reshape(%v3) {shape = [2, 5]} : tensor<2x5xf32>
+  %v5 = graph.contract(%x, %v4) {spec = "nhwc,co->nhwo"} : tensor<(n)x3x4x5xf32>
+  %v6 = graph.reshape(%v5) {shape = [(n), 3, 1, 4, 1, 5]} : tensor<(n)x3x1x4x1x5xf32>
+  %v7 = graph.pad(%x) {high = [0, 0, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x3x5x2xf32>
+  %v8 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v9 = graph.take(%w, %v8) {axis = 0} : tensor<1x1x3x2x5xf32>
+  %v10 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v11 = graph.take(%v9, %v10) {axis = 2} : tensor<1x1x1x2x2x5xf32>
+  %v12 = graph.reshape(%v11) {shape = [1, 2, 2, 5]} : tensor<1x2x2x5xf32>
+  %v13 = graph.conv(%v7, %v12) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x5xf32>
+  %v14 = graph.reshape(%v13) {shape = [(n), 3, 1, 4, 1, 5]} : tensor<(n)x3x1x4x1x5xf32>
+  %v15 = graph.concat(%v6, %v14) {axis = 4} : tensor<(n)x3x1x4x2x5xf32>
+  %v16 = graph.pad(%x) {high = [0, 1, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x4x2xf32>
+  %v17 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v18 = graph.take(%w, %v17) {axis = 0} : tensor<1x2x3x2x5xf32>
+  %v19 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v20 = graph.take(%v18, %v19) {axis = 2} : tensor<1x2x1x1x2x5xf32>
+  %v21 = graph.reshape(%v20) {shape = [2, 1, 2, 5]} : tensor<2x1x2x5xf32>
+  %v22 = graph.conv(%v16, %v21) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x5xf32>
+  %v23 = graph.reshape(%v22) {shape = [(n), 3, 1, 4, 1, 5]} : tensor<(n)x3x1x4x1x5xf32>
+  %v24 = graph.pad(%x) {high = [0, 1, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x5x2xf32>
+  %v25 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v26 = graph.take(%w, %v25) {axis = 0} : tensor<1x2x3x2x5xf32>
+  %v27 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v28 = graph.take(%v26, %v27) {axis = 2} : tensor<1x2x1x2x2x5xf32>
+  %v29 = graph.reshape(%v28) {shape = [2, 2, 2, 5]} : tensor<2x2x2x5xf32>
+  %v30 = graph.conv(%v24, %v29) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x5xf32>
+  %v31 = graph.reshape(%v30) {shape = [(n), 3, 1, 4, 1, 5]} : tensor<(n)x3x1x4x1x5xf32>
+  %v32 = graph.concat(%v23, %v31) {axis = 4} : tensor<(n)x3x1x4x2x5xf32>
+  %v33 = graph.concat(%v15, %v32) {axis = 2} : tensor<(n)x3x2x4x2x5xf32>
+  %v34 = graph.reshape(%v33) {shape = [(n), 6, 8, 5]} : tensor<(n)x6x8x5xf32>
+  return(%v34)
 }
 
 func @phases__strided(%x: tensor<(n)x3x4x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n in 1..64) {
-  %v0 = graph.pad(%x) {high = [0, 1, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x5x2xf32>
-  %v1 = graph.pad(%w) {high = [1, 1, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<4x4x2x5xf32>
-  %v2 = graph.constant() {value = dense<2x2xi64, [1 3 0 2]>} : tensor<2x2xi64>
-  %v3 = graph.take(%v1, %v2) {axis = 0} : tensor<2x2x4x2x5xf32>
-  %v4 = graph.constant() {value = dense<2x2xi64, [1 3 0 2]>} : tensor<2x2xi64>
-  %v5 = graph.take(%v3, %v4) {axis = 2} : tensor<2x2x2x2x2x5xf32>
-  %v6 = graph.reshape(%v5) {shape = [2, 2, 2, 2, 2, 1, 5]} : tensor<2x2x2x2x2x1x5xf32>
-  %v7 = graph.permute(%v6) {perm = [1, 3, 4, 5, 0, 2, 6]} : tensor<2x2x2x1x2x2x5xf32>
-  %v8 = graph.reshape(%v7) {shape = [2, 2, 2, 20]} : tensor<2x2x2x20xf32>
-  %v9 = graph.conv(%v0, %v8) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x20xf32>
-  %v10 = graph.reshape(%v9) {shape = [(n), 3, 4, 2, 2, 5]} : tensor<(n)x3x4x2x2x5xf32>
-  %v11 = graph.permute(%v10) {perm = [0, 1, 3, 2, 4, 5]} : tensor<(n)x3x2x4x2x5xf32>
-  %v12 = graph.reshape(%v11) {shape = [(n), 6, 8, 5]} : tensor<(n)x6x8x5xf32>
-  %v13 = graph.slice(%v12) {sizes = [(n), 2, 3, 5], starts = [0, 0, 0, 0], steps = [1, 3, 3, 1]} : tensor<(n)x2x3x5xf32>
-  return(%v13)
+  %v0 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v1 = graph.take(%w, %v0) {axis = 0} : tensor<1x1x3x2x5xf32>
+  %v2 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v3 = graph.take(%v1, %v2) {axis = 2} : tensor<1x1x1x1x2x5xf32>
+  %v4 = graph.reshape(%v3) {shape = [2, 5]} : tensor<2x5xf32>
+  %v5 = graph.contract(%x, %v4) {spec = "nhwc,co->nhwo"} : tensor<(n)x3x4x5xf32>
+  %v6 = graph.reshape(%v5) {shape = [(n), 3, 1, 4, 1, 5]} : tensor<(n)x3x1x4x1x5xf32>
+  %v7 = graph.pad(%x) {high = [0, 0, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x3x5x2xf32>
+  %v8 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v9 = graph.take(%w, %v8) {axis = 0} : tensor<1x1x3x2x5xf32>
+  %v10 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v11 = graph.take(%v9, %v10) {axis = 2} : tensor<1x1x1x2x2x5xf32>
+  %v12 = graph.reshape(%v11) {shape = [1, 2, 2, 5]} : tensor<1x2x2x5xf32>
+  %v13 = graph.conv(%v7, %v12) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x5xf32>
+  %v14 = graph.reshape(%v13) {shape = [(n), 3, 1, 4, 1, 5]} : tensor<(n)x3x1x4x1x5xf32>
+  %v15 = graph.concat(%v6, %v14) {axis = 4} : tensor<(n)x3x1x4x2x5xf32>
+  %v16 = graph.pad(%x) {high = [0, 1, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x4x2xf32>
+  %v17 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v18 = graph.take(%w, %v17) {axis = 0} : tensor<1x2x3x2x5xf32>
+  %v19 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v20 = graph.take(%v18, %v19) {axis = 2} : tensor<1x2x1x1x2x5xf32>
+  %v21 = graph.reshape(%v20) {shape = [2, 1, 2, 5]} : tensor<2x1x2x5xf32>
+  %v22 = graph.conv(%v16, %v21) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x5xf32>
+  %v23 = graph.reshape(%v22) {shape = [(n), 3, 1, 4, 1, 5]} : tensor<(n)x3x1x4x1x5xf32>
+  %v24 = graph.pad(%x) {high = [0, 1, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x5x2xf32>
+  %v25 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v26 = graph.take(%w, %v25) {axis = 0} : tensor<1x2x3x2x5xf32>
+  %v27 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v28 = graph.take(%v26, %v27) {axis = 2} : tensor<1x2x1x2x2x5xf32>
+  %v29 = graph.reshape(%v28) {shape = [2, 2, 2, 5]} : tensor<2x2x2x5xf32>
+  %v30 = graph.conv(%v24, %v29) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x5xf32>
+  %v31 = graph.reshape(%v30) {shape = [(n), 3, 1, 4, 1, 5]} : tensor<(n)x3x1x4x1x5xf32>
+  %v32 = graph.concat(%v23, %v31) {axis = 4} : tensor<(n)x3x1x4x2x5xf32>
+  %v33 = graph.concat(%v15, %v32) {axis = 2} : tensor<(n)x3x2x4x2x5xf32>
+  %v34 = graph.reshape(%v33) {shape = [(n), 6, 8, 5]} : tensor<(n)x6x8x5xf32>
+  %v35 = graph.slice(%v34) {sizes = [(n), 2, 3, 5], starts = [0, 0, 0, 0], steps = [1, 3, 3, 1]} : tensor<(n)x2x3x5xf32>
+  return(%v35)
 }
 
 func @phases__groups(%x: tensor<(n)x3x4x4xf32>, %w: tensor<3x3x2x6xf32>) dims (n in 1..64) {
-  %v0 = graph.pad(%x) {high = [0, 1, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x5x4xf32>
-  %v1 = graph.pad(%w) {high = [1, 1, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<4x4x2x6xf32>
-  %v2 = graph.constant() {value = dense<2x2xi64, [1 3 0 2]>} : tensor<2x2xi64>
-  %v3 = graph.take(%v1, %v2) {axis = 0} : tensor<2x2x4x2x6xf32>
-  %v4 = graph.constant() {value = dense<2x2xi64, [1 3 0 2]>} : tensor<2x2xi64>
-  %v5 = graph.take(%v3, %v4) {axis = 2} : tensor<2x2x2x2x2x6xf32>
-  %v6 = graph.reshape(%v5) {shape = [2, 2, 2, 2, 2, 2, 3]} : tensor<2x2x2x2x2x2x3xf32>
-  %v7 = graph.permute(%v6) {perm = [1, 3, 4, 5, 0, 2, 6]} : tensor<2x2x2x2x2x2x3xf32>
-  %v8 = graph.reshape(%v7) {shape = [2, 2, 2, 24]} : tensor<2x2x2x24xf32>
-  %v9 = graph.conv(%v0, %v8) {dilation = [1, 1], groups = 2, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x24xf32>
-  %v10 = graph.reshape(%v9) {shape = [(n), 3, 4, 2, 2, 2, 3]} : tensor<(n)x3x4x2x2x2x3xf32>
-  %v11 = graph.permute(%v10) {perm = [0, 1, 4, 2, 5, 3, 6]} : tensor<(n)x3x2x4x2x2x3xf32>
-  %v12 = graph.reshape(%v11) {shape = [(n), 6, 8, 6]} : tensor<(n)x6x8x6xf32>
-  return(%v12)
+  %v0 = graph.reshape(%x) {shape = [(n), 3, 4, 2, 2]} : tensor<(n)x3x4x2x2xf32>
+  %v1 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v2 = graph.take(%w, %v1) {axis = 0} : tensor<1x1x3x2x6xf32>
+  %v3 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v4 = graph.take(%v2, %v3) {axis = 2} : tensor<1x1x1x1x2x6xf32>
+  %v5 = graph.reshape(%v4) {shape = [2, 2, 3]} : tensor<2x2x3xf32>
+  %v6 = graph.permute(%v5) {perm = [1, 0, 2]} : tensor<2x2x3xf32>
+  %v7 = graph.contract(%v0, %v6) {spec = "nhwgc,gco->nhwgo"} : tensor<(n)x3x4x2x3xf32>
+  %v8 = graph.reshape(%v7) {shape = [(n), 3, 1, 4, 1, 6]} : tensor<(n)x3x1x4x1x6xf32>
+  %v9 = graph.pad(%x) {high = [0, 0, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x3x5x4xf32>
+  %v10 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v11 = graph.take(%w, %v10) {axis = 0} : tensor<1x1x3x2x6xf32>
+  %v12 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v13 = graph.take(%v11, %v12) {axis = 2} : tensor<1x1x1x2x2x6xf32>
+  %v14 = graph.reshape(%v13) {shape = [1, 2, 2, 6]} : tensor<1x2x2x6xf32>
+  %v15 = graph.conv(%v9, %v14) {dilation = [1, 1], groups = 2, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x6xf32>
+  %v16 = graph.reshape(%v15) {shape = [(n), 3, 1, 4, 1, 6]} : tensor<(n)x3x1x4x1x6xf32>
+  %v17 = graph.concat(%v8, %v16) {axis = 4} : tensor<(n)x3x1x4x2x6xf32>
+  %v18 = graph.pad(%x) {high = [0, 1, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x4x4xf32>
+  %v19 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v20 = graph.take(%w, %v19) {axis = 0} : tensor<1x2x3x2x6xf32>
+  %v21 = graph.constant() {value = dense<1x1xi64, [1]>} : tensor<1x1xi64>
+  %v22 = graph.take(%v20, %v21) {axis = 2} : tensor<1x2x1x1x2x6xf32>
+  %v23 = graph.reshape(%v22) {shape = [2, 1, 2, 6]} : tensor<2x1x2x6xf32>
+  %v24 = graph.conv(%v18, %v23) {dilation = [1, 1], groups = 2, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x6xf32>
+  %v25 = graph.reshape(%v24) {shape = [(n), 3, 1, 4, 1, 6]} : tensor<(n)x3x1x4x1x6xf32>
+  %v26 = graph.pad(%x) {high = [0, 1, 1, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<(n)x4x5x4xf32>
+  %v27 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v28 = graph.take(%w, %v27) {axis = 0} : tensor<1x2x3x2x6xf32>
+  %v29 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v30 = graph.take(%v28, %v29) {axis = 2} : tensor<1x2x1x2x2x6xf32>
+  %v31 = graph.reshape(%v30) {shape = [2, 2, 2, 6]} : tensor<2x2x2x6xf32>
+  %v32 = graph.conv(%v26, %v31) {dilation = [1, 1], groups = 2, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x3x4x6xf32>
+  %v33 = graph.reshape(%v32) {shape = [(n), 3, 1, 4, 1, 6]} : tensor<(n)x3x1x4x1x6xf32>
+  %v34 = graph.concat(%v25, %v33) {axis = 4} : tensor<(n)x3x1x4x2x6xf32>
+  %v35 = graph.concat(%v17, %v34) {axis = 2} : tensor<(n)x3x2x4x2x6xf32>
+  %v36 = graph.reshape(%v35) {shape = [(n), 6, 8, 6]} : tensor<(n)x6x8x6xf32>
+  return(%v36)
 }
 
 func @pad_conv(%x: tensor<(n)x6x6x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n in 1..64) {

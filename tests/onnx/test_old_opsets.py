@@ -70,7 +70,7 @@ def resized(opset, mode, scales):
 
 @pytest.mark.parametrize("opset", [7, 8, 9, 10])
 def test_resizing_to_the_right_of_each_element(opset):
-    """Coordinates are those of the output over the scale; nearest takes the element at or before, where it shrinks after."""
+    """Coordinates are those of the output over the scale; nearest rounds them down, up where it shrinks."""
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     at = np.minimum(np.arange(8) / 2, 3)
     (y,) = Backend.run_model(resized(opset, "linear", [1.0, 1.0, 2.0, 2.0]), [x])

@@ -7,7 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, ValueInfoProto, helper
 
 from graphfuse.errors import VerifyError
 from graphfuse.onnx_backend import Backend
@@ -180,3 +180,32 @@ def test_max_roi_pool():
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (want,) = session.run(None, {"x": x, "r": rois})
     np.testing.assert_array_equal(Backend.run_model(model, [x, rois])[0], want)
+
+
+def spread(x, w, stride, low=0):
+    """A transposed convolution of one dim by its definition: a window of products at each input."""
+    out = np.zeros((len(x) - 1) * stride + len(w), np.float32)
+    for i, v in enumerate(x):
+        out[i * stride : i * stride + len(w)] += v * w
+    return out[low : len(out) - low]
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("odd", [np.inf, np.nan])
+def test_no_output_of_a_transposed_convolution_meets_what_is_between_inputs(stride, odd):
+    x, w = (rng().standard_normal(5).astype(np.float32) for _ in range(2))
+    for a, b in ((np.where(np.arange(5) == 2, odd, x), w[:4]), (x, np.where(np.arange(5) == 1, odd, w))):
+        a, b = a.astype(np.float32), b.astype(np.float32)
+        for known in (True, False):
+            found = transposed(a, b, known=known, strides=[stride], pads=[1, 1])
+            np.testing.assert_allclose(found, spread(a, b, stride, 1), rtol=1e-5, atol=1e-6)
+
+
+def transposed(x, w, *, known, **attributes):
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 1, len(v)]) for n, v in (("x", x), ("w", w))]
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [1, 1, len(w)], w)]
+    graph = helper.make_graph([node], "g", infos[: 2 - known], [ValueInfoProto(name="y")], weights[: int(known)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    (y,) = Backend.run_model(model, [v.reshape(1, 1, -1) for v in (x, w)[: 2 - known]])
+    return y.reshape(-1)

@@ -235,7 +235,7 @@ CHANNEL_SLOPES = "graphfuse_channel_slopes"
 """An attribute that the loader gives a PRelu from before opset 7, whose slopes are of channels, whatever their rank."""
 
 INWARDS = "graphfuse_inwards"
-"""A nearest_mode that the loader gives a Resize from before opset 11: floor where the axis grows, ceil where it shrinks."""
+"""A nearest_mode that the loader gives a Resize from before opset 11: floor where an axis grows, ceil where not."""
 
 MICROSOFT = "com.microsoft"
 """The domain of the operators that ONNX Runtime adds to the standard's."""

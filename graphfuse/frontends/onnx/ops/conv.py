@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import adjoint_weight
-from graphfuse.frontends.emit import Emitter, Shape, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.ir.core import Value
+from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import I32
 from graphfuse.symbolic import Dim, ceildiv
 
@@ -158,6 +161,9 @@ def conv_transpose(e: Emitter, node: Node) -> Value:
     channels, per_group = shape_of(w)[:2]
     if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:
         raise node.error(f"{channels} channels do not divide into {groups} groups")
+    if not _is_finite(w):
+        cut = tuple(p - more for p, more in zip(high, extra, strict=True))
+        return _with_bias(e, _overlapped(e, x, w, groups, strides, dilation, low, cut), node.optional(e, 2))
     extents = [(k - 1) * d for k, d in zip(size, dilation, strict=True)]
     out = e(
         graph.conv,
@@ -171,6 +177,67 @@ def conv_transpose(e: Emitter, node: Node) -> Value:
         groups=groups,
     )
     return _with_bias(e, out, node.optional(e, 2))
+
+
+def _is_finite(w: Value) -> bool:
+    """Whether a weight is made of finite constants, so that it may be multiplied by zeros that are no inputs."""
+    todo, seen = [w], {w}
+    while todo:
+        op = todo.pop().op
+        if op is None or op.bodies:
+            return False
+        value = op.attrs.get("value")
+        if isinstance(value, Dense) and not np.isfinite(value.array.astype(np.float64, copy=False)).all():
+            return False
+        new = [v for v in op.operands if v not in seen]
+        seen.update(new)
+        todo += new
+    return True
+
+
+def _overlapped(
+    e: Emitter,
+    x: Value,
+    w: Value,
+    groups: int,
+    strides: tuple[int, ...],
+    dilation: tuple[int, ...],
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+) -> Value:
+    """A transposed convolution as it is defined, without a product that no input takes part in.
+
+    Every input's windows [n, c, S...] x [c, o, K...] are added where they overlap; `low` and `high` are cut off.
+    """
+    n, channels, *spatial = shape_of(x)
+    _, out, *size = shape_of(w)
+    s, k = "hijlmp"[: len(spatial)], "qrstuv"[: len(spatial)]
+    x = e.reshape(e.wide(x), (n, groups, channels // groups, *spatial))
+    elem, w = elem_of(w), e.reshape(e.wide(w), (groups, channels // groups, out, *size))
+    y = e.contract(x, w, f"ngc{s},gco{k}->ngo{k}{s}")
+    at = 2 + len(spatial)  # the dim under work, once its taps, the first ones left, are gone
+    for i, (u, d) in enumerate(zip(strides, dilation, strict=True)):
+        taps = size[i]
+        assert isinstance(taps, int)
+        total: Value | None = None
+        for t in range(taps):
+            part = _padded(e, e.unsqueeze(e.squeeze(e.slice(y, 3, t, 1), 3), at + 1), at + 1, 0, u - 1)
+            shape = shape_of(part)
+            part = e.reshape(part, (*shape[:at], shape[at] * u, *shape[at + 2 :]))
+            part = _padded(e, part, at, t * d, (taps - 1 - t) * d)
+            total = part if total is None else e.map(graph.add, total, part)
+        assert total is not None
+        surplus = u - 1 + high[i]
+        wide = _padded(e, total, at, max(-low[i], 0), max(-surplus, 0))
+        y = e.slice(wide, at, max(low[i], 0), shape_of(wide)[at] - max(low[i], 0) - max(surplus, 0))
+    return e.cast(e.reshape(y, (n, groups * out, *shape_of(y)[3:])), elem)
+
+
+def _padded(e: Emitter, x: Value, axis: int, low: int, high: int) -> Value:
+    if not low and not high:
+        return x
+    ends = (tuple(p if i == axis else 0 for i in range(tensor(x).rank)) for p in (low, high))
+    return e(graph.pad, x, low=next(ends), high=next(ends), value=0.0)
 
 
 def _transposed_padding(
