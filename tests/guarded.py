@@ -16,7 +16,10 @@ def guarded_empty(shape, dtype, *, low=False, align=1):
     dtype, page = np.dtype(dtype), mmap.PAGESIZE
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     inner = max(-(-nbytes // page), 1) * page
-    whole = mmap.mmap(-1, inner + 2 * page)
+    try:
+        whole = mmap.mmap(-1, inner + 2 * page)
+    except (OSError, OverflowError) as e:
+        raise MemoryError from e
     start = ctypes.addressof(ctypes.c_char.from_buffer(whole))
     for at in (start, start + page + inner):
         assert _LIBC.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(page), _NONE) == 0

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 import graphfuse
 from graphfuse.api import recompile
 from graphfuse.cli import main
-from graphfuse.errors import DivisionByZeroError, IndexRangeError
+from graphfuse.errors import DivisionByZeroError, GraphfuseError, IndexRangeError
 from graphfuse.inference_session import InferenceSession
 from tests.frontends.support import floats
 from tests.guarded import guard_runs, guarded
@@ -414,3 +414,43 @@ def test_what_is_written_out_of_range_is_dropped_where_nobody_looks(name, device
                 place, new = (int(i), k) if along else int(i), c.arrays[2][0 if along else k][k if along else ...]
                 want[place] = new + (want[place] if name.endswith("added") else 0)
         np.testing.assert_array_equal(got, want)
+
+
+SIZES = {
+    "Reshape": ([X, i64(-6, 4)], r"/?it: .*Reshape: shape: expected at most one -1 and nothing below, found \[-6, 4\]"),
+    "Pad": ([X, i64(0, -5, 0, 0)], "Pad: pads: expected to cut off up to 4 of 4 elements, found 5"),
+    "ConstantOfShape": ([i64(1 << 40, 2)], "ConstantOfShape: the result does not fit into memory"),
+    "Tile": ([X, i64(1 << 50, 1)], "Tile: "),
+    "Expand": ([X, i64(1 << 40, 5, 4)], "Expand: the result does not fit into memory"),
+    "Range": ([np.array(v) for v in (0, 1 << 62, 1)], "Range: "),
+    "TopK": ([X, i64(6)], r"TopK: k: expected 0\.\.4, found 6"),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_mean_nothing_or_too_much_are_one_error(name):
+    arrays, message = SIZES[name]
+    model, names = model_of(name, arrays, outputs=2 if name == "TopK" else 1)
+    run = graphfuse.compile(model)
+    with pytest.raises(GraphfuseError, match=message) as raised:
+        run(dict(zip(names, arrays, strict=True)))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("k", [3, -5, -6, 1 << 62, (1 << 63) - 1, -(1 << 63)])
+def test_any_diagonal_is_one(k, known):
+    for upper, fn in ((0, np.tril), (1, np.triu)):
+        model, _ = model_of("Trilu", [X, np.array(k)], upper=upper)
+        if known:
+            model.graph.input.pop()
+            model.graph.initializer.append(helper.make_tensor("b", TensorProto.INT64, [], [k]))
+        got = graphfuse.compile(model)({"a": X} if known else {"a": X, "b": np.array(k)})["y0"]
+        np.testing.assert_array_equal(got, fn(X, min(max(k, -10), 10)))
+
+
+def test_a_range_of_integers_that_floats_cannot_count():
+    start, limit, delta = 0, (1 << 62) + 1, 1 << 60
+    model, _ = model_of("Range", [np.array(v) for v in (start, limit, delta)])
+    got = graphfuse.compile(model)(a=np.array(start), b=np.array(limit), c=np.array(delta))["y0"]
+    assert got.tolist() == list(range(start, limit, delta))

@@ -111,6 +111,10 @@ def eye_like(e: Emitter, node: Node) -> Value:
     return e.cast(e.map(graph.eq, row, e.iota(t.shape, 1)), elem)
 
 
+FARTHEST = 1 << 46
+"""No dim is as long: beyond that a diagonal is outside of any matrix."""
+
+
 @onnx_op("Trilu")
 def trilu(e: Emitter, node: Node) -> Value:
     """Keep the upper or lower triangle, from the k-th diagonal."""
@@ -118,6 +122,7 @@ def trilu(e: Emitter, node: Node) -> Value:
     if tensor(x).rank < 2:
         raise node.error(f"the input must have at least two dims, got {x.type}")
     (k,) = node.dims(1, "k") if node.has(1) else (0,)
+    k = min(max(k, -FARTHEST), FARTHEST) if isinstance(k, int) else k
     matrix = shape_of(x)[-2:]
     row = e.iota(matrix, 0)
     row = e.map(graph.add, row, e.full((), I64, k)) if k != 0 else row

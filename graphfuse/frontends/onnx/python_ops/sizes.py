@@ -35,7 +35,8 @@ def range_(c: Call) -> Any:
     start, limit, delta = (c.number(i) for i in range(3))
     if delta == 0:
         raise c.error("delta must not be 0")
-    count = max(int(np.ceil((limit - start) / delta)), 0)
+    whole = isinstance(start, int)  # which floats need not be able to count
+    count = max(-((start - limit) // delta) if whole else int(np.ceil((limit - start) / delta)), 0)
     return (start + np.arange(count) * delta).astype(c.array(0).dtype)
 
 
@@ -102,6 +103,9 @@ def pad(c: Call) -> Any:
     before, after = [0] * x.ndim, [0] * x.ndim
     for i, axis in enumerate(axes):
         before[axis], after[axis] = counts[i], counts[i + len(axes)]
+    for b, a, d in zip(before, after, x.shape, strict=True):
+        if (cut := max(-b, 0) + max(-a, 0)) > d:
+            raise c.error(f"pads: expected to cut off up to {d} of {d} elements, found {cut}")
     x = x[tuple(slice(max(-b, 0), d - max(-a, 0)) for b, a, d in zip(before, after, x.shape, strict=True))]
     widths = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
     mode = c.get("mode", "constant")
@@ -116,6 +120,7 @@ def pad(c: Call) -> Any:
 def trilu(c: Call) -> Any:
     """The upper or lower triangle of matrices, from the k-th diagonal."""
     x, k = c.array(0), int(c.number(1, 0))
+    k = min(max(k, -x.shape[-2]), x.shape[-1])  # beyond the corners there is no other diagonal
     return np.triu(x, k) if c.get("upper", 1) else np.tril(x, k)
 
 

@@ -97,6 +97,8 @@ def reshape(c: Call) -> Any:
     x, dims = c.array(0), [int(d) for d in c.array(1)]
     if not c.get("allowzero", 0):
         dims = [x.shape[i] if d == 0 else d for i, d in enumerate(dims)]
+    if min(dims, default=0) < -1:  # which numpy takes for -1
+        raise c.error(f"shape: expected at most one -1 and nothing below, found {dims}")
     return x.reshape(dims)
 
 
