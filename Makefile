@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-text test test-full test-gpu bench check docs clean
+.PHONY: help venv demo demo-text test test-avx2 test-full test-gpu bench check docs clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 venv: $(BIN)/.installed ## .venv with graphfuse and what its tests need
 
@@ -42,6 +42,11 @@ demo-text: venv ## a tiny GPT writes, token by token
 
 test: venv $(BIN)/.torch ## all that needs no GPU and is quick
 	$(BIN)/python -m pytest -n $(JOBS)
+
+AVX2_TESTS := interp cpu codegen onnx/test_quantised.py models/test_quantised.py gpu/test_arith.py
+
+test-avx2: venv ## arithmetic, with AVX-512 taken away
+	$(BIN)/python tools/without_avx512.py $(BIN)/python -m pytest -n $(JOBS) $(AVX2_TESTS:%=tests/%)
 
 test-full: venv $(BIN)/.models ## the above, every model, 2,000 fuzz cases
 	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu'

@@ -18,11 +18,10 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse, parse_module
 from graphfuse.ir.printer import to_text
 from graphfuse.knobs import Options
-from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from graphfuse.target import Target
+from tests.machine import HOST
 
-HOST = host_target()
 MODEL = """func @main(%x: tensor<(batch)x20xf32>) {inputs = ["x"], outputs = ["y", "most"]} dims (batch in 1..64) {
   %w = graph.constant() {value = dense<20x3xf32, [DATA]>} : tensor<20x3xf32>
   %m = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<(batch)x3xf32>

@@ -27,17 +27,16 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse
 from graphfuse.ir.passes import Pipeline
 from graphfuse.knobs import NUMERICS, Numerics, Options
-from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from graphfuse.stages import artifact_numerics, graph_func
 from graphfuse.target import Target
 from tests.interp.inputs import assert_same_numbers
+from tests.machine import HOST
 from tests.properties.fusion_programs import fusion_programs
 from tests.properties.programs import graph_programs
 from tests.properties.settings import PROGRAMS
 from tests.properties.test_native_equals_interpreter import COMPILED, inputs_of, named
 
-HOST = host_target()
 HAS_FMA = HOST.arch != "x86_64" or HOST.has("fma")
 HALVES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from graphfuse.dialects import control, graph
 from graphfuse.ir.core import Block, Func, Op, Params, Value, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import I8, I32, U8, Tensor
-from graphfuse.llvm.host import host_target
+from tests.machine import HOST
 
 
 def product(kind: str, x: Value, w: Value) -> Op:
@@ -55,7 +55,7 @@ CASES = [
 )
 def test_products_are_exact(case: int, *, known: bool) -> None:
     func, inputs = function(*CASES[case], known=known)
-    for check in checking.verify_regions(func, host_target(), inputs):
+    for check in checking.verify_regions(func, HOST, inputs):
         assert check.maximum == 0
 
 

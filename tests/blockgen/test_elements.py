@@ -10,10 +10,10 @@ from graphfuse.checking import verify_regions
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func
 from graphfuse.knobs import Options
-from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from tests.blockgen.cases import ELEMS
 from tests.blockgen.support import MACHINES, Case, check_blocks, graph_func, lowered, tolerance, widened
+from tests.machine import HOST
 
 NUMBERS = """
     s = add(x, y); d = sub(s, z)
@@ -62,7 +62,7 @@ def test_blocks_equal_the_graph(machine: str, elem: str) -> None:
 @pytest.mark.parametrize("elem", [*ELEMS, "bool"])
 def test_regions_are_right_natively(elem: str) -> None:
     case = Case(elem, (), function_of(elem), indices=5)
-    for check in verify_regions(case.func, host_target(), case.arrays({})):
+    for check in verify_regions(case.func, HOST, case.arrays({})):
         assert not check.is_suspect, check
         assert check.maximum <= 16 * check.reference + (1e-5 if elem != "f64" else 1e-12), check
 
@@ -76,7 +76,7 @@ def test_the_whole_function_runs(elem: str) -> None:
     inputs = case.arrays({}, seed=1)
     want = interp.run(func, *inputs)
     exact = interp.run(func, *map(widened, inputs), wide=True)
-    with Session(compiler.build(func, host_target(), Options()), 1) as session:
+    with Session(compiler.build(func, HOST, Options()), 1) as session:
         got = session.run(dict(zip(func.attrs["inputs"], inputs, strict=True)))
     for g, w, e in zip(got.values(), want, exact, strict=True):
         np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=0, atol=tolerance(w, e))

@@ -10,9 +10,9 @@ import pytest
 from graphfuse import compiler
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.knobs import Options
-from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from tests.blockgen.support import AVX512, Case, graph_func, lowered, region_ops
+from tests.machine import HOST
 
 SIZES = {
     "whole tiles": (96, 128, 640),
@@ -32,7 +32,7 @@ def test_a_transposed_left_operand(name: str) -> None:
     rows, columns, depth = SIZES[name]
     func = graph_func(product(rows, columns, depth), 'y = contract(a, b) {spec = "km,kn->mn"}; return(y)')
     func = replace(func, attrs={"inputs": ("a", "b"), "outputs": ("y",)})
-    session = Session(compiler.build(func, host_target(), Options()))
+    session = Session(compiler.build(func, HOST, Options()))
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((depth, n), np.float32) for n in (rows, columns))
     (got,) = session.run({"a": a, "b": b}).values()

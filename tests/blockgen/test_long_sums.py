@@ -9,9 +9,9 @@ import pytest
 
 from graphfuse import compiler
 from graphfuse.knobs import Options
-from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from tests.blockgen.support import graph_func
+from tests.machine import HOST
 
 ONE_SUM = 6e-8
 """Half an ulp: what each addition rounds by, at most, relative to its result."""
@@ -19,7 +19,7 @@ ONE_SUM = 6e-8
 
 def results(func, **inputs):
     func = replace(func, attrs={"inputs": tuple(inputs), "outputs": ("y",)})
-    (got,) = Session(compiler.build(func, host_target(), Options())).run(inputs).values()
+    (got,) = Session(compiler.build(func, HOST, Options())).run(inputs).values()
     return got
 
 

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from graphfuse.checking import verify_regions
-from graphfuse.llvm.host import host_target
 from graphfuse.target import Target
 from tests.blockgen.cases import ALL
 from tests.blockgen.support import Case
+from tests.machine import HOST, host_and
 
-HOST = host_target()
-AVX2 = Target.parse("cpu:x86-64-v3")
 FUNCTIONS = {name: case for name, case in ALL.items() if not case.whole}
-TARGETS = [HOST, AVX2] if AVX2.can_run_on(HOST) else [HOST]
+TARGETS = host_and("cpu:x86-64-v3")
 
 
 def runs() -> list[object]:

@@ -13,14 +13,12 @@ from graphfuse.blockgen.lower import lower_region
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.types import Tile
 from graphfuse.knobs import Options
-from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from graphfuse.target import Target
 from tests.blockgen.support import AVX512, Case, graph_func, lowered, region_ops
+from tests.machine import HOST, host_and
 
-AVX2 = Target.parse("cpu:x86-64-v3")
-HOST = host_target()
-TARGETS = [HOST, AVX2] if AVX2.can_run_on(HOST) else [HOST]
+TARGETS = host_and("cpu:x86-64-v3")
 
 
 Array = np.ndarray[Any, Any]

@@ -11,10 +11,10 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import scalar
 from graphfuse.target import Target
-from tests.cpu.test_programs import HOST, Native
+from tests.cpu.test_programs import Native
+from tests.machine import host_and
 
-NAMES = ("cpu:x86-64", "cpu:haswell", "cpu:skylake-avx512")
-TARGETS = [HOST, *(t for t in map(Target.parse, NAMES) if t.can_run_on(HOST))]
+TARGETS = host_and("cpu:x86-64", "cpu:haswell", "cpu:skylake-avx512")
 TILE = """
 func @product(%a: ptr<{a}>, %b: ptr<{b}>, %c: ptr<i32>) {{grid = 1}} {{
   %z = block.const() {{elem = i64, value = 0}} : i64

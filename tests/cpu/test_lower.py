@@ -20,13 +20,12 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import scalar
-from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
 from graphfuse.symbolic import evaluate
 from graphfuse.target import Target
+from tests.machine import HOST, host_and
 
-HOST = host_target()
-TARGETS = [HOST, *(t for t in map(Target.parse, ("cpu:x86-64-v3", "cpu:x86-64-v2")) if t.can_run_on(HOST))]
+TARGETS = host_and("cpu:x86-64-v3", "cpu:x86-64-v2")
 ELEMS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"]
 Array = Any
 

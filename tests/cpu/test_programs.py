@@ -19,7 +19,6 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Ptr, Scalar, scalar
 from graphfuse.ir.verifier import verify
-from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
 from graphfuse.symbolic import evaluate
 from graphfuse.target import Target
@@ -30,9 +29,9 @@ from tests.gpu import test_programs as gpu_programs
 from tests.gpu.launching import numbers
 from tests.gpu.programs import same
 from tests.gpu.test_dot import near
+from tests.machine import HOST, host_and
 
-HOST = host_target()
-TARGETS = [HOST, *(t for t in map(Target.parse, ("cpu:x86-64-v3", "cpu:x86-64-v2")) if t.can_run_on(HOST))]
+TARGETS = host_and("cpu:x86-64-v3", "cpu:x86-64-v2")
 
 
 class Native:

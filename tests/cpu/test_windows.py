@@ -17,7 +17,8 @@ from graphfuse.ir.core import Func, Params
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Tile
 from graphfuse.ir.verifier import verify
-from tests.cpu.test_lower import HOST, compare, run
+from tests.cpu.test_lower import compare, run
+from tests.machine import HOST
 
 
 def check(text: str, args: list[Any], tolerance: float = 0.0, symbols: dict[str, int] | None = None) -> Func:

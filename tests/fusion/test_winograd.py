@@ -17,8 +17,8 @@ from graphfuse.ir.core import Block, Builder, Func, Params
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import F32, Tensor
 from graphfuse.ir.verifier import verify
-from graphfuse.llvm.host import host_target
 from graphfuse.symbolic import Dim, sym
+from tests.machine import HOST
 
 
 def convolution(
@@ -80,7 +80,7 @@ def test_it_computes_the_same(batch, size, padded):
 def test_its_regions_are_right_and_few():
     func = convolution(1, (16, 16), 32, 48, padded=True)
     x = np.random.default_rng(1).standard_normal((1, 16, 16, 32), dtype=np.float32)
-    checks = verify_regions(func, host_target(), [x])
+    checks = verify_regions(func, HOST, [x])
     assert not [c for c in checks if c.is_suspect]
     # padding, input transform, products, output transform with its ReLU
     assert len({c.kernel for c in checks}) == 4

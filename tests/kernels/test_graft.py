@@ -18,7 +18,7 @@ from graphfuse.cli import main
 from graphfuse.frontends.onnx import import_model
 from graphfuse.frontends.tc_ops import read_operators
 from graphfuse.knobs import Options
-from graphfuse.llvm.host import host_target
+from tests.machine import HOST
 
 OPS = Path(__file__).parents[2] / "models/kernels/ops"
 EXAMPLES, MINE = "graphfuse.examples", "mine"
@@ -134,7 +134,7 @@ def test_the_command_line(tmp_path, capfd):
 
 def test_regions_are_verified():
     func = import_model(product_with_gelu(), kernels=read_operators(OPS))
-    (check,) = verify_regions(func, host_target(), [normal(4, 3, 40)])
+    (check,) = verify_regions(func, HOST, [normal(4, 3, 40)])
     assert (check.kind, check.is_suspect) == ("call", False)
 
 

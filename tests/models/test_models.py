@@ -17,9 +17,9 @@ import models
 from graphfuse import checking
 from graphfuse.frontends.onnx import import_model
 from graphfuse.ir.parser import parse
-from graphfuse.llvm.host import host_target
 from models import _compare, _health, tinygpt
 from models._compare import BOUND
+from tests.machine import HOST
 
 pytest.importorskip("onnxruntime")
 
@@ -87,13 +87,13 @@ def test_every_region_agrees_with_the_interpreter(name):
     model = models.get(name)
     func = import_model(models.cached(name, small=True), dims=model.DIMS)
     feeds = model.inputs(np.random.default_rng(0), small=True, **model.TEST_DIMS[1])
-    checks = checking.verify_regions(func, host_target(), [feeds[n] for n in func.attrs["inputs"]])
+    checks = checking.verify_regions(func, HOST, [feeds[n] for n in func.attrs["inputs"]])
     assert len(checks) > 10
     assert [c for c in checks if c.is_suspect] == []
 
 
 def _check(text, *inputs):
-    return checking.verify_regions(parse(text), host_target(), list(inputs))
+    return checking.verify_regions(parse(text), HOST, list(inputs))
 
 
 OVERFLOWS = """

@@ -14,8 +14,8 @@ from graphfuse.frontends.onnx import import_model
 from graphfuse.fusion.multiply_bytes import is_byte
 from graphfuse.ir.core import tensor_of
 from graphfuse.knobs import Options
-from graphfuse.llvm.host import host_target
 from models import _compare, _health
+from tests.machine import HOST
 
 pytest.importorskip("onnxruntime")
 
@@ -49,12 +49,12 @@ def test_full_size_is_as_onnxruntime_at_every_shape(name: str) -> None:
     check(name, small=False)
 
 
-@pytest.mark.skipif(host_target().arch != "x86_64", reason="bytes are multiplied on x86")
+@pytest.mark.skipif(HOST.arch != "x86_64", reason="bytes are multiplied on x86")
 @pytest.mark.parametrize("name", models.quantised())
 def test_every_quantised_product_multiplies_bytes(name: str) -> None:
     path = models.cached(name, small=True)
     func = import_model(path, dims=models.get(name).DIMS)
-    done = stages(func, host_target(), Options())
+    done = stages(func, HOST, Options())
     products = [op for op in done.regions.walk() if op.kind in (graph.contract, graph.conv)]
     by_bytes = [op for op in products if all(is_byte(tensor_of(v).elem) for v in op.operands)]
     assert len(by_bytes) == sum(node.op_type in QUANTISED for node in onnx.load(path).graph.node)

@@ -16,12 +16,12 @@ from graphfuse.frontends.onnx import import_model
 from graphfuse.fusion.multiply_bytes import is_byte
 from graphfuse.ir.core import tensor_of
 from graphfuse.knobs import Numerics, Options
-from graphfuse.llvm.host import host_target
+from tests.machine import HOST
 
 Array = np.ndarray[Any, Any]
 NAMES = {"u1": "UINT8", "i1": "INT8", "f4": "FLOAT", "i4": "INT32"}
 ELEMS = {np.dtype(d): getattr(TensorProto, n) for d, n in NAMES.items()}
-BY_BYTES = host_target().arch == "x86_64"
+BY_BYTES = HOST.arch == "x86_64"
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ class Net:
         """What is compiled gives; `products` are of bytes."""
         model = self.model(out, like)
         if BY_BYTES:
-            done = stages(import_model(model), host_target(), Options(numerics=numerics))
+            done = stages(import_model(model), HOST, Options(numerics=numerics))
             found = [op for op in done.regions.walk() if op.kind in (graph.contract, graph.conv)]
             by_bytes = [op for op in found if all(is_byte(tensor_of(v).elem) for v in op.operands)]
             assert len(by_bytes) == products, [str(op) for op in found]

@@ -21,10 +21,10 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Tensor
 from graphfuse.knobs import Options
-from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
 from graphfuse.symbolic import evaluate
 from tests.interp.inputs import random_array
+from tests.machine import HOST
 from tests.properties.fusion_programs import fusion_programs
 
 Array = np.ndarray[Any, Any]
@@ -51,7 +51,7 @@ def inputs_of(func: Func, values: Mapping[str, int], seed: int = 0) -> list[Arra
 def native_equals_interpreter(text: str, sizes: Sequence[Mapping[str, int]], threads: int = 1) -> None:
     """Compile once, run at all sizes: errors are at most 64 times those of the interpreter's own order."""
     func = named(parse(text))
-    with Session(compiler.build(func, host_target(), Options()), threads) as session:
+    with Session(compiler.build(func, HOST, Options()), threads) as session:
         for values in sizes:
             arrays = inputs_of(func, values)
             got = session.run(dict(zip(func.attrs["inputs"], arrays, strict=True)))  # type: ignore[arg-type]
