@@ -7,6 +7,7 @@ Names in a `{ ... }` scope (inline assembly as LLVM prints it) are made unique b
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 import struct
 from collections.abc import Iterator
@@ -53,7 +54,12 @@ class Instruction:
     @property
     def types(self) -> tuple[PtxType, ...]:
         """The modifiers that are types, in order."""
-        return tuple(TYPES[m] for m in self.mods if m in TYPES)
+        return _types(self.mods)
+
+
+@functools.cache
+def _types(mods: tuple[str, ...]) -> tuple[PtxType, ...]:
+    return tuple(TYPES[m] for m in mods if m in TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +353,8 @@ class _Parser:
     # operands
 
     def operand(self, text: str, scope: dict[str, str], position: int) -> Operand:
+        if (name := scope.get(text, text)) in self.registers:  # nearly all are
+            return Operand("reg", name)
         if text == "_":
             return Operand("sink")
         if text.startswith(("{", "(")):
@@ -372,12 +380,9 @@ class _Parser:
             return Operand("special", text)
         if text == "WARP_SZ":
             return Operand("int", number=32)
-        name = scope.get(text, text)
-        if name in self.registers:
-            return Operand("reg", name)
         if text.startswith("%"):
             raise self.error(f"unknown register {text!r}", position)
-        return Operand("sym", name)
+        return Operand("sym", scope.get(text, text))
 
     def memory_operand(self, text: str, scope: dict[str, str], position: int) -> Operand:
         """`[base + offset]`, or `[base, {coordinates}]`; a literal address has base kind `int`."""
@@ -390,9 +395,15 @@ class _Parser:
         return Operand("mem", number=offset, items=(base, *(self.operand(p, scope, position) for p in parts[1:])))
 
 
+_BRACKET = re.compile(r"[\[{(]")
+_FIRST_OF_NUMBER = tuple("-0123456789")
+
+
 def split(text: str) -> list[str]:
     """Operands: commas outside brackets and braces."""
-    return list(_split(text)) if text.strip() else []
+    if not text.strip():
+        return []
+    return list(_split(text)) if _BRACKET.search(text) else [t.strip() for t in text.split(",")]
 
 
 def _split(text: str) -> Iterator[str]:
@@ -409,6 +420,8 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _number(text: str) -> Operand | None:
+    if not text.startswith(_FIRST_OF_NUMBER):
+        return None
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
         return Operand("bits32", number=int(text[2:], 16))
     if re.fullmatch(r"0[dD][0-9a-fA-F]{16}", text):

@@ -9,6 +9,7 @@ because it is cheap to make again is `rematerialise`'s to say.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -229,10 +230,13 @@ def coalesced(func: Func, op: Op, type_: Tile, warps: int, facts: Facts) -> Line
 
 def _is_reduced(func: Func, type_: Tile, axis: int) -> bool:
     """Whether a tile of this shape is reduced along an axis."""
-    return any(
-        op.kind is block.reduce and attr_int(op, "axis") == axis and _same_shape(op.operands[0].type, type_)
-        for op in func.walk()
-    )
+    return any(attr_int(op, "axis") == axis and _same_shape(op.operands[0].type, type_) for op in _reductions(func))
+
+
+@functools.lru_cache(maxsize=1)
+def _reductions(func: Func) -> tuple[Op, ...]:
+    """Every access asks for them."""
+    return tuple(op for op in func.walk() if op.kind is block.reduce)
 
 
 def blocked(
