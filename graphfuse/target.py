@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from dataclasses import dataclass
 
 from graphfuse.errors import TargetError
@@ -138,7 +139,7 @@ class Target:
     @property
     def feature_set(self) -> frozenset[str]:
         """The names of the features that code may use."""
-        return frozenset(f[1:] for f in self.features.split(",") if f.startswith("+"))
+        return _feature_names(self.features)
 
     @property
     def registers(self) -> int:
@@ -161,9 +162,14 @@ class Target:
         return self.why_not_on(host) is None
 
 
+@functools.cache
+def _feature_names(features: str) -> frozenset[str]:
+    return frozenset(f[1:] for f in features.split(",") if f.startswith("+"))
+
+
 def cpu_target(arch: str, cpu: str, features: str, triple: str = "") -> Target:
     """A cpu target whose vector width follows from its features."""
-    names = {f[1:] for f in features.split(",") if f.startswith("+")}
+    names = _feature_names(features)
     width = 16
     if arch == _X86:
         width = 64 if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= names else 32 if "avx2" in names else 16

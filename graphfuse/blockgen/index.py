@@ -38,35 +38,40 @@ class IndexSpace:
         self._rank: dict[str, int] = {}
         self._count = 0
         self._simplified: dict[Dim, Dim] = {}
+        self._nonnegative: dict[Expr, bool] = {}
+        self._numeric = dict(ranges)
+        """Of symbols and of variables, whose own bounds are taken without those of other variables."""
 
     def fresh(self, hint: str, lo: Dim, hi: Dim) -> Expr:
         """A new variable with inclusive bounds."""
         while (name := f"{hint}{self._count}") in self.var_bounds or name in self.ranges:
             self._count += 1
         self.var_bounds[name] = (lo, hi)
+        self._numeric[name] = (bounds(lo, self.ranges)[0], max(0, bounds(hi, self.ranges)[1]))
         self._rank[name] = len(self._rank)
         return sym(name)
 
     def nonnegative(self, dim: Dim) -> bool:
         """Whether `dim >= 0` is proved for every value of the variables and symbols."""
+        if isinstance(dim, int):
+            return dim >= 0
+        if dim not in self._nonnegative:  # of a dim's variables nothing new is ever learned
+            self._nonnegative[dim] = self._is_nonnegative(dim)
+        return self._nonnegative[dim]
+
+    def _is_nonnegative(self, dim: Dim) -> bool:
         for _ in range(12):
             if isinstance(dim, int):
                 return dim >= 0
             step = self._eliminate(dim)
             if step is None:
-                return bounds(dim, self._numeric())[0] >= 0
+                return bounds(dim, self._numeric)[0] >= 0
             dim = step
         return False
 
     def below(self, a: Dim, b: Dim) -> bool:
         """Whether `a < b` is proved."""
         return self.nonnegative(b - a - 1)
-
-    def _numeric(self) -> dict[str, tuple[int, int]]:
-        out = dict(self.ranges)
-        for name, (lo, hi) in self.var_bounds.items():
-            out[name] = (bounds(lo, self.ranges)[0], max(0, bounds(hi, self.ranges)[1]))
-        return out
 
     def _eliminate(self, dim: Expr) -> Dim | None:
         """Replace one variable that occurs linearly by the bound that makes `dim` smallest."""
