@@ -162,29 +162,29 @@ def test_every_narrow_float(elem: str) -> None:
     """All patterns to f32, and f32 around all of them back."""
     dtype = numpy_dtype(scalar(elem))
     n = 1 << (8 * dtype.itemsize)
-    count = n // 256
     patterns = np.arange(n, dtype=f"u{dtype.itemsize}").view(dtype)
-    text = f"""
-func @k(%a: ptr<SOURCE>, %o: ptr<TO>) {{grid = {count}}} {{
+    text = """
+func @k(%a: ptr<SOURCE>, %o: ptr<TO>) {grid = COUNT} {
   %p = block.program_id() : i64
-  %base = block.index(%p) {{expr = (256*p), names = ["p"]}} : i64
-  %x = block.load_view(%a, %base) {{shape = [8, 32], strides = [32, 1]}} : tile<8x32xSOURCE>
-  %z = block.cast(%x) {{to = TO}} : tile<8x32xTO>
-  block.store_view(%o, %base, %z) {{strides = [32, 1]}}
+  %base = block.index(%p) {expr = (64*p), names = ["p"]} : i64
+  %x = block.load_view(%a, %base) {shape = [2, 32], strides = [32, 1]} : tile<2x32xSOURCE>
+  %z = block.cast(%x) {to = TO} : tile<2x32xTO>
+  block.store_view(%o, %base, %z) {strides = [32, 1]}
   return()
-}}
+}
 """
-    up = text.replace("SOURCE", elem).replace("TO", "f32")
-    check(up, [patterns, np.zeros(n, np.float32)])
+
+    def check_casts(source: str, to: str, x: Array) -> None:
+        cast = text.replace("SOURCE", source).replace("TO", to).replace("COUNT", str(x.size // 64))
+        check(cast, [x, np.zeros(x.size, numpy_dtype(scalar(to)))])
+
+    check_casts(elem, "f32", patterns)
     for source in ("f32", "f64"):
-        with np.errstate(invalid="ignore"):
-            wide = patterns.astype(numpy_dtype(scalar(source)))
-        down = text.replace("SOURCE", source).replace("TO", elem)
         with np.errstate(invalid="ignore", over="ignore"):
+            wide = patterns.astype(numpy_dtype(scalar(source)))
             half = np.concatenate([wide[1:], wide[:1]]) * 0.5 + wide * 0.5
-            inputs = [wide, half, half * (1 + 1e-7), half * (1 - 1e-7), wide * 1.7]
-        for x in inputs:
-            check(down, [x.astype(wide.dtype), np.zeros(n, dtype)])
+            inputs = np.concatenate([wide, half, half * (1 + 1e-7), half * (1 - 1e-7), wide * 1.7])
+        check_casts(source, elem, inputs.astype(wide.dtype))
 
 
 def unary_text(op: str, source: str, result: str, strides: list[int], out_strides: list[int], elem: str = "f32") -> str:
