@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from graphfuse import usage
 from graphfuse.artifact import Array, Executable, Plan, Step, combined
 from graphfuse.artifact import Loop as PlanLoop
 from graphfuse.compiled_model import CompiledModel
@@ -42,6 +43,7 @@ from graphfuse.knobs import (
 from graphfuse.runtime import gfx
 from graphfuse.runtime.bound import MAX_BYTES, MAX_LAUNCHES
 from graphfuse.runtime.device import Device
+from graphfuse.runtime.session import thread_count
 from graphfuse.stages import artifact_numerics, artifact_precision, dump, graph_func
 from graphfuse.target import Target
 
@@ -94,16 +96,25 @@ def compile(
     where = Device.parse(device)
     chosen = _chosen(options, numerics, precision)
     if check_indices is not None:
-        chosen = dataclasses.replace(chosen, check_indices=check_indices)
+        chosen = dataclasses.replace(chosen, check_indices=bool(check_indices))
+    wanted, threads = usage.dims(dims or {}), _threads(threads)
     source, operators = _source(model), operators_of(kernels)
+    if progress is not None and not callable(cast("object", progress)):
+        raise usage.wrong("progress", "a function", progress)
     note: Progress = progress or (lambda _: None)
-    built = [build(source, t, dims or {}, chosen, note, operators, host=host) for t in targets_of(target, where)]
+    built = [build(source, t, wanted, chosen, note, operators, host=bool(host)) for t in targets_of(target, where)]
     return CompiledModel(combined(built), threads, where)
+
+
+def _threads(threads: int | None) -> int | None:
+    return None if threads is None else thread_count(usage.integer("threads", threads))
 
 
 def operators_of(kernels: Kernels) -> tuple[Operator, ...]:
     """The operators that the `.tc` files of folders implement."""
-    folders = [kernels] if isinstance(kernels, (str, Path)) else list(kernels)
+    if not isinstance(kernels, (str, Path, Sequence)) or isinstance(kernels, bytes):
+        raise usage.wrong("kernels", "a folder or several", kernels)
+    folders = [usage.path("kernels", k) for k in ([kernels] if isinstance(kernels, (str, Path)) else kernels)]
     if not folders:
         return ()
     # reading kernels takes a front end that few models need
@@ -113,6 +124,8 @@ def operators_of(kernels: Kernels) -> tuple[Operator, ...]:
 
 
 def _chosen(options: Options | None, numerics: str, precision: str) -> Options:
+    if not isinstance(cast("object", options), (Options, type(None))):
+        raise usage.wrong("options", "graphfuse.knobs.Options", options)
     chosen = options or Options()
     if numerics:
         chosen = dataclasses.replace(chosen, numerics=numerics_of(numerics))
@@ -123,7 +136,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None, device: str =
     """Load an artifact, to run on `device`. Neither onnx nor torch is imported, and no code is generated."""
     check_environment()
     configure_logging()
-    return CompiledModel(gfx.load(path), threads, device)
+    return CompiledModel(gfx.load(usage.path("path", path)), _threads(threads), device)
 
 
 def build(
@@ -167,7 +180,7 @@ def _source(model: Any) -> Path | Any:
         return path
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _parsed(bytes(cast("bytes", model)))
-    if not hasattr(model, "SerializeToString"):
+    if not hasattr(model, "SerializeToString") or not hasattr(model, "ir_version"):
         raise UsageError(f"model: expected a path, bytes or a ModelProto, got {type(model).__name__}")
     # whoever has a ModelProto has imported onnx
     from graphfuse.frontends.onnx.limits import check_depth

@@ -6,13 +6,14 @@ import functools
 import logging
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from graphfuse import usage
 from graphfuse.artifact import Array, Executable, Signature
 from graphfuse.devices import driver_of
-from graphfuse.errors import ArtifactError
+from graphfuse.errors import ArtifactError, InputError
 from graphfuse.knobs import settings
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime import gfx
@@ -71,9 +72,9 @@ class CompiledModel:
         """Inputs, outputs and the ranges of symbolic dims."""
         return self.executable.signature
 
-    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
-        """Run: `model({"x": x})` or `model(x=x)`, with numpy arrays or DLPack objects."""
-        feed = {**(inputs or {}), **named}
+    def __call__(self, *given: Any, **named: Any) -> dict[str, Any]:
+        """Run: `model({"x": x})`, `model(x=x)` or `model(x)`, in the signature's order; arrays of numpy, or DLPack."""
+        feed = self._feed(given, named)
         if self.executable.host is not None:  # the settings below are for its parts
             return self.session.run(feed)
         if settings.interpret:
@@ -82,6 +83,30 @@ class CompiledModel:
         if settings.check:
             self._check(feed, outputs)
         return outputs
+
+    def _feed(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        names = [s.name for s in self.signature.inputs]
+        if all(g is None for g in given):
+            return dict(named)
+        if len(given) == 1 and isinstance(given[0], Mapping):
+            placed = dict(cast("Mapping[str, Any]", given[0]))
+        elif len(given) > len(names):
+            raise InputError(f"expected up to {len(names)} inputs ({', '.join(names)}), found {len(given)}")
+        else:
+            placed = dict(zip(names, given, strict=False))
+        if twice := sorted(placed.keys() & named.keys()):
+            raise InputError(f"input {twice[0]!r} is given twice")
+        return {**placed, **named}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (gfx.dumps(self.executable), self._threads, str(self.device))
+
+    def __copy__(self) -> CompiledModel:
+        """Another model of the same executable, which is never changed."""
+        return CompiledModel(self.executable, self._threads, self.device)
+
+    def __deepcopy__(self, _: object) -> CompiledModel:
+        return self.__copy__()
 
     def profile(self, inputs: Mapping[str, Any]) -> Profile:
         """Run with the time of each step."""
@@ -135,11 +160,15 @@ class CompiledModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artifact, whole or not at all."""
-        gfx.save(self.executable, path)
+        gfx.save(self.executable, usage.path("path", path))
 
     def inspect(self, dims: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Kernels, steps, traffic and memory as plain data, at these values of symbolic dims."""
         return report(self.executable, dims)
+
+
+def _unpickled(data: bytes, threads: int | None, device: str) -> CompiledModel:
+    return CompiledModel(gfx.loads(data), threads, device)
 
 
 def on_host(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from graphfuse import usage
 from graphfuse.artifact import GPU_PREFIX
 from graphfuse.errors import UsageError
 from graphfuse.knobs import code_key, settings
@@ -22,8 +23,10 @@ EMULATED_ARCH = "sm_90a"
 
 def targets_of(target: Targets, device: Device) -> list[Target]:
     """What to compile for: as said, else `GRAPHFUSE_TARGET`, else what the device is."""
+    if not isinstance(target, (str, Target, Sequence)) or isinstance(target, bytes):
+        raise usage.wrong("target", "a target or several", target)
     asked = [target] if isinstance(target, (str, Target)) else list(target)
-    asked = [t for t in asked if t]
+    asked = [t if isinstance(t, Target) else usage.text("target", t) for t in asked if t]
     found = [t if isinstance(t, Target) else parse_target(t) for t in asked or [_default_target(device)]]
     if len({str(t) for t in found}) != len(found):
         raise UsageError(f"two targets are the same: {', '.join(map(str, found))}")

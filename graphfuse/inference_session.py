@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from graphfuse import usage
 from graphfuse.api import Dims, compile, load
 from graphfuse.artifact import Array
 from graphfuse.errors import UsageError
@@ -71,11 +72,12 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Array]:
         """The named outputs in that order; all of them for None."""
+        output_names = None if output_names is None else usage.texts("output_names", output_names)
         known = [s.name for s in self._model.signature.outputs]
         for name in output_names or ():
             if name not in known:
                 raise UsageError(f"unknown output {name!r}: expected one of {', '.join(map(repr, known))}")
-        outputs = self._model(input_feed)  # numpy's, as the inputs are
+        outputs = self._model(usage.mapping("input_feed", input_feed))  # numpy's, as the inputs are
         return [outputs[name] for name in output_names or known]
 
     def get_inputs(self) -> list[NodeArg]:
@@ -97,16 +99,23 @@ _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 def _device_of(providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]] | None) -> str:
     """ONNX Runtime's providers, each a name or a pair of name and options, as a device."""
-    listed: list[tuple[str, Mapping[str, Any]]] = [
-        (p, {}) if isinstance(p, str) else (p[0], p[1]) for p in providers or (_CPU,)
-    ]
-    for (name, own), more in itertools.zip_longest(listed, options or ()):
+    listed: list[tuple[str, Mapping[str, Any]]] = []
+    for p in _listed("providers", providers or (_CPU,)):
+        name, own = (p, {}) if isinstance(p, str) else p if isinstance(p, tuple) and len(p) == 2 else (None, {})
+        listed.append((usage.text("providers", name), usage.mapping("providers", own)))
+    for (name, own), more in itertools.zip_longest(listed, _listed("provider_options", options or ())[: len(listed)]):
         if name == _CPU:
             return "cpu"
         if name == _CUDA:
             return f"cuda:{ {**own, **(more or {})}.get('device_id', 0) }"
     names = ", ".join(name for name, _ in listed)
     raise UsageError(f"providers: expected {_CPU!r} or {_CUDA!r} among them, got {names}")
+
+
+def _listed(name: str, value: Any) -> Sequence[Any]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise usage.wrong(name, "a list", cast("object", value))
+    return cast("Sequence[Any]", value)
 
 
 def _node_arg(spec: Any) -> NodeArg:

@@ -185,6 +185,7 @@ def _named(what: str, text: str, known: Sequence[Named]) -> Named:
     for name in known:
         if text == name:
             return name
+    text = str(text)
     close = difflib.get_close_matches(text, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
     raise UsageError(f"unknown {what} {text!r}; {hint}")

@@ -22,6 +22,7 @@ LEVEL_0 = {
     "host_program",
     "host_program_json",
     "gpu_driver",
+    "usage",
 }
 IR = LEVEL_0 | {"ir"}
 DIALECTS = IR | {"dialects"}

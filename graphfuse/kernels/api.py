@@ -6,12 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
+from graphfuse import usage
 from graphfuse.errors import UsageError
 from graphfuse.frontends.tc.defines import split_list
 from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, DEFAULT_STAGES, DEFAULT_WARPS, Space
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.source import choose, compiled, read_source
 from graphfuse.kernels.tuner import TunedKernel
+from graphfuse.runtime.session import thread_count
 
 _T = TypeVar("_T", int, str)
 
@@ -42,15 +44,21 @@ def kernel(
 
     Raises SourceError with every diagnostic of the source, UsageError for a name that it does not have.
     """
+    for what, numbers in (("num_warps", num_warps), ("num_stages", num_stages), ("num_ctas", num_ctas)):
+        for value in _listed(numbers, ()):
+            usage.integer(what, value)
+    texts = {"schedule": schedule or (), "require": require, "warnings": warnings, "name": name or ()}
+    require, switches = [usage.texts(what, value) for what, value in texts.items()][1:3]
+    if threads is not None:
+        thread_count(usage.integer("threads", threads))
     text, filename = read_source(source)
     for name_ in macros:
         if not name_.isidentifier():
             raise UsageError(f"macros: expected names such as TM, found {name_!r}")
-    switches = (warnings,) if isinstance(warnings, str) else tuple(warnings)
     values = {key: _values(value) for key, value in macros.items()}
     space = Space(
         values, _listed(num_warps, DEFAULT_WARPS), _listed(num_stages, DEFAULT_STAGES),
-        (require,) if isinstance(require, str) else tuple(require),
+        require,
         _listed(num_ctas, DEFAULT_CTAS), _listed(schedule, DEFAULT_SCHEDULES),
     )  # fmt: skip
     if len(space) > 1:
@@ -77,13 +85,14 @@ def _text(value: Any) -> str:
 
 
 def _listed(value: _T | Sequence[_T] | None, default: Sequence[_T]) -> tuple[_T, ...]:
-    if value is None:
+    if value is None or (_is_list(value) and not value):
         return tuple(default)
     return tuple(cast("Sequence[_T]", value)) if _is_list(value) else (cast("_T", value),)
 
 
 def _single(value: _T | Sequence[_T] | None) -> _T | None:
-    return cast("Sequence[_T]", value)[0] if _is_list(value) else cast("_T | None", value)
+    values = _listed(value, ())
+    return values[0] if values else None
 
 
 def _is_list(value: object) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from graphfuse import files
+from graphfuse import files, usage
 from graphfuse.errors import Loc, UsageError
 from graphfuse.frontends.tc import Diagnostic, Options, compile_text
 from graphfuse.frontends.tc import Kernel as Compiled
@@ -25,7 +24,7 @@ def read_source(source: str | os.PathLike[str]) -> tuple[str, str]:
     """The text and a name for it. What has line breaks or declares a kernel is text, anything else a path."""
     if isinstance(source, str) and ("\n" in source or "__global__" in source):
         return source, "<string>"
-    path = Path(source)
+    path = usage.path("source", source)
     return files.read_source(path, named=True), str(path)
 
 

@@ -47,6 +47,8 @@ class Binder:
 
     def check_names(self, inputs: Mapping[str, Any]) -> None:
         """Refuse a call that lacks an input, or has one too many."""
+        if not isinstance(cast("object", inputs), Mapping):
+            raise InputError(f"inputs: expected a mapping by name, found {type(inputs).__name__}")
         if len(inputs) != len(self._names) or any(n not in inputs for n in self._names):
             raise InputError(self._wrong_names(inputs))
 
@@ -156,10 +158,10 @@ def _imported(spec: TensorSpec, value: Any) -> Array:
         return np.asarray(cast("Any", value))
     if not hasattr(value, "__dlpack__"):
         raise InputError(f"input {spec.name!r}: expected an array (numpy or DLPack), found {type(value).__name__}")
-    device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else 1
-    if int(device) != 1:  # kDLCPU
-        raise InputError(f"input {spec.name!r}: expected an array on the cpu, found DLPack device {int(device)}")
     try:
+        device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else 1
+        if int(device) != 1:  # kDLCPU
+            raise InputError(f"input {spec.name!r}: expected an array on the cpu, found DLPack device {int(device)}")
         return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise InputError(f"input {spec.name!r}: cannot be read through DLPack: {str(e).lower()}") from None

@@ -6,6 +6,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
+from graphfuse import usage
 from graphfuse.errors import UsageError
 
 KINDS = ("cpu", "cuda", "emulator")
@@ -29,7 +30,8 @@ class Device:
     @staticmethod
     def parse(text: str) -> Device:
         """Read what a user wrote; nothing means the CPU."""
-        m = re.fullmatch(r"(?P<kind>[a-z]+)(?::(?P<index>\d{1,3}))?", text or "cpu")
+        text = usage.text("device", text or "cpu")
+        m = re.fullmatch(r"(?P<kind>[a-z]+)(?::(?P<index>\d{1,3}))?", text)
         if m is None or m["kind"] not in KINDS or (m["index"] and m["kind"] != "cuda"):
             close = difflib.get_close_matches(text, KINDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(KINDS)}, or cuda:N"

@@ -260,6 +260,22 @@ def load(path: str | os.PathLike[str]) -> Executable:
         return _read(_File(_mapped(Path(path))))
 
 
+def dumps(executable: Executable) -> bytes:
+    """What `save` would write."""
+    check(executable)
+    file = io.BytesIO()
+    _write(executable, file)
+    return file.getvalue()
+
+
+def loads(data: bytes) -> Executable:
+    """The executable that `dumps` had, its weights in a copy of the bytes: aligned, as those of a mapped file."""
+    room = np.empty(len(data) + ALIGN, np.uint8)
+    start = -room.__array_interface__["data"][0] % ALIGN
+    room[start : start + len(data)] = np.frombuffer(data, np.uint8)
+    return _read(_File(room[start : start + len(data)]))
+
+
 def _read(file: _File, is_part: bool = False) -> Executable:
     root = Node(file.json("program"))
     codes, parts = itertools.count(), itertools.count()
@@ -335,7 +351,7 @@ def _mapped(path: Path) -> Array:
         if status.st_size == 0:  # which cannot be mapped
             raise ArtifactError("not a graphfuse artifact: 0 bytes", Loc(str(path)))
         return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
-    except OSError as e:
+    except (OSError, ValueError) as e:
         raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
 
 

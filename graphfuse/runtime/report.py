@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from graphfuse import usage
 from graphfuse.artifact import Executable, Pointer, Step
 from graphfuse.errors import InputError, UsageError
 from graphfuse.host_program import HostGraph, HostPart
@@ -19,7 +20,7 @@ from graphfuse.symbolic import Dim, evaluate, symbols
 
 def choose_dims(executable: Executable, dims: Mapping[str, int] | None = None) -> dict[str, int]:
     """A value for every symbol: the given ones, else 1 or the nearest the range allows."""
-    dims = dict(dims or {})
+    dims = {name: usage.integer(f"dim {name!r}", d) for name, d in usage.mapping("dims", dims or {}).items()}
     ranges = executable.signature.ranges
     for name, value in dims.items():
         if name not in ranges:

@@ -178,6 +178,8 @@ class Session:
         return ready
 
     def _outputs(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> list[Array]:
+        if not isinstance(cast("object", given), Mapping):
+            raise InputError(f"out: expected arrays by the names of outputs, found {type(given).__name__}")
         # behind the outputs there may be a report
         specs = list(zip((*self._names, ""), bound.output_shapes, self._dtypes, strict=False))
         for name, array in given.items():

@@ -212,5 +212,8 @@ class Reader:
 def _device_of(value: Any) -> tuple[int, int]:
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "__dlpack_device__"):
         return (KIND_CPU, 0)
-    kind, index = value.__dlpack_device__()
+    try:
+        kind, index = value.__dlpack_device__()
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return (KIND_CPU, 0)  # which the binder then finds to be no array
     return (int(kind), int(index))
