@@ -36,7 +36,7 @@ from graphfuse.blockgen.gpu_tiles import (
     warps_for,
     whole_tiles,
 )
-from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_windows
+from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_stride, takes_windows
 from graphfuse.blockgen.index import Index, coefficient, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
@@ -281,7 +281,7 @@ class GpuContraction(ContractionKernel):
             if sum(s == 1 for s in strides.values()) != 1:
                 return False
             whole = unit // elem.bytes
-            if any(s is None or (s != 1 and exact_div(s, whole) is None) for s in strides.values()):
+            if not all(s == 1 or takes_stride(s, whole, self.kernel) for s in strides.values()):
                 return False
         return True
 

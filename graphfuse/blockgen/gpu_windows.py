@@ -19,7 +19,7 @@ from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.products import Product
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Value, attr_number, dims_of, tensor_of
-from graphfuse.symbolic import Dim, exact_div, substitute
+from graphfuse.symbolic import Dim, bounds, exact_div, substitute
 
 STEPS = {64: 1.0, 32: 1.35, 16: 2.0}
 """Channels of a step, and what one then takes."""
@@ -71,13 +71,18 @@ def takes_windows(
         along = next((name for name in lines if strides[name] == 1), None)
         others = [s for name, s in strides.items() if name != along]
         start = substitute(offset, dict.fromkeys(every, 0))
-        if along is None or any(s is None or exact_div(s, whole) is None for s in (*others, start)):
+        if along is None or not all(takes_stride(s, whole, kernel) for s in others) or exact_div(start, whole) is None:
             return False
     padded = reads(x).opaque
     if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared):
         return False
     rank = len(roles.rows) - 1 + (roles.rows[0] in padded)
     return rank <= 3 and (image is x or (op is not None and _within(op, rank)))
+
+
+def takes_stride(stride: Dim | None, whole: int, kernel: Kernel) -> bool:
+    """Whether TMA takes this distance between elements: one that is known, a multiple, and not backward."""
+    return stride is not None and exact_div(stride, whole) is not None and bounds(stride, kernel.space.ranges)[0] >= 0
 
 
 def _image(x: Value) -> Value | None:

@@ -103,6 +103,33 @@ def test_another_tile_is_chosen_where_memory_is_nothing_for_wgmma():
     assert kernel.launch.threads < 256, "the tile of a product by mma.sync"
 
 
+BACKWARD = {
+    "rows": ("x: 96x128xf16, w: 128x96xf16", 'v = flip(x) {axes = [0]}; y = contract(v, w) {spec = "mk,kn->mn"}'),
+    "depth": ("x: 96x128xf16, w: 128x96xf16", 'v = flip(w) {axes = [0]}; y = contract(x, v) {spec = "mk,kn->mn"}'),
+    "batch": ("x: 3x96x128xf16, w: 128x96xf16",
+              'v = flip(x) {axes = [0]}; y = contract(v, w) {spec = "bmk,kn->bmn"}'),
+    "unknown rows": ("x: (n)x128xf16, w: 128x96xf16",
+                     'v = flip(x) {axes = [0]}; y = contract(v, w) {spec = "mk,kn->mn"}'),
+    "an image": ("x: 2x8x8x64xf16, w: 3x3x64x64xf16",
+                 ("v = flip(x) {axes = [0]}; y = conv(v, w) {strides = [1, 1], low = [0, 0], high = [0, 0], "
+                  'dilation = [1, 1], input_dilation = [1, 1], layout = "nhwc"}')),
+    "keys": ("q: 2x70x64xf16, k: 2x150x64xf16, v: 2x150x64xf16", """
+        b = flip(k) {axes = [1]}; s = contract(q, b) {spec = "bqd,bkd->bqk"}; f = cast(s) {to = f32}
+        m = reduce(f) {axes = [2], kind = "max", keepdims = true}; g = broadcast(m) {shape = [2, 70, 150]}
+        c = sub(f, g); e = exp(c); t = reduce(e) {axes = [2], kind = "sum", keepdims = true}
+        u = broadcast(t) {shape = [2, 70, 150]}; d = div(e, u); p = cast(d) {to = f16}
+        y = contract(p, v) {spec = "bqk,bkd->bqd"}"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_tensors_that_run_backward_are_no_boxes(name):
+    """TMA has no strides below 0."""
+    params, body = BACKWARD[name]
+    is_unknown = "(n)" in params
+    outcome(graph_func(params, f"{body}; return(y)", "n in 1..512" * is_unknown), {"n": 70} if is_unknown else ())
+
+
 def multiplies(executable) -> list[int]:
     """How many products there are, and how many launches."""
     return [executable.ir["regions"].count("graph.contract("), len(executable.plan.steps)]

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from graphfuse.artifact import Im2col, TensorMap
+from graphfuse.errors import DeviceError
 from graphfuse.gpu_driver import OLD_DRIVER, STICKY, UNUSABLE_CODE
 from graphfuse.llvm.launch_loop import CONFIG_BYTES, STREAM_OFFSET
 from graphfuse.runtime.cuda.batch import ATTRIBUTE_BYTES, Batch
@@ -36,6 +37,12 @@ CALLS = [
     ("begin_capture", 5), ("end_capture", 5), ("instantiate", 5), ("update", 5, 6), ("launch_graph", 5, 6),
     ("destroy_graph", 5), ("destroy_executable", 5),
 ]  # fmt: skip
+
+
+def test_no_tensor_map_runs_backward():
+    driver = BindingsDriver.__new__(BindingsDriver)
+    with pytest.raises(DeviceError, match="a tensor map: expected strides of at least 0, found -128 bytes"):
+        driver.encode_tensor_map(MAP, 4096, (64, 64), (-128,))
 
 
 def without_driver():

@@ -10,6 +10,7 @@ from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.types import Array
 
 SWIZZLES = (0, 32, 64, 128)
+MOST_STRIDE = 1 << 40
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -82,8 +83,8 @@ class TensorMap:
         if self.swizzle and inner > self.swizzle:
             raise EmulatorError(f"tensor map: the inner box has {inner} bytes: a {self.swizzle}B swizzle spans less")
         for stride in self.strides:
-            if stride % 16:
-                raise EmulatorError(f"tensor map: stride {stride}: expected a multiple of 16 bytes")
+            if stride % 16 or not 0 <= stride < MOST_STRIDE:
+                raise EmulatorError(f"tensor map: stride {stride}: expected a multiple of 16 bytes, from 0 to 2^40")
         if not self.array.flags.c_contiguous:
             raise EmulatorError("tensor map: the array is not contiguous")
 

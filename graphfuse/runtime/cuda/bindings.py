@@ -209,6 +209,8 @@ class BindingsDriver:
 
     def encode_tensor_map(self, spec: TensorMap, address: int, dims: Sequence[int], strides: Sequence[int]) -> bytes:
         """`cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col`; elements outside of the tensor read as zero."""
+        if min(strides, default=0) < 0:
+            raise DeviceError(f"a tensor map: expected strides of at least 0, found {min(strides)} bytes")
         cu = self._cu
         if spec.elem not in _MAP_TYPES and elem_dtype(spec.elem).itemsize != 1:
             raise DeviceError(f"TMA has no element type for {spec.elem}")

@@ -318,4 +318,12 @@ def _is_aligned(box: Box, size: int, scalars: Scalars) -> bool:
     *strides, last = box.strides
     if last != 1:
         return False
+    if any(is_backward(d, scalars) for d in strides):
+        return False
     return all(scalars.divisor(d) * size % ALIGNMENT == 0 for d in (*strides, box.offset, box.start[-1]))
+
+
+def is_backward(stride: Dim, scalars: Scalars) -> bool:
+    """Whether a tensor is known to run backward along a dim, as one that was flipped does; TMA has no such strides."""
+    low, high = bounds(stride, scalars.ranges)
+    return low < 0 and high <= 0

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from graphfuse.artifact import Im2col
 from graphfuse.dialects import block
-from graphfuse.gpu.transforms.hopper.affine import ALIGNMENT, MAX_EXTENT, Box, Scalars, split
+from graphfuse.gpu.transforms.hopper.affine import ALIGNMENT, MAX_EXTENT, Box, Scalars, is_backward, split
 from graphfuse.ir.core import Op, OpDef, Value, attr_dim, attr_int, attr_number, attr_strs
 from graphfuse.ir.types import I64, Ptr, Tile
 from graphfuse.symbolic import (
@@ -320,6 +320,8 @@ class _Windows:
             corners.append((axis.lower, last))
         numbers = (*(a.stride for a in axes), offset, start)
         if any(self.scalars.divisor(d) * self.elem_bytes % ALIGNMENT for d in numbers):
+            return None
+        if any(is_backward(a.stride, self.scalars) for a in axes):
             return None
         how = Im2col(tuple(a for a, _ in corners), tuple(b for _, b in corners), tuple(a.step for a in inner))
         outer_first = axes[::-1]
