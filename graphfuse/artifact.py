@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias, cast
 import ml_dtypes
 import numpy as np
 
+from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError
 from graphfuse.host_program import HostGraph, check_program
 from graphfuse.symbolic import Dim, bounds, product, symbols
@@ -74,13 +75,13 @@ class TensorSpec:
 class Signature:
     """What a model takes and gives, and the inclusive range of every symbol in its shapes.
 
-    The dims of each pair of `equal` were taken to be equal, as broadcasting needs: a run is refused where they are not.
+    A run whose dims break one of the `constraints` is refused.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     dims: tuple[tuple[str, int, int], ...] = ()
-    equal: tuple[tuple[Dim, Dim], ...] = ()
+    constraints: tuple[Constraint, ...] = ()
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
@@ -473,10 +474,9 @@ def _check_signature(signature: Signature) -> None:
             raise ArtifactError(f"tensor {spec.name!r}: expected at most 64 dims, found {len(spec.shape)}")
         for dim in spec.shape:
             _check_size(f"tensor {spec.name!r}", dim, signature)
-    for pair in signature.equal:
-        for dim in pair:
-            if unknown := symbols(dim) - signature.ranges.keys():
-                raise ArtifactError(f"equal dims: {dim} names the undeclared symbol {min(unknown)!r}")
+    for c in signature.constraints:
+        if unknown := c.symbols - signature.ranges.keys():
+            raise ArtifactError(f"constraint: {c} names the undeclared symbol {min(unknown)!r}")
 
 
 def _check_size(

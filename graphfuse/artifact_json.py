@@ -31,6 +31,7 @@ from graphfuse.artifact import (
     Weight,
     check,
 )
+from graphfuse.constraints import KINDS, Constraint, Kind
 from graphfuse.errors import ArtifactError, ParseError
 from graphfuse.symbolic import INF, Dim, bounds, parse_dim
 from graphfuse.value_checks import Check
@@ -69,7 +70,8 @@ def signature_to_json(signature: Signature) -> dict[str, Json]:
         "outputs": [_spec_to_json(s) for s in signature.outputs],
         "dims": [[name, lo, hi] for name, lo, hi in signature.dims],
     }
-    return out | ({"equal": [[_dim(a), _dim(b)] for a, b in signature.equal]} if signature.equal else {})
+    listed = [[c.kind, _dim(c.a), _dim(c.b), c.what, c.node] for c in signature.constraints]
+    return out | ({"constraints": listed} if listed else {})
 
 
 def plan_to_json(plan: Plan) -> dict[str, Json]:
@@ -258,11 +260,12 @@ def signature_from_json(root: Node) -> Signature:
         dims.append((name.text(), lo.integer(), hi.integer()))
     inputs = tuple(_spec_from_json(s) for s in root["inputs"].items())
     outputs = tuple(_spec_from_json(s) for s in root["outputs"].items())
-    equal: list[tuple[Dim, Dim]] = []
-    for row in root["equal"].items() if "equal" in root.object() else ():
-        a, b = row.items(2, 2)
-        equal.append((a.dim(), b.dim()))
-    return Signature(inputs, outputs, tuple(dims), tuple(equal))
+    constraints: list[Constraint] = []
+    for row in root["constraints"].items() if "constraints" in root.object() else ():
+        kind, a, b, what, node = row.items(5, 5)
+        word = cast("Kind", kind.one_of(KINDS))
+        constraints.append(Constraint(word, a.dim(), b.dim(), what.text(), node.text()))
+    return Signature(inputs, outputs, tuple(dims), tuple(constraints))
 
 
 def plan_from_json(root: Node) -> Plan:

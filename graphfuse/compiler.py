@@ -37,9 +37,11 @@ from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.blockgen.pack_weights import pack_weights
 from graphfuse.blockopt.calls import optimize_calls
+from graphfuse.constraints import Constraint, Kind, decided, listening
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.dialects import graph
+from graphfuse.errors import VerifyError
 from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import graph_pipeline
@@ -57,7 +59,7 @@ from graphfuse.ir.types import Ptr, Tensor, scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options, settings
 from graphfuse.llvm import codegen
-from graphfuse.symbolic import Dim, symbols
+from graphfuse.symbolic import Dim
 from graphfuse.target import GPU_SIZES, Target
 from graphfuse.value_checks import ATTR, checks_of
 
@@ -195,7 +197,7 @@ def build(func: Func, target: Target, options: Options) -> Executable:
     for name, seconds in {**done.seconds, **clock.seconds}.items():
         log.info("%s: %.0f ms", name, seconds * 1e3)
     return Executable(
-        signature=_signature(done.graph),
+        signature=signature_of(done.graph),
         plan=planned.plan,
         kernels=tuple(metas),
         weights=tuple(
@@ -300,16 +302,39 @@ def _meta(name: str, func: Func, done: Stages, scratch: Dim, launch: Launch | No
     return KernelMeta(name, params, str(region.attrs["kind"]), label, scratch, flops, reads, writes, launch)
 
 
-def _signature(func: Func) -> Signature:
+def signature_of(func: Func) -> Signature:
+    """What a function takes and gives, and what it needs of dims."""
+
     def specs(values: Sequence[Value], names: Sequence[str]) -> tuple[TensorSpec, ...]:
         types = [tensor_of(v) for v in values]
         return tuple(TensorSpec(n, t.elem.name, t.shape) for t, n in zip(types, names, strict=True))
 
     inputs, outputs = attr_strs(func, "inputs"), attr_strs(func, "outputs")
-    assumed = cast("tuple[tuple[Dim, Dim], ...]", func.attrs.get("assumed_equal", ()))
-    names = func.ranges.keys()
-    equal = tuple((a, b) for a, b in assumed if names >= symbols(a) | symbols(b))
-    return Signature(specs(func.params, inputs), specs(func.outputs[: len(outputs)], outputs), func.dims, equal)
+    results = specs(func.outputs[: len(outputs)], outputs)
+    return Signature(specs(func.params, inputs), results, func.dims, _constraints(func))
+
+
+def _constraints(func: Func) -> tuple[Constraint, ...]:
+    """What the frontend found unproved, and what the ops themselves need: a function may come from anywhere."""
+    listed = cast("tuple[tuple[Kind, Dim, Dim, str, str], ...]", func.attrs.get("constraints", ()))
+    found = {c[:3]: Constraint(*c) for c in listed}
+    if func.attrs.get("promised"):
+        return ()
+    for op in func.walk():
+
+        def hear(c: Constraint, op: Op = op) -> None:
+            # frontends have seen to what depends on the iteration of a loop
+            if (c.kind, c.a, c.b) in found or not c.symbols <= func.ranges.keys():
+                return
+            verdict = decided(c.kind, c.a, c.b, func.ranges)
+            if verdict is False:
+                raise VerifyError(f"{op.kind}: {c}", op.loc)
+            if verdict is None:
+                found[c.kind, c.a, c.b] = replace(c, node=op.loc.short if op.loc else str(op.kind))
+
+        with listening(hear):
+            op.kind.result_types(op.operands, op.attrs, op.bodies)
+    return tuple(found.values())
 
 
 def _texts(done: Stages, instead: Mapping[str, str]) -> dict[str, str]:

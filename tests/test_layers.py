@@ -19,6 +19,7 @@ LEVEL_0 = {
     "value_checks",
     "artifact",
     "artifact_json",
+    "constraints",
     "host_program",
     "host_program_json",
     "gpu_driver",

@@ -6,6 +6,7 @@ never broadcast implicitly. Shapes may be symbolic (`graphfuse.symbolic`).
 
 from __future__ import annotations
 
+from graphfuse.constraints import require
 from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
@@ -27,12 +28,6 @@ def _axis(axis: int, rank: int) -> int:
     if not 0 <= axis < rank:
         raise VerifyError(f"axis must be in 0..{rank - 1}, got {axis}")
     return axis
-
-
-def _differ(a: Dim, b: Dim) -> bool:
-    """Whether two dims are provably unequal."""
-    difference = a - b
-    return isinstance(difference, int) and difference != 0
 
 
 def _per_dim(name: str, values: tuple[object, ...], count: int) -> None:
@@ -184,6 +179,8 @@ def reduce_window(
             _positive(name, values)
     if kind not in ("sum", "max", "min"):
         raise VerifyError(f"kind must be sum, max or min, got {kind}")
+    for d, k, lo, hi, dl in zip(t.shape, window, low, high, dilation, strict=True):
+        _window_fits(d, k, lo, hi, dl)
     return Tensor(
         tuple(
             window_size(d, k, s, lo, hi, dl)
@@ -191,6 +188,12 @@ def reduce_window(
         ),
         t.elem,
     )
+
+
+def _window_fits(size: Dim, window: int, low: int, high: int, dilation: int) -> None:
+    """The window is not longer than the padded dim: shapes have no dims below 0."""
+    if not isinstance(size, int) and (window > 1 or low + high < 0):
+        require("at_most", dilation * (window - 1) + 1, size + low + high, "padded size of a window's dim")
 
 
 def window_size(size: Dim, window: int, stride: int, low: int, high: int, dilation: int) -> Dim:
@@ -217,8 +220,8 @@ def contract(a: Type, b: Type, *, spec: str, elem: Scalar | None = None) -> Type
         if len(labels) != t.rank or len(set(labels)) != len(labels):
             raise VerifyError(f"operand {which}: labels {labels!r} do not fit {t}")
         for label, d in zip(labels, t.shape, strict=True):
-            if _differ(sizes.setdefault(label, d), d):
-                raise VerifyError(f"dim {label!r} differs: {sizes[label]} and {d}")
+            if (size := sizes.setdefault(label, d)) != d:
+                require("equal", size, d, f"dim {label!r}", f"dim {label!r} differs: {size} and {d}")
     if len(set(out)) != len(out) or not set(out) <= set(sizes):
         raise VerifyError(f"output labels {out!r} must be distinct labels of the operands")
     return Tensor(tuple(sizes[label] for label in out), elem or ta.elem)
@@ -308,17 +311,18 @@ def conv(
     kernel, per_group, out = (
         (tw.shape[2:], tw.shape[1], tw.shape[0]) if first else (tw.shape[:-2], tw.shape[-2], tw.shape[-1])
     )
-    if _differ(channels, per_group * groups):
-        raise VerifyError(f"input has {channels} channels, the weight expects {per_group} x {groups} groups")
-    if isinstance(out, int) and out % groups:
-        raise VerifyError(f"{out} output channels do not divide into {groups} groups")
+    message = f"input has {channels} channels, the weight expects {per_group} x {groups} groups"
+    require("equal", channels, per_group * groups, "channels", message)
+    require("divides", groups, out, "output channels", f"{out} output channels do not divide into {groups} groups")
     if tx.elem != tw.elem and elem is None:
         raise VerifyError(f"elements differ: {tx.elem} and {tw.elem}")
     result: list[Dim] = []
     for d, k, s, lo, hi, dl, up in zip(size, kernel, strides, low, high, dilation, input_dilation, strict=True):
         if not isinstance(k, int):
             raise VerifyError(f"the window must be static, got {k}")
-        result.append(window_size((d - 1) * up + 1, k, s, lo, hi, dl))
+        spread = (d - 1) * up + 1
+        _window_fits(spread, k, lo, hi, dl)
+        result.append(window_size(spread, k, s, lo, hi, dl))
     return Tensor((tx.shape[0], out, *result) if first else (tx.shape[0], *result, out), elem or tx.elem)
 
 
@@ -329,8 +333,9 @@ def conv(
 def reshape(x: Type, *, shape: tuple[Dim, ...]) -> Type:
     """The same elements in row-major order under another shape."""
     t = _tensor(x)
-    if _differ(t.elements, product(shape)):
-        raise VerifyError(f"{t} has {t.elements} elements, the new shape {product(shape)}")
+    have, want = t.elements, product(shape)
+    if have != want:
+        require("equal", have, want, "elements", f"{t} has {have} elements, the new shape {want}")
     return Tensor(shape, t.elem)
 
 
@@ -350,8 +355,8 @@ def broadcast(x: Type, *, shape: tuple[Dim, ...]) -> Type:
     if t.rank > len(shape):
         raise VerifyError(f"cannot broadcast {t} to {len(shape)} dims")
     for d, want in zip(t.shape, shape[len(shape) - t.rank :], strict=True):
-        if d != 1 and _differ(d, want):
-            raise VerifyError(f"cannot broadcast dim {d} to {want}")
+        if d not in (1, want):
+            require("equal", d, want, "broadcast", f"cannot broadcast dim {d} to {want}")
     return Tensor(shape, t.elem)
 
 
@@ -364,9 +369,10 @@ def slice_(x: Type, *, starts: tuple[Dim, ...], sizes: tuple[Dim, ...], steps: t
     for d, start, size, step in zip(t.shape, starts, sizes, steps, strict=True):
         if step < 1:
             raise VerifyError(f"steps must be positive, got {step}")
-        left = d - (start + (size - 1) * step + 1)
-        if isinstance(left, int) and left < 0 and size != 0:
-            raise VerifyError(f"slice of {size} from {start} by {step} leaves a dim of {d}")
+        if size != 0 and (start != 0 or size != d or step != 1):
+            message = f"slice of {size} from {start} by {step} leaves a dim of {d}"
+            require("at_most", start + (size - 1) * step + 1, d, "end of a slice", message)
+            require("at_most", 0, start, "start of a slice")
     return Tensor(sizes, t.elem)
 
 
@@ -380,8 +386,11 @@ def pad(
     _per_dim("high", high, t.rank)
     if mode not in ("constant", "edge", "reflect", "wrap"):
         raise VerifyError(f"mode must be constant, edge, reflect or wrap, got {mode}")
-    if any(isinstance(p, int) and p < 0 for p in (*low, *high)):
-        raise VerifyError(f"padding must not be negative, got {low} and {high}")
+    for p in (*low, *high):
+        require("at_most", 0, p, "padding", f"padding must not be negative, got {low} and {high}")
+    for d, lo, hi in zip(t.shape, low, high, strict=True):
+        if mode != "constant" and (lo, hi) != (0, 0) and not isinstance(d, int):
+            require("at_most", 1, d, "dim to repeat as padding")
     return Tensor(tuple(d + lo + hi for d, lo, hi in zip(t.shape, low, high, strict=True)), t.elem)
 
 
@@ -398,8 +407,8 @@ def concat(*xs: Type, axis: int) -> Type:
         if t.elem != first.elem or t.rank != first.rank:
             raise VerifyError(f"operands differ: {first} and {t}")
         for i, (p, q) in enumerate(zip(first.shape, t.shape, strict=True)):
-            if i != axis and _differ(p, q):
-                raise VerifyError(f"dim {i} differs: {p} and {q}")
+            if i != axis and p != q:
+                require("equal", p, q, f"dim {i}", f"dim {i} differs: {p} and {q}")
         total = total + t.shape[axis]
     return Tensor(tuple(total if i == axis else d for i, d in enumerate(first.shape)), first.elem)
 
@@ -447,9 +456,9 @@ def take_along(x: Type, indices: Type, *, axis: int) -> Type:
 
 def _indices_fit(t: Tensor, i: Tensor, axis: int) -> None:
     for d, (have, want) in enumerate(zip(t.shape, i.shape, strict=True)):
-        room = have - want
-        if d != axis and isinstance(room, int) and room < 0:
-            raise VerifyError(f"dim {d} of the indices is {want}, of the operand only {have}")
+        if d != axis:
+            message = f"dim {d} of the indices is {want}, of the operand only {have}"
+            require("at_most", want, have, f"dim {d} of the indices", message)
 
 
 @opdef("graph.gather_nd", Trait.PURE)
@@ -461,8 +470,8 @@ def gather_nd(x: Type, indices: Type, *, batch_dims: int = 0) -> Type:
     depth = i.shape[-1]
     if batch_dims < 0 or batch_dims + depth > t.rank or batch_dims >= i.rank:
         raise VerifyError(f"{depth} indices after {batch_dims} batch dims do not fit {t}")
-    if any(_differ(p, q) for p, q in zip(t.shape[:batch_dims], i.shape[:batch_dims], strict=True)):
-        raise VerifyError(f"the first {batch_dims} dims differ: {t} and {i}")
+    for p, q in zip(t.shape[:batch_dims], i.shape[:batch_dims], strict=True):
+        require("equal", p, q, "batch dim", f"the first {batch_dims} dims differ: {t} and {i}")
     return Tensor((*i.shape[:-1], *t.shape[batch_dims + depth :]), t.elem)
 
 
@@ -480,8 +489,11 @@ def scatter_along(x: Type, indices: Type, updates: Type, *, axis: int, kind: str
     t, i, u = _tensor(x), _indices(indices), _tensor(updates)
     _axis(axis, t.rank)
     _scatter_kind(kind)
-    if i.shape != u.shape or u.elem != t.elem:
-        raise VerifyError(f"indices {i} and updates {u} must have one shape, and updates x's element {t.elem}")
+    message = f"indices {i} and updates {u} must have one shape, and updates x's element {t.elem}"
+    if i.rank != u.rank or u.elem != t.elem:
+        raise VerifyError(message)
+    for d, (p, q) in enumerate(zip(i.shape, u.shape, strict=True)):
+        require("equal", p, q, f"dim {d} of indices and updates", message)
     if t.rank != i.rank:
         raise VerifyError(f"ranks differ: {t} and {i}")
     _indices_fit(t, i, axis)
@@ -496,8 +508,10 @@ def scatter_nd(x: Type, indices: Type, updates: Type, *, kind: str = "set") -> T
     if i.rank < 1 or not isinstance(i.shape[-1], int) or i.shape[-1] > t.rank:
         raise VerifyError(f"the last dim of indices must be static and at most {t.rank}, got {i}")
     want = Tensor((*i.shape[:-1], *t.shape[i.shape[-1] :]), t.elem)
-    if u != want:
+    if u.rank != want.rank or u.elem != want.elem:
         raise VerifyError(f"updates must be {want}, got {u}")
+    for d, (p, q) in enumerate(zip(u.shape, want.shape, strict=True)):
+        require("equal", p, q, f"dim {d} of the updates", f"updates must be {want}, got {u}")
     return t
 
 
@@ -506,9 +520,8 @@ def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Typ
     """The k largest (or smallest) along `axis`, sorted, and their i64 indices; ties go to the lower index."""
     t = _tensor(x)
     _axis(axis, t.rank)
-    spare = t.shape[axis] - k
-    if isinstance(spare, int) and spare < 0:
-        raise VerifyError(f"k is {k}, the dim only {t.shape[axis]}")
+    require("at_most", k, t.shape[axis], "k of the dim", f"k is {k}, the dim only {t.shape[axis]}")
+    require("at_most", 0, k, "k")
     shape = tuple(k if i == axis else d for i, d in enumerate(t.shape))
     return Tensor(shape, t.elem), Tensor(shape, I64)
 

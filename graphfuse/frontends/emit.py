@@ -5,19 +5,21 @@ Owns the block under construction and the ranges of symbols. Knows nothing about
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from graphfuse.constraints import Constraint, Kind, decided, listening, require
 from graphfuse.dialects import graph
-from graphfuse.errors import Loc, VerifyError
+from graphfuse.errors import Loc, UnsupportedError, VerifyError
 from graphfuse.frontends.host_values import Array, Host, Ratio, Tracked, host
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Value
 from graphfuse.ir.dense import Dense, numpy_dtype
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tensor
-from graphfuse.symbolic import Dim, Expr, bounds, symbols
+from graphfuse.symbolic import Dim, Expr, bounds, substitute, sym, symbols
 
 Operand = Value | Op | int | float | bool
 Shape = tuple[Dim, ...]
@@ -42,15 +44,18 @@ def elem_of(value: Value) -> Scalar:
 class Emitter:
     """Appends graph ops to the current block.
 
-    `ranges` are the symbols' bounds, `assumed` the pairs of dims that were taken to be equal.
+    `ranges` are the symbols' bounds; `unproved` is what ops need of dims and ranges do not prove, with `reader`, the
+    node that is imported, as the one that needs it. If it is `promised`, by guards that run before, nothing is kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, promised: bool = False) -> None:
         self.root = Builder()
         self.block = self.root
         self.ranges: dict[str, tuple[int, int]] = {}
-        self.assumed: dict[tuple[Dim, Dim], None] = {}
-        self.loop_symbols: set[str] = set()
+        self.promised, self.reader = promised, ""
+        self.unproved: dict[tuple[Kind, Dim, Dim], Constraint] = {}
+        self.loop_counts: dict[str, Dim] = {}
+        """Symbols that count iterations, and to what."""
         self._placed: dict[Host, Value] = {}
 
     @property
@@ -64,11 +69,12 @@ class Emitter:
 
     def op(self, kind: OpDef, /, *operands: Value, bodies: tuple[Block, ...] = (), **attrs: Attr) -> Op:
         """Append an op as it is."""
-        return self.block.append(kind.build(operands, attrs, bodies=bodies, loc=self.block.loc))
+        with listening(self._need):
+            return self.block.append(kind.build(operands, attrs, bodies=bodies, loc=self.block.loc))
 
     def __call__(self, kind: OpDef, /, *operands: Value, **attrs: Attr) -> Value:
         """Append an op with one result as it is, and return that result."""
-        return self.block.append(kind.build(operands, attrs, loc=self.block.loc)).result
+        return self.op(kind, *operands, **attrs).result
 
     @contextmanager
     def body(self) -> Generator[Builder, None, None]:
@@ -79,6 +85,11 @@ class Emitter:
             yield self.block
         finally:
             self.block = outer
+
+    @property
+    def loop_symbols(self) -> Set[str]:
+        """Symbols that count iterations."""
+        return self.loop_counts.keys()
 
     def fresh_symbol(self, stem: str) -> str:
         """A symbol name that nothing uses yet."""
@@ -95,7 +106,7 @@ class Emitter:
             return x
         if x in self._placed:
             return self._placed[x]
-        local = x.symbolic and any(not self.loop_symbols.isdisjoint(_symbols(v)) for v in x.array.reshape(-1))
+        local = x.symbolic and any(not self.loop_counts.keys().isdisjoint(_symbols(v)) for v in x.array.reshape(-1))
         if local:
             return self._place(x)
         outer, self.block = self.block, self.root
@@ -186,23 +197,49 @@ class Emitter:
 
     # shapes
 
-    def same(self, a: Dim, b: Dim) -> bool:
-        """Whether two dims are equal or, where the symbols leave it open, taken to be equal."""
-        if a == b:
-            return True
-        low, high = bounds(a - b, self.ranges)
-        if low > 0 or high < 0:
+    def require(self, kind: Kind, a: Dim, b: Dim, what: str) -> None:
+        """Keep a constraint if it is not proved; `VerifyError` if no values of the dims fulfil it."""
+        with listening(self._need):
+            require(kind, a, b, what)
+
+    def _need(self, constraint: Constraint) -> None:
+        c = constraint
+        for symbol in c.symbols & self.loop_counts.keys():
+            c = self._in_each_iteration(c, symbol)
+        verdict = decided(c.kind, c.a, c.b, self.ranges)
+        if verdict is False:
+            raise VerifyError(str(c))
+        if verdict is None and not self.promised:
+            self.unproved.setdefault((c.kind, c.a, c.b), replace(c, node=self.reader))
+
+    def _in_each_iteration(self, c: Constraint, symbol: str) -> Constraint:
+        """What holds in all iterations of a loop if it holds in the one where it is hardest to fulfil."""
+        if decided(c.kind, c.a, c.b, self.ranges):
+            return c
+        room = c.b - c.a
+        first, second = (substitute(room, {symbol: i}) for i in (0, 1))
+        if c.kind != "at_most" or room != first + (second - first) * sym(symbol):
+            raise UnsupportedError(f"{c}: it depends on the iteration of a loop")
+        low, high = bounds(second - first, self.ranges)
+        if low < 0 < high:
+            raise UnsupportedError(f"{c}: it depends on the iteration of a loop")
+        worst: Dim = 0 if low >= 0 else self.loop_counts[symbol] - 1
+        return c.substituted({symbol: worst})
+
+    def same(self, a: Dim, b: Dim, what: str = "") -> bool:
+        """Whether two dims are equal or, where their symbols leave it open, have to be."""
+        if decided("equal", a, b, self.ranges) is False:
             return False
-        self.assumed[(a, b)] = None
+        self.require("equal", a, b, what)
         return True
 
     def broadcast_dim(self, a: Dim, b: Dim) -> Dim:
-        """The dim two dims broadcast to. Dims that only symbols tell apart are taken to be equal."""
+        """The dim two dims broadcast to. Dims that only symbols tell apart have to be equal."""
         if a == b or b == 1:
             return a
         if a == 1:
             return b
-        if not self.same(a, b):
+        if not self.same(a, b, "broadcast"):
             raise VerifyError(f"cannot broadcast dims {a} and {b}", self.loc)
         simpler = not isinstance(a, int) and len(str(b)) < len(str(a))
         return b if isinstance(b, int) or simpler else a

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphfuse.artifact import Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import ArtifactError, InputError
-from graphfuse.symbolic import Dim, Expr, evaluate, substitute, sym, symbols
+from graphfuse.symbolic import Dim, Expr, evaluate, product, substitute, sym, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,14 @@ class Binder:
                 if (expected := evaluate(dim, values)) != size:
                     text = f"{dim} = {expected}" if isinstance(dim, Expr) else str(dim)
                     raise InputError(f"input {spec.name!r}: dim {axis}: expected {text}, found {size}")
-        for a, b in self.signature.equal:
-            if (first := evaluate(a, values)) != (second := evaluate(b, values)):
-                raise InputError(f"inputs: expected dims {a} and {b} to be equal, found {first} and {second}")
+        for c in self.signature.constraints:
+            if not c.holds(values):
+                where = [
+                    f"{s.name!r} {_shape(shape)}"
+                    for s, shape in zip(specs, shapes, strict=True)
+                    if not c.symbols.isdisjoint(symbols(product(d for d in s.shape if isinstance(d, Expr))))
+                ]
+                raise InputError(f"input{'s' * (len(where) > 1)} {', '.join(where)}: {c.unmet(values)}")
         return values
 
     def _check_range(self, rule: _Rule, value: int, size: int) -> None:

@@ -59,7 +59,7 @@ from graphfuse.host_program_json import host_from_json, host_to_json
 
 MAGIC = b"\x89GFX\r\n\x1a\n"
 """As in PNG: a transfer that strips bit 7 or rewrites line ends shows at once."""
-VERSION = 2
+VERSION = 3
 ALIGN = 64
 _PREFIX = struct.Struct("<8sIIQ")
 _TRAILER_BYTES = 32

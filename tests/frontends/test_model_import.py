@@ -190,10 +190,10 @@ def test_clamped_slices_use_the_ranges() -> None:
         np.testing.assert_array_equal(run(unclamped, floats(n))[0], floats(n)[-4:])
 
 
-def test_assumed_equal_dims_unify() -> None:
+def test_dims_that_have_to_be_equal() -> None:
     model = model_of([node("Add", ["x", "z"], ["y"])], {"x": (F32, ["a"]), "z": (F32, ["b"])}, ["y"])
     func = import_model(model)
-    assert func.attrs["assumed_equal"] == ((sym("a"), sym("b")),)
+    assert func.attrs["constraints"] == (("equal", sym("a"), sym("b"), "broadcast", "node '/y' (Add)"),)
     np.testing.assert_array_equal(run(func, floats(3), floats(3))[0], 2 * floats(3))
 
 

@@ -118,8 +118,8 @@ func @f(%x: tensor<2x(n)xf32>, %i: tensor<2x(n)xi64>) {
   return()
 }
 // -----
-func @f(%x: tensor<2x(n)xf32>, %j: tensor<2x1xi64>) {
-  %r = graph.scatter_along(%x, %j, %x) {axis = 0} : tensor<2x(n)xf32>  // error: graph.scatter_along: indices tensor<2x1xi64> and updates tensor<2x(n)xf32> must have one shape, and updates x's element f32
+func @f(%x: tensor<2x(n)xf32>, %j: tensor<1x(n)xi64>) {
+  %r = graph.scatter_along(%x, %j, %x) {axis = 0} : tensor<2x(n)xf32>  // error: graph.scatter_along: indices tensor<1x(n)xi64> and updates tensor<2x(n)xf32> must have one shape, and updates x's element f32
   return()
 }
 // -----

@@ -26,6 +26,7 @@ from graphfuse.artifact import (
     check,
 )
 from graphfuse.artifact_json import plan_to_json, program_to_json, read_dim
+from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError, FileError
 from graphfuse.runtime import gfx
 from graphfuse.symbolic import ceildiv, maximum, minimum, mod, sym
@@ -145,7 +146,7 @@ def test_other_version(tmp_path):
     data = bytearray(path.read_bytes())
     data[8:12] = struct.pack("<I", 99)
     path.write_bytes(data)
-    assert error_of(path) == "artifact format: expected version 2, found 99; compile the model again"
+    assert error_of(path) == f"artifact format: expected version {gfx.VERSION}, found 99; compile the model again"
 
 
 @pytest.mark.parametrize("section", ["program", "code.0", "ir", "ledger"])
@@ -273,8 +274,8 @@ BROKEN = [
         "two inputs are called 'x'",
     ),
     (
-        replace(GOOD, signature=replace(GOOD.signature, equal=((N, sym("k")),))),
-        "equal dims: k names the undeclared symbol 'k'",
+        replace(GOOD, signature=replace(GOOD.signature, constraints=(Constraint("equal", N, sym("k")),))),
+        "constraint: expected dims n and k to be equal names the undeclared symbol 'k'",
     ),
     (
         replace(GOOD, signature=Signature((TensorSpec("x", "f32", (1,) * 65),), ())),

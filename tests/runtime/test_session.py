@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from graphfuse.artifact import Code, Loop, Pointer, Scalar, Signature, Step, TensorSpec
+from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError, InputError, UsageError
 from graphfuse.knobs import scope
 from graphfuse.llvm.host import host_target
@@ -194,9 +195,14 @@ def test_fixed_symbol_needs_no_axis():
 def test_dims_that_were_taken_to_be_equal():
     n, m = sym("n"), sym("m")
     specs = TensorSpec("x", "f32", (n,)), TensorSpec("y", "f32", (2 * m,))
-    b = Binder(Signature(specs, (), (("n", 1, 9), ("m", 1, 9)), ((n, 2 * m),)))
+    b = Binder(
+        Signature(specs, (), (("n", 1, 9), ("m", 1, 9)), (Constraint("equal", n, 2 * m, "k", "node 'p' (MatMul)"),))
+    )
     assert b.bind([(4,), (4,)]) == {"n": 4, "m": 2}
-    with pytest.raises(InputError, match=r"expected dims n and 2\*m to be equal, found 6 and 2"):
+    with pytest.raises(
+        InputError,
+        match=r"inputs 'x' \(6\), 'y' \(2\): node 'p' \(MatMul\): k: expected dims n .* equal, found 6 and 2$",
+    ):
         b.bind([(6,), (2,)])
 
 

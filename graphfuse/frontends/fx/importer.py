@@ -108,11 +108,10 @@ def import_part(part: Part) -> Func:
     attrs: dict[str, Attr] = {
         "inputs": tuple(n.name for n in part.inputs),
         "outputs": tuple(n.name for n in part.outputs),
+        "promised": True,  # torch's guards have checked what nodes need of dims
     }
     attrs |= importer.watched.output(results)
     importer.e.op(control.return_, *results)
-    if importer.e.assumed:
-        attrs["assumed_equal"] = tuple(importer.e.assumed)
     func = dead_code(Func("main", importer.e.root.block(params), attrs))
     used = _symbols(func)
     func = replace(func, dims=tuple((s, *importer.e.ranges[s]) for s in importer.e.ranges if s in used))
@@ -124,7 +123,7 @@ class _Importer:
     """Walks nodes; `values` has what each stands for: a tensor, or several. What declines stands for an input."""
 
     def __init__(self) -> None:
-        self.e = Emitter()
+        self.e = Emitter(promised=True)
         self.watched = Watched(self.e)
         self.values: dict[fx.Node, Value | tuple[Value | None, ...]] = {}
         self.declined: dict[fx.Node, Declined] = {}

@@ -54,8 +54,7 @@ def import_model(
 ) -> Func:
     """Translate a model to the graph function `@main`.
 
-    Dims that broadcasting needs to be equal, and that only their symbols tell apart, are taken to be equal; the
-    pairs are listed in the attribute `assumed_equal`.
+    What nodes need of dims, and ranges do not prove, is listed in the attribute `constraints`.
 
     Args:
         source: A file or a model in memory (which needs its weights inside).
@@ -144,8 +143,8 @@ class _Importer:
             **self.watched.output(returned),
         }
         self.e.op(control.return_, *returned)
-        if assumed := tuple((a, b) for a, b in self.e.assumed if not _inner(a, b, self.e.loop_symbols)):
-            attrs["assumed_equal"] = assumed
+        if self.e.unproved:
+            attrs["constraints"] = tuple((c.kind, c.a, c.b, c.what, c.node) for c in self.e.unproved.values())
         func = dead_code(Func("main", self.e.root.block(params), attrs))
         used = _used_symbols(func)
         return replace(func, dims=tuple((s, *self.e.ranges[s]) for s in self.e.ranges if s in used))
@@ -273,7 +272,16 @@ class _Importer:
 
     def node(self, proto: onnx.NodeProto, scope: Scope, loc: Loc) -> None:
         """Import one node and enter its outputs into `scope`."""
+        outer = self.e.reader
+        if loc is not self.e.loc:  # else it is in the body of an operator that is inlined
+            self.e.reader = f"node {proto.name!r} ({proto.op_type})" if proto.name else loc.short
         self.e.loc = loc
+        try:
+            self._node(proto, scope, loc)
+        finally:
+            self.e.reader = outer
+
+    def _node(self, proto: onnx.NodeProto, scope: Scope, loc: Loc) -> None:
 
         def too_large(message: str) -> TooLargeError:
             return TooLargeError(f"{proto.op_type}: {message}", loc)
@@ -382,11 +390,6 @@ def _is_formula(name: str, others: Mapping[str, object]) -> bool:
     except ParseError:
         return False
     return bool(symbols(formula)) and all(s in others for s in symbols(formula))
-
-
-def _inner(a: Dim, b: Dim, loop_symbols: set[str]) -> bool:
-    """Whether a pair of dims means something inside a loop only."""
-    return not loop_symbols.isdisjoint(symbols(a) | symbols(b))
 
 
 def _used_symbols(func: Func) -> set[str]:

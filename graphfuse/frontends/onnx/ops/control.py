@@ -55,8 +55,12 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         if known.size != 1:
             raise node.error(f"expected a condition of one element, found {known.size}")
         return w.graph(branches[0 if bool(known.reshape(-1)[0]) else 1], w.nested(scope))
+    before = dict(w.e.unproved)
     condition = w.e.reshape(node.value(w.e, 0), ())
     first, second = (_branch(w, b, scope, condition, side=i) for i, b in enumerate(branches))
+    if needed := [c for key, c in w.e.unproved.items() if key not in before]:
+        w.e.unproved = before  # a branch that is not taken needs nothing
+        raise node.unsupported(f"a branch of a run-time condition needs dims to fit: {needed[0]}")
     out: list[Tracked | None] = []
     for a, b in zip(first, second, strict=True):
         ta, tb = a.type, b.type
@@ -177,7 +181,7 @@ def loop_of(
     symbol = e.fresh_symbol("t")
     low_high = (0, (1 << 31) if isinstance(count, Expr) else max(count - 1, 0))
     e.ranges[symbol] = low_high
-    e.loop_symbols.add(symbol)
+    e.loop_counts[symbol] = count
     params = Params(tuple(v.type for v in starts))
     with e.body() as block:
         out = step(sym(symbol), params.values)

@@ -1,0 +1,115 @@
+"""Run-time dims that do not fit an operator are an error that names the node, the inputs and both numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx.helper import make_node as node
+
+from graphfuse.compiler import signature_of
+from graphfuse.errors import InputError
+from graphfuse.frontends.onnx import import_model
+from graphfuse.runtime.binding import Binder
+from tests.frontends.support import Array, floats, model_of
+
+F32, I64 = np.float32, np.int64
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, dtype=np.int64)
+
+
+# operator, attributes, dims of inputs, constants of the inputs that follow, shapes that fit, shapes that do not, error
+CASES = [
+    ("Reshape", {}, [["n", 16]], [ints(4, 64)], [(16, 16)], [(1, 16)], "elements: expected 16*n = 256, found 16"),
+    ("Reshape", {}, [["n"]], [ints(-1, 4)], [(8,)], [(7,)], "4*floordiv(n, 4) to be equal, found 7 and 4"),
+    ("MatMul", {}, [[2, "n"]], [floats(5, 3)], [(2, 5)], [(2, 3)], "dim 'k': expected n = 5, found 3"),
+    ("MatMul", {}, [[2, "n"], ["m", 3]], [], [(2, 5), (5, 3)], [(2, 3), (5, 3)], "found 5 and 3"),
+    ("Gemm", {}, [[2, "n"]], [floats(5, 3)], [(2, 5)], [(2, 3)], "dim 'k': expected n = 5, found 3"),
+    ("Einsum", {"equation": "ij,jk->ik"}, [[2, "n"]], [floats(5, 3)], [(2, 5)], [(2, 3)], "dim 'j': expected n = 5"),
+    ("Conv", {}, [[1, "n", 8]], [floats(2, 3, 3)], [(1, 3, 8)], [(1, 2, 8)], "channels: expected n = 3, found 2"),
+    ("Conv", {}, [[1, 1, "n"]], [floats(1, 1, 5)], [(1, 1, 5)], [(1, 1, 4)], "expected n to be at least 5, found 4"),
+    ("MaxPool", {"kernel_shape": [5], "pads": [1, 0]}, [[1, 1, "n"]], [], [(1, 1, 4)], [(1, 1, 3)], "n + 1 to be at l"),
+    ("Concat", {"axis": 0}, [[2, "n"], [1, "m"]], [], [(2, 5), (1, 5)], [(2, 5), (1, 1)], "found 1 and 5"),
+    ("TopK", {}, [["n"]], [ints(3)], [(3,)], [(2,)], "k of the dim: expected n to be at least 3, found 2"),
+    ("Squeeze", {}, [["n", 4]], [ints(0)], [(1, 4)], [(2, 4)], "expected n = 1, found 2"),
+    ("Split", {"axis": 0}, [["n"]], [ints(2, 3)], [(5,)], [(4,)], "expected n = 5, found 4"),
+    ("DepthToSpace", {"blocksize": 2}, [[1, "n", 2, 2]], [], [(1, 8, 2, 2)], [(1, 6, 2, 2)], "found 24 and 16"),
+    ("SpaceToDepth", {"blocksize": 2}, [[1, 1, "n", 2]], [], [(1, 1, 4, 2)], [(1, 1, 3, 2)], "found 6 and 4"),
+    ("LSTM", {"hidden_size": 1}, [[2, 1, "n"]], [floats(1, 4, 3), floats(1, 4, 1)], [(2, 1, 3)], [(2, 1, 2)], "n = 3"),
+    ("Attention", {}, [[1, 1, 3, 4], [1, 1, "n", 4], [1, 1, "m", 4]], [],
+     [(1, 1, 3, 4), (1, 1, 5, 4), (1, 1, 5, 4)], [(1, 1, 3, 4), (1, 1, 5, 4), (1, 1, 2, 4)], "found 2 and 5"),
+]  # fmt: skip
+
+
+INDEXED = [
+    ("GatherElements", {}, [[3, "n"]], [[1, "m"]], [], [(3, 2), (1, 2)], [(3, 2), (1, 5)], "to be at most n, found 5"),
+    ("ScatterElements", {}, [[3, "n"]], [[1, "m"]], [[1, "k"]],
+     [(3, 2), (1, 2), (1, 2)], [(3, 2), (1, 1), (1, 2)], "found 2 and 1"),
+    ("ScatterElements", {}, [[3, "n"]], [[1, "m"]], [[1, "m"]],
+     [(3, 2), (1, 2), (1, 2)], [(3, 2), (1, 5), (1, 5)], "to be at most n, found 5 and 2"),
+    ("ScatterND", {}, [[3, "n"]], [["k", 1]], [["q", "m"]],
+     [(3, 2), (1, 1), (1, 2)], [(3, 2), (2, 1), (1, 2)], "found 2 and 1"),
+    ("ScatterND", {}, [[3, "n"]], [["k", 1]], [["q", "m"]],
+     [(3, 2), (1, 1), (1, 2)], [(3, 2), (1, 1), (1, 1)], "found 1 and 2"),
+]  # fmt: skip
+
+
+def refused(model, fits, misfits, message) -> None:
+    binder = Binder(signature_of(import_model(model)))
+    binder.bind(fits)
+    with pytest.raises(InputError) as e:
+        binder.bind(misfits)
+    assert f"node 'n' ({model.graph.node[0].op_type}): " in e.value.message
+    assert e.value.message.startswith("input")
+    assert message in e.value.message
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[6]}")
+def test_dims_that_do_not_fit(case):
+    op, attributes, dims, constants, fits, misfits, message = case
+    inputs = {f"x{i}": (F32, d) for i, d in enumerate(dims)}
+    known = {f"c{i}": c for i, c in enumerate(constants)}
+    outputs = ["y", "z"] if op in ("TopK", "Split") else ["y"]
+    made = node(op, [*inputs, *known], outputs, name="n", **attributes)
+    refused(model_of([made], inputs, ["y"], known), fits, misfits, message)
+
+
+@pytest.mark.parametrize("case", INDEXED, ids=lambda c: f"{c[0]}-{c[7]}")
+def test_indices_whose_dims_do_not_fit(case):
+    op, attributes, data, indices, updates, fits, misfits, message = case
+    inputs = {"x": (F32, data[0]), "i": (I64, indices[0]), **({"u": (F32, updates[0])} if updates else {})}
+    axis = {} if op == "ScatterND" else {"axis": 0}
+    model = model_of([node(op, list(inputs), ["y"], name="n", **axis, **attributes)], inputs, ["y"])
+    refused(model, fits, misfits, message)
+
+
+def test_what_is_proved_is_not_checked():
+    nodes = [
+        node("Slice", ["x", "s", "e"], ["a"], name="a"),
+        node("Reshape", ["a", "r"], ["b"], name="b"),
+        node("MatMul", ["b", "w"], ["y"], name="c"),
+    ]
+    known = {"s": ints(1), "e": ints(7), "r": ints(-1, 8), "w": floats(8, 2)}
+    assert "constraints" not in import_model(model_of(nodes, {"x": (F32, ["n", 8])}, ["y"], known)).attrs
+
+
+def test_branches_that_are_not_taken_need_nothing():
+    """A branch with a constraint is none to be computed beside the other: Python runs the condition."""
+    import onnx
+
+    import graphfuse
+
+    def branch(name: str, *nodes: onnx.NodeProto) -> onnx.GraphProto:
+        out = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+        return onnx.helper.make_graph(list(nodes), name, [], [out])
+
+    first = branch("t", node("Reshape", ["x", "r"], ["t"], name="r"))
+    second = branch("f", node("Concat", ["w", "w"], ["f"], axis=0))
+    chosen = node("If", ["c"], ["y"], then_branch=first, else_branch=second)
+    inputs = {"c": (np.bool_, []), "x": (F32, ["n"]), "w": (F32, [2])}
+    model = graphfuse.compile(model_of([chosen], inputs, ["y"], {"r": ints(4)}))
+    feed = {"c": np.zeros((), np.bool_), "x": floats(7), "w": floats(2)}
+    assert model(feed)["y"].shape == (4,)
+    with pytest.raises(InputError, match="elements: expected n = 4, found 7"):
+        model({**feed, "c": np.ones((), np.bool_)})
