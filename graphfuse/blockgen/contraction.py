@@ -16,6 +16,7 @@ values. When both operands vary along the lanes (depthwise) the product is eleme
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
@@ -34,6 +35,7 @@ from graphfuse.blockgen.products import (
     pack_panel,
     product_of,
     store_results,
+    sum_in_runs,
 )
 from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors, pieces
 from graphfuse.dialects import block, graph
@@ -332,16 +334,11 @@ class ContractionKernel:
                     return ev.emit(block.fma, a, b, carried)
                 return ev.emit(block.add, carried, ev.emit(block.mul, a, b))
 
-        def level(left: Sequence[Dim], at: Index, carried: Value) -> Value:
-            if not left:
-                return step(at, carried)
-            if isinstance(left[0], int) and left[0] <= UNROLLED_WINDOW:
-                for k in range(left[0]):
-                    carried = level(left[1:], (*at, k), carried)
-                return carried
-            return ev.loop("k", left[0], lambda k, c: [level(left[1:], (*at, k), c[0])], [carried])[0]
-
-        return level(depth.extents, (), start)
+        if not all(isinstance(d, int) and d <= UNROLLED_WINDOW for d in depth.extents):
+            return sum_in_runs(ev, depth.extents, 1, start, step)
+        for at in itertools.product(*(range(d) for d in depth.extents if isinstance(d, int))):
+            start = step(at, start)
+        return start
 
     def _pack_rows(self, at: Index, row_at: Dim, count: int, total: Dim) -> None:
         """The program's rows of lhs in program-local memory as [depth, rows]."""
@@ -417,7 +414,7 @@ PAGES = 64
 MANY = 4
 """Something is copied where it is read at least so often."""
 UNROLLED_WINDOW = 7
-"""Window dims up to this extent are unrolled in elementwise (depthwise) products."""
+"""Windows of dims up to this extent are unrolled in elementwise (depthwise) products."""
 
 
 def is_view(value: Value, kernel: Kernel) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
+from graphfuse.blockgen.evaluate import Evaluator, Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.loops import Carried, nest
@@ -17,7 +17,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Op, Value, dims_of
 from graphfuse.ir.types import BOOL, I32, Scalar
-from graphfuse.symbolic import Dim, floordiv, product
+from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, product
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,60 @@ class Depth:
 
 RUN = 128
 """So many products are summed by themselves, and these sums then: in one long sum small terms meet a large total."""
+MOST_RUN = 4 * RUN
+"""Loops that have no more terms together are one run."""
+
+
+def sum_in_runs(
+    ev: Evaluator, loops: Sequence[Dim], step: int, start: Value, term: Callable[[Index, Value], Value]
+) -> Value:
+    """`term(at, sum)` over nested loops, the innermost of `step` terms each, from `start`, which is 0; floats in runs.
+
+    A run is what one of the loops makes of some of its steps, all of the loops inside it included.
+    """
+    if not loops:
+        return term((), start)
+
+    def terms(level: int) -> Dim:
+        return product(loops[level:]) * step
+
+    last = len(loops) - 1
+    level = last
+    while level and isinstance(inside := terms(level), int) and inside < RUN:
+        level -= 1
+    inside = terms(level + 1)
+    assert isinstance(inside, int)
+
+    def some(at: Index, first: Dim, count: Dim, total: Value) -> Value:
+        def one(k: Dim, carried: Carried) -> Carried:
+            return nest(ev, loops[level + 1 :], lambda rest, c: [term((*at, first + k, *rest), c[0])], carried)
+
+        return ev.loop("k", count, one, (total,))[0]
+
+    count, run = loops[level], max(1, RUN // inside)
+    together = terms(level)
+    is_one = isinstance(together, int) and (together < 2 * RUN or (level < last and together <= MOST_RUN))
+    if not block.elem_of(start.type).is_float or (is_one and not level):
+        return nest(ev, loops[:level], lambda at, c: [some(at, 0, count, c[0])], (start,))[0]
+
+    def plus(at: Index, first: Dim, count: Dim, total: Value) -> Value:
+        return ev.emit(block.add, total, some(at, first, count, start))
+
+    def line(at: Index, carried: Carried) -> list[Value]:
+        if is_one:
+            return [plus(at, 0, count, carried[0])]
+        if not isinstance(count, int):  # the first run by itself: it may be the only one, and short
+            total = (plus if level else some)(at, 0, minimum(run, count), carried[0])
+            runs = ceildiv(count, run)
+
+            def more(r: Dim, c: Carried) -> list[Value]:
+                return [plus(at, r * run, minimum(run, count - r * run), c[0])]
+
+            return list(ev.loop("r", runs, more, [total], start=1))
+        (total,) = ev.loop("r", count // run, lambda r, c: [plus(at, r * run, run, c[0])], carried)
+        return [plus(at, count - count % run, count % run, total) if count % run else total]
+
+    return nest(ev, loops[:level], line, (start,))[0]
 
 
 def accumulate(
@@ -196,36 +250,8 @@ def accumulate(
             b = ev.shaped(b, (step, lanes.extent))
         return ev.emit(block.dot, *of_one_element(kernel, a, b), carried)
 
-    if not depth.extents:
-        return innermost((), start)
-    *outer, last = depth.extents
-    steps, run = last // step, RUN // step
-
-    def steps_from(at: Index, first: Dim, count: Dim, carried: Carried) -> Carried:
-        return ev.loop("k", count, lambda k, c: [innermost((*at, first + k), c[0])], carried)
-
-    def plus_run(at: Index, first: Dim, count: int, total: Carried) -> Carried:
-        return (ev.emit(block.add, total[0], *steps_from(at, first, count, (start,))),)
-
-    def inner_loop(at: Index, carried: Carried) -> Carried:
-        if not isinstance(steps, int) or steps < 2 * run or not acc_elem.is_float:
-            return steps_from(at, 0, steps, carried)
-        carried = ev.loop("r", steps // run, lambda r, c: plus_run(at, r * run, run, c), carried)
-        return plus_run(at, steps - steps % run, steps % run, carried) if steps % run else carried
-
-    # the inner loops that together are a run, where the last alone is shorter
-    terms, inner = last, len(outer)
-    while inner and isinstance(terms, int) and terms < RUN:
-        inner -= 1
-        terms = terms * outer[inner]
-    if not inner or not acc_elem.is_float or (isinstance(steps, int) and steps >= 2 * run):
-        return nest(ev, outer, inner_loop, (start,))[0]
-
-    def plus_loops(at: Index, total: Carried) -> Carried:
-        (part,) = nest(ev, outer[inner:], lambda rest, c: inner_loop((*at, *rest), c), (start,))
-        return (ev.emit(block.add, total[0], part),)
-
-    return nest(ev, outer[:inner], plus_loops, (start,))[0]
+    loops = (*depth.extents[:-1], depth.extents[-1] // step) if depth.extents else ()
+    return sum_in_runs(ev, loops, step, start, innermost)
 
 
 def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:

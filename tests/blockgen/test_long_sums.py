@@ -48,6 +48,39 @@ def test_a_convolution_whose_depth_is_split_by_its_window():
     assert np.abs(got / want - 1).max() <= 12 * ONE_SUM
 
 
+DEPTHWISE = (
+    "y = conv(x, w) {dilation = [1, 1], groups = 8, high = [0, 0], input_dilation = [1, 1], low = [0, 0], "
+    "strides = [1, 1]}; return(y)"
+)
+
+
+def contract(spec):
+    return f'y = contract(x, w) {{spec = "{spec}"}}; return(y)'
+
+
+PRODUCTS = {
+    "unknown depth": ("x: 3x(k)xf32, w: (k)x40xf32", contract("mk,kn->mn"), "mk,kn->mn"),
+    "unknown depth, one row": ("x: 1x(k)xf32, w: (k)x40xf32", contract("mk,kn->mn"), "mk,kn->mn"),
+    "unknown depth of rows": ("x: 3x(k)xf32, w: 40x(k)xf32", contract("mk,nk->mn"), "mk,nk->mn"),
+    "a vector": ("x: 3x(k)xf32, w: (k)xf32", contract("mk,k->m"), "mk,k->m"),
+    "many dots": ("x: 3x8192xf32, w: 3x8192xf32", contract("mk,mk->m"), "mk,mk->m"),
+    "two dims, one unknown": ("x: 3x(k)x2xf32, w: 2x(k)x5xf32", contract("mkj,jkn->mn"), "mkj,jkn->mn"),
+    "a wide window of each channel": ("x: 1x8x91x91xf32, w: 8x1x91x91xf32", DEPTHWISE, "aoij,obij->ao"),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name):
+    given, ops, spec = PRODUCTS[name]
+    dims = "k in 1..8192" if "(k)" in given else ""
+    func = graph_func(given, ops, dims)
+    rng = np.random.default_rng(0)
+    shapes = [t.split(": ")[1].removesuffix("xf32").replace("(k)", "8191").split("x") for t in given.split(", ")]
+    x, w = (rng.uniform(1, 2, [int(d) for d in s]).astype(np.float32) for s in shapes)
+    want = np.einsum(spec, x.astype(np.float64), w.astype(np.float64))
+    assert np.abs(results(func, x=x, w=w).reshape(want.shape) / want - 1).max() <= 12 * ONE_SUM
+
+
 @pytest.mark.parametrize(("kind", "low", "high"), [("sum", 1, 2), ("prod", 1, 1.0001)])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_running_sums(kind, low, high, axis):
