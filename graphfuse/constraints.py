@@ -27,15 +27,14 @@ from graphfuse.symbolic import (
     symbols,
 )
 
-Kind: TypeAlias = Literal["equal", "at_most", "divides", "meets", "stretches"]
-KINDS: tuple[Kind, ...] = ("equal", "at_most", "divides", "meets", "stretches")
-"""a = b; a <= b; a divides b; a and b broadcast (equal, or one of them 1); a broadcasts to b (equal, or a is 1)."""
+Kind: TypeAlias = Literal["equal", "at_most", "divides", "stretches"]
+KINDS: tuple[Kind, ...] = ("equal", "at_most", "divides", "stretches")
+"""a = b; a <= b; a divides b; a broadcasts to b (it is b, or 1)."""
 
 _HOLDS: Mapping[Kind, Callable[[int, int], bool]] = {
     "equal": lambda a, b: a == b,
     "at_most": lambda a, b: a <= b,
     "divides": lambda a, b: a > 0 and b % a == 0,
-    "meets": lambda a, b: a == b or 1 in (a, b),
     "stretches": lambda a, b: a in (b, 1),
 }
 
@@ -91,10 +90,8 @@ class Constraint:
                 return f"expected {a} to be at most {b}"
             case "divides":
                 return f"expected {b} to be a multiple of {a}"
-            case "meets":
-                return f"expected dims {a} and {b} to be equal, or one of them 1"
             case "stretches":
-                return f"expected dim {a} to be {b} or 1"
+                return f"expected {a} to be 1 or {b}"
 
 
 def _found(a: Dim, b: Dim, values: Mapping[str, int]) -> str:
@@ -125,11 +122,11 @@ def decided(kind: Kind, a: Dim, b: Dim, ranges: Ranges) -> bool | None:
             return True if low >= 0 or is_nonnegative(b - a, ranges) else False if high < 0 else None
         case "divides":
             return True if bounds(a, ranges)[0] > 0 and exact_div(b, a) is not None else None
-        case "meets" | "stretches":
-            ones = [bounds(d, ranges) for d in ((a, b) if kind == "meets" else (a,))]
-            if (low == high == 0) or (1, 1) in ones:
+        case "stretches":
+            least, most = bounds(a, ranges)
+            if low == high == 0 or least == most == 1:
                 return True
-            return False if (low > 0 or high < 0) and all(hi < 1 or lo > 1 for lo, hi in ones) else None
+            return False if (low > 0 or high < 0) and (most < 1 or least > 1) else None
 
 
 _DEPTH = 6
@@ -208,7 +205,7 @@ def require(kind: Kind, a: Dim, b: Dim, what: str = "", otherwise: str = "") -> 
     else:
         verdict = _HOLDS[kind](a, b) if isinstance(a, int) and isinstance(b, int) else None
     if verdict is None and (listener := _listener.get()) is not None:
-        if kind in ("equal", "meets") and (isinstance(a, int) or (isinstance(b, Expr) and _text(b) < _text(a))):
+        if kind == "equal" and (isinstance(a, int) or (isinstance(b, Expr) and _text(b) < _text(a))):
             a, b = b, a  # one form, so that it is kept once
         listener(Constraint(kind, a, b, what))
     elif verdict is False:

@@ -52,6 +52,10 @@ def sources(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...] | Non
             shape = shape_of(x)
             tail = index[len(index) - len(shape) :]
             return (Source(x, tuple(0 if d == 1 else i for i, d in zip(tail, shape, strict=True))),)
+        case graph.stretch:
+            (x,) = op.operands
+            dims = zip(index, shape_of(x), shape_of(op.result), strict=True)
+            return (Source(x, tuple(i if d == want else i * minimum(d - 1, 1) for i, d, want in dims)),)
         case graph.slice_:
             (x,) = op.operands
             starts, steps = dims_of(op.attrs["starts"]), dims_of(op.attrs["steps"])

@@ -360,6 +360,17 @@ def broadcast(x: Type, *, shape: tuple[Dim, ...]) -> Type:
     return Tensor(shape, t.elem)
 
 
+@opdef("graph.stretch", *MOVES)
+def stretch(x: Type, *, shape: tuple[Dim, ...]) -> Type:
+    """Repeat along the dims that turn out to be 1 when it runs: each dim of x is the wanted one, or 1."""
+    t = _tensor(x)
+    _per_dim("shape", shape, t.rank)
+    for d, want in zip(t.shape, shape, strict=True):
+        if d not in (1, want):
+            require("stretches", d, want, "broadcast", f"cannot broadcast dim {d} to {want}")
+    return Tensor(shape, t.elem)
+
+
 @opdef("graph.slice", *MOVES)
 def slice_(x: Type, *, starts: tuple[Dim, ...], sizes: tuple[Dim, ...], steps: tuple[int, ...]) -> Type:
     """Result index i reads operand index `starts + i * steps`; every dim has an entry, steps are positive."""

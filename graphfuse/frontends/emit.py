@@ -5,6 +5,7 @@ Owns the block under construction and the ranges of symbols. Knows nothing about
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from graphfuse.frontends.host_values import Array, Host, Ratio, Tracked, host
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Value
 from graphfuse.ir.dense import Dense, numpy_dtype
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tensor
-from graphfuse.symbolic import Dim, Expr, bounds, substitute, sym, symbols
+from graphfuse.symbolic import Dim, Expr, bounds, maximum, minimum, substitute, sym, symbols
 
 Operand = Value | Op | int | float | bool
 Shape = tuple[Dim, ...]
@@ -57,6 +58,10 @@ class Emitter:
         self.loop_counts: dict[str, Dim] = {}
         """Symbols that count iterations, and to what."""
         self._placed: dict[Host, Value] = {}
+        self._joined: dict[Dim, tuple[Dim, ...]] = {}
+        """Which dims a dim is what they broadcast to."""
+        self._stretched: set[tuple[Dim, Dim]] = set()
+        """Dims that are 1 at run time or equal to what they are broadcast to."""
 
     @property
     def loc(self) -> Loc | None:
@@ -233,16 +238,35 @@ class Emitter:
         self.require("equal", a, b, what)
         return True
 
+    def equalled(self, x: Value, shape: Sequence[Dim], what: str) -> Value:
+        """`x` as of `shape`, whose dims its own have to be."""
+        if tensor(x).rank != len(shape):
+            raise VerifyError(f"{what}: expected {len(shape)} dims, got {x.type}", self.loc)
+        for i, (d, want) in enumerate(zip(shape_of(x), shape, strict=True)):
+            self.require("equal", d, want, f"dim {i} of {what}")
+        return self.aligned(x, shape)
+
     def broadcast_dim(self, a: Dim, b: Dim) -> Dim:
-        """The dim two dims broadcast to. Dims that only symbols tell apart have to be equal."""
+        """The dim two dims broadcast to: each has to be it, or 1. Guards promise that none is 1 but those they say."""
         if a == b or b == 1:
             return a
         if a == 1:
             return b
-        if not self.same(a, b, "broadcast"):
+        parts = sorted({*self._joined.get(a, (a,)), *self._joined.get(b, (b,))}, key=str)
+        whole = [p for p in parts if isinstance(p, int) or self.promised or bounds(p, self.ranges)[0] > 1]
+        if whole:
+            out = min(whole, key=lambda d: (not isinstance(d, int), len(str(d))))
+        else:
+            out = functools.reduce(maximum, parts)
+            if any(bounds(p, self.ranges)[0] == 0 for p in parts):
+                out = out * functools.reduce(minimum, parts, 1)
+        if any(decided("stretches", p, out, self.ranges) is False for p in parts):
             raise VerifyError(f"cannot broadcast dims {a} and {b}", self.loc)
-        simpler = not isinstance(a, int) and len(str(b)) < len(str(a))
-        return b if isinstance(b, int) or simpler else a
+        self._joined[out] = tuple(parts)
+        for part in (*parts, a, b):
+            if part not in whole and part != out:
+                self._stretched.add((part, out))
+        return out
 
     def broadcast_shape(self, *shapes: Shape) -> Shape:
         """The shape that numpy's rule gives, right-aligned."""
@@ -255,6 +279,24 @@ class Emitter:
 
     def broadcast(self, x: Value, shape: Sequence[Dim]) -> Value:
         """Repeat to `shape`; nothing when x has it."""
+        shape = tuple(shape)
+        tail = shape[len(shape) - tensor(x).rank :]
+        if any(pair in self._stretched for pair in zip(shape_of(x), tail, strict=False)):
+            dims = zip(shape_of(x), tail, strict=True)
+            x = self(graph.stretch, x, shape=tuple(w if (d, w) in self._stretched else d for d, w in dims))
+        return self.aligned(x, shape)
+
+    def spread(self, x: Value, shape: Sequence[Dim]) -> Value:
+        """Broadcast in one direction: each dim of x, right-aligned, is that of `shape` or 1."""
+        tail = tuple(shape)[len(shape) - tensor(x).rank :]
+        if tensor(x).rank > len(shape):
+            raise VerifyError(f"cannot broadcast {x.type} to {len(shape)} dims", self.loc)
+        if not self.promised:
+            self._stretched |= {(d, w) for d, w in zip(shape_of(x), tail, strict=True) if d not in (1, w)}
+        return self.broadcast(x, shape)
+
+    def aligned(self, x: Value, shape: Sequence[Dim]) -> Value:
+        """Repeat to `shape` along dims of 1; all other dims have to be equal."""
         shape = tuple(shape)
         if shape_of(x) == shape:
             return x
@@ -302,7 +344,7 @@ class Emitter:
             return xs[0]
         like = shape_of(xs[0])
         aligned = [
-            self.broadcast(x, tuple(d if i == axis else like[i] for i, d in enumerate(shape_of(x))))
+            self.aligned(x, tuple(d if i == axis else like[i] for i, d in enumerate(shape_of(x))))
             if len(shape_of(x)) == len(like)
             else x
             for x in xs

@@ -15,7 +15,7 @@ from graphfuse.dialects import graph
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, walk
 from graphfuse.ir.types import Tensor
 
-_VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.flip})
+_VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.stretch, graph.flip})
 _ARITHMETIC = frozenset({graph.add, graph.sub, graph.mul})
 _GENERATORS = frozenset({graph.full, graph.iota})
 MOST_REPEATED_OPS = 12

@@ -29,7 +29,7 @@ from graphfuse.ir.types import F16, F32, Scalar
 
 LEAST_SCALE = 2.0**-8
 """Of what an operand is scaled with, so that the data itself is well inside the range of halves."""
-VIEWS = frozenset({graph.reshape, graph.permute, graph.broadcast, graph.slice_, graph.flip})
+VIEWS = frozenset({graph.reshape, graph.permute, graph.broadcast, graph.stretch, graph.slice_, graph.flip})
 
 
 def lower_precision(func: Func, elem: Scalar = F16) -> Func:

@@ -714,6 +714,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.reshape: _reshape,
     graph.permute: _permute,
     graph.broadcast: _broadcast,
+    graph.stretch: _broadcast,
     graph.slice_: _slice,
     graph.pad: _pad,
     graph.concat: _concat,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from onnx.helper import make_node as node
@@ -26,7 +28,7 @@ CASES = [
     ("MatMul", {}, [[2, "n"]], [floats(5, 3)], [(2, 5)], [(2, 3)], "dim 'k': expected n = 5, found 3"),
     ("MatMul", {}, [[2, "n"], ["m", 3]], [], [(2, 5), (5, 3)], [(2, 3), (5, 3)], "found 5 and 3"),
     ("Gemm", {}, [[2, "n"]], [floats(5, 3)], [(2, 5)], [(2, 3)], "dim 'k': expected n = 5, found 3"),
-    ("Einsum", {"equation": "ij,jk->ik"}, [[2, "n"]], [floats(5, 3)], [(2, 5)], [(2, 3)], "dim 'j': expected n = 5"),
+    ("Einsum", {"equation": "ij,jk->ik"}, [[2, "n"]], [floats(5, 3)], [(2, 5)], [(2, 3)], "to be 1 or 5, found 3"),
     ("Conv", {}, [[1, "n", 8]], [floats(2, 3, 3)], [(1, 3, 8)], [(1, 2, 8)], "channels: expected n = 3, found 2"),
     ("Conv", {}, [[1, 1, "n"]], [floats(1, 1, 5)], [(1, 1, 5)], [(1, 1, 4)], "expected n to be at least 5, found 4"),
     ("MaxPool", {"kernel_shape": [5], "pads": [1, 0]}, [[1, 1, "n"]], [], [(1, 1, 4)], [(1, 1, 3)], "n + 1 to be at l"),
@@ -113,3 +115,46 @@ def test_branches_that_are_not_taken_need_nothing():
     assert model(feed)["y"].shape == (4,)
     with pytest.raises(InputError, match="elements: expected n = 4, found 7"):
         model({**feed, "c": np.ones((), np.bool_)})
+
+
+BROADCASTS = [
+    ([node("Add", ["x", "w"], ["y"])], {"x": ["n"], "w": ["m"]}),
+    ([node("Add", ["x", "w"], ["a"]), node("Sub", ["a", "x"], ["y"])], {"x": ["n", 3], "w": ["m", "k"]}),
+    ([node("Max", ["x", "w", "z"], ["y"])], {"x": ["n", 1], "w": ["m"], "z": ["k", "n"]}),
+    ([node("MatMul", ["x", "w"], ["y"])], {"x": ["n", 4, "k"], "w": ["m", "k", 3]}),
+    ([node("Einsum", ["x", "w"], ["y"], equation="bij,bjk->bik")], {"x": ["n", 2, "k"], "w": ["m", "n", 3]}),
+    ([node("Gemm", ["x", "w", "z"], ["y"])], {"x": ["n", 4], "w": [4, 5], "z": ["k", "m"]}),
+    ([node("Add", ["x", "w"], ["a"]), node("ReduceSum", ["a"], ["y"], keepdims=0)], {"x": ["n", 8], "w": ["m", "k"]}),
+    ([node("Add", ["x", "w"], ["a"]), node("Softmax", ["a"], ["y"])], {"x": [2, "n"], "w": ["k", "m"]}),
+    ([node("Concat", ["x", "w"], ["y"], axis=0)], {"x": [2, "n"], "w": ["k", "m"]}),
+]
+
+
+@pytest.mark.parametrize("case", BROADCASTS, ids=lambda c: f"{c[0][0].op_type}-{len(c[0])}")
+@pytest.mark.parametrize("least", [0, 1])
+def test_dims_of_one_broadcast_when_it_runs(case, least):
+    """One compiled model gives, for each combination of dims, what the standard says, or an error."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    import graphfuse
+
+    nodes, inputs = case
+    model = model_of(nodes, {n: (F32, s) for n, s in inputs.items()}, ["y"], opset=21)
+    compiled = graphfuse.compile(model, dims=dict.fromkeys(("n", "m", "k"), (least, 64)) if "k" in str(inputs) else
+                                 dict.fromkeys(("n", "m"), (least, 64)))  # fmt: skip
+    whole = ReferenceEvaluator(onnx.load_from_string(model.SerializeToString()))
+    for n, m, k in itertools.product((least, 1, 4, 5), repeat=3):
+        sizes = {"n": n, "m": m, "k": k}
+        feed = {name: floats(*(sizes.get(d, d) for d in s), seed=i) for i, (name, s) in enumerate(inputs.items())}
+        try:
+            want = whole.run(None, feed)[0]
+        except (ValueError, TypeError, RuntimeError):
+            want = None
+        if nodes[0].op_type == "Gemm" and want is not None and want.shape != (n, 5):
+            want = None  # the third operand broadcasts in one direction
+        if want is None:
+            with pytest.raises(InputError, match="expected"):
+                compiled(feed)
+        elif want.size or nodes[-1].op_type != "Softmax":
+            np.testing.assert_allclose(compiled(feed)["y"], want, rtol=1e-4, atol=1e-5, err_msg=str(sizes))

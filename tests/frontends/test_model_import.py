@@ -16,7 +16,7 @@ from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import Tensor
-from graphfuse.symbolic import parse_dim, sym
+from graphfuse.symbolic import maximum, parse_dim, sym
 from tests.frontends.support import Array, check, floats, model_of, reference
 
 F32, I64, BOOL = np.float32, np.int64, np.bool_
@@ -190,10 +190,12 @@ def test_clamped_slices_use_the_ranges() -> None:
         np.testing.assert_array_equal(run(unclamped, floats(n))[0], floats(n)[-4:])
 
 
-def test_dims_that_have_to_be_equal() -> None:
+def test_dims_that_broadcast_when_it_runs() -> None:
     model = model_of([node("Add", ["x", "z"], ["y"])], {"x": (F32, ["a"]), "z": (F32, ["b"])}, ["y"])
     func = import_model(model)
-    assert func.attrs["constraints"] == (("equal", sym("a"), sym("b"), "broadcast", "node '/y' (Add)"),)
+    both = maximum(sym("a"), sym("b"))
+    why = ("broadcast", "node '/y' (Add)")
+    assert func.attrs["constraints"] == (("stretches", sym("a"), both, *why), ("stretches", sym("b"), both, *why))
     np.testing.assert_array_equal(run(func, floats(3), floats(3))[0], 2 * floats(3))
 
 

@@ -34,6 +34,16 @@ func @f(%x: tensor<2x(n)xf32>) {
 }
 // -----
 func @f(%x: tensor<2x(n)xf32>) {
+  %r = graph.stretch(%x) {shape = [3, (n)]} : tensor<3x(n)xf32>  // error: graph.stretch: cannot broadcast dim 2 to 3
+  return()
+}
+// -----
+func @f(%x: tensor<2x(n)xf32>) {
+  %r = graph.stretch(%x) {shape = [(n)]} : tensor<(n)xf32>  // error: graph.stretch: shape must have 2 entries, got 1
+  return()
+}
+// -----
+func @f(%x: tensor<2x(n)xf32>) {
   %r = graph.pad(%x) {high = [0, 0], low = [0]} : tensor<2x(n)xf32>  // error: graph.pad: low must have 2 entries, got 1
   return()
 }

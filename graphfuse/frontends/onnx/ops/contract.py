@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Iterator, Sequence
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
@@ -44,10 +45,17 @@ def matmul_of(e: Emitter, a: Value, b: Value, elem: Scalar | None = None) -> Val
                 squeeze_b.append(at_b)
             else:
                 names_b.append(label)
+    a = e.broadcast(a, (*_wide(lead_a, shape), *lhs[-2:])) if row else a
+    b = e.broadcast(b, (*_wide(lead_b, shape), *rhs[-2:])) if column else b
     a = e.squeeze(a, *squeeze_a) if squeeze_a else a
     b = e.squeeze(b, *squeeze_b) if squeeze_b else b
     spec = f"{''.join(names_a)}{row}k,{''.join(names_b)}k{column}->{''.join(names_out)}{row}{column}"
     return e.contract(a, b, spec, elem)
+
+
+def _wide(lead: Sequence[Dim], shape: Sequence[Dim]) -> Iterator[Dim]:
+    """Leading dims as those they broadcast to, but those of 1, which stay."""
+    return (1 if d == 1 else want for d, want in zip(lead, shape[len(shape) - len(lead) :], strict=True))
 
 
 @onnx_op("MatMul")
@@ -72,7 +80,8 @@ def gemm(e: Emitter, node: Node) -> Value:
         out = e.map(graph.mul, out, alpha)
     if c is None or beta == 0.0:
         return out
-    return e.map(graph.add, out, e.map(graph.mul, c, beta) if beta != 1.0 else c)
+    c = e.spread(e.map(graph.mul, c, beta) if beta != 1.0 else c, shape_of(out))
+    return e.map(graph.add, out, c)
 
 
 @onnx_op("MatMulInteger")
@@ -143,6 +152,7 @@ def _without_repeats(e: Emitter, x: Value, labels: str) -> tuple[Value, str]:
             first = labels.index(c)
             second = labels.index(c, first + 1)
             shape = shape_of(x)
+            e.require("equal", shape[first], shape[second], f"dim {c!r}")
             on = e.map(graph.eq, e.iota(shape, first), e.iota(shape, second))
             x = e.reduce(e.select(on, x, 0), "sum", [second], keepdims=False)
             labels = labels[:second] + labels[second + 1 :]
@@ -150,13 +160,17 @@ def _without_repeats(e: Emitter, x: Value, labels: str) -> tuple[Value, str]:
 
 
 def _align(e: Emitter, a: Value, b: Value, la: str, lb: str) -> tuple[Value, Value, str, str]:
-    """Drop dims of 1 that broadcast against the other operand."""
+    """Drop dims of 1 that broadcast against the other operand, and repeat along those that turn out to be 1."""
     for c in sorted(set(la) & set(lb)):
         da, db = shape_of(a)[la.index(c)], shape_of(b)[lb.index(c)]
         if da == 1 and db != 1:
             a, la = e.squeeze(a, la.index(c)), la.replace(c, "")
         elif db == 1 and da != 1:
             b, lb = e.squeeze(b, lb.index(c)), lb.replace(c, "")
+        elif da != db:
+            both = e.broadcast_dim(da, db)
+            a = e.broadcast(a, tuple(both if label == c else d for label, d in zip(la, shape_of(a), strict=True)))
+            b = e.broadcast(b, tuple(both if label == c else d for label, d in zip(lb, shape_of(b), strict=True)))
     return a, b, la, lb
 
 

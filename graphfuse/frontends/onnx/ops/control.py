@@ -185,7 +185,7 @@ def loop_of(
     params = Params(tuple(v.type for v in starts))
     with e.body() as block:
         out = step(sym(symbol), params.values)
-        carried = [e.broadcast(v, shape_of(s)) for v, s in zip(out, starts, strict=False)]
+        carried = [e.aligned(v, shape_of(s)) for v, s in zip(out, starts, strict=False)]
         e.op(control.yield_, *carried, *out[len(starts) :])
     return e.op(graph.loop, *starts, count=count, symbol=symbol, bodies=(block.block(params),)).results
 

@@ -72,7 +72,7 @@ def scatter_elements(e: Emitter, node: Node) -> Value:
     x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
     at, updates = node.index(e, 1, shape_of(x)[axis]), node.value(e, 2)
-    updates = e.broadcast(updates, shape_of(at))
+    updates = e.equalled(updates, shape_of(at), "the updates")
     return e(graph.scatter_along, x, at, updates, axis=axis, kind=_kind(node))
 
 
@@ -83,7 +83,7 @@ def scatter_nd(e: Emitter, node: Node) -> Value:
     at = _places(e, node, shape_of(x))
     depth = shape_of(at)[-1]
     if isinstance(depth, int):
-        updates = e.broadcast(updates, (*shape_of(at)[:-1], *shape_of(x)[depth:]))
+        updates = e.equalled(updates, (*shape_of(at)[:-1], *shape_of(x)[depth:]), "the updates")
     return e(graph.scatter_nd, x, at, updates, kind=_kind(node))
 
 
