@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -269,18 +269,105 @@ KERNEL_DIMS = ("scratch_bytes", "flops", "bytes_read", "bytes_written")
 """What of a kernel is a dim."""
 
 
+FOUR = 4
+"""Steps of k that are multiplied at once, of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """How a constant is laid out for the kernels that multiply by it: `[panel, rest..., width]`, cut along `axis`.
+
+    Of bytes that are multiplied by fours, four steps along the axis `fours` are one lane: `[..., width, 4]`.
+    """
+
+    axis: int
+    width: int
+    fours: int | None = None
+
+    def shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Of the panels, for a constant of this shape."""
+        rest = [n // FOUR if i == self.fours else n for i, n in enumerate(shape) if i != self.axis]
+        count = -(-shape[self.axis] // self.width)
+        return (count, *rest, self.width, *((FOUR,) if self.fours is not None else ()))
+
+    def of(self, array: Array) -> Array:
+        """The panels; lanes beyond the array are 0."""
+        moved = np.moveaxis(array, self.axis, -1)
+        panels = -(-moved.shape[-1] // self.width)
+        if missing := panels * self.width - moved.shape[-1]:
+            moved = np.concatenate([moved, np.zeros((*moved.shape[:-1], missing), array.dtype)], axis=-1)
+        split = moved.reshape(*moved.shape[:-1], panels, self.width)
+        out = np.moveaxis(split, -2, 0)
+        if self.fours is not None:
+            k = 1 + self.fours - (self.axis < self.fours)  # behind the panels, the axis taken out
+            lanes = out.reshape(*out.shape[:k], out.shape[k] // FOUR, FOUR, *out.shape[k + 1 :])
+            out = np.moveaxis(lanes, k + 1, -1)
+        return np.ascontiguousarray(out)
+
+    def back(self, panels: Array, shape: Sequence[int]) -> Array:
+        """The constant of this shape that the panels are of."""
+        if self.fours is not None:
+            k = 1 + self.fours - (self.axis < self.fours)
+            lanes = np.moveaxis(panels, -1, k + 1)
+            panels = lanes.reshape(*lanes.shape[:k], lanes.shape[k] * FOUR, *lanes.shape[k + 2 :])
+        split = np.moveaxis(panels, 0, -2)
+        merged = split.reshape(*split.shape[:-2], split.shape[-2] * self.width)
+        return np.ascontiguousarray(np.moveaxis(merged[..., : shape[self.axis]], -1, self.axis))
+
+
+class Stored(Protocol):
+    """An array that is read from a file when it is first used."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Known without reading it."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Known without reading it."""
+        ...
+
+    def array(self) -> Array:
+        """The array, whose address stays."""
+        ...
+
+    def fresh(self) -> Array:
+        """The array, for a caller that does not keep it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Weight:
-    """A constant in memory. `shape` is that of the array, in which packed layouts have their own."""
+    """A constant. `shape` is that of the array, in which packed layouts have their own.
+
+    `packed` is the constant that it is panels of, if it is: files for several targets have that once.
+    """
 
     name: str
     elem: str
-    array: Array
+    data: Array | Stored
+    packed: tuple[Array | Stored, Panels] | None = None
+
+    @property
+    def array(self) -> Array:
+        """In memory, from now on at the latest; its address stays."""
+        return self.data if isinstance(self.data, np.ndarray) else self.data.array()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """That of the array."""
-        return cast("tuple[int, ...]", self.array.shape)
+        return cast("tuple[int, ...]", self.data.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Those of the array."""
+        return self.data.nbytes
+
+
+def fresh(data: Array | Stored) -> Array:
+    """An array that is used once."""
+    return data if isinstance(data, np.ndarray) else data.fresh()
 
 
 @dataclass(frozen=True, slots=True)

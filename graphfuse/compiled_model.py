@@ -19,6 +19,7 @@ from graphfuse.llvm.host import parse_target
 from graphfuse.runtime import gfx
 from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.device import Device
+from graphfuse.runtime.native import choose_cpu
 from graphfuse.runtime.report import report
 from graphfuse.runtime.session import Profile, Session
 from graphfuse.runtime.workspace import Workspace
@@ -61,7 +62,7 @@ class CompiledModel:
         if self.executable.host is not None:
             return self._host_session()
         if not self.device.is_gpu:
-            return Session(cpu_variant(self.executable), self._threads, self._callers)
+            return Session(choose_cpu(self.executable), self._threads, self._callers)
         from graphfuse.runtime.cuda.session import CudaSession
 
         driver = driver_of(self.device, gpu_target_of(self.executable).cpu)
@@ -132,8 +133,15 @@ class CompiledModel:
         # Python's operators import onnx, which other models need not
         from graphfuse.host_session import HostSession
 
-        variant = _gpu_variant(self.executable) if self.device.is_gpu else cpu_variant(self.executable)
+        variant = self._on_gpu() if self.device.is_gpu else choose_cpu(self.executable)
         return HostSession(variant, self._threads, self.device, interpreted=interpreted)
+
+    def _on_gpu(self) -> Executable:
+        """The variant for the device; interpreted, it needs none."""
+        from graphfuse.runtime.cuda.context import choose_variant, context_of
+
+        driver = driver_of(self.device, gpu_target_of(self.executable).cpu)
+        return choose_variant(self.executable, context_of(driver, self.device.index).info)
 
     @functools.cached_property
     def _graph(self) -> Func:
@@ -177,25 +185,9 @@ def on_host(value: Any) -> Any:
     return value.cpu() if getattr(device, "type", "cpu") == "cuda" else value
 
 
-def cpu_variant(executable: Executable) -> Executable:
-    """The one of its variants that a CPU runs."""
-    found = next((v for v in executable.variants if not v.is_gpu), None)
-    if found is None:
-        have = ", ".join(v.target for v in executable.variants)
-        raise ArtifactError(
-            f"there is code for {have} only: run it with device 'cuda' or 'emulator', or rebuild it for the cpu "
-            "with 'graphfuse compile --recompile --target cpu'"
-        )
-    return found
-
-
 def gpu_target_of(executable: Executable) -> Target:
     """The first GPU that it has code for."""
-    return parse_target(_gpu_variant(executable).target)
-
-
-def _gpu_variant(executable: Executable) -> Executable:
     found = next((v for v in executable.variants if v.is_gpu), None)
     if found is None:
         raise ArtifactError(f"there is code for {executable.target} only: compile it for a GPU, such as cuda:sm_90a")
-    return found
+    return parse_target(found.target)

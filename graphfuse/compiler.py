@@ -52,6 +52,7 @@ from graphfuse.gpu.code import GpuCode, gpu_code
 from graphfuse.gpu.transforms.overlap_launches import with_constants
 from graphfuse.gpu.workers import workers
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
+from graphfuse.ir.dense import Dense
 from graphfuse.ir.passes import Pipeline
 from graphfuse.ir.printer import module_text, to_text
 from graphfuse.ir.rewrite import dead_code
@@ -200,9 +201,7 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         signature=signature_of(done.graph),
         plan=planned.plan,
         kernels=tuple(metas),
-        weights=tuple(
-            Weight(f"w{i}", d.elem.name, np.ascontiguousarray(d.array)) for i, d in enumerate(planned.weights)
-        ),
+        weights=tuple(_weight(f"w{i}", d) for i, d in enumerate(planned.weights)),
         target=str(target),
         code={str(target): code},
         ir=_texts(done, texts),
@@ -210,6 +209,11 @@ def build(func: Func, target: Target, options: Options) -> Executable:
         checks=checks_of(done.graph.attrs.get(ATTR, ())),
         meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
     )
+
+
+def _weight(name: str, dense: Dense) -> Weight:
+    packed = None if dense.packed is None else (np.ascontiguousarray(dense.packed[0].array), dense.packed[1])
+    return Weight(name, dense.elem.name, np.ascontiguousarray(dense.array), packed)
 
 
 def _code(done: Stages, placed: Plan, target: Target) -> tuple[Code, dict[str, Launch], dict[str, Dim], dict[str, str]]:

@@ -21,12 +21,17 @@ EMULATED_ARCH = "sm_90a"
 """What the emulator is when nothing else is asked for."""
 
 
+PORTABLE = ("cpu:x86-64-v3", "cpu:x86-64-v2", "cpu:x86-64-v4", "cpu:generic")
+"""What `portable` stands for: three generations of x86-64, and aarch64. The first is what most machines have."""
+
+
 def targets_of(target: Targets, device: Device) -> list[Target]:
     """What to compile for: as said, else `GRAPHFUSE_TARGET`, else what the device is."""
     if not isinstance(target, (str, Target, Sequence)) or isinstance(target, bytes):
         raise usage.wrong("target", "a target or several", target)
     asked = [target] if isinstance(target, (str, Target)) else list(target)
     asked = [t if isinstance(t, Target) else usage.text("target", t) for t in asked if t]
+    asked = [each for t in asked for each in (PORTABLE if t == "portable" else (t,))]
     found = [t if isinstance(t, Target) else parse_target(t) for t in asked or [_default_target(device)]]
     if len({str(t) for t in found}) != len(found):
         raise UsageError(f"two targets are the same: {', '.join(map(str, found))}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar, get_args, overload
+from typing import Any, Generic, Literal, TypeVar, cast, get_args, overload
 
 from graphfuse.errors import UsageError
 
@@ -86,8 +86,16 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(w.strip() for w in text.split(",") if w.strip())
 
 
+WeightMode = Literal["checked", "unchecked", "mapped"]
+WEIGHTS: tuple[WeightMode, ...] = get_args(WeightMode)
+
+
+def _weight_mode(text: str) -> WeightMode:
+    return WEIGHTS[WEIGHTS.index(cast("WeightMode", text))]
+
+
 class Knobs:
-    """All of them. Eleven, and that is about the limit: another needs a reason written down."""
+    """All of them: about the limit, another needs a reason written down (ADR 0015 has that of the last)."""
 
     debug = Knob(_level, 0, "0..4", "1 kernels and times, 2 + decisions, 3 + IR after each stage, 4 + after each pass")
     dump = Knob(str, "", "a folder", "write each stage's text there, as numbered files")
@@ -103,6 +111,10 @@ class Knobs:
     target = Knob(str, "", "a target", "what to compile for by default, such as `cpu:x86-64-v3`", changes_code=True)
     # to tell a fault of one kernel from one between two, and to measure what overlapping brings
     pdl = Knob(_flag, default=True, values="0 or 1", doc="let a GPU's kernel begin while the one before it still runs")
+    weights = Knob(
+        _weight_mode, "checked", ", ".join(WEIGHTS),
+        "weights of an artifact are read and checked, read, or mapped: less memory, for files that nobody changes",
+    )  # fmt: skip
     threads = Knob(
         _threads, None, "1..1024",
         "how many threads run a model, and cores compile it for a GPU (default: those this process may use)",

@@ -14,13 +14,10 @@ Of bytes that are multiplied by bytes, four steps along K stand together for eac
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
+from graphfuse.artifact import FOUR, Panels
 from graphfuse.blockgen.evaluate import accumulator
 from graphfuse.blockgen.kernel import GpuMachine, Machine
-from graphfuse.blockgen.products import FOUR, are_bytes
+from graphfuse.blockgen.products import are_bytes
 from graphfuse.blockgen.tiling import panel_vectors
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
@@ -29,9 +26,8 @@ from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import I32
 from graphfuse.symbolic import Dim
 
-Array = np.ndarray[Any, Any]
-_Key = tuple[int, int, int, int | None]
-"""The id of a constant, the axis along which it is cut, the columns of a panel, and the axis that goes by fours."""
+_Key = tuple[int, Panels]
+"""The id of a constant, and how it is laid out."""
 
 
 def pack_weights(func: Func, machine: Machine) -> Func:
@@ -102,9 +98,9 @@ def _packed(
     width = panel_vectors(machine, elem, rows, columns) * machine.lanes(elem)
     if fours is None and (dense.array.size <= width or (axis == len(dense.shape) - 1 and columns == width)):
         return None
-    key = (id(dense), axis, width, fours)
+    key = id(dense), (panels := Panels(axis, width, fours))
     if key not in packed:
-        packed[key] = Dense(_panels(dense.array, axis, -(-columns // width), width, fours))
+        packed[key] = Dense(panels.of(dense.array), (dense, panels))
     return _unpacked(weight, key, packed[key])
 
 
@@ -120,7 +116,7 @@ def _dense(value: Value) -> Dense | None:
 def _unpacked(weight: Value, key: _Key, panels: Dense) -> Value:
     """The constant `weight` by movement ops over its panels."""
     assert weight.op is not None
-    _, axis, width, fours = key
+    axis, width, fours = key[1].axis, key[1].width, key[1].fours
     shape = tensor_of(weight).shape
     constant = graph.constant(value=panels, loc=weight.op.loc, hint=weight.hint)
     rank = len(shape)
@@ -138,17 +134,3 @@ def _unpacked(weight: Value, key: _Key, panels: Dense) -> Value:
     if columns == shape[axis]:
         return merged.result
     return graph.slice_(merged, starts=(0,) * rank, sizes=shape, steps=(1,) * rank).result
-
-
-def _panels(array: Array, axis: int, panels: int, width: int, fours: int | None) -> Array:
-    moved = np.moveaxis(array, axis, -1)
-    missing = panels * width - moved.shape[-1]
-    if missing:
-        moved = np.concatenate([moved, np.zeros((*moved.shape[:-1], missing), array.dtype)], axis=-1)
-    split = moved.reshape(*moved.shape[:-1], panels, width)
-    out = np.moveaxis(split, -2, 0)
-    if fours is not None:
-        k = 1 + fours - (axis < fours)  # behind the panels, the axis taken out
-        lanes = out.reshape(*out.shape[:k], out.shape[k] // FOUR, FOUR, *out.shape[k + 1 :])
-        out = np.moveaxis(lanes, k + 1, -1)
-    return np.ascontiguousarray(out)

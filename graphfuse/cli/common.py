@@ -47,7 +47,7 @@ target_option = click.option(
     "targets",
     multiple=True,
     metavar="TARGET",
-    help="`cpu` (this machine), `cpu:NAME` or `cuda:ARCH`; several may be given.",
+    help="`cpu` (this machine), `cpu:NAME`, `cuda:ARCH` or `portable` (most CPUs); several may be given.",
 )
 device_option = click.option(
     "--device", default="", metavar="DEVICE", help="Where it runs: `cpu`, `cuda`, `cuda:N` or `emulator`."

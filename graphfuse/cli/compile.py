@@ -25,8 +25,9 @@ from graphfuse.cli.common import (
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import UsageError
 from graphfuse.knobs import Options
+from graphfuse.llvm.host import host_target
 from graphfuse.runtime import gfx
-from graphfuse.runtime.report import code_warnings, host_operators, kernel_count
+from graphfuse.runtime.report import code_warnings, fits_this_host_only, host_operators, kernel_count
 from graphfuse.stages import emit
 
 STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
@@ -100,5 +101,8 @@ def command(
             names = ", ".join(f"{op} ({n})" for op, n in by_python.items())
             parts = len(compiled.executable.parts)
             echo(f"{output}: Python runs {parts} compiled parts and {names}", err=True)
+        if fits_this_host_only(compiled.executable):
+            mine = host_target().cpu
+            echo(f"{output}: for {mine} and CPUs with all that this one has (--target portable: most)", err=True)
         for warning in code_warnings(compiled.executable):
             echo(f"warning: {warning}", err=True)

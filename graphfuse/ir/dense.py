@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from graphfuse.artifact import Panels
 from graphfuse.ir.types import Scalar, scalar, shape_text
 
 _NUMPY: dict[str, Any] = {
@@ -36,13 +37,16 @@ def scalar_of(dtype: np.dtype[Any]) -> Scalar | None:
 
 
 class Dense:
-    """An immutable n-d constant. Equal means: same type, shape and bytes (compared by digest)."""
+    """An immutable n-d constant. Equal means: same type, shape and bytes (compared by digest).
 
-    __slots__ = ("_digest", "array")
+    `packed` says what it is a layout of, for those who would store that.
+    """
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    __slots__ = ("_digest", "array", "packed")
+
+    def __init__(self, array: np.ndarray[Any, Any], packed: tuple[Dense, Panels] | None = None) -> None:
         assert scalar_of(array.dtype) is not None, f"no scalar type for {array.dtype}"
-        self.array = array
+        self.array, self.packed = array, packed
         self._digest = ""
 
     @property

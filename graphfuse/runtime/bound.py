@@ -20,6 +20,7 @@ from graphfuse.artifact import Executable, Loop, Pointer, Step
 from graphfuse.errors import ArtifactError
 from graphfuse.runtime.native import address_of
 from graphfuse.runtime.planner import ArenaPlan, Ints, lower_bound, plan_arena
+from graphfuse.runtime.weights import read_all
 from graphfuse.symbolic import Call, Dim, Sym, evaluate
 
 MAX_LAUNCHES = 1 << 22
@@ -190,8 +191,9 @@ class Template:
         self._is_io = np.array([*(k in ("input", "output") for k in kinds), False], dtype=bool)
         self._is_arena = np.array([*(k == "arena" for k in kinds), False], dtype=bool)
         self._io_index = _ints([b.index + inputs * (b.kind == "output") for b in plan.buffers] + [0])
-        at = [address_of(w.array) for w in executable.weights] if weights is None else weights
-        self._base = _ints([at[b.index] if b.kind == "weight" else 0 for b in plan.buffers] + [0])
+        if weights is None:
+            weights = [address_of(a) for a in read_all(executable.weights)]
+        self._base = _ints([weights[b.index] if b.kind == "weight" else 0 for b in plan.buffers] + [0])
         arena = [b for b in plan.buffers if b.kind == "arena"]
         self._first, self._last = _ints([b.first for b in arena]), _ints([b.last for b in arena])
         self._is_static = all(isinstance(b.nbytes, int) for b in arena)

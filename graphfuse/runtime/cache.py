@@ -65,7 +65,7 @@ class Cache:
             return None
         try:
             self.check(path)
-            executable = gfx.load(path)
+            executable = gfx.load(path, "mapped")  # entries are replaced, never changed
         except GraphfuseError as e:
             log.warning("cache entry dropped: %s", e)
             with contextlib.suppress(OSError):

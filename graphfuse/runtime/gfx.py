@@ -7,19 +7,20 @@ Owns the format only; what the parts mean is `graphfuse/artifact.py`.
     sections  each at a multiple of 64:
                 program   JSON: signature, plan, kernels, table of code, table of weights; the same of other targets.
                           Of a model with host code also the program that runs its parts
-                part.N    a compiled part of such a model: a file of this format in a file
+                part.N    a compiled part of such a model: a file of this format in a file, but for weights
                 code.N    a relocatable object, or a cubin
                 ptx.N     zlib, text, for code of GPUs
-                weights   a safetensors file of its own, each tensor at a multiple of 64 of this file
+                weights   a safetensors file of its own, each tensor at a multiple of 64 of this file: those of all
+                          targets and parts. What only differs by its layout in panels is there once, as it was before
                 ir        zlib, JSON: stage to text; `ir.1` and so on for other targets
                 ledger    zlib, JSON; likewise
     trailer   SHA-256 of prefix and header
 
 The trailer vouches for the header and the header for each section. `load` checks the digests of the
 program and of the code before either is used, and those of `ir` and `ledger` when they are first
-read. It does not hash the weights: at 1.4 GB/s a model of 440 MB would take longer than all of the
-rest of a reload. They are data, never addresses, and their extents are checked against the file; a
-full check is `verify` (`graphfuse verify OUT.gfx`). Weights are mapped, never copied.
+read. Weights are read when first used (`weights.py`), and have a CRC-32 each, which is checked then: a SHA-256 of
+440 MB would take longer than all of the rest of a reload. They are data, never addresses, and their extents are checked
+against the file; a full check is `verify` (`graphfuse verify OUT.gfx`).
 """
 
 from __future__ import annotations
@@ -30,36 +31,42 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import os
-import stat
 import struct
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO, cast, overload
 
 import numpy as np
 
 from graphfuse.artifact import (
+    FOUR,
     Array,
     Code,
     Executable,
     Json,
+    Panels,
+    Stored,
     Weight,
     check,
     check_variants,
     elem_dtype,
+    fresh,
 )
 from graphfuse.artifact_json import Node, program_from_json, program_to_json
 from graphfuse.errors import ArtifactError, FileError, Loc
 from graphfuse.files import is_regular, kind, reason, writing
 from graphfuse.host_program_json import host_from_json, host_to_json
+from graphfuse.knobs import WeightMode, settings
+from graphfuse.runtime.weights import PIECE, Blob, Extent, Held, OpenFile, StoredArray, UnpackedArray
 
 MAGIC = b"\x89GFX\r\n\x1a\n"
 """As in PNG: a transfer that strips bit 7 or rewrites line ends shows at once."""
-VERSION = 3
+VERSION = 4
 ALIGN = 64
 _PREFIX = struct.Struct("<8sIIQ")
 _TRAILER_BYTES = 32
@@ -67,6 +74,8 @@ _MAX_HEADER = 1 << 20
 _MAX_UNPACKED = 1 << 30
 MAX_TARGETS = 64
 """More than one model is ever compiled for."""
+MAX_PANEL = 1 << 12
+"""Columns: more than any machine's registers hold."""
 MAX_PARTS = 1 << 16
 """More than a model with host code is ever cut into."""
 
@@ -113,36 +122,42 @@ class _Part:
         return sum(len(c) if isinstance(c, bytes) else c.nbytes for c in self.chunks)
 
 
-def _parts(executable: Executable) -> list[_Part]:
+def _parts(executable: Executable, rows: Iterator[Json]) -> Iterator[_Part]:
+    """All but the weights, of which `rows` are the next ones in the table."""
     variants = executable.variants
     codes = [code for v in variants for code in v.code.values()]
-    rows, weights = _weight_table([w for v in variants for w in v.weights])
     programs: list[dict[str, Json]] = []
     for v in variants:
         program = program_to_json(v)
         program["code"] = [_code_row(target, code) for target, code in v.code.items()]
-        program["weights"], rows = rows[: len(v.weights)], rows[len(v.weights) :]
+        program["weights"] = list(itertools.islice(rows, len(v.weights)))
         if v.host is not None:
             program |= {"host": host_to_json(v.host), "parts": len(v.parts)}
         programs.append(program)
     head, *others = programs
     head["others"] = others
-    parts = [_json_part("program", head)]
+    yield _json_part("program", head)
     for i, code in enumerate(codes):
-        parts.append(_Part(f"code.{i}", len(code.object), "raw", [code.object]))
+        yield _Part(f"code.{i}", len(code.object), "raw", [code.object])
         if code.ptx:
             text = code.ptx.encode()
-            parts.append(_Part(f"ptx.{i}", len(text), "zlib", [zlib.compress(text)]))
-    parts.append(weights)
+            yield _Part(f"ptx.{i}", len(text), "zlib", [zlib.compress(text)])
     for i, part in enumerate(p for v in variants for p in v.parts):
         file = io.BytesIO()
-        _write(part, file)
+        _write_parts(list(_parts(part, rows)), file)
         content = file.getvalue()
-        parts.append(_Part(f"part.{i}", len(content), "raw", [content]))
+        yield _Part(f"part.{i}", len(content), "raw", [content])
     for i, v in enumerate(variants):
-        parts.append(_json_part(_numbered("ir", i), dict(v.ir), pack=True))
-        parts.append(_json_part(_numbered("ledger", i), list(v.ledger), pack=True))
-    return parts
+        yield _json_part(_numbered("ir", i), dict(v.ir), pack=True)
+        yield _json_part(_numbered("ledger", i), list(v.ledger), pack=True)
+
+
+def _all_weights(executable: Executable) -> Iterator[Weight]:
+    """Those of the targets, then those of their parts."""
+    for v in executable.variants:
+        yield from v.weights
+    for part in (p for v in executable.variants for p in v.parts):
+        yield from _all_weights(part)
 
 
 def _code_row(target: str, code: Code) -> Json:
@@ -163,7 +178,11 @@ def _json_part(name: str, value: Json, pack: bool = False) -> _Part:
 
 
 def _write(executable: Executable, file: BinaryIO) -> None:
-    parts = _parts(executable)
+    rows, weights = _weight_table(list(_all_weights(executable)))
+    _write_parts([*_parts(executable, iter(rows)), weights], file)
+
+
+def _write_parts(parts: Sequence[_Part], file: BinaryIO) -> None:
     # offsets and digests have a fixed width, so the header is as long before they are known
     header_bytes = len(_header(parts, [0] * len(parts), ["0" * 64] * len(parts)))
     offsets: list[int] = []
@@ -216,48 +235,79 @@ def _aligned(offset: int) -> int:
     return -(-offset // ALIGN) * ALIGN
 
 
+def _panels_row(panels: Panels) -> list[Json]:
+    return [panels.axis, panels.width, panels.fours]
+
+
+_Key = tuple[str, tuple[int, ...], str]
+
+
+def _key(elem: str, array: Array) -> _Key:
+    """The same for equal constants."""
+    return elem, array.shape, hashlib.sha256(_bytes_of(array)).hexdigest()
+
+
 def _weight_table(weights: Sequence[Weight]) -> tuple[list[Json], _Part]:
     """The table of weights, and a safetensors file of them, in which equal ones are one.
 
     safetensors allows no holes between tensors, so the bytes that align the next one are a tensor too.
     """
-    rows: list[tuple[dict[str, Json], int]] = []
+    rows: list[dict[str, Json]] = []
     tensors: dict[str, Json] = {}
-    known: dict[tuple[str, tuple[int, ...], str], tuple[str, int]] = {}
+    known: dict[_Key, dict[str, Json]] = {}
     chunks: list[bytes | Array] = []
     at = 0
+    # only weights of several targets or parts, whose names repeat, can be equal, or of one constant
     is_shared = len({w.name for w in weights}) != len(weights)
+    layouts: dict[_Key, set[Panels | None]] = {}
+    keys: dict[int, _Key] = {}
+    if is_shared:
+        for w in weights:
+            for data in (w.data, *(() if w.packed is None else w.packed[:1])):
+                keys[id(data)] = keys.get(id(data)) or _key(w.elem, fresh(data))
+            source, panels = w.packed or (w.data, None)
+            layouts.setdefault(keys[id(source)], set()).add(panels)
     for i, w in enumerate(weights):
-        # only the weights of several targets, whose names repeat, can be equal
-        digest = hashlib.sha256(_bytes_of(w.array)).hexdigest() if is_shared else str(i)
-        key = (w.elem, w.shape, digest)
+        data, panels = w.data, None
+        if is_shared and w.packed is not None and len(layouts[keys[id(w.packed[0])]]) > 1:
+            data, panels = w.packed
+        array = fresh(data)
+        shape: tuple[int, ...] = array.shape
+        key = keys.get(id(data)) or (w.elem, shape, str(i))
         if key not in known:
             if pad := -at % ALIGN:
                 tensors[f"__pad__.{i}"] = {"dtype": "U8", "shape": [pad], "data_offsets": [at, at + pad]}
                 chunks.append(bytes(pad))
                 at += pad
             stored = w.name if w.name not in tensors else f"{w.name}.{i}"
-            dtype, end = _SAFETENSORS.get(w.elem, "U8"), at + w.array.nbytes
-            tensors[stored] = {"dtype": dtype, "shape": list(w.shape), "data_offsets": [at, end]}
-            known[key] = (stored, at)
-            chunks.append(w.array)
+            dtype, end = _SAFETENSORS.get(w.elem, "U8"), at + array.nbytes
+            tensors[stored] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, end]}
+            known[key] = {"stored": stored, "offset": at, "crc32": zlib.crc32(_bytes_of(array))}
+            chunks.append(array)
             at = end
-        stored, offset = known[key]
-        rows.append(({"name": w.name, "elem": w.elem, "shape": list(w.shape), "stored": stored}, offset))
+        row = {"name": w.name, "elem": w.elem, "shape": list(shape), **known[key]}
+        if panels is not None:
+            row["panels"] = _panels_row(panels)
+        elif w.packed is not None:
+            row["panels_of"] = [list(w.packed[0].shape), *_panels_row(w.packed[1])]
+        rows.append(row)
     text = json.dumps(tensors, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % ALIGN)  # so that the data starts aligned
     head = struct.pack("<Q", len(text)) + text
-    table: list[Json] = [{**row, "offset": len(head) + offset} for row, offset in rows]
+    table: list[Json] = [{**row, "offset": len(head) + cast("int", row["offset"])} for row in rows]
     return table, _Part("weights", len(head) + at, "raw", [head, *chunks])
 
 
 # reading
 
 
-def load(path: str | os.PathLike[str]) -> Executable:
-    """Map a file and read it; nothing in it is used before it was found to be what it claims."""
+def load(path: str | os.PathLike[str], weights: WeightMode | None = None) -> Executable:
+    """Read a file; nothing in it is used before it was found to be what it claims.
+
+    `weights` says how those are read; by default as the knob does.
+    """
     with _located(path):
-        return _read(_File(_mapped(Path(path))))
+        return _read(_opened(path, weights or settings.weights))
 
 
 def dumps(executable: Executable) -> bytes:
@@ -269,11 +319,8 @@ def dumps(executable: Executable) -> bytes:
 
 
 def loads(data: bytes) -> Executable:
-    """The executable that `dumps` had, its weights in a copy of the bytes: aligned, as those of a mapped file."""
-    room = np.empty(len(data) + ALIGN, np.uint8)
-    start = -room.__array_interface__["data"][0] % ALIGN
-    room[start : start + len(data)] = np.frombuffer(data, np.uint8)
-    return _read(_File(room[start : start + len(data)]))
+    """The executable that `dumps` had."""
+    return _read(_File(Extent(Held(data), 0, len(data)), "checked"))
 
 
 def _read(file: _File, is_part: bool = False) -> Executable:
@@ -298,7 +345,7 @@ def _variant(root: Node, file: _File, number: int, codes: Iterator[int], parts: 
 def _read_part(file: _File, number: int) -> Executable:
     name = f"part.{number}"
     try:
-        return _read(_File(file.view(name)), is_part=True)
+        return _read(file.inner(name), is_part=True)
     except ArtifactError as e:
         raise ArtifactError(f"{name}: {e.message}") from None
 
@@ -307,16 +354,16 @@ def verify(path: str | os.PathLike[str]) -> dict[str, int]:
     """Check everything `load` checks and every digest, the weights' too; bytes by section."""
     load(path)
     with _located(path):
-        file = _File(_mapped(Path(path)))
+        file = _opened(path, "checked")
         _verify(file)
     return {s.name: s.length for s in file.sections.values()}
 
 
 def _verify(file: _File) -> None:
     for section in file.sections.values():
-        file.content(section.name)
+        file.check(section)
         if section.name.startswith("part."):
-            _verify(_File(file.view(section.name)))
+            _verify(file.inner(section.name))
     root = Node(file.json("program"))
     for program in (root, *root["others"].items()):
         _check_safetensors(program["weights"], file)
@@ -343,26 +390,19 @@ def _located(path: str | os.PathLike[str]) -> Generator[None]:
         raise e if e.loc else ArtifactError(e.message, Loc(str(path))) from None
 
 
-def _mapped(path: Path) -> Array:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(22, "not a regular file")
-        if status.st_size == 0:  # which cannot be mapped
-            raise ArtifactError("not a graphfuse artifact: 0 bytes", Loc(str(path)))
-        return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
-    except (OSError, ValueError) as e:
-        raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
+def _opened(path: str | os.PathLike[str], weights: WeightMode) -> _File:
+    file = OpenFile(Path(path))
+    return _File(Extent(file, 0, file.nbytes), weights)
 
 
 class _File:
     """The bytes of a file whose prefix, header and trailer have been found in order."""
 
-    def __init__(self, data: Array) -> None:
+    def __init__(self, data: Extent, mode: WeightMode, around: _File | None = None) -> None:
         if len(data) < _PREFIX.size + _TRAILER_BYTES:
             raise ArtifactError(f"not a graphfuse artifact: {len(data)} bytes")
-        self._data = data
-        magic, version, header_bytes, file_bytes = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
+        self._data, self.mode = data, mode
+        magic, version, header_bytes, file_bytes = _PREFIX.unpack(data.read(0, _PREFIX.size))
         if magic != MAGIC:
             raise ArtifactError(f"not a graphfuse artifact: expected {MAGIC!r} at 0, found {magic!r}")
         if version != VERSION:
@@ -375,9 +415,22 @@ class _File:
         end = _PREFIX.size + header_bytes
         if header_bytes > _MAX_HEADER or end > len(data) - _TRAILER_BYTES:
             raise ArtifactError(f"header: expected at most {_MAX_HEADER} bytes, found {header_bytes}")
-        head = data[:end].tobytes()
-        _check_digest("header", head, data[-_TRAILER_BYTES:].tobytes().hex())
+        head = data.read(0, end)
+        _check_digest("header", hashlib.sha256(head), data.read(len(data) - _TRAILER_BYTES).hex())
         self.sections = {s.name: s for s in self._read_sections(Node(_json("header", head[24:])), end)}
+        self.weights: Extent = self.view("weights") if around is None else around.weights
+        self.blobs: dict[tuple[int, int, int], Blob] = {} if around is None else around.blobs
+        """By place, length and CRC-32."""
+
+    def inner(self, name: str) -> _File:
+        """A part, which is a file in the file, and has its weights here."""
+        return _File(self.view(name), self.mode, self)
+
+    def blob(self, offset: int, length: int, check: int) -> Blob:
+        """Bytes of the weights; one object for all who have the same."""
+        if (found := self.blobs.get((offset, length, check))) is None:
+            found = self.blobs[offset, length, check] = Blob(self.weights.part(offset, length), check, self.mode)
+        return found
 
     def _read_sections(self, root: Node, start: int) -> Iterator[_Section]:
         for row in root["sections"].items():
@@ -404,24 +457,30 @@ class _File:
             raise ArtifactError(f"expected a section {name!r}, found {', '.join(self.sections)}")
         return self.sections[name]
 
-    def view(self, name: str) -> Array:
-        """A section's bytes in place, not checked."""
+    def view(self, name: str) -> Extent:
+        """Where a section's bytes are, not checked."""
         section = self.section(name)
-        return self._data[section.offset : section.offset + section.length]
+        return self._data.part(section.offset, section.length)
+
+    def check(self, section: _Section) -> None:
+        """Whether a section has its digest, read piece by piece."""
+        view, digest = self.view(section.name), hashlib.sha256()
+        for at in range(0, len(view), PIECE):
+            digest.update(view.read(at, min(PIECE, len(view) - at)))
+        _check_digest(f"section {section.name!r}", digest, section.sha256)
 
     def content(self, name: str) -> bytes:
         """A section's bytes, checked against its digest and unpacked."""
         section = self.section(name)
-        view = self.view(name)
-        _check_digest(f"section {name!r}", view.data, section.sha256)
+        data = self.view(name).read()
+        _check_digest(f"section {name!r}", hashlib.sha256(data), section.sha256)
         if section.encoding == "raw":
-            # the weights are only ever checked this way, not read: no copy of them
-            return b"" if name == "weights" else view.tobytes()
+            return data
         if section.unpacked > _MAX_UNPACKED:
             raise ArtifactError(f"section {name!r}: expected at most {_MAX_UNPACKED} bytes when unpacked")
         unpacker = zlib.decompressobj()
         try:
-            content = unpacker.decompress(view.data, section.unpacked + 1)
+            content = unpacker.decompress(data, section.unpacked + 1)
         except zlib.error as e:
             raise ArtifactError(f"section {name!r}: {str(e).lower()}") from None
         if len(content) != section.unpacked:
@@ -440,14 +499,13 @@ def _json(what: str, text: bytes) -> Any:
         raise ArtifactError(f"{what}: malformed JSON: {e}") from None
 
 
-def _check_digest(what: str, data: bytes | memoryview, expected: str) -> None:
-    found = hashlib.sha256(data).hexdigest()
-    if found != expected:
-        raise ArtifactError(f"{what} is corrupted: expected SHA-256 {expected[:16]}..., found {found[:16]}...")
+def _check_digest(what: str, found: hashlib._Hash, expected: str) -> None:
+    text = found.hexdigest()
+    if text != expected:
+        raise ArtifactError(f"{what} is corrupted: expected SHA-256 {expected[:16]}..., found {text[:16]}...")
 
 
 def _read_weights(root: Node, file: _File) -> tuple[Weight, ...]:
-    view = file.view("weights")
     weights: list[Weight] = []
     for row in root.items():
         elem = row["elem"].text()
@@ -455,21 +513,43 @@ def _read_weights(root: Node, file: _File) -> tuple[Weight, ...]:
             dtype = elem_dtype(elem)
         except KeyError:
             row["elem"].fail("an element type")
-        shape = tuple(d.integer() for d in row["shape"].items(0, 64))
+        shape = _read_shape(row["shape"])
         offset = row["offset"].integer()
-        nbytes = dtype.itemsize
-        for d in shape:
-            nbytes *= d
-        if offset % ALIGN or offset + nbytes > len(view):
-            row.fail(f"a tensor at a multiple of {ALIGN} inside {len(view)} bytes of weights")
-        try:
-            array = view[offset : offset + nbytes].view(dtype).reshape(shape)
-        except ValueError:  # a 0 beside dims whose product no array can have
-            row["shape"].fail("a shape")
-        weights.append(Weight(row["name"].text(), elem, array))
+        nbytes = dtype.itemsize * math.prod(shape)
+        if offset % ALIGN or offset + nbytes > len(file.weights):
+            row.fail(f"a tensor at a multiple of {ALIGN} inside {len(file.weights)} bytes of weights")
+        data = StoredArray(blob := file.blob(offset, nbytes, row["crc32"].integer()), dtype, shape)
+        packed: tuple[Stored, Panels] | None = None
+        if "panels" in row.object():  # made when it is read
+            packed = data, _read_panels(row["panels"].items(3, 3), shape)
+            data = StoredArray(blob, dtype, shape, packed[1])
+        elif "panels_of" in row.object():
+            of, *layout = row["panels_of"].items(4, 4)
+            whole, panels = _read_shape(of), _read_panels(layout, _read_shape(of))
+            if panels.shape(whole) != shape:
+                of.fail(f"a constant whose panels are {shape}")
+            packed = UnpackedArray(data, panels, whole), panels
+        weights.append(Weight(row["name"].text(), elem, data, packed))
     if len({w.name for w in weights}) != len(weights):
         root.fail("weights with different names")
     return tuple(weights)
+
+
+def _read_shape(root: Node) -> tuple[int, ...]:
+    shape = tuple(d.integer() for d in root.items(0, 32))
+    if math.prod(d or 1 for d in shape) >= 1 << 60:  # a 0 beside dims whose product no array can have
+        root.fail("a shape")
+    return shape
+
+
+def _read_panels(row: Sequence[Node], shape: Sequence[int]) -> Panels:
+    axis, width, fours = row
+    panels = Panels(axis.integer(), width.integer(1), None if fours.value is None else fours.integer())
+    along = (panels.axis, *(() if panels.fours is None else (panels.fours,)))
+    by_fours = panels.fours is None or (panels.fours < len(shape) and shape[panels.fours] % FOUR == 0)
+    if max(along) >= len(shape) or len(set(along)) != len(along) or not by_fours or panels.width > MAX_PANEL:
+        axis.fail(f"an axis, up to {MAX_PANEL} columns, and an axis that goes by fours, of a constant {shape}")
+    return panels
 
 
 def _read_code(root: Node, file: _File, numbers: Iterator[int]) -> dict[str, Code]:
@@ -488,11 +568,11 @@ def _read_code(root: Node, file: _File, numbers: Iterator[int]) -> dict[str, Cod
 
 def _check_safetensors(table: Node, file: _File) -> None:
     """Whether the safetensors header, which `load` has no use for, agrees with the table."""
-    view = file.view("weights")
-    (length,) = struct.unpack("<Q", view[:8].tobytes()) if len(view) >= 8 else (0,)
+    view = file.weights
+    (length,) = struct.unpack("<Q", view.read(0, 8)) if len(view) >= 8 else (0,)
     if length > len(view) - 8:
         raise ArtifactError(f"weights: expected a header inside {len(view)} bytes, found {length}")
-    head = Node(_json("weights", view[8 : 8 + length].tobytes()), "weights")
+    head = Node(_json("weights", view.read(8, length)), "weights")
     for row in table.items():
         begin = head[row["stored"].text()]["data_offsets"].items(2, 2)[0].integer()
         if begin + 8 + length != row["offset"].integer():

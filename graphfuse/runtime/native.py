@@ -54,16 +54,42 @@ class NativeCode:
         self.run_profiled = function("gf_run_profiled")
 
 
+def choose_cpu(executable: Executable) -> Executable:
+    """The best of its variants that this CPU runs: the one with code that uses most of what the CPU has."""
+    host = host_target()
+    variants = [v for v in executable.variants if not v.is_gpu]
+    if not variants:
+        have = ", ".join(v.target for v in executable.variants)
+        raise ArtifactError(
+            f"there is code for {have} only: run it with device 'cuda' or 'emulator', or rebuild it for the cpu "
+            "with 'graphfuse compile --recompile --target cpu'"
+        )
+    fitting = [v for v in variants if all(_fitting(e, host) for e in _pieces(v))]
+    return max(fitting, key=lambda v: _most_used(v, host)) if fitting else variants[0]
+
+
+def _pieces(executable: Executable) -> tuple[Executable, ...]:
+    return (executable,) if executable.host is None else executable.parts
+
+
+def _fitting(executable: Executable, host: Target) -> list[Code]:
+    return [c for c in executable.code.values() if why_not_here(c, host) is None]
+
+
+def _most_used(executable: Executable, host: Target) -> int:
+    """How many features of this CPU the code uses: of what runs, more are better."""
+    return max((len(c.features) for e in _pieces(executable) for c in _fitting(e, host)), default=0)
+
+
 def choose_target(executable: Executable, host: Target) -> str:
-    """The text of the first target whose code runs on `host`, the executable's own before the others."""
+    """The text of the target whose code runs on `host` and uses most of it; the executable's own before its equals."""
     names = [executable.target, *(t for t in executable.code if t != executable.target)]
-    reasons: list[str] = []
-    for name in names:
-        reason = why_not_here(executable.code[name], host)
-        if reason is None:
-            return name
-        reasons.append(f"code for {name}: {reason}")
-    raise ArtifactError(f"{'; '.join(reasons)}; rebuild it here with 'graphfuse compile --recompile'")
+    reasons = {name: why_not_here(executable.code[name], host) for name in names}
+    fitting = [name for name in names if reasons[name] is None]
+    if fitting:
+        return max(fitting, key=lambda name: len(executable.code[name].features))
+    why = "; ".join(f"code for {name}: {reason}" for name, reason in reasons.items())
+    raise ArtifactError(f"{why}; rebuild it here with 'graphfuse compile --recompile'")
 
 
 def why_not_here(code: Code, host: Target) -> str | None:

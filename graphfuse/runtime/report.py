@@ -14,6 +14,7 @@ from graphfuse import usage
 from graphfuse.artifact import Executable, Pointer, Step
 from graphfuse.errors import InputError, UsageError
 from graphfuse.host_program import HostGraph, HostPart
+from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores, memory
 from graphfuse.symbolic import Dim, evaluate, symbols
 
@@ -54,7 +55,7 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
     if executable.host is not None:
         rows = _host_rows(executable, executable.host)
     needed = asdict(memory(executable, values, available_cores()))
-    needed["weights"] += sum(w.array.nbytes for p in executable.parts for w in p.weights)
+    needed["weights"] += sum(w.nbytes for p in executable.parts for w in p.weights)
     pieces = {f"{v.target} part {i}": p for v in executable.variants for i, p in enumerate(v.parts)}
     pieces |= {name: v for v in executable.variants for name in v.code}
     return {
@@ -95,6 +96,11 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
 def kernel_count(executable: Executable) -> int:
     """How many kernels it has, those of its parts too."""
     return len(executable.kernels) + sum(len(p.kernels) for p in executable.parts)
+
+
+def fits_this_host_only(executable: Executable) -> bool:
+    """Whether there is code for this very processor, with all that it has, and no other."""
+    return [v.target for v in executable.variants] == [str(host_target())]
 
 
 def host_operators(executable: Executable) -> dict[str, int]:

@@ -219,9 +219,9 @@ def _place(workspace: Workspace, ready: Ready, arrays: list[Array], outputs: lis
 
 def memory(executable: Executable, values: Mapping[str, int], threads: int) -> Memory:
     """What running at these symbol values takes. Needs no native code, so it works for any target."""
-    template = Template(executable)
+    template = Template(executable, [0] * len(executable.weights))
     plan = template.arena(template.sizes(values))
-    weights = sum(w.array.nbytes for w in executable.weights)
+    weights = sum(w.nbytes for w in executable.weights)
     if executable.is_gpu:
         bound = template.bind(values, range(len(executable.kernels)), 1)
         scratch = scratch_on_gpu(executable, bound, GPU_SIZES[executable.target.partition(":")[2]][0])

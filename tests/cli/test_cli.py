@@ -403,6 +403,14 @@ def test_as_a_process(artifact):
 # models, through the compiler
 
 
+def test_compile_says_what_a_file_fits(capsys, model, tmp_path):
+    """By default this very processor."""
+    for targets, said in [((), True), (("cpu",), True), (("cpu", "cpu:x86-64-v2"), False), (("cpu:x86-64-v2",), False)]:
+        args = [a for t in targets for a in ("--target", t)]
+        assert main(["compile", str(model), *args, "-o", str(tmp_path / "m.gfx")]) == 0
+        assert ("and CPUs with all that this one has" in capsys.readouterr().err) is said
+
+
 def test_compile_run_verify(capsys, model, tmp_path, cache):
     out = tmp_path / "o.gfx"
     assert prints(capsys, "compile", model, "-o", out, "--dim", "batch=1..16") == ""

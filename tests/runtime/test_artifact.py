@@ -10,13 +10,17 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+import graphfuse
 from graphfuse.artifact import (
     Buffer,
     KernelMeta,
     Launch,
     Loop,
+    Panels,
     Pointer,
     Scalar,
     Signature,
@@ -28,9 +32,12 @@ from graphfuse.artifact import (
 from graphfuse.artifact_json import plan_to_json, program_to_json, read_dim
 from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError, FileError
-from graphfuse.runtime import gfx
+from graphfuse.knobs import scope
+from graphfuse.runtime import gfx, native
+from graphfuse.runtime.session import Session
 from graphfuse.symbolic import ceildiv, maximum, minimum, mod, sym
-from tests.runtime.sample import executable, with_plan
+from graphfuse.target import Target
+from tests.runtime.sample import executable, inputs, with_plan
 
 
 def saved(tmp_path: Path, source=None) -> Path:
@@ -68,23 +75,24 @@ def plan_from(text: str):
 
 @pytest.mark.parametrize("elem", sorted({"bool", "i4", "u8", "i64", "f16", "bf16", "f32", "f64", "f8e4m3", "f4e2m1"}))
 @pytest.mark.parametrize("shape", [(), (0, 3), (5, 7)])
-def test_weights_of_every_type_are_mapped_and_aligned(tmp_path, elem, shape):
+@pytest.mark.parametrize("mode", ["checked", "mapped"])
+def test_weights_of_every_type_are_aligned(tmp_path, elem, shape, mode):
     from graphfuse.artifact import elem_dtype
 
     array = np.arange(int(np.prod(shape))).reshape(shape).astype(np.float32).astype(elem_dtype(elem))
     source = replace(executable(), weights=(*executable().weights, Weight("extra", elem, array)))
-    weight = gfx.load(saved(tmp_path, source)).weights[-1]
+    weight = gfx.load(saved(tmp_path, source), mode).weights[-1]
     assert weight.array.dtype == array.dtype and weight.shape == shape
     assert weight.array.tobytes() == array.tobytes()
-    assert weight.array.__array_interface__["data"][0] % 64 == 0
+    assert weight.array.__array_interface__["data"][0] % 64 == 0 or not weight.nbytes
     assert not weight.array.flags.owndata and not weight.array.flags.writeable
 
 
 def test_weights_section_is_a_safetensors_file(tmp_path):
     safetensors = pytest.importorskip("safetensors.numpy")
     path = saved(tmp_path)
-    file = gfx._File(gfx._mapped(path))
-    tensors = safetensors.load(file.view("weights").tobytes())
+    file = gfx._opened(path, "checked")
+    tensors = safetensors.load(file.view("weights").read())
     np.testing.assert_array_equal(tensors["w"], executable().weights[0].array)
 
 
@@ -94,15 +102,162 @@ def test_equal_executables_are_equal_files(tmp_path):
     assert (tmp_path / "a.gfx").read_bytes() == (tmp_path / "b.gfx").read_bytes()
 
 
-def test_load_reads_no_weights_and_verify_reads_all(tmp_path):
-    path = saved(tmp_path)
+def flipped(path: Path) -> Path:
+    """One bit of a weight."""
     data = bytearray(path.read_bytes())
     at = data.index(np.arange(1, 6, dtype=np.float32).tobytes())
     data[at] ^= 1
     path.write_bytes(data)
-    gfx.load(path)
+    return path
+
+
+def test_weights_are_checked_when_they_are_first_used(tmp_path):
+    path = flipped(saved(tmp_path))
+    loaded = gfx.load(path)
+    with pytest.raises(ArtifactError, match=r"m\.gfx: error: weights are corrupted: expected CRC-32 \w{8} of 20 bytes"):
+        Session(loaded, 1).run(inputs(2))
+    for mode in ("unchecked", "mapped"):
+        with scope(weights=mode):
+            Session(gfx.load(path), 1).run(inputs(2))
     with pytest.raises(ArtifactError, match=r"section 'weights' is corrupted: expected SHA-256"):
         gfx.verify(path)
+
+
+def test_a_file_that_changes_later_changes_no_model(tmp_path):
+    """Truncated before the weights were read it is an error; afterwards nothing. Nothing kills the process."""
+    path = saved(tmp_path)
+    early, late = gfx.load(path), gfx.load(path)
+    session = Session(late, 1)
+    wanted = session.run(inputs(2))["y"]
+    os.truncate(path, 100)
+    np.testing.assert_array_equal(session.run(inputs(2))["y"], wanted)
+    with pytest.raises(ArtifactError, match=r"m\.gfx: error: truncated: expected \d+ bytes, found \d+"):
+        Session(early, 1)
+    with pytest.raises(ArtifactError, match="truncated"):
+        len(late.ir)
+
+
+def test_a_file_that_is_replaced_changes_no_model(tmp_path):
+    path = saved(tmp_path)
+    loaded = gfx.load(path)
+    gfx.save(
+        replace(executable(), weights=tuple(Weight(w.name, w.elem, w.array * 2) for w in executable().weights)), path
+    )
+    np.testing.assert_array_equal(loaded.weights[0].array, executable().weights[0].array)
+
+
+def matmul(k: int = 48, n: int = 80) -> onnx.ModelProto:
+    """y = x @ w, and where it is not 0, again times w: two parts with Python between them."""
+    w = numpy_helper.from_array(np.arange(k * n, dtype=np.float32).reshape(k, n), "w")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["m", k])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["m", n])
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [w])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_weights_that_differ_by_their_panels_are_stored_once(tmp_path):
+    """Vectors of 16, 32 and 64 bytes read panels of other widths."""
+    targets = ("cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4")
+    made = graphfuse.compile(matmul(), target=targets)
+    assert len({v.weights[0].shape for v in made.executable.variants}) > 1
+    made.save(tmp_path / "m.gfx")
+    loaded = gfx.load(tmp_path / "m.gfx")
+    for a, b in zip(loaded.variants, made.executable.variants, strict=True):
+        np.testing.assert_array_equal(a.weights[0].array, b.weights[0].array)
+    weights = gfx.verify(tmp_path / "m.gfx")["weights"]
+    assert weights < 1.5 * 48 * 80 * 4
+    gfx.save(loaded, tmp_path / "again.gfx")
+    assert (tmp_path / "again.gfx").read_bytes() == (tmp_path / "m.gfx").read_bytes()
+
+
+def test_one_target_has_its_panels_in_the_file(tmp_path):
+    """And what they are of is known, for a file that they are put into with others."""
+    graphfuse.compile(matmul(), target="cpu:x86-64-v3").save(tmp_path / "m.gfx")
+    (weight,) = gfx.load(tmp_path / "m.gfx").weights
+    assert json.loads(gfx._opened(tmp_path / "m.gfx", "checked").content("program"))["weights"][0]["panels_of"]
+    assert weight.packed is not None and weight.packed[0].shape == (48, 80)
+    np.testing.assert_array_equal(weight.packed[0].fresh().reshape(-1), np.arange(48 * 80))
+
+
+@pytest.mark.parametrize(
+    ("panels", "message"),
+    [
+        ([2, 16, None], "an axis, up to 4096 columns"),
+        ([1, 8192, None], "an axis, up to 4096 columns"),
+        ([1, 0, None], "expected an integer in 1"),
+        ([1, 16, 1], "an axis, up to 4096 columns"),
+        ([0, 16, 1], "an axis, up to 4096 columns"),
+        ([1, 16], "expected 3 elements"),
+    ],
+)
+def test_malformed_panels(tmp_path, monkeypatch, panels, message):
+    part = gfx._json_part
+
+    def changed(name, value, pack=False):
+        if name == "program":
+            value["weights"][0] |= {"shape": [1, 5], "panels": panels}
+        return part(name, value, pack)
+
+    monkeypatch.setattr(gfx, "_json_part", changed)
+    path = tmp_path / "m.gfx"
+    gfx.save(executable(), path)
+    with pytest.raises(ArtifactError, match=message):
+        gfx.load(path)
+
+
+@pytest.mark.parametrize("fours", [None, 0, 1])
+def test_panels_have_the_shape_that_they_say(fours):
+    for shape, axis in (((8, 37), 1), ((8, 16), 0), ((4, 8, 5), 2)):
+        if fours == axis or (fours is not None and shape[fours] % 4):
+            continue
+        panels, array = Panels(axis, 16, fours), np.arange(np.prod(shape)).reshape(shape)
+        found = panels.of(array)
+        assert found.shape == panels.shape(shape)
+        np.testing.assert_array_equal(np.sort(found[found > 0]), np.arange(1, array.size))
+        np.testing.assert_array_equal(panels.back(found, shape), array)
+
+
+def test_a_weight_of_two_parts_is_stored_once(tmp_path):
+    """Parts of a model with host code are files in the file, their weights are not."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("NonZero", ["a"], ["z"]),
+        helper.make_node("Transpose", ["z"], ["t"]),
+        helper.make_node("GatherND", ["a", "t"], ["g"]),
+        helper.make_node("Reshape", ["g", "to"], ["r"]),
+        helper.make_node("MatMul", ["r", "w"], ["y"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.arange(192 * 192, dtype=np.float32).reshape(192, 192) % 7, "w"),
+        numpy_helper.from_array(np.array([-1, 192]), "to"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["m", 192])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["k", 192])
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    made = graphfuse.compile(proto)
+    assert sum(p.weights != () for p in made.executable.parts) == 2
+    made.save(tmp_path / "m.gfx")
+    sections = gfx.verify(tmp_path / "m.gfx")
+    assert sections["weights"] < 1.5 * 192 * 192 * 4
+    assert all(n < 192 * 192 * 4 for name, n in sections.items() if name.startswith("part."))
+    x = np.ones((2, 192), np.float32)
+    np.testing.assert_array_equal(graphfuse.load(tmp_path / "m.gfx")(x=x)["y"], made(x=x)["y"])
+
+
+def test_portable_is_three_generations_and_another_architecture():
+    made = graphfuse.compile(matmul(8, 8), target="portable").executable
+    assert {v.target for v in made.variants} == {"cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:generic"}
+    assert {c.arch for v in made.variants for c in v.code.values()} == {"x86_64", "aarch64"}
+
+
+def test_the_best_variant_that_runs_is_taken(monkeypatch):
+    made = graphfuse.compile(matmul(8, 8), target="portable").executable
+    for cpu, best in [("x86-64-v2", "x86-64-v2"), ("haswell", "x86-64-v3"), ("icelake-server", "x86-64-v4")]:
+        monkeypatch.setattr(native, "host_target", lambda cpu=cpu: Target.parse(f"cpu:{cpu}"))
+        assert native.choose_cpu(made).target == f"cpu:{best}"
+        found = native.choose_target(native.choose_cpu(made), Target.parse(f"cpu:{cpu}"))
+        assert found == f"cpu:{best}"
 
 
 def test_mode_follows_the_umask(tmp_path):
@@ -152,7 +307,7 @@ def test_other_version(tmp_path):
 @pytest.mark.parametrize("section", ["program", "code.0", "ir", "ledger"])
 def test_damaged_section(tmp_path, section):
     path = saved(tmp_path)
-    at = gfx._File(gfx._mapped(path)).section(section).offset
+    at = gfx._opened(path, "checked").section(section).offset
     data = bytearray(path.read_bytes())
     data[at + 3] ^= 0x10
     path.write_bytes(data)
@@ -308,7 +463,7 @@ def test_hostile_dims(text):
         ({"meta": []}, "meta: expected an object, found []"),
         ({"weights": [{"name": "w", "elem": "f99"}]}, "weights[0].elem: expected an element type, found 'f99'"),
         (
-            {"weights": [{"name": "w", "elem": "f32", "shape": [9], "offset": 2**40}]},
+            {"weights": [{"name": "w", "elem": "f32", "shape": [9], "offset": 2**40, "crc32": 0}]},
             (
                 "weights[0]: expected a tensor at a multiple of 64 inside 276 bytes of weights, found "
                 "{'name': 'w', 'elem': 'f32', 'shape': [9], 'offset': 1099..."

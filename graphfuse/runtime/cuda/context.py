@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Generator, Sequence
 
-from graphfuse.artifact import Code, Executable, Launch
+from graphfuse.artifact import GPU_PREFIX, Code, Executable, Launch
 from graphfuse.errors import ArtifactError, DeviceError, GraphfuseError
 from graphfuse.gpu_driver import OLD_DRIVER, UNUSABLE_CODE, Driver, DriverError
 from graphfuse.runtime.cuda.memory import Pool
@@ -157,9 +157,10 @@ def choose_variant(executable: Executable, info: GpuInfo) -> Executable:
     for v in executable.variants:
         if not v.is_gpu:
             continue
-        reason = info.why_not(v.code[v.target].arch)
+        arch = v.target.removeprefix(GPU_PREFIX)
+        reason = info.why_not(arch)
         if reason is None:
-            digits = v.code[v.target].arch.removeprefix("sm_")
+            digits = arch.removeprefix("sm_")
             found.append((not digits.isdigit(), int(digits.rstrip("af")), v))
         else:
             reasons.append(f"code for {v.target}: {reason}")

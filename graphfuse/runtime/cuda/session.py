@@ -208,7 +208,7 @@ class CudaSession:
     def arena_plan(self, inputs: Mapping[str, Any]) -> ArenaPlan:
         """Where the intermediate tensors of such a run lie."""
         shapes = tuple(tuple(inputs[s.name].shape) for s in self.signature.inputs)
-        template = Template(self.executable)
+        template = Template(self.executable, [0] * len(self.executable.weights))
         return template.arena(template.sizes(self._binder.bind(shapes)))
 
     # one run

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphfuse.artifact import Array, Weight
+from graphfuse.artifact import Array, Weight, fresh
 from graphfuse.gpu_driver import Driver
 from graphfuse.runtime.cuda.memory import Pinned
 
@@ -28,13 +28,13 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
 
 def upload(driver: Driver, weights: Sequence[Weight], take: Callable[[int], int]) -> list[int]:
     """Copy weights into one block, which `take` gives by its bytes; where each is."""
-    places, total = offsets([w.array.nbytes for w in weights])
+    places, total = offsets([w.nbytes for w in weights])
     base = take(total) if total else 0
     for weight, place in zip(weights, places, strict=True):
-        array = np.ascontiguousarray(weight.array)
+        array = np.ascontiguousarray(fresh(weight.data))
         if array.nbytes:
             driver.copy_in(base + place, array.ctypes.data, array.nbytes, 0)
-    driver.synchronize(0)
+            driver.synchronize(0)  # then it may go
     return [base + place for place in places]
 
 

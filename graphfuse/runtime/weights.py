@@ -1,0 +1,211 @@
+"""Bytes of an artifact's file, and weights in it: read when first used, into memory of this process, and checked.
+
+So nothing that happens to the file later reaches a model that runs, and before that it is an error: with a mapping the
+process would be killed by a truncation (SIGBUS), and follow what is written over the file (`cp`). `GRAPHFUSE_WEIGHTS`
+chooses (ADR 0015).
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import stat
+import weakref
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphfuse.artifact import Array, Panels, Weight
+from graphfuse.errors import ArtifactError, FileError, Loc
+from graphfuse.files import reason
+from graphfuse.knobs import WeightMode
+from graphfuse.llvm.host import available_cores
+
+PIECE = 1 << 20
+"""Bytes that are read and then checked: as much as stays in a core's cache."""
+AT_ONCE = 64 << 20
+"""From so many bytes on several threads read."""
+MOST_READERS = 4
+ALIGN = 64
+
+
+class OpenFile:
+    """A regular file, held open: what is read later is of the same one, whatever has its name by then."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise OSError(22, "not a regular file")
+            self._file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except (OSError, ValueError) as e:
+            raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
+        weakref.finalize(self, os.close, self._file)
+        self.path = path
+        self.nbytes = os.fstat(self._file).st_size
+
+    def fill(self, at: int, room: memoryview) -> None:
+        """Read bytes from a position; it is an error where the file has become shorter."""
+        done = 0
+        while done < len(room):
+            try:
+                count = os.preadv(self._file, [room[done:]], at + done)
+            except OSError as e:
+                raise FileError(f"cannot read: {reason(e)}", Loc(str(self.path))) from None
+            if not count:
+                raise ArtifactError(f"truncated: expected {self.nbytes} bytes, found {at + done}", Loc(str(self.path)))
+            done += count
+
+    @cached_property
+    def mapping(self) -> Array:
+        """The file mapped, for as long as anything refers to it."""
+        return np.frombuffer(mmap.mmap(self._file, self.nbytes, access=mmap.ACCESS_READ), np.uint8)
+
+
+class Held:
+    """The bytes of a file in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.path, self.nbytes = data, Path("<bytes>"), len(data)
+
+    def fill(self, at: int, room: memoryview) -> None:
+        """Copy bytes from a position."""
+        room[:] = memoryview(self._data)[at : at + len(room)]
+
+    @property
+    def mapping(self) -> Array:
+        """All bytes."""
+        return np.frombuffer(self._data, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A part of a file."""
+
+    file: OpenFile | Held
+    begin: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def part(self, at: int, length: int) -> Extent:
+        """A part of this part."""
+        assert 0 <= at <= at + length <= self.length, "the caller has checked where it is"
+        return Extent(self.file, self.begin + at, length)
+
+    def read(self, at: int = 0, length: int | None = None) -> bytes:
+        """Its bytes, or some of them."""
+        room = bytearray(self.length - at if length is None else length)
+        self.file.fill(self.begin + at, memoryview(room))
+        return bytes(room)
+
+
+class Blob:
+    """The bytes of one or several weights, and their CRC-32."""
+
+    def __init__(self, extent: Extent, check: int, mode: WeightMode) -> None:
+        self.extent, self.check, self.mode = extent, check, mode
+
+        self._kept: list[Array] = []
+
+    def array(self) -> Array:
+        """The bytes, the same for every caller: addresses of them are kept."""
+        return _kept(self._kept, self.read)
+
+    def fresh(self) -> Array:
+        """The bytes, which nobody keeps for the next caller; those that are kept, if they are."""
+        return self._kept[0] if self._kept else self.read()
+
+    def read(self) -> Array:
+        """The bytes, read from the file, or mapped."""
+        nbytes, file = len(self.extent), self.extent.file
+        if self.mode == "mapped":
+            return file.mapping[self.extent.begin : self.extent.begin + nbytes]
+        room, found = _aligned(nbytes), 0
+        view = room.data
+        for at in range(0, nbytes, PIECE):
+            piece = view[at : at + PIECE]
+            file.fill(self.extent.begin + at, piece)
+            if self.mode == "checked":
+                found = zlib.crc32(piece, found)
+        if self.mode == "checked" and found != self.check:
+            raise ArtifactError(
+                f"weights are corrupted: expected CRC-32 {self.check:08x} of {nbytes} bytes, found {found:08x}",
+                Loc(str(file.path)),
+            )
+        room.flags.writeable = False
+        return room
+
+
+class StoredArray:
+    """An array in a file, maybe laid out in panels once it is read."""
+
+    def __init__(self, blob: Blob, dtype: np.dtype[Any], shape: tuple[int, ...], panels: Panels | None = None) -> None:
+        self._blob, self._dtype, self._shape, self._panels = blob, dtype, shape, panels
+        self.shape = shape if panels is None else panels.shape(shape)
+        self.nbytes = dtype.itemsize * math.prod(self.shape)
+        self._kept: list[Array] = []
+
+    def array(self) -> Array:
+        """The array, the same for every caller: its address is kept."""
+        return self._of(self._blob.array()) if self._panels is None else _kept(self._kept, self.fresh)
+
+    def fresh(self) -> Array:
+        """The array, which nobody keeps for the next caller."""
+        array = self._of(self._blob.fresh())
+        if self._panels is None:
+            return array
+        laid_out = _aligned(self.nbytes).view(self._dtype).reshape(self.shape)
+        laid_out[...] = self._panels.of(array)
+        laid_out.flags.writeable = False
+        return laid_out
+
+    def _of(self, data: Array) -> Array:
+        return data.view(self._dtype).reshape(self._shape)
+
+
+def _aligned(nbytes: int) -> Array:
+    raw = np.empty(nbytes + ALIGN, np.uint8)
+    start = -int(raw.__array_interface__["data"][0]) % ALIGN
+    return raw[start : start + nbytes]
+
+
+def _kept(known: list[Array], read: Callable[[], Array]) -> Array:
+    """What is known, else what is read; of several callers at once, all get what the first has read."""
+    if not known:
+        known.append(read())
+    return known[0]
+
+
+class UnpackedArray:
+    """The constant of this shape that a stored array is panels of."""
+
+    def __init__(self, stored: StoredArray, panels: Panels, shape: tuple[int, ...]) -> None:
+        self._stored, self._panels, self.shape = stored, panels, shape
+
+    @property
+    def nbytes(self) -> int:
+        """Those of the constant."""
+        return self.array().nbytes
+
+    def array(self) -> Array:
+        """The constant, new for every caller."""
+        return self._panels.back(self._stored.fresh(), self.shape)
+
+    fresh = array
+
+
+def read_all(weights: Sequence[Weight]) -> list[Array]:
+    """Every array, from several threads where that is worth it."""
+    readers = min(MOST_READERS, available_cores())
+    if readers == 1 or sum(w.nbytes for w in weights) < AT_ONCE:
+        return [w.array for w in weights]
+    with ThreadPoolExecutor(readers) as pool:
+        return list(pool.map(lambda w: w.array, weights))
