@@ -37,7 +37,7 @@ from graphfuse.blockgen.gpu_tiles import (
     whole_tiles,
 )
 from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_stride, takes_windows
-from graphfuse.blockgen.index import Index, coefficient, unravel
+from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
@@ -145,7 +145,11 @@ class GpuContraction(ContractionKernel):
         axes = tuple(rank + i for i, d in enumerate(work.depth) if d != 1) or (rank,)
         shape = (*work.domain, *work.depth)
         columns = self._contiguous_columns()
-        terms = Terms(shape, axes, work.result, lambda index: index[:rank], term, reads, "sum", columns)
+
+        def kept(index: Index) -> Index:  # the domain may have groups and channels where the result has channels
+            return reshape_index(index[:rank], work.domain, shape_of(work.result), kernel.space)
+
+        terms = Terms(shape, axes, work.result, kept, term, reads, "sum", columns)
         return AxisReduction(kernel, terms, elem).emit()
 
     def _emit_elementwise(self) -> Func:

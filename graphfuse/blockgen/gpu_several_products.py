@@ -15,7 +15,7 @@ from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, microseconds, wgmma_ti
 from graphfuse.blockgen.kernel import GpuMachine, Machine, element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op
+from graphfuse.ir.core import Op, Value
 from graphfuse.symbolic import Dim, bounds
 
 MOST_PRODUCTS = 3
@@ -26,6 +26,9 @@ _SURE = 0.985
 """Of the time apart: what is nearer together is no gain that the model can tell."""
 _LAUNCH_US = 2.0
 """Of a kernel more."""
+
+
+_VIEWS = (graph.reshape, graph.permute, graph.slice_, graph.flip)
 
 
 class WhyApart(Protocol):
@@ -65,6 +68,8 @@ def _why_apart(machine: GpuMachine, ranges: _Ranges, products: Sequence[Op], *, 
         return "several products have no batch"
     if min(m, n, k) < 2:
         return "a product with a vector is a reduction"
+    if any(_is_spread(v) for p in products for v in p.operands):
+        return "a product with what is spread is a reduction"
     steps = -(-k * elem.bytes // STEP_BYTES)
 
     def best(columns: int, results: int = 1) -> float:
@@ -77,6 +82,14 @@ def _why_apart(machine: GpuMachine, ranges: _Ranges, products: Sequence[Op], *, 
         combined = best(n * count) + _LAUNCH_US + (count + 1) * size / _BYTES_PER_US
         apart = min(combined, apart + 2 * (count - 1) * size / _BYTES_PER_US)
     return f"{together:.1f} us together, {apart:.1f} us apart" if together > _SURE * apart else None
+
+
+def _is_spread(value: Value) -> bool:
+    """Whether a tensor is a view of a broadcast one, so that a dim of it may be in no address."""
+    op = value.op
+    while op is not None and op.kind in _VIEWS:
+        op = op.operands[0].op
+    return op is not None and op.kind is graph.broadcast
 
 
 def _sizes(op: Op, ranges: _Ranges) -> tuple[int, int, int, bool]:

@@ -24,6 +24,11 @@ def pair(m, k, n, elem="bf16", spec="mk,kn->mn"):
     return graph_func(f"x: {x}x{elem}, w: {w}x{elem}, v: {w}x{elem}", body)
 
 
+SPREAD = graph_func("x: 96xbf16, w: 96x1024xbf16, v: 96x1024xbf16",
+    'r = reshape(x) {shape = [1, 96]}; n = broadcast(r) {shape = [512, 96]};'
+    f'a = contract(n, w) {{spec = "mk,kn->mn"}}; b = contract(n, v) {{spec = "mk,kn->mn"}}; {MEET}')  # fmt: skip
+
+
 def reasons(func, machine=HOPPER):
     """How many regions, and what the ledger says of cuts."""
     regions, ledger = outline(func, why_apart=why_apart(machine, {}))
@@ -41,6 +46,7 @@ def test_gates_are_one_kernel(shape):
         (pair(2048, 768, 3072, "f32"), "several products are of halves or bytes"),
         (pair(1, 768, 3072), "a product with a vector is a reduction"),
         (pair(64, 768, 3072, spec="bmk,bkn->bmn"), "several products have no batch"),
+        (SPREAD, "a product with what is spread is a reduction"),
     ],
 )
 def test_what_stays_apart(func, reason):
