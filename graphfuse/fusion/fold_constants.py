@@ -29,7 +29,7 @@ from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import Scalar, Tensor
-from graphfuse.symbolic import Dim, static
+from graphfuse.symbolic import Dim, Expr, static
 
 Array = np.ndarray[Any, Any]
 Number = bool | int | float
@@ -173,7 +173,7 @@ def _fold_any(op: Op) -> Replacement | None:
             return None
         arrays.append(array)
     types = [t for t in op.types if isinstance(t, Tensor)]
-    if not all(t.is_static for t in types):
+    if not all(t.is_static for t in types) or _has_symbol(op):
         return None
     if not _within_limit(sum(static(t.nbytes) for t in types), arrays):
         return None
@@ -182,6 +182,12 @@ def _fold_any(op: Op) -> Replacement | None:
     shapes = [[static(d) for d in tensor_of(v).shape] for v in op.operands]
     results = evaluate(op, [np.broadcast_to(a, s) for a, s in zip(arrays, shapes, strict=True)])
     return tuple(materialised(r, t) for r, t in zip(results, types, strict=True))
+
+
+def _has_symbol(op: Op) -> bool:
+    """Whether an attribute depends on a symbol, as where a slice begins in a loop does."""
+    values = (v for a in op.attrs.values() for v in (a if isinstance(a, tuple) else (a,)))
+    return any(isinstance(v, Expr) for v in values)
 
 
 def fold(op: Op) -> Replacement | None:

@@ -7,7 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, ValueInfoProto, helper
+from onnx import TensorProto, ValueInfoProto, helper, parser
 
 from graphfuse.errors import VerifyError
 from graphfuse.onnx_backend import Backend
@@ -209,3 +209,19 @@ def transposed(x, w, *, known, **attributes):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
     (y,) = Backend.run_model(model, [v.reshape(1, 1, -1) for v in (x, w)[: 2 - known]])
     return y.reshape(-1)
+
+
+@pytest.mark.parametrize("steps", [3, 100])
+def test_scan_over_what_the_model_holds(steps):
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 21]>
+        g (float[2] start) => (float[2] y, float[{steps}, 2] z) <float[{steps}, 2] table = {{{", ".join("12" * steps)}}}> {{
+            y, z = Scan<num_scan_inputs = 1, body = b (float[2] s, float[2] v) => (float[2] t, float[2] o) {{
+                t = Add(s, v)
+                o = Identity(t)
+            }}>(start, table)
+        }}"""
+    )
+    y, z = Backend.run_model(model, [np.zeros(2, np.float32)])
+    np.testing.assert_array_equal(z, np.outer(np.arange(steps) + 1, [1, 2]))
+    np.testing.assert_array_equal(y, z[-1])
