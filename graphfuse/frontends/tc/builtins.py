@@ -303,10 +303,12 @@ def _scan(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t
     axis = c.constant(node.args[1], f"axis of {name}") if len(args) == 2 else 0
     if not 0 <= axis < len(shape):
         c.fail("arguments", f"axis of {name}: expected 0 to {len(shape) - 1}, found {axis}", node.args[1])
-    # as reductions: halves are summed in float, and bool is counted
-    inner = FLOAT if elem.is_float and elem.bits < 32 else INT if elem == BOOL else elem
+    # as reductions: halves are summed in float, integers as operands of + are
+    inner = FLOAT if elem.is_float and elem.bits < 32 else elem
+    if name in ("cumsum", "cumprod") or elem == BOOL:
+        inner = promoted(inner)
     out = t.Scan(node.at, with_shape(inner, shape), to_elem(x, inner), axis, _SCANS[name])
-    return out if elem == BOOL else to_elem(out, elem)
+    return to_elem(out, elem) if elem.is_float else out
 
 
 def _atomic(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:

@@ -23,6 +23,7 @@ from graphfuse.frontends.tc.types import (
     Type,
     Void,
     elem_of,
+    promoted,
     shape_of,
     with_shape,
 )
@@ -132,8 +133,8 @@ class ExprChecker(MemoryChecker):
         original = elem_of(x.type)
         for axis, item in reversed(reductions):
             x = self._reduce(x, axis, item)
-        if reductions and not reductions[0][1].kind.startswith("arg") and original != BOOL:
-            x = to_elem(x, original)
+        if reductions and not reductions[0][1].kind.startswith("arg") and isinstance(original, Arith):
+            x = to_elem(x, original) if original.is_float else x
         shape: list[int] = []
         kept = iter(shape_of(x.type))
         shape += [next(kept) if i.kind == ":" else 1 for i in node.items if i.kind in (":", "newaxis")]
@@ -145,8 +146,8 @@ class ExprChecker(MemoryChecker):
             self.fail("subscript", "reduction by '-' depends on the order: expected '+', 'max' or 'min'", item)
         kind = {"+": "sum"}.get(item.kind, item.kind)
         if kind == "sum":
-            # halves are summed in float
-            elem = INT if elem == BOOL else FLOAT if elem.is_float and elem.bits < 32 else elem
+            # halves are summed in float, integers as operands of + are
+            elem = FLOAT if elem.is_float and elem.bits < 32 else promoted(elem)
             x = to_elem(x, elem)
         elif elem == BOOL:
             if kind.startswith("arg"):

@@ -169,8 +169,25 @@ def test_pointer_casts():
     }"""
     run(source, a, out)
     bits = a.view(np.int32)
-    want = [*bits, np.sum(a.view(np.int16), dtype=np.int16), 4, -3, 0, 0]
+    want = [*bits, np.sum(a.view(np.int16), dtype=np.int32), 4, -3, 0, 0]
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.bool_])
+def test_narrow_integers_are_summed_as_c_sums_them(dtype):
+    a = np.full(16, 1 if dtype is np.bool_ else np.iinfo(dtype).max, dtype)
+    a[::5] = 3 if dtype is not np.bool_ else 0
+    out = np.zeros(19, np.int32)
+    name = {"int8": "char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short", "bool": "bool"}
+    source = f"""__global__ void k({name[np.dtype(dtype).name]} *a, int *out) {{
+      {name[np.dtype(dtype).name]} x[16] = *(a + 0 ... 16);
+      *(out + 0 ... 16) = cumsum(x); *(out + 16) = x[+]; *(out + 17) = x[max]; *(out + 18) = cumprod(x)[max];
+    }}"""
+    run(source, a, out)
+    wide = a.astype(np.int32)
+    products = np.cumprod(wide.astype(object)).tolist()
+    wrapped = [(p + 2**31) % 2**32 - 2**31 for p in products]
+    np.testing.assert_array_equal(out, [*np.cumsum(wide), wide.sum(), wide.max(), max(wrapped)])
 
 
 X = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
