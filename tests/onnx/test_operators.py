@@ -215,7 +215,8 @@ def transposed(x, w, *, known, **attributes):
 def test_scan_over_what_the_model_holds(steps):
     model = parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 21]>
-        g (float[2] start) => (float[2] y, float[{steps}, 2] z) <float[{steps}, 2] table = {{{", ".join("12" * steps)}}}> {{
+        g (float[2] start) => (float[2] y, float[{steps}, 2] z)
+        <float[{steps}, 2] table = {{{", ".join("12" * steps)}}}> {{
             y, z = Scan<num_scan_inputs = 1, body = b (float[2] s, float[2] v) => (float[2] t, float[2] o) {{
                 t = Add(s, v)
                 o = Identity(t)
