@@ -149,6 +149,9 @@ def _of_torch(what: str, p: Parameter, value: Any) -> Memory:
     if value.dtype != torch_dtype(p.elem.name):
         found = str(value.dtype).removeprefix("torch.")
         raise InputError(f"{what}: expected a tensor of {p.elem}, found one of {found}")
+    if value.layout != torch_module().strided or value.is_neg():
+        found = "one that is negated when it is read" if value.is_neg() else f"one that is {value.layout}"
+        raise InputError(f"{what}: expected a tensor whose memory holds its elements, found {found}")
     size = value.element_size()
     gpu = (value.device.index or 0) if value.device.type == "cuda" else -1
     strides = [s * size for s in value.stride()]

@@ -165,6 +165,8 @@ def _imported(spec: TensorSpec, value: Any) -> Array:
         raise InputError(f"input {spec.name!r}: expected an array (numpy or DLPack), found {type(value).__name__}")
     try:
         device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else 1
+        if hasattr(value, "resolve_neg"):  # what torch only marks as negated, DLPack hands out as it is in memory
+            value = value.resolve_neg()
         if int(device) != 1:  # kDLCPU
             raise InputError(f"input {spec.name!r}: expected an array on the cpu, found DLPack device {int(device)}")
         return np.from_dlpack(value)

@@ -248,6 +248,14 @@ def test_tensors_of_torch() -> None:
         scale()[2](x.double(), y, 50, 2.0, True)  # noqa: FBT003
 
 
+def test_tensors_of_torch_whose_memory_is_another() -> None:
+    torch = pytest.importorskip("torch")
+    x, y = torch.ones(8), torch.zeros(8)
+    for odd, found in ((x.to_sparse(), "torch.sparse_coo"), (torch._neg_view(x), "negated when it is read")):
+        with pytest.raises(InputError, match=f"'x': expected a tensor whose memory holds its elements, .* {found}"):
+            scale()[1](odd, y, 8, 1.0, True)  # noqa: FBT003
+
+
 def test_ahead_of_time() -> None:
     executable = scale().compile("cuda:sm_80")
     assert ".target sm_80" in executable.code[executable.target].ptx

@@ -446,6 +446,9 @@ class Tensor:
     def is_contiguous(self):
         return self.contiguous_now
 
+    def is_neg(self):
+        return False
+
     def contiguous(self):
         # what was not contiguous is `array` transposed in memory
         return self if self.contiguous_now else Tensor(self.torch, self.held.numpy().T)

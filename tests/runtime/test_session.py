@@ -117,6 +117,16 @@ def test_dlpack_inputs(session):
     np.testing.assert_array_equal(found["y"], session.run(feed)["y"])
 
 
+def test_negated_views_of_torch(session):
+    """Their memory has the numbers that they negate."""
+    torch = pytest.importorskip("torch")
+    feed = inputs(3)
+    negated = torch._neg_view(torch.from_numpy(feed["x"]))
+    assert negated.is_neg()
+    found = session.run({**feed, "x": negated})
+    np.testing.assert_allclose(found["y"], expected({**feed, "x": -feed["x"]})["y"], rtol=1e-6)
+
+
 def test_torch_inputs(session):
     torch = pytest.importorskip("torch")
     feed = inputs(3)

@@ -160,6 +160,7 @@ class Reader:
         return Operand(array.shape, "host", host=array)
 
     def _torch(self, index: int, spec: TensorSpec, value: Any) -> Operand:
+        value = value.resolve_neg() if hasattr(value, "resolve_neg") else value
         if value.device.type != "cuda":
             array = self._binder.array(index, value)
             return Operand(array.shape, "host", host=array)

@@ -81,4 +81,5 @@ class Quick:
         return None if given and any(name not in out for name in given) else out
 
     def _is_usable(self, value: Any, dtype: Any) -> bool:
-        return value.dtype is dtype and value.get_device() == self._ordinal and value.is_contiguous()
+        is_plain = value.is_contiguous() and not value.is_neg()
+        return is_plain and value.dtype is dtype and value.get_device() == self._ordinal
