@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import graphfuse
 from graphfuse.errors import FileError, GraphfuseError, ParseError, UnsupportedError, VerifyError
 from graphfuse.frontends.onnx import import_model
 from tests.frontends.support import floats, model_of
@@ -129,6 +130,28 @@ def test_declared_output_type() -> None:
 def test_wrong_attribute() -> None:
     model = model_of([node("Softmax", ["x"], ["y"], axis=7)], X, ["y"])
     fails(model, VerifyError, "<model>:/y: error: Softmax: axis must be in -2..1, got 7")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "found"), [({}, "none"), ({"value_int": 1, "value_ints": [1]}, "value_int, value_ints")]
+)
+def test_constants_without_one_value(attributes: dict[str, object], found: str) -> None:
+    constant = helper.make_node("Constant", [], ["c"], name="k", **attributes)
+    model = model_of([constant, node("Add", ["x", "c"], ["y"])], X, ["y"])
+    fails(model, VerifyError, f"<model>:k: error: Constant: expected one attribute, its value, found {found}")
+
+
+def test_a_constant_of_a_function_whose_value_is_left_out() -> None:
+    constant = helper.make_node("Constant", [], ["c"])
+    constant.attribute.add(name="value_float", ref_attr_name="v", type=onnx.AttributeProto.FLOAT)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    body = [constant, helper.make_node("Add", ["a", "c"], ["b"])]
+    function = helper.make_function("own", "F", ["a"], ["b"], body, opsets, ["v"])
+    model = model_of([helper.make_node("F", ["x"], ["y"], name="f", domain="own")], X, ["y"])
+    model.opset_import.append(opsets[1])
+    model.functions.append(function)
+    with pytest.raises(GraphfuseError, match="Constant: expected one attribute, its value, found none"):
+        graphfuse.compile(model)
 
 
 def test_strings() -> None:

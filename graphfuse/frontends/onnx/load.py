@@ -453,6 +453,9 @@ def _check_nodes(graph: onnx.GraphProto, file: str, context: checker.C.CheckerCo
             checker.check_node(n, context)
         except (checker.ValidationError, RuntimeError, ValueError) as e:
             raise VerifyError(f"{n.op_type}: {_first_line(e)}", node_loc(file, n, i)) from e
+        if n.op_type == "Constant" and n.domain in ("", "ai.onnx") and len(n.attribute) != 1:
+            found = ", ".join(sorted(a.name for a in n.attribute)) or "none"
+            raise VerifyError(f"Constant: expected one attribute, its value, found {found}", node_loc(file, n, i))
 
 
 @functools.cache

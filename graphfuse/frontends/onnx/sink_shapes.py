@@ -55,6 +55,8 @@ def lift_constants(graph: onnx.GraphProto) -> None:
 
 
 def _tensor(node: onnx.NodeProto) -> TensorProto | None:
+    if len(node.attribute) != 1:  # of a function's that its caller left out
+        return None
     ((kind, value),) = attributes_of(node).items()
     if isinstance(value, TensorProto) and value.data_type != TensorProto.STRING:
         out = TensorProto()

@@ -161,7 +161,8 @@ def constant(c: Call) -> Any:
     if "value_strings" in c.attributes:
         texts = c.get("value_strings")
         return strings(texts, (len(texts),))
-    value = c.get("value")
+    if (value := c.get("value")) is None:
+        raise c.error("expected one attribute, its value, found none")
     return strings(_texts(value), value.shape)
 
 
