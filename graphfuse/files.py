@@ -27,17 +27,17 @@ def reason(error: OSError | ValueError) -> str:
     return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
 
 
-def read_source(path: Path, *, named: bool = False) -> str:
+def read_source(path: Path, *, named: bool = False, most: int = MOST_SOURCE_BYTES) -> str:
     """A text in UTF-8; raises FileError. Of pipes and devices only a user who has `named` one knows that it ends."""
     try:
         if not (named or is_regular(path)):
             raise FileError(f"cannot read: expected a file, found {kind(path)}", Loc(str(path)))
         with path.open("rb") as file:
-            data = file.read(MOST_SOURCE_BYTES + 1)
+            data = file.read(most + 1)
     except (OSError, ValueError) as e:
         raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
-    if len(data) > MOST_SOURCE_BYTES:
-        raise FileError(f"expected at most {MOST_SOURCE_BYTES} bytes of text, found more", Loc(str(path)))
+    if len(data) > most:
+        raise FileError(f"expected at most {most} bytes of text, found more", Loc(str(path)))
     try:
         return data.decode()
     except UnicodeDecodeError as e:
@@ -48,6 +48,15 @@ def read_source(path: Path, *, named: bool = False) -> str:
 def is_regular(path: Path) -> bool:
     """Whether it is a file with an end, behind links or not; raises OSError where there is nothing."""
     return stat.S_ISREG(path.stat().st_mode)
+
+
+def exists(path: Path) -> bool:
+    """Whether there is something of that name, be it a name that nothing can have."""
+    try:
+        path.stat()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def kind(path: Path) -> str:

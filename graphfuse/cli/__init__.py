@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import click
 
-from graphfuse.errors import FileError, GraphfuseError, TooLargeError, printable
+from graphfuse.errors import FileError, GraphfuseError, TooLargeError, UsageError, printable
 from graphfuse.files import reason
 from graphfuse.knobs import check_environment
 
@@ -73,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = [a for a in args if a != "--debug"]
     _mend_streams()
     try:
+        if odd := [a for a in args if "\0" in a]:  # which no shell can pass, nor any file be called
+            raise UsageError(f"expected words without a NUL, found {odd[0]!r}")
         check_environment()
         code = cli.main(args=args, prog_name="graphfuse", standalone_mode=False)
         if not sys.stdout.closed:  # a language server ends with its streams

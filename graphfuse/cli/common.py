@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,8 +18,9 @@ from graphfuse.api import compile, load, operators_of
 from graphfuse.artifact import Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
-from graphfuse.files import refuse_overwriting
+from graphfuse.files import exists, refuse_overwriting
 from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
+from graphfuse.llvm.host import physical_bytes
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims
 from graphfuse.stages import artifact_numerics, artifact_precision
@@ -32,7 +34,7 @@ dim_option = click.option(
 )
 threads_option = click.option("--threads", type=click.IntRange(1, 1024), help="How many threads run the model.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
+seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
 numerics_option = click.option(
     "--numerics", default="", metavar="|".join(NUMERICS), help="How far results may be from the model's own ops."
 )
@@ -137,18 +139,28 @@ def random_inputs(
     """
     values = choose_dims(model.executable, dims)
     rng = np.random.default_rng(seed)
+    shapes = {s.name: tuple(evaluate(d, values) for d in s.shape) for s in model.signature.inputs}
+    nbytes = sum(math.prod(shapes[s.name]) * elem_dtype(s.elem).itemsize for s in model.signature.inputs)
+    if nbytes > physical_bytes():
+        at = ", ".join(f"{name} = {value}" for name, value in values.items())
+        raise InputError(f"inputs of {nbytes_text(nbytes)} ({at or 'fixed shapes'}) do not fit into memory")
     feed: dict[str, Array] = {}
     for spec in model.signature.inputs:
-        shape = tuple(evaluate(d, values) for d in spec.shape)
-        dtype = elem_dtype(spec.elem)
-        if "mask" in spec.name.lower():
-            array = np.ones(shape)
-        elif spec.elem.startswith(("f", "bf")):
-            array = rng.standard_normal(shape)
-        else:
-            array = rng.integers(0, 2, shape)
-        feed[spec.name] = np.asarray(array).astype(dtype)
+        flat = np.empty(math.prod(shapes[spec.name]), elem_dtype(spec.elem))
+        for i in range(0, flat.size, _AT_ONCE):
+            part = flat[i : i + _AT_ONCE]
+            if "mask" in spec.name.lower():
+                part[...] = 1
+            elif spec.elem.startswith(("f", "bf")):
+                part[...] = rng.standard_normal(part.size)
+            else:
+                part[...] = rng.integers(0, 2, part.size)
+        feed[spec.name] = flat.reshape(shapes[spec.name])
     return feed if only is None else {k: v for k, v in feed.items() if k in only}
+
+
+_AT_ONCE = 1 << 20
+"""Random numbers that are made in one go: they are as wide as f64, whatever the input is."""
 
 
 def read_inputs(texts: Sequence[str]) -> dict[str, Array]:
@@ -191,7 +203,7 @@ def refuse_inputs_as_outputs(
     outputs: Mapping[str, Path], model: Path, inputs: Sequence[str] = (), kernels: Sequence[Path] = ()
 ) -> None:
     """Compare what options say to write with all that is read: the model, its data, arrays, kernels."""
-    if not any(path.is_file() for path in outputs.values()):
+    if not any(map(exists, outputs.values())):
         return
     # what only this case needs takes 30 ms to import
     from graphfuse.frontends.tc.preprocess import texts_read

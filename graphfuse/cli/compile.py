@@ -24,6 +24,7 @@ from graphfuse.cli.common import (
 )
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import UsageError
+from graphfuse.files import exists
 from graphfuse.knobs import Options
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime import gfx
@@ -69,7 +70,7 @@ def command(
         raise UsageError("--recompile: the dims of an artifact are fixed, so --dim cannot be given")
     if from_artifact and kernel_folders:
         raise UsageError("--recompile: an artifact holds its kernels, so --kernels cannot be given")
-    if not from_artifact and model.exists() and gfx.is_artifact(model):
+    if not from_artifact and exists(model) and gfx.is_artifact(model):
         raise UsageError(f"{model} is an artifact: expected an ONNX model, or --recompile")
     if output is not None:
         refuse_inputs_as_outputs({"-o": output}, model, kernels=kernel_folders)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from graphfuse.artifact import Array, Executable, Signature, elem_dtype
 from graphfuse.errors import InputError, UsageError
 from graphfuse.knobs import settings
-from graphfuse.llvm.host import available_cores
+from graphfuse.llvm.host import available_cores, physical_bytes
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.callers import Callers
@@ -171,6 +172,10 @@ class Session:
             return ready
         values = self._binder.bind(shapes)
         bound = self._template.bind(values, self._kernels, self.threads)
+        shaped = zip(bound.output_shapes, self._dtypes, strict=True)
+        outputs = sum(math.prod(shape) * dtype.itemsize for shape, dtype in shaped)
+        if (needed := bound.arena.peak + outputs) > physical_bytes():
+            raise InputError(f"these shapes need {needed} bytes of memory, which is not available")
         ready = known[shapes] = Ready(bound)
         if len(known) > MAX_BOUND:
             known.popitem(last=False)

@@ -244,6 +244,7 @@ BAD_RUNS = [
     (("run", "{gfx}", "--random", "--dim", "n=3..2"), 2, "error: --dim: expected LO <= HI, got 'n=3..2'"),
     (("run", "{gfx}", "--random", "--threads", "0"), 2, "error: invalid value for '--threads'"),
     (("run", "{gfx}", "--random", "--output-dir", "{gfx}"), 9, "{gfx}: error: cannot write: file exists"),
+    (("run", "{gfx}", "--random", "--seed", "-1"), 2, "error: invalid value for '--seed'"),
     (("run", "/nowhere.gfx", "--random"), 9, "/nowhere.gfx: error: cannot read: no such file or directory"),
     (("run", "/nowhere.onnx", "--random"), 9, "/nowhere.onnx: error: cannot read: no such file or directory"),
     (("run",), 2, "error: missing argument 'MODEL'"),
@@ -287,7 +288,7 @@ BAD_RUNS = [
     (("compile", "{onnx}", "--dim", "foo=3", "-o", "{dir}/o.gfx"), 2, "foo"),
     (("inspect", "{gfx}", "--html", "{dir}/no/x.html"), 9, "{dir}/no/x.html: error: cannot write: no such file"),
     (("opt", "/nowhere.gf", "-p", "dead-code"), 9, "/nowhere.gf: error: cannot read: no such file or directory"),
-    (("opt", "{gfx}", "-p", "dead-code"), 3, "{gfx}: error: not text"),
+    (("opt", "{gfx}", "-p", "dead-code"), 9, "{gfx}: error: expected text in UTF-8, found a byte"),
     (("cache", "gc", "--max-size", "lots"), 2, "error: --max-size: expected a number with k, M, G or T, got 'lots'"),
 ]
 
@@ -545,3 +546,24 @@ def test_streams_that_are_full_or_closed(artifact, verb, stream, code):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     full = "error: cannot write to standard output: no space left on device\n"
     assert (done.returncode, done.stderr) == (code, full if code == 9 else "")
+
+
+def test_inputs_that_no_machine_has_room_for(capsys, tmp_path):
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", "m", 64]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    model = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    for verb in ("run --random", "bench", "verify"):
+        line = fails(capsys, *verb.split(), model, "--dim", "n=1048576", "--dim", "m=1048576")
+        assert line == (6, "error: inputs of 281475.0 GB (n = 1048576, m = 1048576) do not fit into memory")
+
+
+def test_files_without_an_end_and_names_that_nothing_has(capsys, model, tmp_path):
+    assert fails(capsys, "opt", "/dev/zero")[1].startswith("/dev/zero: error: expected at most ")
+    assert fails(capsys, "run", f"{model}\0")[1].startswith("error: expected words without a NUL, found ")
+    long = "x" * 300
+    for command in (
+        ("compile", long, "-o", "o"), ("compile", model, "-o", tmp_path / long), ("inspect", long), ("kernel", long),
+        ("opt", long), ("compile", model, "-o", tmp_path / "o", "--kernels", long),
+    ):  # fmt: skip
+        assert fails(capsys, *command)[0] == 9

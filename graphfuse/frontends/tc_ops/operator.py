@@ -11,7 +11,7 @@ from graphfuse.dialects import block, effects
 from graphfuse.dialects.call import call_of
 from graphfuse.dialects.pointers import WRITES, accesses
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
-from graphfuse.files import read_source
+from graphfuse.files import exists, read_source
 from graphfuse.frontends.tc import Kernel, compile_text
 from graphfuse.frontends.tc.preprocess import texts_read
 from graphfuse.frontends.tc_ops import expression
@@ -78,8 +78,8 @@ def read_operators(*folders: str | Path) -> tuple[Operator, ...]:
 
 def _files(folders: Sequence[str | Path]) -> Iterator[Path]:
     for folder in map(Path, folders):
-        if not folder.is_dir():
-            found = "found a file" if folder.exists() else "found nothing"
+        if not exists(folder) or not folder.is_dir():
+            found = "found a file" if exists(folder) else "found nothing"
             raise FileError(f"expected a folder of .tc files, {found}", Loc(str(folder)))
         yield from sorted(folder.glob("*.tc"))
 
