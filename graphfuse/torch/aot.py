@@ -90,7 +90,8 @@ def compile_dynamo_graph(
 
 def _tag(options: TorchOptions) -> str:
     """What torch's cache must know besides the graph: our version and sources, options, targets, knobs, kernels."""
-    made_from = {"options": repr(options), "kernels": repr(sorted(KERNELS.items()))}
+    fills = torch.utils.deterministic.fill_uninitialized_memory
+    made_from = {"options": repr(options), "kernels": repr(sorted(KERNELS.items())), "fills": repr(fills)}
     # a graph that is for a GPU was traced with tensors that are there
     devices = ("cpu", "cuda") if torch.cuda.is_initialized() else ("cpu",)
     keys = [compiled_key(made_from, target_of(torch.device(d))) for d in devices]

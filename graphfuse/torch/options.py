@@ -44,7 +44,7 @@ def options_of(mode: str | None, options: Mapping[str, Any] | None) -> TorchOpti
     known = {f.name: f for f in fields(TorchOptions)}
     for name, value in (options or {}).items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+            close = difflib.get_close_matches(str(name), known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise UsageError(f"options: expected one of {', '.join(known)}, found {name!r}{hint}")
         if name == "numerics":

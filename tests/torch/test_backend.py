@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402, N812
 
-from graphfuse.errors import InputError, VerifyError  # noqa: E402
+from graphfuse.errors import InputError, UsageError, VerifyError  # noqa: E402
 from graphfuse.torch import aot, backend  # noqa: E402
 from graphfuse.torch.check import Promises  # noqa: E402
 from graphfuse.torch.options import TorchOptions, options_of  # noqa: E402
@@ -204,6 +204,11 @@ def test_options():
         options_of(None, {"numeric": "fast"})
     with pytest.raises(Exception, match="mode: expected one of default, .* found 'fast'"):
         options_of("fast", None)
+    for numerics in (3, None):
+        with pytest.raises(UsageError, match="unknown numerics .*; expected one of strict, eager, fast"):
+            options_of(None, {"numerics": numerics})
+    with pytest.raises(UsageError, match="options: expected one of .*, found 3"):
+        options_of(None, {3: True})
     with pytest.raises(Exception, match="options: check: expected True or False, found 3"):
         torch.compile(lambda x: x + 1, backend=backend, options={"check": 3})(torch.ones(2))
 

@@ -251,6 +251,23 @@ def test_empty_tensors():
     same(empties, torch.zeros(0, 3), torch.zeros(0, dtype=i64))
 
 
+def test_memory_of_no_contents_where_algorithms_are_deterministic():
+    kinds = (torch.float32, torch.float16, torch.int8, torch.uint8, i64, torch.bool)
+
+    def made(x):
+        return tuple(
+            t.flip(0) for k in kinds
+            for t in (torch.empty(3, dtype=k), x.new_empty((2, 3), dtype=k), torch.empty_like(x, dtype=k),
+                      torch.empty_strided((2, 3), (1, 2), dtype=k))
+        )  # fmt: skip
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        same(made, torch.ones(3))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_scalars():
     def scalars(x, i):
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -43,7 +44,14 @@ def ones(c: Call, **_: Any) -> Value:
     aten.new_empty.default, aten.new_empty_strided.default,
 )  # fmt: skip
 def empty(c: Call, **_: Any) -> Value:
-    return c.e.full(c.shape, c.elem, 0)
+    return c.e.full(c.shape, c.elem, _uninitialised(c.result.dtype))
+
+
+def _uninitialised(dtype: torch.dtype) -> float:
+    """What memory of no contents holds: 0, or what torch fills it with where algorithms must be deterministic."""
+    if not (torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory):
+        return 0
+    return math.nan if dtype.is_floating_point else dtype == torch.bool or torch.iinfo(dtype).max
 
 
 @lowers(aten.arange.start_step, aten.arange.start, aten.arange.default)
