@@ -10,7 +10,8 @@ is taken and given as it lies, and permuted inside; `Part.order` says how. Symbo
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ import torch
 from torch import fx
 
 from graphfuse.dialects import control
-from graphfuse.errors import GraphfuseError, Loc
+from graphfuse.errors import GraphfuseError, Loc, VerifyError
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.fx.elements import element_of
 from graphfuse.frontends.fx.lowering import Call, Unsupported, lowering_of, name_of
-from graphfuse.frontends.fx.sizes import UnknownSize, dense_order, dim_of, dims_of, ranges_of
+from graphfuse.frontends.fx.sizes import Equal, UnknownSize, dense_order, dim_of, dims_of, ranges_of
 from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Attr, Func, Params, Value
 from graphfuse.ir.rewrite import dead_code
@@ -97,7 +98,7 @@ class PartError(Unsupported):
 
 def import_part(part: Part) -> Func:
     """The function of a part, verified. Raises `PartError` for all nodes whose lowerings decline."""
-    importer = _Importer()
+    importer = _Importer(part)
     params = importer.params(part.inputs)
     for node in part.nodes:
         importer.node(node)
@@ -113,7 +114,7 @@ def import_part(part: Part) -> Func:
     attrs |= importer.watched.output(results)
     importer.e.op(control.return_, *results)
     func = dead_code(Func("main", importer.e.root.block(params), attrs))
-    used = _symbols(func)
+    used = _symbols(func).union(*(_symbols_in(dims_of(n.meta["val"].stride())) for n in part.outputs))
     func = replace(func, dims=tuple((s, *importer.e.ranges[s]) for s in importer.e.ranges if s in used))
     verify(func)
     return func
@@ -122,35 +123,46 @@ def import_part(part: Part) -> Func:
 class _Importer:
     """Walks nodes; `values` has what each stands for: a tensor, or several. What declines stands for an input."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: Part) -> None:
         self.e = Emitter(promised=True)
+        sizes = [s for n in (*part.inputs, *part.nodes) for s in _sizes(n)]
+        for size in sizes:
+            self.e.ranges.update(ranges_of(size))
+        self.equal = Equal(sizes)
+        """Sizes that differ as torch writes them, and are equal by its guards, are one dim inside of the function."""
         self.watched = Watched(self.e)
         self.values: dict[fx.Node, Value | tuple[Value | None, ...]] = {}
         self.declined: dict[fx.Node, Declined] = {}
 
     def params(self, nodes: Sequence[fx.Node]) -> Params:
         """Parameters as they lie in memory; each node stands for the tensor that torch means by it."""
-        logical = [self.tensor_type(n.meta["val"]) for n in nodes]
+        logical = [type_of(n.meta["val"]) for n in nodes]
         # what has gaps is made contiguous before the call
         orders = [order_of(n.meta["val"]) or tuple(range(t.rank)) for n, t in zip(nodes, logical, strict=True)]
         types = [Tensor(tuple(t.shape[i] for i in o), t.elem) for t, o in zip(logical, orders, strict=True)]
         params = Params(tuple(types), tuple(n.name for n in nodes))
         for node, stored, order in zip(nodes, params.values, orders, strict=True):
-            self.values[node] = self.e.permute(stored, _inverse(order))
+            self.values[node] = self._sized(self.e.permute(stored, _inverse(order)), self.tensor_type(node.meta["val"]))
         return params
+
+    def _sized(self, x: Value, to: Tensor) -> Value:
+        """A tensor under dims that are equal to its own."""
+        for axis, size in enumerate(to.shape):
+            x = self.e.slice(x, axis, 0, size)
+        return x
 
     def result(self, node: fx.Node) -> Value:
         """An output as it lies in memory."""
         value = self.values[node]
         assert isinstance(value, Value), "outputs are tensors"
+        value = self._sized(value, type_of(node.meta["val"]))
         order = order_of(node.meta["val"])
         return self.e.permute(value, order or tuple(range(len(order or node.meta["val"].shape))))
 
     def tensor_type(self, fake: Any) -> Tensor:
-        """The type of a fake tensor; its symbols' bounds are noted."""
-        for size in fake.shape:
-            self.e.ranges.update(ranges_of(size))
-        return type_of(fake)
+        """The type of a fake tensor in the function."""
+        found = type_of(fake)
+        return Tensor(tuple(map(self.equal, found.shape)), found.elem)
 
     def node(self, node: fx.Node) -> None:
         """Emit the ops of one node, or note that it declines."""
@@ -163,6 +175,8 @@ class _Importer:
                 self.values[node] = self._lowered(node)
         except (Unsupported, UnknownSize) as e:
             self._decline(node, str(e))
+        except VerifyError as e:
+            self._decline(node, f"its lowering makes what has no type: {e.message}", e)
         except GraphfuseError as e:
             self._decline(node, e.message)
         except Exception as e:  # noqa: BLE001 - a bug here is no reason not to run the user's program: torch can
@@ -238,11 +252,22 @@ class _Importer:
         if isinstance(x, (list, tuple)):
             return [self._argument(v) for v in x]
         if isinstance(x, torch.SymInt):
-            self.e.ranges.update(ranges_of(x))
-            return dim_of(x)
+            return self.equal(dim_of(x))
         if isinstance(x, (torch.SymFloat, torch.SymBool, torch.Tensor)):
             raise Unsupported(f"an argument is known only when it runs: {x}")
         return x
+
+
+def _sizes(node: fx.Node) -> Iterator[torch.SymInt]:
+    """What is known by symbols of the sizes of a node's results and arguments."""
+    values = node.meta.get("val")
+    several = [*values] if isinstance(values, (tuple, list)) else [values]
+    for value in (*several, *(n.meta.get("val") for n in node.all_input_nodes)):
+        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
+            if isinstance(size, torch.SymInt):
+                with suppress(UnknownSize):
+                    dim_of(size)
+                    yield size
 
 
 def _given(node: fx.Node) -> dict[str, Any]:

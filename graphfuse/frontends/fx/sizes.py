@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import sympy
@@ -138,6 +138,50 @@ def ranges_of(value: Any) -> dict[str, tuple[int, int]]:
 
 def _clamped(bound: Any, otherwise: int) -> int:
     return max(0, min(int(bound), LARGEST)) if getattr(bound, "is_Integer", False) else otherwise
+
+
+class Equal:
+    """Dims that torch's guards promise to be equal, such as `s0*s1` and `s2*s3`: each is written as one of them."""
+
+    def __init__(self, sizes: Iterable[Any]) -> None:
+        """Of the shape environment of these SymInts, as far as their symbols tell."""
+        known, self.rules = set[str](), dict[Dim, Dim]()
+        env = None
+        for size in sizes:
+            env = size.node.shape_env
+            known |= expressions(size).keys()
+        for guard in env.guards if env is not None else ():
+            # where one of them is a symbol, torch has replaced it everywhere
+            if isinstance(guard.expr, sympy.Eq) and isinstance(expr := env.replace(guard.expr), sympy.Eq):
+                self._add(expr.lhs, expr.rhs, known)
+
+    def _add(self, lhs: Any, rhs: Any, known: Set[str]) -> None:
+        try:
+            pair = sorted((self(dim_of_expr(lhs)), self(dim_of_expr(rhs))), key=lambda d: (len(str(d)), str(d)))
+        except UnknownSize:
+            return
+        for to, of in (pair, reversed(pair)):
+            if isinstance(of, Expr) and of != to and not (isinstance(to, Expr) and not symbols(to) <= known):
+                self.rules[of] = to
+                return
+
+    def __call__(self, dim: Dim) -> Dim:
+        """The dim as it is written."""
+        for of, to in self.rules.items():
+            if isinstance(dim, Expr):
+                dim = _replaced(dim, of, to)
+        return dim
+
+
+def _replaced(dim: Expr, of: Dim, to: Dim) -> Dim:
+    if (times := exact_div(dim, of)) is not None:
+        return times * to
+    out: Dim = 0
+    for monomial, c in dim.terms:
+        term: Dim = Expr(((monomial, c),)) if monomial else c
+        times = exact_div(term, of)
+        out = out + (term if times is None else times * to)
+    return out
 
 
 def dense_order(sizes: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
