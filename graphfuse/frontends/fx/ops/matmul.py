@@ -14,6 +14,7 @@ from graphfuse.frontends.fx.ops.arithmetic import wide_elem
 from graphfuse.ir.core import Value
 
 aten = torch.ops.aten
+_DIFFER = "its operands' types differ"
 
 
 @lowers(aten.mm.default)
@@ -39,6 +40,7 @@ def dot(c: Call, self: Value, **given: Value) -> Value:
 
 def product(c: Call, a: Value, b: Value, spec: str) -> Value:
     """A contraction in the operands' element; halves are rounded once, at the end."""
+    c.want(elem_of(a) == elem_of(b), _DIFFER)
     if elem_of(a).is_float:
         return c.e.contract(a, b, spec)
     c.want(elem_of(a).name != "bool", "products of bool")
@@ -67,6 +69,7 @@ def addbmm(c: Call, self: Value, batch1: Value, batch2: Value, beta: Number = 1,
 
 def _added(c: Call, x: Value, a: Value, b: Value, spec: str, beta: Number, alpha: Number) -> Value:
     """beta * x + alpha * (a @ b), rounded once; x is not read where beta is 0, so that its NaNs do not count."""
+    c.want(len({elem_of(v) for v in (x, a, b)}) == 1, _DIFFER)
     elem = wide_elem(c.elem)
     out: Any = c.e.cast(c.e.contract(a, b, spec, elem if elem != c.elem else None), elem)
     if alpha != 1:
