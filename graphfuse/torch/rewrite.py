@@ -45,7 +45,9 @@ class _Writer:
         self.nodes = list(gm.graph.nodes)
         self.env: dict[fx.Node, fx.Node] = {}
         self.parts: dict[str, CompiledPart] = {}
-        self.externs = [n for n in self.nodes if cut.kinds[n] is Kind.EXTERN and n.op != "output"]
+        self.externs = [n for n in self.nodes if cut.kinds[n] is Kind.EXTERN and n.op != "output" and not _is_check(n)]
+        # a message of torch's own tells less than one of the program
+        self.checks = sorted(filter(_is_check, self.nodes), key=lambda n: str(n.args[1]).startswith(_TORCHS_WORDS))
         for node in self.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.env[node] = self.graph.node_copy(node, self._new)
@@ -61,8 +63,21 @@ class _Writer:
 
     def externs_before(self, level: int | None) -> None:
         """Place the externs of lower levels; all for None."""
+        self._checks()
         while self.externs and (level is None or self.cut.levels[self.externs[0]] < level):
             self._new(self.externs.pop(0))
+            self._checks()
+
+    def _checks(self) -> None:
+        """Place the checks of sizes that are known by now: before anything is computed with them."""
+        for node in [n for n in self.checks if all(map(self._is_known, n.all_input_nodes))]:
+            self.checks.remove(node)
+            self._new(node)
+
+    def _is_known(self, node: fx.Node) -> bool:
+        if node in self.env:
+            return True
+        return self.cut.kinds[node] in (Kind.VIEW, Kind.SIZE) and all(map(self._is_known, node.all_input_nodes))
 
     def part(self, name: str, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node], part: CompiledPart) -> None:
         """Place the call of a compiled part."""
@@ -95,6 +110,13 @@ class _Writer:
                 self.env[node] = self.graph.node_copy(node, self._new)
         output = self.nodes[-1]
         self.graph.output(fx.node.map_arg(output.args[0], self._new)).meta = dict(output.meta)
+
+
+_TORCHS_WORDS = "Runtime assertion failed for expression"
+
+
+def _is_check(node: fx.Node) -> bool:
+    return node.target is torch.ops.aten._assert_scalar.default
 
 
 SizeSource = fx.Node | tuple[fx.Node, int]
