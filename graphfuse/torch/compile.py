@@ -109,7 +109,7 @@ class _Work:
         """A region's part; None after nodes were added to `declined`."""
         options = Options(numerics=self.options.numerics, check_indices=self.options.check_indices)
         try:
-            return CompiledPart(region.part, func, build_part(func, region.device, options))
+            return CompiledPart(region.part, func, build_part(func, region.device, options), found.compacted)
         except Exception as e:  # noqa: BLE001 - the program runs whatever fails here
             self._blame(region, found, e, lambda part: build_part(import_part(part), region.device, options))
             return None

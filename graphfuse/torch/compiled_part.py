@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
+from torch import fx
 
 from graphfuse.artifact import Executable
 from graphfuse.errors import InputError
@@ -33,19 +34,22 @@ class Layout:
     size: tuple[Dim, ...]
     stride: tuple[Dim, ...]
     dtype: torch.dtype
+    spread: tuple[Dim, ...] = ()
+    """The strides of what it is copied to, where torch has promised gaps."""
 
 
-def layout_of(fake: Any) -> Layout:
-    """The layout that torch has promised for a result, or the dense one where that has gaps."""
-    size = dims_of(fake.shape)
+def layout_of(fake: Any, *, is_kept: bool = False) -> Layout:
+    """The layout that torch has promised for a result. What is only kept for the backward has no gaps."""
+    size, promised = dims_of(fake.shape), dims_of(fake.stride())
     if order_of(fake) is not None:
-        return Layout(size, dims_of(fake.stride()), fake.dtype)
+        return Layout(size, promised, fake.dtype)
     stride: list[Dim] = []
     step: Dim = 1
     for d in reversed(size):
         stride.insert(0, step)
         step = step * d
-    return Layout(size, tuple(stride), fake.dtype)
+    overlaps = any(s == 0 and d != 1 for s, d in zip(promised, size, strict=True))
+    return Layout(size, tuple(stride), fake.dtype, () if is_kept or overlaps else promised)
 
 
 def readable(tensor: torch.Tensor, mask: int) -> torch.Tensor:
@@ -65,12 +69,14 @@ def readable(tensor: torch.Tensor, mask: int) -> torch.Tensor:
 class CompiledPart(torch.nn.Module):
     """Runs an executable on tensors. Arguments: tensors in the order of the part's inputs, then the symbols' values."""
 
-    def __init__(self, part: Part, func: Func, executable: Executable) -> None:
+    def __init__(self, part: Part, func: Func, executable: Executable, kept: Collection[fx.Node] = ()) -> None:
         super().__init__()
         self.func, self.executable = func, executable
         self.symbols = tuple(name for name, _, _ in func.dims)
         self.largest = tuple(high for _, _, high in func.dims)
-        self.layouts = tuple(layout_of(n.meta["val"]) for n in part.outputs)
+        self.layouts = tuple(layout_of(n.meta["val"], is_kept=n in kept) for n in part.outputs)
+        self.spread = tuple((i, s.size, s.spread) for i, s in enumerate(self.layouts) if s.spread)
+        """Results with gaps, their sizes and strides."""
         self.inputs = len(part.inputs)
         self.compacted = tuple(i for i, n in enumerate(part.inputs) if order_of(n.meta["val"]) is None)
         """Inputs with gaps or overlaps: they are copied."""
@@ -115,9 +121,7 @@ class CompiledPart(torch.nn.Module):
             tensors = list(map(readable, tensors, self.masks))
             addresses = [t.data_ptr() for t in (*tensors, *outs)]
         run(values, addresses)
-        if self.watched:
-            self._look(outs.pop(), values)
-        return outs
+        return self._finished(outs, values)
 
     def run(self, args: list[Any]) -> list[torch.Tensor]:
         """Compute the part from a list of arguments, which is cleared, in pieces."""
@@ -129,9 +133,17 @@ class CompiledPart(torch.nn.Module):
         tensors = list(map(readable, tensors, self.masks))
         allocations = self._allocations.get(values) or self._sized(values, tensors)
         makers = [partial(make, *how) for make, *how in allocations]
-        outs = self._on_cpu().run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr)
+        return self._finished(
+            self._on_cpu().run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values
+        )
+
+    def _finished(self, outs: list[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:
         if self.watched:
             self._look(outs.pop(), values)
+        for i, size, stride in self.spread:
+            named = dict(zip(self.symbols, values, strict=True))
+            spread = [tuple(evaluate(d, named) for d in dims) for dims in (size, stride)]
+            outs[i] = torch.empty_strided(*spread, dtype=outs[i].dtype, device=outs[i].device).copy_(outs[i])
         return outs
 
     def _look(self, found: torch.Tensor, values: tuple[int, ...]) -> None:
@@ -158,7 +170,8 @@ class CompiledPart(torch.nn.Module):
             (make, tuple(evaluate(d, named) for d in s.size), tuple(evaluate(d, named) for d in s.stride), s.dtype)
             for s in self.layouts
         ]
-        if self.hastened and not (self.symbols or self.compacted or self.watched or self.executable.is_gpu):
+        needs_more = self.symbols or self.compacted or self.watched or self.spread or self.executable.is_gpu
+        if self.hastened and not needs_more:
             self.hastened(quick_call(self._on_cpu(), made, self.masks, self.forward))
         return made
 

@@ -60,7 +60,7 @@ def check(fn, *inputs, ops=(), left=(), dynamic=False, slack=None, training=True
     """
     torch._dynamo.reset()
     with recorded_graphs() as graphs:
-        got = _results(torch.compile(_copied(fn), backend=backend, dynamic=dynamic), inputs, training)
+        got = _results(torch.compile(_copied(fn), backend=backend, dynamic=dynamic, options=CHECKED), inputs, training)
     want = _results(_copied(fn), inputs, training)
     exact = _results(_copied(fn, double=True), [_double(x) for x in inputs], training)
     assert graphs, "nothing was compiled"

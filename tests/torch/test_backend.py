@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 
 from graphfuse.errors import InputError, UsageError, VerifyError  # noqa: E402
-from graphfuse.torch import aot, backend  # noqa: E402
+from graphfuse.torch import aot, backend, compiled_part  # noqa: E402
 from graphfuse.torch.check import Promises  # noqa: E402
 from graphfuse.torch.options import TorchOptions, options_of  # noqa: E402
 from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
@@ -118,6 +118,48 @@ def test_strides_are_eagers():
     for a, b in zip(compiled(fn)(x, y), fn(x, y), strict=True):
         assert a.stride() == b.stride()
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("launches", [1, 64])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_strides_of_what_has_gaps_are_eagers(dynamic, launches, monkeypatch):
+    """Kernels write without gaps."""
+    monkeypatch.setattr(compiled_part, "LEAST_LAUNCHES", launches)
+
+    def fn(x, i):
+        n = x.shape[1]
+        padded = x.new_empty_strided((x.shape[0], n), (n + 5, 1)).copy_(x * 2)
+        stepped = x.new_empty_strided((3, 2), (20, 2)).copy_(x[:, 1:3])
+        return padded, stepped, padded[:, 1:], x.gather(1, i)  # indices are looked at, too
+
+    run = compiled(fn, dynamic=dynamic)
+    for n in (4, 7):
+        x, i = torch.randn(3, n), torch.zeros(3, 2, dtype=torch.int64)
+        for a, b in zip(run(x, i), fn(x, i), strict=True):
+            assert a.stride() == b.stride()
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize(
+    ("fn", "shapes"),
+    [
+        (torch.mm, "33 33"), (torch.mv, "33 3"), (torch.matmul, "233 33"), (lambda x, y: F.linear(x.T, y), "33 33"),
+        (lambda x, y: F.linear(x, x, y), "33 3"), (lambda x, y: F.linear(y, x, y[0]), "33 33"),
+        (lambda x, y: torch.addmm(x, y, y), "33 33"), (lambda x, y: torch.addmm(y, x, y), "33 33"),
+        (lambda x, y: torch.baddbmm(x, y, y), "233 233"), (lambda x, y: torch.addmv(x, y, y[0]), "3 33"),
+        (lambda x, y: torch.addbmm(x, y, y), "33 233"), (lambda x, y: torch.einsum("ij,jk->ik", x, y), "33 33"),
+        (F.conv1d, "133 133"), (F.scaled_dot_product_attention, "133 133 133"), (torch.dot, "3 3"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float64), (torch.int64, torch.float32)])
+def test_products_of_mixed_types_are_refused(fn, shapes, dtypes):
+    def tensors():
+        for i, shape in enumerate(shapes.split()):
+            yield torch.ones(tuple(map(int, shape)), dtype=dtypes[i > 0])
+
+    for run in (fn, compiled(fn)):
+        with pytest.raises(RuntimeError):
+            run(*tensors())
 
 
 @pytest.mark.parametrize(

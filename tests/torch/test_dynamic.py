@@ -86,6 +86,34 @@ def test_training():
     assert len(graphs) == 2
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, w, y: F.cross_entropy((x @ w).flatten(0, 1), y.flatten()),
+        lambda x, w, y: F.nll_loss((x @ w).view(-1, 8).log_softmax(-1), y.view(-1), ignore_index=3),
+        lambda x, w, y: torch.where(y.flatten()[:, None] > 3, x.flatten(0, 1), (x @ w).flatten(0, 1)).sum(0),
+        lambda x, w, y: (x @ w).flatten(0, 1).gather(1, y.reshape(-1, 1)).sin(),
+        lambda x, w, y: torch.cat([x.flatten(0, 1), F.one_hot(y.flatten(), 8) * w.sum()], 1).softmax(0),
+        lambda x, w, y: (x.flatten(0, 1).T @ F.one_hot(y.flatten(), 8).to(x.dtype)) @ w,
+        lambda x, w, y: torch.zeros(8, 8).index_add(0, y.flatten(), x.flatten(0, 1) @ w),
+        lambda x, w, y: (x.flatten() + (F.one_hot(y, 8) * 2.0).flatten()).view(x.shape) @ w,
+    ],
+)
+def test_sizes_that_are_equal_by_a_guard(fn):
+    """Batch and length change, in two inputs each: torch only knows that their products are equal."""
+    w = torch.randn(8, 8, requires_grad=True)
+    with recorded_graphs() as graphs:
+        run = compiled(fn)
+        for b, s in ((2, 5), (3, 7), (4, 9)):
+            x, y = torch.randn(b, s, 8, requires_grad=True), torch.randint(0, 8, (b, s))
+            got, want = run(x, w, y), fn(x, w, y)
+            torch.testing.assert_close(got, want)
+            seed = torch.ones_like(want)
+            torch.testing.assert_close(torch.autograd.grad(got, (x, w), seed), torch.autograd.grad(want, (x, w), seed))
+    assert len(graphs) == 4
+    assert left_to_torch(graphs).keys() <= {"_assert_async"}  # of one_hot
+
+
 def test_equal_sizes_are_not_taken_to_be_equal():
     def fn(x, y):
         return torch.softmax(x @ y.T, -1).reshape(-1) + 1
@@ -120,6 +148,22 @@ def test_sizes_that_depend_on_data():
         calls = [(torch.randn(s), torch.tensor(k)) for s, k in ((5, 4), (9, 2), (12, 3), (30, 7))]
         graphs = agree(fn, calls, fullgraph=True)
     assert {"nonzero", "masked_select", "_local_scalar_dense"} <= set(left_to_torch(graphs))
+
+
+def test_a_check_of_a_size_says_what_the_program_says():
+    """Before anything is computed of such a size."""
+
+    def fn(x):
+        y = x[x > 0]
+        torch._check(y.shape[0] < 3, lambda: "fewer than 3 may be positive")
+        return y * 2
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        run = compiled(fn)
+        for x in (torch.tensor([1.0, -1, 2, -2]), torch.tensor([1.0, 1, -1, -2])):
+            torch.testing.assert_close(run(x), fn(x))
+        with pytest.raises(RuntimeError, match="fewer than 3 may be positive"):
+            run(torch.ones(4))
 
 
 def test_the_gradient_of_what_a_mask_selects():

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 
 from graphfuse.torch import backend  # noqa: E402
 from tests.torch.fuzz_programs import programs  # noqa: E402
+from tests.torch.support import CHECKED  # noqa: E402
 
 SLACK = 2e-6
 """How far a result may be from the exact one, relative to the largest of a tensor, whatever eager's error is."""
@@ -56,7 +57,7 @@ def check(program):
     ]
     theirs = results(program.function(), program, single)
     with torch._functorch.config.patch(enable_autograd_cache=False):
-        ours = results(torch.compile(program.function(), backend=backend), program, single)
+        ours = results(torch.compile(program.function(), backend=backend, options=CHECKED), program, single)
     for what, got, want, true, *moved in zip(("output", "gradient"), ours, theirs, exact, *near, strict=True):
         assert len(got) == len(want)
         for i, (g, w, x, *ms) in enumerate(zip(got, want, true, *moved, strict=True)):

@@ -261,11 +261,11 @@ def test_memory_of_no_contents_where_algorithms_are_deterministic():
                       torch.empty_strided((2, 3), (1, 2), dtype=k))
         )  # fmt: skip
 
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(mode=True)
     try:
         same(made, torch.ones(3))
     finally:
-        torch.use_deterministic_algorithms(False)
+        torch.use_deterministic_algorithms(mode=False)
 
 
 def test_scalars():
