@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
-from graphfuse.blockgen.index import Index, linear, strides_of
+from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, RowTiles, digits, for_piece, for_row_tiles, nest, reduce_row
 from graphfuse.blockgen.movement import shape_of
@@ -196,7 +196,7 @@ class AttentionKernel:
         if block.elem_of(acc.type) != self.elem:
             acc = ev.emit(block.cast, acc, to=self.elem)
         with ev.lanes_as(rows, lanes):
-            ev.tiles[self.first.result] = (space.simplify(linear(index, strides_of(self.shape))), acc)
+            ev.tiles[self.first.result] = (space.position(tuple(index), self.shape), acc)
             got = ev.shaped(ev.value(staged, index), ev.full_shape())
             del ev.tiles[self.first.result]
         with ev.lanes_as(rows, Lane(str(n), self.width)):

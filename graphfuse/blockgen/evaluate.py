@@ -396,7 +396,7 @@ class Evaluator:
             return self.load(self.leaves[value], index)
         if value in self.tiles:
             position, code = self.tiles[value]
-            asked = self.space.simplify(linear(index, strides_of(shape_of(value))))
+            asked = self.space.position(index, shape_of(value))
             assert asked == position, f"the tile in registers is at {position}, asked for {asked}"
             return code
         op = value.owner

@@ -32,7 +32,7 @@ from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, number, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
 from graphfuse.blockgen.gpu_reduction import across, levels, live_or, live_or_neutral, partial_elem
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
-from graphfuse.blockgen.index import Index, linear, strides_of, unravel
+from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits
 from graphfuse.blockgen.movement import shape_of
@@ -299,7 +299,7 @@ class GpuAttention(AttentionKernel):
             index = self._index(self.row, key)
             scores = self._scores(lane, key)
             with ev.lanes_as(self.row_lane, lane):
-                ev.tiles[self.first.result] = (kernel.space.simplify(linear(index, strides_of(self.shape))), scores)
+                ev.tiles[self.first.result] = (kernel.space.position(tuple(index), self.shape), scores)
                 out = list(step(index, carried))
                 del ev.tiles[self.first.result]
             return out
@@ -471,7 +471,7 @@ class GpuAttention(AttentionKernel):
             index = self._index(self.row, key)
             scores = self._scores(lane, key)
             with ev.lanes_as(self.row_lane, lane):
-                ev.tiles[self.first.result] = (kernel.space.simplify(linear(index, strides_of(self.shape))), scores)
+                ev.tiles[self.first.result] = (kernel.space.position(tuple(index), self.shape), scores)
                 out = list(step(whole, index, carried))
                 del ev.tiles[self.first.result]
             return out

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from graphfuse.blockgen.dense_views import NoViewError, Numbers, View, numbers_of, view_of
 from graphfuse.blockgen.evaluate import Lane
-from graphfuse.blockgen.index import Index, IndexSpace, linear, reshape_index, strides_of
+from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, Machine
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, control, graph
@@ -236,7 +236,7 @@ class _Emitter:
         assert isinstance(tile.type, Tile), "a view is a tile"
         view = view_of(op, shape_of(result), self.numbers, space)
         lanes, index = self._lanes(view, tile.type.shape)
-        position = space.simplify(linear(index, strides_of(view.shape)))
+        position = space.position(tuple(index), view.shape)
         with ev.lanes_as(*lanes):
             ev.tiles[result] = (position, tile)
             for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):

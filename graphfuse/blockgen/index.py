@@ -6,6 +6,7 @@ although neither is a number. This module knows no op; `movement.py` maps indice
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from graphfuse.symbolic import (
@@ -41,6 +42,8 @@ class IndexSpace:
         self._nonnegative: dict[Expr, bool] = {}
         self._numeric = dict(ranges)
         """Of symbols and of variables, whose own bounds are taken without those of other variables."""
+        self.positions: dict[tuple[Index, tuple[Dim, ...]], Dim] = {}
+        """By index and shape: the row-major positions that were cut into digits."""
 
     def fresh(self, hint: str, lo: Dim, hi: Dim) -> Expr:
         """A new variable with inclusive bounds."""
@@ -86,6 +89,16 @@ class IndexSpace:
                 return substitute(dim, {name: hi})
         return None
 
+    def position(self, index: Index, shape: Sequence[Dim]) -> Dim:
+        """The row-major position of `index` in `shape`: digits that a position was cut into are that position again."""
+        shape, total, i = tuple(shape), 0, 0
+        while i < len(index):
+            runs = (j for j in range(len(index), i, -1) if (index[i:j], shape[i:j]) in self.positions)
+            j = next(runs, i + 1)
+            total = total + self.positions.get((index[i:j], shape[i:j]), index[i]) * product(shape[j:])
+            i = j
+        return self.simplify(total)
+
     def simplify(self, dim: Dim) -> Dim:
         """An equal dim with as few floordiv and mod atoms as the bounds allow."""
         if isinstance(dim, int) or not _has_call(dim):
@@ -113,7 +126,26 @@ class IndexSpace:
         whole, rest = split(a, b)
         if self.nonnegative(rest) and self.below(rest, b):
             return whole if call.fn == "floordiv" else rest
+        for unit in _common_factors(rest, b):
+            # what is less than a unit decides nothing: (p*unit + r) // (q*unit) = p // q for 0 <= r < unit
+            (high, low), by = split(rest, unit), exact_div(b, unit)
+            assert by is not None, "a factor divides"
+            if self.nonnegative(low) and self.below(low, unit):
+                fewer = self._simplify_call(Call(call.fn, (high, by)))
+                return whole + fewer if call.fn == "floordiv" else fewer * unit + low
         return whole + floordiv(rest, b) if call.fn == "floordiv" else mod(rest, b)
+
+
+def _common_factors(a: Dim, b: Dim) -> list[Dim]:
+    """What divides `b` and some term of `a`, largest of each term: neither 1 nor `b`."""
+    out: dict[Dim, None] = {}
+    divisor = [(dict(m), c) for m, c in b.terms] if isinstance(b, Expr) else [({}, b)]
+    for monomial, c in a.terms if isinstance(a, Expr) else ():
+        powers = ((atom, min(p, *(m.get(atom, 0) for m, _ in divisor))) for atom, p in monomial)
+        common = _term(tuple((atom, p) for atom, p in powers if p), math.gcd(c, *(k for _, k in divisor)))
+        if common not in (1, b):
+            out[common] = None
+    return list(out)
 
 
 def _rejoin(dim: Dim) -> Dim:
@@ -239,6 +271,7 @@ def unravel(flat: Dim, shape: Sequence[Dim], space: IndexSpace) -> Index:
         if any(d != 1 for d in shape[:i]):
             digit = space.simplify(mod(digit, shape[i]))
         out.append(digit)
+    space.positions[tuple(out), tuple(shape)] = flat
     return tuple(out)
 
 
@@ -256,8 +289,7 @@ def reshape_index(index: Index, shape: Sequence[Dim], source: Sequence[Dim], spa
         if len(run_shape) == 1 and len(run_source) == 1:
             out.append(index[i])
         else:
-            flat = linear(index[i:i_end], strides_of(run_shape))
-            out += unravel(space.simplify(flat), run_source, space)
+            out += unravel(space.position(index[i:i_end], run_shape), run_source, space)
         i, j = i_end, j_end
     return tuple(out)
 

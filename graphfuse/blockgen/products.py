@@ -312,7 +312,7 @@ def store_results(
     """Evaluate the region's outputs from the accumulated tile, and those of products `beside` it, and store them."""
     ev, space = kernel.ev, kernel.space
     domain = work.domain
-    position = space.simplify(linear(index, strides_of(domain)))
+    position = space.position(tuple(index), domain)
     made = [(work, acc), *beside]
     rounded = [_as_element(kernel, total, element_of(each.result)) for each, total in made]
     with ev.lanes_as(rows, lanes):

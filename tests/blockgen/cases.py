@@ -269,6 +269,17 @@ CONTRACTION = (
     case("contraction", "epilogue_reads_elsewhere", "x: 9x12xf32, w: 12x20xf32, r: 20x9xf32, s: 9x20xf32", """
         y = contract(x, w) {spec = "mk,kn->mn"}; t = permute(r) {perm = [1, 0]}; a = add(y, t); g = sigmoid(a)
         m = mul(g, a); z = add(m, s); u = reshape(z) {shape = [180]}; v = neg(u); return(v, y)"""),
+    case("contraction pointwise", "epilogue_in_other_dims", "x: 14x12xf32, w: 12x16xf32, z: 14x16xf32, v: 28x8xf32", """
+        c = contract(x, w) {spec = "mk,kn->mn"}; r = reshape(c) {shape = [2, 7, 16]}
+        s = reshape(z) {shape = [2, 7, 16]}; q = mul(r, s); t = reshape(q) {shape = [28, 8]}; y = mul(t, v)
+        return(y)"""),
+    case("contraction pointwise", "epilogue_in_uneven_dims", "x: 12x8xf32, w: 8x16xf32, z: 8x6x4xf32, v: 64x3xf32", """
+        c = contract(x, w) {spec = "mk,kn->mn"}; r = reshape(c) {shape = [8, 6, 4]}; q = mul(r, z)
+        t = reshape(q) {shape = [64, 3]}; y = mul(t, v); return(y)"""),
+    case("contraction pointwise", "epilogue_in_symbolic_dims", "x: (n)x(m)x12xf32, w: 12x16xf32, v: (2*m*n)x8xf32", """
+        f = reshape(x) {shape = [(m*n), 12]}; c = contract(f, w) {spec = "mk,kn->mn"}
+        r = reshape(c) {shape = [(n), (m), 16]}; q = exp(r); t = reshape(q) {shape = [(2*m*n), 8]}
+        y = mul(t, v); return(y)""", NM, over("n", "m", values=(1, 3))),
     case("contraction", "one_output_row_symbolic_batch", "x: (n)x1x12xf32, w: (n)x12x20xf32",
          'y = contract(x, w) {spec = "bmk,bkn->bmn"}; return(y)', N, over("n", values=(0, 1, 3))),
 )  # fmt: skip

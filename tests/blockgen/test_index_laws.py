@@ -137,6 +137,10 @@ def test_what_must_be_provable() -> None:
     assert space.simplify(floordiv(s.i * M + s.j, M)) == s.i
     assert space.simplify(mod(s.i * M + s.j, M)) == s.j
     assert space.simplify(floordiv(s.f, M) * M + mod(s.f, M)) == s.f
+    assert space.simplify(floordiv(s.f * M + s.j, N * M * 3)) == floordiv(s.f, N * 3)
+    assert space.simplify(mod(s.i * 8 + s.k, 24)) == mod(s.i, 3) * 8 + s.k
+    assert space.simplify(floordiv(s.i * 4 + s.k, 28) * 28 + mod(s.i, 7) * 4 + s.k) == s.i * 4 + s.k
+    assert space.simplify(floordiv(s.i * 3 + s.k, 9)) == floordiv(s.i * 3 + s.k, 9)
     assert space.simplify(minimum(s.i, N - 1)) == s.i
     assert not space.below(s.i, N - 1)
     assert not space.nonnegative(s.i - s.j)
