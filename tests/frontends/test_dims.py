@@ -158,3 +158,46 @@ def test_dims_of_one_broadcast_when_it_runs(case, least):
                 compiled(feed)
         elif want.size or nodes[-1].op_type != "Softmax":
             np.testing.assert_allclose(compiled(feed)["y"], want, rtol=1e-4, atol=1e-5, err_msg=str(sizes))
+
+
+def test_the_length_of_a_past_begins_at_0():
+    import graphfuse
+
+    nodes = [
+        node("MatMul", ["x", "w"], ["new"]),
+        node("Concat", ["past", "new"], ["keys"], axis=1),
+        node("Transpose", ["keys"], ["turned"], perm=[0, 2, 1]),
+        node("MatMul", ["new", "turned"], ["scores"]),
+        node("Softmax", ["scores"], ["p"]),
+        node("MatMul", ["p", "keys"], ["y"]),
+    ]
+    inputs = {"x": (F32, ["b", "s", 8]), "past": (F32, ["b", "t", 8])}
+    model = model_of(nodes, inputs, ["y"], {"w": floats(8, 8, seed=3)}, opset=21)
+    assert import_model(model).ranges == {"b": (1, 1 << 20), "s": (1, 1 << 20), "t": (0, 1 << 20)}
+    compiled = graphfuse.compile(model)
+    for b, s, t in [(1, 1, 0), (2, 3, 0), (2, 1, 5)]:
+        feed = {"x": floats(b, s, 8), "past": floats(b, t, 8, seed=1)}
+        new = feed["x"] @ floats(8, 8, seed=3)
+        keys = np.concatenate([feed["past"], new], axis=1)
+        scores = new @ keys.transpose(0, 2, 1)
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        want = p / p.sum(-1, keepdims=True) @ keys
+        np.testing.assert_allclose(compiled(feed)["y"], want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inputs", "begins"),
+    [
+        ([node("Attention", ["q", "k", "k", "", "pk", "pk"], ["y", "a", "b"])],
+         {"q": [1, 2, "s", 8], "k": [1, 2, "s", 8], "pk": [1, 2, None, 8]}, {"s": 1, "pk_dim2": 0}),
+        ([node("Concat", ["x", "z"], ["y"], axis=0)], {"x": ["n"], "z": ["m"]}, {"n": 1, "m": 1}),
+        ([node("Neg", ["x"], ["a"]), node("Concat", ["p", "a"], ["c"], axis=0), node("Exp", ["p"], ["b"]),
+          node("Concat", ["b", "c"], ["y"], axis=0)], {"x": ["n"], "p": ["m"]}, {"n": 1, "m": 1}),
+        ([node("Neg", ["x"], ["a"]), node("Concat", ["p", "a"], ["y"], axis=0)], {"x": ["n"], "p": ["m"]},
+         {"n": 1, "m": 0}),
+        ([node("Neg", ["x"], ["a"]), node("Concat", ["p", "a"], ["y"], axis=0)], {"x": ["m"], "p": ["m"]}, {"m": 1}),
+    ],
+)  # fmt: skip
+def test_which_dims_are_lengths_of_pasts(nodes, inputs, begins):
+    func = import_model(model_of(nodes, {n: (F32, s) for n, s in inputs.items()}, ["y"], opset=23))
+    assert {name: low for name, (low, _) in func.ranges.items()} == begins

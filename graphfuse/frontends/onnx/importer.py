@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 assert ops.__all__  # importing them is what registers the handlers
 
 DEFAULT_RANGE = (1, 1 << 20)
+_PAST: Mapping[tuple[str, str], tuple[int, ...]] = {
+    ("", "Attention"): (4, 5),
+    ("com.microsoft", "GroupQueryAttention"): (3, 4),
+    ("com.microsoft", "MultiHeadAttention"): (6, 7),
+}
+"""Which inputs of attention are the keys and values of steps before, [.., .., steps, ..]."""
 
 Dims = Mapping[str, "int | tuple[int, int]"]
 
@@ -59,7 +65,8 @@ def import_model(
     Args:
         source: A file or a model in memory (which needs its weights inside).
         dims: What symbolic dims may be, by name (the model's or the sanitised one): a number to fix it,
-            or inclusive bounds. Undeclared ones are in 1..2**20.
+            or inclusive bounds. Undeclared ones are in 1..2**20, but the length of a past (what an input has of an
+            axis along which it is only joined to something computed, such as cached keys) begins at 0.
         bind: Values of inputs that are fixed at compile time; they are no parameters any more.
         kernels: Operators that hand-written kernels implement, whatever else does.
     """
@@ -121,6 +128,7 @@ class _Importer:
         self.read: set[str] = set()
         self.params: dict[Value, str] = {}
         """The model's input that each parameter is."""
+        self._may_be_0: set[str] = set()
         self.dims: dict[str, Dim] = {}
         """Each dim name of the model."""
 
@@ -185,6 +193,7 @@ class _Importer:
             d.dim_param for i in inputs for d in i.type.tensor_type.shape.dim if d.WhichOneof("value") == "dim_param"
         )
         plain = [n for n in originals if n and not _is_formula(n, originals)]
+        self._may_be_0 = _lengths_of_pasts(self.loaded.model.graph, inputs)
         for name in plain:
             self._declare_dim(name, name)
         for name in originals:
@@ -201,7 +210,8 @@ class _Importer:
         symbol = sanitise(stem)
         while symbol in self.e.ranges:
             symbol += "_"
-        given = self.declared.get(name, self.declared.get(symbol, DEFAULT_RANGE))
+        default = (0, DEFAULT_RANGE[1]) if name in self._may_be_0 else DEFAULT_RANGE
+        given = self.declared.get(name, self.declared.get(symbol, default))
         if isinstance(given, int):
             if given < 0:
                 raise UsageError(f"dim {name!r} must not be negative, got {given}")
@@ -379,6 +389,35 @@ class _Importer:
     def nested(self, outer: Scope) -> Scope:
         """A scope for a graph inside another one."""
         return Scope(outer)
+
+
+def _lengths_of_pasts(graph: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto]) -> set[str]:
+    """The names of dims that are nothing but lengths of pasts; a dim without a name is called as it will be."""
+    readers: dict[str, list[tuple[onnx.NodeProto, int]]] = {}
+    for n in graph.node:
+        for i, name in enumerate(n.input):
+            readers.setdefault(name, []).append((n, i))
+    inner = names_read([g for n in graph.node for g in subgraphs(n)])
+    computed = {o for n in graph.node for o in n.output}
+    pasts: set[str] = set()
+    others: set[str] = set()
+    for info in inputs:
+        dims = info.type.tensor_type.shape.dim
+        reads = [r for r in readers.get(info.name, ()) if r[0].op_type != "Shape"]
+        for axis, d in enumerate(dims):
+            joined = [_is_joined(n, i, axis, len(dims), computed) for n, i in reads]
+            is_past = bool(joined) and all(joined) and info.name not in inner
+            (pasts if is_past else others).add(d.dim_param or f"{info.name}_dim{axis}")
+    return pasts - others
+
+
+def _is_joined(node: onnx.NodeProto, index: int, axis: int, rank: int, computed: Collection[str]) -> bool:
+    """Whether a node puts what it computed behind (or before) the axis of its input, which so may have no elements."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    if (domain, node.op_type) == ("", "Concat"):
+        at = next((a.i for a in node.attribute if a.name == "axis"), 0)
+        return at % max(rank, 1) == axis and not computed.isdisjoint(node.input)
+    return axis == rank - 2 and index in _PAST.get((domain, node.op_type), ())
 
 
 def _is_formula(name: str, others: Mapping[str, object]) -> bool:
