@@ -384,6 +384,7 @@ def slice_(x: Type, *, starts: tuple[Dim, ...], sizes: tuple[Dim, ...], steps: t
             message = f"slice of {size} from {start} by {step} leaves a dim of {d}"
             require("at_most", start + (size - 1) * step + 1, d, "end of a slice", message)
             require("at_most", 0, start, "start of a slice")
+            require("at_most", 0, size, "size of a slice", f"size of a slice must not be negative, got {size}")
     return Tensor(sizes, t.elem)
 
 

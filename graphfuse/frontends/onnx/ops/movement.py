@@ -66,9 +66,15 @@ def squeeze(e: Emitter, node: Node) -> Value:
     x = node.value(e, 0)
     shape = shape_of(x)
     given = node.ints(1, "the axes") if node.has(1) else node.attr_ints("axes", ())
-    axes = node.axes(given, len(shape)) if given or node.has(1) else [i for i, d in enumerate(shape) if d == 1]
+    if given or node.has(1):
+        axes = node.axes(given, len(shape))
+    else:
+        axes = tuple(i for i, d in enumerate(shape) if d == 1)
+        for i, d in enumerate(shape):
+            if d != 0 and i not in axes:  # the result would have another rank
+                e.require("at_most", 2, d, f"dim {i}, which is kept")
     for a in axes:
-        if not e.same(shape[a], 1):
+        if not e.same(shape[a], 1, f"dim {a}, which is dropped"):
             raise node.error(f"dim {a} of {x.type} is not 1")
     return e.squeeze(x, *axes) if axes else x
 
@@ -121,7 +127,7 @@ def split(e: Emitter, node: Node) -> tuple[Value, ...]:
         else:
             sizes = [chunk] * (n - 1) + [last]
     total = sum(sizes, 0)
-    if not e.same(total, size):
+    if not e.same(total, size, "sum of the sizes"):
         raise node.error(f"sizes {_text(sizes)} do not add up to dim {axis} of {x.type}")
     return e.split(x, sizes, axis)
 
@@ -174,6 +180,7 @@ def from_end(e: Emitter, position: Dim, size: Dim) -> Dim:
     try:
         return position + size if less(position, 0, e.ranges) else position
     except UndecidedError:  # a symbol's sign is open; exporters write non-negative expressions
+        e.require("at_most", 0, position, "position")
         return position
 
 
@@ -208,6 +215,11 @@ def pad(e: Emitter, node: Node) -> Value:
     if all(p == (0, 0) for p in ends):
         return x
     low_pads, high_pads = tuple(lo for lo, _ in ends), tuple(hi for _, hi in ends)
+    if mode == "reflect":
+        for d, (lo, hi) in zip(shape_of(x), ends, strict=True):
+            for p in (lo, hi):
+                if p != 0:
+                    e.require("at_most", p, d - 1, "elements that are reflected")
     if mode != "constant":
         return e(graph.pad, x, low=low_pads, high=high_pads, mode=mode)
     return _pad_constant(e, node, x, low_pads, high_pads)
