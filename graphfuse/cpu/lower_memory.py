@@ -431,9 +431,26 @@ def store_vector(kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, x
     if mask is None:
         kernel.text.line(f"store {x}, {at}, align {elem.bytes}{scopes}")
         return
+    mask = _opaque(kernel, mask) if element_type(x.type) in ("i8", "i16", "i32") else mask
     symbol = f"@llvm.masked.store.{suffix(x.type)}.p0"
     kernel.text.module.entity(f"declare void {symbol}({x.type}, ptr, {mask.type})")
     kernel.text.line(f"call void {symbol}({x}, ptr align {elem.bytes} {at.text}, {mask}){scopes}")
+
+
+def _opaque(kernel: Kernel, mask: Reg) -> Reg:
+    """A mask that LLVM cannot know to leave a single lane.
+
+    With AVX-512, where a masked store can narrow its elements, it would make that a scalar store of what was not
+    narrowed: beyond the element.
+    """
+    if not kernel.target.has("avx512f"):
+        return mask
+    text, width = kernel.text, width_of(mask.type)
+    bits = text.emit(f"i{width}", f"bitcast {mask} to i{width}")
+    wide = bits if width >= 32 else text.emit("i32", f"zext {bits} to i32")
+    hidden = text.emit(wide.type, f'call {wide.type} asm "", "=r,0"({wide})')
+    narrow = hidden if width >= 32 else text.emit(bits.type, f"trunc {hidden} to {bits.type}")
+    return text.emit(mask.type, f"bitcast {narrow} to {mask.type}")
 
 
 def store_scalar(kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, x: Reg, inside: Reg | None) -> None:

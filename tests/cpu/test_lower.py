@@ -313,6 +313,25 @@ func @k(%a: ptr<{elem}>, %o: ptr<{elem}>, %n: i64{params}) {{grid = 1}} {{
     check(text, [samples(elem, 1500, 5), samples(elem, 2100, 6)], symbols, targets=targets)
 
 
+@pytest.mark.parametrize("limit", [0, 1, 2, 15])
+@pytest.mark.parametrize(
+    ("source", "elem"), [("f32", "i8"), ("f32", "i16"), ("f32", "bf16"), ("i64", "i32"), ("i16", "i8")]
+)
+def test_a_limit_that_is_known_holds_for_elements_that_are_narrowed(source: str, elem: str, limit: int) -> None:
+    """LLVM turns a masked store that narrows, if one lane is left, into a scalar store of the wide element."""
+    text = f"""
+func @k(%a: ptr<{source}>, %o: ptr<{elem}>) {{
+  %z = block.const() {{elem = i64, value = 0}} : i64
+  %n = block.const() {{elem = i64, value = {limit}}} : i64
+  %x = block.load_view(%a, %z) {{shape = [16], strides = [1]}} : tile<16x{source}>
+  %y = block.cast(%x) {{to = {elem}}} : tile<16x{elem}>
+  block.store_view(%o, %z, %y, %n) {{limited = [0], strides = [1]}}
+  return()
+}}
+"""
+    check(text, [np.arange(1, 17).astype(numpy_dtype(scalar(source))), np.full(64, 77, numpy_dtype(scalar(elem)))])
+
+
 def test_masked_elements_are_not_touched() -> None:
     """A tile at the very end of a mapped page."""
     page = mmap.mmap(-1, 2 * mmap.PAGESIZE)
