@@ -47,6 +47,10 @@ MAX_SHARED_BYTES = 256 << 10
 ELEMS = tuple(_ELEMS)
 """Names of element types."""
 
+TEXT, SEQUENCE = "text", "sequence"
+HOST_VALUES = (TEXT, SEQUENCE)
+"""What else Python's operators give: an array of `str` objects, or a list of arrays or of dicts, whose shape is ()."""
+
 
 @functools.cache
 def elem_dtype(name: str) -> np.dtype[Any]:
@@ -56,7 +60,7 @@ def elem_dtype(name: str) -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """The name, element type and (symbolic) shape of an input or output."""
+    """The name, element type and (symbolic) shape of an input or output; of host code's outputs, also `HOST_VALUES`."""
 
     name: str
     elem: str
@@ -467,6 +471,9 @@ def check(executable: Executable) -> None:
     when it is wrong for every shape, and checked again for the actual one when it is bound.
     """
     _check_signature(executable.signature)
+    numbers = (*executable.signature.inputs, *(() if executable.host else executable.signature.outputs))
+    if other := [s for s in numbers if s.elem not in _ELEMS]:
+        raise ArtifactError(f"tensor {other[0].name!r}: expected elements that are numbers, found {other[0].elem}")
     for dim in (d for c in executable.checks for d in (c.low, c.high) if d is not None):
         if unknown := symbols(dim) - executable.signature.ranges.keys():
             raise ArtifactError(f"a check names the undeclared symbol {min(unknown)!r}")

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, cast
 from graphfuse.artifact import (
     BUFFER_KINDS,
     ELEMS,
+    HOST_VALUES,
     KERNEL_DIMS,
     MAX_SHARED_BYTES,
     Arg,
@@ -280,7 +281,7 @@ def plan_from_json(root: Node) -> Plan:
 
 def _spec_from_json(node: Node) -> TensorSpec:
     shape = tuple(d.dim() for d in node["shape"].items())
-    return TensorSpec(node["name"].text(), node["elem"].one_of(ELEMS), shape)
+    return TensorSpec(node["name"].text(), node["elem"].one_of((*ELEMS, *HOST_VALUES)), shape)
 
 
 def _step_from_json(node: Node, depth: int = 0) -> Step | Loop:

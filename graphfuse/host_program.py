@@ -15,9 +15,6 @@ from graphfuse.errors import ArtifactError
 MOST_NESTED = 16
 """Graphs in graphs; real models have three."""
 
-TEXT = "text"
-"""The element of tensors of strings, which no part takes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Constant:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from graphfuse.artifact import ELEMS, Json
+from graphfuse.artifact import ELEMS, TEXT, Json
 from graphfuse.artifact_json import Node
-from graphfuse.host_program import MOST_NESTED, TEXT, Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.host_program import MOST_NESTED, Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 
 
 def host_to_json(graph: HostGraph) -> dict[str, Json]:

@@ -12,14 +12,14 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from graphfuse.artifact import Array, Executable, Signature, elem_dtype
+from graphfuse.artifact import SEQUENCE, TEXT, Array, Executable, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel, on_host
 from graphfuse.errors import ArtifactError, GraphfuseError, InputError, Loc
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
 from graphfuse.frontends.onnx.python_ops.call import PythonOp
 from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
 from graphfuse.host_control import CONTROL
-from graphfuse.host_program import TEXT, Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.host_program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.session import Profile, StepTime, thread_count
@@ -72,10 +72,15 @@ def _of_inputs(signature: Signature) -> Signature:
     return Signature(signature.inputs, (), tuple(d for d in signature.dims if d[0] in used))
 
 
-def _checked(name: str, elem: str, value: Any) -> Array:
+def _checked(name: str, elem: str, value: Any) -> Any:
+    if elem == SEQUENCE:
+        if not isinstance(value, list):
+            raise ArtifactError(f"output {name!r}: expected a list, found {type(value).__name__}")
+        return cast("list[Any]", value)
     array = cast("Array", value) if isinstance(value, np.ndarray) else np.empty(0, object)
-    if array.dtype != elem_dtype(elem):
-        raise ArtifactError(f"output {name!r}: expected {elem_dtype(elem)}, found {array.dtype}")
+    dtype = np.dtype(object) if elem == TEXT else elem_dtype(elem)
+    if array.dtype != dtype:
+        raise ArtifactError(f"output {name!r}: expected {dtype}, found {array.dtype}")
     # an input or a constant as it is: what a caller gets is nobody else's
     return array if array.flags.writeable else array.copy()
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from graphfuse import usage
 from graphfuse.api import Dims, compile, load
-from graphfuse.artifact import Array
+from graphfuse.artifact import SEQUENCE, TEXT, Array
 from graphfuse.errors import UsageError
 from graphfuse.runtime import gfx
 
@@ -29,7 +29,7 @@ _ORT_TYPES = {
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
     "i4": "int4", "u4": "uint4", "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2",
-    "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2fnuz": "float8e5m2fnuz",
+    "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2fnuz": "float8e5m2fnuz", TEXT: "string",
 }  # fmt: skip
 
 
@@ -120,4 +120,5 @@ def _listed(name: str, value: Any) -> Sequence[Any]:
 
 def _node_arg(spec: Any) -> NodeArg:
     shape = [d if isinstance(d, int) else str(d) for d in spec.shape]
-    return NodeArg(spec.name, shape, f"tensor({_ORT_TYPES.get(spec.elem, spec.elem)})")
+    kind = "seq" if spec.elem == SEQUENCE else f"tensor({_ORT_TYPES.get(spec.elem, spec.elem)})"
+    return NodeArg(spec.name, shape, kind)

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from graphfuse import compiler
-from graphfuse.artifact import Array, Executable, Plan, Signature, TensorSpec, Weight
+from graphfuse.artifact import SEQUENCE, TEXT, Array, Executable, Plan, Signature, TensorSpec, Weight
 from graphfuse.errors import GraphfuseError, Loc, UnsupportedError, VerifyError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.frontends.onnx.cut import Part, cut, domain_of, is_control, location, part_of, reads
@@ -41,7 +41,7 @@ from graphfuse.frontends.onnx.python_ops import ON_STRINGS
 from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
 from graphfuse.frontends.onnx.sink_shapes import lift_constants, name_nodes, sink_shapes
 from graphfuse.frontends.onnx.specialise import array_of_strings, subgraphs_of
-from graphfuse.host_program import TEXT, Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.host_program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.types import BOOL, I64, Tensor
@@ -92,9 +92,15 @@ def _signature(
 ) -> Signature:
     outputs: list[TensorSpec] = []
     for name, t in zip(draft.outputs, draft.types, strict=True):
-        if not isinstance(t, Tensor):
-            raise UnsupportedError(f"output {name!r}: expected a tensor of numbers, found {_kind(t)}", Loc(file))
-        outputs.append(TensorSpec(name, t.elem.name, t.shape))
+        match t:
+            case Tensor():
+                outputs.append(TensorSpec(name, t.elem.name, t.shape))
+            case Strings():
+                outputs.append(TensorSpec(name, TEXT, t.shape))
+            case Sequenced():
+                outputs.append(TensorSpec(name, SEQUENCE, ()))
+            case None:
+                raise UnsupportedError(f"output {name!r}: expected a value whose type is known", Loc(file))
     specs = tuple(TensorSpec(n, t.elem.name, t.shape) for n, t in inputs.items())
     used = {s for spec in (*specs, *outputs) for d in spec.shape for s in symbols(d)}
     return Signature(specs, tuple(outputs), tuple((s, *ranges[s]) for s in ranges if s in used))

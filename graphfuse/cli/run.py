@@ -33,7 +33,7 @@ from graphfuse.cli.common import (
     threads_option,
     values_of,
 )
-from graphfuse.errors import FileError, Loc
+from graphfuse.errors import FileError, Loc, UsageError
 from graphfuse.files import reason, writing
 
 MAX_VALUES = 64
@@ -120,11 +120,22 @@ def _save(outputs: dict[str, Array], files: Mapping[str, Path], folder: Path) ->
     except (OSError, ValueError) as e:
         raise FileError(f"cannot write: {reason(e)}", Loc(str(folder))) from None
     for name, path in files.items():
+        if not _is_numeric(outputs[name]):
+            raise UsageError(f"--output-dir: output {name!r}: expected numbers, found {type(outputs[name]).__name__}")
         with writing(path) as file:
             np.save(file, outputs[name], allow_pickle=False)
 
 
-def _summary(name: str, array: Array, file: Path | None) -> dict[str, Any]:
+def _is_numeric(value: object) -> bool:
+    """Whether an output is not what host code alone gives: texts, or a list."""
+    return isinstance(value, np.ndarray) and value.dtype != object
+
+
+def _summary(name: str, array: Any, file: Path | None) -> dict[str, Any]:
+    if not _is_numeric(array):
+        values = array.tolist() if isinstance(array, np.ndarray) else [_plain(v) for v in array]
+        kind, shape = ("text", list(array.shape)) if isinstance(array, np.ndarray) else ("sequence", [len(values)])
+        return {"name": name, "dtype": kind, "shape": shape, **dict.fromkeys(_STATS), "values": values[:MAX_VALUES]}
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     row: dict[str, Any] = {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
@@ -137,6 +148,11 @@ def _summary(name: str, array: Array, file: Path | None) -> dict[str, Any]:
         # JSON has no NaN, so such a value becomes its name
         row["values"] = [v if np.isfinite(v) else str(v) for v in wide.reshape(-1).tolist()]
     return row
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can have: a dict, or the numbers of an array."""
+    return {str(k): v for k, v in value.items()} if isinstance(value, dict) else np.asarray(value).tolist()
 
 
 def _number(value: float | None) -> str:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 
@@ -425,6 +426,48 @@ def test_shape_arithmetic_is_done_in_the_part_that_needs_it():
     }"""
     model = agrees(text, *({"x": np.eye(n, 4, dtype=F32)} for n in (1, 3, 4)))
     assert [type(s) for s in model.executable.host.steps] == [HostNode, HostPart]
+
+
+@pytest.mark.parametrize("texts", [True, False])
+@pytest.mark.parametrize("op", ["SVMClassifier", "LinearClassifier"])
+def test_classifiers_as_they_are_exported(op, texts, tmp_path, capsys):
+    """Labels behind a Cast or as texts, probabilities as maps."""
+    r = np.random.default_rng(0)
+    labels = ["one", "two", "three"] if texts else [3, 5, 8]
+    named = {"classlabels_strings" if texts else "classlabels_ints": labels}
+    machine = {
+        "vectors_per_class": [2, 1, 1], "support_vectors": r.standard_normal(8), "coefficients": r.standard_normal(8),
+        "rho": r.standard_normal(3), "prob_a": [-1.0, -2, -1], "prob_b": [0.1, 0.2, 0.3], "kernel_type": "RBF",
+        "kernel_params": [0.5, 0, 0],
+    }  # fmt: skip
+    linear = {"coefficients": r.standard_normal(6), "intercepts": r.standard_normal(3), "post_transform": "SOFTMAX"}
+    given = machine if op == "SVMClassifier" else linear
+    nodes = [
+        helper.make_node(op, ["x"], ["label", "p"], domain="ai.onnx.ml", **given, **named),
+        helper.make_node("Cast", ["label"], ["chosen"], to=TensorProto.STRING if texts else TensorProto.INT64),
+        helper.make_node("Cast", ["p"], ["scores"], to=TensorProto.FLOAT),
+        helper.make_node("ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", **{
+            "classlabels_strings" if texts else "classlabels_int64s": labels}),
+        helper.make_node("Mul", ["p", "p"], ["squares"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", 1, ["n", 2])],
+        [onnx.ValueInfoProto(name=n) for n in ("chosen", "maps", "squares")],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path = tmp_path / "m.gfx"
+    graphfuse.compile(model).save(path)
+    compiled = graphfuse.load(path)
+    x = r.standard_normal((5, 2)).astype(F32)
+    chosen, maps, squares = compiled(x=x).values()
+    for label, row, square in zip(chosen.tolist(), maps, squares, strict=True):
+        assert list(row) == labels
+        assert label in labels
+        np.testing.assert_allclose(np.square(list(row.values())), square, rtol=1e-6)
+    assert [o.elem for o in compiled.signature.outputs] == ["text" if texts else "i64", "sequence", "f32"]
+    assert main(["run", str(path), "--random", "--dim", "n=2"]) == 0
+    assert "maps" in capsys.readouterr().out
 
 
 def test_what_no_artifact_can_hold_says_so():

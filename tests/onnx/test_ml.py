@@ -132,8 +132,7 @@ def test_svm_classifier(kernel, params, classes, probabilities):
     if probabilities:
         attributes |= {"prob_a": -1 - r.random(pairs), "prob_b": r.standard_normal(pairs) * 0.1}
     x = r.standard_normal((7, 3)).astype(np.float32)
-    # libsvm, and onnxruntime with it, stops short of the optimum
-    close = {"rtol": 1e-2, "atol": 5e-3} if probabilities else {"rtol": 1e-4, "atol": 1e-5}
+    close = {"rtol": 1e-4, "atol": 1e-5}
     compare("SVMClassifier", x, outputs=2, **attributes, **labels_of(classes, ints=classes == 2), **close)
 
 

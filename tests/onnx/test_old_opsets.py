@@ -80,3 +80,11 @@ def test_resizing_to_the_right_of_each_element(opset):
     if opset == 10:
         (y,) = Backend.run_model(resized(opset, "nearest", [1.0, 1.0, 0.75, 0.6]), [x])
         np.testing.assert_array_equal(y[0, 0], x[0, 0][[0, 2, 3]][:, [0, 2]])
+
+
+def test_an_opset_that_is_imported_twice():
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[3] x) => (float[3] y) { y = Neg(x) }"""
+    model = parser.parse_model(text)
+    model.opset_import.add(domain="ai.onnx", version=18)
+    (y,) = Backend.run_model(model, [np.ones(3, np.float32)])
+    np.testing.assert_array_equal(y, [-1, -1, -1])

@@ -19,7 +19,7 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.cut import Part, domain_of
 from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx, elem_to_onnx
 from graphfuse.frontends.onnx.specialise import tensor_proto
-from graphfuse.ir.types import I64, Tensor
+from graphfuse.ir.types import F32, I64, Tensor
 from graphfuse.symbolic import Dim, Ranges, substitute, symbols
 
 MOST_CONSTANT = 1024
@@ -90,6 +90,8 @@ def types_made(
     if (made := _by_rule(node, types, constants, fresh)) is not None:
         return made
     if (made := _of_sequences(node, types, fresh)) is not None:
+        return made
+    if (made := _of_ml(node, types, fresh)) is not None:
         return made
     texts = _Texts()
     read = dict.fromkeys(n for n in node.input if n)
@@ -218,6 +220,58 @@ def _of_sequences(
             return [renewed(Tensor(tuple(dims), element.elem), {}, fresh)]
         case _:
             return None
+
+
+def _of_ml(
+    node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: Fresh
+) -> list[ValueType | None] | None:
+    """Operators of `ai.onnx.ml`, of whose shapes onnx says nothing."""
+    x = types.get(node.input[0]) if domain_of(node) == "ai.onnx.ml" and node.input else None
+    if x is None:
+        return None
+    a = attributes_of(node)
+    rows = x.shape[0] if not isinstance(x, Sequenced) and len(x.shape) > 1 else 1
+    match node.op_type:
+        case "ZipMap":
+            return [Sequenced(None)]
+        case "SVMClassifier" | "LinearClassifier" | "TreeEnsembleClassifier":
+            named = bool(a.get("classlabels_strings"))
+            labels: ValueType = Strings((rows,)) if named else Tensor((rows,), I64)
+            return [labels, Tensor((rows, _scores(node.op_type, a) or fresh()), F32)]
+        case "SVMRegressor":
+            return [Tensor((rows, 1), F32)]
+        case "LinearRegressor":
+            return [Tensor((rows, int(a.get("targets", 1))), F32)]
+        case "TreeEnsembleRegressor" if "n_targets" in a:
+            return [Tensor((rows, int(a["n_targets"])), F32)]
+        case "LabelEncoder" | "CategoryMapper" if not isinstance(x, Sequenced):
+            return [_relabelled(node.op_type, a, x)]
+        case _:
+            return None
+
+
+def _scores(op: str, a: Mapping[str, Any]) -> int | None:
+    """How many scores a classifier gives each row, where its attributes say so."""
+    if op == "TreeEnsembleClassifier":
+        labels = a.get("classlabels_strings") or a.get("classlabels_int64s") or []
+        return len(labels) if len(labels) > 1 else None
+    if op == "LinearClassifier":
+        return max(len(a.get("intercepts") or ()), 2) if a.get("intercepts") else None
+    classes = len(a.get("vectors_per_class") or ())
+    if a.get("prob_a"):
+        return classes or None
+    return max(2, classes * (classes - 1) // 2) if classes else None
+
+
+def _relabelled(op: str, a: Mapping[str, Any], x: Tensor | Strings) -> ValueType:
+    if op == "CategoryMapper" or "classes_strings" in a:
+        return Tensor(x.shape, I64) if isinstance(x, Strings) else Strings(x.shape)
+    if "values_strings" in a:
+        return Strings(x.shape)
+    if (given := a.get("values_tensor")) is not None:
+        is_text = given.data_type == TensorProto.STRING
+        return Strings(x.shape) if is_text else Tensor(x.shape, elem_from_onnx(given.data_type))
+    return Tensor(x.shape, I64 if "values_int64s" in a else F32)
 
 
 # parts

@@ -126,9 +126,10 @@ def _check_versions(model: onnx.ModelProto, file: str) -> None:
             raise VerifyError("the model imports no opset for the default domain", Loc(file))
         if model.ir_version < 3:
             model.opset_import.add(domain="", version=1)
-    for o in model.opset_import:
-        if o.domain == "ai.onnx":
-            o.domain = ""
+    # a domain may be there twice
+    imports = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    del model.opset_import[:]
+    model.opset_import.extend(onnx.helper.make_opsetid(domain, version) for domain, version in imports.items())
     if model.graph.sparse_initializer:
         raise UnsupportedError("sparse initialisers are not supported", Loc(file))
 
@@ -408,7 +409,7 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
                 del model.functions[i]
         if model.functions:
             check_calls(model, file)
-            model = inliner.inline_local_functions(model, convert_version=True)
+            model = _inlined(model)
         newest = onnx.defs.onnx_opset_version()
         if default_opset(model) == batched_scan.OPSET:
             batched_scan.without_batches(model, all_nodes(model.graph))
@@ -429,6 +430,20 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
     except (checker.ValidationError, shape_inference.InferenceError, RuntimeError) as e:
         raise VerifyError(f"the model is not valid: {_first_line(e)}", Loc(file)) from e
     return converted
+
+
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without local functions. Where onnx cannot convert one to its opset, handlers take it as it is."""
+    try:
+        return inliner.inline_local_functions(model, convert_version=True)
+    except RuntimeError:
+        opset = default_opset(model)
+        versions = [o for f in model.functions for o in f.opset_import if o.domain in ("", "ai.onnx")]
+        if min((opset, *(o.version for o in versions))) < NATIVE_OPSET:
+            raise
+        for o in versions:
+            o.version = opset
+        return inliner.inline_local_functions(model)
 
 
 def _name_old_meanings(converted: onnx.ModelProto, opset: int) -> None:

@@ -78,7 +78,7 @@ def zip_map(c: Call) -> list[dict[Any, Any]]:
     labels: list[Any] = c.get("classlabels_strings") or c.get("classlabels_int64s") or []
     if x.ndim != 2 or x.shape[1] != len(labels):
         raise c.error(f"input 0: expected rows of {len(labels)} elements, found shape {x.shape}")
-    return [dict(zip(labels, row, strict=True)) for row in x]
+    return [dict(zip(labels, row, strict=True)) for row in x.tolist()]
 
 
 @python_op("CategoryMapper", domain=ML)
