@@ -107,7 +107,7 @@ class Knobs:
         _flag, default=False, values="0 or 1", doc="compare what torch.compile's graphs return with what was promised"
     )
     log = Knob(_words, (), "logger names", "log these packages, such as `fusion,+cpu`; `+` means debug messages too")
-    cache = Knob(str, "", "a folder, or 0", "where compiled models are kept (0: nowhere)")
+    cache = Knob(str, "", "a folder, or 0", "where compiled models are kept (0: nowhere), if only the user may write")
     target = Knob(str, "", "a target", "what to compile for by default, such as `cpu:x86-64-v3`", changes_code=True)
     # to tell a fault of one kernel from one between two, and to measure what overlapping brings
     pdl = Knob(_flag, default=True, values="0 or 1", doc="let a GPU's kernel begin while the one before it still runs")

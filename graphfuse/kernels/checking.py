@@ -21,7 +21,7 @@ from graphfuse.kernels.specialise import check_promises
 
 def check(kernel: Kernel, grid: Grid, values: Mapping[str, Any], empty: frozenset[str], *, emulate: bool) -> list[str]:
     """What is wrong, one text each; empty if nothing is. Arrays are left as the run leaves them."""
-    bound = bind(kernel.name, kernel.parameters, (), dict(values))
+    bound, axes = bind(kernel.name, kernel.parameters, (), dict(values)), kernel.axes(grid)
     try:
         check_promises(kernel.name, kernel.parameters, bound)
     except GraphfuseError as e:
@@ -33,7 +33,7 @@ def check(kernel: Kernel, grid: Grid, values: Mapping[str, Any], empty: frozense
     found: list[str] = []
     scalars = {p.name: values[p.name] for p in kernel.parameters if not p.is_pointer}
     try:
-        launch(kernel.func, arrays, scalars, grid=kernel.axes(grid), written=written)
+        launch(kernel.func, arrays, scalars, grid=axes, written=written)
     except GraphfuseError as e:
         found.append(str(e))
     if emulate and not found:

@@ -272,6 +272,7 @@ BAD_RUNS = [
     (("kernel", "{dir}/k.tc", *LAUNCH, "--save", "x={dir}/k.tc"), 2, "error: --save x: expected another file"),
     (("kernel", "{dir}/k.tc", *LAUNCH, "--save", "x={dir}/k.h"), 2, "error: --save x: expected another file"),
     (("kernel", "{dir}/k.tc", *LAUNCH, "--save", "x={dir}/y.npy"), 2, "error: --save x: expected another file"),
+    (("kernel", "{dir}/k.tc", "--check", *LAUNCH[1:], "--grid", "-1"), 6, "error: kernel 'k': grid: expected one to"),
     (("kernel", "{dir}/k.tc", "--tune", *LAUNCH, "--lock", "{dir}/k.tc"), 2, "error: --lock: expected another file"),
     (("compile", "{onnx}", "-o", "{dir}/no/o.gfx"), 9, "{dir}/no/o.gfx: error: cannot write: no such file"),
     (("compile", "{onnx}", "--target", "gpu", "-o", "{dir}/o.gfx"), 8, "error: unknown target 'gpu'"),
