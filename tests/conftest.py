@@ -13,6 +13,7 @@ that a `// error: message` comment announces, on that comment's line. `// error 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import re
@@ -69,6 +70,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--gpu", choices=("cuda", "emulator"), default="cuda", help="what tests/gpu/device/ runs kernels on"
     )
+
+
+def pytest_collection_finish(session):
+    """What is there now stays: a collection of garbage, of which tests ask for hundreds, need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collect_file(parent, file_path):

@@ -235,6 +235,7 @@ class _Partitioner:
                     released.append(op)
             for op in reversed(released):
                 group.ops.remove(op)
+                self._record(op, group, "it is as large as the rows and made of less: its reader makes it")
                 self._start("pointwise", [op], _shape(op.result))
         if len(self.groups) > before:
             self._connect()

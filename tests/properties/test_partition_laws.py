@@ -188,6 +188,16 @@ def blocks_compute(text: str, machine: Machine = AVX2, n: int = 3) -> None:
 # programs with a trap each
 
 TRAPS = {
+    "a product of vectors that leaves and is not taken": """func @main(%a: tensor<4x4xf32>) {
+  %s = graph.reduce(%a) {axes = [1], keepdims = true, kind = "sum"} : tensor<4x1xf32>
+  %b = graph.broadcast(%s) {shape = [4, 4]} : tensor<4x4xf32>
+  %d = graph.div(%a, %b) : tensor<4x4xf32>
+  %e = graph.exp(%b) : tensor<4x4xf32>
+  %f = graph.flip(%e) {axes = [0]} : tensor<4x4xf32>
+  %g = graph.exp(%f) : tensor<4x4xf32>
+  return(%d, %g)
+}
+""",
     "a permuted epilogue": """func @main(%a: tensor<4x4xf32>) {
   %m = graph.contract(%a, %a) {spec = "mk,kn->mn"} : tensor<4x4xf32>
   %t = graph.permute(%m) {perm = [1, 0]} : tensor<4x4xf32>
