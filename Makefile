@@ -40,6 +40,9 @@ demo: venv ## digits, then ResNet-50 and BERT beside ONNX Runtime
 demo-text: venv ## a tiny GPT writes, token by token
 	$(BIN)/python -m models.demo_text
 
+# as many workers as cores: threads of numpy's and torch's own would wait for one another, which keeps cores busy
+test test-avx2 test-full: export OMP_NUM_THREADS := 1
+
 test: venv $(BIN)/.torch ## all that needs no GPU and is quick
 	$(BIN)/python -m pytest -n $(JOBS)
 

@@ -9,6 +9,7 @@ that Python runs, which define `HOST`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import os
@@ -60,10 +61,11 @@ def with_host_code() -> list[str]:
     return sorted(_defining("HOST"))
 
 
-def _defining(constant: str) -> set[str]:
+@functools.cache
+def _defining(constant: str) -> frozenset[str]:
     """The files that define a constant."""
     files = {path.stem: path.read_text(encoding="utf-8") for path in _HERE.glob("*.py")}
-    return {name for name, text in files.items() if f"\n{constant} = " in text}
+    return frozenset(name for name, text in files.items() if f"\n{constant} = " in text)
 
 
 def get(name: str) -> Model:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from filelock import FileLock
 
 from graphfuse import errors
 from tests.onnx.hostile_models import MODELS
@@ -16,10 +17,17 @@ from tests.onnx.hostile_models import MODELS
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    command = [sys.executable, "-m", "tests.onnx.hostile_models"]
-    quiet = {**os.environ, "GRAPHFUSE_CACHE": str(tmp_path_factory.mktemp("cache")), "GRAPHFUSE_THREADS": "1"}
-    found = subprocess.run(command, check=True, capture_output=True, text=True, env=quiet)
-    return {r["name"]: r for r in map(json.loads, found.stdout.splitlines())}
+    """Of one run, which whatever workers there are share."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with FileLock(shared / "hostile_models.lock"):
+        if not (found := shared / "hostile_models.json").exists():
+            command = [sys.executable, "-m", "tests.onnx.hostile_models"]
+            quiet = {**os.environ, "GRAPHFUSE_CACHE": str(tmp_path_factory.mktemp("cache")), "GRAPHFUSE_THREADS": "1"}
+            lines = subprocess.run(command, check=True, capture_output=True, text=True, env=quiet).stdout
+            found.write_text(lines)
+    return {r["name"]: r for r in map(json.loads, found.read_text().splitlines())}
 
 
 @pytest.mark.parametrize("name", MODELS)
