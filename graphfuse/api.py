@@ -353,12 +353,12 @@ def verify_regions(
     kernels: Kernels = (),
 ) -> list[dict[str, Any]]:
     """Each region's error against float64, on the inputs it really gets: one row a result, `ok` or not."""
-    from graphfuse import checking
+    from graphfuse import checking, compiler
     from graphfuse.frontends.onnx import import_model
 
     if gfx.is_artifact(model):
         executable = gfx.load(model)
-        func = graph_func(executable)
+        func = compiler.confined(graph_func(executable))
         numerics, precision = artifact_numerics(executable), artifact_precision(executable)
     else:
         func = import_model(Path(model), dims=dims, kernels=operators_of(kernels))

@@ -25,7 +25,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
-from graphfuse.blockgen.confine import confine_calls, forget_promises
+from graphfuse.blockgen.confine import check_loops, confine_calls, forget_promises
 from graphfuse.blockgen.gpu_mask import MASK
 from graphfuse.blockgen.gpu_row_pitch import rows_to_align
 from graphfuse.blockgen.gpu_several_products import why_apart
@@ -158,7 +158,8 @@ def without_checks(func: Func) -> Func:
 
 
 def confined(func: Func) -> Func:
-    """A graph that nobody vouches for: the kernels written by hand that it calls stay inside of their tensors."""
+    """A graph that nobody vouches for: all that it does stays inside of its tensors, or it is refused."""
+    check_loops(func)
     return confine_calls(optimize_calls(forget_promises(func)))
 
 

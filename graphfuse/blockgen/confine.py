@@ -26,6 +26,7 @@ from dataclasses import replace
 
 from graphfuse.blockgen.dense_views import NoViewError, Numbers, numbers_of, view_of
 from graphfuse.blockgen.index import IndexSpace
+from graphfuse.constraints import Constraint, listening
 from graphfuse.dialects import block, control, effects, graph
 from graphfuse.dialects.call import arguments_of, call_like, function_of
 from graphfuse.errors import ArtifactError
@@ -46,7 +47,7 @@ from graphfuse.ir.core import (
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import Replacement, rebuild
 from graphfuse.ir.types import I64, Ptr, Tile
-from graphfuse.symbolic import INF, Call, Dim, bounds, maximum, product, sym
+from graphfuse.symbolic import INF, Call, Dim, bounds, exact_div, maximum, product, substitute, sym
 
 _BY_OFFSETS = (block.load, block.store, effects.atomic, effects.atomic_cas)
 _VIEWS = (block.load_view, block.store_view)
@@ -57,14 +58,50 @@ MOST_STEP = 1 << 31
 
 
 def forget_promises(func: Func) -> Func:
-    """The kernels that the function calls promise nothing any more."""
+    """Nothing is promised any more: of dims by whoever made the function, of numbers by the kernels that it calls."""
 
     def visit(op: Op) -> Replacement | None:
         if op.kind is not graph.call:
             return None
         return call_like(op, _Forgetful(function_of(op)).run(), attr_dims(op, "grid"), tuple(arguments_of(op).values()))
 
-    return rebuild(func, visit)
+    attrs = {n: a for n, a in func.attrs.items() if n != "promised"}
+    return rebuild(replace(func, attrs=attrs), visit)
+
+
+def check_loops(func: Func) -> None:
+    """Refuse a loop in which an op needs of the dim that counts what is not proved; nothing checks that as it runs."""
+    space = IndexSpace(func.ranges)
+    names = set(func.ranges)
+
+    def check(op: Op, counters: Mapping[str, Dim]) -> None:
+        def hear(c: Constraint) -> None:
+            if c.symbols & counters.keys() and not _is_proved(c, counters, space):
+                raise ArtifactError(f"{op.kind} cannot be rebuilt from its IR: not proved in a loop: {c}", op.loc)
+
+        with listening(hear):
+            op.kind.result_types(op.operands, op.attrs, op.bodies)
+        if op.kind is graph.loop:
+            name = str(op.attrs["symbol"])
+            if name in names:
+                raise ArtifactError(f"graph.loop cannot be rebuilt from its IR: {name!r} has another meaning", op.loc)
+            names.add(name)
+            last = substitute(attr_dim(op, "count"), counters) - 1
+            counters = {**counters, name: space.fresh("i", 0, last)}
+        for inner in (o for b in op.bodies for o in b.ops if op.kind is not graph.call):
+            check(inner, counters)
+
+    for op in func.body.ops:
+        check(op, {})
+
+
+def _is_proved(c: Constraint, counters: Mapping[str, Dim], space: IndexSpace) -> bool:
+    a, b = (space.simplify(substitute(d, counters)) for d in (c.a, c.b))
+    if c.kind == "at_most":
+        return space.nonnegative(b - a)
+    if c.kind == "divides":
+        return space.nonnegative(a - 1) and exact_div(b, a) is not None
+    return a == b or (c.kind == "stretches" and a == 1)
 
 
 def confine_calls(func: Func) -> Func:

@@ -133,9 +133,7 @@ class CompiledPart(torch.nn.Module):
         tensors = list(map(readable, tensors, self.masks))
         allocations = self._allocations.get(values) or self._sized(values, tensors)
         makers = [partial(make, *how) for make, *how in allocations]
-        return self._finished(
-            self._on_cpu().run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values
-        )
+        return self._finished(self._on_cpu().run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values)
 
     def _finished(self, outs: list[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:
         if self.watched:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import graphfuse
+import models
 from graphfuse import compiler
 from graphfuse.api import recompile
 from graphfuse.blockopt.calls import optimize_calls
@@ -22,6 +24,7 @@ from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import Session
+from graphfuse.stages import graph_func
 from tests.kernels.test_graft import OPS, model, node, product_with_gelu
 
 TEMPLATE = """
@@ -178,6 +181,53 @@ def test_promises_are_forgotten():
     )
     text = to_text(compiler.confined(call(body)))
     assert "assume" not in text and "nsw" not in text
+
+
+LOOP = """
+func @main(%x: tensor<(n)x4xf32>, %h: tensor<1x4xf32>) dims (n in 1..64, m in 1..2) {{
+  %r, %all = graph.loop(%h) {{count = {count}, symbol = "{symbol}"}} do (%c: tensor<1x4xf32>) {{
+    %row = graph.slice(%x) {{sizes = [1, 4], starts = [{start}, 0], steps = [1, 1]}} : tensor<1x4xf32>
+    %s = graph.add(%c, %row) : tensor<1x4xf32>
+    yield(%s, %s)
+  }} : tensor<1x4xf32>, tensor<{count}x1x4xf32>
+  return(%r)
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "start", "symbol", "why"),
+    [
+        ("(n)", "(t)", "t", ""),
+        ("(n)", "(n - t - 1)", "t", ""),
+        ("(n)", "(t + 1)", "t", "not proved in a loop: "),
+        ("(n)", "(n - t)", "t", "not proved in a loop: "),
+        ("(n + 1)", "(t)", "t", "not proved in a loop: "),
+        ("(n)", "(t - 1)", "t", "not proved in a loop: "),
+        ("(n)", "(4*t)", "t", "not proved in a loop: "),
+        ("(n)", "(n - 1)", "m", "'m' has another meaning"),
+    ],
+)
+def test_loops(count, start, symbol, why):
+    """What is sliced depends on the iteration, so no shape of inputs tells whether it is there."""
+    func = parse(LOOP.format(count=count, start=start, symbol=symbol), "<test>")
+    if not why:
+        compiler.confined(func)
+        return
+    with pytest.raises(ArtifactError) as e:
+        compiler.confined(func)
+    assert why in e.value.message
+
+
+def test_recurrent_models_are_rebuilt():
+    for name in ("bilstm", "bigru_tagger"):
+        model = graphfuse.compile(models.cached(name, small=True))
+        compiler.confined(graph_func(model.executable))
+
+
+def test_promises_of_dims_are_forgotten():
+    func = call(INSIDE["limited"])
+    assert "promised" not in compiler.confined(replace(func, attrs={"promised": True})).attrs
 
 
 def test_random_views():
