@@ -27,8 +27,14 @@ def entries(compiled):
     return {m[1]: m[2] for m in re.finditer(r"\.entry (\w+)\((.*?)(?=\.entry |\Z)", ptx, re.DOTALL)}
 
 
-@pytest.mark.parametrize("precision", BOUNDS)
-@pytest.mark.parametrize("name", ["dlrm", "gpt2"])
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("dlrm", "f16"),
+        ("gpt2", "bf16"),
+        *(pytest.param(*c, marks=pytest.mark.full) for c in (("dlrm", "bf16"), ("gpt2", "f16"))),
+    ],
+)
 def test_models_on_the_emulator(name, precision):
     pytest.importorskip("onnxruntime")
     model, path = models.get(name), models.cached(name, small=True)
