@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from graphfuse.symbolic import (
     FUNCTIONS,
+    Atom,
     Call,
     Dim,
     Expr,
@@ -139,7 +140,9 @@ class IndexSpace:
 def _common_factors(a: Dim, b: Dim) -> list[Dim]:
     """What divides `b` and some term of `a`, largest of each term: neither 1 nor `b`."""
     out: dict[Dim, None] = {}
-    divisor = [(dict(m), c) for m, c in b.terms] if isinstance(b, Expr) else [({}, b)]
+    divisor: list[tuple[dict[Atom, int], int]] = (
+        [(dict(m), c) for m, c in b.terms] if isinstance(b, Expr) else [({}, b)]
+    )
     for monomial, c in a.terms if isinstance(a, Expr) else ():
         powers = ((atom, min(p, *(m.get(atom, 0) for m, _ in divisor))) for atom, p in monomial)
         common = _term(tuple((atom, p) for atom, p in powers if p), math.gcd(c, *(k for _, k in divisor)))
