@@ -170,8 +170,8 @@ class GpuRunner:
     def __init__(self, done: compiler.Stages, target: Target, driver: Driver, ordinal: int) -> None:
         self._done, self._target, self._driver, self._ordinal = done, target, driver, ordinal
         self._made = compiler.code_for_gpu(done, target)
-        self.texts = self._made.texts
-        """Block functions with layouts, by kernel."""
+        self.texts, self.launches = self._made.texts, self._made.launches
+        """Block functions with layouts, and what assemblers say, by kernel."""
 
     def __call__(self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]) -> None:
         """Fill the results of a region from its operands, at these values of symbols."""

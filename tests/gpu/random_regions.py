@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
@@ -32,16 +32,15 @@ import numpy as np
 from graphfuse import compiler
 from graphfuse.checking import GpuRunner
 from graphfuse.dialects import graph
-from graphfuse.errors import DeviceError
+from graphfuse.errors import DeviceError, ParseError, VerifyError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.gpu_driver import Driver
 from graphfuse.interp import graph as interp
-from graphfuse.ir.core import Func, Op, tensor_of
+from graphfuse.ir.core import Func, Op
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
 from graphfuse.knobs import Options
 from graphfuse.runtime.cuda.bindings import open_driver
-from graphfuse.symbolic import evaluate
 from graphfuse.target import Target
 from tests.blockgen.support import graph_func, widened
 
@@ -53,6 +52,17 @@ UNITS = {"f64": 2.0**-46, "f32": 2.0**-18, "f16": 2.0**-10, "bf16": 2.0**-7}
 """Of the largest element: what another order of sums and one more rounding make of it."""
 
 
+class Named(int):
+    """A size that is not known when the case is compiled: as text it is a symbol."""
+
+    name = "n"
+
+    def __repr__(self) -> str:
+        return f"({self.name})"
+
+    __str__ = __repr__
+
+
 @dataclass
 class Drawing:
     """A function under construction: ops in short notation, and what is known of values."""
@@ -60,6 +70,8 @@ class Drawing:
     rng: random.Random
     work: int
     """Multiplications that the case may have, about."""
+    has_symbols: bool = True
+    symbols: dict[str, int] = field(default_factory=dict[str, int])
     params: list[str] = field(default_factory=list[str])
     lines: list[str] = field(default_factory=list[str])
     shapes: dict[str, Dims] = field(default_factory=dict[str, Dims])
@@ -85,6 +97,15 @@ class Drawing:
         elif how < 0.7:
             n = min((p for p in PRIMES if low <= p <= high), key=lambda p: abs(p - n), default=n)
         return min(max(n, low), high)
+
+    def unknown(self, n: int) -> int:
+        """The size, or a symbol for it."""
+        if not self.has_symbols or not self.maybe(0.12) or len(self.symbols) == 2 or n < 1:
+            return n
+        found = Named(n)
+        found.name = "nm"[len(self.symbols)]
+        self.symbols[found.name] = n
+        return found
 
     def elem(self) -> str:
         return self.rng.choices(("f16", "bf16", "f32"), (45, 35, 20))[0]
@@ -333,6 +354,7 @@ class Drawing:
         m, n = self.one((m, n), (n, m))
         for d in batch:
             m = max(1, m // d)
+        m, n, k = self.unknown(m), self.unknown(n), self.unknown(k)
         elem = self.elem()
         shared = self.maybe(0.3)
         lhs = ["b" * len(batch) + "mk", "b" * len(batch) + "km"]
@@ -377,7 +399,7 @@ class Drawing:
         c, o = (groups * self.size(1, 320 // groups) for _ in range(2))
         if self.maybe(0.5):
             c, o = (groups * max(8, n // groups // 8 * 8) for n in (c, o))
-        images = self.one(1, 1, 2, 3, 5)
+        images = self.unknown(self.one(1, 1, 2, 3, 5))
         pads = [(self.one(0, t // 2, t // 2, 1), self.one(0, t // 2, t // 2)) for t in taps]
         positions = max(1, self.work // (c * o // groups * int(np.prod(taps)) * images))
         sides = [max(1, min(64, round(positions ** (1 / rank) * self.rng.uniform(0.7, 1.3)))) for _ in range(rank)]
@@ -415,6 +437,7 @@ class Drawing:
         for _ in range(rank):
             shape.append(self.size(1, max(1, min(60000, self.work // 16 // int(np.prod(shape or [1]))))))
         self.rng.shuffle(shape)
+        shape = [self.unknown(n) for n in shape]
         z = self.operand(shape, self.elem())
         for _ in range(self.one(0, 1, 2)):
             z = self.one(self.beside, self.elementwise, self.cast_to_another)(z)
@@ -427,6 +450,7 @@ class Drawing:
         e = d if self.maybe(0.8) else self.size(1, 96)
         q = self.size(1, 512)
         k = q if self.maybe(0.5) else self.size(1, max(1, min(2048, self.work // (b * h * q * d))))
+        b, k = self.unknown(b), k if k is q else self.unknown(k)
         elem = self.elem()
         order = self.one("bshd", "bhsd")
 
@@ -469,6 +493,7 @@ class Drawing:
         shape: Dims = []
         for _ in range(rank):
             shape.append(self.size(1, max(1, min(4096, self.work // 16 // int(np.prod(shape or [1]))))))
+        shape = [self.unknown(n) for n in shape]
         return self.turned(self.epilogue(self.operand(shape, self.elem())))
 
 
@@ -484,7 +509,7 @@ class RandomCase:
 
     seed: int
     kind: str
-    text: tuple[str, str]
+    text: tuple[str, str, str]
     func: Func
     inputs: list[Array]
     multiprocessors: int
@@ -492,15 +517,30 @@ class RandomCase:
 
 def drawn(seed: int, work: int) -> RandomCase:
     """Case number `seed` of at most about `work` multiplications."""
+    case = _drawn(seed, work, has_symbols=True) or _drawn(seed, work, has_symbols=False)
+    assert case, "what has known sizes fits together"
+    return case
+
+
+def _drawn(seed: int, work: int, *, has_symbols: bool) -> RandomCase | None:
+    """The case; None where a step computes with a size that is a symbol, or no input says what that is."""
     rng = random.Random(seed)
     kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
-    d = Drawing(rng, max(1 << 12, round(2 ** rng.uniform(np.log2(work) - 6, np.log2(work)))))
+    d = Drawing(rng, max(1 << 12, round(2 ** rng.uniform(np.log2(work) - 6, np.log2(work)))), has_symbols)
     z = getattr(d, kind)()
     if z.startswith("x"):
         z = d.op("neg", z)
     results = [*(v for v in d.outputs if v != z), z]
-    text = ", ".join(d.params), "; ".join([*d.lines, f"return({', '.join(results)})"])
-    func = graph_func(*text)
+    dims = ", ".join(f"{name} in 1..{max(64, 2 * n)}" for name, n in d.symbols.items())
+    text = ", ".join(d.params), "; ".join([*d.lines, f"return({', '.join(results)})"]), dims
+    try:
+        func = graph_func(*text)
+    except (ParseError, VerifyError):
+        if has_symbols:
+            return None
+        raise
+    if any(f"({name})" not in text[0] for name in d.symbols):
+        return None
     numbers = np.random.default_rng(seed)
     inputs = [_array(numbers, d.shapes[v.hint], d.elems[v.hint], d.scales[v.hint]) for v in func.params]
     return RandomCase(seed, kind, text, func, inputs, rng.choice((0, 0, 1, 1, 4, 16)))
@@ -511,6 +551,7 @@ def _array(rng: np.random.Generator, shape: Dims, elem: str, scale: float) -> Ar
         return rng.random(shape) < 0.8
     if elem == "i8":
         return rng.integers(-128, 128, shape).astype(np.int8)
+    shape = [int(n) for n in shape]
     return (rng.standard_normal(shape, np.float32) * scale).astype(numpy_dtype(scalar(elem)))
 
 
@@ -523,6 +564,8 @@ class Outcome:
     instruction: str
     tile: int
     """Elements of the largest tile that is a sum of products."""
+    spill_bytes: int
+    """-1 where there was no assembler."""
 
 
 def outcomes(case: RandomCase, target: Target, driver: Driver) -> Iterator[Outcome]:
@@ -537,26 +580,30 @@ def outcomes(case: RandomCase, target: Target, driver: Driver) -> Iterator[Outco
         done = compiler.stages(case.func, target, Options())
         runner = GpuRunner(done, target, driver, 0)
     env = dict(zip(done.regions.params, case.inputs, strict=True))
+    symbols = interp.bind(done.regions, [a.shape for a in case.inputs], {})
     for op in done.regions.body.ops[:-1]:
         operands = [env[v] for v in op.operands]
-        results = interp.evaluate_op(op, operands, {})
+        results = interp.evaluate_op(op, operands, symbols)
         if op.kind is graph.region:
-            yield from _checked(op, operands, results, runner)
+            yield from _checked(op, operands, results, runner, symbols)
         env.update(zip(op.results, results, strict=True))
 
 
-def _checked(op: Op, operands: Sequence[Array], plain: Sequence[Array], runner: GpuRunner) -> Iterator[Outcome]:
-    exact = interp.evaluate_op(op, [widened(a) for a in operands], {}, wide=True)
-    got = [np.empty([evaluate(n, {}) for n in tensor_of(v).shape], numpy_dtype(tensor_of(v).elem)) for v in op.results]
+def _checked(
+    op: Op, operands: Sequence[Array], plain: Sequence[Array], runner: GpuRunner, symbols: Mapping[str, int]
+) -> Iterator[Outcome]:
+    exact = interp.evaluate_op(op, [widened(a) for a in operands], symbols, wide=True)
+    got = [np.empty_like(a) for a in plain]
     for a in got:
         a.reshape(-1).view(np.uint8)[...] = 0xFF
-    runner(op, [np.ascontiguousarray(a) for a in operands], got, {})
+    runner(op, [np.ascontiguousarray(a) for a in operands], got, symbols)
     name = str(op.attrs["kernel"])
     text = runner.texts[name]
     made = [int(m) * int(n) for m, n in re.findall(r"(?:gpu\.wgmma|block\.dot)\(.*: tile<(\d+)x(\d+)x", text)]
     instruction = "wgmma" if "gpu.wgmma(" in text else "dot" if made else "none"
+    assert instruction != "dot" or "schedule = " not in text, "a tile for wgmma is multiplied by mma.sync"
     for g, p, e in zip(got, plain, exact, strict=True):
-        yield Outcome(name, excess(g, p, e), instruction, max(made, default=0))
+        yield Outcome(name, excess(g, p, e), instruction, max(made, default=0), runner.launches[name].spill_bytes)
 
 
 def excess(got: Array, plain: Array, exact: Array) -> float:
@@ -603,7 +650,7 @@ def work(args: argparse.Namespace) -> None:
             case = drawn(seed, args.work)
             said["kind"] = case.kind
             found = list(outcomes(case, target, driver))
-            said["regions"] = [(o.kernel, o.ratio, o.instruction, o.tile) for o in found]
+            said["regions"] = [(o.kernel, o.ratio, o.instruction, o.tile, o.spill_bytes) for o in found]
         except Exception as e:  # noqa: BLE001  # whatever it is, it is a finding
             said["error"] = f"{type(e).__name__}: {e}"[:600]
             if isinstance(e, DeviceError):  # the context may be lost
@@ -623,13 +670,15 @@ class Tally:
         self.kinds: collections.Counter[str] = collections.Counter()
         self.instructions: collections.Counter[str] = collections.Counter()
         self.large = 0
+        self.spills = (0, -1)
         self.wrong: list[dict[str, Any]] = []
         self.worst = (0.0, -1)
 
     def add(self, said: dict[str, Any]) -> None:
         self.cases += 1
         self.kinds[said.get("kind", "?")] += 1
-        for _, ratio, instruction, tile in said.get("regions", ()):
+        for _, ratio, instruction, tile, spilled in said.get("regions", ()):
+            self.spills = max(self.spills, (spilled, said["seed"]))
             self.regions += 1
             self.instructions[instruction] += 1
             self.large += tile >= 128 * 192
@@ -642,10 +691,11 @@ class Tally:
     def report(self) -> str:
         kinds = ", ".join(f"{n} {k}" for k, n in self.kinds.most_common())
         made = ", ".join(f"{n} {k}" for k, n in self.instructions.most_common())
-        large, (worst, seed) = self.large, self.worst
+        large, (worst, seed), (spilled, spills) = self.large, self.worst, self.spills
         return (
             f"{self.cases} cases ({kinds}); {self.regions} results of regions ({made}), {large} by tiles of 128x192 "
-            f"and more; {len(self.wrong)} wrong; worst error {worst:.2f} of what it may be (seed {seed})"
+            f"and more; {len(self.wrong)} wrong; worst error {worst:.2f} of what it may be (seed {seed}); "
+            f"at most {spilled} bytes spilled (seed {spills})"
         )
 
 
