@@ -91,14 +91,19 @@ class IndexSpace:
         return None
 
     def position(self, index: Index, shape: Sequence[Dim]) -> Dim:
-        """The row-major position of `index` in `shape`: digits that a position was cut into are that position again."""
+        """The row-major position of `index` in `shape`: digits that a position was cut into are that position again.
+
+        A variable over one number, as of a lane along a dim of 1, is that number.
+        """
         shape, total, i = tuple(shape), 0, 0
         while i < len(index):
             runs = (j for j in range(len(index), i, -1) if (index[i:j], shape[i:j]) in self.positions)
             j = next(runs, i + 1)
             total = total + self.positions.get((index[i:j], shape[i:j]), index[i]) * product(shape[j:])
             i = j
-        return self.simplify(total)
+        found = self.simplify(total)
+        bounds = {name: self.var_bounds[name] for name in symbols(found) & self.var_bounds.keys()}
+        return substitute(found, {name: low for name, (low, high) in bounds.items() if low == high})
 
     def simplify(self, dim: Dim) -> Dim:
         """An equal dim with as few floordiv and mod atoms as the bounds allow."""

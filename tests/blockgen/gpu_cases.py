@@ -203,6 +203,8 @@ GPU_ATTENTION = (
               [{"b": 2, "q": 1, "k": 257}, {"b": 1, "q": 70, "k": 128}]),
     attention("deep", "1", "40", "70", 1, 300, values=40),
     attention("many_values", "1", "40", "70", 1, 24, values=300),
+    attention("one_value", "1", "70", "150", 2, 24, values=1,
+              end="r = reshape(o) {shape = [1, 70, 2]}; z = neg(r); return(z)"),
     attention("special", "1", "20", "150", 2, 24, MASK, ", mask: 1x1x1x150xf32", special=True),
     case("attention", "no_largest", QKV, NO_LARGEST),
     case("attention", "no_largest_of_one_query", QKV.replace("x70x", "x1x"), NO_LARGEST.replace(" 70,", " 1,")),
