@@ -1,5 +1,6 @@
 """`graphfuse.explain`, `strict`, and what is said of an operator that the compiler fails at."""
 
+import dataclasses
 import json
 import logging
 import re
@@ -13,8 +14,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import graphfuse  # noqa: E402
+from graphfuse import compiler  # noqa: E402
+from graphfuse.artifact import Launch  # noqa: E402
 from graphfuse.frontends.fx import lowering  # noqa: E402
+from graphfuse.ir.parser import parse  # noqa: E402
+from graphfuse.knobs import Options  # noqa: E402
 from graphfuse.torch import compile as compiling  # noqa: E402
+from graphfuse.torch.build import build_part  # noqa: E402
 
 F = torch.nn.functional
 HERE = __file__
@@ -194,3 +200,22 @@ def test_the_log(caplog):
 def test_importing_graphfuse_does_not_import_torch():
     code = "import sys, graphfuse; sys.exit('torch' in sys.modules or 'explain' not in dir(graphfuse))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_part_that_spills_says_so(monkeypatch, caplog):
+    """What an assembler says of a kernel; there is none for a CPU, so the number is made up."""
+    whole = compiler.build
+
+    def spills(func, target, options):
+        made = whole(func, target, options)
+        first, *rest = made.kernels
+        spilled = dataclasses.replace(first, launch=Launch(threads=32, spill_bytes=8))
+        return dataclasses.replace(made, kernels=(spilled, *rest))
+
+    monkeypatch.setenv("GRAPHFUSE_CACHE", "0")
+    monkeypatch.setattr(compiler, "build", spills)
+    func = parse('func @main(%x: tensor<4xf32>) {inputs = ["x"], outputs = ["y"]} {%y = graph.exp(%x) : tensor<4xf32>\n'
+                 "return(%y)}")  # fmt: skip
+    with caplog.at_level(logging.WARNING, "graphfuse.torch"):
+        build_part(func, torch.device("cpu"), Options())
+    assert "kernel 'pointwise_0' spills 8 bytes of registers" in caplog.text
