@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from graphfuse import usage
 from graphfuse.artifact import GPU_PREFIX
@@ -27,7 +27,7 @@ PORTABLE = ("cpu:x86-64-v3", "cpu:x86-64-v2", "cpu:x86-64-v4", "cpu:generic")
 
 def targets_of(target: Targets, device: Device) -> list[Target]:
     """What to compile for: as said, else `GRAPHFUSE_TARGET`, else what the device is."""
-    if not isinstance(target, (str, Target, Sequence)) or isinstance(target, bytes):
+    if not isinstance(cast("object", target), (str, Target, Sequence)) or isinstance(target, bytes):
         raise usage.wrong("target", "a target or several", target)
     asked = [target] if isinstance(target, (str, Target)) else list(target)
     asked = [t if isinstance(t, Target) else usage.text("target", t) for t in asked if t]

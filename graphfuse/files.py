@@ -117,7 +117,7 @@ def refuse_overwriting(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> N
     """Raise UsageError if an output, by the option that names it, is one of the files that are read under any name."""
     read = {key: path for path in inputs if (key := _identity(path)) is not None}
     for option, path in outputs.items():
-        if (found := read.get(_identity(path))) is not None:
+        if (key := _identity(path)) is not None and (found := read.get(key)) is not None:
             raise UsageError(f"{option}: expected another file than those that are read, found {path} ({found})")
 
 

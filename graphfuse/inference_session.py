@@ -101,8 +101,10 @@ def _device_of(providers: Sequence[Any] | None, options: Sequence[Mapping[str, A
     """ONNX Runtime's providers, each a name or a pair of name and options, as a device."""
     listed: list[tuple[str, Mapping[str, Any]]] = []
     for p in _listed("providers", providers or (_CPU,)):
-        name, own = (p, {}) if isinstance(p, str) else p if isinstance(p, tuple) and len(p) == 2 else (None, {})
-        listed.append((usage.text("providers", name), usage.mapping("providers", own)))
+        pair: Any = (p, {}) if isinstance(p, str) else p
+        if not isinstance(pair, (tuple, list)) or len(cast("Sequence[Any]", pair)) != 2:
+            raise usage.wrong("providers", "names, or pairs of a name and options", p)
+        listed.append((usage.text("providers", pair[0]), usage.mapping("providers", pair[1])))
     for (name, own), more in itertools.zip_longest(listed, _listed("provider_options", options or ())[: len(listed)]):
         if name == _CPU:
             return "cpu"

@@ -91,8 +91,9 @@ def _listed(value: _T | Sequence[_T] | None, default: Sequence[_T]) -> tuple[_T,
 
 
 def _single(value: _T | Sequence[_T] | None) -> _T | None:
-    values = _listed(value, ())
-    return values[0] if values else None
+    if value is None or not _is_list(value):
+        return cast("_T | None", value)
+    return next(iter(cast("Sequence[_T]", value)), None)
 
 
 def _is_list(value: object) -> bool:

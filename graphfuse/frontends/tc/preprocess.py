@@ -414,7 +414,7 @@ def _prelude() -> dict[str, Macro]:
     if not _PRELUDE_MACROS:
         source = Source("<built in>", _PRELUDE)
         quiet = Reporter()
-        run = Preprocessor(quiet, lambda _name, _of: None)
+        run = Preprocessor(quiet, read_include)
         run.file(tokenize(source, quiet), [], 0)
         # without a place, so that a kernel may define them again
         for name, m in run.expander.macros.items():

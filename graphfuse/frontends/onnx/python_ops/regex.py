@@ -9,12 +9,15 @@ and `(?<name>` are understood.
 
 from __future__ import annotations
 
+import importlib
 import re
 import warnings
 from collections.abc import Callable
-from re import _constants as sre
-from re import _parser
 from typing import Any
+
+# what Python's own engine is made from: it has no other name
+_parser: Any = importlib.import_module("re._parser")
+sre: Any = importlib.import_module("re._constants")
 
 MOST_STEPS = 10_000
 """Of a program. Counted repetitions are written out."""
@@ -114,7 +117,8 @@ class Pattern:
                 _, added, removed, items = value
                 return self._sequence(items, at, (flags | added) & ~removed)
             case sre.MAX_REPEAT | sre.MIN_REPEAT:
-                return self._repeated(*value, at, flags)
+                least, most, items = value
+                return self._repeated(least, most, items, at, flags)
             case sre.AT:
                 at = self._after(at)
                 self._asserts[at] = value, bool(flags & re.MULTILINE)
@@ -122,7 +126,7 @@ class Pattern:
             case _:
                 raise PatternError(f"{str(op).lower()} is none of RE2's")
 
-    def _repeated(self, least: int, most: int, items: Any, at: int, flags: int) -> int:
+    def _repeated(self, least: int, most: Any, items: Any, at: int, flags: int) -> int:
         for _ in range(least):
             at = self._sequence(items, self._after(at), flags)
         if most is sre.MAXREPEAT:
@@ -172,7 +176,7 @@ def _plain(op: Any, value: Any, flags: int) -> Test:
         case _:
             assert op is sre.IN, "a set"
             negated = value[0][0] is sre.NEGATE
-            tests = [_plain(*item, flags) for item in value[negated:]]
+            tests: list[Test] = [_plain(op, inner, flags) for op, inner in value[negated:]]
             return lambda c: any(t(c) for t in tests) != negated
 
 
