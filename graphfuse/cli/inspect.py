@@ -62,6 +62,8 @@ def _show(artifact: Path, facts: dict[str, Any]) -> None:
             echo(f"  {kind[:-1]:6} {spec['name']}: {spec['elem']}[{shape}]")
     for name, (lo, hi) in facts["dims"].items():
         echo(f"  dim    {name} in {lo}..{hi}, here {facts['at'][name]}")
+    for text in facts["constraints"]:
+        echo(f"  needs  {text}")
     echo("")
     rows = [
         (

@@ -80,6 +80,7 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
         "inputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.inputs],
         "outputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.outputs],
         "dims": {name: [lo, hi] for name, lo, hi in executable.signature.dims},
+        "constraints": [str(c) for v in (executable, *executable.parts) for c in v.signature.constraints],
         "at": values,
         "kernels": kernel_count(executable),
         "host": host_operators(executable),

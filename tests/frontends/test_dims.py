@@ -201,3 +201,19 @@ def test_the_length_of_a_past_begins_at_0():
 def test_which_dims_are_lengths_of_pasts(nodes, inputs, begins):
     func = import_model(model_of(nodes, {n: (F32, s) for n, s in inputs.items()}, ["y"], opset=23))
     assert {name: low for name, (low, _) in func.ranges.items()} == begins
+
+
+def test_constraints_are_in_the_artifact(tmp_path, capsys):
+    import graphfuse
+    from graphfuse.cli import main
+
+    model = model_of([node("Reshape", ["x", "s"], ["y"], name="r")], {"x": (F32, ["n"])}, ["y"], {"s": ints(-1, 4)})
+    path = tmp_path / "m.gfx"
+    graphfuse.compile(model, dims={"n": (4, 64)}).save(path)
+    loaded = graphfuse.load(path)
+    assert loaded({"x": floats(8)})["y"].shape == (2, 4)
+    with pytest.raises(InputError, match="found 7 and 4"):
+        loaded({"x": floats(7)})
+    assert main(["inspect", str(path)]) == 0
+    needs = "  needs  node 'r' (Reshape): elements: expected dims n and 4*floordiv(n, 4) to be equal\n"
+    assert needs in capsys.readouterr().out
