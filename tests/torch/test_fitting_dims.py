@@ -1,0 +1,54 @@
+"""A graph compiled for any sizes raises where eager torch does, and computes what it does, also for sizes of 1."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+CASES = {
+    "add": (lambda x, y: x + y, [(4, 5), (4, 5)], [[(4, 1), (4, 5)], [(1, 5), (4, 5)], [(3, 5), (4, 5)]]),
+    "matmul": (torch.matmul, [(2, 4, 5), (2, 5, 3)], [[(1, 4, 5), (2, 5, 3)], [(2, 4, 6), (2, 5, 3)]]),
+    "cat": (lambda x, y: torch.cat([x, y]), [(4, 5), (3, 5)], [[(1, 5), (3, 5)], [(4, 1), (3, 5)]]),
+    "view": (lambda x: x.view(-1, 4) + 1, [(8, 3)], [[(4, 1)], [(7, 3)]]),
+    "conv1d": (torch.conv1d, [(2, 3, 9), (4, 3, 3)], [[(2, 2, 9), (4, 3, 3)], [(2, 3, 2), (4, 3, 3)]]),
+    "where": (lambda c, x, y: torch.where(c > 0, x, y), [(5,), (5,), (5,)], [[(1,), (5,), (5,)], [(5,), (4,), (5,)]]),
+    "layer_norm": (
+        lambda x, w: torch.nn.functional.layer_norm(x, (5,), w), [(4, 5), (5,)], [[(4, 6), (5,)], [(1, 5), (5,)]],
+    ),
+    "topk": (lambda x: x.topk(3)[0], [(8,)], [[(3,)], [(2,)]]),
+    "expand": (lambda x: x.expand(4, 6) * 2, [(1, 6)], [[(4, 6)], [(3, 6)]]),
+    "glu": (torch.nn.functional.glu, [(4, 6)], [[(4, 7)], [(1, 2)]]),
+    "reflection": (lambda x: torch.nn.functional.pad(x, (3, 3), mode="reflect"), [(2, 9)], [[(2, 3)], [(2, 4)]]),
+    "max_pool1d": (lambda x: torch.nn.functional.max_pool1d(x, 5), [(2, 9)], [[(2, 4)], [(2, 5)]]),
+    "einsum": (lambda x, y: torch.einsum("bij,bjk->bik", x, y), [(2, 4, 5), (2, 5, 3)],
+               [[(1, 4, 5), (2, 5, 3)], [(2, 4, 5), (2, 4, 3)]]),
+    "attention": (torch.nn.functional.scaled_dot_product_attention, [(1, 2, 6, 8), (1, 2, 7, 8), (1, 2, 7, 8)],
+                  [[(1, 2, 6, 8), (1, 2, 7, 8), (1, 2, 5, 8)], [(1, 2, 1, 8), (1, 2, 1, 8), (1, 2, 1, 8)]]),
+}  # fmt: skip
+QUICK = ("add", "cat")
+
+
+def same_as_eager(name):
+    fn, fits, others = CASES[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend="graphfuse", dynamic=True)
+    for shapes in (fits, *others):
+        args = [torch.randn(s, generator=torch.Generator().manual_seed(i)) for i, s in enumerate(shapes)]
+        try:
+            want = fn(*args)
+        except (RuntimeError, IndexError):
+            with pytest.raises((RuntimeError, IndexError)):  # dynamo's errors are RuntimeErrors
+                compiled(*args)
+        else:
+            torch.testing.assert_close(compiled(*args), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_sample(name):
+    same_as_eager(name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [n for n in CASES if n not in QUICK])
+def test_every_family(name):
+    same_as_eager(name)
