@@ -142,6 +142,8 @@ def calls(model: graphfuse.CompiledModel, path: Path) -> dict[str, Any]:
                 ("name", 5), ("name", "zz"),
             )
         },
+        **{f"compile for {v!r}": (lambda v=v: kernel.compile(v)) for v in (None, 5, "x", b"x")},
+        **{f"compile axes {v!r}": (lambda v=v: kernel.compile("cpu", v)) for v in (None, 0, 4, "1")},
         **{
             f"grid {v!r}": (lambda v=v: kernel[v](y, 8))
             for v in (None, "1", (), {}, 1.5, (1, "a"), lambda _: None, lambda m: m.T, -1, (1 << 40,))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeAlias, cast
 
+from graphfuse import usage
 from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.divisors import are_positive
 from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
@@ -216,13 +217,18 @@ class Kernel:
 
     def compile(self, target: Target | str, axes: int = 1) -> Executable:
         """Ahead of any call: for arguments of which only what the source promises is known."""
-        wanted = target if isinstance(target, Target) else parse_target(target)
-        return build(specialised(self.func, self.parameters, general(self.parameters, axes)), wanted)
+        wanted, func = self._ahead(target, axes)
+        return build(func, wanted)
+
+    def _ahead(self, target: Target | str, axes: int) -> tuple[Target, Func]:
+        if not 1 <= usage.integer("axes", axes) <= len(AXES):
+            raise UsageError(f"axes: expected 1 to {len(AXES)}, found {axes}")
+        wanted = target if isinstance(target, Target) else parse_target(usage.text("target", target))
+        return wanted, specialised(self.func, self.parameters, general(self.parameters, axes))
 
     def stage_text(self, stage: str, target: Target | str, axes: int = 1) -> str:
         """`llvm` or `asm` (for a GPU, PTX) of what `compile` makes."""
-        wanted = target if isinstance(target, Target) else parse_target(target)
-        func = specialised(self.func, self.parameters, general(self.parameters, axes))
+        wanted, func = self._ahead(target, axes)
         if wanted.kind == "cuda":
             lowered = gpu_lower.lower([gpu_pipeline.transformed(func, wanted)], wanted)
             return lowered.text if stage == "llvm" else ptx_of(lowered)

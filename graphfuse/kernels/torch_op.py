@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from graphfuse import usage
 from graphfuse.errors import InputError, UsageError, VerifyError
 from graphfuse.frontends.fx.lowering import KERNELS, LOWERINGS, Call, name_of
 from graphfuse.frontends.tc_ops import Header, Operator, parse_headers
@@ -60,7 +61,7 @@ def tc_op(
         threads: How many threads run it on a CPU.
         fields: A header, if the source has none: `inputs="x: T[M, N]", outputs="y: T[M, N]", grid="M", args="x, y, N"`.
     """
-    namespace, colons, op = name.partition("::")
+    namespace, colons, op = usage.text("name", name).partition("::")
     if not colons or not namespace.isidentifier() or not op.isidentifier():
         raise UsageError(f"tc_op: expected a name such as 'mine::gelu', found {name!r}")
     forward = _Launcher(_read(name, source, fields), threads)
