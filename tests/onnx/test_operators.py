@@ -226,3 +226,35 @@ def test_scan_over_what_the_model_holds(steps):
     y, z = Backend.run_model(model, [np.zeros(2, np.float32)])
     np.testing.assert_array_equal(z, np.outer(np.arange(steps) + 1, [1, 2]))
     np.testing.assert_array_equal(y, z[-1])
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "scale"),
+    [
+        ("LeakyRelu", {}, 0.01),
+        ("LeakyRelu", {"alpha": 0.3}, 0.3),
+        ("HardSigmoid", {"beta": 0.0}, 0.2),
+        ("Elu", {"alpha": 0.7}, 0.7),
+    ],
+)  # fmt: skip
+def test_attributes_are_of_single_precision_in_f64_too(op, given, scale):
+    x = np.array([0.5]) if op == "HardSigmoid" else np.array([-0.5])
+    want = {"Elu": np.expm1(x)}.get(op, x) * np.float64(np.float32(scale))
+    np.testing.assert_allclose(run(op, x, **given), want, rtol=1e-15)
+
+
+def test_attributes_are_no_halves():
+    """0.3 as a half is above 0.3."""
+    x = np.array([0.3, -0.3, 1, 0.2], np.float16)
+    np.testing.assert_array_equal(run("ThresholdedRelu", x, alpha=0.3), [x[0], 0, 1, 0])
+    np.testing.assert_array_equal(
+        run("Shrink", x, lambd=0.3, bias=0.1), np.array([0.2001, -0.2001, 0.9, 0], np.float16)
+    )
+    wide = np.arange(-4, 4, 0.01, dtype=np.float16).astype(np.float32)
+    want = (wide * np.clip(wide / 6 + 0.5, 0, 1)).astype(np.float16)
+    np.testing.assert_array_equal(run("HardSwish", wide.astype(np.float16)), want)
+
+
+def test_the_scale_of_zeros_is_one():
+    y, scale, zero = run("DynamicQuantizeLinear", np.zeros(3, np.float32), outputs=3)
+    assert (y.tolist(), scale, zero) == ([0, 0, 0], 1, 0)

@@ -174,8 +174,8 @@ class Node:
         return int(self._attr(name, default))
 
     def attr_float(self, name: str, default: float | None = None) -> float:
-        """A float attribute; required when there is no default."""
-        return float(self._attr(name, default))
+        """A float attribute, which is f32, a default too; required when there is no default."""
+        return float(np.float32(self._attr(name, default)))
 
     def attr_str(self, name: str, default: str | None = None) -> str:
         """A string attribute; required when there is no default."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, Node, onnx_op
@@ -74,7 +76,7 @@ def celu(e: Emitter, node: Node) -> Value:
 def thresholded_relu(e: Emitter, node: Node) -> Value:
     """x above alpha, else 0."""
     x = node.value(e, 0)
-    return e.select(e.map(graph.gt, x, node.attr_float("alpha", 1.0)), x, 0.0)
+    return e.select(e.map(graph.gt, e.wide(x), node.attr_float("alpha", 1.0)), x, 0.0)
 
 
 def _clamp(e: Emitter, x: Value, low: float, high: float) -> Value:
@@ -88,15 +90,18 @@ def hard_sigmoid_of(e: Emitter, x: Value, alpha: float, beta: float) -> Value:
 
 @onnx_op("HardSigmoid")
 def hard_sigmoid(e: Emitter, node: Node) -> Value:
-    """clamp(alpha * x + beta, 0, 1)."""
-    return hard_sigmoid_of(e, node.value(e, 0), node.attr_float("alpha", 0.2), node.attr_float("beta", 0.5))
+    """clamp(alpha * x + beta, 0, 1), of halves in f32."""
+    x = node.value(e, 0)
+    y = hard_sigmoid_of(e, e.wide(x), node.attr_float("alpha", 0.2), node.attr_float("beta", 0.5))
+    return e.cast(y, elem_of(x))
 
 
 @onnx_op("HardSwish")
 def hard_swish(e: Emitter, node: Node) -> Value:
-    """x * clamp(x / 6 + 0.5, 0, 1)."""
+    """x * clamp(x / 6 + 0.5, 0, 1), of halves in f32; 1 / 6 is the standard's, an f32."""
     x = node.value(e, 0)
-    return e.map(graph.mul, x, hard_sigmoid_of(e, x, 1 / 6, 0.5))
+    wide = e.wide(x)
+    return e.cast(e.map(graph.mul, wide, hard_sigmoid_of(e, wide, float(np.float32(1 / 6)), 0.5)), elem_of(x))
 
 
 def softplus_of(e: Emitter, x: Value) -> Value:
@@ -154,10 +159,10 @@ def gelu_of(e: Emitter, x: Value, *, by_tanh: bool = False) -> Value:
 
 @onnx_op("Shrink")
 def shrink(e: Emitter, node: Node) -> Value:
-    """x + bias below -lambd, x - bias above lambd, else 0."""
+    """x + bias below -lambd, x - bias above lambd, else 0; of halves in f32, as lambd is."""
     x, bias, lambd = node.value(e, 0), node.attr_float("bias", 0.0), node.attr_float("lambd", 0.5)
     elem = elem_of(x)
-    wide = x if elem.is_float else e.cast(x, F64)
+    wide = e.wide(x) if elem.is_float else e.cast(x, F64)
     high = e.select(e.map(graph.gt, wide, lambd), e.map(graph.sub, wide, bias), 0.0)
     low = e.map(graph.lt, wide, -lambd)
     return e.cast(e.select(low, e.map(graph.add, wide, bias), high), elem)

@@ -100,13 +100,15 @@ def dequantize_of(e: Emitter, node: Node, x: Value, scale: Value, zero: Value | 
 
 @onnx_op("DynamicQuantizeLinear")
 def dynamic_quantize_linear(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
-    """Quantise to u8 over the tensor's own range, which always includes 0."""
+    """Quantise to u8 over the tensor's own range, which always includes 0; the scale of zeros alone is 1."""
     x = node.value(e, 0)
     axes = tuple(range(tensor(x).rank))
     low = e.map(graph.min_, e.reduce(x, "min", axes, keepdims=False), 0.0)
     high = e.map(graph.max_, e.reduce(x, "max", axes, keepdims=False), 0.0)
     # a GPU's quotients of f32 are an ulp off, which halves that are to be rounded show
-    scale = e.cast(e.map(graph.div, e.cast(e.map(graph.sub, high, low), F64), 255.0), elem_of(x))
+    extent = e.cast(e.map(graph.sub, high, low), F64)
+    step = e.select(e.map(graph.eq, extent, 0.0), 1.0, e.map(graph.div, extent, 255.0))
+    scale = e.cast(step, elem_of(x))
     start = e.map(graph.div, e.map(graph.neg, low), scale)
     clipped = e.map(graph.min_, e.map(graph.max_, start, 0.0), 255.0)
     zero = e.cast(e.map(ELEMENTWISE["round"], clipped), U8)
