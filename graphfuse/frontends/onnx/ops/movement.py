@@ -241,6 +241,26 @@ def _pad_constant(e: Emitter, node: Node, x: Value, low: Shape, high: Shape) -> 
 # repetition
 
 
+@onnx_op("CenterCropPad")
+def center_crop_pad(e: Emitter, node: Node) -> Value:
+    """Axes cut to a size, or padded with zeros to it, around their middle."""
+    x = node.value(e, 0)
+    axes = node.axes(node.attr_ints("axes", range(tensor(x).rank)), tensor(x).rank)
+    wanted = node.shape(1, "the shape")
+    if len(wanted) != len(axes):
+        raise node.error(f"expected {len(axes)} sizes, found {len(wanted)}")
+    low, high = (list[Dim]([0] * tensor(x).rank) for _ in range(2))
+    for axis, target in zip(axes, wanted, strict=True):
+        d = shape_of(x)[axis]
+        surplus, lack = greater(d - target, 0, e.ranges), greater(target - d, 0, e.ranges)
+        low[axis] = floordiv(lack, 2)
+        high[axis] = lack - low[axis]
+        x = e.slice(x, axis, floordiv(surplus, 2), d - surplus)
+    if any(p != 0 for p in (*low, *high)):
+        x = e(graph.pad, x, low=tuple(low), high=tuple(high), value=0.0 if elem_of(x).is_float else 0)
+    return x
+
+
 @onnx_op("Expand")
 def expand(e: Emitter, node: Node) -> Value:
     """Broadcast with a shape, in both directions."""

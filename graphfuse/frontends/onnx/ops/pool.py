@@ -8,43 +8,40 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
-from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.host_values import Array, greater, lesser
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.conv import Window, window_of, with_static_padding
 from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, Scalar
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, ceildiv
 
 
-def _pool_window(e: Emitter, node: Node, spatial: Shape) -> tuple[Window, tuple[int, ...]]:
+def _pool_window(e: Emitter, node: Node, spatial: Shape) -> tuple[Window, tuple[Dim, ...]]:
     """The window with its right padding as ceil_mode wants it, and how much ceil_mode added to it."""
     window = window_of(e, node, node.attr_ints("kernel_shape"), spatial)
     if not node.attr_int("ceil_mode", 0) or node.attr_str("auto_pad", "NOTSET").startswith("SAME"):
         return window, (0,) * len(spatial)
-    added: list[int] = []
+    added: list[Dim] = []
     for d, lo, hi, s, extent in zip(spatial, window.low, window.high, window.strides, window.extents, strict=True):
-        added.append(_ceil_padding(node, d, lo, hi, s, extent))
+        added.append(_ceil_padding(e, d, lo, hi, s, extent))
     high = tuple(hi + more for hi, more in zip(window.high, added, strict=True))
     return Window(window.size, window.strides, window.dilation, window.low, high), tuple(added)
 
 
-def _ceil_padding(node: Node, d: Dim, low: Dim, high: Dim, stride: int, extent: int) -> int:
+def _ceil_padding(e: Emitter, d: Dim, low: Dim, high: Dim, stride: int, extent: int) -> Dim:
     """Extra right padding that turns the floor of the output size into its ceiling.
 
     A last window that would start in the right padding is left out.
     """
     assert isinstance(low, int), "explicit pads are numbers"
     assert isinstance(high, int), "explicit pads are numbers"
-    if not isinstance(d, int):
-        if high + stride > extent:
-            raise node.unsupported("ceil_mode over a symbolic dim needs a window of at least stride + padding")
-        return stride - 1
-    count = -(-(d + low + high - extent) // stride) + 1
-    if (count - 1) * stride >= d + low:
-        count -= 1
-    return max(0, (count - 1) * stride + extent - (d + low + high))
+    if not isinstance(d, int) and high + stride <= extent:
+        return stride - 1  # no window starts in the padding; a surplus that fills no window changes nothing
+    count = ceildiv(d + low + high - extent, stride) + 1
+    count = lesser(count, ceildiv(d + low, stride), e.ranges)
+    return greater((count - 1) * stride + extent - (d + low + high), 0, e.ranges)
 
 
 def _reduce_window(e: Emitter, x: Value, window: Window, kind: str) -> Value:
@@ -146,22 +143,20 @@ def average_pool(e: Emitter, node: Node) -> Value:
     return e.cast(e.map(graph.div, total, float(whole)), elem_of(x))
 
 
-def _axis_count(e: Emitter, node: Node, d: Dim, window: Window, i: int, added: int, include: bool) -> int | Value:
+def _axis_count(e: Emitter, node: Node, d: Dim, window: Window, i: int, added: Dim, include: bool) -> int | Value:
     """How many positions of one dim each window counts: a number if the same for all, else a vector."""
     size, stride, dilation = window.size[i], window.strides[i], window.dilation[i]
     low, high = window.low[i], window.high[i]
     if include:
-        if not isinstance(low, int) or not isinstance(high, int) or added == 0:
+        if added == 0:
             return size
         low_edge, high_edge, low_out, high_out = low, high - added, 0, added
     else:
         if (low, high) == (0, 0):
             return size
         low_edge, high_edge, low_out, high_out = 0, 0, low, high
-    if isinstance(d, int) and isinstance(low_out, int) and isinstance(high_out, int):
-        assert isinstance(low_edge, int)
-        assert isinstance(high_edge, int)
-        length = d + low_edge + high_edge
+    length = d + low_edge + high_edge
+    if isinstance(length, int) and isinstance(low_out, int) and isinstance(high_out, int):
         n = (length + low_out + high_out - ((size - 1) * dilation + 1)) // stride + 1
         node.check_table("the windows", n, size)
         at = _window_rows(n, size, stride, dilation, low_out)
@@ -169,7 +164,7 @@ def _axis_count(e: Emitter, node: Node, d: Dim, window: Window, i: int, added: i
         if (counts == counts[:1]).all() and n:
             return int(counts[0])
         return e.constant(counts.astype(np.float32))
-    ones = e.full((d + low_edge + high_edge,), F32, 1.0)
+    ones = e.full((length,), F32, 1.0)
     return _reduce_window(e, ones, Window((size,), (stride,), (dilation,), (low_out,), (high_out,)), "sum")
 
 

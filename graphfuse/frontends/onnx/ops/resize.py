@@ -6,6 +6,7 @@ expressions of an iota.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -305,18 +306,26 @@ def _antialiased(e: Emitter, node: Node, x: Value, axis: Axis, at: Array, mode: 
 
 
 def _interpolated_symbolic(e: Emitter, node: Node, x: Value, axis: Axis, mode: str) -> Value:
-    if node.attr_int("antialias", 0) or node.attr_int("exclude_outside", 0):
-        raise node.unsupported("antialias and exclude_outside need static dims")
+    if node.attr_int("antialias", 0):
+        raise node.unsupported("antialias needs static dims")
     at = _symbolic_coordinates(e, node, axis)
     base = e.map(ELEMENTWISE["floor"], at)
     fraction = e.map(graph.sub, at, base)
     last = e.full((), I64, axis.size - 1)
-    out: Value | None = None
+    taps: list[tuple[Value, Value]] = []
     for t in range(2) if mode == "linear" else range(-1, 3):
-        index = e.cast(e.map(graph.add, base, float(t)), I64)
-        index = e.map(graph.min_, e.map(graph.max_, index, 0), last)
+        at_tap = e.cast(e.map(graph.add, base, float(t)), I64)
+        index = e.map(graph.min_, e.map(graph.max_, at_tap, 0), last)
         distance = e.map(graph.abs_, e.map(graph.sub, fraction, float(t)))
         weight = _linear_symbolic(e, distance) if mode == "linear" else _cubic_symbolic(e, distance, t, _a(node))
+        if mode == "cubic" and node.attr_int("exclude_outside", 0):
+            weight = e.select(e.map(graph.eq, at_tap, index), weight, 0.0)
+        taps.append((index, weight))
+    if mode == "cubic" and node.attr_int("exclude_outside", 0):
+        total = functools.reduce(lambda a, b: e.map(graph.add, a, b), (w for _, w in taps))
+        taps = [(index, e.map(graph.div, w, total)) for index, w in taps]
+    out: Value | None = None
+    for index, weight in taps:
         out = _add_tap(e, out, e(graph.take, x, index, axis=axis.index), weight, axis)
     assert out is not None
     return out
