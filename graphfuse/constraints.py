@@ -200,6 +200,8 @@ def require(kind: Kind, a: Dim, b: Dim, what: str = "", otherwise: str = "") -> 
     `otherwise` is the message of that error, if the constraint's own would be less clear.
     """
     gap = b - a
+    if kind == "stretches" and isinstance(a, int) and a != 1:
+        kind = "equal"
     if isinstance(gap, int) and kind in ("equal", "at_most"):
         verdict = _HOLDS[kind](0, gap)
     else:

@@ -252,6 +252,8 @@ class Emitter:
             return a
         if a == 1:
             return b
+        if not {("equal", a, b), ("equal", b, a)}.isdisjoint(self.unproved):
+            return b if isinstance(b, int) or (isinstance(a, Expr) and len(str(b)) < len(str(a))) else a
         parts = sorted({*self._joined.get(a, (a,)), *self._joined.get(b, (b,))}, key=str)
         whole = [p for p in parts if isinstance(p, int) or self.promised or bounds(p, self.ranges)[0] > 1]
         if whole:

@@ -222,9 +222,7 @@ def _of_sequences(
             return None
 
 
-def _of_ml(
-    node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: Fresh
-) -> list[ValueType | None] | None:
+def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: Fresh) -> list[ValueType | None] | None:
     """Operators of `ai.onnx.ml`, of whose shapes onnx says nothing."""
     x = types.get(node.input[0]) if domain_of(node) == "ai.onnx.ml" and node.input else None
     if x is None:

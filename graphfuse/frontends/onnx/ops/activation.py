@@ -41,7 +41,7 @@ def prelu(e: Emitter, node: Node) -> Value:
     x, slope = node.value(e, 0), node.value(e, 1)
     if node.attr_int(CHANNEL_SLOPES, 0) and tensor(slope).elements != 1:
         slope = e.reshape(slope, (tensor(slope).elements, *(1,) * (tensor(x).rank - 2)))
-    return _negative_branch(e, x, e.map(graph.mul, x, slope))
+    return _negative_branch(e, x, e.map(graph.mul, x, e.spread(slope, shape_of(x))))
 
 
 def elu_of(e: Emitter, x: Value, alpha: float) -> Value:

@@ -180,8 +180,11 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
     turned = node.attr_int("rotary_embedding_dim", 0) or size
     cos, sin = node.value(e, 1), node.value(e, 2)
     if node.has(3):
-        at = node.index(e, 3, shape_of(cos)[0])
+        steps = (shape_of(heads)[0], shape_of(heads)[2])
+        at = e.equalled(node.index(e, 3, shape_of(cos)[0]), steps, "the positions")
+        e.require("equal", *(shape_of(v)[0] for v in (cos, sin)), "rows of cosines and sines")
         cos, sin = e(graph.take, cos, at, axis=0), e(graph.take, sin, at, axis=0)
+    sin = e.equalled(sin, shape_of(cos), "the sines")
     half = exact_div(turned, 2)
     if half is None:
         raise node.error(f"the rotated width must be even, got {turned}")

@@ -90,6 +90,7 @@ def _kernel_size(node: Node, weight: Shape) -> tuple[int, ...]:
 def _with_bias(e: Emitter, x: Value, bias: Value | None) -> Value:
     if bias is None:
         return x
+    e.require("equal", tensor(bias).elements, shape_of(x)[1], "elements of the bias")
     return e.map(graph.add, x, e.reshape(bias, (shape_of(bias)[0], *(1,) * (tensor(x).rank - 2))))
 
 

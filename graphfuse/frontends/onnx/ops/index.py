@@ -93,7 +93,9 @@ def tensor_scatter(e: Emitter, node: Node) -> Value:
     past, update = node.value(e, 0), node.value(e, 1)
     rank = tensor(past).rank
     axis = node.axis(node.attr_int("axis", -2), rank)
-    shape, capacity = shape_of(update), shape_of(past)[axis]
+    capacity = shape_of(past)[axis]
+    shape = tuple(shape_of(update)[i] if i == axis else d for i, d in enumerate(shape_of(past)))
+    update = e.equalled(update, shape, "the update")
     at = e.iota(shape, axis)
     circular = node.attr_str("mode", "linear") == "circular"
     if node.has(2):

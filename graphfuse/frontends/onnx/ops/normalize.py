@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import standardise
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
 from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
 from graphfuse.ir.core import Value
@@ -12,9 +12,10 @@ from graphfuse.ir.types import F64
 from graphfuse.symbolic import floordiv
 
 
-def _per_channel(e: Emitter, v: Value, rank: int) -> Value:
-    """A vector over dim 1 of a tensor of `rank` dims."""
-    return e.reshape(v, (shape_of(v)[0], *(1,) * (rank - 2)))
+def _per_channel(e: Emitter, v: Value, shape: Shape) -> Value:
+    """A vector over dim 1 of a tensor of this shape."""
+    e.require("equal", tensor(v).elements, shape[1], "number of channels")
+    return e.reshape(v, (shape_of(v)[0], *(1,) * (len(shape) - 2)))
 
 
 @onnx_op("BatchNormalization")
@@ -22,15 +23,18 @@ def batch_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
     """Inference: y = x * s + t with s = scale / sqrt(var + epsilon), t = bias - mean * s."""
     x = node.value(e, 0)
     scale, bias, mean, variance = (node.value(e, i) for i in range(1, 5))
-    rank, epsilon = max(tensor(x).rank, 2), node.attr_float("epsilon", 1e-5)
+    shape = shape_of(x) if tensor(x).rank > 1 else (*shape_of(x), 1)
+    epsilon = node.attr_float("epsilon", 1e-5)
+    for v in (scale, bias, mean, variance):
+        e.require("equal", tensor(v).elements, shape[1], "number of channels")
     if node.attr_int("training_mode", 0):
         return _batch_training(e, node, x, scale, bias, mean, variance, epsilon)
     variance = e.wide(variance)
     wide = elem_of(variance)
     s = e.map(graph.div, e.cast(scale, wide), e.map(graph.sqrt, e.map(graph.add, variance, epsilon)))
     t = e.map(graph.sub, e.cast(bias, wide), e.map(graph.mul, e.cast(mean, wide), s))
-    y = e.map(graph.mul, e.cast(x, wide), _per_channel(e, s, rank))
-    return (e.cast(e.map(graph.add, y, _per_channel(e, t, rank)), elem_of(x)),)
+    y = e.map(graph.mul, e.cast(x, wide), _per_channel(e, s, shape))
+    return (e.cast(e.map(graph.add, y, _per_channel(e, t, shape)), elem_of(x)),)
 
 
 def _batch_training(
@@ -43,8 +47,8 @@ def _batch_training(
     centred = e.map(graph.sub, e.wide(x), now)
     spread = e.mean(e.map(graph.mul, centred, centred), axes)
     y = e.map(graph.div, centred, e.map(graph.sqrt, e.map(graph.add, spread, epsilon)))
-    y = e.map(graph.mul, y, e.cast(_per_channel(e, scale, rank), elem_of(y)))
-    y = e.map(graph.add, y, e.cast(_per_channel(e, bias, rank), elem_of(y)))
+    y = e.map(graph.mul, y, e.cast(_per_channel(e, scale, shape_of(x)), elem_of(y)))
+    y = e.map(graph.add, y, e.cast(_per_channel(e, bias, shape_of(x)), elem_of(y)))
 
     def running(old: Value, new: Value) -> Value:
         new = e.cast(e.reshape(new, shape_of(old)), elem_of(old))
@@ -63,9 +67,9 @@ def layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
     wide = elem_of(x) if elem_of(x) == F64 else stash
     y, mean, inverse = standardise(e, e.cast(x, wide), list(range(axis, rank)), node.attr_float("epsilon", 1e-5))
     y = e.cast(y, elem_of(x))
-    y = e.map(graph.mul, y, node.value(e, 1))
+    y = e.map(graph.mul, y, e.spread(node.value(e, 1), shape_of(y)))
     if (bias := node.optional(e, 2)) is not None:
-        y = e.map(graph.add, y, bias)
+        y = e.map(graph.add, y, e.spread(bias, shape_of(y)))
     return y, mean, inverse
 
 
@@ -80,7 +84,7 @@ def rms_normalization(e: Emitter, node: Node) -> Value:
     square = e.mean(e.map(graph.mul, wide, wide), list(range(axis, rank)))
     deviation = e.map(graph.sqrt, e.map(graph.add, square, node.attr_float("epsilon", 1e-5)))
     y = e.cast(e.map(graph.div, wide, deviation), node.type(1).elem)
-    return e.map(graph.mul, y, node.value(e, 1))
+    return e.map(graph.mul, y, e.spread(node.value(e, 1), shape_of(y)))
 
 
 @onnx_op("InstanceNormalization")
@@ -89,8 +93,8 @@ def instance_normalization(e: Emitter, node: Node) -> Value:
     x = node.value(e, 0)
     rank = tensor(x).rank
     y, _, _ = standardise(e, e.wide(x), list(range(2, rank)), node.attr_float("epsilon", 1e-5))
-    y = e.map(graph.mul, y, e.cast(_per_channel(e, node.value(e, 1), rank), elem_of(y)))
-    y = e.map(graph.add, y, e.cast(_per_channel(e, node.value(e, 2), rank), elem_of(y)))
+    y = e.map(graph.mul, y, e.cast(_per_channel(e, node.value(e, 1), shape_of(x)), elem_of(y)))
+    y = e.map(graph.add, y, e.cast(_per_channel(e, node.value(e, 2), shape_of(x)), elem_of(y)))
     return e.cast(y, elem_of(x))
 
 
@@ -107,11 +111,11 @@ def group_normalization(e: Emitter, node: Node) -> Value:
     scale, bias = (e.cast(node.value(e, i), elem_of(y)) for i in (1, 2))
     by_group = shape_of(scale) == (groups,) and channels != groups
     if by_group:
-        rank = tensor(y).rank
-        y = e.map(graph.add, e.map(graph.mul, y, _per_channel(e, scale, rank)), _per_channel(e, bias, rank))
+        split = shape_of(y)
+        y = e.map(graph.add, e.map(graph.mul, y, _per_channel(e, scale, split)), _per_channel(e, bias, split))
         return e.cast(e.reshape(y, shape), elem_of(x))
-    y, rank = e.reshape(y, shape), len(shape)
-    y = e.map(graph.add, e.map(graph.mul, y, _per_channel(e, scale, rank)), _per_channel(e, bias, rank))
+    y = e.reshape(y, shape)
+    y = e.map(graph.add, e.map(graph.mul, y, _per_channel(e, scale, shape)), _per_channel(e, bias, shape))
     return e.cast(y, elem_of(x))
 
 

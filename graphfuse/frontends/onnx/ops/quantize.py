@@ -32,11 +32,11 @@ def _spread(e: Emitter, node: Node, v: Value, like: Value) -> Value:
     axis = node.axis(node.attr_int("axis", 1), len(shape))
     block = node.attr_int("block_size", 0)
     if tensor(v).rank == 1 and not block:
-        return e.reshape(v, tuple(shape_of(v)[0] if i == axis else 1 for i in range(len(shape))))
+        return e.spread(e.reshape(v, tuple(shape_of(v)[0] if i == axis else 1 for i in range(len(shape)))), shape)
     blocks = shape_of(v)
     v = e.broadcast(e.unsqueeze(v, axis + 1), (*blocks[: axis + 1], block, *blocks[axis + 1 :]))
     v = e.reshape(v, (*blocks[:axis], blocks[axis] * block, *blocks[axis + 1 :]))
-    return e.slice(v, axis, 0, shape[axis])
+    return e.equalled(e.slice(v, axis, 0, shape[axis]), shape, "the blocks")
 
 
 def quantize_of(e: Emitter, x: Value, scale: Value, zero: Value | None, to: Scalar) -> Value:

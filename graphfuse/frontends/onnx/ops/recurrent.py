@@ -96,7 +96,7 @@ def _recurrent(
     )
     count = 2 if kind == "bidirectional" else 1
     functions = _activations(node, defaults, count)
-    lengths = _lengths(e, node, steps)
+    lengths = _lengths(e, node, steps, shape_of(x)[1])
     outs: list[Value] = []
     lasts: list[tuple[Value, ...]] = []
     for d in range(count):
@@ -112,10 +112,11 @@ def _recurrent(
     return (y, *finals)
 
 
-def _lengths(e: Emitter, node: Node, steps: Dim) -> Value | None:
+def _lengths(e: Emitter, node: Node, steps: Dim, batch: Dim) -> Value | None:
     """The sequence lengths, or None when every sequence takes all steps."""
     if not node.has(4):
         return None
+    e.require("equal", node.type(4).elements, batch, "number of lengths")
     known = node.known(4)
     if known is not None and all(v == steps for v in known.reshape(-1)):
         return None
@@ -138,6 +139,8 @@ def _direction(
 
     w, r = pick(node.value(e, 1)), pick(node.value(e, 2))
     bias = node.optional(e, 3)
+    if bias is not None:
+        e.require("equal", shape_of(bias)[1], 2 * rows, "elements of the bias")
     wb, rb = (None, None) if bias is None else e.split(pick(bias), (rows, rows), 0)
     hidden = shape_of(r)[1]
     starts: list[Value] = []
@@ -146,7 +149,7 @@ def _direction(
             starts.append(e.full((shape_of(x)[1], hidden), elem_of(x), 0.0))
         else:
             start = pick(e.permute(start, (1, 0, 2)) if batch_first else start)
-            starts.append(e.broadcast(start, (shape_of(x)[1], hidden)))
+            starts.append(e.equalled(start, (shape_of(x)[1], hidden), "the first state"))
     peephole = node.optional(e, 7)
     peepholes = () if peephole is None else e.split(pick(peephole), (hidden,) * 3, 0)
     return Direction(w, r, wb, rb, tuple(starts), peepholes, functions, kind == "reverse" or d == 1)
