@@ -170,6 +170,8 @@ CASES: list[Case] = [
     case("Resize", IMAGE, None, np.array([1, 1, 2, 1], np.float32), known=(2,), nearest_mode="ceil",
          coordinate_transformation_mode="pytorch_half_pixel"),
     case("Resize", IMAGE, None, np.array([1, 1, 0.6, 1.7], np.float32), known=(2,), mode="cubic", exclude_outside=1),
+    case("Resize", floats(1, 2, 3, 3), None, np.array([1, 1, 2, 0.6], np.float32), known=(2,), mode="linear",
+         coordinate_transformation_mode="pytorch_half_pixel"),
     case("Resize", IMAGE, None, None, ints(1, 2, 5, 11), known=(3,), mode="cubic", exclude_outside=1,
          coordinate_transformation_mode="asymmetric"),
     case("GridSample", IMAGE, floats(1, 4, 3, 2) * 2, mode="cubic", padding_mode="border"),
@@ -196,7 +198,7 @@ def _id(c: Case) -> str:
 
 # onnx's reference is wrong or fails on these forms; ONNX Runtime knows opsets up to 22 for certain
 BY_ONNXRUNTIME = {"LRN": {}, "LpNormalization": {}, "ConvTranspose": {"group": 2}, "Pad": {"mode": None}}
-BY_ONNXRUNTIME["GridSample"] = {"mode": "cubic"}
+BY_ONNXRUNTIME |= {"GridSample": {"mode": "cubic"}, "Resize": {"coordinate_transformation_mode": "pytorch_half_pixel"}}
 RUNTIME_OPSET = 22
 
 # their shapes need numbers: broadcasting against unknown dims, hidden sizes, the depth of an index

@@ -88,3 +88,19 @@ def test_an_opset_that_is_imported_twice():
     model.opset_import.add(domain="ai.onnx", version=18)
     (y,) = Backend.run_model(model, [np.ones(3, np.float32)])
     np.testing.assert_array_equal(y, [-1, -1, -1])
+
+
+@pytest.mark.parametrize(("opset", "axis"), [(1, 2), (11, 0), (12, -2), (12, None), (13, 1)])
+def test_hardmax_of_all_dims_from_an_axis_on(opset, axis):
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    given = "" if axis is None else f"<axis = {axis}>"
+    model = parser.parse_model(
+        f"""<ir_version: 4, opset_import: ["" : {opset}]>
+        g (float[2, 3, 4] x) => (float[2, 3, 4] y) {{ y = Hardmax{given}(x) }}"""
+    )
+    (y,) = Backend.run_model(model, [x])
+    if opset >= 13:
+        np.testing.assert_array_equal(y, x == x.max(1, keepdims=True))
+    else:
+        rows = x.reshape(int(np.prod(x.shape[: 1 if axis is None else axis])), -1)
+        np.testing.assert_array_equal(y, (rows == rows.max(1, keepdims=True)).reshape(x.shape))

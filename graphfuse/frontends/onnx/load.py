@@ -22,7 +22,7 @@ from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, Verif
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx import batched_scan
 from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_imports
-from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, INWARDS, elem_from_onnx
+from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, elem_from_onnx
 from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
@@ -38,6 +38,9 @@ BROADCASTING_OPSET = 7
 
 SAMPLING_OPSET = 11
 """From here on Resize says how coordinates are transformed."""
+
+AXIS_OPSET = 13
+"""From here on Softmax and Hardmax are along one axis; the converter sees to Softmax."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +426,7 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
                 return model
             message = f"cannot convert the model from opset {opset} to {newest}: {_first_line(e)}"
             raise UnsupportedError(message, Loc(file)) from e
-        if opset < SAMPLING_OPSET:
+        if opset < AXIS_OPSET:
             _name_old_meanings(converted, opset)
     except (DecodeError, EncodeError, UnicodeDecodeError) as e:
         raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(file)) from e
@@ -451,7 +454,9 @@ def _name_old_meanings(converted: onnx.ModelProto, opset: int) -> None:
     for n in all_nodes(converted.graph):
         if n.op_type == "PRelu" and opset < BROADCASTING_OPSET:
             n.attribute.append(onnx.helper.make_attribute(CHANNEL_SLOPES, 1))
-        elif n.op_type == "Resize":  # and Upsample
+        elif n.op_type == "Hardmax":
+            n.attribute.append(onnx.helper.make_attribute(FLATTENED, 1))
+        elif n.op_type == "Resize" and opset < SAMPLING_OPSET:  # and Upsample
             n.attribute.append(onnx.helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
             n.attribute.append(onnx.helper.make_attribute("nearest_mode", INWARDS))
 

@@ -234,6 +234,9 @@ H = TypeVar("H", bound=Handler)
 CHANNEL_SLOPES = "graphfuse_channel_slopes"
 """An attribute that the loader gives a PRelu from before opset 7, whose slopes are of channels, whatever their rank."""
 
+FLATTENED = "graphfuse_flattened"
+"""An attribute that the loader gives a Hardmax from before opset 13, which sees all dims from its axis on as one."""
+
 INWARDS = "graphfuse_inwards"
 """A nearest_mode that the loader gives a Resize from before opset 11: floor where an axis grows, ceil where not."""
 

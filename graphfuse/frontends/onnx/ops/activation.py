@@ -8,7 +8,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, Node, onnx_op
+from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, Node, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F16, F32, F64
 from graphfuse.symbolic import bounds, product
@@ -217,6 +217,13 @@ def softmax(e: Emitter, node: Node) -> Value:
 def hardmax(e: Emitter, node: Node) -> Value:
     """1 at the first maximum along an axis, 0 elsewhere."""
     x = node.value(e, 0)
-    axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
+    if node.attr_int(FLATTENED, 0):
+        shape, axis = shape_of(x), node.attr_int("axis", 1) % max(tensor(x).rank, 1)
+        x = e.reshape(x, (product(shape[:axis]), product(shape[axis:])))
+        return e.reshape(_hardmax(e, x, 1), shape)
+    return _hardmax(e, x, node.axis(node.attr_int("axis", -1), tensor(x).rank))
+
+
+def _hardmax(e: Emitter, x: Value, axis: int) -> Value:
     first = e(graph.arg_reduce, x, axis=axis, kind="max", keepdims=True)
     return e.cast(e.map(graph.eq, e.iota(shape_of(x), axis), first), elem_of(x))

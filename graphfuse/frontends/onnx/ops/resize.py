@@ -130,7 +130,7 @@ def _coordinates(node: Node, axis: Axis) -> Array:
             adjust = out / (size * scale)
             return size / 2 * (1 - adjust) + (i + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if size * scale > 1 else np.zeros(out)
+            return (i + 0.5) / scale - 0.5 if out > 1 else np.zeros(out)
         case "align_corners":
             length = size * scale
             return i * (size - 1) / (length - 1) if length != 1 else np.zeros(out)
@@ -159,7 +159,7 @@ def _symbolic_coordinates(e: Emitter, node: Node, axis: Axis) -> Value:
             offset = e.map(graph.mul, e.map(graph.sub, adjust, 1.0), e.map(graph.mul, size, 0.5))
             return e.map(graph.sub, shifted, offset)
         case "pytorch_half_pixel":
-            return e.select(e.map(graph.gt, e.map(graph.mul, size, scale), 1.0), shifted, 0.0)
+            return e.select(e.map(graph.gt, out, 1.0), shifted, 0.0)
         case "align_corners":
             length = e.map(graph.mul, size, scale)
             last = e.map(graph.max_, e.map(graph.sub, length, 1.0), 1e-300)
