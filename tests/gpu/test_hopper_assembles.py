@@ -8,7 +8,10 @@ from benchmarks import gemm_regions
 from benchmarks.gemm_kernels import Gemm
 from benchmarks.gemm_regions import region_text
 from graphfuse.blockgen.gpu_wgmma_tile import WgmmaTile
-from graphfuse.dialects import graph
+from graphfuse.blockgen.kernel import GpuMachine
+from graphfuse.blockgen.lower import lower_region
+from graphfuse.dialects import gpu, graph
+from graphfuse.fusion.outline import outline
 from graphfuse.gpu import assembler
 from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.lower import emit_ptx, lower
@@ -16,6 +19,7 @@ from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import F32
 from graphfuse.target import Target
+from tests.blockgen.support import graph_func, region_ops
 
 TARGET = Target.parse("cuda:sm_90a")
 SHAPES = ((2048, 3072, 768), (2048, 768, 3072), (2048, 2048, 2048), (1024, 768, 768), (1024, 1024, 4096))
@@ -35,6 +39,36 @@ def test_nothing_is_serialised(shape, kind):
     assert not done.warnings
     (found,) = done.resources.values()
     assert found.spill_bytes <= MOST_SPILLED
+
+
+BY_ONE = "strides = [1, 1], low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1]"
+GATHERING = {
+    "a projection and it times cos": ("x: 2048x4096xf16, w: 4096x4096xf16, c: 2048x128xf16", """
+        p = contract(x, w) {spec = "mk,nk->mn"}; q = reshape(p) {shape = [2048, 32, 128]}
+        r = reshape(c) {shape = [2048, 1, 128]}; e = broadcast(r) {shape = [2048, 32, 128]}; y = mul(q, e)
+        return(q, y)"""),
+    "a number for each image and channel": (
+        "x: 2x64x64x320xf16, w: 3x3x320x320xf16, t: 2x320xf16", f"""
+        p = pad(x) {{low = [0, 1, 1, 0], high = [0, 1, 1, 0], value = 0.0}}
+        y = conv(p, w) {{{BY_ONE}, layout = "nhwc"}}
+        r = reshape(t) {{shape = [2, 1, 1, 320]}}; e = broadcast(r) {{shape = [2, 64, 64, 320]}}; z = add(y, e)
+        return(z)"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GATHERING)
+def test_epilogues_that_gather_spill_nothing(name):
+    """They did, by mma.sync in tiles of 256x256 and 128x192, as no view is what they read."""
+    func, _ = outline(graph_func(*GATHERING[name]), reads_padded=True)
+    (region,) = region_ops(func)
+    machine = GpuMachine(has_wgmma=True)
+    done = transformed(lower_region(region, "k", func.ranges, machine), TARGET)
+    assert any(op.kind is gpu.wgmma for op in done.walk())
+    made = assemble(emit_ptx(lower([done], TARGET)).rstrip("\0\n") + "\n", "sm_90a")
+    if made is None:
+        pytest.skip("no assembler")
+    assert not made.warnings
+    assert [found.spill_bytes for found in made.resources.values()] == [0]
 
 
 def gelu_by_erf(b, x, shape):
