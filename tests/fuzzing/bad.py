@@ -18,6 +18,11 @@ def raises(error):
     return case
 
 
+class TwoLinesError(InputError):
+    def __str__(self):
+        return "a\nb"
+
+
 def spins(_seed, _folder):
     while True:
         pass
@@ -32,7 +37,7 @@ CASES = {
     "an abort": (lambda *_: os.abort(), "!died: SIGABRT"),
     "an exit": (lambda *_: os._exit(0), "!left with status 0"),
     "another exception": (raises(IndexError("no")), "!escaped: IndexError"),
-    "an error of two lines": (raises(InputError("a\nb")), "!an error of several lines"),
+    "an error of two lines": (raises(TwoLinesError("a")), "!an error of several lines"),
     "all memory": (lambda *_: bytearray(1 << 40), "!escaped: MemoryError"),
     "a word": (lambda *_: "word", "word"),
     "a file": (writes, "ran"),
