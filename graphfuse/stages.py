@@ -6,17 +6,20 @@ Nothing here compiles a model; what is made of IR is made from the text that the
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from graphfuse.artifact import Executable
+from graphfuse.constraints import KINDS
 from graphfuse.errors import ArtifactError, FileError, Loc, UsageError
 from graphfuse.knobs import Numerics, Precision, check_environment, numerics_of, precision_of, settings
 from graphfuse.llvm.host import host_target, parse_target
+from graphfuse.symbolic import Expr, symbols
+from graphfuse.value_checks import ATTR as CHECKS
 
 if TYPE_CHECKING:
-    from graphfuse.ir.core import Func
+    from graphfuse.ir.core import Func, Op, Value
 
 T = TypeVar("T")
 
@@ -53,7 +56,79 @@ def graph_func(executable: Executable) -> Func:
     constants = {(d := Dense(w.array)).digest: d for w in executable.weights}
     func = parse(executable.ir["regions"], "<artifact>", constants)
     verify(func)
+    _check_main(func)
     return inline_regions(func)
+
+
+def _check_main(func: Func) -> None:
+    """Refuse attributes of a function that do not say what it takes and gives: no type rule sees them."""
+    from graphfuse.dialects import graph
+    from graphfuse.ir.core import strs_of
+    from graphfuse.ir.types import I64, Tensor
+
+    for v in func.params:
+        if not isinstance(v.type, Tensor):
+            raise ArtifactError(f"IR: expected tensors as parameters, found {v.type}")
+    loops = {str(op.attrs["symbol"]) for op in func.walk() if op.kind is graph.loop}
+    _check_dims(func.params, func.body.ops, set(func.ranges) | loops)
+    outputs = func.outputs
+    if CHECKS in func.attrs:
+        checks, outputs = func.attrs[CHECKS], func.outputs[:-1]
+        reported = Tensor((len(checks),), I64) if isinstance(checks, tuple) else None
+        if not func.outputs or func.outputs[-1].type != reported or not _are_rows(checks, 3, (0, 2)):
+            raise ArtifactError("IR: expected checks of values, and an output that reports on each")
+    for key, values in (("inputs", func.params), ("outputs", outputs)):
+        names = strs_of(func.attrs.get(key))
+        if names is None or len(set(names)) != len(names) or len(names) != len(values):
+            raise ArtifactError(f"IR: expected {len(values)} different names of {key}, found {func.attrs.get(key)}")
+    needs = func.attrs.get("constraints", ())
+    if not all(len(row) == 5 and row[0] in KINDS and _are_rows((row[3:] + row[1:3],), 2, (2,)) for row in _rows(needs)):
+        raise ArtifactError("IR: expected constraints of dims: kind, two dims, what they are and who needs it")
+
+
+def _check_dims(params: Sequence[Value], ops: Sequence[Op], known: set[str]) -> None:
+    """Refuse types and attributes with dims that nobody has declared. A called kernel has its own."""
+    from graphfuse.dialects import graph
+    from graphfuse.ir.core import strs_of
+    from graphfuse.ir.types import Tensor
+
+    def check(what: object, dims: Iterable[object], known: set[str]) -> None:
+        if unknown := {s for d in dims if isinstance(d, Expr) for s in symbols(d)} - known:
+            raise ArtifactError(f"IR: {what} names the undeclared dim {min(unknown)!r}")
+
+    for v in params:
+        check(v.type, v.type.shape if isinstance(v.type, Tensor) else (), known)
+    for op in ops:
+        check(op.kind, _flat(tuple(op.attrs.values())), known | set(strs_of(op.attrs.get("names")) or ()))
+        inside = set(strs_of(op.attrs.get("symbols")) or ()) if op.kind is graph.call else known
+        for body in op.bodies:
+            _check_dims(body.params.values, body.ops, inside)
+        for t in op.types:
+            check(t, t.shape if isinstance(t, Tensor) else (), known)
+
+
+def _flat(value: object) -> Iterator[object]:
+    if isinstance(value, tuple):
+        for v in cast("tuple[object, ...]", value):
+            yield from _flat(v)
+    else:
+        yield value
+
+
+def _rows(value: object) -> list[tuple[Any, ...]]:
+    """The rows of an attribute that is a table; one that fits nothing where it is none."""
+    rows = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ((),)
+    return [cast("tuple[Any, ...]", r) if isinstance(r, tuple) else () for r in rows]
+
+
+def _are_rows(value: object, texts: int, dims: Sequence[int]) -> bool:
+    """Whether each row is so many texts, then one of so many dims."""
+    return all(
+        len(row) - texts in dims
+        and all(isinstance(v, str) for v in row[:texts])
+        and all(isinstance(v, (int, Expr)) for v in row[texts:])
+        for row in _rows(value)
+    )
 
 
 def emit(executable: Executable, stage: str) -> str:

@@ -410,6 +410,11 @@ def attr_dims(op: Op, name: str) -> tuple[Dim, ...]:
     return dims_of(op.attrs[name])
 
 
+def strs_of(value: Attr | None) -> tuple[str, ...] | None:
+    """A tuple of texts, if it is one."""
+    return value if value is not None and _are_strs(value) else None
+
+
 def attr_strs(of: Op | Func, name: str) -> tuple[str, ...]:
     """An attribute that is a tuple of texts."""
     value = of.attrs[name]

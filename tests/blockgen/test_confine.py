@@ -276,3 +276,31 @@ def test_an_artifact_that_is_rebuilt_is_confined(tmp_path):
 
 def _signed(n: int) -> str:
     return f"- {-n}" if n < 0 else f"+ {n}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('inputs = ["x"], ', "", "expected 1 different names of inputs, found None"),
+        ('inputs = ["x"]', 'inputs = ["x", "x"]', "expected 1 different names of inputs"),
+        ('outputs = ["y"]', "outputs = [3]", "expected 1 different names of outputs, found (3,)"),
+        ('outputs = ["y"]', 'constraints = [["equal", 1]], outputs = ["y"]', "expected constraints of dims"),
+        ('outputs = ["y"]', 'checks = 3, outputs = ["y"]', "expected checks of values"),
+        ("tensor<(n)xf32>)", "i64)", "expected tensors as parameters, found i64"),
+        ("dims (n in 1..4)", "", "tensor<(n)xf32> names the undeclared dim 'n'"),
+        ("shape = [(n)]", "shape = [(m)]", "names the undeclared dim 'm'"),
+    ],
+)
+def test_ir_says_what_a_model_takes_and_gives(old, new, why):
+    text = """func @main(%x: tensor<(n)xf32>) {inputs = ["x"], outputs = ["y"]} dims (n in 1..4) {
+      %z = graph.full() {elem = f32, shape = [(n)], value = 1.0} : tensor<(n)xf32>
+      return(%z)
+    }"""
+    assert old in text
+    changed = text.replace(old, new)
+    if "(m)" in changed:
+        changed = changed.replace(": tensor<(n)xf32>\n      return", ": tensor<(m)xf32>\n      return")
+    executable = replace(compiler.build(parse(text, "<test>"), host_target(), Options()), ir={"regions": changed})
+    with pytest.raises(ArtifactError) as e:
+        graph_func(executable)
+    assert e.value.message.startswith("IR: ") and why in e.value.message
