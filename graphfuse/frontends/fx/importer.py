@@ -24,6 +24,7 @@ from graphfuse.errors import GraphfuseError, Loc, VerifyError
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.fx.elements import element_of
 from graphfuse.frontends.fx.lowering import Call, Unsupported, lowering_of, name_of
+from graphfuse.frontends.fx.refusals import MOST_USUAL, why_refused
 from graphfuse.frontends.fx.sizes import Equal, UnknownSize, dense_order, dim_of, dims_of, ranges_of
 from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Attr, Func, Params, Value
@@ -210,6 +211,8 @@ class _Importer:
         assert lowering is not None, "why_not asks first"
         result, outs = node.meta["val"], self._outs(node)
         fakes, values = self._arguments(node)
+        if why := why_refused(node.target, fakes, result, MOST_USUAL):
+            raise Unsupported(f"torch refuses it: {why}")
         call = Call(self.e, self.watched, outs, fakes, result, _wanted(node, len(outs)), _returned(node))
         made = lowering(call, **values)
         if isinstance(made, Value):

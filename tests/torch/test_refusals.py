@@ -1,0 +1,131 @@
+"""What eager torch refuses because of types, sizes or values is refused by the same program compiled.
+
+Inputs are those that torch itself keeps for this (`error_inputs` of its operators), and its samples with one thing
+changed: the type, a size or the rank of one tensor, or an index. Where `aot_eager` gives numbers as well, torch has
+traced something else than it was asked for (results of another type than `out` has).
+"""
+
+import itertools
+import sys
+import types
+import unittest
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("scipy")
+
+from torch.utils import _pytree as pytree  # noqa: E402
+
+from tests.torch.support import compiled  # noqa: E402
+
+MOST = 40
+"""Inputs of one operator."""
+EVERY = 24
+"""Operators of which one is tried each time; all in `full`."""
+
+
+@pytest.fixture(scope="module")
+def operators():
+    # torch's tests need its `TestCase` to be imported, nothing else
+    sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+    return op_db
+
+
+def changed(leaves):
+    """The same arguments with one thing changed that may not fit."""
+    flat, spec = pytree.tree_flatten(leaves)
+    places = [i for i, x in enumerate(flat) if isinstance(x, torch.Tensor)]
+    for i in places:
+        x = flat[i].detach()
+
+        def put(y, i=i):
+            return pytree.tree_unflatten([y if j == i else z for j, z in enumerate(flat)], spec)
+
+        for dtype in (torch.float64, torch.int64, torch.float16):
+            if len(places) > 1 and x.dtype != dtype and not x.dtype.is_complex:
+                yield f"argument {i} as {dtype}", put(x.to(dtype))
+        for dim in range(x.dim()):
+            if 0 < x.numel() < 10000:
+                yield f"argument {i} longer in dim {dim}", put(torch.cat([x, x.narrow(dim, 0, 1)], dim))
+        if x.dim():
+            yield f"argument {i} with a dim more", put(x[None])
+        if x.dtype in (torch.int64, torch.int32) and x.numel():
+            for index in (10**6, -(10**6), -1):
+                y = x.clone()
+                y.view(-1)[0] = index
+                yield f"argument {i} with {index}", put(y)
+
+
+def inputs_that_do_not_fit(op):
+    """Descriptions and arguments, as nested lists."""
+    if op.error_inputs_func is not None:
+        for i, e in enumerate(op.error_inputs("cpu")):
+            yield f"error input {i}", [e.sample_input.input, e.sample_input.args, e.sample_input.kwargs]
+    dtype = next((d for d in (torch.float32, torch.int64) if d in op.dtypes), None)
+    samples = [] if dtype is None else itertools.islice(op.sample_inputs("cpu", dtype), 1, 4, 2)
+    yield from itertools.chain.from_iterable(changed([s.input, s.args, s.kwargs]) for s in samples)
+
+
+def outcome(call, leaves):
+    """What a call raises; None if it returns."""
+    copied = pytree.tree_map(lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x, leaves)
+    try:
+        call(*copied)
+    except Exception as e:  # noqa: BLE001 (anything an operator may raise)
+        return e
+    return None
+
+
+def wrong_answers(op, most):
+    """How many inputs eager torch refuses of the first ones, and those that are not refused when compiled."""
+    wrong, refused = [], 0
+
+    def call(x, args, kwargs):
+        return op.op(x, *args, **kwargs)
+
+    for what, leaves in inputs_that_do_not_fit(op):
+        if refused == most:
+            break
+        if (wanted := outcome(call, leaves)) is None:
+            continue
+        refused += 1
+        torch._dynamo.reset()
+        found = outcome(compiled(call), leaves)
+        if isinstance(found, (RuntimeError, type(wanted))):
+            continue
+        torch._dynamo.reset()
+        if type(outcome(torch.compile(call, backend="aot_eager"), leaves)) is not type(found):
+            wrong.append(f"{op.name}: {what}: eager {wanted!r:.200}, compiled {found!r:.200}")
+    return refused, wrong
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        ("index_reduce", "amax"), ("nn.functional.grid_sample", ""), ("native_batch_norm", ""), ("addmm", ""),
+        ("nn.functional.binary_cross_entropy_with_logits", ""), ("masked_scatter", ""), ("gather", ""),
+    ],
+)  # fmt: skip
+def test_operators_whose_fake_tensors_let_much_pass(operators, name, variant):
+    (op,) = (o for o in operators if (o.name, o.variant_test_name) == (name, variant))
+    refused, wrong = wrong_answers(op, 5)
+    assert refused == 5
+    assert not wrong
+
+
+@pytest.mark.filterwarnings("default")
+def test_some_operators(operators):
+    assert not [w for op in operators[3::EVERY] for w in wrong_answers(op, 2)[1]]
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("first", range(EVERY))
+def test_operators(operators, first):
+    assert not [w for op in operators[first::EVERY] for w in wrong_answers(op, MOST)[1]]
