@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from graphfuse.compiler import signature_of
 from graphfuse.constraints import Constraint, decided, is_nonnegative, listening, require
 from graphfuse.errors import VerifyError
+from graphfuse.ir.parser import parse
 from graphfuse.symbolic import parse_dim
 
 RANGES = {"n": (1, 64), "m": (1, 64), "z": (0, 8), "big": (70, 80)}
@@ -84,3 +86,17 @@ def test_only_what_no_shape_fulfils_is_an_error_without_a_listener():
         require("at_most", n, n + 1)
         require("equal", n, 5, "k")
     assert heard == [Constraint("equal", n, 5, "k")]
+
+
+def test_a_function_of_any_origin_has_the_constraints_of_its_ops():
+    func = parse("""
+        func @main(%x: tensor<(n)x16xf32>, %y: tensor<(m)xf32>)
+          {inputs = ["x", "y"], outputs = ["z"]} dims (m in 4..9, n in 1..64) {
+          %r = graph.reshape(%x) {shape = [4, 64]} : tensor<4x64xf32>
+          %s = graph.slice(%y) {sizes = [5], starts = [0], steps = [1]} : tensor<5xf32>
+          %t = graph.slice(%y) {sizes = [4], starts = [0], steps = [1]} : tensor<4xf32>
+          return(%r)
+        }
+    """)
+    n, m = parse_dim("n"), parse_dim("m")
+    assert [(c.kind, c.a, c.b) for c in signature_of(func).constraints] == [("equal", 16 * n, 256), ("at_most", 5, m)]
