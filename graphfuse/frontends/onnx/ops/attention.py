@@ -129,7 +129,7 @@ def _masked(
         mask = e.reshape(mask, ((1,) * (4 - rank)) + shape_of(mask)) if rank < 4 else mask
         if shape_of(mask)[3] != 1:
             mask = _padded(e, mask, keys)
-        mask = heads.split(e, mask)
+        mask = e.spread(heads.split(e, mask), shape_of(scores))
         guarded = True
         if elem_of(mask) == BOOL:
             scores = e.select(mask, scores, -math.inf)
@@ -162,9 +162,7 @@ def _masked(
 def _padded(e: Emitter, mask: Value, keys: Dim) -> Value:
     """A mask that ends early excludes the keys after it."""
     missing = keys - shape_of(mask)[3]
-    if not isinstance(missing, int):
-        return e.broadcast(mask, (*shape_of(mask)[:3], keys)) if e.same(keys, shape_of(mask)[3]) else mask
-    if missing <= 0:
+    if isinstance(missing, int) and missing <= 0:
         return mask
     fill = False if elem_of(mask) == BOOL else -math.inf
     return e(graph.pad, mask, low=(0, 0, 0, 0), high=(0, 0, 0, missing), value=fill)
