@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -128,13 +128,15 @@ def _save(outputs: dict[str, Array], files: Mapping[str, Path], folder: Path) ->
 
 def _is_numeric(value: object) -> bool:
     """Whether an output is not what host code alone gives: texts, or a list."""
-    return isinstance(value, np.ndarray) and value.dtype != object
+    return isinstance(value, np.ndarray) and cast("Array", value).dtype != object
 
 
 def _summary(name: str, array: Any, file: Path | None) -> dict[str, Any]:
     if not _is_numeric(array):
-        values = array.tolist() if isinstance(array, np.ndarray) else [_plain(v) for v in array]
-        kind, shape = ("text", list(array.shape)) if isinstance(array, np.ndarray) else ("sequence", [len(values)])
+        is_text = isinstance(array, np.ndarray)
+        values = [_plain(v) for v in (cast("Array", array).reshape(-1) if is_text else array)]
+        shape = list(cast("Array", array).shape) if is_text else [len(values)]
+        kind = "text" if is_text else "sequence"
         return {"name": name, "dtype": kind, "shape": shape, **dict.fromkeys(_STATS), "values": values[:MAX_VALUES]}
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
@@ -151,8 +153,10 @@ def _summary(name: str, array: Any, file: Path | None) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can have: a dict, or the numbers of an array."""
-    return {str(k): v for k, v in value.items()} if isinstance(value, dict) else np.asarray(value).tolist()
+    """What JSON can have: a dict, a text, or the numbers of an array."""
+    if isinstance(value, dict):
+        return {str(k): v for k, v in cast("dict[Any, Any]", value).items()}
+    return value if isinstance(value, str) else np.asarray(value).tolist()
 
 
 def _number(value: float | None) -> str:

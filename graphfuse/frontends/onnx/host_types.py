@@ -251,8 +251,8 @@ def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: F
 def _scores(op: str, a: Mapping[str, Any]) -> int | None:
     """How many scores a classifier gives each row, where its attributes say so."""
     if op == "TreeEnsembleClassifier":
-        labels = a.get("classlabels_strings") or a.get("classlabels_int64s") or []
-        return len(labels) if len(labels) > 1 else None
+        count = len(a.get("classlabels_strings") or a.get("classlabels_int64s") or ())
+        return count if count > 1 else None
     if op == "LinearClassifier":
         return max(len(a.get("intercepts") or ()), 2) if a.get("intercepts") else None
     classes = len(a.get("vectors_per_class") or ())

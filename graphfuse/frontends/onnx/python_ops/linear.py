@@ -181,16 +181,17 @@ def _coupled(r: Array) -> Array:
     """
     rows, count, _ = r.shape
     q = -r.transpose(0, 2, 1) * r
-    at = np.arange(count)
+    at = list(range(count))
     q[:, at, at] = np.square(r).sum(1) - np.square(r[:, at, at])
     p = np.full((rows, count), 1 / count)
-    left = np.arange(rows)
+    left = np.array(range(rows), np.int64)
     for _ in range(MOST_ITERATIONS):
         some, now = q[left], p[left]
         gradient = np.einsum("nij,nj->ni", some, now)
         value = np.einsum("ni,ni->n", now, gradient)
-        is_rough = ~(np.abs(gradient - value[:, None]).max(-1) < 0.005 / count)
-        left, some, now = left[is_rough], some[is_rough], now[is_rough]
+        is_rough: Array = ~(np.abs(gradient - value[:, None]).max(-1) < 0.005 / count)
+        some, now = some[is_rough], now[is_rough]
+        left = np.asarray(left[is_rough])
         gradient, value = gradient[is_rough], value[is_rough]
         if not left.size:
             break
