@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphfuse.blockopt.grid import AXES
 from graphfuse.dialects import block
 from graphfuse.dialects.pointers import WRITES, accesses
+from graphfuse.errors import UsageError
 from graphfuse.ir.core import Attr, Func, attr_strs
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Ptr, Scalar
@@ -31,7 +33,10 @@ class Parameter:
 
 
 def parameters(func: Func) -> tuple[Parameter, ...]:
-    """The parameters in order."""
+    """The parameters in order; raises UsageError for one that is called as the grid's sizes are."""
+    if taken := sorted({v.hint for v in func.params}.intersection(() if "grid" in func.attrs else AXES)):
+        what = f"expected parameters that are not called {', '.join(AXES)}, as the sizes of the grid are"
+        raise UsageError(f"kernel {func.name!r}: {what}, found {taken[0]!r}")
     read = _read(func)
     written = frozenset[str]().union(*(names for op, names in accesses(func) if op.kind in WRITES))
     promised = {name: number for name, number in block.promises(func).items() if name in read}

@@ -199,6 +199,19 @@ def test_arrays_that_are_promised_to_lie_apart() -> None:
         k[1](x[:8], x[7:15], x[:0], 0, 8, 0)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_names_that_no_assembler_knows(device: str) -> None:
+    y = np.zeros(8, np.float32)
+    graphfuse.kernel("__global__ void gr\u00f6\u00dfe(float *\u5d19, int $n) { *\u5d19 = $n; }", device=device)[1](y, 3)
+    assert y[0] == 3
+
+
+def test_parameters_called_as_the_sizes_of_the_grid() -> None:
+    """They would be one symbol: `grid_x` programs, whatever was launched."""
+    with pytest.raises(UsageError, match="expected parameters that are not called grid_x, .* found 'grid_y'"):
+        graphfuse.kernel("__global__ void k(float *y, int grid_y) { *y = grid_y; }")
+
+
 def test_calls_without_a_grid() -> None:
     with pytest.raises(UsageError, match=r"kernel 'scale': expected a grid: scale\[grid\]\(...\)"):
         scale()(1, 2)

@@ -55,7 +55,9 @@ class _Lowering(ExprLowering):
             self.env[v] = PointerValue(value) if isinstance(v.type, Pointer) else value
         self.statements(self._body_of(f).body, frozenset())
         self.code.append(control.return_(loc=self.loc(f.at)))
-        func = Func(f.name, self.code.block(params), _promises(f, debug=debug))
+        # as a symbol of an object or of PTX
+        name = f.name.encode("ascii", "backslashreplace").decode().replace("\\", "_")
+        func = Func(name, self.code.block(params), _promises(f, debug=debug))
         infos = [Parameter(v.name, str(v.type), dict(v.attributes), v.pool_bytes) for v in used]
         return Kernel(func, tuple(infos))
 
