@@ -79,7 +79,8 @@ class Emitter:
 
     def __call__(self, kind: OpDef, /, *operands: Value, **attrs: Attr) -> Value:
         """Append an op with one result as it is, and return that result."""
-        return self.op(kind, *operands, **attrs).result
+        with listening(self._need):
+            return self.block.append(kind.build(operands, attrs, loc=self.block.loc)).result
 
     @contextmanager
     def body(self) -> Generator[Builder, None, None]:

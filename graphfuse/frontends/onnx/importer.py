@@ -419,7 +419,7 @@ def _is_joined(node: onnx.NodeProto, index: int, axis: int, rank: int, computed:
     domain = "" if node.domain == "ai.onnx" else node.domain
     if (domain, node.op_type) == ("", "Concat"):
         at = next((a.i for a in node.attribute if a.name == "axis"), 0)
-        return at % max(rank, 1) == axis and not computed.isdisjoint(node.input)
+        return at % max(rank, 1) == axis and any(name in computed for name in node.input)
     return axis == rank - 2 and index in _PAST.get((domain, node.op_type), ())
 
 

@@ -180,7 +180,7 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
     if node.has(3):
         steps = (shape_of(heads)[0], shape_of(heads)[2])
         at = e.equalled(node.index(e, 3, shape_of(cos)[0]), steps, "the positions")
-        e.require("equal", *(shape_of(v)[0] for v in (cos, sin)), "rows of cosines and sines")
+        e.require("equal", shape_of(cos)[0], shape_of(sin)[0], "rows of cosines and sines")
         cos, sin = e(graph.take, cos, at, axis=0), e(graph.take, sin, at, axis=0)
     sin = e.equalled(sin, shape_of(cos), "the sines")
     half = exact_div(turned, 2)
