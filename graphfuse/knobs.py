@@ -111,7 +111,7 @@ class Knobs:
     target = Knob(str, "", "a target", "what to compile for by default, such as `cpu:x86-64-v3`", changes_code=True)
     # to tell a fault of one kernel from one between two, and to measure what overlapping brings
     pdl = Knob(_flag, default=True, values="0 or 1", doc="let a GPU's kernel begin while the one before it still runs")
-    weights = Knob(
+    weights: Knob[WeightMode] = Knob(
         _weight_mode, "checked", ", ".join(WEIGHTS),
         "weights of an artifact are read and checked, read, or mapped: less memory, for files that nobody changes",
     )  # fmt: skip

@@ -401,7 +401,8 @@ class _File:
     def __init__(self, data: Extent, mode: WeightMode, around: _File | None = None) -> None:
         if len(data) < _PREFIX.size + _TRAILER_BYTES:
             raise ArtifactError(f"not a graphfuse artifact: {len(data)} bytes")
-        self._data, self.mode = data, mode
+        self._data = data
+        self.mode: WeightMode = mode
         magic, version, header_bytes, file_bytes = _PREFIX.unpack(data.read(0, _PREFIX.size))
         if magic != MAGIC:
             raise ArtifactError(f"not a graphfuse artifact: expected {MAGIC!r} at 0, found {magic!r}")
@@ -416,7 +417,7 @@ class _File:
         if header_bytes > _MAX_HEADER or end > len(data) - _TRAILER_BYTES:
             raise ArtifactError(f"header: expected at most {_MAX_HEADER} bytes, found {header_bytes}")
         head = data.read(0, end)
-        _check_digest("header", hashlib.sha256(head), data.read(len(data) - _TRAILER_BYTES).hex())
+        _check_digest("header", hashlib.sha256(head).hexdigest(), data.read(len(data) - _TRAILER_BYTES).hex())
         self.sections = {s.name: s for s in self._read_sections(Node(_json("header", head[24:])), end)}
         self.weights: Extent = self.view("weights") if around is None else around.weights
         self.blobs: dict[tuple[int, int, int], Blob] = {} if around is None else around.blobs
@@ -467,13 +468,13 @@ class _File:
         view, digest = self.view(section.name), hashlib.sha256()
         for at in range(0, len(view), PIECE):
             digest.update(view.read(at, min(PIECE, len(view) - at)))
-        _check_digest(f"section {section.name!r}", digest, section.sha256)
+        _check_digest(f"section {section.name!r}", digest.hexdigest(), section.sha256)
 
     def content(self, name: str) -> bytes:
         """A section's bytes, checked against its digest and unpacked."""
         section = self.section(name)
         data = self.view(name).read()
-        _check_digest(f"section {name!r}", hashlib.sha256(data), section.sha256)
+        _check_digest(f"section {name!r}", hashlib.sha256(data).hexdigest(), section.sha256)
         if section.encoding == "raw":
             return data
         if section.unpacked > _MAX_UNPACKED:
@@ -499,10 +500,9 @@ def _json(what: str, text: bytes) -> Any:
         raise ArtifactError(f"{what}: malformed JSON: {e}") from None
 
 
-def _check_digest(what: str, found: hashlib._Hash, expected: str) -> None:
-    text = found.hexdigest()
-    if text != expected:
-        raise ArtifactError(f"{what} is corrupted: expected SHA-256 {expected[:16]}..., found {text[:16]}...")
+def _check_digest(what: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise ArtifactError(f"{what} is corrupted: expected SHA-256 {expected[:16]}..., found {found[:16]}...")
 
 
 def _read_weights(root: Node, file: _File) -> tuple[Weight, ...]:

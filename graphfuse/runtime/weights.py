@@ -111,7 +111,8 @@ class Blob:
     """The bytes of one or several weights, and their CRC-32."""
 
     def __init__(self, extent: Extent, check: int, mode: WeightMode) -> None:
-        self.extent, self.check, self.mode = extent, check, mode
+        self.extent, self.check = extent, check
+        self.mode: WeightMode = mode
 
         self._kept: list[Array] = []
 
@@ -208,4 +209,8 @@ def read_all(weights: Sequence[Weight]) -> list[Array]:
     if readers == 1 or sum(w.nbytes for w in weights) < AT_ONCE:
         return [w.array for w in weights]
     with ThreadPoolExecutor(readers) as pool:
-        return list(pool.map(lambda w: w.array, weights))
+        return list(pool.map(_array_of, weights))
+
+
+def _array_of(weight: Weight) -> Array:
+    return weight.array
