@@ -125,3 +125,16 @@ def test_a_graph_of_the_cache_looks_too():
     part = pickle.loads(pickle.dumps(graphs[0].parts[0]))
     with pytest.raises(IndexRangeError):
         part(X, torch.tensor([1, 4]))
+
+
+def test_places_that_no_maximum_has():
+    def fn(x, i):
+        return torch.nn.functional.max_unpool2d(x, i, 2) + 1
+
+    x, i = torch.randn(1, 2, 2, 2), torch.tensor([0, 3, 9, 15]).reshape(1, 1, 2, 2).repeat(1, 2, 1, 1)
+    run = compiled(fn)
+    torch.testing.assert_close(run(x, i), fn(x, i))
+    for wrong in (16, -1):
+        i[0, 1, 1, 1] = wrong
+        with pytest.raises(RuntimeError, match="invalid max index"):
+            run(x, i)
