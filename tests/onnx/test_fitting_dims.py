@@ -19,6 +19,7 @@ SAMPLE = {
 """Modules of ONNX's node tests, and one test of each."""
 
 EXPLAINED = {
+    "Compress": {"refused"},  # it leaves out what a condition longer than its axis names, numpy and we do not
     "MeanVarianceNormalization": {"values"},  # it gives NaN for one number
     "Scan": {"numbers"},  # its body declares other dims than it is run with
 }
