@@ -53,7 +53,7 @@ def mutate_model(rng, data):
     """Keep it a well-formed message, but rewire, rename, drop, overwrite or change the type of a few things in it."""
     model = onnx.ModelProto.FromString(data)
     for _ in range(rng.choice([1, 1, 2, 3])):
-        with contextlib.suppress(IndexError, ValueError, AttributeError):  # nothing of the kind is there
+        with contextlib.suppress(IndexError, ValueError, AttributeError, KeyError, TypeError):  # nothing of the kind
             _mutate_once(rng, model)
     return model.SerializeToString()
 
