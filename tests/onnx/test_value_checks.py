@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import graphfuse
 from graphfuse.api import recompile
 from graphfuse.cli import main
-from graphfuse.errors import DivisionByZeroError, GraphfuseError, IndexRangeError
+from graphfuse.errors import DivisionByZeroError, GraphfuseError, IndexRangeError, TooLargeError
 from graphfuse.inference_session import InferenceSession
 from tests.frontends.support import floats
 from tests.guarded import guard_runs, guarded
@@ -454,3 +454,38 @@ def test_a_range_of_integers_that_floats_cannot_count():
     model, _ = model_of("Range", [np.array(v) for v in (start, limit, delta)])
     got = graphfuse.compile(model)(a=np.array(start), b=np.array(limit), c=np.array(delta))["y0"]
     assert got.tolist() == list(range(start, limit, delta))
+
+
+FAR = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("step", [FAR, -FAR, 1 << 62, 7])
+def test_a_step_out_of_any_dim_leaves_one_element(step, monkeypatch):
+    """Kernels compute in 64 bits, in which what is added to such a step has no room."""
+    guard_runs(monkeypatch)
+    model, _ = model_of(
+        "Slice", [X, i64(-1 if step < 0 else 0), i64(-FAR if step < 0 else FAR), i64(0), i64(step)], dynamic="a"
+    )
+    for name, value in (("b", -1 if step < 0 else 0), ("c", -FAR if step < 0 else FAR), ("d", 0), ("e", step)):
+        model.graph.input.remove(next(i for i in model.graph.input if i.name == name))
+        model.graph.initializer.append(helper.make_tensor(name, TensorProto.INT64, [1], [value]))
+    got = graphfuse.compile(model)(a=guarded(X))["y0"]
+    np.testing.assert_array_equal(got, X[::step])
+
+
+def test_frames_that_lie_further_apart_than_any_signal_is_long_are_one(monkeypatch):
+    guard_runs(monkeypatch)
+    signal, window = floats(1, 16, 1), np.ones(8, np.float32)
+    model, _ = model_of("STFT", [signal, np.array(FAR), window], dynamic="a")
+    for name, array in (("b", np.array(FAR)), ("c", window)):
+        model.graph.input.remove(next(i for i in model.graph.input if i.name == name))
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    got = graphfuse.compile(model)(a=guarded(signal))["y0"]
+    want = np.fft.rfft(signal[0, :8, 0])
+    np.testing.assert_allclose(got[0, 0, :, 0] + 1j * got[0, 0, :, 1], want, atol=1e-5)
+
+
+def test_strides_that_no_64_bits_hold_are_refused():
+    model, _ = model_of("MaxPool", [floats(1, 1, 5, 5)], dynamic="a", kernel_shape=[2, 2], strides=[FAR, 1])
+    with pytest.raises(TooLargeError, match="/it: error: MaxPool: expected dims made of numbers up to"):
+        graphfuse.compile(model)

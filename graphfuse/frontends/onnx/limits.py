@@ -7,6 +7,7 @@ stack runs over. Each limit here is far above what models have, and below what m
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -209,6 +210,10 @@ def check_rank(rank: int, error: TooLarge) -> None:
         raise error(f"expected up to {MOST_RANK} dims, found {rank}")
 
 
+_LONG_NUMBER = re.compile(r"(?<!\w)\d{15,}")
+"""More than `MOST_BYTES`."""
+
+
 def check_tensor(t: Type, error: TooLarge) -> None:
     """Refuse a tensor that no machine has the memory for, or whose dims have become too large to reason about."""
     if not isinstance(t, Tensor):
@@ -217,6 +222,8 @@ def check_tensor(t: Type, error: TooLarge) -> None:
     for d in t.shape:
         if isinstance(d, Expr) and len(str(d)) > MOST_DIM_TEXT:
             raise error(f"a dim is made of too much arithmetic: {str(d)[:100]}...")
+        if isinstance(d, Expr) and _LONG_NUMBER.search(str(d)):  # kernels compute in 64 bits
+            raise error(f"expected dims made of numbers up to {MOST_BYTES}, found {d}")
     nbytes: Dim = t.nbytes
     largest = max((d for d in t.shape if isinstance(d, int)), default=0)
     if largest > MOST_BYTES or (isinstance(nbytes, int) and nbytes > MOST_BYTES):

@@ -134,6 +134,9 @@ def split(e: Emitter, node: Node) -> tuple[Value, ...]:
 
 # slicing
 
+FARTHEST = 1 << 46
+"""No dim is as long: a step beyond that leads out of any."""
+
 
 @onnx_op("Slice")
 def slice_(e: Emitter, node: Node) -> Value:
@@ -152,7 +155,7 @@ def slice_(e: Emitter, node: Node) -> Value:
     for axis, start, end, step in zip(node.axes(given, rank), starts, ends, steps, strict=True):
         if step == 0:
             raise node.error("steps must not be 0")
-        x = _sliced(e, x, axis, start, end, step)
+        x = _sliced(e, x, axis, start, end, min(max(step, -FARTHEST), FARTHEST))
     return x
 
 

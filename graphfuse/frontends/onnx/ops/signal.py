@@ -10,6 +10,7 @@ from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.host_values import Host, host
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op, scalar_constant
 from graphfuse.frontends.onnx.ops.fourier import LARGEST_RADIX, dft_of, is_fast
+from graphfuse.frontends.onnx.ops.movement import FARTHEST
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import floordiv
@@ -55,6 +56,7 @@ def stft(e: Emitter, node: Node) -> Value:
     x, step = node.value(e, 0), int(scalar_constant(node, 1, "the step"))
     if step < 1:
         raise node.error(f"the step: expected at least 1, found {step}")
+    step = min(step, FARTHEST)
     if tensor(x).rank == 2:
         x = e.unsqueeze(x, -1)
     window = node.optional(e, 2)

@@ -12,6 +12,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import TRACKED_ELEMENTS, Array, Host, Ratio, Tracked, greater, host, to_ratio
 from graphfuse.frontends.onnx.load import tensor_array
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op, scalar_constant
+from graphfuse.frontends.onnx.ops.movement import FARTHEST
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, F32, I64, Scalar
 from graphfuse.symbolic import Dim, Expr, ceildiv, product
@@ -109,10 +110,6 @@ def eye_like(e: Emitter, node: Node) -> Value:
     elem = elem_from_onnx(node.attr_int("dtype"), node.loc) if "dtype" in node.attributes else t.elem
     row = e.map(graph.add, e.iota(t.shape, 0), node.attr_int("k", 0))
     return e.cast(e.map(graph.eq, row, e.iota(t.shape, 1)), elem)
-
-
-FARTHEST = 1 << 46
-"""No dim is as long: beyond that a diagonal is outside of any matrix."""
 
 
 @onnx_op("Trilu")
