@@ -39,7 +39,7 @@ def operators():
 def changed(leaves):
     """The same arguments with one thing changed that may not fit."""
     flat, spec = pytree.tree_flatten(leaves)
-    places = [i for i, x in enumerate(flat) if isinstance(x, torch.Tensor)]
+    places = [i for i, x in enumerate(flat) if isinstance(x, torch.Tensor) and x.layout is torch.strided]
     for i in places:
         x = flat[i].detach()
 

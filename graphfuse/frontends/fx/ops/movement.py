@@ -214,7 +214,12 @@ def slice_scatter(
     c: Call, self: Value, src: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
 ) -> Value:
     e, dim = c.e, dim % len(c.shape)
-    size, count = c.shape[dim], shape_of(src)[dim]
+    given = shape_of(src)
+    fits = len(given) == len(c.shape) and all(
+        i == dim or e.same(a, b) for i, (a, b) in enumerate(zip(given, c.shape, strict=True))
+    )
+    c.want(fits, "what it writes has other dims")
+    size, count = c.shape[dim], given[dim]
     begin = _start(c, 0 if start is None else start, size)
     if step != 1 and count != 0:
         line = tuple(d if i == dim else 1 for i, d in enumerate(c.shape))

@@ -40,6 +40,7 @@ def searchsorted(
     c.want(isinstance(size, int), "the length of the sorted line is not known")
     assert isinstance(size, int)
     if sorter is not None:
+        c.want(elem_of(sorter) == I64, "its sorter is not of i64")
         line = e(graph.take_along, line, e.cast(sorter, I64), axis=rank - 1)
     c.want(elem_of(line) != BOOL, "it searches bool")
     place = e.full(c.shape, I64, 0)

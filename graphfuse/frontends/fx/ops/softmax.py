@@ -68,6 +68,7 @@ def logsumexp(c: Call, self: Value, dim: Any, keepdim: bool = False) -> Value:
 
 @lowers(aten._softmax_backward_data.default)
 def softmax_backward(c: Call, grad_output: Value, output: Value, dim: int, input_dtype: Any) -> Value:
+    c.want(elem_of(grad_output) == elem_of(output) and elem_of(output).is_float, "its operands' types differ")
     e, wide = c.e, wide_elem(elem_of(grad_output))
     grad, y = e.cast(grad_output, wide), e.cast(output, wide)
     product = e(graph.mul, grad, y)
@@ -77,6 +78,7 @@ def softmax_backward(c: Call, grad_output: Value, output: Value, dim: int, input
 
 @lowers(aten._log_softmax_backward_data.default)
 def log_softmax_backward(c: Call, grad_output: Value, output: Value, dim: int, input_dtype: Any) -> Value:
+    c.want(elem_of(grad_output) == elem_of(output) and elem_of(output).is_float, "its operands' types differ")
     e, wide = c.e, wide_elem(elem_of(grad_output))
     grad, y = e.cast(grad_output, wide), e.cast(output, wide)
     total = e.reduce(grad, "sum", [dim % len(c.shape)]) if c.shape else grad
