@@ -14,6 +14,13 @@ from onnx import TensorProto, helper
 from graphfuse.cli import main
 
 
+class Patch:
+    """Like pytest's, for a process that ends anyway."""
+
+    def setattr(self, target, name, value):
+        setattr(target, name, value)
+
+
 def small_models():
     """Models of a few nodes: a chain of products and norms, convolutions, and one that Python runs in part."""
     node, f32 = helper.make_node, TensorProto.FLOAT

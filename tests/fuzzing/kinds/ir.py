@@ -16,7 +16,8 @@ from graphfuse.ir.printer import to_text
 from graphfuse.runtime import gfx
 from graphfuse.symbolic import Expr, sym
 from tests.fuzzing.artifacts import SEEDS, mutate_json, mutate_text, rewritten
-from tests.fuzzing.support import command
+from tests.fuzzing.support import Patch, command
+from tests.guarded import guard_runs
 
 
 def _funcs():
@@ -103,4 +104,5 @@ def case(seed, folder):
     outcome = command(folder, ["compile", "--recompile", str(path), "-o", str(made)], made)
     if outcome != "exit 0":
         return outcome
+    guard_runs(Patch(), low=rng.random() < 0.5)  # outputs and what lies between end, or begin, at an unmapped page
     return "rebuilt, " + command(folder, ["run", "--random", str(made)])

@@ -19,19 +19,13 @@ import graphfuse.host_session
 import graphfuse.onnx_program
 from graphfuse.errors import DivisionByZeroError, GraphfuseError, IndexRangeError
 from graphfuse.runtime import session
+from tests.fuzzing.support import Patch
 from tests.guarded import guard_runs, guarded
 
 assert session
 HUGE = (1 << 20, 1 << 31, -(1 << 31), 1 << 40, -(1 << 40), 1 << 62, (1 << 63) - 1, -(1 << 63))
 MICROSOFT = "com.microsoft"
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-
-
-class Patch:
-    """Like pytest's, for a process that ends anyway."""
-
-    def setattr(self, target, name, value):
-        setattr(target, name, value)
 
 
 class Drawn:
