@@ -20,6 +20,10 @@ SAMPLE = {
 
 EXPLAINED = {
     "Compress": {"refused"},  # it leaves out what a condition longer than its axis names, numpy and we do not
+    "LpPool": {"refused"},  # it gives no elements for a dim shorter than the window
+    "MaxUnpool": {"values", "refused"},  # it places by the unpooled shape, the standard by the output shape
+    "NonMaxSuppression": {"refused"},  # it reads the first of several thresholds
+    "PRelu": {"refused"},  # slopes broadcast in one direction
     "MeanVarianceNormalization": {"values"},  # it gives NaN for one number
     "Scan": {"numbers"},  # its body declares other dims than it is run with
 }
