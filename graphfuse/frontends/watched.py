@@ -8,6 +8,7 @@ positions and what is clamped, are not looked at.
 from __future__ import annotations
 
 from collections.abc import Generator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -100,7 +101,7 @@ class Watched:
         return e.reduce(e(graph.select, e(graph.or_, below, above), shown, e.full(shape, I64, FINE)), "max", [0])
 
 
-def _outside(end: Dim, ranges: Ranges, inner: set[str], side: int) -> Dim:
+def _outside(end: Dim, ranges: Ranges, inner: AbstractSet[str], side: int) -> Dim:
     """An end of a range in terms of the function's own symbols: of a loop's, what is the furthest it may be."""
     if isinstance(end, int) or inner.isdisjoint(symbols(end)):
         return end
