@@ -23,7 +23,7 @@ import numpy as np
 from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError
 from graphfuse.host_program import HostGraph, check_program
-from graphfuse.symbolic import Dim, bounds, product, symbols
+from graphfuse.symbolic import Dim, bounds, is_name, product, symbols
 from graphfuse.target import Target
 from graphfuse.value_checks import REFUSED, Check
 
@@ -561,7 +561,7 @@ def _check_signature(signature: Signature) -> None:
     _require_unique("input", [s.name for s in signature.inputs])
     _require_unique("output", [s.name for s in signature.outputs])
     for name, lo, hi in signature.dims:
-        if not name.isidentifier() or not 0 <= lo <= hi:
+        if not is_name(name) or not 0 <= lo <= hi:
             raise ArtifactError(f"dim {name!r}: expected a range lo..hi, found {lo}..{hi}")
     for spec in (*signature.inputs, *signature.outputs):
         if len(spec.shape) > 64:

@@ -458,7 +458,12 @@ def is_at_most(a: Dim, b: Dim, ranges: Ranges) -> bool:
 
 # text
 
-_TOKEN = re.compile(r"\s*(?:(\d{1,400}(?!\d))|([A-Za-z_]\w*)|([-+*(),]))")
+def is_name(text: str) -> bool:
+    """Whether a symbol may be called so: as a variable of Python or of C, where `$` is a letter."""
+    return text.replace("$", "_").isidentifier()
+
+
+_TOKEN = re.compile(r"\s*(?:(\d{1,400}(?!\d))|([A-Za-z_$][\w$]*)|([-+*(),]))")
 MAX_DEPTH = 100
 """Parentheses nested deeper than this are refused rather than overflowing the stack."""
 
@@ -517,7 +522,7 @@ def _parse_atom(tokens: list[str], at: int, text: str) -> tuple[Dim, int]:
         if token in ("floordiv", "mod") and isinstance(b, int) and b < 1:
             raise ParseError(f"dim {text!r}: expected a positive divisor, got {b}")
         return FUNCTIONS[token](a, b), _expect(tokens, at, ")", text)
-    if token.isidentifier():
+    if is_name(token):
         return sym(token), at + 1
     raise ParseError(f"dim {text!r}: expected a number or a name, got {token!r}")
 

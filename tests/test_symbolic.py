@@ -68,7 +68,7 @@ def test_order_is_proved_not_guessed():
 BAD = [
     ("", "dim '': expected a number or a name, got ''"),
     ("n +", "dim 'n +': expected a number or a name, got ''"),
-    ("n $", "dim 'n $': unexpected character '$'"),
+    ("n &", "dim 'n &': unexpected character '&'"),
     ("(n", "dim '(n': expected ')', got ''"),
     ("n n", "dim 'n n': unexpected 'n'"),
     ("floordiv(n, 0)", "dim 'floordiv(n, 0)': expected a positive divisor, got 0"),

@@ -103,7 +103,7 @@ class OpDef:
             try:
                 inspect.signature(self.infer).bind(*operands, **attrs, **extra)
             except TypeError as e:
-                raise VerifyError(str(e)) from None
+                raise VerifyError(str(e).replace("keyword-only ", "")) from None  # as Python 3.12 says
         got = self.infer(*[v.type for v in operands], **attrs, **extra)
         types = got if isinstance(got, tuple) else (got,)
         for t in types:

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
       | (?P<shaped>(?:tensor|tile|ptr|shared|dense)<[^<>]*>)
       | (?P<range>-?\d+\.\.-?\d+)
       | (?P<number>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b|\d+))
-      | (?P<value>%\w+) | (?P<symbol>@\w+) | (?P<string>"(?:[^"\\]|\\.)*") | (?P<word>[A-Za-z_][\w.]*)
+      | (?P<value>%[\w$]+) | (?P<symbol>@\w+) | (?P<string>"(?:[^"\\]|\\.)*") | (?P<word>[A-Za-z_$][\w$.]*)
       | (?P<layout>\#\w+)
       | (?P<punct>[-{}()\[\]<>=:,+*])""",
     re.VERBOSE,

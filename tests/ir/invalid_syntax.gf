@@ -30,7 +30,7 @@ func @f(%x: tensor<(n xf32>) {  // error: bad shape '(n xf32'
   return()
 }
 // -----
-func @f(%x: tensor<(n $ 2)xf32>) {  // error: dim 'n $ 2': unexpected character '$'
+func @f(%x: tensor<(n & 2)xf32>) {  // error: dim 'n & 2': unexpected character '&'
   return()
 }
 // -----
