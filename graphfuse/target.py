@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import os
 from dataclasses import dataclass
 
 from graphfuse.errors import TargetError
@@ -188,3 +189,12 @@ def gpu_target(arch: str) -> Target:
 def _suggest(text: str) -> str:
     close = difflib.get_close_matches(text, [*CPUS, *(f"cpu:{c}" for c in CPUS)], n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+@functools.cache
+def physical_bytes() -> int:
+    """How much memory this machine has; a kernel that overcommits hands out more, and then kills."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62

@@ -20,11 +20,11 @@ from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
 from graphfuse.files import exists, refuse_overwriting
 from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
-from graphfuse.llvm.host import physical_bytes
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims
 from graphfuse.stages import artifact_numerics, artifact_precision
 from graphfuse.symbolic import evaluate
+from graphfuse.target import physical_bytes
 
 DimOption = int | tuple[int, int]
 

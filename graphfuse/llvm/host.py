@@ -26,15 +26,6 @@ def parse_target(text: str) -> Target:
     return host_target() if text == "cpu" else Target.parse(text)
 
 
-@functools.cache
-def physical_bytes() -> int:
-    """How much memory this machine has; a kernel that overcommits hands out more, and then kills."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 62
-
-
 def available_cores() -> int:
     """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):

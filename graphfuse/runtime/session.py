@@ -20,7 +20,7 @@ import numpy as np
 from graphfuse.artifact import Array, Executable, Signature, elem_dtype
 from graphfuse.errors import InputError, UsageError
 from graphfuse.knobs import settings
-from graphfuse.llvm.host import available_cores, physical_bytes
+from graphfuse.llvm.host import available_cores
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.callers import Callers
@@ -28,7 +28,7 @@ from graphfuse.runtime.native import NativeCode, address_of
 from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.ready import Ready
 from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes, workspaces
-from graphfuse.target import GPU_SIZES
+from graphfuse.target import GPU_SIZES, physical_bytes
 from graphfuse.value_checks import look
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -13,6 +14,7 @@ from graphfuse.errors import InputError, Loc
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx
 from graphfuse.ir.dense import numpy_dtype
+from graphfuse.target import physical_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,12 @@ class Call:
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute; texts as `str`, tensors as arrays."""
         return _plain(self.attributes[name]) if name in self.attributes else default
+
+    def fitting(self, shape: Sequence[int], elem_bytes: int) -> tuple[int, ...]:
+        """The shape of a result; MemoryError where this machine has no room for it."""
+        if math.prod(shape) * elem_bytes > physical_bytes():
+            raise MemoryError
+        return tuple(shape)
 
     def dtype(self, name: str, default: int = onnx.TensorProto.FLOAT) -> np.dtype[Any]:
         """The dtype that an attribute of a TensorProto.DataType means."""

@@ -37,6 +37,7 @@ def range_(c: Call) -> Any:
         raise c.error("delta must not be 0")
     whole = isinstance(start, int)  # which floats need not be able to count
     count = max(-((start - limit) // delta) if whole else int(np.ceil((limit - start) / delta)), 0)
+    c.fitting((count,), 8)
     return (start + np.arange(count) * delta).astype(c.array(0).dtype)
 
 
@@ -72,13 +73,15 @@ def split(c: Call) -> tuple[Array, ...]:
 def constant_of_shape(c: Call) -> Any:
     """One value everywhere."""
     value = c.get("value", np.zeros(1, np.float32))
-    return np.full(_ints(c, 0), value.reshape(-1)[0], value.dtype)
+    return np.full(c.fitting(_ints(c, 0), value.itemsize), value.reshape(-1)[0], value.dtype)
 
 
 @by_value("Tile")
 def tile(c: Call) -> Any:
     """Repeated along each dim."""
-    return np.tile(c.array(0), _ints(c, 1))
+    x, repeats = c.array(0), _ints(c, 1)
+    c.fitting((x.size, *repeats), x.itemsize)
+    return np.tile(x, repeats)
 
 
 @by_value("TopK")
@@ -108,6 +111,7 @@ def pad(c: Call) -> Any:
             raise c.error(f"pads: expected to cut off up to {d} of {d} elements, found {cut}")
     x = x[tuple(slice(max(-b, 0), d - max(-a, 0)) for b, a, d in zip(before, after, x.shape, strict=True))]
     widths = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
+    c.fitting([b + d + a for (b, a), d in zip(widths, x.shape, strict=True)], x.itemsize)
     mode = c.get("mode", "constant")
     if mode == "constant":
         return np.pad(x, widths, constant_values=c.number(2, 0))
@@ -134,6 +138,7 @@ def one_hot(c: Call) -> Any:
     # an index counts from the end if it is negative; one that is out of range has no place
     index = at.astype(np.int64)
     index = np.where(index < 0, index + depth, index)
+    c.fitting((at.size, depth), values.itemsize)
     hit = np.expand_dims(index, axis) == np.arange(depth).reshape([-1 if i == axis else 1 for i in range(at.ndim + 1)])
     return np.asarray(np.where(hit, values[1], values[0]), values.dtype)
 

@@ -144,7 +144,8 @@ def transpose(c: Call) -> Any:
 def expand(c: Call) -> Any:
     """Repeated by numpy's rule."""
     x = c.array(0)
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in c.array(1)))).copy()
+    shape = np.broadcast_shapes(x.shape, tuple(int(d) for d in c.array(1)))
+    return np.broadcast_to(x, c.fitting(shape, x.itemsize)).copy()
 
 
 @on_strings("Where")
