@@ -53,7 +53,8 @@ def mutate_model(rng, data):
     """Keep it a well-formed message, but rewire, rename, drop, overwrite or change the type of a few things in it."""
     model = onnx.ModelProto.FromString(data)
     for _ in range(rng.choice([1, 1, 2, 3])):
-        with contextlib.suppress(IndexError, ValueError, AttributeError, KeyError, TypeError):  # nothing of the kind
+        # where there is nothing of the kind
+        with contextlib.suppress(IndexError, ValueError, AttributeError, KeyError, TypeError, OverflowError):
             _mutate_once(rng, model)
     return model.SerializeToString()
 

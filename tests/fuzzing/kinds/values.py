@@ -142,6 +142,19 @@ def scatter_nd(d):
             d.wanted[target] = _combined(kind, d.wanted[target], updates[place])
 
 
+def _quotient(x, y):
+    """Of integers of any size, towards 0."""
+    return -(abs(x) // abs(y)) if (x < 0) != (y < 0) else abs(x) // abs(y)
+
+
+def _floored(x, y):
+    return x % y
+
+
+def _truncated(x, y):
+    return x - _quotient(x, y) * y
+
+
 def divide(d):
     d.op, kind = d.rng.choice(["Div", "Mod"]), d.rng.choice(INTEGERS)
     info, shape = np.iinfo(kind), d.dims(d.rng.randint(0, 2))
@@ -153,16 +166,10 @@ def divide(d):
     if d.op == "Mod" and d.rng.random() < 0.5:
         d.attributes["fmod"] = 1
     if not d.refused:
-        wide, by = a.astype(object), b.astype(object)
-        if d.op == "Mod" and not d.attributes:
-            out = wide % by
-        else:
-            quotient = (
-                np.where((wide < 0) != (by < 0), -(abs(wide) // abs(by)), abs(wide) // abs(by)) if a.size else wide
-            )
-            out = quotient if d.op == "Div" else wide - quotient * by
+        result = _floored if d.op == "Mod" and not d.attributes else _truncated if d.op == "Mod" else _quotient
+        pairs = zip(*(x.reshape(-1).tolist() for x in np.broadcast_arrays(a, b)), strict=True)
         bits = (1 << info.bits) - 1
-        unsigned = np.array([int(v) & bits for v in np.asarray(out, object).reshape(-1)], f"uint{info.bits}")
+        unsigned = np.array([result(x, y) & bits for x, y in pairs], f"uint{info.bits}")
         d.wanted = unsigned.astype(kind).reshape(np.broadcast_shapes(a.shape, b.shape))
 
 
