@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
+import json
 import os
 import random
 import re
@@ -115,3 +117,44 @@ def mutate_bytes(rng, data):
             case _:
                 del out[at:]
     return bytes(out)
+
+
+VALUES = [
+    -1, 0, 1, 2, 63, 64, 2**31, 2**62, 2**63, 10**30, 1.5, True, None, "", "n", "m", "i", "n - 5", "3*n",
+    "floordiv(n, 0)", "floordiv(n, n - 3)", "mod(n, n - 3)", "n*n*n*n*n*n*n*n*n*n*n*n*n*n*n*n*n*n*n*n*n",
+    "((((", "input", "arena", "output", "f32", "i4", [], {}, [0, 0], ["n"], "é" * 3000, "\x1b[31m\n",
+]  # fmt: skip
+
+
+def mutate_json(rng, tree):
+    """Replace, drop, repeat or swap a value somewhere."""
+    whole = tree
+    while True:
+        tree = copy.deepcopy(whole)
+        places, stack = [], [tree]
+        while stack:
+            node = stack.pop()
+            for key in list(node) if isinstance(node, dict) else range(len(node)):
+                places.append((node, key))
+                if isinstance(node[key], (dict, list)):
+                    stack.append(node[key])
+        for _ in range(rng.choice([1, 1, 2, 4])):
+            node, key = rng.choice(places)
+            try:
+                match rng.randrange(5):
+                    case 0:
+                        del node[key]
+                    case 1 if isinstance(node, list):
+                        node.insert(key, copy.deepcopy(node[key]))
+                    case 2:
+                        other, where = rng.choice(places)
+                        node[key], other[where] = other[where], node[key]
+                    case _:
+                        node[key] = copy.deepcopy(rng.choice(VALUES))
+            except (KeyError, IndexError):
+                continue
+        try:
+            json.dumps(tree)
+        except (ValueError, RecursionError):  # a tree that contains itself is no JSON
+            continue
+        return tree

@@ -15,8 +15,8 @@ from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
 from graphfuse.runtime import gfx
 from graphfuse.symbolic import Expr, sym
-from tests.fuzzing.artifacts import SEEDS, mutate_json, mutate_text, rewritten
-from tests.fuzzing.support import Patch, command
+from tests.fuzzing.artifacts import SEEDS, mutate_text, rewritten
+from tests.fuzzing.support import Patch, command, mutate_json
 from tests.guarded import guard_runs
 
 

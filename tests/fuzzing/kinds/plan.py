@@ -7,8 +7,8 @@ import random
 
 from graphfuse.runtime import gfx
 from graphfuse.runtime.bound import Template
-from tests.fuzzing.artifacts import SEEDS, mutate_json, rewritten
-from tests.fuzzing.support import command
+from tests.fuzzing.artifacts import SEEDS, rewritten
+from tests.fuzzing.support import command, mutate_json
 
 LOOKS = (["inspect"], ["inspect", "--json"], ["inspect", "--html", "made"])
 
