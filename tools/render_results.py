@@ -85,8 +85,8 @@ def footprint(found: dict[str, Any]) -> None:
     print(f"\n## Memory of a process\n\n{conditions(found)}\n")
     print(
         "What loading a model and running it adds to a process, in MB. Own is memory that no file backs; resident "
-        "counts pages mapped\nfrom a file as well. Weights stay in the file, so an artifact's own memory is far below "
-        "their size: nothing is copied.\n"
+        "counts pages mapped\nfrom a file as well. An artifact's weights are read into own memory and checked "
+        "(`GRAPHFUSE_WEIGHTS=mapped` leaves them in the file).\n"
     )
     sides = "from an artifact: own | resident | compiling: own | resident | ONNX Runtime: own | resident"
     print(f"| model | weights | {sides} |")
@@ -94,6 +94,31 @@ def footprint(found: dict[str, Any]) -> None:
     for row in found["rows"]:
         sizes = [row[side][kind] for side in ("artifact", "compile", "onnxruntime") for kind in ("own", "resident")]
         print(f"| {row['model']} | " + " | ".join(f"{n / 1e6:.0f}" for n in (row["weights"], *sizes)) + " |")
+
+
+def callers(found: dict[str, Any]) -> None:
+    """Two callers of one model."""
+    print(f"\n## Two callers of one model\n\n{conditions(found)}\n")
+    print(
+        "Calls per second of two threads, each call on one thread of its own, over those of one caller; beside it with "
+        "a model each.\nThen milliseconds of a call of batch 1 alone, and while one of batch 6 runs.\n"
+    )
+    print("| model | ms | two / one | a model each | batch 1 | behind batch 6 | batch 6 |")
+    print("|---|---|---|---|---|---|---|")
+    for row in found["rows"]:
+        waits = (row[k] for k in ("small_ms", "behind_ms", "large_ms"))
+        cells = " | ".join("" if ms is None else f"{ms:.1f}" for ms in waits)
+        print(f"| {row['model']} | {row['ms']:.2f} | {row['together']:.2f} | {row['apart']:.2f} | {cells} |")
+
+
+def value_checks(found: dict[str, Any]) -> None:
+    """What checks of indices cost."""
+    print(f"\n## Checks of values\n\n{conditions(found)}\n")
+    print("Milliseconds with checks of indices, as is the default, and without (`check_indices=False`).\n")
+    print("| model | threads | checked | unchecked | unchecked / checked |\n|---|---|---|---|---|")
+    for row in found["rows"]:
+        times = " | ".join(f"{row[side]['median']:.2f}" for side in ("ours", "theirs"))
+        print(f"| {row['model']} | {row['threads']} | {times} | {row['ratio']:.3f} |")
 
 
 def accuracy(found: dict[str, Any]) -> None:
@@ -174,7 +199,7 @@ def dims_text(dims: dict[str, int]) -> str:
 
 RENDER = {
     "cpu_models": models, "cpu_quantised": quantised, "cpu_memory": memory, "cpu_compile": compiling,
-    "cpu_footprint": footprint, "model_accuracy": accuracy,
+    "cpu_footprint": footprint, "cpu_callers": callers, "cpu_value_checks": value_checks, "model_accuracy": accuracy,
 }  # fmt: skip
 
 
