@@ -112,7 +112,8 @@ def _threads(threads: int | None) -> int | None:
 
 def operators_of(kernels: Kernels) -> tuple[Operator, ...]:
     """The operators that the `.tc` files of folders implement."""
-    if not isinstance(kernels, (str, Path, Sequence)) or isinstance(kernels, bytes):
+    passed = cast("Any", kernels)  # a caller without a type checker may pass anything
+    if not isinstance(passed, (str, Path, Sequence)) or isinstance(passed, bytes):
         raise usage.wrong("kernels", "a folder or several", kernels)
     folders = [usage.path("kernels", k) for k in ([kernels] if isinstance(kernels, (str, Path)) else kernels)]
     if not folders:

@@ -19,7 +19,7 @@ from graphfuse.frontends.tc.driver import DEFAULTS, Options
 from graphfuse.frontends.tc.macros import Macro, command_line_macro
 from graphfuse.frontends.tc.offsets import find_overflows
 from graphfuse.frontends.tc.parser import parse_unit
-from graphfuse.frontends.tc.preprocess import Preprocessor
+from graphfuse.frontends.tc.preprocess import Preprocessor, includes_within
 from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.switches import QUIET
 from graphfuse.frontends.tc.tokens import Token
@@ -191,7 +191,7 @@ def _flips(
             if value is not None:
                 macros[n] = command_line_macro(n, value, Reporter())
                 out[n] = value
-        trial = Preprocessor(Reporter(), lambda _name, _of: None)
+        trial = Preprocessor(Reporter(), includes_within())
         trial.expander.macros = macros
         if trial.condition(name, rest, end) == taken or trial.report.errors:
             continue
