@@ -24,6 +24,8 @@ MOST = 40
 """Inputs of one operator."""
 EVERY = 24
 """Operators of which one is tried each time; all in `full`."""
+KILLED = ("linalg.ldl_solve", "nn.functional.ctc_loss")
+"""Operators of which eager torch 2.13 ends the process when an index is wrong."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def inputs_that_do_not_fit(op):
     if op.error_inputs_func is not None:
         for i, e in enumerate(op.error_inputs("cpu")):
             yield f"error input {i}", [e.sample_input.input, e.sample_input.args, e.sample_input.kwargs]
-    dtype = next((d for d in (torch.float32, torch.int64) if d in op.dtypes), None)
+    dtype = next((d for d in (torch.float32, torch.int64) if d in op.dtypes and op.name not in KILLED), None)
     samples = [] if dtype is None else itertools.islice(op.sample_inputs("cpu", dtype), 1, 4, 2)
     yield from itertools.chain.from_iterable(changed([s.input, s.args, s.kwargs]) for s in samples)
 
