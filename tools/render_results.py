@@ -154,7 +154,7 @@ MEMORY = """
 ## Memory
 
 The arena holds every intermediate tensor. Its lower bound is the most bytes alive at one step, which no placement can
-undercut. Weights are those in the artifact: packed in panels, transformed for Winograd, mapped from the file and never
+undercut. Weights are those in the artifact: packed in panels, transformed for Winograd, read from the file and never
 copied ([benchmarks.md](benchmarks.md) has what a process takes).
 """
 
