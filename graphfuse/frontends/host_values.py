@@ -192,3 +192,16 @@ def greater(a: Dim, b: Dim, ranges: Ranges) -> Dim:
 def is_nonnegative(a: Dim, ranges: Ranges) -> bool:
     """Whether `a >= 0` is proved."""
     return bounds(a, ranges)[0] >= 0
+
+
+# numbers
+
+
+def onnx_slice(start: int, end: int, step: int, size: int) -> slice:
+    """ONNX's slice of `size` elements as Python's; a step of 0 is an error.
+
+    Backwards, what lies before the first element is the first for a start, and before it for an end.
+    """
+    if step == 0:
+        raise ValueError("a step must not be 0")
+    return slice(start, end, step) if step > 0 else slice(max(start, -size), None if end < -size else end, step)

@@ -12,7 +12,7 @@ from graphfuse.compiler import signature_of
 from graphfuse.errors import InputError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.runtime.binding import Binder
-from tests.frontends.support import Array, floats, model_of
+from tests.frontends.support import Array, floats, model_of, onnxruntime_reference
 
 F32, I64 = np.float32, np.int64
 
@@ -171,6 +171,29 @@ def test_dims_of_one_broadcast_when_it_runs(case, least):
                 compiled(feed)
         elif want.size or nodes[-1].op_type != "Softmax":
             np.testing.assert_allclose(compiled(feed)["y"], want, rtol=1e-4, atol=1e-5, err_msg=str(sizes))
+
+
+@pytest.mark.parametrize("step", [1, -1, -2])
+@pytest.mark.parametrize(("start", "end"), [("n - 4", None), (None, "n - 4"), ("m - n", "n - 4"), (-7, "m - n")])
+def test_positions_count_from_the_end_when_they_turn_out_to_be_negative(start, end, step):
+    import graphfuse
+
+    nodes = [
+        node("Shape", ["x"], ["n"], start=0, end=1),
+        node("Shape", ["x"], ["m"], start=1),
+        node("Sub", ["n", "four"], ["n - 4"]),
+        node("Sub", ["m", "n"], ["m - n"]),
+        node("Slice", ["x", str(start), str(end), "axes", "step"], ["y"]),
+    ]
+    far = (1 << 62) * (1 if step > 0 else -1)
+    known = {"four": ints(4), "axes": ints(0), "-7": ints(-7), "step": ints(step)}
+    known["None"] = ints(far if end is None else -far)
+    model = model_of(nodes, {"x": (F32, ["n", "m"])}, ["y"], known, opset=18)
+    compiled = graphfuse.compile(model, dims={"n": (0, 64)})
+    for n, m in [(0, 1), (1, 1), (3, 2), (3, 9), (4, 3), (6, 3), (9, 2), (9, 31)]:
+        x = floats(n, m)
+        (want,) = onnxruntime_reference(model, {"x": x})
+        np.testing.assert_array_equal(compiled({"x": x})["y"], want, err_msg=f"{n} {m}")
 
 
 def test_the_length_of_a_past_begins_at_0():

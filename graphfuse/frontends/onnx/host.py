@@ -28,6 +28,7 @@ from graphfuse.frontends.host_values import (
     is_nonnegative,
     less,
     lesser,
+    onnx_slice,
     to_ratio,
 )
 from graphfuse.frontends.onnx.limits import MOST_DIM_TEXT
@@ -339,10 +340,7 @@ def _slice(c: Call) -> Host | None:
     steps = [int(v) for v in c.arrays[-1]] if c.node.has(4) else [1] * starts.size
     index: list[slice] = [slice(None)] * a.ndim
     for axis, start, end, step in zip(c.node.axes(axes, a.ndim), starts, ends, steps, strict=True):
-        size = a.shape[axis]
-        start, end = int(start), int(end)
-        # an end below -size means "before the first" going down, which a Python slice writes as None
-        index[axis] = slice(start, None if step < 0 and end < -size else end, step)
+        index[axis] = onnx_slice(int(start), int(end), step, a.shape[axis])
     return host(a[tuple(index)], c.elem)
 
 

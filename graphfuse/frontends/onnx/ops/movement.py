@@ -167,7 +167,8 @@ def _sliced(e: Emitter, x: Value, axis: int, start: Dim, end: Dim, step: int) ->
         count = greater(ceildiv(high - low, step), 0, e.ranges)
         return e.slice(x, axis, low, count, step)
     # downwards: positions first, first + step, ... above `last`; read upwards from the lowest, then flip
-    first = clamp(e, from_end(e, start, size), -1, size - 1)
+    # (a start before the first element is the first, if there is one)
+    first = lesser(greater(from_end(e, start, size), 0, e.ranges), size - 1, e.ranges)
     last = clamp(e, from_end(e, end, size), -1, size - 1)
     count = greater(ceildiv(first - last, -step), 0, e.ranges)
     low = first + (count - 1) * step
@@ -182,9 +183,8 @@ def from_end(e: Emitter, position: Dim, size: Dim) -> Dim:
         return position if position >= 0 else position + size
     try:
         return position + size if less(position, 0, e.ranges) else position
-    except UndecidedError:  # a symbol's sign is open; exporters write non-negative expressions
-        e.require("at_most", 0, position, "position")
-        return position
+    except UndecidedError:  # the sign is open until it runs: the size is added once where the position is below 0
+        return position + size * lesser(greater(-position, 0, e.ranges), 1, e.ranges)
 
 
 def clamp(e: Emitter, position: Dim, low: Dim, high: Dim) -> Dim:

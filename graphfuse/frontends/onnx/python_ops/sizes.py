@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.host_values import Array, onnx_slice
 from graphfuse.frontends.onnx.python_ops.call import Call, PythonOp
 from graphfuse.frontends.onnx.python_ops.strings import expand, reshape
 
@@ -50,12 +50,8 @@ def slice_(c: Call) -> Any:
     steps = _ints(c, 4) if c.has(4) else [1] * len(starts)
     index = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step == 0:
-            raise c.error("a step must not be 0")
         at = c.axis(axis, x.ndim)
-        # backwards, what lies before the first element is the first for a start, and before it for an end
-        stop = None if step < 0 and end < -x.shape[at] else end
-        index[at] = slice(max(start, -x.shape[at]) if step < 0 else start, stop, step)
+        index[at] = onnx_slice(start, end, step, x.shape[at])
     return np.ascontiguousarray(x[tuple(index)])
 
 
