@@ -23,6 +23,7 @@ LEVEL_0 = {
     "host_program",
     "host_program_json",
     "gpu_driver",
+    "gallery",
     "usage",
 }
 IR = LEVEL_0 | {"ir"}
