@@ -1,6 +1,7 @@
 """graphfuse compiles tensor graphs into a few fused block kernels and runs them.
 
-Importing this loads nothing heavy: each public name is imported when it is first used.
+Importing this loads nothing heavy: each public name is imported when it is first used. Pages that docstrings name,
+such as `docs/onnx.md`, are at https://github.com/graphfuse/graphfuse/tree/main.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from graphfuse.target import Target
     from graphfuse.torch.explain import explain
 
+__version__ = "0.1.0"
+
 __all__ = [
-    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "SourceWarning", "Target", "compile", "explain",
-    "kernel", "load", "tc_op",
+    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "SourceWarning", "Target", "__version__",
+    "compile", "explain", "kernel", "load", "tc_op",
 ]  # fmt: skip
 
 _HOME = {

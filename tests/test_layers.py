@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "graphfuse"
 LEVEL_0 = {
+    "__version__",
     "errors",
     "files",
     "knobs",

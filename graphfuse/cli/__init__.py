@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import click
 
+from graphfuse import __version__
 from graphfuse.errors import FileError, GraphfuseError, TooLargeError, UsageError, printable
 from graphfuse.files import reason
 from graphfuse.knobs import check_environment
@@ -62,7 +63,7 @@ class _Verbs(click.Group):
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show tracebacks; may stand anywhere on the line.")
-@click.version_option(package_name="graphfuse")
+@click.version_option(__version__)
 def cli(debug: bool) -> None:
     """Compile tensor graphs into a few fused kernels, and run them."""
 

@@ -12,7 +12,7 @@ from graphfuse.cli.common import table
 
 
 @click.command("errors", help="List the errors and their exit codes.")
-@click.option("--markdown", is_flag=True, help="As docs/errors.md has it.")
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
 def command(markdown: bool) -> None:
     """Print the tree of errors."""
     rows = [(0, "", "Success.")]

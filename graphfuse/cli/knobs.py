@@ -11,7 +11,7 @@ from graphfuse.cli.common import table
 
 
 @click.command("knobs", help="List the GRAPHFUSE_* environment variables.")
-@click.option("--markdown", is_flag=True, help="As docs/knobs.md has it.")
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
 def command(markdown: bool) -> None:
     """Print all of them."""
     if markdown:

@@ -24,7 +24,7 @@ class Reference:
 
     def __init__(self, path: Path, threads: int) -> None:
         if not is_installed():
-            raise UsageError("onnxruntime is not installed: pip install 'graphfuse[bench]'")
+            raise UsageError("onnxruntime is not installed: pip install 'graphfuse[onnxruntime]'")
         ort: Any = importlib.import_module("onnxruntime")
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads

@@ -322,7 +322,7 @@ def _through_shared(
 def swizzle(source: LinearLayout, target: LinearLayout, elem_bits: int) -> LinearLayout:
     """A memory layout (offset to element) through which both layouts go with wide vectors and few bank conflicts.
 
-    Offsets are `segment | bank | vector` (GPU.md section 1.5; arXiv 2505.23819 section 5):
+    Offsets are `segment | bank | vector` (arXiv 2505.23819 section 5):
 
     1. vector: what both sides hold in one thread, up to 16 bytes; padded to a bank from registers or warps of one.
     2. Lanes served together (all, half or a quarter of the warp) must meet each bank once. With A and B the spans of

@@ -43,6 +43,7 @@ from typing import Any, BinaryIO, cast, overload
 
 import numpy as np
 
+from graphfuse import __version__
 from graphfuse.artifact import (
     FOUR,
     Array,
@@ -212,17 +213,7 @@ def _header(parts: Sequence[_Part], offsets: Sequence[int], digests: Sequence[st
         [p.name, f"{offset:016x}", p.length, p.unpacked, p.encoding, sha]
         for p, offset, sha in zip(parts, offsets, digests, strict=True)
     ]
-    return json.dumps({"graphfuse": _version(), "sections": rows}, separators=(",", ":")).encode()
-
-
-def _version() -> str:
-    # 20 ms to import, which only writing has to pay
-    from importlib import metadata
-
-    try:
-        return metadata.version("graphfuse")
-    except metadata.PackageNotFoundError:
-        return "source"
+    return json.dumps({"graphfuse": __version__, "sections": rows}, separators=(",", ":")).encode()
 
 
 def _bytes_of(part: bytes | Array) -> memoryview:

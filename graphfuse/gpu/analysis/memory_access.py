@@ -1,7 +1,7 @@
 """What one warp's memory instruction costs: vector width, shared-memory wavefronts, global-memory sectors.
 
 Everything follows from layouts; no op is looked at. Shared memory has 32 banks of 4 bytes. A request of 8 or 16
-bytes per lane is served by half or quarter warps (CUDA programming guide, "Shared Memory"; GPU.md section 1.5).
+bytes per lane is served by half or quarter warps (CUDA programming guide, "Shared Memory").
 """
 
 from __future__ import annotations

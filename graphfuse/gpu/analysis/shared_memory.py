@@ -12,7 +12,7 @@ from graphfuse.errors import TargetError
 
 TMA_ALIGNMENT = 128
 SWIZZLE_ALIGNMENT = 1024
-"""The 128-byte swizzle repeats every 1024 bytes of address, so its tiles must begin there (GPU.md section 3.3)."""
+"""The 128-byte swizzle repeats every 1024 bytes of address, so its tiles must begin there."""
 BARRIER_ALIGNMENT = 8
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from graphfuse.gpu.emulator.types import Array
 
 H200_BYTES_PER_SECOND = 4.3e12
-"""Copy bandwidth as measured (GPU_MEASURED.md), not the data sheet's 4.8e12."""
+"""Copy bandwidth as measured (docs/benchmarks-gpu.md), not the data sheet's 4.8e12."""
 H200_FLOPS = {"f16": 790e12, "bf16": 790e12, "tf32": 395e12, "e4m3": 1580e12, "s8": 1580e12, "f32": 60e12, "f64": 60e12}
 """What matrix and plain units sustain, by operand type."""
 
