@@ -13,6 +13,7 @@ import numpy as np
 from graphfuse.artifact import Array, elem_dtype
 from graphfuse.errors import InputError
 from graphfuse.kernels.signature import Parameter
+from graphfuse.runtime.apart import overlaps_itself
 from graphfuse.runtime.cuda.arrays import torch_dtype, torch_module
 from graphfuse.runtime.cuda.dlpack import KIND_CPU, KIND_CUDA, KIND_MANAGED, KIND_PINNED, Imported
 
@@ -122,11 +123,11 @@ def _of_numpy(what: str, p: Parameter, value: Array) -> Memory:
     address = int(value.__array_interface__["data"][0])
     if value.flags.c_contiguous:
         return Memory(address, value.nbytes, -1, value, is_dense=True)
-    return _strided(what, address, value.shape, value.strides, value.itemsize, -1, value)
+    return _strided(what, p, address, value.shape, value.strides, -1, value)
 
 
 def _strided(
-    what: str, address: int, shape: Sequence[int], strides: Sequence[int], item: int, gpu: int, owner: Any
+    what: str, p: Parameter, address: int, shape: Sequence[int], strides: Sequence[int], gpu: int, owner: Any
 ) -> Memory:
     """An array by its strides in bytes. A kernel gets an address and goes forward from there."""
     if 0 in shape:
@@ -134,6 +135,10 @@ def _strided(
     if any(s < 0 and d > 1 for d, s in zip(shape, strides, strict=True)):
         expected = "expected an array whose first element comes first in memory"
         raise InputError(f"{what}: {expected}, found strides of {tuple(strides)} bytes")
+    item = p.elem.bytes
+    if p.mode != "r" and overlaps_itself(shape, strides, item):
+        found = f"found one of shape {tuple(shape)} with strides of {tuple(strides)} bytes"
+        raise InputError(f"{what}: expected an array whose elements lie apart, as it is written, {found}")
     span = item + sum((d - 1) * s for d, s in zip(shape, strides, strict=True))
     return Memory(address, span, gpu, owner, is_dense=span <= item * math.prod(shape))
 
@@ -154,8 +159,10 @@ def _of_torch(what: str, p: Parameter, value: Any) -> Memory:
         raise InputError(f"{what}: expected a tensor whose memory holds its elements, found {found}")
     size = value.element_size()
     gpu = (value.device.index or 0) if value.device.type == "cuda" else -1
+    if value.is_contiguous():
+        return Memory(int(value.data_ptr()) or NOWHERE, value.numel() * size, gpu, value, is_dense=True)
     strides = [s * size for s in value.stride()]
-    return _strided(what, int(value.data_ptr()), value.shape, strides, size, gpu, value)
+    return _strided(what, p, int(value.data_ptr()), value.shape, strides, gpu, value)
 
 
 def _of_dlpack(what: str, p: Parameter, value: Any) -> Memory:
@@ -170,7 +177,7 @@ def _of_dlpack(what: str, p: Parameter, value: Any) -> Memory:
     _check_elem(what, p, array.elem)
     size = p.elem.bytes
     strides = [s * size for s in array.strides]
-    return _strided(what, array.address, array.shape, strides, size, int(index) if on_gpu else -1, array)
+    return _strided(what, p, array.address, array.shape, strides, int(index) if on_gpu else -1, array)
 
 
 def _check_elem(what: str, p: Parameter, elem: str) -> None:

@@ -52,6 +52,15 @@ class Binder:
         if len(inputs) != len(self._names) or any(n not in inputs for n in self._names):
             raise InputError(self._wrong_names(inputs))
 
+    def check_out(self, given: Mapping[str, Any]) -> None:
+        """Refuse what is no mapping from the names of outputs."""
+        if not isinstance(cast("object", given), Mapping):
+            raise InputError(f"out: expected arrays by the names of outputs, found {type(given).__name__}")
+        names = [s.name for s in self.signature.outputs]
+        for name in given:
+            if name not in names:
+                raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, names))}")
+
     def array(self, index: int, value: Any) -> Array:
         """One input as a dense array; its element type is checked."""
         return _array(self.signature.inputs[index], self._dtypes[index], value)

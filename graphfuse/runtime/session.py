@@ -6,7 +6,6 @@ on the threads and in the memory of `workspace.py`, of which each of several cal
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import weakref
@@ -21,6 +20,7 @@ from graphfuse.artifact import Array, Executable, Signature, elem_dtype
 from graphfuse.errors import InputError, UsageError
 from graphfuse.knobs import settings
 from graphfuse.llvm.host import available_cores
+from graphfuse.runtime.apart import check_apart
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.callers import Callers
@@ -183,23 +183,18 @@ class Session:
         return ready
 
     def _outputs(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> list[Array]:
-        if not isinstance(cast("object", given), Mapping):
-            raise InputError(f"out: expected arrays by the names of outputs, found {type(given).__name__}")
+        self._binder.check_out(given)
         # behind the outputs there may be a report
         specs = list(zip((*self._names, ""), bound.output_shapes, self._dtypes, strict=False))
         for name, array in given.items():
-            wanted = next(((s, d) for n, s, d in specs if n == name and n), None)
-            if wanted is None:
-                raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, self._names))}")
+            wanted = next((s, d) for n, s, d in specs if n == name)
             is_array = isinstance(cast("object", array), np.ndarray)
             if not is_array or (array.shape, array.dtype) != wanted or not array.flags.writeable:
                 found = f"{array.dtype} of shape {array.shape}" if is_array else type(array).__name__
                 raise InputError(
                     f"output {name!r}: expected a writable {wanted[1]} array of shape {wanted[0]}, found {found}"
                 )
-        for a, b in itertools.combinations(given, 2):
-            if np.may_share_memory(given[a], given[b]) and np.shares_memory(given[a], given[b]):
-                raise InputError(f"outputs {a!r} and {b!r}: expected arrays that lie apart, found some that overlap")
+        check_apart(given)
         # while a kernel writes an output, it or a later one may still read an input
         place = {
             name: array

@@ -177,6 +177,17 @@ def test_strides_that_go_back() -> None:
     k[1](y, x[::-4], y, 0, 8, 0)  # one row
 
 
+def test_arrays_that_overlap_themselves() -> None:
+    """They can be read, by a kernel that knows their strides, but what is written there would depend on its order."""
+    k, x, y = graphfuse.kernel(COPY), np.ones(64, np.float32), np.zeros(64, np.float32)
+    k[1](y, np.broadcast_to(x[0], 8), x, 1, 0, 0)
+    torch = pytest.importorskip("torch")
+    view = np.lib.stride_tricks.as_strided
+    for bad in (view(x, (8,), (0,)), view(x, (3, 8), (4, 4)), torch.ones(1).expand(8), torch.ones(8).unfold(0, 4, 2)):
+        with pytest.raises(InputError, match="argument 'y': expected an array whose elements lie apart, as it is writ"):
+            k[1](bad, x, x, 0, 8, 0)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shift", [-8, 0, 8, 40])
 def test_arrays_that_overlap_do_so_on_a_gpu(device: str, shift: int) -> None:

@@ -446,6 +446,12 @@ class Tensor:
     def is_contiguous(self):
         return self.contiguous_now
 
+    def stride(self):
+        return [s // self.element_size() for s in np.zeros(self.shape, self.dtype).strides]
+
+    def element_size(self):
+        return np.dtype(self.dtype).itemsize
+
     def is_neg(self):
         return False
 
@@ -582,6 +588,37 @@ def test_an_output_over_an_input(cuda, torch):
     ctypes.memmove(room.data_ptr(), feed["past"].ctypes.data, feed["past"].nbytes)
     assert session.run({"x": Tensor(torch, feed["x"]), "past": past}, {"total": total})["total"] is total
     np.testing.assert_allclose(total.copied, expected(feed)["total"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shift", "is_apart"), [(0, False), (56, False), (60, True), (-4, False), (-120, True)])
+def test_two_outputs_in_one_memory(cuda, torch, shift, is_apart):
+    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    room = Tensor(torch, np.zeros(1000, np.float32))
+    y, total = (Tensor(torch, np.zeros_like(a)) for a in expected(feed).values())
+    y.data_ptr, total.data_ptr = (lambda: room.data_ptr() + 400), (lambda: room.data_ptr() + 400 + shift)
+    tensors, given = {k: Tensor(torch, v) for k, v in feed.items()}, {"y": y, "total": total}
+    for _ in range(3):
+        if is_apart:
+            assert session.run(tensors, given) == given
+            continue
+        with pytest.raises(InputError, match="outputs 'y' and 'total': expected arrays that lie apart, found some"):
+            session.run(tensors, given)
+
+
+def test_outputs_that_overlap_themselves(cuda, torch):
+    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    y = Tensor(torch, np.zeros((3, WIDTH), np.float32), contiguous=False)
+    for strides in ((0, 1), (0, 0), (4, 1)):
+        y.stride = lambda strides=strides: strides
+        with pytest.raises(InputError, match="output 'y': expected an array whose elements lie apart"):
+            session.run({k: Tensor(torch, v) for k, v in feed.items()}, {"y": y})
+    room = np.zeros(100, np.float32)
+    with pytest.raises(InputError, match="output 'y': expected an array whose elements lie apart"):
+        session.run(feed, {"y": np.lib.stride_tricks.as_strided(room, (3, WIDTH), (4, 4))})
+    with pytest.raises(InputError, match="outputs 'y' and 'total': expected arrays that lie apart"):
+        session.run(feed, {"y": room[:15].reshape(3, WIDTH), "total": room[14:44].reshape(6, WIDTH)})
+    with pytest.raises(InputError, match="out: expected arrays by the names of outputs, found list"):
+        session.run(feed, [room])
 
 
 def test_torch_tensors_elsewhere_or_of_another_type(cuda, torch):

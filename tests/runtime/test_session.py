@@ -83,6 +83,20 @@ def test_outputs_that_cannot_be_written(session):
         session.run(feed, given)
     with pytest.raises(InputError, match=r"output 'y': expected a writable float32 array of shape .*, found list"):
         session.run(feed, {"y": []})
+    shape = expected(feed)["y"].shape
+    for strides in ((0, 0), (0, 4), (4, 4), (8, 8), (6, 4), (4 * shape[1] - 4, 4)):
+        windows = np.lib.stride_tricks.as_strided(room, shape, strides)
+        with pytest.raises(InputError, match=r"output 'y': expected an array whose elements lie apart, found one of"):
+            session.run(feed, {"y": windows})
+
+
+@pytest.mark.parametrize("strides", [(4, 16), (-32, 4), (64, -8), (12, 16)])
+def test_outputs_in_any_order(session, strides):
+    """In the last, neither dim lies within the other, and yet no two elements are one."""
+    feed, room = inputs(4), np.full(1000, 7, np.float32)
+    y = np.lib.stride_tricks.as_strided(room[500:], expected(feed)["y"].shape, strides)
+    assert session.run(feed, {"y": y})["y"] is y
+    np.testing.assert_array_equal(y, session.run(feed)["y"])
 
 
 def test_non_contiguous_inputs(session):

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.artifact import Signature, TensorSpec, elem_dtype
+from graphfuse.artifact import Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import InputError
+from graphfuse.runtime.apart import check_apart, seen_as_array
 from graphfuse.runtime.cuda.arrays import (
     ALIGNMENT,
     DeviceArray,
@@ -64,10 +65,6 @@ def make_outputs(
 
     They are torch tensors if an input is one on the GPU, `DeviceArray` if another library has one there, else numpy's.
     """
-    names = [s.name for s in signature.outputs]
-    for name in given:
-        if name not in names:
-            raise InputError(f"no output {name!r}: expected one of {', '.join(map(repr, names))}")
     origins = {o.origin for o in operands}
     read = [_span(o.address, s, o.shape) for o, s in zip(operands, signature.inputs, strict=True) if o.host is None]
     out: list[Output] = []
@@ -86,7 +83,14 @@ def make_outputs(
         else:
             output.on_host = True
         out.append(output)
+    for on_gpu in (False, True):  # their addresses are not of one kind
+        check_apart({n: _as_array(a) if on_gpu else a for n, a in given.items() if is_cuda_tensor(a) is on_gpu})
     return out
+
+
+def _as_array(tensor: Any) -> Array:
+    item = tensor.element_size()
+    return seen_as_array(int(tensor.data_ptr()), tensor.shape, [s * item for s in tensor.stride()], item)
 
 
 def _span(address: int, spec: TensorSpec, shape: tuple[int, ...]) -> range:

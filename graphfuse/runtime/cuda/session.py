@@ -185,6 +185,7 @@ class CudaSession:
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Outputs by name. Those that `out` has an array for are written into it: numpy's, or a torch tensor."""
+        self._binder.check_out(out or {})
         if (found := self._replayed(inputs, out or {})) is not None:
             return found
         outputs, _, _ = self._run(inputs, out or {}, timed=False)
