@@ -1,142 +1,50 @@
 """The command line: one file per verb, loaded when it is asked for.
 
-Owns exit codes and the form of errors: one line on stderr, the exit code of the error's class, and no
-traceback without `--debug`.
+Owns what Ctrl-C does, from the first instruction on: so nothing is imported here. Verbs and errors are `program`'s.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import importlib
-import os
-import sys
-import traceback
 from collections.abc import Sequence
+from typing import Any
 
-import click
-
-from graphfuse import __version__
-from graphfuse.errors import FileError, GraphfuseError, TooLargeError, UsageError, printable
-from graphfuse.files import reason
-from graphfuse.knobs import check_environment
-
-INTERNAL_ERROR = 70
 INTERRUPTED = 130
-BROKEN_PIPE = 141
-STDOUT_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
-"""Errors without a file's name: a disk behind `>` is full, or gone."""
-
-VERBS = {
-    "compile": "Compile an ONNX model to an artifact.",
-    "run": "Run a model or an artifact once.",
-    "bench": "Time a model, alone or beside ONNX Runtime.",
-    "verify": "Compare a model with ONNX Runtime and its regions with the interpreter.",
-    "inspect": "Show what an artifact is made of.",
-    "kernel": "Compile, check, run or tune a kernel written in Triton-C.",
-    "gallery": "Kernels and a model to begin with.",
-    "lsp": "A language server for Triton-C.",
-    "opt": "Run passes over IR text.",
-    "cache": "The cache of compiled models.",
-    "knobs": "List the GRAPHFUSE_* environment variables.",
-    "errors": "List the errors and their exit codes.",
-}
-
-
-class _Verbs(click.Group):
-    """Imports a verb's file when the verb is used, so that `--help` and typos cost nothing."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        command = importlib.import_module(f"graphfuse.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
-
-
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show tracebacks; may stand anywhere on the line.")
-@click.version_option(__version__)
-def cli(debug: bool) -> None:
-    """Compile tensor graphs into a few fused kernels, and run them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code."""
-    args = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in args
-    args = [a for a in args if a != "--debug"]
-    _mend_streams()
+    """Run a command line, by default this process's, and return its exit code."""
     try:
-        if odd := [a for a in args if "\0" in a]:  # which no shell can pass, nor any file be called
-            raise UsageError(f"expected words without a NUL, found {odd[0]!r}")
-        check_environment()
-        code = cli.main(args=args, prog_name="graphfuse", standalone_mode=False)
-        if not sys.stdout.closed:  # a language server ends with its streams
-            sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the pipe is gone
-        _forget_stdout()
-        return BROKEN_PIPE
-    except BaseException as e:  # noqa: BLE001  # the one place where errors become exit codes
-        return _report(e, debug)
-    return code if isinstance(code, int) else 0
+        if argv is not None:
+            from graphfuse.cli.program import run_line
+
+            return run_line(argv)
+        import signal
+        import sys
+
+        _watch_imports()
+        from graphfuse.cli.program import run_line
+
+        code = run_line(sys.argv[1:])
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would print what is raised while it ends
+        return code
+    except KeyboardInterrupt:  # before or after `run_line` knows what to do with it
+        return INTERRUPTED
 
 
-def _mend_streams() -> None:
-    """Streams that were closed lead nowhere, and what no encoding has is escaped."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  # for good
-        elif mode == "w" and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+def _watch_imports() -> None:
+    """Make Ctrl-C end the process while a module is imported. Elsewhere it still raises KeyboardInterrupt.
 
+    Modules in C make other errors of that, and Python prints it where it cannot be raised.
+    """
+    import os
+    import signal
 
-def _forget_stdout() -> None:
-    """Python would complain of it once more when it closes it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    def interrupted(number: int, frame: Any) -> None:
+        while frame is not None:
+            if frame.f_code.co_filename.startswith("<frozen importlib"):
+                os._exit(INTERRUPTED)
+            frame = frame.f_back
+        signal.default_int_handler(number, frame)
 
-
-def _report(error: BaseException, debug: bool) -> int:
-    """Say what went wrong in one line, and with what code to leave."""
-    if debug and not isinstance(error, click.exceptions.NoArgsIsHelpError):
-        traceback.print_exception(error)
-    match error:
-        case GraphfuseError():
-            message, code = str(error), error.exit_code
-        case click.exceptions.NoArgsIsHelpError():
-            message, code = error.format_message(), 2
-        case click.ClickException():
-            message, code = f"error: {_lowered(error.format_message())}", 2
-        case click.exceptions.Exit():
-            return error.exit_code
-        case KeyboardInterrupt() | click.Abort():
-            message, code = "interrupted", INTERRUPTED
-        case SystemExit() if isinstance(error.__context__, BrokenPipeError):
-            return BROKEN_PIPE  # click or rich saw it first
-        case SystemExit():
-            return error.code if isinstance(error.code, int) else 1
-        case OSError() if error.filename is None and error.errno in STDOUT_FAILS:
-            _forget_stdout()
-            message, code = f"error: cannot write to standard output: {reason(error)}", FileError.exit_code
-        case MemoryError():
-            message, code = "error: it takes more memory than there is", TooLargeError.exit_code
-        case _:
-            text = " ".join(f"{type(error).__name__}: {error}".split())
-            message, code = f"internal error: {text[:300]}; rerun with --debug", INTERNAL_ERROR
-    with contextlib.suppress(OSError):  # nobody is told
-        click.echo(printable(message, keep="\n\t"), err=True)
-    return code
-
-
-def _lowered(message: str) -> str:
-    """Click's sentences in the form of graphfuse's errors."""
-    first = message.split("\n", maxsplit=1)[0].strip().rstrip(".")
-    return first[:1].lower() + first[1:]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as behind `nohup`
+        signal.signal(signal.SIGINT, interrupted)

@@ -7,8 +7,9 @@ import inspect
 import click
 
 from graphfuse import errors
-from graphfuse.cli import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED
+from graphfuse.cli import INTERRUPTED
 from graphfuse.cli.common import table
+from graphfuse.cli.program import BROKEN_PIPE, INTERNAL_ERROR
 
 
 @click.command("errors", help="List the errors and their exit codes.")

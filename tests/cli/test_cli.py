@@ -15,10 +15,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from graphfuse import cli
 from graphfuse.cli import main
 from graphfuse.cli.common import file_name, nbytes_text, parse_dims
 from graphfuse.cli.html import layered
+from graphfuse.cli.program import VERBS
 from graphfuse.cli.verify import compare, relative_error
 from graphfuse.errors import UsageError
 from graphfuse.knobs import all_knobs
@@ -377,6 +377,21 @@ def test_interrupt(capsys, artifact, monkeypatch):
     assert capsys.readouterr() == ("", "\ninterrupted\n")  # click ends the line of the terminal's ^C
 
 
+@pytest.mark.parametrize("module", ["click", "graphfuse.cli.inspect", "numpy", "numpy._core.multiarray", "llvmlite"])
+def test_interrupt_while_modules_are_imported(artifact, module):
+    """Ctrl-C may come at any time; modules in C make other errors of it."""
+    lines = (
+        "import signal, sys, graphfuse.cli",
+        "class Finder:",
+        f" def find_spec(name, *_): return name == {module!r} and signal.raise_signal(signal.SIGINT) or None",
+        "sys.meta_path.insert(0, Finder)",
+        f"sys.argv[1:] = ['inspect', {str(artifact)!r}]",
+        "sys.exit(graphfuse.cli.main())",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_debug_shows_the_traceback(capsys):
     assert main(["--debug", "run", "/nowhere.gfx"]) == 9
     assert "Traceback" in capsys.readouterr().err
@@ -386,7 +401,7 @@ def test_help_and_version(capsys):
     assert "Verbs:" in prints(capsys, "--help")
     assert main([]) == 2
     assert "Verbs:" in capsys.readouterr().err
-    for verb in cli.VERBS:
+    for verb in VERBS:
         assert f"graphfuse {verb}" in prints(capsys, verb, "--help")
 
 
