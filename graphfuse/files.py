@@ -113,12 +113,23 @@ def _spooled(path: Path) -> Generator[BinaryIO]:
             shutil.copyfileobj(file, out)
 
 
-def refuse_overwriting(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
-    """Raise UsageError if an output, by the option that names it, is one of the files that are read under any name."""
+def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
+    """What would go wrong only after the work is done.
+
+    Raises UsageError if an output, by the option that names it, is one of the files that are read under any name, and
+    FileError if it cannot be written.
+    """
     read = {key: path for path in inputs if (key := _identity(path)) is not None}
     for option, path in outputs.items():
         if (key := _identity(path)) is not None and (found := read.get(key)) is not None:
             raise UsageError(f"{option}: expected another file than those that are read, found {path} ({found})")
+    for path in outputs.values():
+        with contextlib.suppress(_UnwrittenError), writing(path):
+            raise _UnwrittenError
+
+
+class _UnwrittenError(Exception):
+    """Leaves a file that could be written as it was."""
 
 
 def writable_by_others(path: Path) -> Path | None:

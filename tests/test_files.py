@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphfuse.errors import FileError, UsageError
-from graphfuse.files import MOST_SOURCE_BYTES, read_source, refuse_overwriting, writing
+from graphfuse.files import MOST_SOURCE_BYTES, check_outputs, read_source, writing
 
 
 def write(path: Path, content: bytes = b"new") -> None:
@@ -116,6 +116,16 @@ def test_a_file_is_known_by_any_name(tmp_path: Path) -> None:
     (tmp_path / "soft").symlink_to("hard")
     for name in ("m", "hard", "soft", "../" + tmp_path.name + "/m"):
         with pytest.raises(UsageError, match=r"-o: expected another file than those that are read, found .*"):
-            refuse_overwriting({"-o": tmp_path / name}, [tmp_path / "gone", read])
-    others = {"-o": tmp_path / "other", "-p": Path(os.devnull), "-q": tmp_path / "n\0"}
-    refuse_overwriting(others, [read, Path(os.devnull)])
+            check_outputs({"-o": tmp_path / name}, [tmp_path / "gone", read])
+    check_outputs({"-o": tmp_path / "other", "-p": Path(os.devnull)}, [read, Path(os.devnull)])
+
+
+def test_what_cannot_be_written_is_known_before_the_work(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "m").write_bytes(b"m")
+    before = sorted(tmp_path.iterdir())
+    check_outputs({"-o": tmp_path / "new", "-p": tmp_path / "m", "-q": tmp_path / "pipe"}, [])
+    for name in ("no/o", "m/o", ".", "n\0", "n" * 300):
+        with pytest.raises(FileError, match="cannot write: "):
+            check_outputs({"-o": tmp_path / name}, [])
+    assert sorted(tmp_path.iterdir()) == before and (tmp_path / "m").read_bytes() == b"m"

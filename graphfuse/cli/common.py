@@ -18,7 +18,7 @@ from graphfuse.api import compile, load, operators_of
 from graphfuse.artifact import Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
-from graphfuse.files import exists, refuse_overwriting
+from graphfuse.files import check_outputs, exists
 from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims
@@ -199,11 +199,12 @@ def shape_values(signature: Signature, feed: Mapping[str, Array]) -> dict[str, i
 # output
 
 
-def refuse_inputs_as_outputs(
+def check_written(
     outputs: Mapping[str, Path], model: Path, inputs: Sequence[str] = (), kernels: Sequence[Path] = ()
 ) -> None:
-    """Compare what options say to write with all that is read: the model, its data, arrays, kernels."""
+    """See that what options say to write can be, and is nothing that is read: the model, its data, arrays, kernels."""
     if not any(map(exists, outputs.values())):
+        check_outputs(outputs, ())
         return
     # what only this case needs takes 30 ms to import
     from graphfuse.frontends.tc.preprocess import texts_read
@@ -211,7 +212,7 @@ def refuse_inputs_as_outputs(
 
     arrays = [Path(text.rpartition("=")[2]) for text in inputs]
     sources = [Path(f) for o in operators_of(kernels) for f in texts_read(o.source, o.file)]
-    refuse_overwriting(outputs, (model, *data_files(model), *arrays, *sources))
+    check_outputs(outputs, (model, *data_files(model), *arrays, *sources))
 
 
 def file_name(name: str) -> str:

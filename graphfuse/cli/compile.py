@@ -8,6 +8,7 @@ import click
 
 from graphfuse.api import compile, recompile
 from graphfuse.cli.common import (
+    check_written,
     dim_option,
     echo,
     echo_document,
@@ -19,7 +20,6 @@ from graphfuse.cli.common import (
     parse_dims,
     precision_option,
     progress,
-    refuse_inputs_as_outputs,
     target_option,
 )
 from graphfuse.compiled_model import CompiledModel
@@ -73,7 +73,7 @@ def command(
     if not from_artifact and exists(model) and gfx.is_artifact(model):
         raise UsageError(f"{model} is an artifact: expected an ONNX model, or --recompile")
     if output is not None:
-        refuse_inputs_as_outputs({"-o": output}, model, kernels=kernel_folders)
+        check_written({"-o": output}, model, kernels=kernel_folders)
     with progress("compiling") as note:
         if from_artifact:
             compiled = CompiledModel(

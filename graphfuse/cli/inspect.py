@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from graphfuse.cli.common import (
+    check_written,
     dim_option,
     echo,
     json_option,
@@ -16,7 +17,6 @@ from graphfuse.cli.common import (
     open_model,
     parse_dims,
     print_json,
-    refuse_inputs_as_outputs,
     table,
     values_of,
 )
@@ -37,7 +37,7 @@ def command(
     """Gather the facts, then show them."""
     dims = parse_dims(dim_texts)
     if html is not None:
-        refuse_inputs_as_outputs({"--html": html}, artifact, kernels=kernel_folders)
+        check_written({"--html": html}, artifact, kernels=kernel_folders)
     executable = open_model(artifact, dims, kernels=kernel_folders).executable
     facts = report(executable, values_of(dims))
     if html is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from graphfuse.artifact import Executable
 from graphfuse.cli.common import echo, echo_document, json_option, print_json, seed_option, table, threads_option
 from graphfuse.errors import UsageError
-from graphfuse.files import refuse_overwriting, writing
+from graphfuse.files import check_outputs, writing
 from graphfuse.frontends.tc import (
     Defines,
     Diagnostic,
@@ -161,7 +161,7 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
             found.func, point.defines, **point.options, device=options["device"], threads=options["threads"]
         )
     values, empty = read_values(kernel.parameters, options["args"], point.defines, options["seed"])
-    _refuse_outputs(options, values, text, file)
+    _check_outputs(options, values, text, file)
     numbers = {p.name: str(values[p.name]) for p in kernel.parameters if not p.is_pointer}
 
     def grid(macros: Any) -> tuple[int, ...]:
@@ -205,8 +205,8 @@ def _lint(file: Path, text: str, filename: str, space: Space, options: dict[str,
     echo(f"{file}: no errors: {counts}")
 
 
-def _refuse_outputs(options: dict[str, Any], values: dict[str, Any], text: str, file: Path) -> None:
-    """What `--save` and `--lock` name must be arrays, and no file that is read."""
+def _check_outputs(options: dict[str, Any], values: dict[str, Any], text: str, file: Path) -> None:
+    """What `--save` and `--lock` name must be arrays, and files that can be written and are not read."""
     outputs: dict[str, Path] = {"--lock": options["lock"]} if options["lock"] else {}
     for saved in options["saves"]:
         name, _, path = saved.partition("=")
@@ -215,7 +215,7 @@ def _refuse_outputs(options: dict[str, Any], values: dict[str, Any], text: str, 
             raise UsageError(f"--save: expected NAME=FILE.npy with one of {', '.join(arrays)}, got {saved!r}")
         outputs[f"--save {name}"] = Path(path)
     arrays = [Path(a.partition("=")[2].strip()) for a in options["args"]]
-    refuse_overwriting(outputs, (*map(Path, texts_read(text, str(file))), *arrays))
+    check_outputs(outputs, (*map(Path, texts_read(text, str(file))), *arrays))
 
 
 def _echo(report: Reporter, first: int = 0) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphfuse.artifact import Array
 from graphfuse.cli.common import (
+    check_written,
     device_option,
     dim_option,
     file_name,
@@ -26,7 +27,6 @@ from graphfuse.cli.common import (
     print_json,
     random_inputs,
     read_inputs,
-    refuse_inputs_as_outputs,
     seed_option,
     shape_values,
     table,
@@ -82,8 +82,10 @@ def command(
         kernels=kernel_folders,
         unchecked=unchecked,
     )
+    if output_dir:
+        _make(output_dir)
     files = _files((o.name for o in compiled.signature.outputs), output_dir) if output_dir else {}
-    refuse_inputs_as_outputs({f"--output-dir: {n}": f for n, f in files.items()}, model, input_texts, kernel_folders)
+    check_written({f"--output-dir: {n}": f for n, f in files.items()}, model, input_texts, kernel_folders)
     if fill:
         known = {**shape_values(compiled.signature, feed), **values_of(dims)}
         feed = {**random_inputs(compiled, known, seed), **feed}
@@ -91,7 +93,7 @@ def command(
     outputs = compiled(feed)
     seconds = time.perf_counter() - start
     if output_dir:
-        _save(outputs, files, output_dir)
+        _save(outputs, files)
     rows = [_summary(name, array, files.get(name)) for name, array in outputs.items()]
     if as_json:
         print_json({"milliseconds": seconds * 1e3, "outputs": rows})
@@ -114,11 +116,14 @@ def _files(names: Iterable[str], folder: Path) -> dict[str, Path]:
     return files
 
 
-def _save(outputs: dict[str, Array], files: Mapping[str, Path], folder: Path) -> None:
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as e:
         raise FileError(f"cannot write: {reason(e)}", Loc(str(folder))) from None
+
+
+def _save(outputs: dict[str, Array], files: Mapping[str, Path]) -> None:
     for name, path in files.items():
         if not _is_numeric(outputs[name]):
             raise UsageError(f"--output-dir: output {name!r}: expected numbers, found {type(outputs[name]).__name__}")
