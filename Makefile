@@ -56,7 +56,7 @@ test-full: venv $(BIN)/.models ## the above, every model, 2,000 fuzz cases
 
 test-gpu: venv ## what needs an NVIDIA GPU
 	$(BIN)/python -m pip install --quiet -e '.[test,cuda]'
-	$(BIN)/python -m pytest -m gpu -p no:benchmark tests/gpu/device
+	$(BIN)/python -m pytest -m gpu -p no:benchmark tests/gpu/device tests/test_docs.py
 
 bench: venv $(BIN)/.models ## speed against ONNX Runtime and Inductor
 	$(BIN)/python -m benchmarks.cpu_models
@@ -66,12 +66,14 @@ check: venv ## lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
-docs: venv ## render the generated pages
+docs: venv ## render the generated pages, and README's figures
 	$(BIN)/python -m graphfuse knobs --markdown > docs/knobs.md
 	$(BIN)/python -m graphfuse errors --markdown > docs/errors.md
 	$(BIN)/python tools/render_results.py > docs/benchmarks.md
 	$(BIN)/python tools/render_results.py fusion > docs/fusion.md
 	$(BIN)/python tools/render_gpu_results.py > docs/benchmarks-gpu.md
+	$(BIN)/python tools/render_torch_results.py > docs/benchmarks-torch.md
+	$(BIN)/python tools/render_readme.py
 
 clean: ## remove what was built
 	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis

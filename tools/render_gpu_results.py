@@ -19,7 +19,8 @@ INTRODUCTION = """# Benchmarks on a GPU
 Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/{gpu,tc,onnx}_*.json`, each written by the
 command it names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the
 best of them. Nothing is tuned: tiles are what the compiler chooses. The card is power-limited: absolute figures drift
-by several per cent, ratios less."""
+by several per cent, ratios less.
+Not run by the tests: they need a GPU of their own, for minutes each."""
 
 
 def heading(title: str, found: dict[str, Any]) -> None:

@@ -18,7 +18,8 @@ INTRODUCTION = """# Benchmarks
 
 Rendered by `python tools/render_results.py` from `benchmarks/results/*.json`, each written by the command it names.
 Sides are timed in alternating rounds of one process, medians are shown, and a ratio above 1 means graphfuse is faster.
-Machines differ and drift: run the commands on yours, and quote ratios."""
+Machines differ and drift: run the commands on yours, and quote ratios.
+Not run by the tests: they take minutes to hours each, on a machine that does nothing else."""
 
 
 def geometric_mean(values: list[float]) -> float:
@@ -141,6 +142,7 @@ def accuracy(found: dict[str, Any]) -> None:
 FUSION = """# Kernels, bytes moved and memory, before and after fusion
 
 Rendered by `python tools/render_results.py fusion` from `benchmarks/results/fusion_table.json`, which is written by
+(not run by the tests: it builds every model at full size)
 
     {command}
 

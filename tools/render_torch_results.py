@@ -17,7 +17,8 @@ INTRODUCTION = """# Benchmarks of torch.compile
 Rendered by `python tools/render_torch_results.py` from `benchmarks/results/torch_*.json`, each written by the command
 it names. Sides take turns in one process; a ratio above 1 means that graphfuse is faster. Where a row says *cpu*,
 seconds of the processor are counted, on one thread: it says what the code costs, not how
-well threads share it. What is not in a table was not measured."""
+well threads share it. What is not in a table was not measured.
+Not run by the tests: they take minutes to hours each, some of them on a GPU."""
 
 
 def conditions(found: dict[str, Any]) -> str:
