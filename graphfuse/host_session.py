@@ -17,6 +17,7 @@ from graphfuse.compiled_model import CompiledModel, on_host
 from graphfuse.errors import ArtifactError, GraphfuseError, InputError, Loc
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
 from graphfuse.frontends.onnx.python_ops.call import PythonOp
+from graphfuse.frontends.onnx.python_ops.interpreted import interpreted, is_interpreted
 from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
 from graphfuse.host_control import CONTROL
 from graphfuse.host_program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
@@ -143,7 +144,7 @@ class _Node:
         self.bodies = [_Graph(b, parts, weights) for b in node.bodies]
         self.control = None if node.domain else CONTROL.get(node.op)
         known = (node.domain, node.op) in PYTHON_OPS or (not node.domain and node.op in {**BY_VALUE, **ON_STRINGS})
-        if self.control is None and not known:
+        if self.control is None and not known and not is_interpreted(node.op, node.domain):
             raise ArtifactError(f"host: {node.name}: unknown operator {node.domain or 'ai.onnx'}::{node.op}")
         wanted = 0 if self.control is None else 2 if node.op == "If" else 1
         if len(self.bodies) != wanted:
@@ -157,8 +158,8 @@ class _Node:
             if self.control is not None:
                 results = self.control(self.bodies, self.attributes, inputs, known)
             else:
-                op = PYTHON_OPS.get((node.domain, node.op)) or self._movement(inputs)
-                found = op(Call(node.op, inputs, len(node.outputs), loc, self.attributes))
+                op = PYTHON_OPS.get((node.domain, node.op)) or self._by_value(inputs)
+                found = op(Call(node.op, inputs, len(node.outputs), loc, self.attributes, node.domain))
                 results = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
         except (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError) as e:
             if isinstance(e, GraphfuseError):
@@ -169,10 +170,11 @@ class _Node:
             raise InputError(f"{node.op}: the result does not fit into memory", loc) from e
         known.update((name, result) for name, result in zip(node.outputs, results, strict=False) if name)
 
-    def _movement(self, inputs: Sequence[Any]) -> PythonOp:
+    def _by_value(self, inputs: Sequence[Any]) -> PythonOp:
         numeric = all(isinstance(v, np.ndarray) and v.dtype.kind not in "OSU" for v in inputs if v is not None)
-        table = BY_VALUE if self.node.op in BY_VALUE and (numeric or self.node.op not in ON_STRINGS) else ON_STRINGS
-        return table[self.node.op]
+        own, other = (BY_VALUE, ON_STRINGS) if numeric else (ON_STRINGS, BY_VALUE)
+        found = None if self.node.domain else own.get(self.node.op) or other.get(self.node.op)
+        return found or interpreted
 
 
 def _value(value: Any) -> Any:

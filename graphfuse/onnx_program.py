@@ -6,9 +6,10 @@
 4. compile    each part                                           compiler.py
 5. write      the steps as data                                   host_program.py
 
-A part that turns out to need a value that another one computes leaves the node that needs it to Python, if Python can
-(`python_ops/sizes.py`), and is cut again. A loop is drafted until the types of what it carries stay the same; dims that
-change from one iteration to the next become symbols. (`onnx_host.py` compiles when it meets shapes; this is done once.)
+A part that turns out to need a value that another one computes, or a dim, leaves the node that needs it to Python
+(`python_ops/sizes.py`, `python_ops/interpreted.py`), and is cut again. A loop is drafted until the types of what it
+carries stay the same; dims that change from one iteration to the next become symbols. (`onnx_host.py` compiles when it
+meets shapes; this is done once.)
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ from graphfuse.frontends.onnx.importer import input_types
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, tensor_array
 from graphfuse.frontends.onnx.node import UnknownValueError
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS
-from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
 from graphfuse.frontends.onnx.sink_shapes import lift_constants, name_nodes, sink_shapes
 from graphfuse.frontends.onnx.specialise import array_of_strings, subgraphs_of
 from graphfuse.host_program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
@@ -177,7 +177,7 @@ class _Drafts:
     def _leave_to_python(self, graph: Any, loc: Loc | None) -> bool:
         for node in graph.node:
             if loc is not None and node.name == loc.node and node.name not in self.python:
-                can = node.op_type in BY_VALUE and not domain_of(node)
+                can = not is_control(node)
                 if can:
                     self.python.add(node.name)
                 return can

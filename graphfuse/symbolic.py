@@ -458,6 +458,7 @@ def is_at_most(a: Dim, b: Dim, ranges: Ranges) -> bool:
 
 # text
 
+
 def is_name(text: str) -> bool:
     """Whether a symbol may be called so: as a variable of Python or of C, where `$` is a letter."""
     return text.replace("$", "_").isidentifier()

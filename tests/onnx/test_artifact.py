@@ -237,9 +237,9 @@ def test_operators_are_those_that_there_are(fields, message, tmp_path):
 # types of what runs between parts
 
 
-def agrees(text, *feeds):
+def agrees(text, *feeds, opset=22):
     """One artifact against ONNX Runtime, at every feed."""
-    proto = model_of(text)
+    proto = model_of(text, opset)
     model, reference = graphfuse.compile(proto), ort.InferenceSession(proto.SerializeToString())
     assert model.executable.host is not None
     for values in feeds:
@@ -389,6 +389,19 @@ SIZES = {
     "OneHot": ("i = Sub(counted, four) h = OneHot<axis = 0>(i, vn, big2) s = Cast<to = 1>(h)", 3),
     "CumSum": ("g = CumSum<exclusive = 1, reverse = 1>(x, flag) s = Identity(g)", 2),
     "Split": ("rest = Sub(four, vn) d = Concat<axis = 0>(vn, rest) s, t = Split<axis = 0>(x, d)", 2),
+    "Resize": ("d = Concat<axis = 0>(four, vn) s = Resize<mode = \"linear\">(x, , , d)", 2),
+    "scales": ("d = Concat<axis = 0>(vn, a) f = Cast<to = 1>(d) s = Resize(x, , f)", 2),
+    "region": (
+        """one4 = Concat<axis = 0>(zero, a) u = Unsqueeze(x, one4) d = Concat<axis = 0>(a, a, vn, four)
+        begin = Constant<value_floats = [0.0, 0.0, 0.0, 0.2]>() none4 = Constant<value_floats = [0.0, 0.0, 0.4, 0.4]>()
+        f = Cast<to = 1>(d) end = Mul(f, none4) roi = Concat<axis = 0>(begin, end)
+        s = Resize<coordinate_transformation_mode = "tf_crop_and_resize", mode = "linear">(u, roi, , d)""",
+        4,
+    ),
+    "CenterCropPad": ("d = Concat<axis = 0>(vn, vn) s = CenterCropPad(x, d)", 2),
+    "HannWindow": ("s = HannWindow(vn0)", 1),
+    "Unsqueeze": ("s = Unsqueeze(x, vn)", 3),
+    "ReduceMax": ("k = Neg(vn) s = ReduceMax<keepdims = 0>(x, k)", 1),
 }  # fmt: skip
 
 
@@ -409,6 +422,32 @@ def test_sizes_that_are_data(name):
         }}""",
         {"x": np.array([[1, -2], [3, 4], [-5, 6], [7, -8]], F32)},
         {"x": -np.ones((4, 3), F32) * np.arange(1, 5, dtype=F32)[:, None]},
+    )
+
+
+OPEN = {
+    "MaxPool": ("v, i = MaxPool<kernel_shape = [2]>(x) c = Cast<to = 1>(i) s = Add(v, c)", 3),
+    "ConvTranspose": ("s = ConvTranspose<output_shape = [6], strides = [2]>(x, x)", 3),
+    "Conv": ("w = Slice(x, zero, one, one) s = Conv(w, w)", 3),
+    "DFT": ("u = Unsqueeze(x, three) v = ReduceSum(x) t = Div(u, v) s = DFT(t)", 4),
+    "antialias": ('s = Resize<mode = "linear", antialias = 1>(x, , , one3)', 3),
+    "policy": ('s = Resize<mode = "nearest", keep_aspect_ratio_policy = "not_larger">(x, , , four3)', 3),
+    "GroupQuery": ("s = Attention<q_num_heads = 2, kv_num_heads = 2>(x, x, x)", 3),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_operators_that_are_compiled_for_numbers_run_with_dims_that_only_a_run_knows(name):
+    body, rank = OPEN[name]
+    agrees(
+        f"""(float[b, c, w] x) => (float[{", ".join(f"d{i}" for i in range(rank))}] y) {{
+            zero = Constant<value_ints = [0]>() one = Constant<value_ints = [1]>() three = Constant<value_ints = [3]>()
+            one3 = Constant<value_ints = [2, 2, 1]>() four3 = Constant<value_ints = [4, 4, 4]>()
+            {body}
+            y = Neg(s)
+        }}""",
+        *({"x": np.linspace(-2, 3, 4 * width, dtype=F32).reshape(2, 2, width) ** 2} for width in (4, 6)),
+        opset=23 if name == "GroupQuery" else 20,
     )
 
 

@@ -19,7 +19,7 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.cut import Part, domain_of
 from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx, elem_to_onnx
 from graphfuse.frontends.onnx.specialise import tensor_proto
-from graphfuse.ir.types import F32, I64, Tensor
+from graphfuse.ir.types import F32, I64, Scalar, Tensor
 from graphfuse.symbolic import Dim, Ranges, substitute, symbols
 
 MOST_CONSTANT = 1024
@@ -139,9 +139,8 @@ class _Texts:
         tensor = t.tensor_type
         if not t.HasField("tensor_type") or not tensor.elem_type or not tensor.HasField("shape"):
             return None
-        shape = tuple(
-            d.dim_value if d.HasField("dim_value") else self.dims.get(d.dim_param) or fresh() for d in tensor.shape.dim
-        )
+        # onnx also says 0 for what it has computed of dims that it does not know
+        shape = tuple(d.dim_value or self.dims.get(d.dim_param) or fresh() for d in tensor.shape.dim)
         if tensor.elem_type == TensorProto.STRING:
             return Strings(shape)
         return Tensor(shape, elem_from_onnx(tensor.elem_type))
@@ -153,14 +152,9 @@ def _by_rule(
     """Operators whose result has a rank that onnx does not tell, where a value decides its size."""
     if domain_of(node) or not node.input or not isinstance(x := types.get(node.input[0]), Tensor):
         return None
-    size = types.get(node.input[1]) if len(node.input) > 1 else None
-    count = size.shape[0] if isinstance(size, Tensor) and size.rank == 1 else None
     match node.op_type:
-        case "Slice" | "Tile" | "Pad":
-            axes = constants.get(node.input[3]) if len(node.input) > 3 else None
-            if node.op_type == "Tile" or axes is None:
-                return [Tensor(tuple(fresh() for _ in x.shape), x.elem)]
-            at = {int(a) % x.rank for a in axes.reshape(-1)}
+        case "Slice" | "Pad" if len(node.input) > 3 and node.input[3] in constants:
+            at = {int(a) % x.rank for a in constants[node.input[3]].reshape(-1)}
             return [Tensor(tuple(fresh() if i in at else d for i, d in enumerate(x.shape)), x.elem)]
         case "Split":
             at = int(attributes_of(node).get("axis", 0)) % max(x.rank, 1)
@@ -170,18 +164,49 @@ def _by_rule(
             at = int(attributes_of(node).get("axis", -1)) % max(x.rank, 1)
             shape = tuple(fresh() if i == at else d for i, d in enumerate(x.shape))
             return [Tensor(shape, x.elem), Tensor(shape, I64)]
-        case "Range":
-            return [Tensor((fresh(),), x.elem)]
-        case "Reshape" if isinstance(count, int):
-            return [Tensor(tuple(fresh() for _ in range(count)), x.elem)]
-        case "Expand" if isinstance(count, int):
-            return [Tensor(tuple(fresh() for _ in range(max(count, x.rank))), x.elem)]
+        case "STFT":
+            return [Tensor((x.shape[0], fresh(), fresh(), 2), x.elem)]
+        case _:
+            size = types.get(node.input[1]) if len(node.input) > 1 else None
+            rank = _rank_made(node, x, size if isinstance(size, Tensor) and size.rank == 1 else None)
+            return None if rank is None else [Tensor(tuple(fresh() for _ in range(rank)), _elem_made(node, x.elem))]
+
+
+def _rank_made(node: onnx.NodeProto, x: Tensor, values: Tensor | None) -> int | None:
+    """The rank of a result; `values` is the second input, if that is a vector: a shape or axes."""
+    length = None if values is None else values.shape[0]
+    count = length if isinstance(length, int) else None
+    match node.op_type:
+        case "Slice" | "Pad" | "Resize" | "Tile" | "CenterCropPad" | "MaxUnpool" | "Conv" | "ConvTranspose":
+            return x.rank
+        case "Range" | "HannWindow" | "HammingWindow" | "BlackmanWindow":
+            return 1
+        case "MelWeightMatrix":
+            return 2
+        case "Reshape":
+            return count
         case "ConstantOfShape" if x.rank == 1 and isinstance(x.shape[0], int):
-            value = attributes_of(node).get("value")
-            elem = elem_from_onnx(TensorProto.FLOAT if value is None else value.data_type)
-            return [Tensor(tuple(fresh() for _ in range(x.shape[0])), elem)]
+            return x.shape[0]
+        case "Expand" if count is not None:
+            return max(count, x.rank)
+        case "Unsqueeze" | "Squeeze" if count is not None:
+            return max(x.rank + (count if node.op_type == "Unsqueeze" else -count), 0)
+        case name if name.startswith("Reduce") and attributes_of(node).get("keepdims", 1):
+            return x.rank
+        case name if name.startswith("Reduce") and count:
+            return max(x.rank - count, 0)
         case _:
             return None
+
+
+def _elem_made(node: onnx.NodeProto, elem: Scalar) -> Scalar:
+    """The element of a result: an attribute's, else that of the first input."""
+    attributes = attributes_of(node)
+    if node.op_type == "ConstantOfShape":
+        return elem_from_onnx(attributes["value"].data_type) if "value" in attributes else F32
+    if node.op_type.endswith(("Window", "WeightMatrix")):
+        return elem_from_onnx(int(attributes.get("output_datatype", TensorProto.FLOAT)))
+    return elem
 
 
 def _of_sequences(

@@ -50,7 +50,7 @@ def elem_to_onnx(elem: Scalar) -> int:
 
 
 class UnknownValueError(UnsupportedError):
-    """A value that data decides is needed at compile time. `inputs` are the inputs of the model that it depends on."""
+    """A dim, or a value that data decides, is needed at compile time; `inputs` of the model are what it depends on."""
 
     def __init__(self, message: str, loc: Loc | None = None, value: Value | None = None) -> None:
         super().__init__(message, loc)
@@ -212,6 +212,10 @@ class Node:
         """The error of a node that breaks its operator's rules."""
         return VerifyError(f"{self.op}: {message}", self.loc)
 
+    def unfit(self, message: str, *dims: Dim) -> VerifyError | UnknownValueError:
+        """The error of dims that do not fit, or of which only a run knows whether they do."""
+        return self.error(message) if all(isinstance(d, int) for d in dims) else self.unknown_dim(message)
+
     def unsupported(self, message: str) -> UnsupportedError:
         """The error of a form of the operator that is not compiled."""
         return UnsupportedError(f"{self.op}: {message}", self.loc)
@@ -224,6 +228,10 @@ class Node:
         """The error of a node that cannot be compiled before the value of input `i` is known."""
         x = self.input(i)
         return UnknownValueError(f"{self.op}: {message}", self.loc, x if isinstance(x, Value) else None)
+
+    def unknown_dim(self, message: str) -> UnknownValueError:
+        """The error of a node that cannot be compiled before dims are known."""
+        return UnknownValueError(f"{self.op}: {message}", self.loc)
 
 
 Handler: TypeAlias = "Callable[[Emitter, Node], Tracked | tuple[Tracked | None, ...]]"

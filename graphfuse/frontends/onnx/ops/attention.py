@@ -57,7 +57,7 @@ def with_heads(e: Emitter, node: Node, x: Value, attribute: str) -> Value:
     heads = node.attr_int(attribute)
     size = exact_div(width, heads)
     if size is None:
-        raise node.error(f"{attribute} is {heads}, which does not divide {width}")
+        raise node.unfit(f"{attribute} is {heads}, which does not divide {width}", width)
     return e.permute(e.reshape(x, (batch, steps, heads, size)), (0, 2, 1, 3))
 
 
@@ -83,7 +83,7 @@ def attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     elem = elem_of(q)
     queries, size = shape_of(q)[2:]
     if not isinstance(size, int):
-        raise node.unsupported("the head size must be static")
+        raise node.unknown_dim("the head size must be static")
     raw = _scores(e, heads, q, k, node.attr_float("scale", 1 / math.sqrt(size)))
     capped = raw
     if (cap := node.attr_float("softcap", 0.0)) != 0.0:
@@ -115,7 +115,7 @@ def heads_of(node: Node, queries: Dim, keys: Dim) -> Heads:
     """So many query heads over so many key heads."""
     ratio = exact_div(queries, keys)
     if not isinstance(ratio, int):
-        raise node.error(f"{queries} query heads do not divide into {keys} key heads")
+        raise node.unfit(f"{queries} query heads do not divide into {keys} key heads", queries, keys)
     return Heads(keys, ratio)
 
 

@@ -80,7 +80,7 @@ def with_static_padding(e: Emitter, x: Value, window: Window, value: float) -> t
 def _kernel_size(node: Node, weight: Shape) -> tuple[int, ...]:
     size = weight[2:]
     if not all(isinstance(k, int) for k in size):
-        raise node.unsupported("the kernel must have a static size")
+        raise node.unknown_dim("the kernel must have a static size")
     numbers = tuple(int(k) for k in size if isinstance(k, int))
     if (given := node.attr_ints("kernel_shape", numbers)) != numbers:
         raise node.error(f"kernel_shape is {given}, the weight has {numbers}")
@@ -161,7 +161,7 @@ def conv_transpose(e: Emitter, node: Node) -> Value:
     low, high = _transposed_padding(node, shape_of(x)[2:], size, strides, dilation, extra)
     channels, per_group = shape_of(w)[:2]
     if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:
-        raise node.error(f"{channels} channels do not divide into {groups} groups")
+        raise node.unfit(f"{channels} channels do not divide into {groups} groups", channels, per_group)
     if not _is_finite(w):
         cut = tuple(p - more for p, more in zip(high, extra, strict=True))
         return _with_bias(e, _overlapped(e, x, w, groups, strides, dilation, low, cut), node.optional(e, 2))
@@ -265,7 +265,7 @@ def _transposed_padding(
         target = wanted[len(wanted) - n + i] if wanted else d * strides[i]
         total = strides[i] * (d - 1) + extra[i] + (size[i] - 1) * dilation[i] + 1 - target
         if not isinstance(total, int):
-            raise node.unsupported("output_shape needs static spatial dims")
+            raise node.unknown_dim("output_shape needs static spatial dims")
         if not wanted:
             total = max(total, 0)
         first, second = (total // 2, total - total // 2) if auto == "SAME_UPPER" else (total - total // 2, total // 2)

@@ -77,8 +77,10 @@ def max_pool(e: Emitter, node: Node) -> tuple[Value, Value | None]:
 def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
     """Positions of the maxima: gather each window into one dim, find the first extreme, map it back."""
     shape = shape_of(x)
-    if not tensor(x).is_static or not elem_of(x).is_float:
-        raise node.unsupported("indices of a maximum need a static float input")
+    if not elem_of(x).is_float:
+        raise node.unsupported(f"indices of a maximum need a float input, got {x.type}")
+    if not tensor(x).is_static:
+        raise node.unknown_dim("indices of a maximum need a static input")
     sizes = [int(d) for d in shape[2:] if isinstance(d, int)]
     rows: list[Array] = []
     for d, k, s, dl, lo, hi in zip(

@@ -83,7 +83,7 @@ def _recurrent(
     steps = shape_of(x)[0]
     hidden = shape_of(r)[2]
     if not isinstance(hidden, int):
-        raise node.unsupported("the hidden size must be static")
+        raise node.unknown_dim("the hidden size must be static")
     kind = node.attr_str("direction", "forward")
     if kind not in ("forward", "reverse", "bidirectional"):
         raise node.error(f"direction must be forward, reverse or bidirectional, got {kind}")

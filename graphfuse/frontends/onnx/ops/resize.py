@@ -109,7 +109,7 @@ def _from_sizes(node: Node, sizes: list[Dim], shape: list[Dim]) -> tuple[list[Di
         return sizes, [None] * len(sizes)
     known = [(s, d) for s, d in zip(sizes, shape, strict=True) if isinstance(s, int) and isinstance(d, int)]
     if len(known) < len(sizes):
-        raise node.unsupported(f"keep_aspect_ratio_policy {policy} needs static dims")
+        raise node.unknown_dim(f"keep_aspect_ratio_policy {policy} needs static dims")
     scale = (min if policy == "not_larger" else max)(s / d for s, d in known)
     return [math.floor(scale * d + 0.5) for _, d in known], [scale] * len(sizes)
 
@@ -168,7 +168,7 @@ def _symbolic_coordinates(e: Emitter, node: Node, axis: Axis) -> Value:
         case "asymmetric":
             return e.map(graph.div, i, scale)
         case other:
-            raise node.unsupported(f"{other} over symbolic dims is not supported")
+            raise node.unknown_dim(f"{other} over symbolic dims is not supported")
 
 
 # nearest
@@ -198,7 +198,7 @@ def _nearest_mode(node: Node, axis: Axis) -> str:
     if mode != INWARDS:
         return mode
     if isinstance(axis.scale, Ratio):
-        raise node.unsupported("scales over symbolic dims need opset 11")
+        raise node.unknown_dim("scales over symbolic dims need opset 11")
     assert axis.scale is not None, "before opset 11 there are no sizes"
     return "ceil" if axis.scale < 1 else "floor"
 
@@ -307,7 +307,7 @@ def _antialiased(e: Emitter, node: Node, x: Value, axis: Axis, at: Array, mode: 
 
 def _interpolated_symbolic(e: Emitter, node: Node, x: Value, axis: Axis, mode: str) -> Value:
     if node.attr_int("antialias", 0):
-        raise node.unsupported("antialias needs static dims")
+        raise node.unknown_dim("antialias needs static dims")
     at = _symbolic_coordinates(e, node, axis)
     base = e.map(ELEMENTWISE["floor"], at)
     fraction = e.map(graph.sub, at, base)
@@ -354,7 +354,7 @@ def _fill_outside(e: Emitter, node: Node, x: Value, axes: list[Axis]) -> Value:
     fill = node.attr_float("extrapolation_value", 0.0)
     for axis in axes:
         if not axis.is_static:
-            raise node.unsupported("tf_crop_and_resize over symbolic dims is not supported")
+            raise node.unknown_dim("tf_crop_and_resize over symbolic dims is not supported")
         at = _coordinates(node, axis)
         outside = (at < 0) | (at > axis.numbers[0] - 1)
         if outside.any():

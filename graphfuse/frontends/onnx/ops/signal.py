@@ -43,7 +43,7 @@ def dft(e: Emitter, node: Node) -> Value:
     inverse, onesided = bool(node.attr_int("inverse", 0)), bool(node.attr_int("onesided", 0))
     n = shape_of(x)[axis]
     if not isinstance(n, int):
-        raise node.unsupported(f"the transformed axis must have a static size, got {n}")
+        raise node.unknown_dim(f"the transformed axis must have a static size, got {n}")
     given = int(scalar_constant(node, 1, "the length")) if node.has(1) else 2 * (n - 1) if inverse and onesided else n
     length = checked_length(node, given)
     out = dft_of(e, e.move_axis(x, axis, rank - 2), length, inverse=inverse, onesided=onesided)

@@ -26,6 +26,7 @@ class Call:
     outputs: int
     loc: Loc | None
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    domain: str = ""
 
     def has(self, i: int) -> bool:
         """Whether input `i` is given."""

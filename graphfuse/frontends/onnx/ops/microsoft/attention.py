@@ -46,7 +46,7 @@ def _attended(
     """
     queries, size = shape_of(q)[2:]
     if not isinstance(size, int):
-        raise node.unsupported(f"the head size must be static, got {size}")
+        raise node.unknown_dim(f"the head size must be static, got {size}")
     heads = Heads(shape_of(q)[1], 1)
     scale = node.attr_float("scale", 0.0) or 1 / math.sqrt(size)
     scores = e.map(graph.mul, heads.scores(e, q, k), scale)

@@ -92,7 +92,7 @@ def _rotated(e: Emitter, node: Node, x: Value, cos: Value, sin: Value) -> Value:
         size = shape_of(cos)[2] * 2
         count = exact_div(width, size)
         if count is None:
-            raise node.error(f"heads of {size} features do not divide {width}")
+            raise node.unfit(f"heads of {size} features do not divide {width}", size, width)
         heads = e.permute(e.reshape(x, (batch, steps, count, size)), (0, 2, 1, 3))
     else:
         heads = with_heads(e, node, x, "num_heads")

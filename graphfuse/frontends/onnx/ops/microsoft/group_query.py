@@ -29,7 +29,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     heads = heads_of(node, shape_of(q)[1], shape_of(k)[1])
     batch, _, steps, size = shape_of(q)
     if not isinstance(size, int):
-        raise node.unsupported(f"the head size must be static, got {size}")
+        raise node.unknown_dim(f"the head size must be static, got {size}")
     lengths = e.reshape(e.cast(node.value(e, 5), I64), (batch, 1, 1, 1))
     lengths = e.map(graph.add, lengths, 1)
     if _has_past(node):
@@ -85,7 +85,7 @@ def _separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
     packed = not node.has(1)
     size = exact_div(width, count + 2 * groups if packed else count)
     if size is None:
-        raise node.error(f"{count} query and {groups} key heads do not divide {width} features")
+        raise node.unfit(f"{count} query and {groups} key heads do not divide {width} features", width)
     if packed:
         parts = e.split(query, (count * size, groups * size, groups * size), 2)
     else:

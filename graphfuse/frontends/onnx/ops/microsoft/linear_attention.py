@@ -30,7 +30,7 @@ def linear_attention(e: Emitter, node: Node) -> tuple[Value, Value]:
     q, k, v = (_by_step(e, node, i, n) for i, n in enumerate((count, groups, groups)))
     steps, batch, _, width = shape_of(q)
     if not isinstance(width, int):
-        raise node.unsupported(f"the head size must be static, got {width}")
+        raise node.unknown_dim(f"the head size must be static, got {width}")
     q, per_group = _grouped(e, node, q, groups)
     gate = e.map(graph.exp, _by_step(e, node, 4, groups)) if rule.startswith("gated") else None
     beta = _rate(e, node, groups) if rule.endswith("delta") else None
@@ -66,7 +66,7 @@ def _by_step(e: Emitter, node: Node, i: int, heads: int) -> Value:
     batch, steps, width = shape_of(x)
     size = exact_div(width, heads)
     if size is None:
-        raise node.error(f"{heads} heads do not divide {width} features of input {i}")
+        raise node.unfit(f"{heads} heads do not divide {width} features of input {i}", width)
     return e.permute(e.reshape(x, (batch, steps, heads, size)), (1, 0, 2, 3))
 
 
@@ -110,7 +110,7 @@ def causal_conv(e: Emitter, node: Node) -> tuple[Value, Value]:
     x, w, dilation = node.value(e, 0), node.value(e, 1), node.attr_int("dilation", 1)
     channels, _, size = shape_of(w)
     if not isinstance(size, int) or not isinstance(channels, int):
-        raise node.unsupported(f"the weight must have a static shape, got {w.type}")
+        raise node.unknown_dim(f"the weight must have a static shape, got {w.type}")
     elem, like, kept = elem_of(x), shape_of(x), (size - 1) * dilation
 
     def first(v: Value) -> Value:

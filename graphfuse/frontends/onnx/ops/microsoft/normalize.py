@@ -116,7 +116,7 @@ def gated_rms_norm(e: Emitter, node: Node) -> Value:
     *lead, width = shape_of(x)
     size = shape_of(weight)[0]
     if exact_div(width, size) is None:
-        raise node.error(f"a norm of {size} features does not divide {width}")
+        raise node.unfit(f"a norm of {size} features does not divide {width}", size, width)
     activation = node.attr_str("activation", "silu")
     if activation not in ("silu", "swish", "sigmoid"):
         raise node.unsupported(f"activation must be silu, swish or sigmoid, got {activation}")
