@@ -1,14 +1,17 @@
 """The `GRAPHFUSE_*` environment variables: typed, documented, scoped. Nothing else reads the environment.
 
 Each knob is a descriptor of `Knobs`; `settings.threads` is its value now: what `scope` says, else the
-environment, else the default. A variable that no knob has is an error, so a typo never goes unseen.
+environment, else the default. A variable that no knob has is warned of, so a typo never goes unseen: it may be
+another program's, such as those that Kubernetes makes for a service called `graphfuse`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import os
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -131,16 +134,23 @@ def all_knobs() -> tuple[Knob[Any], ...]:
 
 
 def check_environment(environment: Mapping[str, str] = os.environ) -> None:
-    """Refuse a `GRAPHFUSE_*` variable that is no knob, or whose value no knob takes."""
+    """Refuse a value that a knob does not take, and warn once of `GRAPHFUSE_*` variables that are no knobs."""
     known = {k.variable: k for k in all_knobs()}
+    foreign: list[str] = []
     for variable, text in environment.items():
-        if not variable.startswith(PREFIX):
-            continue
-        if variable not in known:
-            close = difflib.get_close_matches(variable, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f": expected one of {', '.join(known)}"
-            raise UsageError(f"unknown environment variable {variable}{hint}")
-        known[variable].parse(text)
+        if variable in known:
+            known[variable].parse(text)
+        elif variable.startswith(PREFIX):
+            own = [k.removeprefix(PREFIX) for k in known]  # a prefix that all have would make all of them alike
+            close = difflib.get_close_matches(variable.removeprefix(PREFIX), own, n=1)
+            foreign.append(f"{variable} (did you mean {PREFIX}{close[0]}?)" if close else variable)
+    if foreign:
+        _warn_once(f"unknown environment variables: {', '.join(sorted(foreign))}")
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=1)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import importlib
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -76,8 +77,10 @@ def run_line(args: Sequence[str]) -> int:
     try:
         if odd := [a for a in args if "\0" in a]:  # which no shell can pass, nor any file be called
             raise UsageError(f"expected words without a NUL, found {odd[0]!r}")
-        check_environment()
-        code = cli.main(args=args, prog_name="graphfuse", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            check_environment()
+            code = cli.main(args=args, prog_name="graphfuse", standalone_mode=False)
         if not sys.stdout.closed:  # a language server ends with its streams
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe is gone
@@ -86,6 +89,10 @@ def run_line(args: Sequence[str]) -> int:
     except BaseException as e:  # noqa: BLE001  # the one place where errors become exit codes
         return _report(e, debug)
     return code if isinstance(code, int) else 0
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    click.echo(printable(f"warning: {message}", keep="\n\t"), err=True)
 
 
 def _mend_streams() -> None:

@@ -1,4 +1,4 @@
-"""Knobs: values, scopes, and errors for what is no knob."""
+"""Knobs: values, scopes, and what is said of what is no knob."""
 
 from __future__ import annotations
 
@@ -34,13 +34,25 @@ def test_scope_wins_and_ends():
         ("GRAPHFUSE_DEBUG", "9", "GRAPHFUSE_DEBUG: expected 0..4, got '9'"),
         ("GRAPHFUSE_VERIFY", "maybe", "GRAPHFUSE_VERIFY: expected 0 or 1, got 'maybe'"),
         ("GRAPHFUSE_THREADS", "0", "GRAPHFUSE_THREADS: expected 1..1024, got '0'"),
-        ("GRAPHFUSE_THREAD", "2", "unknown environment variable GRAPHFUSE_THREAD; did you mean GRAPHFUSE_THREADS?"),
     ],
 )
 def test_bad_environment(variable, value, message):
     with pytest.raises(UsageError) as e:
         check_environment({variable: value, "PATH": "x"})
     assert e.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ("GRAPHFUSE_THREAD", "unknown environment variables: GRAPHFUSE_THREAD (did you mean GRAPHFUSE_THREADS?)"),
+        ("GRAPHFUSE_PORT_80_TCP", "unknown environment variables: GRAPHFUSE_PORT_80_TCP"),
+    ],
+)
+def test_foreign_environment(variable, message):
+    with pytest.warns(UserWarning, match="unknown environment") as found:
+        check_environment({variable: "tcp://10.0.0.1:80", "GRAPHFUSE_DEBUG": "1", "PATH": "x"})
+    assert [str(w.message) for w in found] == [message]
 
 
 def test_unknown_scope():
