@@ -21,7 +21,7 @@ EMULATED_ARCH = "sm_90a"
 """What the emulator is when nothing else is asked for."""
 
 
-PORTABLE = ("cpu:x86-64-v3", "cpu:x86-64-v2", "cpu:x86-64-v4", "cpu:generic")
+PORTABLE = ("cpu:x86-64-v3", "cpu:x86-64-v2", "cpu:x86-64-v4", "cpu:aarch64")
 """What `portable` stands for: three generations of x86-64, and aarch64. The first is what most machines have."""
 
 

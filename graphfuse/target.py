@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
+import platform
 from dataclasses import dataclass
 
 from graphfuse.errors import TargetError
@@ -32,7 +33,7 @@ CPUS: dict[str, tuple[str, str]] = {
     "znver3": (_X86, _V3),
     "znver4": (_X86, f"{_ICELAKE},+avx512bf16"),
     "znver5": (_X86, f"{_ICELAKE},+avx512bf16"),
-    "generic": (_ARM, _NEON),
+    "aarch64": (_ARM, _NEON),
     "cortex-a72": (_ARM, _NEON),
     "neoverse-n1": (_ARM, f"{_NEON},+fullfp16,+dotprod,+lse"),
     "neoverse-v1": (_ARM, f"{_NEON},+fullfp16,+dotprod,+lse,+bf16"),
@@ -41,6 +42,9 @@ CPUS: dict[str, tuple[str, str]] = {
     "apple-m1": (_ARM, f"{_NEON},+fullfp16,+dotprod,+lse"),
 }
 """Named processors: architecture and the features that code for it may use."""
+
+GENERIC = "aarch64" if platform.machine().lower() in ("aarch64", "arm64") else "x86-64"
+"""What `cpu:generic` means: the least that a processor of this machine's architecture has."""
 
 GPUS: dict[str, str] = {
     "sm_80": "ptx70",
@@ -132,8 +136,10 @@ class Target:
             raise TargetError(f"unknown target {text!r}: expected cpu, cpu:<name> or cuda:<arch>{_suggest(text)}")
         if not cpu:
             raise TargetError("target 'cpu' means the host: ask graphfuse.llvm.host.host_target()")
+        if cpu == "generic":
+            cpu = GENERIC
         if cpu not in CPUS:
-            raise TargetError(f"unknown processor {cpu!r}{_suggest(cpu) or ': one of ' + ', '.join(CPUS)}")
+            raise TargetError(f"unknown processor {cpu!r}{_suggest(cpu) or ': one of generic, ' + ', '.join(CPUS)}")
         arch, features = CPUS[cpu]
         return cpu_target(arch, cpu, features)
 

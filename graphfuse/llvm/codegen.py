@@ -23,7 +23,8 @@ def _machine(target: Target) -> llvm.TargetMachine:
         found = llvm.Target.from_triple(target.triple)
     except RuntimeError as e:
         raise TargetError(f"LLVM has no target {target.triple!r}: {e}") from None
-    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small")
+    cpu = "generic" if target.cpu == target.arch else target.cpu
+    return found.create_target_machine(cpu=cpu, features=target.features, opt=2, reloc="pic", codemodel="small")
 
 
 def optimize(text: str, target: Target) -> llvm.ModuleRef:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from pathlib import Path, PurePosixPath
 
 import llvmlite.binding as llvm
 
@@ -27,7 +28,37 @@ def parse_target(text: str) -> Target:
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """How many cores this process may use, by its affinity and by the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, cgroup_cores(Path("/")) or cores)
+
+
+@functools.cache
+def cgroup_cores(root: Path) -> int | None:
+    """The least quota among this process's cgroups (of either version) and those around them; a part is a core.
+
+    None where there is no quota. A container may see its own group as the root, whatever path it is told of.
+    """
+    try:
+        groups = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    quotas: list[int | None] = []
+    for line in groups:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        inside = PurePosixPath(path.lstrip("/"))
+        files = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
+        quotas += [_quota(top / p, files) for p in (inside, *inside.parents)]
+    return min((q for q in quotas if q), default=None)
+
+
+def _quota(group: Path, files: tuple[str, ...]) -> int | None:
+    """Cores of one cgroup: microseconds of processor time in a period of so many, or `max` (`-1`) for all."""
+    try:
+        quota, period = " ".join((group / f).read_text() for f in files).split()
+        return -(-int(quota) // int(period)) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None

@@ -33,6 +33,7 @@ from graphfuse.artifact_json import plan_to_json, program_to_json, read_dim
 from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError, FileError
 from graphfuse.knobs import scope
+from graphfuse.llvm.host import host_target
 from graphfuse.runtime import gfx, native
 from graphfuse.runtime.session import Session
 from graphfuse.symbolic import ceildiv, maximum, minimum, mod, sym
@@ -247,8 +248,15 @@ def test_a_weight_of_two_parts_is_stored_once(tmp_path):
 
 def test_portable_is_three_generations_and_another_architecture():
     made = graphfuse.compile(matmul(8, 8), target="portable").executable
-    assert {v.target for v in made.variants} == {"cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:generic"}
+    assert {v.target for v in made.variants} == {"cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64"}
     assert {c.arch for v in made.variants for c in v.code.values()} == {"x86_64", "aarch64"}
+
+
+def test_generic_is_this_architecture(tmp_path):
+    graphfuse.compile(matmul(8, 8), target="cpu:generic").save(tmp_path / "m.gfx")
+    model = graphfuse.load(tmp_path / "m.gfx")
+    assert {c.arch for c in model.executable.code.values()} == {host_target().arch}
+    assert model(x=np.ones((2, 8), np.float32))["y"].shape == (2, 8)
 
 
 def test_the_best_variant_that_runs_is_taken(monkeypatch):

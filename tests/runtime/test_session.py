@@ -18,7 +18,7 @@ from graphfuse.artifact import Code, Loop, Pointer, Scalar, Signature, Step, Ten
 from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError, InputError, UsageError
 from graphfuse.knobs import scope
-from graphfuse.llvm.host import host_target
+from graphfuse.llvm.host import cgroup_cores, host_target
 from graphfuse.runtime import gfx
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.native import choose_target
@@ -446,3 +446,37 @@ def test_report():
 def test_edges():
     assert (0, 1) in edges(executable()) and (2, 3) in edges(executable())
     assert ("input x", 0) in edges(executable()) and (1, "output y") in edges(executable())
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/\n", {"cpu.max": "200000 100000\n"}, 2),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, None),
+        ("0::/a/b\n", {"a/cpu.max": "150000 100000\n", "a/b/cpu.max": "max 100000\n"}, 2),
+        ("0::/a/b\n", {"a/cpu.max": "800000 100000\n", "a/b/cpu.max": "50000 100000\n"}, 1),
+        ("0::/where/the/host/has/it\n", {"cpu.max": "300000 100000\n"}, 3),
+        (
+            "4:memory:/a\n3:cpu,cpuacct:/a\n0::/\n",
+            {"cpu/a/cpu.cfs_quota_us": "400000\n", "cpu/a/cpu.cfs_period_us": "100000\n"},
+            4,
+        ),
+        ("3:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ("0::/\n", {"cpu.max": "garbage\n"}, None),
+        (None, {}, None),
+    ],
+)
+def test_quota_of_a_container(tmp_path, groups, files, cores):
+    texts = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    for name, text in (texts | ({"proc/self/cgroup": groups} if groups else {})).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert cgroup_cores(tmp_path) == cores
+
+
+def test_default_threads_are_within_the_quota(monkeypatch):
+    monkeypatch.delenv("GRAPHFUSE_THREADS", raising=False)
+    monkeypatch.setattr("graphfuse.llvm.host.cgroup_cores", lambda _: 1)
+    assert Session(executable()).threads == 1
+    monkeypatch.setattr("graphfuse.llvm.host.cgroup_cores", lambda _: 1000)
+    assert Session(executable()).threads == len(os.sched_getaffinity(0))
