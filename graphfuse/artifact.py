@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, cast
@@ -79,18 +80,33 @@ class TensorSpec:
 class Signature:
     """What a model takes and gives, and the inclusive range of every symbol in its shapes.
 
-    A run whose dims break one of the `constraints` is refused.
+    A run whose dims break one of the `constraints` is refused. `names` has symbols that the model calls otherwise, as
+    no symbol can be called (`2*n`).
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     dims: tuple[tuple[str, int, int], ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
         """Symbol name to inclusive bounds."""
         return {name: (lo, hi) for name, lo, hi in self.dims}
+
+    def symbol(self, name: str) -> str:
+        """The symbol of a dim, by that or by the model's own name."""
+        return name if name in self.ranges else {own: symbol for symbol, own in self.names}.get(name, name)
+
+    def shown(self, dim: object) -> str:
+        """A dim, or a text about dims, with the model's own names."""
+        names, text = dict(self.names), str(dim)
+        return names.get(text) or re.sub(r"[\w$]+", lambda m: f"({names[m[0]]})" if m[0] in names else m[0], text)
+
+    def text(self, spec: TensorSpec) -> str:
+        """A tensor for people: `x: f32[batch, 8]`."""
+        return f"{spec.name}: {spec.elem}[{', '.join(map(self.shown, spec.shape))}]"
 
 
 BufferKind = Literal["input", "output", "weight", "arena"]
@@ -568,6 +584,9 @@ def _check_signature(signature: Signature) -> None:
             raise ArtifactError(f"tensor {spec.name!r}: expected at most 64 dims, found {len(spec.shape)}")
         for dim in spec.shape:
             _check_size(f"tensor {spec.name!r}", dim, signature)
+    _require_unique("dim", [name for _, name in signature.names])
+    if unknown := {symbol for symbol, _ in signature.names} - signature.ranges.keys():
+        raise ArtifactError(f"the undeclared symbol {min(unknown)!r} has a name")
     for c in signature.constraints:
         if unknown := c.symbols - signature.ranges.keys():
             raise ArtifactError(f"constraint: {c} names the undeclared symbol {min(unknown)!r}")

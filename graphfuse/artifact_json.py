@@ -72,7 +72,8 @@ def signature_to_json(signature: Signature) -> dict[str, Json]:
         "dims": [[name, lo, hi] for name, lo, hi in signature.dims],
     }
     listed = [[c.kind, _dim(c.a), _dim(c.b), c.what, c.node] for c in signature.constraints]
-    return out | ({"constraints": listed} if listed else {})
+    names = [[symbol, name] for symbol, name in signature.names]
+    return out | ({"constraints": listed} if listed else {}) | ({"names": names} if names else {})
 
 
 def plan_to_json(plan: Plan) -> dict[str, Json]:
@@ -266,7 +267,9 @@ def signature_from_json(root: Node) -> Signature:
         kind, a, b, what, node = row.items(5, 5)
         word = cast("Kind", kind.one_of(KINDS))
         constraints.append(Constraint(word, a.dim(), b.dim(), what.text(), node.text()))
-    return Signature(inputs, outputs, tuple(dims), tuple(constraints))
+    named = [row.items(2, 2) for row in (root["names"].items() if "names" in root.object() else ())]
+    names = tuple((symbol.text(), name.text()) for symbol, name in named)
+    return Signature(inputs, outputs, tuple(dims), tuple(constraints), names)
 
 
 def plan_from_json(root: Node) -> Plan:

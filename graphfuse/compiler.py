@@ -316,7 +316,8 @@ def signature_of(func: Func) -> Signature:
 
     inputs, outputs = attr_strs(func, "inputs"), attr_strs(func, "outputs")
     results = specs(func.outputs[: len(outputs)], outputs)
-    return Signature(specs(func.params, inputs), results, func.dims, _constraints(func))
+    names = cast("tuple[tuple[str, str], ...]", func.attrs.get("names", ()))
+    return Signature(specs(func.params, inputs), results, func.dims, _constraints(func), names)
 
 
 def _constraints(func: Func) -> tuple[Constraint, ...]:

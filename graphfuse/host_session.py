@@ -70,7 +70,7 @@ class HostSession:
 def _of_inputs(signature: Signature) -> Signature:
     """The part of a signature that inputs decide: outputs have symbols that only a run knows."""
     used = {s for spec in signature.inputs for d in spec.shape for s in symbols(d)}
-    return Signature(signature.inputs, (), tuple(d for d in signature.dims if d[0] in used))
+    return Signature(signature.inputs, (), tuple(d for d in signature.dims if d[0] in used), names=signature.names)
 
 
 def _checked(name: str, elem: str, value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from graphfuse import usage
 from graphfuse.api import Dims, compile, load
-from graphfuse.artifact import SEQUENCE, TEXT, Array
+from graphfuse.artifact import SEQUENCE, TEXT, Array, Signature, TensorSpec
 from graphfuse.errors import UsageError
 from graphfuse.runtime import gfx
 
@@ -82,11 +82,11 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """Name, shape and type of each input."""
-        return [_node_arg(s) for s in self._model.signature.inputs]
+        return [_node_arg(s, self._model.signature) for s in self._model.signature.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Name, shape and type of each output."""
-        return [_node_arg(s) for s in self._model.signature.outputs]
+        return [_node_arg(s, self._model.signature) for s in self._model.signature.outputs]
 
     def get_providers(self) -> list[str]:
         """Where it runs."""
@@ -120,7 +120,7 @@ def _listed(name: str, value: Any) -> Sequence[Any]:
     return cast("Sequence[Any]", value)
 
 
-def _node_arg(spec: Any) -> NodeArg:
-    shape = [d if isinstance(d, int) else str(d) for d in spec.shape]
+def _node_arg(spec: TensorSpec, signature: Signature) -> NodeArg:
+    shape = [d if isinstance(d, int) else signature.shown(d) for d in spec.shape]
     kind = "seq" if spec.elem == SEQUENCE else f"tensor({_ORT_TYPES.get(spec.elem, spec.elem)})"
     return NodeArg(spec.name, shape, kind)

@@ -68,10 +68,12 @@ def host_executable(source: Any, target: Target, dims: Dims, options: Options) -
     graph = loaded.model.graph
     name_nodes(graph)
     lift_constants(graph)
-    types, ranges = input_types(loaded, dims)
+    types, ranges, names = input_types(loaded, dims)
     drafts = _Drafts(loaded, ranges)
     draft = drafts.draft(graph, dict(types), loaded.weights)
     signature = _signature(types, draft, drafts.ranges, loaded.file)
+    used = {name for name, _, _ in signature.dims}
+    signature = replace(signature, names=tuple(n for n in names if n[0] in used))
     writer = _Writer(loaded.file)
     program = writer.graph(replace(draft, constants={**loaded.weights, **draft.constants}), loaded.inputs)
     return Executable(

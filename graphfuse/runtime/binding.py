@@ -67,12 +67,12 @@ class Binder:
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
         """Symbol values from the inputs' shapes, every dim and range checked."""
-        specs = self.signature.inputs
+        specs, shown = self.signature.inputs, self.signature.shown
         for spec, shape in zip(specs, shapes, strict=True):
             if len(shape) != len(spec.shape):
                 raise InputError(
-                    f"input {spec.name!r}: expected rank {len(spec.shape)} {_shape(spec.shape)}, "
-                    f"found rank {len(shape)} {_shape(shape)}"
+                    f"input {spec.name!r}: expected rank {len(spec.shape)} {self._shape(spec.shape)}, "
+                    f"found rank {len(shape)} {self._shape(shape)}"
                 )
         values = {name: lo for name, lo, hi in self.signature.dims if lo == hi}
         for rule in self._rules:
@@ -81,35 +81,38 @@ class Binder:
             if factor == 0 or (size - rest) % factor:
                 spec = specs[rule.tensor]
                 raise InputError(
-                    f"input {spec.name!r}: dim {rule.axis}: expected {spec.shape[rule.axis]} "
-                    f"for an integer {rule.symbol}, found {size}"
+                    f"input {spec.name!r}: dim {rule.axis}: expected {shown(spec.shape[rule.axis])} "
+                    f"for an integer {shown(rule.symbol)}, found {size}"
                 )
             values[rule.symbol] = (size - rest) // factor
             self._check_range(rule, values[rule.symbol], size)
         for spec, shape in zip(specs, shapes, strict=True):
             for axis, (dim, size) in enumerate(zip(spec.shape, shape, strict=True)):
                 if (expected := evaluate(dim, values)) != size:
-                    text = f"{dim} = {expected}" if isinstance(dim, Expr) else str(dim)
+                    text = f"{shown(dim)} = {expected}" if isinstance(dim, Expr) else str(dim)
                     raise InputError(f"input {spec.name!r}: dim {axis}: expected {text}, found {size}")
         for c in self.signature.constraints:
             if not c.holds(values):
                 where = [
-                    f"{s.name!r} {_shape(shape)}"
+                    f"{s.name!r} {self._shape(shape)}"
                     for s, shape in zip(specs, shapes, strict=True)
                     if not c.symbols.isdisjoint(symbols(product(d for d in s.shape if isinstance(d, Expr))))
                 ]
-                raise InputError(f"input{'s' * (len(where) > 1)} {', '.join(where)}: {c.unmet(values)}")
+                raise InputError(f"input{'s' * (len(where) > 1)} {', '.join(where)}: {shown(c.unmet(values))}")
         return values
 
     def _check_range(self, rule: _Rule, value: int, size: int) -> None:
         lo, hi = self.signature.ranges[rule.symbol]
         if not lo <= value <= hi:
-            spec = self.signature.inputs[rule.tensor]
+            spec, shown = self.signature.inputs[rule.tensor], self.signature.shown
             dim = spec.shape[rule.axis]
-            found = str(value) if str(dim) == rule.symbol else f"{value} ({dim} = {size})"
+            found = str(value) if str(dim) == rule.symbol else f"{value} ({shown(dim)} = {size})"
             raise InputError(
-                f"input {spec.name!r}: dim {rule.axis}: expected {rule.symbol} in {lo}..{hi}, found {found}"
+                f"input {spec.name!r}: dim {rule.axis}: expected {shown(rule.symbol)} in {lo}..{hi}, found {found}"
             )
+
+    def _shape(self, shape: Sequence[Dim]) -> str:
+        return f"({', '.join(map(self.signature.shown, shape))})"
 
     def _wrong_names(self, inputs: Mapping[str, Any]) -> str:
         missing = [s.name for s in self.signature.inputs if s.name not in inputs]
@@ -181,7 +184,3 @@ def _imported(spec: TensorSpec, value: Any) -> Array:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise InputError(f"input {spec.name!r}: cannot be read through DLPack: {str(e).lower()}") from None
-
-
-def _shape(shape: Sequence[Dim]) -> str:
-    return f"({', '.join(map(str, shape))})"

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from graphfuse import usage
-from graphfuse.artifact import Executable, Pointer, Step
+from graphfuse.artifact import Executable, Pointer, Signature, Step, TensorSpec
 from graphfuse.errors import InputError, UsageError
 from graphfuse.host_program import HostGraph, HostPart
 from graphfuse.llvm.host import host_target
@@ -20,22 +20,26 @@ from graphfuse.symbolic import Dim, evaluate, symbols
 
 
 def choose_dims(executable: Executable, dims: Mapping[str, int] | None = None) -> dict[str, int]:
-    """A value for every symbol: the given ones, else 1 or the nearest the range allows."""
-    dims = {name: usage.integer(f"dim {name!r}", d) for name, d in usage.mapping("dims", dims or {}).items()}
-    ranges = executable.signature.ranges
-    for name, value in dims.items():
-        if name not in ranges:
-            known = ", ".join(ranges) or "none"
+    """A value for every symbol: the given ones (by symbol or the model's name), else 1 or the nearest in range."""
+    signature = executable.signature
+    ranges = signature.ranges
+    given: dict[str, int] = {}
+    for name, dim in usage.mapping("dims", dims or {}).items():
+        value, symbol = usage.integer(f"dim {name!r}", dim), signature.symbol(name)
+        if symbol not in ranges:
+            known = ", ".join(map(signature.shown, ranges)) or "none"
             raise UsageError(f"unknown dim {name!r}: expected one of {known}")
-        lo, hi = ranges[name]
+        lo, hi = ranges[symbol]
         if not lo <= value <= hi:
             raise InputError(f"dim {name!r}: expected {lo}..{hi}, found {value}")
-    return {name: dims.get(name, min(max(lo, 1), hi)) for name, (lo, hi) in ranges.items()}
+        given[symbol] = value
+    return {name: given.get(name, min(max(lo, 1), hi)) for name, (lo, hi) in ranges.items()}
 
 
 def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dict[str, Any]:
     """Signature, kernels, steps, traffic and memory at the given symbol values (see `choose_dims`)."""
     values = choose_dims(executable, dims)
+    shown = executable.signature.shown
     kernels = {k.name: k for k in executable.kernels}
     leaves = [leaf for _, leaf in executable.plan.walk()]
     rows: list[dict[str, Any]] = []
@@ -48,7 +52,7 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
                 "kernel": kernel.name,
                 "kind": kernel.kind,
                 "label": leaf.label or kernel.label,
-                "grid": str(leaf.grid),
+                "grid": shown(leaf.grid),
                 **numbers,
             }
         )
@@ -77,11 +81,11 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
             v.target: [k for p in (v, *v.parts) for k in _gpu_kernels(p)] for v in executable.variants if v.is_gpu
         },
         "warnings": code_warnings(executable),
-        "inputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.inputs],
-        "outputs": [_spec(s.name, s.elem, s.shape) for s in executable.signature.outputs],
-        "dims": {name: [lo, hi] for name, lo, hi in executable.signature.dims},
-        "constraints": [str(c) for v in (executable, *executable.parts) for c in v.signature.constraints],
-        "at": values,
+        "inputs": [_spec(s, executable.signature) for s in executable.signature.inputs],
+        "outputs": [_spec(s, executable.signature) for s in executable.signature.outputs],
+        "dims": {shown(name): [lo, hi] for name, lo, hi in executable.signature.dims},
+        "constraints": [v.signature.shown(c) for v in (executable, *executable.parts) for c in v.signature.constraints],
+        "at": {shown(name): value for name, value in values.items()},
         "kernels": kernel_count(executable),
         "host": host_operators(executable),
         "steps": rows,
@@ -153,8 +157,9 @@ def code_warnings(executable: Executable) -> list[str]:
     return out
 
 
-def _spec(name: str, elem: str, shape: tuple[Dim, ...]) -> dict[str, Any]:
-    return {"name": name, "elem": elem, "shape": [d if isinstance(d, int) else str(d) for d in shape]}
+def _spec(spec: TensorSpec, signature: Signature) -> dict[str, Any]:
+    shape = [d if isinstance(d, int) else signature.shown(d) for d in spec.shape]
+    return {"name": spec.name, "elem": spec.elem, "shape": shape}
 
 
 def _value(dim: Dim, values: Mapping[str, int]) -> int:

@@ -49,6 +49,7 @@ _PAST: Mapping[tuple[str, str], tuple[int, ...]] = {
 """Which inputs of attention are the keys and values of steps before, [.., .., steps, ..]."""
 
 Dims = Mapping[str, "int | tuple[int, int]"]
+InputTypes = tuple[dict[str, Tensor], dict[str, tuple[int, int]], tuple[tuple[str, str], ...]]
 
 
 def import_model(
@@ -76,8 +77,8 @@ def import_model(
     return _Importer(loaded, dims or {}, bind or {}, own).run()
 
 
-def input_types(loaded: Loaded, dims: Dims | None = None) -> tuple[dict[str, Tensor], dict[str, tuple[int, int]]]:
-    """The types of a model's inputs by name, and the ranges of their symbols; `dims` as for `import_model`."""
+def input_types(loaded: Loaded, dims: Dims | None = None) -> InputTypes:
+    """The types of a model's inputs by name, the ranges of their symbols, and names of those it calls otherwise."""
     return _Importer(loaded, dims or {}, {}, {}).input_types()
 
 
@@ -131,6 +132,8 @@ class _Importer:
         self._may_be_0: set[str] = set()
         self.dims: dict[str, Dim] = {}
         """Each dim name of the model."""
+        self.names: dict[str, str] = {}
+        """The symbols of dims that the model calls otherwise, by its names."""
 
     def run(self) -> Func:
         graph = self.loaded.model.graph
@@ -155,17 +158,19 @@ class _Importer:
             attrs["constraints"] = tuple((c.kind, c.a, c.b, c.what, c.node) for c in self.e.unproved.values())
         func = dead_code(Func("main", self.e.root.block(params), attrs))
         used = _used_symbols(func)
+        if names := tuple((s, name) for name, s in self.names.items() if s in used):
+            func = replace(func, attrs={**attrs, "names": names})
         return replace(func, dims=tuple((s, *self.e.ranges[s]) for s in self.e.ranges if s in used))
 
     # signature
 
-    def input_types(self) -> tuple[dict[str, Tensor], dict[str, tuple[int, int]]]:
-        """The types of the inputs, and the ranges of their symbols."""
+    def input_types(self) -> InputTypes:
+        """The types of the inputs, the ranges of their symbols, and names of those that the model calls otherwise."""
         by_name = {i.name: i for i in self.loaded.model.graph.input}
         self._name_dims([by_name[n] for n in self.loaded.inputs])
         types = {n: self._input_type(by_name[n]) for n in self.loaded.inputs}
         self._check_declarations()
-        return types, dict(self.e.ranges)
+        return types, dict(self.e.ranges), tuple((s, name) for name, s in self.names.items())
 
     def _params(self, graph: onnx.GraphProto, scope: Scope) -> Params:
         by_name = {i.name: i for i in graph.input}
@@ -221,6 +226,8 @@ class _Importer:
         if not 0 <= low <= high:
             raise UsageError(f"dim {name!r} must have a range with 0 <= low <= high, got {low}..{high}")
         self.e.ranges[symbol] = (low, high)
+        if name != symbol:
+            self.names[name] = symbol
         self.dims[name] = sym(symbol)
         return self.dims[name]
 
