@@ -103,7 +103,7 @@ def compile(
         raise usage.wrong("progress", "a function", progress)
     note: Progress = progress or (lambda _: None)
     built = [build(source, t, wanted, chosen, note, operators, host=bool(host)) for t in targets_of(target, where)]
-    return CompiledModel(combined(built), threads, where)
+    return CompiledModel(combined(built), threads, where, name=_name(source))
 
 
 def _threads(threads: int | None) -> int | None:
@@ -137,7 +137,12 @@ def load(path: str | os.PathLike[str], threads: int | None = None, device: str =
     """Load an artifact, to run on `device`. Neither onnx nor torch is imported, and no code is generated."""
     check_environment()
     configure_logging()
-    return CompiledModel(gfx.load(usage.path("path", path)), _threads(threads), device)
+    file = usage.path("path", path)
+    return CompiledModel(gfx.load(file), _threads(threads), device, name=file.name)
+
+
+def _name(source: Path | Any) -> str:
+    return source.name if isinstance(source, Path) else str(source.graph.name)
 
 
 def build(
@@ -178,6 +183,8 @@ def _source(model: Any) -> Path | Any:
                 raise FileError(f"expected a file, found {kind(path)}", Loc(str(path)))
         except (OSError, ValueError) as e:  # no permission, too long, a NUL
             raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
+        if gfx.is_artifact(path):
+            raise UsageError(f"{path} is an artifact: expected an ONNX model; graphfuse.load takes artifacts")
         return path
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _parsed(bytes(cast("bytes", model)))
@@ -192,7 +199,7 @@ def _source(model: Any) -> Path | Any:
 
 def _parsed(data: bytes) -> Any:
     if data.startswith(gfx.MAGIC[:4]):
-        raise UsageError("the bytes of an artifact cannot be mapped: save them and pass the path")
+        raise UsageError("the bytes are an artifact's: expected an ONNX model; graphfuse.load takes its path")
     # only the onnx frontend imports onnx, and only when there is something to parse
     from graphfuse.frontends.onnx.load import DecodeError, onnx
 

@@ -34,6 +34,23 @@ def model(path: Path) -> graphfuse.CompiledModel:
     return graphfuse.compile(path)
 
 
+def test_a_model_says_what_it_is(path: Path, model: graphfuse.CompiledModel, tmp_path: Path) -> None:
+    target = model.executable.target
+    types = "(x: f32[n, 4], w: f32[3]) -> (y: f32[n, 4], z: f32[3])"
+    assert repr(model) == f"<CompiledModel m.onnx for {target}: {types}>"
+    assert repr(graphfuse.compile(onnx.load(path))) == f"<CompiledModel g for {target}: {types}>"
+    model.save(tmp_path / "two.gfx")
+    loaded = graphfuse.load(tmp_path / "two.gfx")
+    assert repr(loaded) == repr(pickle.loads(pickle.dumps(loaded))) == f"<CompiledModel two.gfx for {target}: {types}>"
+
+
+def test_an_artifact_is_not_compiled(model: graphfuse.CompiledModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "m.gfx")
+    for given in (tmp_path / "m.gfx", (tmp_path / "m.gfx").read_bytes()):
+        with pytest.raises(UsageError, match="artifact.*: expected an ONNX model; graphfuse.load takes"):
+            graphfuse.compile(given)
+
+
 X, W = np.arange(8, dtype=np.float32).reshape(2, 4) - 4, np.ones(3, np.float32)
 
 

@@ -41,12 +41,13 @@ _ALIGNED_FROM = 4096
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """How long the launches of one step took in one run."""
+    """How long the launches of one step took in one run, and in the next, where there was one."""
 
     kernel: str
     label: str
     launches: int
     ns: int
+    warm_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
