@@ -15,11 +15,10 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 import graphfuse
 import models
-from graphfuse.cli.common import nbytes_text
+from graphfuse.cli.common import nbytes_text, table
 from graphfuse.cli.reference import Reference, is_installed
 from graphfuse.cli.verify import relative_error
 from graphfuse.runtime.session import Session
@@ -87,22 +86,17 @@ def draw(images: np.ndarray, labels: np.ndarray, answers: np.ndarray, which: lis
 def list_regions(console: Console, model: graphfuse.CompiledModel) -> None:
     """One line per launch: what was fused into it."""
     facts = model.inspect()
-    table = Table(title="fused regions", title_justify="left", box=None, pad_edge=False)
-    for column in ("kernel", "from", "programs", "writes"):
-        table.add_column(column, justify="right" if column == "writes" else "left", no_wrap=True)
-    for row in facts["steps"]:
-        label = row["label"].rpartition("/")[2]
-        table.add_row(row["kernel"], label, row["grid"], nbytes_text(row["bytes_written"]))
-    console.print(table)
+    rows = [
+        (r["kernel"], r["label"].rpartition("/")[2], r["grid"], nbytes_text(r["bytes_written"])) for r in facts["steps"]
+    ]
+    table("fused regions", ("kernel", "from", "programs", "writes"), rows, right=3)
     console.print()
 
 
 def compare_large(console: Console, threads: int | None, *, small: bool) -> None:
     """Time, kernels, memory and error of the large models beside ONNX Runtime."""
-    table = Table(title="beside ONNX Runtime", title_justify="left", box=None, pad_edge=False)
+    rows: list[tuple[str, ...]] = []
     columns = ("model", "compile", "kernels", "graphfuse", "ONNX Runtime", "ratio", "arena", "max error")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", no_wrap=True)
     for name, sizes in LARGE.items():
         with status(console, f"{name}: building"):
             path = models.cached(name, small=small)
@@ -113,8 +107,8 @@ def compare_large(console: Console, threads: int | None, *, small: bool) -> None
         dims = {k: v for k, v in sizes.items() if k in models.get(name).DIMS}
         feed = models.get(name).inputs(np.random.default_rng(0), small=small, **dims)
         with status(console, f"{name}: measuring"):
-            table.add_row(name, f"{seconds:.1f} s", *measured(path, model, feed))
-    console.print(table)
+            rows.append((name, f"{seconds:.1f} s", *measured(path, model, feed)))
+    table("beside ONNX Runtime", columns, rows)
     console.print("medians of runs in turns, on equal threads; errors in standard deviations")
 
 

@@ -17,8 +17,10 @@ from graphfuse.cli.common import (
     dim_option,
     echo,
     json_option,
+    made_up_dims,
     model_argument,
     no_check_option,
+    note_dims,
     numerics_option,
     open_model,
     parse_dims,
@@ -76,15 +78,17 @@ def command(
         reference = Reference(model, used)
         sides[against] = lambda: reference(feed)
     times = measure(sides, rounds, seconds)
+    made_up = made_up_dims(compiled, values_of(dims))
     result = {name: _summary(t) for name, t in times.items()}
     ratio = result[against]["median_ms"] / result["graphfuse"]["median_ms"] if against else None
     if as_json:
-        print_json({"model": str(model), "threads": used, "times": result, "speedup": ratio})
+        print_json({"model": str(model), "threads": used, "dims": made_up, "times": result, "speedup": ratio})
         return
     rows = [
         (name, *(f"{r[k]:.3f}" for k in ("median_ms", "min_ms", "p90_ms")), r["rounds"]) for name, r in result.items()
     ]
     table(f"{model}: {used} threads", ("", "median ms", "min ms", "p90 ms", "rounds"), rows)
+    note_dims(made_up)
     if ratio is not None:
         echo(f"graphfuse is {ratio:.2f} x as fast as {against}")
 

@@ -23,7 +23,7 @@ from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims
 from graphfuse.stages import artifact_numerics, artifact_precision
-from graphfuse.symbolic import evaluate
+from graphfuse.symbolic import evaluate, symbols
 from graphfuse.target import physical_bytes
 
 DimOption = int | tuple[int, int]
@@ -142,7 +142,7 @@ def random_inputs(
     shapes = {s.name: tuple(evaluate(d, values) for d in s.shape) for s in model.signature.inputs}
     nbytes = sum(math.prod(shapes[s.name]) * elem_dtype(s.elem).itemsize for s in model.signature.inputs)
     if nbytes > physical_bytes():
-        at = ", ".join(f"{name} = {value}" for name, value in values.items())
+        at = ", ".join(f"{model.signature.shown(name)} = {value}" for name, value in values.items())
         raise InputError(f"inputs of {nbytes_text(nbytes)} ({at or 'fixed shapes'}) do not fit into memory")
     feed: dict[str, Array] = {}
     for spec in model.signature.inputs:
@@ -157,6 +157,22 @@ def random_inputs(
                 part[...] = rng.integers(0, 2, part.size)
         feed[spec.name] = flat.reshape(shapes[spec.name])
     return feed if only is None else {k: v for k, v in feed.items() if k in only}
+
+
+def made_up_dims(model: CompiledModel, given: Mapping[str, int]) -> dict[str, int]:
+    """The symbolic dims of inputs that nobody gave, by the model's names, and what they are."""
+    signature = model.signature
+    known = {signature.symbol(name) for name in given} | {name for name, lo, hi in signature.dims if lo == hi}
+    values = choose_dims(model.executable, given)
+    free = {s for spec in signature.inputs for d in spec.shape for s in symbols(d)} - known
+    return {signature.shown(name): value for name, value in values.items() if name in free}
+
+
+def note_dims(made_up: Mapping[str, int]) -> None:
+    """Say what dims were made up."""
+    if made_up:
+        values = ", ".join(f"{name} = {value}" for name, value in made_up.items())
+        echo(f"dims that were not given: {values} (--dim NAME=N)")
 
 
 _AT_ONCE = 1 << 20
@@ -235,22 +251,49 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, default=str))
 
 
+_NUMBER = re.compile(r"(-?\d[\d.,]*(e[-+]?\d+)?( ?[A-Za-z%]{1,5})?|-)?")
+_WORDS, _LEAST_TEXT, _PIPE = (24, 14, 0), 10, 10_000
+"""Columns that a text keeps if it can, that it is broken to at least, and that there are where nobody looks."""
+
+
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: int = 1) -> None:
     """A table on stdout; all but the first `right` columns are aligned to the right.
 
-    On a terminal it is as wide as that; in a pipe, as wide as its content.
+    On a terminal it is as wide as that, and texts are broken where it is narrow, the longest first, numbers never; in
+    a pipe a row is a line.
     """
     # rich takes 30 ms to import, which `--json` need not pay
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
-    drawn = Table(title=printable(title), title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for i, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if i < right else "right", overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        drawn.add_row(*(printable(str(c)) for c in row))
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, markup=False, highlight=False, file=sys.stdout).print(drawn)
+    cells = [[printable(str(c)) for c in row] for row in rows]
+    numbers = [bool(cells) and all(_NUMBER.fullmatch(row[i]) for row in cells) for i in range(len(columns))]
+    width = None if sys.stdout.isatty() else _PIPE
+    console = Console(width=width, markup=False, highlight=False, file=sys.stdout)
+
+    def lengths(heads: Sequence[str]) -> list[int]:
+        return [max(map(cell_len, (*h.split("\n"), *(row[i] for row in cells)))) for i, h in enumerate(heads)]
+
+    def least(heads: Sequence[str], words: int) -> int:
+        """The width at which numbers, and texts of up to so many columns, are whole."""
+        each = zip(lengths(heads), numbers, strict=True)
+        kept = (n if is_number or n <= words else min(n, _LEAST_TEXT) for n, is_number in each)
+        return sum(kept) + 2 * len(heads) - 2
+
+    if least(columns, 0) > console.width:
+        columns = [c.replace(" ", "\n") if n else c for c, n in zip(columns, numbers, strict=True)]
+    words = next((w for w in _WORDS if least(columns, w) <= console.width), 0)
+    console.width = max(console.width, least(columns, words))
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for i, (column, length) in enumerate(zip(columns, lengths(columns), strict=True)):
+        whole = numbers[i] or length <= max(words, _LEAST_TEXT)
+        drawn.add_column(column, justify="left" if i < right else "right", overflow="fold", no_wrap=whole)
+    for row in cells:
+        drawn.add_row(*row)
+    if title:
+        console.print(printable(title), style="italic", soft_wrap=True)
+    console.print(drawn)
 
 
 def nbytes_text(nbytes: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from graphfuse.cli.common import (
     echo,
     json_option,
     kernels_option,
+    made_up_dims,
     nbytes_text,
     open_model,
     parse_dims,
@@ -38,7 +40,8 @@ def command(
     dims = parse_dims(dim_texts)
     if html is not None:
         check_written({"--html": html}, artifact, kernels=kernel_folders)
-    executable = open_model(artifact, dims, kernels=kernel_folders).executable
+    model = open_model(artifact, dims, kernels=kernel_folders)
+    executable = model.executable
     facts = report(executable, values_of(dims))
     if html is not None:
         text = page(artifact.name, facts, edges(executable))
@@ -48,10 +51,10 @@ def command(
     if as_json:
         print_json({**facts, "ledger": list(executable.ledger), "edges": edges(executable)})
     elif html is None:
-        _show(artifact, facts)
+        _show(artifact, facts, made_up_dims(model, values_of(dims)))
 
 
-def _show(artifact: Path, facts: dict[str, Any]) -> None:
+def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> None:
     built = f"{', '.join(facts['targets'])}, numerics {facts['meta'].get('numerics', 'eager')}"
     if (precision := facts["meta"].get("precision", "f32")) != "f32":
         built += f", precision {precision}"
@@ -61,7 +64,7 @@ def _show(artifact: Path, facts: dict[str, Any]) -> None:
             shape = ", ".join(map(str, spec["shape"]))
             echo(f"  {kind[:-1]:6} {spec['name']}: {spec['elem']}[{shape}]")
     for name, (lo, hi) in facts["dims"].items():
-        echo(f"  dim    {name} in {lo}..{hi}, here {facts['at'][name]}")
+        echo(f"  dim    {name} in {lo}..{hi}, here {facts['at'][name]}{' (not given)' * (name in made_up)}")
     for text in facts["constraints"]:
         echo(f"  needs  {text}")
     echo("")

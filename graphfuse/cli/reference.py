@@ -19,12 +19,17 @@ def is_installed() -> bool:
     return importlib.util.find_spec("onnxruntime") is not None
 
 
+def require_onnxruntime(instead: str = "") -> None:
+    """Say how to get it, and what there is instead."""
+    if not is_installed():
+        raise UsageError(f"onnxruntime is not installed: pip install 'graphfuse[onnxruntime]'{instead}")
+
+
 class Reference:
     """An ONNX model in ONNX Runtime, on the CPU with as many threads as asked for."""
 
     def __init__(self, path: Path, threads: int) -> None:
-        if not is_installed():
-            raise UsageError("onnxruntime is not installed: pip install 'graphfuse[onnxruntime]'")
+        require_onnxruntime()
         ort: Any = importlib.import_module("onnxruntime")
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
@@ -48,4 +53,4 @@ class Reference:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].lower()
+    return " ".join(str(error).split())[:200]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,8 +19,10 @@ from graphfuse.cli.common import (
     file_name,
     json_option,
     kernels_option,
+    made_up_dims,
     model_argument,
     no_check_option,
+    note_dims,
     numerics_option,
     open_model,
     parse_dims,
@@ -33,9 +36,12 @@ from graphfuse.cli.common import (
     threads_option,
     values_of,
 )
-from graphfuse.errors import FileError, Loc, UsageError
+from graphfuse.errors import FileError, InputError, Loc, UsageError
 from graphfuse.files import reason, writing
+from graphfuse.knobs import settings
 
+WARM_RUNS, WARM_SECONDS, MOST_SECONDS = 5, 0.5, 10.0
+"""Runs after the first, if that was not longer than the last of these: so many, or for so long."""
 MAX_VALUES = 64
 """Outputs up to this many elements are given whole in JSON."""
 
@@ -86,20 +92,47 @@ def command(
         _make(output_dir)
     files = _files((o.name for o in compiled.signature.outputs), output_dir) if output_dir else {}
     check_written({f"--output-dir: {n}": f for n, f in files.items()}, model, input_texts, kernel_folders)
+    wanted = [s.name for s in compiled.signature.inputs]
+    if not fill and (missing := [n for n in wanted if n not in feed]) and feed.keys() <= set(wanted):
+        names = f"input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}"
+        raise InputError(f"missing {names}: expected --input NAME=FILE.npy, or --random to make up values")
+    dims_made: dict[str, int] = {}
     if fill:
         known = {**shape_values(compiled.signature, feed), **values_of(dims)}
         feed = {**random_inputs(compiled, known, seed), **feed}
-    start = time.perf_counter()
-    outputs = compiled(feed)
-    seconds = time.perf_counter() - start
+        dims_made = made_up_dims(compiled, known)
+    outputs, first = _timed(lambda: compiled(feed))
+    warm = _warm_seconds(lambda: compiled.session.run(feed), first)
     if output_dir:
         _save(outputs, files)
     rows = [_summary(name, array, files.get(name)) for name, array in outputs.items()]
     if as_json:
-        print_json({"milliseconds": seconds * 1e3, "outputs": rows})
+        shown = {"milliseconds": first * 1e3, "warm_milliseconds": None if warm is None else warm * 1e3}
+        print_json({**shown, "dims": dims_made, "outputs": rows})
         return
     cells = [(r["name"], f"{r['dtype']}{r['shape']}", *(_number(r[k]) for k in _STATS)) for r in rows]
-    table(f"{model}: {seconds * 1e3:.2f} ms", ("output", "type", *_STATS), cells, right=2)
+    then = "" if warm is None else f", then {warm * 1e3:.2f} ms"
+    table(f"{model}: first run {first * 1e3:.2f} ms{then}", ("output", "type", *_STATS), cells, right=2)
+    note_dims(dims_made)
+
+
+Outputs = dict[str, Any]
+
+
+def _timed(run: Callable[[], Outputs]) -> tuple[Outputs, float]:
+    start = time.perf_counter()
+    outputs = run()
+    return outputs, time.perf_counter() - start
+
+
+def _warm_seconds(run: Callable[[], Outputs], first: float) -> float | None:
+    """The median of a few runs after the first, which loads code and weights; None where that would take long."""
+    if first > MOST_SECONDS or settings.interpret:
+        return None
+    times: list[float] = []
+    while len(times) < WARM_RUNS and sum(times) < WARM_SECONDS:
+        times.append(_timed(run)[1])
+    return statistics.median(times)
 
 
 _STATS = ("mean", "std", "min", "max", "nans")

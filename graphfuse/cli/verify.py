@@ -17,8 +17,10 @@ from graphfuse.cli.common import (
     echo,
     json_option,
     kernels_option,
+    made_up_dims,
     model_argument,
     nbytes_text,
+    note_dims,
     numerics_option,
     open_model,
     parse_dims,
@@ -30,8 +32,8 @@ from graphfuse.cli.common import (
     threads_option,
     values_of,
 )
-from graphfuse.cli.reference import Reference, is_installed
-from graphfuse.errors import GraphfuseError
+from graphfuse.cli.reference import Reference, is_installed, require_onnxruntime
+from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.runtime import gfx
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
@@ -42,7 +44,11 @@ LOWERED = {"f16": 2e-2, "bf16": 1e-1}
 
 @click.command("verify", help="Check MODEL (.onnx or .gfx): numbers against references, digests of an artifact.")
 @model_argument
-@click.option("--regions/--no-regions", default=True, show_default=True, help="Compare each region in float64.")
+@click.option(
+    "--regions/--no-regions",
+    default=None,
+    help="Compare each region in float64 (default: yes); with --regions, ONNX Runtime may be missing.",
+)
 @seed_option
 @dim_option
 @threads_option
@@ -53,7 +59,7 @@ LOWERED = {"f16": 2e-2, "bf16": 1e-1}
 @json_option
 def command(
     model: Path,
-    regions: bool,
+    regions: bool | None,
     seed: int,
     dim_texts: tuple[str, ...],
     threads: int | None,
@@ -65,18 +71,21 @@ def command(
 ) -> None:
     """Run every check that applies, show all, then fail if one did."""
     is_artifact = gfx.is_artifact(model)
-    result: dict[str, Any] = {"model": str(model)}
+    result: dict[str, Any] = {}
     if is_artifact:
         result["sections"] = gfx.verify(model)
+    against_ort = not is_artifact and not kernel_folders  # which ONNX Runtime does not know
+    if against_ort and not regions:
+        require_onnxruntime("; --regions compares without it")
     dims = parse_dims(dim_texts)
     compiled = open_model(
         model, dims, threads, numerics=numerics, precision=precision, device=device, kernels=kernel_folders
     )
-    feed = random_inputs(compiled, values_of(dims), seed)
-    if not is_artifact and not kernel_folders and is_installed():  # which knows no such operators
+    feed, made_up = random_inputs(compiled, values_of(dims), seed), made_up_dims(compiled, values_of(dims))
+    if against_ort and is_installed():
         wanted = Reference(model, compiled.session.threads)(feed)
         result["outputs"] = compare(compiled(feed), wanted, LOWERED.get(precision, 0.0))
-    if regions and compiled.executable.host is None:  # what reaches the regions of parts, only a run knows
+    if regions is not False and compiled.executable.host is None:  # what reaches the regions of parts, only a run knows
         ranges = {name: d for name, d in dims.items() if isinstance(d, tuple)}
         arrays = [feed[s.name] for s in compiled.signature.inputs]
         result["regions"] = verify_regions(
@@ -88,10 +97,13 @@ def command(
             device=device,
             kernels=kernel_folders,
         )
+    if not result:
+        raise UsageError(f"{model}: nothing to compare with: the model has no regions or they were left out")
     if as_json:
-        print_json(result)
+        print_json({"model": str(model), "dims": made_up, **result})
     else:
-        _show(result, against_ort=not is_artifact)
+        _show(result, against_ort=against_ort)
+        note_dims(made_up)
     bad = [r for key in ("outputs", "regions") for r in result.get(key, ()) if not r["ok"]]
     if bad:
         names = ", ".join(str(r.get("name") or r.get("kernel")) for r in bad[:5])

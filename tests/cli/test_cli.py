@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.dom.minidom
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +17,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import graphfuse
 from graphfuse.cli import main
 from graphfuse.cli.common import file_name, nbytes_text, parse_dims
 from graphfuse.cli.html import layered
 from graphfuse.cli.program import VERBS
+from graphfuse.cli.reference import Reference
 from graphfuse.cli.verify import compare, relative_error
-from graphfuse.errors import UsageError
-from graphfuse.knobs import all_knobs
+from graphfuse.errors import GraphfuseError, UsageError
+from graphfuse.knobs import all_knobs, scope
 from graphfuse.runtime import gfx
 from tests.runtime.sample import executable, expected, inputs
 
@@ -202,6 +206,42 @@ def test_tables(capsys):
     assert "InputError" in prints(capsys, "errors")
 
 
+@pytest.fixture
+def wide(tmp_path) -> Path:
+    """A product and a softmax, with names as long as real ones."""
+    name = "a_name_that_is_as_long_as_those_that_exporters_make_of_modules_within_modules"
+    x, y = (helper.make_tensor_value_info(f"{name}_{n}", TensorProto.FLOAT, ["batch", 256]) for n in "xy")
+    w = onnx.numpy_helper.from_array(np.ones((256, 256), np.float32), "w")
+    nodes = [
+        helper.make_node("MatMul", [x.name, "w"], ["m"], name=f"/{name}/MatMul"),
+        helper.make_node("Softmax", ["m"], [y.name], name=f"/{name}/Softmax"),
+    ]
+    proto = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y], [w]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    onnx.save(proto, tmp_path / "wide.onnx")
+    return tmp_path / "wide.onnx"
+
+
+def test_tables_keep_their_numbers(capsys, wide, monkeypatch):
+    """At 80 columns texts are broken; at 30 a line is longer, and still whole."""
+    exact = [("inspect", wide, "--dim", "batch=1000"), ("errors",)]
+    timed = [("run", wide, "--random"), ("verify", wide, "--regions"), ("bench", wide, "--rounds", "1")]
+    number = re.compile(r"(?:(?<=  )|^)-?[0-9][0-9.,e+-]*(?: [kMG]?B)?(?=  |$)", re.MULTILINE)
+    piped = {c[0]: prints(capsys, *c) for c in (*exact, *timed)}
+    assert max(map(len, piped["inspect"].splitlines())) > 100
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for columns in (80, 30):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for c in (*exact, *timed):
+            text = re.sub(r"\x1b\[[0-9;]*m", "", prints(capsys, *c))
+            found, wanted = number.findall(text), number.findall(piped[c[0]])
+            assert "…" not in text and len(found) >= len(wanted) > 0, c
+            assert c not in exact or Counter(found) >= Counter(wanted), c
+            rows = [s for s in text.splitlines() if number.search(s)]
+            assert columns < 80 or max(map(len, rows)) <= columns, c
+
+
 # bad input: one line, and the exit code that docs/errors.md states
 
 
@@ -234,7 +274,8 @@ def inputs_that_may_be_lost(tmp_path, model):
 
 GOOD_X = np.zeros((2, 5), np.float32)
 BAD_RUNS = [
-    (("run", "{gfx}"), 6, "error: missing inputs 'x', 'past'"),
+    (("run", "{gfx}"), 6, "error: missing inputs 'x', 'past': expected --input NAME=FILE.npy, or --random to make up"),
+    (("run", "{gfx}", "--input", "w={dir}/y.npy"), 6, "error: unknown input 'w': expected 'x', 'past'"),
     (("run", "{gfx}", "--input", "x"), 2, "error: --input: expected NAME=FILE.npy, got 'x'"),
     (("run", "{gfx}", "--input", "x=/nowhere.npy"), 9, "/nowhere.npy: error: cannot read: no such file or directory"),
     (("run", "{gfx}", "--input", "x={gfx}"), 6, "{gfx}: error: not a .npy file: "),
@@ -339,10 +380,13 @@ def test_pickled_input_is_refused(capsys, artifact, tmp_path):
     assert code == 6 and "not a .npy file: object arrays cannot be loaded" in line
 
 
-def test_unknown_environment(capsys, monkeypatch):
-    monkeypatch.setenv("GRAPHFUSE_THREAD", "2")
-    code, line = fails(capsys, "knobs")
-    assert (code, line.split(";")[0]) == (2, "error: unknown environment variable GRAPHFUSE_THREAD")
+def test_unknown_environment(artifact):
+    """Kubernetes makes such variables for a service of that name. One line says so, once."""
+    environment = {**os.environ, "GRAPHFUSE_SERVICE_HOST": "10.0.0.1", "GRAPHFUSE_THREAD": "2"}
+    command = [sys.executable, "-m", "graphfuse", "run", artifact, "--random"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    names = "GRAPHFUSE_SERVICE_HOST, GRAPHFUSE_THREAD (did you mean GRAPHFUSE_THREADS?)"
+    assert (done.returncode, done.stderr) == (0, f"warning: unknown environment variables: {names}\n")
 
 
 @pytest.mark.parametrize(
@@ -422,7 +466,8 @@ def test_as_a_process(artifact):
     """Through the interpreter: exit codes, a clean stdout, and a reader that goes away."""
     command = [sys.executable, "-m", "graphfuse"]
     done = subprocess.run([*command, "run", artifact], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (6, "", "error: missing inputs 'x', 'past'\n")
+    advice = "expected --input NAME=FILE.npy, or --random to make up values"
+    assert (done.returncode, done.stdout, done.stderr) == (6, "", f"error: missing inputs 'x', 'past': {advice}\n")
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run([*command, "knobs"], stdout=write, stderr=subprocess.PIPE, check=False, timeout=60)
@@ -453,6 +498,82 @@ def test_compile_run_verify(capsys, model, tmp_path, cache):
     assert [r["ok"] for r in result["outputs"]] == [True]
     bench = json.loads(prints(capsys, "bench", model, "--against", "onnxruntime", "--rounds", 2, "--json"))
     assert bench["speedup"] > 0
+
+
+def test_verify_wants_something_to_compare_with(capsys, model, artifact, monkeypatch):
+    monkeypatch.setattr("graphfuse.cli.reference.is_installed", lambda: False)
+    monkeypatch.setattr("graphfuse.cli.verify.is_installed", lambda: False)
+    advice = "error: onnxruntime is not installed: pip install 'graphfuse[onnxruntime]'"
+    for more in ((), ("--no-regions",)):
+        assert fails(capsys, "verify", model, *more) == (2, f"{advice}; --regions compares without it")
+    assert fails(capsys, "bench", model, "--against", "onnxruntime") == (2, advice)
+    assert main(["verify", str(model), "--regions"]) == 0
+    out, err = capsys.readouterr()
+    assert "regions against float64" in out
+    assert err == "onnxruntime is not installed, so the whole model was not compared\n"
+    prints(capsys, "verify", artifact, "--no-regions")
+
+
+def test_errors_of_onnxruntime_keep_their_case(tmp_path):
+    pytest.importorskip("onnxruntime")
+    graph = helper.make_graph([helper.make_node("NoSuchOp", [], ["y"])], "g", [], [])
+    onnx.save(helper.make_model(graph, ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(GraphfuseError, match=r"onnxruntime cannot load it: \[ONNXRuntimeError\]"):
+        Reference(tmp_path / "m.onnx", 1)
+
+
+@pytest.fixture
+def named(tmp_path) -> Path:
+    """relu(x), x: f32[2*n, 4], as torch.onnx.export writes dims, beside a dim that it names after another."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["2*n", 4]) for n in "xy")
+    more, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["a.b", "2*n + 1"]) for n in ("more", "z"))
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Relu", ["more"], ["z"])]
+    proto = helper.make_model(
+        helper.make_graph(nodes, "g", [x, more], [y, z]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    onnx.save(proto, tmp_path / "named.onnx")
+    return tmp_path / "named.onnx"
+
+
+def test_dims_under_the_names_of_the_model(capsys, named, tmp_path):
+    out = tmp_path / "named.gfx"
+    prints(capsys, "compile", named, "-o", out, "--dim", "2*n=2..8")
+    prints(capsys, "compile", named, "-o", tmp_path / "fixed.gfx", "--dim", "2*n=4")
+    again = tmp_path / "again.gfx"
+    prints(capsys, "compile", out, "--recompile", "-o", again)
+    for file in (named, out, again):
+        found = json.loads(prints(capsys, "run", file, "--random", "--dim", "2*n=4", "--json"))
+        assert found["outputs"][0]["shape"] == [4, 4] and found["dims"] == {"a.b": 1, "2*n + 1": 1}
+        text = prints(capsys, "inspect", file, "--dim", "2*n=4")
+        assert "x: f32[2*n, 4]" in text and "z: f32[a.b, 2*n + 1]" in text and "here 4\n" in text
+        assert "a.b in " in text and "here 1 (not given)\n" in text
+        session = graphfuse.InferenceSession(file)
+        assert [i.shape for i in session.get_inputs()] == [["2*n", 4], ["a.b", "2*n + 1"]]
+        assert graphfuse.load(out).inspect({"_2_n": 6})["at"]["2*n"] == 6  # as symbols are called in IR
+    assert fails(capsys, "run", out, "--random", "--dim", "2*n=9") == (6, "error: dim '2*n': expected 2..8, found 9")
+    wrong = fails(capsys, "run", out, "--random", f"--input=x={npy(tmp_path, np.zeros((9, 4), np.float32))}")
+    assert wrong == (6, "error: input 'x': dim 0: expected 2*n in 2..8, found 9")
+    wanted = "unknown dim 'q': expected one of 2*n, a.b, 2*n + 1"
+    assert fails(capsys, "inspect", out, "--dim", "q=1") == (2, f"error: {wanted}")
+
+
+def test_dims_that_were_not_given_are_shown(capsys, model):
+    note = "dims that were not given: batch = 1 (--dim NAME=N)\n"
+    for verb in (("run", "--random"), ("bench", "--rounds", "1"), ("verify", "--regions")):
+        assert note in prints(capsys, *verb, model)
+        assert note not in prints(capsys, *verb, model, "--dim", "batch=3")
+
+
+def test_run_and_profiles_have_warm_times(capsys, model, artifact, caplog):
+    said = " ".join(prints(capsys, "run", model, "--random").split())
+    assert re.search(r"first run [0-9.]+ ms, then [0-9.]+ ms", said)
+    found = json.loads(prints(capsys, "run", artifact, "--random", "--json"))
+    assert found["warm_milliseconds"] > 0 and found["milliseconds"] > 0
+    compiled = graphfuse.load(artifact)
+    assert all(s.ns > 0 and s.warm_ns > 0 for s in compiled.profile(inputs(3)).steps)
+    with scope(debug=1):
+        compiled(inputs(3))
+    assert re.search(r"us, then [0-9.]+ us  ", caplog.text)
 
 
 @pytest.mark.parametrize("stage", ["graph", "regions", "block", "llvm", "asm"])
