@@ -36,7 +36,7 @@ from graphfuse.ir.core import Func, Op, Value
 from graphfuse.symbolic import Dim, ceildiv, product
 
 QUERY_BLOCK = 128
-"""Query rows of one program: enough to repay packing the keys."""
+"""Query rows of one program at most, in whole tiles: enough to repay packing the keys."""
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,19 @@ class AttentionKernel:
         """Grid over outer dims and blocks of queries."""
         kernel, ev = self.kernel, self.kernel.ev
         whole = isinstance(self.rows, int) and self.rows <= QUERY_BLOCK * 3 // 2
-        blocks: Dim = 1 if whole else ceildiv(self.rows, QUERY_BLOCK)
+        block_of = QUERY_BLOCK // self.tile.rows * self.tile.rows
+        blocks: Dim = 1 if whole else ceildiv(self.rows, block_of)
         extents = [*(self.shape[i] for i in self.roles.outer), blocks]
         grid = positions(extents)
         pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
         *at, row_block = digits(kernel, pid, extents)
         self.at = tuple(at)
         packed = self._pack_keys() if self.tile.rows > 2 else None
-        block_rows = None if whole else (row_block, QUERY_BLOCK)
+        block_rows = None if whole else (row_block, block_of)
         for_row_tiles(kernel, self.rows, self.tile.rows, block_rows, lambda row, h: self._row_tile(row, h, packed))
         depth = product(self.roles.scores.depth)
         total = positions(self.shape) * depth
-        per_program = (self.rows if whole else QUERY_BLOCK) * self.keys * depth
+        per_program = (self.rows if whole else block_of) * self.keys * depth
         return kernel.finish(grid, 50 + per_program * 2 // (self.lanes * 2), {"flops": 4 * total})
 
     def _index(self, row: Dim, key: Dim) -> Index:

@@ -71,7 +71,7 @@ def for_row_tiles(
     if block_rows is not None:
         first = block_rows[0] * block_rows[1]
         here = minimum(rows - first, block_rows[1])
-    exact = isinstance(rows, int) and rows % height == 0
+    exact = isinstance(rows, int) and rows % height == 0 and (block_rows is None or block_rows[1] % height == 0)
 
     def tiles() -> list[Value]:
         def tile(t: Dim, _: Carried) -> list[Value]:

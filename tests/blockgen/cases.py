@@ -371,6 +371,7 @@ ATTENTION = (
     attention("with_past", "1", "(q)", "(q + p)", 2, 8, CAUSAL.replace("OFFSET", "p"), "", "q in 1..64, p in 0..64",
               [{"q": 1, "p": 7}, {"q": 4, "p": 0}, {"q": 9, "p": 9}]),
     attention("many_queries", "1", "150", "9", 1, 4),
+    attention("queries_in_whole_tiles", "2", "210", "9", 1, 4),
     attention("more_queries", "1", "(q)", "9", 1, 4, dims="q in 1..512", sizes=over("q", values=(130, 257))),
     attention("narrow_values", "1", "9", "21", 2, 8, values=5),
     attention("wide_values", "1", "9", "21", 2, 8, values=70),
