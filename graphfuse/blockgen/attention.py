@@ -71,7 +71,7 @@ class AttentionKernel:
         self.elem = element_of(self.first.result)
         machine = kernel.machine
         self.lanes = machine.lanes(accumulator(self.elem))
-        self.width = 2 * self.lanes
+        self.width = _width(self.keys, 2, self.lanes)
         depth = product(self.roles.scores.depth)
         self.tile = matmul_tile(machine, accumulator(self.elem), self.rows, 2, depth, kernel.space.ranges)
         self.padded = ceildiv(self.keys, self.width) * self.width
@@ -261,7 +261,7 @@ class AttentionKernel:
     def _values(self, row: Dim, height: int) -> None:
         columns = shape_of(self.roles.output.result)[-1]
         vectors = min(2, max(1, -(-columns // self.lanes))) if isinstance(columns, int) else 2
-        width = vectors * self.lanes
+        width = _width(columns, vectors, self.lanes)
 
         def tile(q: Dim, _: Carried) -> list[Value]:
             self._value_tile(q, row, height, width, columns)
@@ -278,6 +278,11 @@ class AttentionKernel:
         step = next((k for k in (4, 2) if isinstance(self.keys, int) and self.keys % k == 0), 1)
         acc = accumulate(kernel, work, index, rows, lanes, Depth((self.keys,), lambda at: at, step))
         store_results(kernel, work, index, rows, lanes, acc)
+
+
+def _width(extent: Dim, vectors: int, lanes: int) -> int:
+    """Lanes of a tile: so many vectors; one along a dim of 1, where a reshape leaves no place for others."""
+    return 1 if extent == 1 else vectors * lanes
 
 
 def _packed_at(panels: Leaf, panel: Dim, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:

@@ -45,6 +45,8 @@ class IndexSpace:
         """Of symbols and of variables, whose own bounds are taken without those of other variables."""
         self.positions: dict[tuple[Index, tuple[Dim, ...]], Dim] = {}
         """By index and shape: the row-major positions that were cut into digits."""
+        self._origins: dict[tuple[Index, tuple[Dim, ...]], tuple[Index, tuple[Dim, ...]]] = {}
+        """By index and shape: the first index and shape of the same position, which reshapes led away from."""
 
     def fresh(self, hint: str, lo: Dim, hi: Dim) -> Expr:
         """A new variable with inclusive bounds."""
@@ -95,15 +97,33 @@ class IndexSpace:
 
         A variable over one number, as of a lane along a dim of 1, is that number.
         """
-        shape, total, i = tuple(shape), 0, 0
+        index, shape = self.origin(index, shape)
+        total, i = 0, 0
         while i < len(index):
             runs = (j for j in range(len(index), i, -1) if (index[i:j], shape[i:j]) in self.positions)
             j = next(runs, i + 1)
             total = total + self.positions.get((index[i:j], shape[i:j]), index[i]) * product(shape[j:])
             i = j
-        found = self.simplify(total)
-        bounds = {name: self.var_bounds[name] for name in symbols(found) & self.var_bounds.keys()}
-        return substitute(found, {name: low for name, (low, high) in bounds.items() if low == high})
+        return self._determined(self.simplify(total))
+
+    def origin(self, index: Index, shape: Sequence[Dim]) -> tuple[Index, tuple[Dim, ...]]:
+        """What `index` into `shape` was made of by reshapes, however many: itself, if by none."""
+        shape = tuple(shape)
+        return self._origins.get((index, shape), (index, shape))
+
+    def follows(self, index: Index, shape: Sequence[Dim], of: Index, source: Sequence[Dim]) -> None:
+        """Note that `index` into `shape` is the position that `of` is in `source`."""
+        first, seen = self.origin(of, source)
+        first = tuple(self._determined(i) for i in first)
+        # an index of fewer variables is the same position by what is known here, and elsewhere they may not be there
+        if frozenset().union(*map(symbols, first)) <= frozenset().union(*map(symbols, index)):
+            for key in (index, tuple(self.simplify(i) for i in index)):
+                self._origins.setdefault((key, tuple(shape)), (first, seen))
+
+    def _determined(self, dim: Dim) -> Dim:
+        """Without variables over one number, as of a lane along a dim of 1."""
+        bounds = {name: self.var_bounds[name] for name in symbols(dim) & self.var_bounds.keys()}
+        return substitute(dim, {name: low for name, (low, high) in bounds.items() if low == high})
 
     def simplify(self, dim: Dim) -> Dim:
         """An equal dim with as few floordiv and mod atoms as the bounds allow."""
@@ -287,8 +307,11 @@ def reshape_index(index: Index, shape: Sequence[Dim], source: Sequence[Dim], spa
     """The index into `source` of the element at `index` of the same data seen as `shape`.
 
     Both shapes are cut into the shortest runs of dims with equal products, so that dims the reshape leaves
-    alone map to themselves.
+    alone map to themselves. The way back is the index that one came from.
     """
+    first, seen = space.origin(index, shape)
+    if seen == tuple(source):
+        return first
     out: list[Dim] = []
     i = j = 0
     while i < len(shape) or j < len(source):
@@ -299,6 +322,7 @@ def reshape_index(index: Index, shape: Sequence[Dim], source: Sequence[Dim], spa
         else:
             out += unravel(space.position(index[i:i_end], run_shape), run_source, space)
         i, j = i_end, j_end
+    space.follows(tuple(out), source, index, shape)
     return tuple(out)
 
 

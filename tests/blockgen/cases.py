@@ -220,6 +220,10 @@ def contract(
 
 
 CONTRACTION = (
+    case("contraction", "columns_cut_and_joined", "x: 10x8xf32, w: 8x184xf32, a: 10x4x1xf32, b: 10x46xf32", """
+        o = contract(x, w) {spec = "mk,kn->mn"}; r = reshape(o) {shape = [10, 4, 46]}
+        ab = broadcast(a) {shape = [10, 4, 46]}; e = sub(r, ab); t = reshape(e) {shape = [4, 10, 46]}
+        bb = broadcast(b) {shape = [4, 10, 46]}; z = max(t, bb); return(z)"""),
     matmul("20", "64", "12"),
     matmul("20", "50", "13"),
     matmul("1", "50", "13"),
@@ -374,6 +378,11 @@ ATTENTION = (
     attention("queries_in_whole_tiles", "2", "210", "9", 1, 4),
     attention("more_queries", "1", "(q)", "9", 1, 4, dims="q in 1..512", sizes=over("q", values=(130, 257))),
     attention("narrow_values", "1", "9", "21", 2, 8, values=5),
+    attention("one_value", "2", "6", "21", 2, 8, values=1,
+              end="r = reshape(o) {shape = [2, 6, 2]}; z = neg(r); return(z)"),
+    attention("one_value_one_head", "2", "6", "21", 1, 8, values=1, end="r = reshape(o) {shape = [2, 6, 1]}; "
+              "z = neg(r); f = reshape(z) {shape = [12]}; y = exp(f); return(z, y)"),
+    attention("one_key", "2", "6", "1", 1, 8),
     attention("wide_values", "1", "9", "21", 2, 8, values=70),
     attention("half", "1", "9", "21", 2, 8, elem="f16"),
     attention("double", "1", "9", "21", 2, 8, elem="f64"),
