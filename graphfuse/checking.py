@@ -73,7 +73,7 @@ def verify_regions(
     """
     done = compiler.stages(func, target, options or Options())
     symbols = interp.bind(done.regions, [a.shape for a in inputs], {})
-    checker = _Checker(done, _runner(done, target, driver, ordinal), symbols)
+    checker = _Checker(done, runner_of(done, target, driver, ordinal), symbols)
     checker.block(done.regions.body, dict(zip(done.regions.params, inputs, strict=True)))
     return checker.found
 
@@ -131,7 +131,8 @@ class Runner(Protocol):
         ...
 
 
-def _runner(done: compiler.Stages, target: Target, driver: Driver | None, ordinal: int) -> Runner:
+def runner_of(done: compiler.Stages, target: Target, driver: Driver | None, ordinal: int) -> Runner:
+    """What runs kernels on this processor, or on the GPU that `driver` has as number `ordinal`."""
     if target.kind == "cuda":
         assert driver is not None, "code for a GPU needs a driver"
         return GpuRunner(done, target, driver, ordinal)

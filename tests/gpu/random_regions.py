@@ -2,6 +2,8 @@
 
     python -m tests.gpu.random_regions --count 3000 --seed 0                  # on the GPU that is there
     python -m tests.gpu.random_regions --count 20 --device emulator --arch sm_80
+    python -m tests.gpu.random_regions --count 20 --device cpu --kind chain   # of one kind, on this processor
+    python -m tests.gpu.random_regions --count 20 --device none               # compiled for a GPU, not run
 
 A case is a graph function in the notation of `tests.blockgen.support`, drawn from its number: sizes are log-uniform,
 with primes among them; operands are permuted, sliced, shifted, computed. It goes through all of the compiler, and each
@@ -22,15 +24,17 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from graphfuse import compiler
-from graphfuse.checking import GpuRunner
+from graphfuse.checking import GpuRunner, Runner, runner_of
 from graphfuse.dialects import graph
 from graphfuse.errors import DeviceError, ParseError, VerifyError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
@@ -40,6 +44,7 @@ from graphfuse.ir.core import Func, Op
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
 from graphfuse.knobs import Options
+from graphfuse.llvm.host import parse_target
 from graphfuse.runtime.cuda.bindings import open_driver
 from graphfuse.target import Target
 from tests.blockgen.support import graph_func, widened
@@ -63,6 +68,12 @@ class Named(int):
 
     __str__ = __repr__
 
+    def times(self, n: int) -> Named:
+        """A size that is a multiple of this one, or a product of two."""
+        found = Named(self * n)
+        found.name = f"{self.name}*{n.name if isinstance(n, Named) else n}"
+        return found
+
 
 @dataclass
 class Drawing:
@@ -79,6 +90,8 @@ class Drawing:
     elems: dict[str, str] = field(default_factory=dict[str, str])
     scales: dict[str, float] = field(default_factory=dict[str, float])
     outputs: list[str] = field(default_factory=list[str])
+    is_plain: bool = False
+    """Whether products end with themselves."""
 
     # drawing
 
@@ -232,6 +245,8 @@ class Drawing:
 
     def epilogue(self, z: str) -> str:
         """Some steps behind a product."""
+        if self.is_plain:
+            return z
         steps: list[Callable[[str], str]] = [
             self.beside, self.beside, self.beside, self.of_each_column, self.elementwise, self.residual,
             self.split_rows, self.heads, self.cast_to_another, self.also_returned, self.halves,
@@ -283,6 +298,51 @@ class Drawing:
         size = self.one(shape[-1] // 2, shape[-1] - 1)
         start = self.one(0, shape[-1] - size)
         return self.slice(z, [*([0] * (len(shape) - 1)), start], [*shape[:-1], size])
+
+    def regrouped(self, z: str) -> str:
+        """The same elements in other dims: neighbours are joined, dims cut, 1s come and go; or dims of any factors."""
+        shape = list(self.shapes[z])
+        if self.maybe(0.4) and not any(isinstance(n, Named) for n in shape):
+            return self.reshape(z, self.factors(int(np.prod(shape)), self.rng.randint(1, 5)))
+        for _ in range(self.one(1, 1, 2, 3, 4)):
+            i = self.rng.randrange(len(shape)) if shape else 0
+            n = shape[i] if shape else 1
+            parts = [d for d in range(2, min(n, 64)) if n % d == 0] if not isinstance(n, Named) else []
+            if self.maybe(0.1):
+                shape = [d for d in shape if d != 1] if 1 in shape else [*shape[:i], 1, *shape[i:]]
+            elif i + 1 < len(shape) and (self.maybe(0.5) or not parts or len(shape) > 5):
+                m = shape[i + 1]
+                joined = n.times(m) if isinstance(n, Named) else m.times(n) if isinstance(m, Named) else n * m
+                shape[i : i + 2] = [joined]
+            elif parts and len(shape) < 6:
+                d = self.one(*parts)
+                shape[i : i + 1] = self.one([d, n // d], [n // d, d])
+        return self.reshape(z, shape)
+
+    def factors(self, n: int, count: int) -> Dims:
+        """So many sizes whose product is n."""
+        found, prime = [1] * count, 2
+        while n > 1:
+            prime = prime if prime * prime <= n else n
+            if n % prime:
+                prime += 1
+            else:
+                found[self.rng.randrange(count)] *= prime
+                n //= prime
+        return found
+
+    def part(self, z: str) -> str:
+        """Some of the elements along one dim."""
+        shape = self.shapes[z]
+        found = [i for i, n in enumerate(shape) if n > 1 and not isinstance(n, Named)]
+        if not found:
+            return z
+        axis = self.one(*found)
+        size = self.rng.randint(max(1, shape[axis] // 2), shape[axis])
+        start = self.rng.randint(0, shape[axis] - size)
+        starts, sizes = [0] * len(shape), list(shape)
+        starts[axis], sizes[axis] = start, size
+        return self.slice(z, starts, sizes)
 
     # ends
 
@@ -377,6 +437,21 @@ class Drawing:
             parts = [g for g in (2, 3, 4, 7) if m % g == 0]
             z = self.reshape(z, [g := self.one(*parts), m // g, n]) if parts else z
         return self.epilogue(z)
+
+    def chain(self) -> str:
+        """Reshapes, transposes, slices and elementwise work behind one of the others."""
+        kinds = (self.product, self.product, self.convolution, self.attention, self.bytes_product, self.reduction)
+        self.is_plain = True
+        z = self.one(*kinds)()
+        if self.elems[z] == "i32":
+            z = self.op("mul", f := self.cast(z, "f32"), self.full(f, 2.0**-8))
+        steps: list[Callable[[str], str]] = [
+            self.regrouped, self.regrouped, self.regrouped, self.turned, self.part, self.elementwise, self.beside,
+            self.beside, self.residual, self.cast_to_another, self.also_returned,
+        ]  # fmt: skip
+        for _ in range(self.rng.randint(3, 9)):
+            z = self.one(*steps)(z)
+        return self.one(self.total, self.softmax, self.norm)(z) if self.maybe(0.2) and self.shapes[z] else z
 
     def bytes_product(self) -> str:
         """Integers, whose sums are exact."""
@@ -499,7 +574,7 @@ class Drawing:
 
 
 KINDS = {
-    "product": 40, "convolution": 25, "reduction": 12, "attention": 14, "bytes_product": 4, "pointwise": 5,
+    "product": 35, "convolution": 22, "reduction": 11, "attention": 12, "bytes_product": 4, "pointwise": 4, "chain": 12,
 }  # fmt: skip
 """How often each is drawn."""
 
@@ -516,17 +591,17 @@ class RandomCase:
     multiprocessors: int
 
 
-def drawn(seed: int, work: int) -> RandomCase:
-    """Case number `seed` of at most about `work` multiplications."""
-    case = _drawn(seed, work, has_symbols=True) or _drawn(seed, work, has_symbols=False)
+def drawn(seed: int, work: int, kind: str = "") -> RandomCase:
+    """Case number `seed` of at most about `work` multiplications, of one kind or of any."""
+    case = _drawn(seed, work, kind, has_symbols=True) or _drawn(seed, work, kind, has_symbols=False)
     assert case, "what has known sizes fits together"
     return case
 
 
-def _drawn(seed: int, work: int, *, has_symbols: bool) -> RandomCase | None:
+def _drawn(seed: int, work: int, kind: str, *, has_symbols: bool) -> RandomCase | None:
     """The case; None where a step computes with a size that is a symbol, or no input says what that is."""
     rng = random.Random(seed)
-    kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+    kind = kind or rng.choices(list(KINDS), list(KINDS.values()))[0]
     d = Drawing(rng, max(1 << 12, round(2 ** rng.uniform(np.log2(work) - 6, np.log2(work)))), has_symbols)
     z = getattr(d, kind)()
     if z.startswith("x"):
@@ -569,17 +644,20 @@ class Outcome:
     """-1 where there was no assembler."""
 
 
-def outcomes(case: RandomCase, target: Target, driver: Driver) -> Iterator[Outcome]:
-    """Compile a case, and run every region."""
+def outcomes(case: RandomCase, target: Target, driver: Driver | None = None) -> Iterator[Outcome]:
+    """Compile a case, and run every region; for a GPU without a driver it is compiled only."""
     of = compiler.machine_of
-    few = case.multiprocessors
+    few = case.multiprocessors if target.kind == "cuda" else 0
 
     def machine(t: Target) -> Any:
         return replace(of(t), multiprocessors=few) if few else of(t)  # type: ignore[call-arg]  # it is a GPU's
 
     with mock.patch.object(compiler, "machine_of", machine):
         done = compiler.stages(case.func, target, Options())
-        runner = GpuRunner(done, target, driver, 0)
+        if target.kind == "cuda" and driver is None:
+            compiler.code_for_gpu(done, target)
+            return
+        runner = runner_of(done, target, driver, 0)
     env = dict(zip(done.regions.params, case.inputs, strict=True))
     symbols = interp.bind(done.regions, [a.shape for a in case.inputs], {})
     for op in done.regions.body.ops[:-1]:
@@ -591,7 +669,7 @@ def outcomes(case: RandomCase, target: Target, driver: Driver) -> Iterator[Outco
 
 
 def _checked(
-    op: Op, operands: Sequence[Array], plain: Sequence[Array], runner: GpuRunner, symbols: Mapping[str, int]
+    op: Op, operands: Sequence[Array], plain: Sequence[Array], runner: Runner, symbols: Mapping[str, int]
 ) -> Iterator[Outcome]:
     exact = interp.evaluate_op(op, [widened(a) for a in operands], symbols, wide=True)
     got = [np.empty_like(a) for a in plain]
@@ -599,12 +677,13 @@ def _checked(
         a.reshape(-1).view(np.uint8)[...] = 0xFF
     runner(op, [np.ascontiguousarray(a) for a in operands], got, symbols)
     name = str(op.attrs["kernel"])
-    text = runner.texts[name]
+    text = runner.texts[name] if isinstance(runner, GpuRunner) else ""
     made = [int(m) * int(n) for m, n in re.findall(r"(?:gpu\.wgmma|block\.dot)\(.*: tile<(\d+)x(\d+)x", text)]
     instruction = "wgmma" if "gpu.wgmma(" in text else "dot" if made else "none"
     assert instruction != "dot" or "schedule = " not in text, "a tile for wgmma is multiplied by mma.sync"
+    spills = runner.launches[name].spill_bytes if isinstance(runner, GpuRunner) else 0
     for g, p, e in zip(got, plain, exact, strict=True):
-        yield Outcome(name, excess(g, p, e), instruction, max(made, default=0), runner.launches[name].spill_bytes)
+        yield Outcome(name, excess(g, p, e), instruction, max(made, default=0), spills)
 
 
 def excess(got: Array, plain: Array, exact: Array) -> float:
@@ -632,28 +711,30 @@ def _distance(a: Array, b: Array) -> Array:
 # the command
 
 
-def driver_of(device: str, arch: str) -> Driver:
-    """The GPU's, or the emulator's."""
+def driver_of(device: str, arch: str) -> Driver | None:
+    """The GPU's, or the emulator's, or none."""
     if device == "emulator":
         return EmulatedDriver(arch)
-    return open_driver()
+    return open_driver() if device == "cuda" else None
 
 
 def work(args: argparse.Namespace) -> None:
     """Some of the cases: a line of JSON for each, as soon as it is done."""
-    driver, target = driver_of(args.device, args.arch), Target.parse(f"cuda:{args.arch}")
+    driver = driver_of(args.device, args.arch)
+    target = parse_target("cpu" if args.device == "cpu" else f"cuda:{args.arch}")
     for seed in range(args.seed, args.seed + args.count, args.step):
         start = time.time()
         said: dict[str, Any] = {"seed": seed}
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()
         try:
-            case = drawn(seed, args.work)
+            case = drawn(seed, args.work, args.kind)
             said["kind"] = case.kind
             found = list(outcomes(case, target, driver))
             said["regions"] = [(o.kernel, o.ratio, o.instruction, o.tile, o.spill_bytes) for o in found]
         except Exception as e:  # noqa: BLE001  # whatever it is, it is a finding
-            said["error"] = f"{type(e).__name__}: {e}"[:600]
+            where = traceback.extract_tb(e.__traceback__)[-1]
+            said["error"] = f"{type(e).__name__}: {e} ({Path(where.filename).name}:{where.lineno})"[:600]
             if isinstance(e, DeviceError):  # the context may be lost
                 sys.stdout.write(json.dumps(said) + "\n")
                 sys.stdout.flush()
@@ -705,7 +786,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", choices=("cuda", "emulator"), default="cuda")
+    parser.add_argument("--device", choices=("cuda", "emulator", "cpu", "none"), default="cuda")
+    parser.add_argument("--kind", choices=("", *KINDS), default="")
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--work", type=int, default=1 << 30, help="multiplications of the largest cases")
     parser.add_argument("--jobs", type=int, default=1)
@@ -744,7 +826,8 @@ class _Process:
             self.going = False
             return
         command = [sys.executable, "-m", "tests.gpu.random_regions", "--step", str(a.jobs), "--seed", str(first)]
-        command += ["--count", str(count), "--device", a.device, "--arch", a.arch, "--work", str(a.work)]
+        command += ["--count", str(count), "--device", a.device, "--arch", a.arch]
+        command += ["--work", str(a.work), "--kind", a.kind]
         alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "GRAPHFUSE_THREADS": "1", "GRAPHFUSE_CACHE": "0"}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **alone})
         self.lines: collections.deque[str] = collections.deque()

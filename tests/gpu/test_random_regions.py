@@ -9,6 +9,7 @@ from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.ir.printer import to_text
 from graphfuse.target import Target
 from tests.gpu.random_regions import KINDS, drawn, excess, outcomes
+from tests.machine import HOST
 
 WORK = 1 << 16
 """Multiplications of the largest: seconds on the emulator."""
@@ -22,6 +23,23 @@ def test_regions(seed, arch):
     found = list(outcomes(case, Target.parse(f"cuda:{arch}"), EmulatedDriver(arch)))
     assert found
     assert max(o.ratio for o in found) <= 1, (case.kind, case.text, found)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < FEW else pytest.mark.full) for s in range(MANY)])
+def test_chains_on_this_processor(seed):
+    """Reshapes, transposes and slices behind products."""
+    case = drawn(seed, 16 * WORK, "chain")
+    found = list(outcomes(case, HOST))
+    assert found
+    assert max(o.ratio for o in found) <= 1, (case.text, found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("first", range(0, 1000, 50))
+def test_chains_compile(first, arch):
+    for seed in range(first, first + 50):
+        assert not list(outcomes(drawn(seed, 64 * WORK, "chain"), Target.parse(f"cuda:{arch}")))
 
 
 def test_a_number_is_always_the_same_case():
