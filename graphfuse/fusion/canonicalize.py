@@ -31,6 +31,12 @@ _FUNCTIONS = tuple(graph.ELEMENTWISE.values())
 _BINARY = tuple(kind for kind in _FUNCTIONS if kind.takes.most == 2 and not kind.takes.attrs)
 _COMMUTATIVE = tuple(kind for kind in _BINARY if Trait.COMMUTATIVE in kind.traits)
 _ALL = (*_FUNCTIONS, graph.select, graph.cast)
+_OF_ONE = (
+    *_ALL, graph.iota, graph.reduce, graph.arg_reduce, graph.cumulate, graph.reduce_window, graph.contract,
+    graph.conv, graph.reshape, graph.permute, graph.broadcast, graph.stretch, graph.slice_, graph.pad, graph.concat,
+    graph.flip, graph.take, graph.take_along, graph.gather_nd, graph.scatter_along, graph.scatter_nd,
+)  # fmt: skip
+"""Ops that compute one tensor."""
 
 
 def _inner(v: Value, kind: OpDef) -> Value | None:
@@ -73,6 +79,18 @@ def elementwise_of_fulls(op: Op) -> Replacement | None:
         if splat_of(v) is None:
             return None
     return fold_elementwise(op)
+
+
+@rule(*_OF_ONE)
+def without_elements(op: Op) -> Replacement | None:
+    """What has no elements is a full."""
+    return _like(op, value=0) if 0 in tensor_of(op.result).shape else None
+
+
+@rule(graph.contract)
+def sum_of_no_products(op: Op) -> Replacement | None:
+    """A contraction over a dim of size 0 is 0."""
+    return _like(op, value=0) if any(0 in tensor_of(x).shape for x in op.operands) else None
 
 
 @rule(*_COMMUTATIVE)
@@ -442,7 +460,7 @@ def _dim_of(v: Value) -> Dim | None:
 
 
 RULES: tuple[Rule, ...] = (
-    *uniform_constant, *elementwise_of_fulls, *known_to_the_right,
+    *uniform_constant, *without_elements, *sum_of_no_products, *elementwise_of_fulls, *known_to_the_right,
     *add_zero, *sub_to_add, *add_negation, *mul_one, *product_of_negations, *div_by_number,
     *involution, *abs_of_sign, *power_by_multiplication, *power_by_root,
     *extreme_of_same, *select_known, *select_of_equal_numbers, *logic_with_known, *xor_with_known,

@@ -45,6 +45,15 @@ func @sub_to_add__integers(%x: tensor<8xi32>, %y: tensor<8xi32>) {
   %v4 = graph.sub(%y, %v3) : tensor<8xi32>
   return(%v0, %v2, %v4)
 }
+func @without_elements(%x: tensor<0x4xf32>, %y: tensor<4x3xf32>) {
+  %v0 = graph.exp(%x) : tensor<0x4xf32>
+  %v1 = graph.contract(%v0, %y) {spec = "mk,kn->mn"} : tensor<0x3xf32>
+  return(%v1)
+}
+func @sum_of_no_products(%x: tensor<4x0xf32>, %y: tensor<0x3xf32>) {
+  %v0 = graph.contract(%x, %y) {spec = "mk,kn->mn"} : tensor<4x3xf32>
+  return(%v0)
+}
 func @add_negation(%x: tensor<8xf32>, %y: tensor<8xf32>) {
   %v0 = graph.neg(%y) : tensor<8xf32>
   %v1 = graph.add(%x, %v0) : tensor<8xf32>
@@ -286,6 +295,16 @@ func @sub_to_add__integers(%x: tensor<8xi32>, %y: tensor<8xi32>) {
   %v3 = graph.full() {elem = i32, shape = [8], value = -2147483648} : tensor<8xi32>
   %v4 = graph.sub(%y, %v3) : tensor<8xi32>
   return(%v0, %v2, %v4)
+}
+
+func @without_elements(%x: tensor<0x4xf32>, %y: tensor<4x3xf32>) {
+  %v0 = graph.full() {elem = f32, shape = [0, 3], value = 0.0} : tensor<0x3xf32>
+  return(%v0)
+}
+
+func @sum_of_no_products(%x: tensor<4x0xf32>, %y: tensor<0x3xf32>) {
+  %v0 = graph.full() {elem = f32, shape = [4, 3], value = 0.0} : tensor<4x3xf32>
+  return(%v0)
 }
 
 func @add_negation(%x: tensor<8xf32>, %y: tensor<8xf32>) {
