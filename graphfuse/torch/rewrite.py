@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -100,7 +101,7 @@ class _Writer:
         # nothing in the graph is this number: it is computed of others
         expr = self.expressions[symbol]
         known = {s: fx.Proxy(self._size(str(s))) for s in expr.free_symbols}
-        made: Any = sympy_interp(PythonReferenceAnalysis, known, expr)
+        made: Any = sympy_interp(_Calls, known, expr)
         return made.node
 
     def finish(self) -> None:
@@ -110,6 +111,19 @@ class _Writer:
                 self.env[node] = self.graph.node_copy(node, self._new)
         output = self.nodes[-1]
         self.graph.output(fx.node.map_arg(output.args[0], self._new)).meta = dict(output.meta)
+
+
+def _as_call(function: Callable[..., Any]) -> Any:
+    return staticmethod(lambda x, *_: x.tracer.create_proxy("call_function", function, (x,), {}))
+
+
+class _Calls(PythonReferenceAnalysis):
+    """Writes what an expression computes; Python's own functions of numbers, which refuse proxies, as calls."""
+
+    floor_to_int = _as_call(math.floor)
+    ceil_to_int = _as_call(math.ceil)
+    trunc_to_int = _as_call(math.trunc)
+    round_to_int = _as_call(round)
 
 
 _TORCHS_WORDS = "Runtime assertion failed for expression"
@@ -138,8 +152,9 @@ def _size_sources(nodes: Sequence[fx.Node]) -> Mapping[str, SizeSource]:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             for axis, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt) and (name := symbol_of(dim_of(size))):
-                    out.setdefault(name, (node, axis))
+                # a number that dims have no words for is computed of others: the tensor may be, with it
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    out.setdefault(symbol_of(dim_of(size)), (node, axis))
     return out
 
 

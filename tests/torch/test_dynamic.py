@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from graphfuse.torch.compiled_part import CompiledPart  # noqa: E402 - they import torch
-from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
+from tests.torch.support import check, compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 F = torch.nn.functional
 
@@ -57,6 +57,19 @@ def test_sizes_that_dims_cannot_express():
         return (y * 2).flatten(1), *(y.new_ones(n) * x.shape[3] ** 0.5 for n in sizes)
 
     agree(fn, [(torch.randn(2, 3, n, n + 1),) for n in (4, 7, 10)])
+
+
+def test_sizes_that_only_a_result_has():
+    def fn(n):
+        return torch.arange(n, 19.5), torch.arange(n, 40, 3, dtype=torch.float32)
+
+    agree(fn, [(2,), (5,), (13,)])
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(4, 0, 5), (0, 3, 5), (4, 3, 0)])
+def test_products_without_elements(m, k, n):
+    x, y, b = (torch.randn(s, requires_grad=True) for s in ((m, k), (k, n), (n,)))
+    check(lambda x, y, b: (torch.addmm(b, x, y), F.linear(x, y.t(), b)), x, y, b, dynamic=True)
 
 
 def test_a_gradient_whose_sizes_dims_cannot_express():
