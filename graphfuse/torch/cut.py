@@ -46,7 +46,7 @@ VIEWS = frozenset(
         aten.select.int, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default,
         aten.alias.default, aten.transpose.int, aten.t.default, aten.diagonal.default, aten.detach.default,
         aten.as_strided.default, torch.ops.prims.view_of.default, aten.split_with_sizes.default, aten.split.Tensor,
-        aten.unbind.int, aten.unfold.default, aten.view.dtype,
+        aten.unbind.int, aten.unfold.default, aten.view.dtype, aten._reshape_alias.default,
     }
 )  # fmt: skip
 """Operators whose results share their operand's memory."""

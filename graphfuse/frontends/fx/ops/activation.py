@@ -36,11 +36,6 @@ def hardtanh(c: Call, self: Value, min_val: Number = -1, max_val: Number = 1) ->
     return c.e.map(graph.min_, c.e.map(graph.max_, self, min_val), max_val)
 
 
-@lowers(aten.relu6.default)
-def relu6(c: Call, self: Value) -> Value:
-    return hardtanh(c, self, 0, 6)
-
-
 @lowers(aten.hardtanh_backward.default)
 def hardtanh_backward(c: Call, grad_output: Value, self: Value, min_val: Number, max_val: Number) -> Value:
     e = c.e

@@ -76,7 +76,7 @@ def mul(c: Call, self: Operand, other: Operand) -> Value:
     return computed(c, graph.and_ if c.elem == BOOL else graph.mul, self, other)
 
 
-@lowers(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, prims.div.default)
+@lowers(aten.div.Tensor, aten.div.Scalar, prims.div.default)
 def div(c: Call, self: Operand, other: Operand) -> Value:
     return computed(c, graph.div, self, other)
 
@@ -146,7 +146,7 @@ def _of_rounded(c: Call, kind: OpDef, *operands: Operand) -> Value:
     return computed(c, kind, *(c.value(o, None, c.shape) for o in operands))
 
 
-@lowers(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar, prims.pow.default)
+@lowers(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar)
 def pow_(c: Call, self: Operand, exponent: Operand) -> Value:
     if isinstance(self, Value) and isinstance(exponent, (int, float)):
         if (product := _by_products(c, self, exponent)) is not None:
@@ -154,6 +154,11 @@ def pow_(c: Call, self: Operand, exponent: Operand) -> Value:
         c.want(not c.elem.is_integer or exponent >= 0, "integers to negative powers raise")
     c.want(c.elem != BOOL, "powers of bool")
     return computed(c, graph.pow_, self, exponent)
+
+
+@lowers(prims.pow.default)
+def prims_pow(c: Call, self: Value, other: Value) -> Value:
+    return pow_(c, self, other)
 
 
 def _by_products(c: Call, x: Value, exponent: float) -> Value | None:
@@ -326,7 +331,7 @@ def ceil(c: Call, self: Value) -> Value:
     return _whole(c, self, ELEMENTWISE["ceil"])
 
 
-@lowers(aten.trunc.default, aten.fix.default)
+@lowers(aten.trunc.default)
 def trunc(c: Call, self: Value) -> Value:
     return _whole(c, self, ELEMENTWISE["trunc"])
 
@@ -358,11 +363,6 @@ def angle(c: Call, self: Value) -> Value:
 def frac(c: Call, self: Value) -> Value:
     wide = c.wide(self)
     return c.rounded(c.e(graph.sub, wide, c.e(ELEMENTWISE["trunc"], wide)))
-
-
-@lowers(aten.square.default)
-def square(c: Call, self: Value) -> Value:
-    return computed(c, graph.mul, self, self)
 
 
 @lowers(aten.reciprocal.default)

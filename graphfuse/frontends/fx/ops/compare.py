@@ -121,7 +121,7 @@ def signbit(c: Call, self: Value) -> Value:
     return is_negative(c, self)
 
 
-@lowers(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)
+@lowers(aten.where.self)
 def where(c: Call, condition: Value, self: Operand, other: Operand) -> Value:
     chosen = [c.e.broadcast(c.value(o, None, c.shape), c.shape) for o in (self, other)]
     return c.e(graph.select, c.e.broadcast(c.truth(condition), c.shape), *chosen)
@@ -135,7 +135,7 @@ def masked_fill(c: Call, self: Value, mask: Value, value: Operand) -> Value:
 # conversion
 
 
-@lowers(aten._to_copy.default, prims.convert_element_type.default, aten.to.dtype)
+@lowers(aten._to_copy.default, prims.convert_element_type.default)
 def to_copy(c: Call, **given: Any) -> Value:
     x = given.get("self", given.get("a"))
     if not isinstance(x, Value):  # under vmap numbers are converted, too

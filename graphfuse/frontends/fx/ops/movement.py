@@ -18,14 +18,14 @@ from graphfuse.symbolic import Dim, bounds
 aten, prims = torch.ops.aten, torch.ops.prims
 
 
-@lowers(aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.view_copy.default)
+@lowers(aten.view.default, aten._unsafe_view.default, aten.view_copy.default)
 def view(c: Call, self: Value, size: Sequence[Any]) -> Value:
     return c.e.reshape(self, c.shape)
 
 
 @lowers(
     aten.unsqueeze.default, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.squeeze_copy.dims,
-    aten.unsqueeze_copy.default, aten._reshape_alias.default, aten.flatten.using_ints,
+    aten.unsqueeze_copy.default, aten._reshape_alias.default,
 )  # fmt: skip
 def same_elements(c: Call, self: Value, *_: Any, **__: Any) -> Value:
     return c.e.reshape(self, c.shape)
@@ -52,12 +52,12 @@ def transpose(c: Call, self: Value, dim0: int, dim1: int) -> Value:
     return c.e.permute(self, perm)
 
 
-@lowers(aten.t.default, aten.numpy_T.default)
+@lowers(aten.t.default)
 def t(c: Call, self: Value) -> Value:
     return c.e.permute(self, range(len(shape_of(self)))[::-1])
 
 
-@lowers(aten.expand.default, aten.expand_copy.default, aten.broadcast_to.default)
+@lowers(aten.expand.default, aten.expand_copy.default)
 def expand(c: Call, self: Value, size: Sequence[Any], implicit: bool = False) -> Value:
     return c.e.broadcast(self, c.shape)
 
@@ -116,8 +116,8 @@ def split_with_sizes(c: Call, self: Value, split_sizes: Sequence[Dim], dim: int 
     return c.e.split(self, split_sizes, dim % len(shape_of(self)))
 
 
-@lowers(aten.split.Tensor, aten.split_copy.Tensor, aten.chunk.default)
-def split(c: Call, self: Value, split_size: Any = None, chunks: Any = None, dim: int = 0) -> Sequence[Value]:
+@lowers(aten.split.Tensor, aten.split_copy.Tensor)
+def split(c: Call, self: Value, split_size: Any, dim: int = 0) -> Sequence[Value]:
     dim %= len(shape_of(self))
     return c.e.split(self, [t.shape[dim] for t in c.outs if t], dim)
 
