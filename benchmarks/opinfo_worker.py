@@ -52,7 +52,7 @@ def judge(op: Any, dtype: torch.dtype, count: int, dynamic: bool) -> Judged:
     trains = dtype in op.dtypes and op.supports_autograd and dtype.is_floating_point
     torch.manual_seed(0)
     for i, sample in enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=trains), count)):
-        call = _call_of(op, sample)
+        call = call_of(op, sample)
         leaves = [sample.input, sample.args, sample.kwargs]
         try:
             want = run(call, leaves, trains)
@@ -61,7 +61,7 @@ def judge(op: Any, dtype: torch.dtype, count: int, dynamic: bool) -> Judged:
             continue
         graphs: list[Any] = []
         try:
-            message = _differs(op, _compiled(call, leaves, trains, dynamic, graphs), want, call, leaves, trains)
+            message = differs(op, _compiled(call, leaves, trains, dynamic, graphs), want, call, leaves, trains)
         except Exception as e:  # noqa: BLE001
             message = _brief(e)
         _note(out, graphs)
@@ -75,17 +75,26 @@ def judge(op: Any, dtype: torch.dtype, count: int, dynamic: bool) -> Judged:
     return out
 
 
-def _call_of(op: Any, sample: Any) -> Callable[..., Any]:
+def call_of(op: Any, sample: Any) -> Callable[..., Any]:
+    """A function of a sample's input, arguments and named arguments, or of others instead."""
+
     def call(x: Any, args: Any, kwargs: Any) -> Any:
         return sample.output_process_fn_grad(op.op(x, *args, **kwargs))
 
     return call
 
 
-def run(call: Callable[..., Any], leaves: list[Any], trains: bool) -> list[Any]:
-    """Outputs, then gradients of all inputs that want them."""
+def copied(x: Any) -> Any:
+    """What an operator may write to, where it is a tensor."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    return x.detach().clone().requires_grad_(x.requires_grad)
+
+
+def run(call: Callable[..., Any], leaves: list[Any], trains: bool, copied: Callable[[Any], Any] = copied) -> list[Any]:
+    """Outputs, then gradients of all inputs that want them; of copies of the inputs."""
     flat, spec = pytree.tree_flatten(leaves)
-    flat = [_copied(x) for x in flat]
+    flat = [copied(x) for x in flat]
     torch.manual_seed(1)
     with torch.set_grad_enabled(trains):
         outs = pytree.tree_leaves(call(*pytree.tree_unflatten(flat, spec)))
@@ -98,12 +107,6 @@ def run(call: Callable[..., Any], leaves: list[Any], trains: bool) -> list[Any]:
     # what was written in place counts too
     results = [*outs, *grads, *(x for x in flat if isinstance(x, torch.Tensor) and not x.requires_grad)]
     return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in results]
-
-
-def _copied(x: Any) -> Any:
-    if not isinstance(x, torch.Tensor):
-        return x
-    return x.detach().clone().requires_grad_(x.requires_grad)
 
 
 def _seed(out: torch.Tensor) -> torch.Tensor:
@@ -130,12 +133,12 @@ def _passes_elsewhere(op: Any, call: Any, leaves: list[Any], trains: bool, want:
     torch._dynamo.reset()
     try:
         got = run(torch.compile(call, backend="aot_eager"), leaves, trains)
-        return _differs(op, got, want, call, leaves, trains) is None
+        return differs(op, got, want, call, leaves, trains) is None
     except Exception:  # noqa: BLE001
         return False
 
 
-def _differs(op: Any, got: list[Any], want: list[Any], call: Any, leaves: list[Any], trains: bool) -> str | None:
+def differs(op: Any, got: list[Any], want: list[Any], call: Any, leaves: list[Any], trains: bool) -> str | None:
     """What is wrong with results; None if nothing is."""
     if len(got) != len(want):
         return f"expected {len(want)} results, found {len(got)}"

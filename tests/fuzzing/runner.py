@@ -83,7 +83,7 @@ def run(kind: str, seeds: range, say=None) -> Pool:
     return pool
 
 
-def run_case(case, seed: int) -> tuple[str, str, float]:
+def run_case(case, seed: int, cpu_seconds: int = CPU_SECONDS) -> tuple[str, str, float]:
     """One case in a child of its own: its outcome, what it said, and its seconds of CPU."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
@@ -93,7 +93,7 @@ def run_case(case, seed: int) -> tuple[str, str, float]:
             pid = os.fork()
             if pid == 0:
                 os.close(reader)
-                _child(case, seed, folder, writer, said.fileno())
+                _child(case, seed, folder, writer, said.fileno(), cpu_seconds)
             os.close(writer)
             outcome, status, usage = _wait(pid, reader)
             said.seek(max(0, said.seek(0, os.SEEK_END) - 4000))
@@ -105,20 +105,20 @@ def run_case(case, seed: int) -> tuple[str, str, float]:
         outcome = f"{FOUND}sleeps for {WALL_SECONDS} s"
     elif os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        slow = number == signal.SIGXCPU or (number == signal.SIGKILL and seconds >= CPU_SECONDS)
-        outcome = f"{FOUND}over {CPU_SECONDS} s of CPU" if slow else f"{FOUND}died: {signal.Signals(number).name}"
+        slow = number == signal.SIGXCPU or (number == signal.SIGKILL and seconds >= cpu_seconds)
+        outcome = f"{FOUND}over {cpu_seconds} s of CPU" if slow else f"{FOUND}died: {signal.Signals(number).name}"
     elif os.WEXITSTATUS(status) or not outcome:
         outcome = f"{FOUND}left with status {os.WEXITSTATUS(status)}"
     return outcome, words, seconds
 
 
-def _child(case, seed: int, folder: Path, writer: int, said: int) -> None:
+def _child(case, seed: int, folder: Path, writer: int, said: int, cpu_seconds: int) -> None:
     status = 1
     try:
         os.dup2(said, 1)
         os.dup2(said, 2)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         room = pages * resource.getpagesize() + ROOM_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (room, room))

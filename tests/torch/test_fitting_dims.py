@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import subprocess
+import sys
+
 import pytest
 import torch
+
+from graphfuse.frontends.fx import ops
+from graphfuse.frontends.fx.lowering import LOWERINGS, name_of
 
 CASES = {
     "add": (lambda x, y: x + y, [(4, 5), (4, 5)], [[(4, 1), (4, 5)], [(1, 5), (4, 5)], [(3, 5), (4, 5)]]),
@@ -52,3 +60,32 @@ def test_sample(name):
 @pytest.mark.parametrize("name", [n for n in CASES if n not in QUICK])
 def test_every_family(name):
     same_as_eager(name)
+
+
+def fitting(*arguments):
+    """The summary of `python -m tests.torch.fitting`, which finds nothing."""
+    # a process of its own: what this one has imported and started would be in each child
+    command = [sys.executable, "-m", "tests.torch.fitting", *arguments]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+def test_lowerings_take_the_arguments_of_their_operators():
+    assert ops
+    for overload, lowering in LOWERINGS.items():
+        fakes = {name_of(a.name): None for a in overload._schema.arguments}
+        inspect.signature(lowering).bind(None, **fakes)
+
+
+def test_some_operators():
+    found = fitting("--count", "5", "--only", "index_")
+    assert found["outcomes"] == {"fits": 5}
+    assert found["counts"]["refused"] >= 5
+
+
+@pytest.mark.full
+def test_every_lowering():
+    found = fitting("--count", "lowerings", "--draws", "3")
+    assert not found["missing"]
+    assert found["counts"]["refused"] > 100
