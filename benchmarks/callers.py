@@ -4,7 +4,8 @@
 
 Threads of one process call one model that was loaded with one thread. A round times one caller, two callers of one
 model, and two callers with a model each (what two free cores can give), one after the other. Then a call of batch 1
-is made while one of batch 6 runs, for the models that have a batch.
+is made while one of batch 6 runs, for the models that have a batch. `torch` is four blocks of a transformer's by
+`torch.compile`, of 128 rows.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ DIMS: dict[str, dict[str, int]] = {
     "mobilenet_v3": {},
     "digits": {"batch": 1},
 }
+TORCH = "torch"
 LARGE = 6
 SECONDS = 0.6
 """How long one caller takes for its calls of a round."""
@@ -78,14 +80,47 @@ def caller(model: Any, feeds: Mapping[str, np.ndarray]) -> Call:
     return lambda: model(feeds)
 
 
+def blocks_by_torch() -> Call:
+    """A call of a model that torch.compile has compiled for one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    block = (torch.nn.LayerNorm(768), torch.nn.Linear(768, 3072), torch.nn.GELU(), torch.nn.Linear(3072, 768))
+    module = torch.compile(torch.nn.Sequential(*block * 4).eval(), backend="graphfuse", dynamic=False)
+    x = torch.randn(128, 768)
+
+    def call() -> object:
+        with torch.no_grad():  # each thread has its own mode
+            return module(x)
+
+    call()
+    return call
+
+
 def measure(name: str, rounds: int) -> Row:
     """One model."""
+    if name == TORCH:
+        one = blocks_by_torch()
+        return Row(name, *compared([one, one], [one, blocks_by_torch()], rounds))
     path = models.cached(name)
     source = models.get(name)
     rng = np.random.default_rng(0)
     feeds = source.inputs(rng, small=False, **DIMS[name])
     one, other = (graphfuse.compile(path, dims=source.DIMS, threads=1) for _ in range(2))
     same, apart = [caller(one, feeds)] * 2, [caller(one, feeds), caller(other, feeds)]
+    row = Row(name, *compared(same, apart, rounds))
+    if "batch" not in DIMS[name]:
+        return row
+    large = caller(one, source.inputs(rng, small=False, **{**DIMS[name], "batch": LARGE}))
+    large()
+    times = [behind(same[0], large, 0.25 * LARGE * row.ms / 1e3) for _ in range(rounds)]
+    small_ms, behind_ms, large_ms = (1e3 * statistics.median(t) for t in zip(*times, strict=True))
+    return Row(**{**asdict(row), "small_ms": small_ms, "behind_ms": behind_ms, "large_ms": large_ms})
+
+
+def compared(same: Sequence[Call], apart: Sequence[Call], rounds: int) -> tuple[float, float, float]:
+    """Milliseconds of a call, and how many calls per second two callers make for each of one: of one model, of two."""
     for calls in (same, apart):
         at_once(calls, 2)
     count = max(2, round(SECONDS / at_once(same[:1], 3) * 3))
@@ -96,14 +131,7 @@ def measure(name: str, rounds: int) -> Row:
         alone.append(took / count)
         for calls, kept in zip((same, apart), ratios, strict=True):
             kept.append(len(calls) * took / at_once(calls, count))
-    row = Row(name, 1e3 * statistics.median(alone), *map(statistics.median, ratios))
-    if "batch" not in DIMS[name]:
-        return row
-    large = caller(one, source.inputs(rng, small=False, **{**DIMS[name], "batch": LARGE}))
-    large()
-    times = [behind(same[0], large, 0.25 * LARGE * row.ms / 1e3) for _ in range(rounds)]
-    small_ms, behind_ms, large_ms = (1e3 * statistics.median(t) for t in zip(*times, strict=True))
-    return Row(**{**asdict(row), "small_ms": small_ms, "behind_ms": behind_ms, "large_ms": large_ms})
+    return 1e3 * statistics.median(alone), statistics.median(ratios[0]), statistics.median(ratios[1])
 
 
 def behind(small: Call, large: Call, after: float) -> tuple[float, float, float]:
@@ -126,12 +154,12 @@ def behind(small: Call, large: Call, after: float) -> tuple[float, float, float]
 def main() -> int:
     """Measure, print a table, write the JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--models", default=",".join(DIMS), help="comma-separated (default: all)")
+    parser.add_argument("--models", default=",".join((*DIMS, TORCH)), help="comma-separated (default: all)")
     parser.add_argument("--rounds", type=int, default=9, help="per model (default 9)")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     args = parser.parse_args()
-    if unknown := set(args.models.split(",")) - {*DIMS}:
-        parser.error(f"unknown models: {', '.join(sorted(unknown))}; known: {', '.join(DIMS)}")
+    if unknown := set(args.models.split(",")) - {*DIMS, TORCH}:
+        parser.error(f"unknown models: {', '.join(sorted(unknown))}; known: {', '.join((*DIMS, TORCH))}")
     print(f"{'model':14} {'ms':>8} {'two / one':>10} {'a model each':>13} {'small':>8} {'behind':>8} {'large':>8}")
     rows: list[Row] = []
     for name in args.models.split(","):

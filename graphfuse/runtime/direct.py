@@ -1,7 +1,7 @@
 """Runs executables on bare addresses, for callers that know shapes and own all inputs and outputs.
 
-`Session` serves one model. Here many small executables, such as the parts of one program, share threads, the memory
-of intermediate tensors, and one lock: they run one after the other.
+`Session` serves one model. Here many small executables, such as the parts of one program, share workspaces: threads
+and the memory of intermediate tensors, one for each caller at once.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from graphfuse.artifact import Executable
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.native import NativeCode
 from graphfuse.runtime.ready import Ready
-from graphfuse.runtime.workspace import Workspace
+from graphfuse.runtime.workspace import Shared, Workspace
 
 T = TypeVar("T")
 MAX_BOUND = 256
@@ -24,25 +25,28 @@ MAX_BOUND = 256
 
 
 class Direct:
-    """An executable in a workspace. Symbol values are given in the order of the signature's dims."""
+    """An executable in shared workspaces. Symbol values are given in the order of the signature's dims."""
 
-    def __init__(self, executable: Executable, workspace: Workspace) -> None:
+    def __init__(self, executable: Executable, shared: Shared) -> None:
         self.executable = executable
         self.symbols = tuple(name for name, _, _ in executable.signature.dims)
-        self.workspace = workspace
+        self.shared = shared
         self._native = NativeCode(executable)
-        workspace.adopt(self._native)
         self._template = Template(executable)
         self._kernels = [self._native.kernels[k.name] for k in executable.kernels]
-        self._ready: OrderedDict[tuple[int, ...], Ready] = OrderedDict()
+        self._ready: WeakKeyDictionary[Workspace, OrderedDict[tuple[int, ...], Ready]] = WeakKeyDictionary()
+        """Plans at values of the symbols, whose arguments the holder of a workspace writes."""
+        self._at_home = self._of(shared.home)
 
     def run(self, values: tuple[int, ...], addresses: Sequence[int]) -> None:
         """Run on the addresses of dense inputs, then outputs."""
-        workspace = self.workspace
-        with workspace.lock:
-            ready = self._ready.get(values) or self._bind(values)
+        workspace = self.shared.take()
+        try:
+            ready = self._bound(workspace, values)
             ready.place(addresses, workspace.arena(ready.peak) if ready.peak else 0)
             workspace.run(ready.records, ready.count, ready.scratch_bytes)
+        finally:
+            self.shared.give(workspace)
 
     def run_in_pieces(
         self, values: tuple[int, ...], inputs: list[T], makers: Sequence[Callable[[], T]], address: Callable[[T], int]
@@ -51,13 +55,13 @@ class Direct:
 
         `inputs` is cleared; nobody else should hold what it had.
         """
-        workspace = self.workspace
         first = len(inputs)
         addresses = np.array([*map(address, inputs), *[0] * len(makers)], np.int64)
         tensors: dict[int, T] = dict(enumerate(inputs))
         inputs.clear()
-        with workspace.lock:
-            ready = self._ready.get(values) or self._bind(values)
+        workspace = self.shared.take()
+        try:
+            ready = self._bound(workspace, values)
             ready.place_arena(workspace.arena(ready.peak) if ready.peak else 0)
             for number in set(range(first)).difference(ready.bound.io_index.tolist()):
                 del tensors[number]
@@ -71,17 +75,27 @@ class Direct:
                 for number in piece.ends:
                     if number < first:
                         del tensors[number]
+        finally:
+            self.shared.give(workspace)
         # one that no launch touches has no elements
         return [tensors[n] if n in tensors else make() for n, make in enumerate(makers, first)]
 
-    def ready(self, values: tuple[int, ...]) -> Ready:
-        """The plan at these values. Writing to it needs the workspace's lock."""
-        with self.workspace.lock:
-            return self._ready.get(values) or self._bind(values)
+    def at_home(self, values: tuple[int, ...]) -> Ready:
+        """The plan at these values that the holder of `shared.home` writes."""
+        with self.shared.home.lock:
+            return self._bound(self.shared.home, values)
 
-    def _bind(self, values: tuple[int, ...]) -> Ready:
+    def _bound(self, workspace: Workspace, values: tuple[int, ...]) -> Ready:
+        known = self._at_home if workspace is self.shared.home else self._ready.get(workspace) or self._of(workspace)
+        if (ready := known.get(values)) is not None:
+            return ready
         named = dict(zip(self.symbols, values, strict=True))
-        made = self._ready[values] = Ready(self._template.bind(named, self._kernels, self.workspace.threads))
-        if len(self._ready) > MAX_BOUND:
-            self._ready.popitem(last=False)
+        made = known[values] = Ready(self._template.bind(named, self._kernels, workspace.threads))
+        if len(known) > MAX_BOUND:
+            known.popitem(last=False)
+        return made
+
+    def _of(self, workspace: Workspace) -> OrderedDict[tuple[int, ...], Ready]:
+        workspace.adopt(self._native)
+        made = self._ready[workspace] = OrderedDict()
         return made

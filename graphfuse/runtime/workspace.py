@@ -1,7 +1,7 @@
 """What kernels run on and in: a native pool of threads, scratch memory for each, and memory for intermediate tensors.
 
-One run at a time has it. A session lends each of its callers one (`workspaces`); where many small executables share one
-(`runtime/direct.py`), `lock` is its holder's.
+One run at a time has it: a session lends each of its callers one (`workspaces`); many small executables share some
+(`Shared`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Workspace:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.lock = threading.Lock()
+        """Its holder's, where it is nobody's by `Callers`."""
         self._native: NativeCode | None = None
         self._launch: Callable[[int, int, int], int]
         self._pool = 0
@@ -45,12 +46,11 @@ class Workspace:
         _workspaces.add(self)
 
     def adopt(self, native: NativeCode) -> None:
-        """Linked code that has an executor; the first one's is used from then on."""
-        with self.lock:
-            self._native = self._native or native
+        """Linked code that has an executor; the first one's is used from then on. The caller holds it."""
+        self._native = self._native or native
 
     def run(self, records: int, count: int, scratch_bytes: int) -> None:
-        """Run `count` launches at an address, whose arguments are complete. The caller holds the lock."""
+        """Run `count` launches at an address, whose arguments are complete. The caller holds it."""
         if not self._pool or self._stride < scratch_bytes:
             self._prepare(scratch_bytes)
         self._launch(self._pool, records, count)
@@ -61,14 +61,14 @@ class Workspace:
         native.run_profiled(self._pool, records, count, address_of(ns))
 
     def arena(self, nbytes: int) -> int:
-        """The address of at least so many bytes, which only lasts until the next call. The caller holds the lock."""
+        """The address of at least so many bytes, which only lasts until the next call. The caller holds it."""
         if self._arena.nbytes < nbytes:
             self._arena = _taken(nbytes)
             self._arena_address = address_of(self._arena)
         return self._arena_address
 
     def close(self) -> None:
-        """Stop the threads and free the memory; a later run takes them again. The caller holds the lock."""
+        """Stop the threads and free the memory; a later run takes them again. The caller holds it."""
         pool, self._pool = self._pool, 0
         if pool:
             assert self._native is not None
@@ -103,6 +103,27 @@ class Workspace:
 def workspaces(threads: int) -> Callers[Workspace]:
     """One for each caller at once, up to `most_callers`."""
     return Callers(functools.partial(Workspace, threads), Workspace.close, most_callers(threads))
+
+
+class Shared:
+    """Workspaces for many small executables: a caller alone has `home`, which takes no more than a lock."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.home = Workspace(threads)
+        self._others = workspaces(threads)
+
+    def take(self) -> Workspace:
+        """A workspace that nobody else has until it is given back."""
+        home = self.home
+        return home if home.lock.acquire(blocking=False) else self._others.take()
+
+    def give(self, workspace: Workspace) -> None:
+        """Back from a call."""
+        if workspace is self.home:
+            workspace.lock.release()
+        else:
+            self._others.give(workspace)
 
 
 def most_callers(threads: int) -> int:

@@ -7,12 +7,15 @@ calls are most of that. For `add(x, y)` the function is
         at_0 = in_0.data_ptr()
         at_1 = in_1.data_ptr()
         if not (at_0 and at_1) or (at_0 | at_1) & 3: return general(in_0, in_1)
-        out_0 = make_0(size_0, stride_0, dtype_0)
-        with workspace.lock:
+        if not home.lock.acquire(False): return general(in_0, in_1)
+        try:
+            out_0 = make_0(size_0, stride_0, dtype_0)
             args[0] = at_0
             args[1] = at_1
             args[2] = out_0.data_ptr()
-            workspace.run(records, 1, 0)
+            home.run(records, 1, 0)
+        finally:
+            home.lock.release()
         return (out_0,)
 """
 
@@ -30,14 +33,14 @@ def quick_call(
 ) -> Callable[..., Any]:
     """A function of as many tensors as there are `masks` to the tensors of `allocations`, for a part without symbols.
 
-    It calls `general` where an input has no address (it may be empty, or in no memory), or one with bits of its mask.
-    So does all where arguments are too many to be written one by one.
+    It calls `general` where an input has no address (it may be empty, or in no memory), or one with bits of its mask,
+    and where another thread is at home. So does all where arguments are too many to be written one by one.
     """
     inputs = len(masks)
-    ready = direct.ready(())
+    ready = direct.at_home(())
     if ready.few is None:
         return general
-    names: dict[str, Any] = {"general": general, "workspace": direct.workspace, "ready": ready, "args": ready.args}
+    names: dict[str, Any] = {"general": general, "home": direct.shared.home, "ready": ready, "args": ready.args}
     given = [f"in_{i}" for i in range(inputs)]
     read = sorted({index for _, index, _ in ready.few if index < inputs})
     body = [f"at_{i} = in_{i}.data_ptr()" for i in read]
@@ -46,16 +49,17 @@ def quick_call(
         crooked = [f"({' | '.join(f'at_{i}' for i in read if masks[i] == mask)}) & {mask}" for mask in bits]
         bad = " or ".join([f"not ({' and '.join(f'at_{i}' for i in read)})", *crooked])
         body.append(f"if {bad}: return general({', '.join(given)})")
+    body += [f"if not home.lock.acquire(False): return general({', '.join(given)})", "try:"]
     for i, (make, *how) in enumerate(allocations):
         names |= {f"make_{i}": make, f"size_{i}": how[0], f"stride_{i}": how[1], f"dtype_{i}": how[2]}
-        body.append(f"out_{i} = make_{i}(size_{i}, stride_{i}, dtype_{i})")
-    body.append("with workspace.lock:")
+        body.append(f"    out_{i} = make_{i}(size_{i}, stride_{i}, dtype_{i})")
     for slot, index, offset in ready.few:
         address = f"at_{index}" if index < inputs else f"out_{index - inputs}.data_ptr()"
         body.append(f"    args[{slot}] = {address}{f' + {offset}' if offset else ''}")
     if ready.peak:
-        body.append(f"    ready.place_arena(workspace.arena({ready.peak}))")
-    body.append(f"    workspace.run({ready.records}, {ready.count}, {ready.scratch_bytes})")
+        body.append(f"    ready.place_arena(home.arena({ready.peak}))")
+    body.append(f"    home.run({ready.records}, {ready.count}, {ready.scratch_bytes})")
+    body += ["finally:", "    home.lock.release()"]
     body.append(f"return ({''.join(f'out_{i}, ' for i in range(len(allocations)))})")
     source = "\n    ".join([f"def call({', '.join(given)}):", *body])
     exec(compile(source, "<graphfuse.torch.quick_call>", "exec"), names)  # noqa: S102 (written above)

@@ -9,7 +9,7 @@ import torch
 
 from graphfuse.artifact import Executable
 from graphfuse.runtime.direct import Direct
-from graphfuse.runtime.workspace import Workspace
+from graphfuse.runtime.workspace import Shared
 
 Runner = Callable[[tuple[int, ...], Sequence[int]], None]
 """Takes the symbols' values, and the addresses of inputs, then outputs."""
@@ -20,21 +20,16 @@ Allocation = tuple[Allocator, tuple[int, ...], tuple[int, ...], torch.dtype]
 
 
 def direct(executable: Executable) -> Direct:
-    """What runs an executable on the CPU."""
-    return Direct(executable, workspace())
-
-
-_workspaces: dict[int, Workspace] = {}
-_lock = threading.Lock()
-
-
-def workspace() -> Workspace:
-    """Shared by all that runs on as many threads as torch now uses."""
+    """What runs an executable on the CPU, in workspaces of all that runs on as many threads as torch now uses."""
     threads = torch.get_num_threads()
     with _lock:
-        if (found := _workspaces.get(threads)) is None:
-            found = _workspaces[threads] = Workspace(threads)
-        return found
+        if (shared := _shared.get(threads)) is None:
+            shared = _shared[threads] = Shared(threads)
+    return Direct(executable, shared)
+
+
+_shared: dict[int, Shared] = {}
+_lock = threading.Lock()
 
 
 def on_gpu(executable: Executable, device: torch.device) -> Runner:

@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from graphfuse.errors import InputError  # noqa: E402
+from graphfuse.torch import runners  # noqa: E402
 from graphfuse.torch.compiled_part import CompiledPart  # noqa: E402
 from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
@@ -287,6 +288,17 @@ def test_threads():
     for t in threads:
         t.join()
     assert sorted(right) == [rows for rows in (3, 4, 5, 6) for _ in range(50)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_call_while_another_thread_has_the_first_workspace(dynamic):
+    module = mlp().eval()
+    fn = compiled(module, dynamic=dynamic)
+    with torch.no_grad():
+        for x in torch.randn(4, 3, 16):
+            torch.testing.assert_close(fn(x), module(x))
+            with runners._shared[torch.get_num_threads()].home.lock:
+                torch.testing.assert_close(fn(x + 1), module(x + 1))
 
 
 class Computed(torch.utils.data.Dataset):

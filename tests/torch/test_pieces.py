@@ -1,6 +1,7 @@
 """Long runs in pieces: inputs that nobody holds are gone, and outputs made, as the run gets there."""
 
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -49,3 +50,25 @@ def test_an_input_is_freed_once_it_was_read(monkeypatch):
     torch.testing.assert_close(part.run(inputs), want)
     assert inputs == [] and len(set(alive)) > 1 and alive == sorted(alive, reverse=True)
     assert all(ref() is None for ref in gone)
+
+
+def test_another_thread_calls_in_the_midst_of_a_call(monkeypatch):
+    """Neither waits for the other, and neither writes what the other reads."""
+    with recorded_graphs() as graphs:
+        compiled(lambda x: (x.exp().sum(1), x.sum(0).exp()))(torch.randn(4, 6))
+    ((part,),) = [g.parts for g in graphs]
+    empty = part._allocations[()][0][0]
+    found, (mine, *theirs) = [], (torch.randn(4, 6) for _ in range(3))
+
+    def called(*how):
+        if theirs:  # in the midst of theirs there is a third one
+            other = ThreadPoolExecutor(1)  # in a `with`, one that waits for us would wait for ever
+            found.append((x := theirs.pop(), other.submit(part.run, [x]).result(20)))
+            other.shutdown()
+        return empty(*how)
+
+    monkeypatch.setattr(part, "_allocations", {(): [(called, *how) for _, *how in part._allocations[()]]})
+    found.append((mine, part.run([mine])))
+    assert len(found) == 3
+    for x, got in found:
+        torch.testing.assert_close(got, [x.exp().sum(1), x.sum(0).exp()])
