@@ -143,8 +143,9 @@ class _Node:
         self.attributes = {name: _attribute(value, weights) for name, value in node.attributes.items()}
         self.bodies = [_Graph(b, parts, weights) for b in node.bodies]
         self.control = None if node.domain else CONTROL.get(node.op)
-        known = (node.domain, node.op) in PYTHON_OPS or (not node.domain and node.op in {**BY_VALUE, **ON_STRINGS})
-        if self.control is None and not known and not is_interpreted(node.op, node.domain):
+        key = node.domain, node.op
+        known = key in PYTHON_OPS or key in BY_VALUE or key in ON_STRINGS or is_interpreted(node.op, node.domain)
+        if self.control is None and not known:
             raise ArtifactError(f"host: {node.name}: unknown operator {node.domain or 'ai.onnx'}::{node.op}")
         wanted = 0 if self.control is None else 2 if node.op == "If" else 1
         if len(self.bodies) != wanted:
@@ -173,8 +174,8 @@ class _Node:
     def _by_value(self, inputs: Sequence[Any]) -> PythonOp:
         numeric = all(isinstance(v, np.ndarray) and v.dtype.kind not in "OSU" for v in inputs if v is not None)
         own, other = (BY_VALUE, ON_STRINGS) if numeric else (ON_STRINGS, BY_VALUE)
-        found = None if self.node.domain else own.get(self.node.op) or other.get(self.node.op)
-        return found or interpreted
+        key = self.node.domain, self.node.op
+        return own.get(key) or other.get(key) or interpreted
 
 
 def _value(value: Any) -> Any:

@@ -103,7 +103,7 @@ class _Graph:
             return
         for node in part.nodes:  # some value is no tensor of numbers: node by node, what reads it is Python's
             inputs = [known[n] for n in reads(node)]
-            if node.op_type in ON_STRINGS and not domain_of(node) and not all(map(_is_numeric, inputs)):
+            if (domain_of(node), node.op_type) in ON_STRINGS and not all(map(_is_numeric, inputs)):
                 self._run_node(node, known)
                 continue
             if not all(map(_is_numeric, inputs)):
@@ -126,7 +126,8 @@ class _Graph:
         if is_control(node):
             results = CONTROL[node.op_type](self.bodies[id(node)], attributes_of(node), inputs, known)
         else:
-            op = PYTHON_OPS.get((domain_of(node), node.op_type)) or ON_STRINGS[node.op_type]
+            key = domain_of(node), node.op_type
+            op = PYTHON_OPS.get(key) or ON_STRINGS[key]
             try:
                 found = op(call_of(node, inputs, loc))
             except (ValueError, TypeError, IndexError, KeyError, OverflowError) as e:

@@ -90,22 +90,24 @@ def host_executable(source: Any, target: Target, dims: Dims, options: Options) -
 
 
 def _signature(
-    inputs: Mapping[str, Tensor], draft: _Draft, ranges: Mapping[str, tuple[int, int]], file: str
+    inputs: Mapping[str, Tensor | Strings], draft: _Draft, ranges: Mapping[str, tuple[int, int]], file: str
 ) -> Signature:
-    outputs: list[TensorSpec] = []
-    for name, t in zip(draft.outputs, draft.types, strict=True):
-        match t:
-            case Tensor():
-                outputs.append(TensorSpec(name, t.elem.name, t.shape))
-            case Strings():
-                outputs.append(TensorSpec(name, TEXT, t.shape))
-            case Sequenced():
-                outputs.append(TensorSpec(name, SEQUENCE, ()))
-            case None:
-                raise UnsupportedError(f"output {name!r}: expected a value whose type is known", Loc(file))
-    specs = tuple(TensorSpec(n, t.elem.name, t.shape) for n, t in inputs.items())
+    outputs = [_spec(name, t, file) for name, t in zip(draft.outputs, draft.types, strict=True)]
+    specs = tuple(_spec(name, t, file) for name, t in inputs.items())
     used = {s for spec in (*specs, *outputs) for d in spec.shape for s in symbols(d)}
     return Signature(specs, tuple(outputs), tuple((s, *ranges[s]) for s in ranges if s in used))
+
+
+def _spec(name: str, t: ValueType | None, file: str) -> TensorSpec:
+    match t:
+        case Tensor():
+            return TensorSpec(name, t.elem.name, t.shape)
+        case Strings():
+            return TensorSpec(name, TEXT, t.shape)
+        case Sequenced():
+            return TensorSpec(name, SEQUENCE, ())
+        case None:
+            raise UnsupportedError(f"output {name!r}: expected a value whose type is known", Loc(file))
 
 
 def _kind(t: ValueType | None) -> str:
@@ -242,7 +244,7 @@ class _Drafts:
         for node in part.nodes:
             if name not in reads(node):
                 continue
-            if t is None or node.op_type not in ON_STRINGS or domain_of(node):
+            if t is None or (domain_of(node), node.op_type) not in ON_STRINGS:
                 message = f"{node.op_type}: input {name!r}: expected a tensor of numbers, found {_kind(t)}"
                 raise UnsupportedError(message, location(node, self.loaded.file))
             self.python.add(node.name)

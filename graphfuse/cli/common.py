@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from graphfuse.api import compile, load, operators_of
-from graphfuse.artifact import Array, Signature, elem_dtype
+from graphfuse.artifact import TEXT, Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
 from graphfuse.files import check_outputs, exists
@@ -130,22 +130,25 @@ def values_of(dims: Mapping[str, DimOption]) -> dict[str, int]:
 
 
 def random_inputs(
-    model: CompiledModel, dims: Mapping[str, int], seed: int, only: Sequence[str] | None = None
+    model: CompiledModel, dims: Mapping[str, int], seed: int, given: Collection[str] = ()
 ) -> dict[str, Array]:
     """Inputs that any model can take, at these symbol values (others: 1 or the least allowed).
 
     Floats are normal; integers are 0 or 1, which are valid ids, lengths and masks everywhere; an input
-    called `mask` is all ones, so that nothing is masked away.
+    called `mask` is all ones, so that nothing is masked away. Texts have to be `given`.
     """
+    specs = [s for s in model.signature.inputs if s.elem != TEXT]
+    if texts := [s.name for s in model.signature.inputs if s.elem == TEXT and s.name not in given]:
+        raise UsageError(f"input {texts[0]!r}: texts cannot be made up: expected --input {texts[0]}=FILE.npy of run")
     values = choose_dims(model.executable, dims)
     rng = np.random.default_rng(seed)
-    shapes = {s.name: tuple(evaluate(d, values) for d in s.shape) for s in model.signature.inputs}
-    nbytes = sum(math.prod(shapes[s.name]) * elem_dtype(s.elem).itemsize for s in model.signature.inputs)
+    shapes = {s.name: tuple(evaluate(d, values) for d in s.shape) for s in specs}
+    nbytes = sum(math.prod(shapes[s.name]) * elem_dtype(s.elem).itemsize for s in specs)
     if nbytes > physical_bytes():
         at = ", ".join(f"{model.signature.shown(name)} = {value}" for name, value in values.items())
         raise InputError(f"inputs of {nbytes_text(nbytes)} ({at or 'fixed shapes'}) do not fit into memory")
     feed: dict[str, Array] = {}
-    for spec in model.signature.inputs:
+    for spec in specs:
         flat = np.empty(math.prod(shapes[spec.name]), elem_dtype(spec.elem))
         for i in range(0, flat.size, _AT_ONCE):
             part = flat[i : i + _AT_ONCE]
@@ -156,7 +159,7 @@ def random_inputs(
             else:
                 part[...] = rng.integers(0, 2, part.size)
         feed[spec.name] = flat.reshape(shapes[spec.name])
-    return feed if only is None else {k: v for k, v in feed.items() if k in only}
+    return feed
 
 
 def made_up_dims(model: CompiledModel, given: Mapping[str, int]) -> dict[str, int]:

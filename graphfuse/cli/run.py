@@ -99,7 +99,7 @@ def command(
     dims_made: dict[str, int] = {}
     if fill:
         known = {**shape_values(compiled.signature, feed), **values_of(dims)}
-        feed = {**random_inputs(compiled, known, seed), **feed}
+        feed = {**random_inputs(compiled, known, seed, feed), **feed}
         dims_made = made_up_dims(compiled, known)
     outputs, first = _timed(lambda: compiled(feed))
     warm = _warm_seconds(lambda: compiled.session.run(feed), first)
@@ -158,10 +158,11 @@ def _make(folder: Path) -> None:
 
 def _save(outputs: dict[str, Array], files: Mapping[str, Path]) -> None:
     for name, path in files.items():
-        if not _is_numeric(outputs[name]):
-            raise UsageError(f"--output-dir: output {name!r}: expected numbers, found {type(outputs[name]).__name__}")
-        with writing(path) as file:
-            np.save(file, outputs[name], allow_pickle=False)
+        array: Any = outputs[name]
+        if isinstance(array, list):
+            raise UsageError(f"--output-dir: output {name!r}: expected an array, found a sequence")
+        with writing(path) as file:  # of texts, of fixed width: objects would be pickled
+            np.save(file, array if _is_numeric(array) else array.astype(str), allow_pickle=False)
 
 
 def _is_numeric(value: object) -> bool:

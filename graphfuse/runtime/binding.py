@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from graphfuse.artifact import Array, Signature, TensorSpec, elem_dtype
+from graphfuse.artifact import TEXT, Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import ArtifactError, InputError
 from graphfuse.symbolic import Dim, Expr, evaluate, product, substitute, sym, symbols
 
@@ -33,7 +33,7 @@ class Binder:
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
-        self._dtypes = tuple(elem_dtype(s.elem) for s in signature.inputs)
+        self._dtypes = tuple(np.dtype(object) if s.elem == TEXT else elem_dtype(s.elem) for s in signature.inputs)
         self._names = frozenset(s.name for s in signature.inputs)
         self._rules = tuple(_rules(signature))
 
@@ -159,6 +159,8 @@ def _rule(tensor: int, axis: int, dim: Dim, wanted: set[str]) -> _Rule | None:
 
 
 def _array(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
+    if spec.elem == TEXT:
+        return _texts(spec, value)
     array = cast("Array", value) if isinstance(value, np.ndarray) else _imported(spec, value)
     if array.dtype != dtype:
         raise InputError(f"input {spec.name!r}: expected {dtype}, found {array.dtype}")
@@ -167,6 +169,21 @@ def _array(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
         # not ascontiguousarray, which makes a 0-d array 1-d
         array = np.array(array, order="C", copy=True, subok=False)
     return array
+
+
+def _texts(spec: TensorSpec, value: Any) -> Array:
+    """Texts of any of numpy's kinds as an array of `str` objects."""
+    array: Array = np.asarray(value) if isinstance(value, (np.ndarray, np.generic, str)) else np.empty(0)
+    if array.dtype.kind not in "OSTU":
+        found = array.dtype if isinstance(value, (np.ndarray, np.generic)) else type(value).__name__
+        raise InputError(f"input {spec.name!r}: expected an array of texts, found {found}")
+    out = np.empty(array.size, object)
+    for i, v in enumerate(array.reshape(-1).tolist()):
+        text = v.decode("utf-8", "replace") if isinstance(v, bytes) else v
+        if not isinstance(text, str):
+            raise InputError(f"input {spec.name!r}: expected texts, found {type(text).__name__}")
+        out[i] = text
+    return out.reshape(array.shape)
 
 
 def _imported(spec: TensorSpec, value: Any) -> Array:

@@ -509,6 +509,73 @@ def test_classifiers_as_they_are_exported(op, texts, tmp_path, capsys):
     assert "maps" in capsys.readouterr().out
 
 
+COLORS = np.array([["red", "1.5"], ["blue", "-2"], ["lilac", "1e3"]])
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """Texts as an input, beside numbers: an ONNX model, and the path of its artifact."""
+    ml = {"domain": "ai.onnx.ml"}
+    nodes = [
+        helper.make_node("Split", ["x"], ["color", "number"], axis=1, num_outputs=2),
+        helper.make_node("OneHotEncoder", ["color"], ["hot"], cats_strings=["red", "blue"], **ml),
+        helper.make_node(
+            "LabelEncoder", ["color"], ["label"], keys_strings=["red", "blue"], values_int64s=[7, 8], **ml
+        ),
+        helper.make_node("Cast", ["number"], ["value"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["value", "f"], ["product"]),
+        helper.make_node("Constant", [], ["at"], value_ints=[0]),
+        helper.make_node("ArrayFeatureExtractor", ["x", "at"], ["same"], **ml),
+    ]
+    given = [helper.make_tensor_value_info(n, t, ["n", d]) for n, t, d in (("x", 8, 2), ("f", 1, 3))]
+    made = {"hot": 1, "label": 7, "product": 1, "same": 8}
+    graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info(n, t, None) for n, t in made.items()])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    path = tmp_path_factory.mktemp("texts") / "m.gfx"
+    graphfuse.compile(model).save(path)
+    return model, path
+
+
+@pytest.mark.parametrize("dtype", [object, "U", "S"])
+def test_texts_as_inputs(encoder, dtype):
+    model, path = encoder
+    feed = {"x": COLORS.astype(dtype), "f": np.arange(9, dtype=F32).reshape(3, 3)}
+    names = [o.name for o in model.graph.output]
+    wanted = ort.InferenceSession(model.SerializeToString()).run(names, {**feed, "x": COLORS.astype(object)})
+    session = graphfuse.InferenceSession(path)
+    assert [i.type for i in session.get_inputs()] == ["tensor(string)", "tensor(float)"]
+    for found in (graphfuse.compile(model)(feed), dict(zip(names, session.run(names, feed), strict=True))):
+        for name, want in zip(names, wanted, strict=True):
+            np.testing.assert_array_equal(found[name], want)
+            assert found[name].dtype == want.dtype
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((3, 2), F32), "'x': expected an array of texts, found float32"),
+        (["red", "1"], "'x': expected an array of texts, found list"),
+        (np.array([["red", 1.5]], object), "'x': expected texts, found float"),
+        (COLORS[:, :1], "'x': dim 1: expected 2, found 1"),
+        (COLORS[:2], "expected n = "),
+    ],
+)
+def test_inputs_that_are_no_texts(encoder, x, message):
+    with pytest.raises(InputError, match=message):
+        graphfuse.load(encoder[1])(x=x, f=np.zeros((3, 3), F32))
+
+
+def test_texts_on_the_command_line(encoder, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", COLORS)
+    given = ["run", str(encoder[1]), "--random"]
+    assert main([*given, "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", str(tmp_path / "out")]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "same.npy"), COLORS[:, :1])
+    assert np.load(tmp_path / "out" / "product.npy").shape == (3, 3)
+    assert main(given) == 2
+    assert "input 'x': texts cannot be made up" in capsys.readouterr().err
+
+
 def test_what_no_artifact_can_hold_says_so():
     with pytest.raises(UnsupportedError, match="the tensor decides a shape"):
         graphfuse.compile(model_of(PICKED), host=False)

@@ -20,7 +20,7 @@ from graphfuse.frontends.onnx.cut import Part, domain_of
 from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx, elem_to_onnx
 from graphfuse.frontends.onnx.specialise import tensor_proto
 from graphfuse.ir.types import F32, I64, Scalar, Tensor
-from graphfuse.symbolic import Dim, Ranges, substitute, symbols
+from graphfuse.symbolic import Dim, Ranges, product, substitute, symbols
 
 MOST_CONSTANT = 1024
 """Elements up to which a constant may decide a type: shapes, axes, counts."""
@@ -257,6 +257,8 @@ def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: F
     match node.op_type:
         case "ZipMap":
             return [Sequenced(None)]
+        case "ArrayFeatureExtractor" if isinstance(x, Strings) and isinstance(at := types[node.input[1]], Tensor):
+            return [Strings((*(x.shape[:-1] or (1,)), product(at.shape)))]
         case "SVMClassifier" | "LinearClassifier" | "TreeEnsembleClassifier":
             named = bool(a.get("classlabels_strings"))
             labels: ValueType = Strings((rows,)) if named else Tensor((rows,), I64)

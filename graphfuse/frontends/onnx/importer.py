@@ -22,6 +22,7 @@ from graphfuse.frontends.host_values import Array, Host, Tracked, UndecidedError
 from graphfuse.frontends.onnx import ops
 from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
+from graphfuse.frontends.onnx.host_types import Strings
 from graphfuse.frontends.onnx.kernels import Name, by_name, call_kernel, name_of
 from graphfuse.frontends.onnx.limits import check_operands, check_rank, check_tensor
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_read, node_loc, subgraphs, tensor_array
@@ -49,7 +50,7 @@ _PAST: Mapping[tuple[str, str], tuple[int, ...]] = {
 """Which inputs of attention are the keys and values of steps before, [.., .., steps, ..]."""
 
 Dims = Mapping[str, "int | tuple[int, int]"]
-InputTypes = tuple[dict[str, Tensor], dict[str, tuple[int, int]], tuple[tuple[str, str], ...]]
+InputTypes = tuple[dict[str, Tensor | Strings], dict[str, tuple[int, int]], tuple[tuple[str, str], ...]]
 
 
 def import_model(
@@ -168,7 +169,10 @@ class _Importer:
         """The types of the inputs, the ranges of their symbols, and names of those that the model calls otherwise."""
         by_name = {i.name: i for i in self.loaded.model.graph.input}
         self._name_dims([by_name[n] for n in self.loaded.inputs])
-        types = {n: self._input_type(by_name[n]) for n in self.loaded.inputs}
+        types: dict[str, Tensor | Strings] = {}
+        for n in self.loaded.inputs:
+            is_text = by_name[n].type.tensor_type.elem_type == onnx.TensorProto.STRING
+            types[n] = Strings(self._input_shape(by_name[n])) if is_text else self._input_type(by_name[n])
         self._check_declarations()
         return types, dict(self.e.ranges), tuple((s, name) for name, s in self.names.items())
 
@@ -232,6 +236,12 @@ class _Importer:
         return self.dims[name]
 
     def _input_type(self, info: onnx.ValueInfoProto) -> Tensor:
+        shape = self._input_shape(info)
+        type_ = Tensor(shape, elem_from_onnx(info.type.tensor_type.elem_type, Loc(self.loaded.file)))
+        check_tensor(type_, self._too_large)
+        return type_
+
+    def _input_shape(self, info: onnx.ValueInfoProto) -> tuple[Dim, ...]:
         loc = Loc(self.loaded.file)
         if info.type.WhichOneof("value") != "tensor_type":
             kind = info.type.WhichOneof("value") or "untyped"
@@ -248,9 +258,7 @@ class _Importer:
                 shape.append(self.dims[d.dim_param])
             else:
                 shape.append(self._unnamed_dim(f"{info.name}_dim{i}"))
-        type_ = Tensor(tuple(shape), elem_from_onnx(t.elem_type, loc))
-        check_tensor(type_, self._too_large)
-        return type_
+        return tuple(shape)
 
     def _unnamed_dim(self, name: str) -> Dim:
         self._unused_declarations -= {name, sanitise(name)}

@@ -105,7 +105,7 @@ PythonOp: TypeAlias = Callable[[Call], Any]
 PYTHON_OPS: dict[tuple[str, str], PythonOp] = {}
 """Operators that only Python executes, by domain and name."""
 
-ON_STRINGS: dict[str, PythonOp] = {}
+ON_STRINGS: dict[tuple[str, str], PythonOp] = {}
 """Operators that are compiled, for tensors of strings, sequences and optionals."""
 
 
@@ -121,11 +121,11 @@ def python_op(*names: str, domain: str = "") -> Callable[[PythonOp], PythonOp]:
     return declare
 
 
-def on_strings(name: str) -> Callable[[PythonOp], PythonOp]:
+def on_strings(name: str, domain: str = "") -> Callable[[PythonOp], PythonOp]:
     """Declare how Python executes an operator on what is no tensor of numbers."""
 
     def declare(fn: PythonOp) -> PythonOp:
-        ON_STRINGS[name] = fn
+        ON_STRINGS[domain, name] = fn
         return fn
 
     return declare

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx.python_ops.call import Call, python_op, strings
+from graphfuse.frontends.onnx.python_ops.call import Call, on_strings, python_op, strings
 
 ML = "ai.onnx.ml"
+
+
+@on_strings("ArrayFeatureExtractor", domain=ML)
+def array_feature_extractor(c: Call) -> Any:
+    """Elements of the last axis, by index."""
+    x, at = c.array(0), c.array(1).reshape(-1)
+    if ((at < 0) | (at >= x.shape[-1])).any():
+        raise c.error(f"expected indices from 0 to {x.shape[-1] - 1}, found {at.tolist()}")
+    return np.take(np.atleast_2d(x), at, -1)
 
 
 @python_op("LabelEncoder", domain=ML)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from graphfuse.frontends.host_values import Array, onnx_slice
-from graphfuse.frontends.onnx.python_ops.call import Call, PythonOp
+from graphfuse.frontends.onnx.python_ops.call import Call, PythonOp, on_strings
 from graphfuse.frontends.onnx.python_ops.strings import expand, reshape
 
-BY_VALUE: dict[str, PythonOp] = {"Reshape": reshape, "Expand": expand}
+BY_VALUE: dict[tuple[str, str], PythonOp] = {("", "Reshape"): reshape, ("", "Expand"): expand}
 """Operators that are compiled where a value is known, for values that other parts of the model compute."""
 
 
@@ -19,7 +19,7 @@ def by_value(name: str) -> Callable[[PythonOp], PythonOp]:
     """Declare how Python executes an operator whose result's size is a value."""
 
     def declare(fn: PythonOp) -> PythonOp:
-        BY_VALUE[name] = fn
+        BY_VALUE["", name] = fn
         return fn
 
     return declare
@@ -42,6 +42,7 @@ def range_(c: Call) -> Any:
 
 
 @by_value("Slice")
+@on_strings("Slice")
 def slice_(c: Call) -> Any:
     """Every so many elements along some axes; bounds beyond the ends are the ends."""
     x = c.array(0)
@@ -56,10 +57,13 @@ def slice_(c: Call) -> Any:
 
 
 @by_value("Split")
+@on_strings("Split")
 def split(c: Call) -> tuple[Array, ...]:
-    """Pieces of given lengths along an axis."""
+    """Pieces of given lengths along an axis, or equal ones of which the last are shorter where they must be."""
     x = c.array(0)
-    axis, sizes = c.axis(int(c.get("axis", 0)), x.ndim), _ints(c, 1)
+    axis = c.axis(int(c.get("axis", 0)), x.ndim)
+    size, chunk = x.shape[axis], -(-x.shape[axis] // c.outputs)
+    sizes = _ints(c, 1) if c.has(1) else [min(chunk, max(size - chunk * i, 0)) for i in range(c.outputs)]
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
         raise c.error(f"split: expected lengths with the sum {x.shape[axis]}, found {sizes}")
     return tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
@@ -73,6 +77,7 @@ def constant_of_shape(c: Call) -> Any:
 
 
 @by_value("Tile")
+@on_strings("Tile")
 def tile(c: Call) -> Any:
     """Repeated along each dim."""
     x, repeats = c.array(0), _ints(c, 1)
