@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -50,20 +50,20 @@ class Bound:
     is_torch: bool
 
 
-def bind(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: dict[str, Any]) -> Bound:
+def bind(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: Mapping[str, Any] | None) -> Bound:
     """Match arguments with parameters; raises InputError naming the one that does not fit."""
-    values = _by_name(kernel, wanted, args, named)
+    values = in_order(kernel, wanted, args, named)
     slots: list[int] = []
     memory: list[Memory | None] = []
     for p, value in zip(wanted, values, strict=True):
         what = f"kernel {kernel!r}: argument {p.name!r}"
         if p.is_pointer:
-            found = None if value is None else _memory(what, p, value)
+            found = None if value is None else memory_of(what, p, value)
             memory.append(found)
             slots.append(found.address if found else 0)
         else:
             memory.append(None)
-            slots.append(_number(what, p, value))
+            slots.append(slot_of(what, p, value))
     places = {m.gpu for m in memory if m}
     if len(places) > 1:
         names = [f"{p.name} on {_place(m.gpu)}" for p, m in zip(wanted, memory, strict=True) if m]
@@ -82,29 +82,30 @@ def _place(gpu: int) -> str:
     return "the host" if gpu < 0 else f"cuda:{gpu}"
 
 
-def _by_name(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: dict[str, Any]) -> Sequence[Any]:
-    if len(args) == len(wanted) and not named:
-        return args
+def in_order(
+    kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: Mapping[str, Any] | None
+) -> tuple[Any, ...]:
+    """One argument for each parameter; raises InputError naming what is missing or too much."""
+    named = named or {}
+    left = [p.name for p in wanted[len(args) :]]
+    if len(args) + len(named) == len(wanted) and all(name in named for name in left):
+        return (*args, *(named[name] for name in left))
     listing = ", ".join(map(str, wanted))
     if len(args) > len(wanted):
         raise InputError(f"kernel {kernel!r}: expected {len(wanted)} arguments ({listing}), found {len(args)}")
-    left = {p.name: p for p in wanted[len(args) :]}
-    values = list(args)
     for name in left:
         if name not in named:
             raise InputError(f"kernel {kernel!r}: no argument for {name!r} ({listing})")
-        values.append(named[name])
-    if unknown := sorted(set(named) - set(left)):
-        twice = any(p.name == unknown[0] for p in wanted)
-        what = "two values for" if twice else "no parameter"
-        raise InputError(f"kernel {kernel!r}: {what} {unknown[0]!r} ({listing})")
-    return values
+    unknown = min(set(named).difference(left))
+    what = "two values for" if any(p.name == unknown for p in wanted) else "no parameter"
+    raise InputError(f"kernel {kernel!r}: {what} {unknown!r} ({listing})")
 
 
 # arrays
 
 
-def _memory(what: str, p: Parameter, value: Any) -> Memory:
+def memory_of(what: str, p: Parameter, value: Any) -> Memory:
+    """Where an array is; raises InputError for one that is not the parameter's."""
     torch = torch_module()
     if isinstance(value, np.ndarray):
         return _of_numpy(what, p, cast("Array", value))
@@ -190,7 +191,8 @@ def _check_elem(what: str, p: Parameter, elem: str) -> None:
 _STRUCT = {"f32": "<f", "f64": "<d", "f16": "<e"}
 
 
-def _number(what: str, p: Parameter, value: Any) -> int:
+def slot_of(what: str, p: Parameter, value: Any) -> int:
+    """A number, of which a float's bits; raises InputError for one that is not the parameter's."""
     if isinstance(value, bool) and p.elem.name == "bool":
         return int(value)
     if p.elem.is_float:
@@ -199,25 +201,33 @@ def _number(what: str, p: Parameter, value: Any) -> int:
         number = value.__index__()
     except (AttributeError, TypeError):
         raise InputError(f"{what}: expected an integer, found {_shown(value)}") from None
-    bits = 1 if p.elem.name == "bool" else p.elem.bits
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if p.elem.is_signed else (0, (1 << bits) - 1)
+    low, high = integer_range(p)
     if not low <= number <= high:
-        raise InputError(f"{what}: expected {p.elem} ({low} to {high}), found {number}")
+        raise InputError(f"{what}: expected {p.elem} ({low} to {high}), found {_shown(number)}")
     return number
+
+
+def integer_range(p: Parameter) -> tuple[int, int]:
+    """The least and the greatest number of a parameter that takes integers or bool."""
+    bits = 1 if p.elem.name == "bool" else p.elem.bits
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if p.elem.is_signed else (0, (1 << bits) - 1)
 
 
 def _float_bits(what: str, p: Parameter, value: Any) -> int:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{what}: expected a number, found {_shown(value)}") from None
     if p.elem.name in _STRUCT:
         try:
             return int.from_bytes(struct.pack(_STRUCT[p.elem.name], number), "little")
         except OverflowError:
             number = float("inf") if number > 0 else float("-inf")
-    return int.from_bytes(np.array(number).astype(elem_dtype(p.elem.name)).tobytes(), "little")
+    with np.errstate(over="ignore"):  # what is too large is infinite, or what the type has instead
+        return int.from_bytes(np.array(number).astype(elem_dtype(p.elem.name)).tobytes(), "little")
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"one of {value.bit_length()} bits"
     return repr(value) if isinstance(value, int | float | str) else type(value).__name__

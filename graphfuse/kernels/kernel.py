@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import threading
@@ -22,8 +23,10 @@ from graphfuse.gpu import lower as gpu_lower
 from graphfuse.gpu import pipeline as gpu_pipeline
 from graphfuse.gpu.compiled_kernel import ptx_of
 from graphfuse.ir.core import Attr, Func
-from graphfuse.kernels.arguments import Bound, bind
+from graphfuse.kernels.arguments import Bound, bind, in_order
 from graphfuse.kernels.build import build
+from graphfuse.kernels.call_ir import Seen
+from graphfuse.kernels.host_arguments import HostArguments
 from graphfuse.kernels.on_cpu import CpuKernel
 from graphfuse.kernels.on_gpu import GpuKernel
 from graphfuse.kernels.signature import Parameter, parameters
@@ -122,6 +125,13 @@ class Kernel:
         self._positive: dict[tuple[Facts, tuple[int, ...], tuple[int, ...]], bool] = {}
         self._contexts: dict[str, Context] = {}
         self._lock = threading.Lock()
+        self._runs: dict[bytes, Callable[[Seen], None]] = {}
+        """What launches on the host, by `HostArguments.kind`."""
+
+    @functools.cached_property
+    def host(self) -> HostArguments:
+        """Reads arguments for launches on the host."""
+        return HostArguments(self.name, self.parameters)
 
     @property
     def name(self) -> str:
@@ -141,13 +151,28 @@ class Kernel:
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Bind arguments, compile what is new about them, and start; on a CPU also finish."""
-        self.start(grid, self.bind(args, named))
+        given = grid(self.macros) if callable(grid) else grid
+        seen = self.seen(given, args, named)
+        if seen is None:
+            self.start(given, self.bind(args, named))
+        else:
+            self._run(seen)(seen)
+
+    def seen(self, grid: Any, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Seen | None:
+        """What grid and arguments are, if it is a launch on the host; None if `bind` has to say what they are."""
+        if self.device is not None and self.device.is_gpu:
+            return None
+        seen = False if named else self.host.read((grid,) if type(grid) is int else grid, args)
+        if seen is False:
+            values = in_order(self.name, self.parameters, args, named)
+            seen = self.host.read(self.axes(grid), values)
+        return seen
 
     def start(self, grid: Grid, bound: Bound) -> None:
         """Launch with arguments that were bound before."""
         axes = self.axes(grid)
-        made = self._for(bound, axes)
-        symbols, programs = self._sizes(bound, axes)
+        made = self._of_bound(bound, axes)
+        symbols, programs = self._sizes(bound.slots, axes)
         if isinstance(made.runner, CpuKernel):
             made.runner.launch((*bound.slots, *axes), symbols, programs, self._threads)
         else:
@@ -158,9 +183,13 @@ class Kernel:
         self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None
     ) -> Generator[Callable[[], None]]:
         """What launches with the same arguments again and again, for timing: a GPU is not waited for."""
-        axes, bound = self.axes(grid), self.bind(args, named)
-        made = self._for(bound, axes)
-        symbols, programs = self._sizes(bound, axes)
+        axes = self.axes(grid)
+        if (seen := self.seen(axes, args, named)) is not None:
+            yield functools.partial(self._run(seen), seen)
+            return
+        bound = self.bind(args, named)
+        made = self._of_bound(bound, axes)
+        symbols, programs = self._sizes(bound.slots, axes)
         runner = made.runner
         if isinstance(runner, CpuKernel):
             yield lambda: runner.launch((*bound.slots, *axes), symbols, programs, self._threads)
@@ -168,15 +197,15 @@ class Kernel:
             with runner.repeated(bound, axes, symbols, programs) as run:
                 yield run
 
-    def _sizes(self, bound: Bound, axes: Sequence[int]) -> tuple[dict[str, int], int]:
+    def _sizes(self, slots: Sequence[int], axes: Sequence[int]) -> tuple[dict[str, int], int]:
         """What symbols stand for, and how many programs there are."""
-        pairs = zip(self.parameters, bound.slots, strict=True)
+        pairs = zip(self.parameters, slots, strict=True)
         symbols = {p.name: slot for p, slot in pairs if not p.is_pointer} | dict(zip(AXES, axes, strict=False))
         return symbols, math.prod(axes)
 
     def prepare(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> KernelMeta:
         """Compile and load what such a launch needs."""
-        return self._for(self.bind(args, named), self.axes(grid)).meta
+        return self._of_bound(self.bind(args, named), self.axes(grid)).meta
 
     def place(self, bound: Bound) -> Device:
         """Where it runs with these arguments."""
@@ -198,22 +227,23 @@ class Kernel:
 
     def bind(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Bound:
         """Arguments as `start` takes them."""
-        return bind(self.name, self.parameters, args, dict(named or {}))
+        return bind(self.name, self.parameters, args, named)
 
     def axes(self, grid: Grid) -> tuple[int, ...]:
         """The sizes of a grid, without ones at its end."""
         given: Any = grid(self.macros) if callable(grid) else grid
         try:
-            sizes = cast("Sequence[Any]", given) if isinstance(given, Sequence) else (given,)
-            axes = [operator.index(s) for s in sizes]
+            sizes = tuple(
+                map(operator.index, cast("Sequence[Any]", given) if isinstance(given, Sequence) else (given,))
+            )
         except TypeError:
             raise InputError(f"kernel {self.name!r}: grid: expected one to three integers, found {given!r}") from None
-        if not 1 <= len(axes) <= len(AXES) or min(axes) < 0 or math.prod(axes) > MOST_PROGRAMS:
+        if not 1 <= len(sizes) <= len(AXES) or min(sizes) < 0 or math.prod(sizes) > MOST_PROGRAMS:
             what = f"one to three numbers that multiply to at most {MOST_PROGRAMS}"
             raise InputError(f"kernel {self.name!r}: grid: expected {what}, found {given!r}")
-        while len(axes) > 1 and axes[-1] == 1:
-            axes.pop()
-        return tuple(axes)
+        while len(sizes) > 1 and sizes[-1] == 1:
+            sizes = sizes[:-1]
+        return sizes
 
     def compile(self, target: Target | str, axes: int = 1) -> Executable:
         """Ahead of any call: for arguments of which only what the source promises is known."""
@@ -240,28 +270,65 @@ class Kernel:
         """What calls have compiled so far, with registers, shared bytes and so on of those for GPUs."""
         return [made.meta for made in self._compiled.values()]
 
-    def _for(self, bound: Bound, axes: Sequence[int]) -> _Compiled:
+    def _of_bound(self, bound: Bound, axes: Sequence[int]) -> _Compiled:
         check_promises(self.name, self.parameters, bound)
-        where, known = self.place(bound), facts(self.parameters, bound, len(axes))
+        known, where = facts(self.parameters, bound.slots, len(axes)), self.place(bound)
+        return self._compiled_for(where, replace(known, divides=self._divides(known, bound.slots, axes)))
+
+    def _run(self, seen: Seen) -> Callable[[Seen], None]:
+        """What launches on the host with grids and arguments of this kind."""
+        kind = self.host.kind(seen)
+        run = self._runs.get(kind)
+        if run is None:
+            run = self._runs[kind] = self._new_run(seen)
+        return run
+
+    def _new_run(self, seen: Seen) -> Callable[[Seen], None]:
+        read, where = self.host, self.device or Device("cpu")
+        axes, slots = read.axes(seen), read.slots(seen)
+        known = facts(self.parameters, slots, len(axes))
+        code = (known, replace(known, divides=True))
+        runner = self._on_cpu(where, code[self._divides(known, slots, axes)])
+        depends = bool(self._divisors[known])
+        if runner.here and self._threads == 1 and not depends:
+            return runner.here
+
+        def run(seen: Seen) -> None:
+            axes, slots = read.axes(seen), read.slots(seen)
+            found = self._on_cpu(where, code[self._divides(known, slots, axes)]) if depends else runner
+            if found.here and (self._threads == 1 or math.prod(axes) == 1):
+                found.here(seen)
+            else:
+                found.launch((*slots, *axes), *self._sizes(slots, axes), self._threads)
+
+        return run
+
+    def _on_cpu(self, where: Device, known: Facts) -> CpuKernel:
+        runner = self._compiled_for(where, known).runner
+        assert isinstance(runner, CpuKernel), "the host is no GPU"
+        return runner
+
+    def _compiled_for(self, where: Device, known: Facts) -> _Compiled:
+        key = str(where), known
         with self._lock:
-            if known not in self._divisors:
-                self._divisors[known] = asked_of(self.func, self.parameters, known)
-            if self._divisors[known]:
-                known = replace(known, divides=self._divides(known, bound, axes))
-            key = (str(where), known)
             if key not in self._compiled:
                 self._compiled[key] = self._make(where, known)
             return self._compiled[key]
 
-    def _divides(self, known: Facts, bound: Bound, axes: Sequence[int]) -> bool:
-        """Whether what is divided by is positive; kept, as it takes a tenth of a millisecond."""
-        pairs = zip(self.parameters, bound.slots, strict=True)
-        key = known, tuple(axes), tuple(slot for p, slot in pairs if not p.is_pointer)
-        if key not in self._positive:
-            if len(self._positive) >= MOST_SIZES:
-                self._positive.clear()
-            self._positive[key] = are_positive(self._divisors[known], *self._sizes(bound, axes))
-        return self._positive[key]
+    def _divides(self, known: Facts, slots: Sequence[int], axes: Sequence[int]) -> bool:
+        """Whether what is divided by is positive, if anything is; kept, as it takes a tenth of a millisecond."""
+        with self._lock:
+            if known not in self._divisors:
+                self._divisors[known] = asked_of(self.func, self.parameters, known)
+            if not self._divisors[known]:
+                return False
+            pairs = zip(self.parameters, slots, strict=True)
+            key = known, tuple(axes), tuple(slot for p, slot in pairs if not p.is_pointer)
+            if key not in self._positive:
+                if len(self._positive) >= MOST_SIZES:
+                    self._positive.clear()
+                self._positive[key] = are_positive(self._divisors[known], *self._sizes(slots, axes))
+            return self._positive[key]
 
     def _make(self, where: Device, known: Facts) -> _Compiled:
         func = specialised(self.func, self.parameters, known)

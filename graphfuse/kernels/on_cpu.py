@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from graphfuse.artifact import Executable
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.errors import ArtifactError, InputError, UsageError
+from graphfuse.kernels import call_ir
 from graphfuse.llvm import codegen
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
@@ -39,8 +40,15 @@ class CpuKernel:
         (self.meta,) = executable.kernels
         self._library = load_object(code.object, [self.meta.name])
         self._address = self._library.address(self.meta.name)
+        scratch = self.meta.scratch_bytes
+        self.here = (
+            call_ir.launcher(self._address, len(self.meta.params), scratch)
+            if isinstance(scratch, int) and scratch <= call_ir.MOST_SCRATCH
+            else None
+        )
+        """Runs all programs on the caller's thread, for a grid and what the arguments are (`host_arguments`)."""
 
-    def launch(self, slots: tuple[int, ...], symbols: dict[str, int], programs: int, threads: int | None) -> None:
+    def launch(self, slots: Sequence[int], symbols: dict[str, int], programs: int, threads: int | None) -> None:
         """Run all programs, and return when they are done."""
         if not programs:
             return

@@ -34,9 +34,14 @@ class Facts:
     """What is divided by is positive in every program (`blockopt.divisors`)."""
 
 
-def facts(wanted: Sequence[Parameter], bound: Bound, axes: int) -> Facts:
+def facts(wanted: Sequence[Parameter], slots: Sequence[int], axes: int) -> Facts:
     """What is true of arguments."""
-    return Facts(axes, tuple(_fact(p, slot) for p, slot in zip(wanted, bound.slots, strict=True)))
+    return Facts(axes, tuple(_fact(p, slot) for p, slot in zip(wanted, slots, strict=True)))
+
+
+def has_facts(p: Parameter) -> bool:
+    """Whether code is told apart by the argument: by the power of two that divides it, and whether it is positive."""
+    return p.is_pointer or (p.elem.is_integer and p.elem.bits >= 16)
 
 
 def general(wanted: Sequence[Parameter], axes: int) -> Facts:
@@ -47,7 +52,7 @@ def general(wanted: Sequence[Parameter], axes: int) -> Facts:
 def _fact(p: Parameter, slot: int) -> tuple[int, bool]:
     if p.is_pointer:
         return _power_of_two(slot) if slot else 0, slot != 0
-    if not p.elem.is_integer or p.elem.bits < 16:
+    if not has_facts(p):
         return 1, False
     return _power_of_two(slot), slot > 0
 

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import hashlib
 import logging
+import operator
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.frontends.tc import SourceError
 from graphfuse.kernels.arguments import Bound, Memory
 from graphfuse.kernels.configs import Config, Space
-from graphfuse.kernels.kernel import Grid, Kernel
+from graphfuse.kernels.kernel import MOST_SIZES, Grid, Kernel
 from graphfuse.kernels.on_gpu import resources
 from graphfuse.kernels.signature import Parameter
 from graphfuse.kernels.source import choose, compiled
@@ -34,6 +35,9 @@ from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores
 
 log = logging.getLogger(__name__)
+
+_ANY_GRID = (1,)
+"""For reading arguments before it is known which configuration's grid it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class TunedKernel:
         self._kernels: dict[str, Kernel] = {}
         self._chosen: dict[object, Kernel] = {}
         """By `_sizes_on`."""
+        self._recent: dict[object, Kernel] = {}
+        """Of these the ones on the host, by `_numbers`."""
         self._lock = threading.Lock()
         self.table: list[Row] = []
         """What the last tuning run found, the fastest first."""
@@ -117,26 +123,39 @@ class TunedKernel:
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Choose the configuration for these sizes, finding it if need be; then launch."""
-        bound = self._first.bind(args, named)
-        kernel = self._choice(bound, grid, args, named)
-        # types may be macros: then the slots of another configuration are others
-        kernel.start(grid, bound if kernel.parameters == self.parameters else kernel.bind(args, named))
+        first = self._first
+        seen = first.seen(_ANY_GRID, args, named)
+        if seen is None:
+            bound = first.bind(args, named)
+            self._choice(self._sizes_on(bound.gpu, bound.slots), grid, args, named).launch(grid, args, named)
+            return
+        slots = first.host.slots(seen)
+        numbers = self._numbers(slots)
+        kernel = self._recent.get(numbers)
+        if kernel is None:
+            kernel = self._choice(self._sizes_on(-1, slots), grid, args, named)
+            if len(self._recent) >= MOST_SIZES:
+                self._recent.clear()
+            self._recent[numbers] = kernel
+        kernel.launch(grid, args, named)
 
     def chosen(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Kernel:
         """The kernel in the configuration for these arguments."""
-        return self._choice(self._first.bind(args, named), grid, args, named)
+        bound = self._first.bind(args, named)
+        return self._choice(self._sizes_on(bound.gpu, bound.slots), grid, args, named)
 
     def tune(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Row]:
         """Time all configurations on these arguments, whatever was chosen before; the fastest first."""
         bound = self._first.bind(args, named)
         with self._lock:
-            self._chosen[self._sizes_on(bound)] = self.variant(self._tuned(grid, args, named, bound))
+            self._chosen[self._sizes_on(bound.gpu, bound.slots)] = self.variant(self._tuned(grid, args, named, bound))
+            self._recent.clear()
         return self.table
 
-    def _choice(self, bound: Bound, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None) -> Kernel:
-        sizes = self._sizes_on(bound)
+    def _choice(self, sizes: object, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None) -> Kernel:
         with self._lock:
             if sizes not in self._chosen:
+                bound = self._first.bind(args, named)
                 found = self._record.get(self._key(bound)) if self._record else None
                 if found not in self._points:
                     found = self._tuned(grid, args, named, bound)
@@ -168,20 +187,29 @@ class TunedKernel:
         integers = [i for i, p in enumerate(first.parameters) if not p.is_pointer and p.elem.is_integer]
         return tuple(i for i in integers if not first.retune or first.parameters[i].name in first.retune)
 
-    def _sizes(self, bound: Bound) -> list[int]:
+    @functools.cached_property
+    def _numbers(self) -> Callable[[Sequence[int]], object]:
+        """The values that a choice depends on."""
+        wanted = self._tuned_for
+        if not wanted:
+            return lambda _: ()
+        pick: operator.itemgetter[Any] = operator.itemgetter(*wanted)
+        return pick
+
+    def _sizes(self, slots: Sequence[int]) -> list[int]:
         """Of these parameters the values: with `__retune` as they are, else the powers of two that hold them."""
-        values = [bound.slots[i] for i in self._tuned_for]
+        values = [slots[i] for i in self._tuned_for]
         return values if self._first.retune else [1 << max(v - 1, 0).bit_length() for v in values]
 
-    def _sizes_on(self, bound: Bound) -> object:
+    def _sizes_on(self, gpu: int | None, slots: Sequence[int]) -> object:
         """What tells choices apart in this process, cheap to find: every launch looks here."""
-        return bound.gpu, *self._sizes(bound)
+        return -1 if gpu is None else gpu, *self._sizes(slots)
 
     def _key(self, bound: Bound) -> Key:
         """What tells choices apart in the record."""
         first = self._first
         names = [first.parameters[i].name for i in self._tuned_for]
-        sizes = sorted(zip(names, self._sizes(bound), strict=True))
+        sizes = sorted(zip(names, self._sizes(bound.slots), strict=True))
         where = first.place(bound)
         cores = self._threads or available_cores()
         device = first.context(where).info.name if where.is_gpu else f"{host_target()}, {cores} threads"

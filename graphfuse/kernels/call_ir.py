@@ -1,0 +1,516 @@
+"""Two functions of Python's, made by LLVM: what reads the arguments of a call, and what launches with them.
+
+| function | gives |
+|---|---|
+| `read(grid, args)` | what they are, as bytes (`Seen`), or None, or False, or raises |
+| `launch(seen)` | None, after all programs ran on this thread, without the GIL |
+
+Both are builtins whose `self` is a table, a bytes object. False is what `read` says of a grid that is no tuple of one
+to three numbers (exactly int), and of arguments that are no tuple, too many or too few. Arrays of numpy are read
+through `__array_struct__`, tensors of torch through their attributes, numbers through Python's C API. A parameter's
+`ask` is called with what is of another type or does not fit, and gives a slot and the end of its memory, or raises, or
+gives None, which is what `read` gives then; also for a tensor on a GPU. Nothing is used but functions of the stable ABI
+and one fact: the last field of an object's head (`object.__basicsize__`) is its type.
+
+`Seen` is, in 8 bytes each, the number of programs, `AXES` sizes, a slot for each parameter (as kernels take them), and
+where its memory ends; then, in a byte each, the number of axes without ones at the end, and what code for each
+parameter is told apart by (`specialise.Facts`): the power of two that divides it, up to `MOST`, and 8 if positive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from string import Template
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
+from graphfuse.kernels.specialise import MOST
+from graphfuse.llvm import codegen
+from graphfuse.llvm.host import host_target
+from graphfuse.llvm.loader import Library, load_object
+
+READ: Final = "gf_read"
+LAUNCH: Final = "gf_launch"
+ARRAY, INTEGER, F32, F64 = range(4)
+"""Kinds of parameters."""
+NOT_SWAPPED, WRITEABLE = 0x200, 0x400
+"""Flags of a PyArrayInterface."""
+Seen: TypeAlias = bytes
+MOST_SCRATCH: Final = 1 << 16
+"""Bytes of scratch memory that `launch` has for a kernel: the stack's."""
+
+_NAMES: Final = ("__array_struct__", "dtype", "is_cpu", "layout", "is_neg", "data_ptr", "is_contiguous", "nbytes")
+"""Which the code looks up: they live as long as it does."""
+
+_IR: Final = Template("""\
+; python type, ask, kind; of arrays: typekind, itemsize, flags; of integers: least, greatest
+; then the divisor that is promised, what facts are kept (0 none, 1 of a signed number, 2 of any other), torch's dtype,
+; whether it is written: then elements must lie apart
+%gf.param = type { ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, ptr, i64 }
+; number of parameters, torch.Tensor or null, torch.strided, whether it matters where arrays end
+%gf.head = type { i64, ptr, ptr, i64 }
+; two, nd, typekind, itemsize, flags, shape, strides, data: PyArrayInterface
+%gf.array = type { i32, i32, i8, i32, i32, ptr, ptr, ptr }
+
+declare ptr @PyBytes_AsString(ptr)
+declare ptr @PyBytes_FromStringAndSize(ptr, i64)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare i64 @PyTuple_Size(ptr)
+declare ptr @PyObject_GetAttr(ptr, ptr)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
+declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
+declare i32 @PyType_IsSubtype(ptr, ptr)
+declare void @PyErr_Clear()
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
+declare i64 @PyLong_AsUnsignedLongLongMask(ptr)
+declare double @PyFloat_AsDouble(ptr)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare i64 @llvm.cttz.i64(i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+; an object's attribute, or what its method gives; null where that raises
+define internal ptr @gf.get(ptr %object, ptr %name, i1 %is_method) nounwind {
+  br i1 %is_method, label %method, label %attribute
+method:
+  %given = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %object, ptr %name, ptr null)
+  br label %both
+attribute:
+  %held = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
+  br label %both
+both:
+  %found = phi ptr [ %given, %method ], [ %held, %attribute ]
+  %is_found = icmp ne ptr %found, null
+  br i1 %is_found, label %right, label %error
+right:
+  ret ptr %found
+error:
+  call void @PyErr_Clear()
+  ret ptr null
+}
+
+define internal i1 @gf.is(ptr %object, ptr %name, i1 %is_method, ptr %wanted) nounwind {
+  %found = call ptr @gf.get(ptr %object, ptr %name, i1 %is_method)
+  call void @Py_DecRef(ptr %found)
+  %is_wanted = icmp eq ptr %found, %wanted
+  ret i1 %is_wanted
+}
+
+; 0 where that raises
+define internal i64 @gf.number(ptr %object, ptr %name, i1 %is_method) nounwind {
+  %found = call ptr @gf.get(ptr %object, ptr %name, i1 %is_method)
+  %is_found = icmp ne ptr %found, null
+  br i1 %is_found, label %read, label %done
+read:
+  %number = call i64 @PyLong_AsUnsignedLongLongMask(ptr %found)
+  call void @Py_DecRef(ptr %found)
+  ret i64 %number
+done:
+  ret i64 0
+}
+
+define ptr @$read(ptr %self, ptr %given, i64 %given_count) nounwind {
+entry:
+  %overflow = alloca i32
+  %axes = alloca i64, i64 $axes
+  %table = call ptr @PyBytes_AsString(ptr %self)
+  %n = load i64, ptr %table
+  %grid = load ptr, ptr %given
+  %args_at = getelementptr ptr, ptr %given, i64 1
+  %args = load ptr, ptr %args_at
+  %args_type_at = getelementptr i8, ptr %args, i64 $type_at
+  %args_type = load ptr, ptr %args_type_at
+  %is_args = icmp eq $tuple, %args_type
+  br i1 %is_args, label %args_counted, label %not_so
+args_counted:
+  %arg_count = call i64 @PyTuple_Size(ptr %args)
+  %is_count = icmp eq i64 %arg_count, %n
+  br i1 %is_count, label %grid_given, label %not_so
+grid_given:
+  %grid_type_at = getelementptr i8, ptr %grid, i64 $type_at
+  %grid_type = load ptr, ptr %grid_type_at
+  %is_tuple = icmp eq $tuple, %grid_type
+  br i1 %is_tuple, label %grid_counted, label %not_so
+grid_counted:
+  %axis_count = call i64 @PyTuple_Size(ptr %grid)
+  %axis_last = sub i64 %axis_count, 1
+  %is_grid = icmp ult i64 %axis_last, $axes
+  br i1 %is_grid, label %axis, label %not_so
+axis:
+  %a = phi i64 [ 0, %grid_counted ], [ %a_next, %axis_store ]
+  %used = phi i64 [ 1, %grid_counted ], [ %used_next, %axis_store ]
+  %programs = phi i64 [ 1, %grid_counted ], [ %programs_next, %axis_store ]
+  %more_axes = icmp slt i64 %a, %axis_count
+  br i1 %more_axes, label %axis_read, label %grid_read
+axis_read:
+  %axis_object = call ptr @PyTuple_GetItem(ptr %grid, i64 %a)
+  %axis_type_at = getelementptr i8, ptr %axis_object, i64 $type_at
+  %axis_type = load ptr, ptr %axis_type_at
+  %is_axis_type = icmp eq $int, %axis_type
+  br i1 %is_axis_type, label %axis_number, label %not_so
+axis_number:
+  %axis_size = call i64 @PyLong_AsLongLongAndOverflow(ptr %axis_object, ptr %overflow)
+  %axis_overflowed = load i32, ptr %overflow
+  %axis_fits = icmp eq i32 %axis_overflowed, 0
+  %axis_in_range0 = icmp ule i64 %axis_size, $most_programs
+  %axis_in_range = and i1 %axis_in_range0, %axis_fits
+  %programs_next = mul i64 %programs, %axis_size
+  %is_few = icmp ule i64 %programs_next, $most_programs
+  %is_axis = select i1 %axis_in_range, i1 %is_few, i1 false
+  br i1 %is_axis, label %axis_store, label %not_so
+axis_store:
+  %axis_at = getelementptr i64, ptr %axes, i64 %a
+  store i64 %axis_size, ptr %axis_at
+  %a_next = add i64 %a, 1
+  ; ones at its end are no axes
+  %is_one_program = icmp eq i64 %axis_size, 1
+  %used_next = select i1 %is_one_program, i64 %used, i64 %a_next
+  br label %axis
+grid_read:
+  %tensor_at = getelementptr %gf.head, ptr %table, i64 0, i32 1
+  %tensor = load ptr, ptr %tensor_at
+  %strided_at = getelementptr %gf.head, ptr %table, i64 0, i32 2
+  %strided = load ptr, ptr %strided_at
+  %spans_at = getelementptr %gf.head, ptr %table, i64 0, i32 3
+  %spans = load i64, ptr %spans_at
+  %no_spans = icmp eq i64 %spans, 0
+  %no_torch = icmp eq ptr %tensor, null
+  %params = getelementptr %gf.head, ptr %table, i64 1
+  %nbytes0 = mul i64 %n, 17
+  %nbytes = add i64 %nbytes0, $fixed
+  %seen = call ptr @PyBytes_FromStringAndSize(ptr null, i64 %nbytes)
+  %is_memory = icmp ne ptr %seen, null
+  br i1 %is_memory, label %begin, label %raise_at_once
+begin:
+  %seen_bytes = call ptr @PyBytes_AsString(ptr %seen)
+  %seen_axes = getelementptr i64, ptr %seen_bytes, i64 1
+  store i64 %programs, ptr %seen_bytes
+  call void @llvm.memcpy.p0.p0.i64(ptr %seen_axes, ptr %axes, i64 $axes_bytes, i1 false)
+  %slots = getelementptr i64, ptr %seen_axes, i64 $axes
+  %ends = getelementptr i64, ptr %slots, i64 %n
+  %used_at = getelementptr i64, ptr %ends, i64 %n
+  %used_byte = trunc i64 %used to i8
+  store i8 %used_byte, ptr %used_at
+  %facts = getelementptr i8, ptr %used_at, i64 1
+  br label %head
+head:
+  %i = phi i64 [ 0, %begin ], [ %i_next, %next ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %done
+body:
+  %param = getelementptr %gf.param, ptr %params, i64 %i
+  %value = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
+  %type_at = getelementptr i8, ptr %value, i64 $type_at
+  %type = load ptr, ptr %type_at
+  %wanted_type = load ptr, ptr %param
+  %is_type = icmp eq ptr %type, %wanted_type
+  %kind_at = getelementptr %gf.param, ptr %param, i64 0, i32 2
+  %kind = load i64, ptr %kind_at
+  br i1 %is_type, label %typed, label %untyped
+untyped:
+  %is_array = icmp eq i64 %kind, 0
+  %may_be_tensor = select i1 %no_torch, i1 false, i1 %is_array
+  br i1 %may_be_tensor, label %of_torch, label %asking
+of_torch:
+  %below = call i32 @PyType_IsSubtype(ptr %type, ptr %tensor)
+  %is_tensor = icmp ne i32 %below, 0
+  br i1 %is_tensor, label %of_tensor, label %asking
+typed:
+  switch i64 %kind, label %asking [
+    i64 0, label %of_array
+    i64 1, label %of_integer
+    i64 2, label %of_f32
+    i64 3, label %of_f64
+  ]
+
+of_array:
+  %capsule = call ptr @PyObject_GetAttr(ptr %value, $__array_struct__)
+  %is_capsule = icmp ne ptr %capsule, null
+  br i1 %is_capsule, label %array_read, label %raise
+array_read:
+  %array = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
+  %nd_at = getelementptr %gf.array, ptr %array, i64 0, i32 1
+  %nd = load i32, ptr %nd_at
+  %nd_wide = sext i32 %nd to i64
+  %elem_at = getelementptr %gf.array, ptr %array, i64 0, i32 2
+  %elem = load i8, ptr %elem_at
+  %elem_wide = zext i8 %elem to i64
+  %item_at = getelementptr %gf.array, ptr %array, i64 0, i32 3
+  %item = load i32, ptr %item_at
+  %item_wide = sext i32 %item to i64
+  %flags_at = getelementptr %gf.array, ptr %array, i64 0, i32 4
+  %flags = load i32, ptr %flags_at
+  %flags_wide = zext i32 %flags to i64
+  %shape_at = getelementptr %gf.array, ptr %array, i64 0, i32 5
+  %shape = load ptr, ptr %shape_at
+  %strides_at = getelementptr %gf.array, ptr %array, i64 0, i32 6
+  %strides = load ptr, ptr %strides_at
+  %data_at = getelementptr %gf.array, ptr %array, i64 0, i32 7
+  %data = load i64, ptr %data_at
+  %wanted_elem_at = getelementptr %gf.param, ptr %param, i64 0, i32 3
+  %wanted_elem = load i64, ptr %wanted_elem_at
+  %wanted_item_at = getelementptr %gf.param, ptr %param, i64 0, i32 4
+  %wanted_item = load i64, ptr %wanted_item_at
+  %wanted_flags_at = getelementptr %gf.param, ptr %param, i64 0, i32 5
+  %wanted_flags = load i64, ptr %wanted_flags_at
+  %is_elem = icmp eq i64 %elem_wide, %wanted_elem
+  %is_item = icmp eq i64 %item_wide, %wanted_item
+  %flags_here = and i64 %flags_wide, %wanted_flags
+  %is_flags = icmp eq i64 %flags_here, %wanted_flags
+  %is_array0 = and i1 %is_elem, %is_item
+  %is_array1 = and i1 %is_array0, %is_flags
+  %written_at = getelementptr %gf.param, ptr %param, i64 0, i32 11
+  %written = load i64, ptr %written_at
+  %is_only_read = icmp eq i64 %written, 0
+  br label %dim
+dim:
+  %d = phi i64 [ %nd_wide, %array_read ], [ %d_next, %dim_body ]
+  %is_right = phi i1 [ %is_array1, %array_read ], [ %is_right_next, %dim_body ]
+  %extent = phi i64 [ %item_wide, %array_read ], [ %extent_next, %dim_body ]
+  %more_dims = icmp sgt i64 %d, 0
+  br i1 %more_dims, label %dim_body, label %array_end_known
+dim_body:
+  %d_next = sub i64 %d, 1
+  %size_at = getelementptr i64, ptr %shape, i64 %d_next
+  %size = load i64, ptr %size_at
+  %stride_at = getelementptr i64, ptr %strides, i64 %d_next
+  %stride = load i64, ptr %stride_at
+  %last = sub i64 %size, 1
+  %reach = mul i64 %last, %stride
+  %extent_next = add i64 %extent, %reach
+  ; what has no elements, what goes back, and what is written and does not step over all dims behind, is asked about
+  %is_some = icmp sge i64 %last, 0
+  %is_forward = icmp sge i64 %reach, 0
+  %is_over = icmp sge i64 %stride, %extent
+  %is_one = icmp eq i64 %last, 0
+  %is_apart0 = or i1 %is_over, %is_one
+  %is_apart = or i1 %is_apart0, %is_only_read
+  %is_right0 = and i1 %is_right, %is_forward
+  %is_right1 = and i1 %is_right0, %is_some
+  %is_right_next = and i1 %is_right1, %is_apart
+  br label %dim
+array_end_known:
+  %array_end = add i64 %data, %extent
+  call void @Py_DecRef(ptr %capsule)
+  br i1 %is_right, label %found, label %asking
+
+of_tensor:
+  %is_on_host = call i1 @gf.is(ptr %value, $is_cpu, i1 false, $true)
+  br i1 %is_on_host, label %tensor_typed, label %otherwise
+tensor_typed:
+  %dtype_at = getelementptr %gf.param, ptr %param, i64 0, i32 10
+  %dtype = load ptr, ptr %dtype_at
+  %is_dtype = call i1 @gf.is(ptr %value, $dtype, i1 false, ptr %dtype)
+  br i1 %is_dtype, label %tensor_laid_out, label %asking
+tensor_laid_out:
+  %is_strided = call i1 @gf.is(ptr %value, $layout, i1 false, ptr %strided)
+  br i1 %is_strided, label %tensor_signed, label %asking
+tensor_signed:
+  %is_plain = call i1 @gf.is(ptr %value, $is_neg, i1 true, $false)
+  br i1 %is_plain, label %tensor_read, label %asking
+tensor_read:
+  %tensor_data = call i64 @gf.number(ptr %value, $data_ptr, i1 true)
+  %is_tensor_data = icmp ne i64 %tensor_data, 0
+  br i1 %is_tensor_data, label %tensor_spanned, label %asking
+tensor_spanned:
+  %tensor_written_at = getelementptr %gf.param, ptr %param, i64 0, i32 11
+  %tensor_written = load i64, ptr %tensor_written_at
+  %tensor_only_read = icmp eq i64 %tensor_written, 0
+  %any_strides = and i1 %no_spans, %tensor_only_read
+  br i1 %any_strides, label %found, label %tensor_dense
+tensor_dense:
+  %is_dense = call i1 @gf.is(ptr %value, $is_contiguous, i1 true, $true)
+  %tensor_bytes = call i64 @gf.number(ptr %value, $nbytes, i1 false)
+  %tensor_end = add i64 %tensor_data, %tensor_bytes
+  br i1 %is_dense, label %found, label %asking
+
+of_integer:
+  %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %value, ptr %overflow)
+  %overflowed = load i32, ptr %overflow
+  %fits = icmp eq i32 %overflowed, 0
+  %low_at = getelementptr %gf.param, ptr %param, i64 0, i32 6
+  %low = load i64, ptr %low_at
+  %high_at = getelementptr %gf.param, ptr %param, i64 0, i32 7
+  %high = load i64, ptr %high_at
+  %is_low = icmp sge i64 %number, %low
+  %is_high = icmp sle i64 %number, %high
+  %in_range0 = and i1 %is_low, %is_high
+  %in_range = and i1 %in_range0, %fits
+  br i1 %in_range, label %found, label %asking
+of_f32:
+  %to_round = call double @PyFloat_AsDouble(ptr %value)
+  %rounded = fptrunc double %to_round to float
+  %bits = bitcast float %rounded to i32
+  %bits_wide = zext i32 %bits to i64
+  br label %found
+of_f64:
+  %double = call double @PyFloat_AsDouble(ptr %value)
+  %double_bits = bitcast double %double to i64
+  br label %found
+
+asking:
+  %ask_at = getelementptr %gf.param, ptr %param, i64 0, i32 1
+  %ask = load ptr, ptr %ask_at
+  %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %ask, ptr %value, ptr null)
+  %is_answer = icmp ne ptr %answer, null
+  br i1 %is_answer, label %answered, label %raise
+answered:
+  %is_none = icmp eq $none, %answer
+  br i1 %is_none, label %answered_none, label %known
+answered_none:
+  call void @Py_DecRef(ptr %answer)
+  br label %otherwise
+known:
+  %slot_object = call ptr @PyTuple_GetItem(ptr %answer, i64 0)
+  %slot_said = call i64 @PyLong_AsUnsignedLongLongMask(ptr %slot_object)
+  %end_object = call ptr @PyTuple_GetItem(ptr %answer, i64 1)
+  %end_said = call i64 @PyLong_AsUnsignedLongLongMask(ptr %end_object)
+  call void @Py_DecRef(ptr %answer)
+  br label %store
+
+found:
+  %slot_found = phi i64 [ %data, %array_end_known ],
+    [ %tensor_data, %tensor_spanned ], [ %tensor_data, %tensor_dense ],
+    [ %number, %of_integer ], [ %bits_wide, %of_f32 ], [ %double_bits, %of_f64 ]
+  %end_found = phi i64 [ %array_end, %array_end_known ], [ 0, %tensor_spanned ], [ %tensor_end, %tensor_dense ],
+    [ 0, %of_integer ], [ 0, %of_f32 ], [ 0, %of_f64 ]
+  %divisor_at = getelementptr %gf.param, ptr %param, i64 0, i32 8
+  %divisor = load i64, ptr %divisor_at
+  %rest = srem i64 %slot_found, %divisor
+  %divides = icmp eq i64 %rest, 0
+  br i1 %divides, label %store, label %asking
+store:
+  %slot = phi i64 [ %slot_found, %found ], [ %slot_said, %known ]
+  %end = phi i64 [ %end_found, %found ], [ %end_said, %known ]
+  %slot_at = getelementptr i64, ptr %slots, i64 %i
+  store i64 %slot, ptr %slot_at, align 1
+  %end_at = getelementptr i64, ptr %ends, i64 %i
+  store i64 %end, ptr %end_at, align 1
+  %facts_kept_at = getelementptr %gf.param, ptr %param, i64 0, i32 9
+  %facts_kept = load i64, ptr %facts_kept_at
+  %or_most = or i64 %slot, $most
+  %power = call i64 @llvm.cttz.i64(i64 %or_most, i1 true)
+  %above = icmp sgt i64 %slot, 0
+  %some = icmp ne i64 %slot, 0
+  %is_signed = icmp eq i64 %facts_kept, 1
+  %positive = select i1 %is_signed, i1 %above, i1 %some
+  %fact0 = select i1 %positive, i64 8, i64 0
+  %fact1 = or i64 %power, %fact0
+  %is_fact = icmp ne i64 %facts_kept, 0
+  %fact2 = select i1 %is_fact, i64 %fact1, i64 0
+  %fact = trunc i64 %fact2 to i8
+  %fact_at = getelementptr i8, ptr %facts, i64 %i
+  store i8 %fact, ptr %fact_at
+  br label %next
+next:
+  %i_next = add i64 %i, 1
+  br label %head
+
+done:
+  ret ptr %seen
+otherwise:
+  call void @Py_DecRef(ptr %seen)
+  call void @Py_IncRef($none)
+  ret $none
+raise:
+  call void @Py_DecRef(ptr %seen)
+  br label %raise_at_once
+raise_at_once:
+  ret ptr null
+not_so:
+  call void @Py_IncRef($false)
+  ret $false
+}
+
+define ptr @$launch(ptr %self, ptr %seen) nounwind {
+entry:
+  %table = call ptr @PyBytes_AsString(ptr %self)
+  %kernel = load ptr, ptr %table
+  %n_at = getelementptr i64, ptr %table, i64 1
+  %n = load i64, ptr %n_at
+  %scratch_at = getelementptr i64, ptr %table, i64 2
+  %scratch_bytes = load i64, ptr %scratch_at
+  %scratch = alloca i8, i64 %scratch_bytes, align 64
+  %seen_bytes = call ptr @PyBytes_AsString(ptr %seen)
+  %programs = load i64, ptr %seen_bytes
+  %is_some = icmp sgt i64 %programs, 0
+  br i1 %is_some, label %run, label %done
+run:
+  ; a kernel takes its arguments, then the axes
+  %room = add i64 %n, $axes
+  %args = alloca i64, i64 %room
+  %seen_axes = getelementptr i64, ptr %seen_bytes, i64 1
+  %seen_slots = getelementptr i64, ptr %seen_axes, i64 $axes
+  %nbytes = mul i64 %n, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %args, ptr %seen_slots, i64 %nbytes, i1 false)
+  %args_axes = getelementptr i64, ptr %args, i64 %n
+  call void @llvm.memcpy.p0.p0.i64(ptr %args_axes, ptr %seen_axes, i64 $axes_bytes, i1 false)
+  %state = call ptr @PyEval_SaveThread()
+  call void %kernel(ptr %args, i64 0, i64 %programs, ptr %scratch)
+  call void @PyEval_RestoreThread(ptr %state)
+  br label %done
+done:
+  call void @Py_IncRef($none)
+  ret $none
+}
+""")
+
+
+class _Method(ctypes.Structure):
+    """A PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_FLAGS = {READ: 0x80, LAUNCH: 0x8}
+"""METH_FASTCALL and METH_O."""
+
+
+def reader(table: bytes) -> Callable[[Any, Sequence[Any]], Any]:
+    """`read` of a table: a `%gf.head` and a `%gf.param` for each parameter. What the table names it does not own."""
+    return _builtin(table, _method(READ))
+
+
+def launcher(kernel: int, slots: int, scratch_bytes: int) -> Callable[[Seen], None]:
+    """`launch` of the kernel at an address, which has so many parameters before its axes."""
+    assert scratch_bytes <= MOST_SCRATCH, "stacks are small"
+    return _builtin(np.array([kernel, slots, scratch_bytes], np.int64).tobytes(), _method(LAUNCH))
+
+
+def _builtin(table: bytes, method: _Method) -> Callable[..., Any]:
+    return _new(ctypes.byref(method), table, None)
+
+
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+
+
+@functools.cache
+def _method(name: str) -> _Method:
+    """Kept for good, as functions point to it."""
+    return _Method(name.encode(), _library().address(name), _FLAGS[name], None)
+
+
+@functools.cache
+def _library() -> Library:
+    objects = {name: name for name in _NAMES} | {"none": None, "true": True, "false": False, "int": int, "tuple": tuple}
+    known = {name: f"ptr inttoptr (i64 {id(value)} to ptr)" for name, value in objects.items()}
+    type_at = object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
+    text = _IR.substitute(
+        known, read=READ, launch=LAUNCH, type_at=type_at, most=MOST, most_programs=MOST_PROGRAMS,
+        axes=len(AXES), axes_bytes=8 * len(AXES), fixed=8 + 8 * len(AXES) + 1,
+    )  # fmt: skip
+    return load_object(codegen.object_code(text, host_target()), [READ, LAUNCH])
