@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from graphfuse.artifact import Executable, Loop, Scalar, Step
 from graphfuse.dialects import graph
 from graphfuse.frontends.onnx import import_model
 from graphfuse.fusion.dataflow import Dataflow
+from graphfuse.fusion.traffic import bytes_read, is_work
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_dim
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.parser import parse
@@ -43,9 +43,6 @@ USUAL = {
 }  # fmt: skip
 """What each symbol is, as far as its range allows; memory is also given at every symbol's largest value."""
 
-_LOOK_UPS = frozenset({graph.take, graph.take_along, graph.gather_nd})
-
-
 def nbytes(value: Value, at: Dims) -> int:
     """Bytes of a tensor at these symbol values."""
     assert isinstance(value.type, Tensor)
@@ -54,22 +51,8 @@ def nbytes(value: Value, at: Dims) -> int:
 
 def reads(flow: Dataflow, ops: Sequence[Op], at: Dims) -> int:
     """Bytes a kernel of these ops reads of values that it does not compute."""
-    found: Counter[Value] = Counter()
-    inside = {r for op in ops for r in op.results}
-    for op in ops:
-        for i, operand in enumerate(op.operands):
-            wanted = nbytes(op.results[0] if i == 0 and op.kind in _LOOK_UPS else operand, at)
-            for source, path in flow.sources(operand):
-                for passed in path:
-                    wanted = min(wanted, *(nbytes(v, at) for v in passed.operands))
-                if source not in inside:
-                    found[source] += min(wanted, nbytes(source, at))
-    return sum(min(n, nbytes(v, at)) for v, n in found.items())
-
-
-def is_work(flow: Dataflow, op: Op) -> bool:
-    """Whether an op of the imported graph is a kernel by itself."""
-    return op.kind not in (graph.constant, graph.loop) and not op.has(Trait.TERMINATOR) and not flow.is_transparent(op)
+    found = bytes_read(flow, ops, {name: (value, value) for name, value in at.items()})
+    return sum(evaluate(n, at) for n in found.values())
 
 
 def walk(block: Block, at: Dims) -> Iterator[tuple[Op, Dataflow, Dims, int]]:

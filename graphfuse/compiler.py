@@ -47,6 +47,7 @@ from graphfuse.fusion.partition import Decision
 from graphfuse.fusion.passes import graph_pipeline
 from graphfuse.fusion.plan import KernelCall, Planned, plan
 from graphfuse.fusion.store_halves import store_halves
+from graphfuse.fusion.traffic import bytes_read_by
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import GpuCode, gpu_code
 from graphfuse.gpu.transforms.overlap_launches import with_constants
@@ -297,7 +298,7 @@ def _call(func: Func) -> KernelCall:
 
 def _meta(name: str, func: Func, done: Stages, scratch: Dim, launch: Launch | None) -> KernelMeta:
     region = done.region_ops[name]
-    reads = sum((v.type.nbytes for v in region.operands if isinstance(v.type, Tensor)), 0)
+    reads = bytes_read_by(region, done.graph.ranges)
     writes = sum((t.nbytes for t in region.types if isinstance(t, Tensor)), 0)
     pointers = len(region.operands), len(region.types)
     scalars = len(func.params) - sum(pointers)
@@ -356,6 +357,7 @@ def _decision(d: Decision) -> Json:
         "fused": d.fused,
         "reason": d.reason,
         "saved": d.saved_bytes,
+        "begins": d.begins,
     }
 
 

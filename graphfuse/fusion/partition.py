@@ -51,13 +51,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One line of the ledger: an edge fused or cut, and why."""
+    """One line of the ledger: an edge fused or cut, and why. `begins` is the first op of the producing region."""
 
     producer: str
     consumer: str
     fused: bool
     reason: str
     saved_bytes: str = "0"
+    begins: str = ""
 
 
 @dataclass
@@ -363,15 +364,14 @@ class _Partitioner:
             values = [s for v in op.operands for s, _ in self.flow.sources(v) if s.op in group.ops]
             types = [v.type for v in dict.fromkeys(values) if isinstance(v.type, Tensor)]
             saved = " + ".join(f"{2 * t.nbytes}" for t in types) or "0"
+        first = group.ops[0] if group.ops else op
         self.ledger.append(
-            Decision(
-                f"{group.kind} {group.index}",
-                op.loc.short if op.loc else str(op.kind),
-                reason is None,
-                reason or "",
-                saved,
-            )
+            Decision(f"{group.kind} {group.index}", _label(op), reason is None, reason or "", saved, _label(first))
         )
+
+
+def _label(op: Op) -> str:
+    return op.loc.short if op.loc else str(op.kind)
 
 
 WITH_EPILOGUES = ("contraction", "call")
