@@ -26,6 +26,8 @@ _COLOURS = {
     "attention": "#b07aa1", "pooling": "#76b7b2", "gather": "#edc948", "movement": "#9c755f", "border": "#888888",
 }  # fmt: skip
 _OTHER = "#bab0ac"
+TIMES = {"first_us": "first run", "warm_us": "then"}
+"""Where a launch has times, and what they are called."""
 
 
 @dataclass(slots=True)
@@ -108,6 +110,8 @@ def page(title: str, facts: Mapping[str, Any], edges: Sequence[Edge]) -> str:
         ("weights", nbytes_text(memory["weights"])),
         ("arena", f"{nbytes_text(memory['arena'])}, {over:.3f} x its bound"),
     ]
+    if timed := [r for r in facts["steps"] if "warm_us" in r]:
+        cards += [(name, us_text(sum(r[key] for r in timed))) for key, name in TIMES.items()]
     body = [
         f"<h1>{escape(title)}</h1>",
         '<div class="cards">',
@@ -117,7 +121,10 @@ def page(title: str, facts: Mapping[str, Any], edges: Sequence[Edge]) -> str:
         _legend(facts),
         f'<div class="graph">{svg(layout, facts, edges)}</div>',
         "<h2>Launches</h2>",
-        _table(facts["steps"]),
+        _launches(facts["steps"]),
+        "<h2>Not fused</h2>",
+        "<p>Operators that are not in the region before them, and why.</p>",
+        _table(("operator", "region", "why"), [tuple(r.values()) for r in facts["not_fused"]]),
     ]
     return _PAGE.replace("{title}", escape(title)).replace("{body}", "\n".join(body))
 
@@ -185,6 +192,7 @@ def _box(n: Name, layout: Layout, steps: Mapping[Name, Mapping[str, Any]]) -> st
             f"{row['kernel']} ({kind})\n{row['label']}\nprograms: {row['grid']}\n"
             f"{row['flops'] / 1e6:.2f} Mflop, reads {nbytes_text(row['bytes_read'])}, "
             f"writes {nbytes_text(row['bytes_written'])}"
+            + "".join(f"\n{name}: {us_text(row[key])}" for key, name in TIMES.items() if key in row)
         )
     x, y, colour = layout.x[n], layout.y[n], _COLOURS.get(kind, _OTHER)
     radius = 22 if row is None else 5
@@ -203,16 +211,29 @@ def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f"<th>{h}</th>" for h in ("#", "kernel", "kind", "from", "programs", "Mflop", "reads", "writes"))
-    lines: list[str] = []
-    for r in rows:
-        cells = (
+def _launches(rows: Sequence[Mapping[str, Any]]) -> str:
+    columns = ["#", "kernel", "kind", "from", "programs", "Mflop", "reads", "writes"]
+    times = [(key, name) for key, name in TIMES.items() if any(key in r for r in rows)]
+    cells = [
+        (
             r["step"], r["kernel"], r["kind"], r["label"], r["grid"],
             f"{r['flops'] / 1e6:.2f}", nbytes_text(r["bytes_read"]), nbytes_text(r["bytes_written"]),
-        )  # fmt: skip
-        lines.append(f"<tr>{''.join(f'<td>{escape(str(c))}</td>' for c in cells)}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+            *(us_text(r[key]) for key, _ in times),
+        )
+        for r in rows
+    ]  # fmt: skip
+    return _table([*columns, *(name for _, name in times)], cells, "launches")
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "texts") -> str:
+    head = "".join(f"<th>{escape(c)}</th>" for c in columns)
+    lines = (f"<tr>{''.join(f'<td>{escape(str(c))}</td>' for c in row)}</tr>" for row in rows)
+    return f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+
+
+def us_text(us: float) -> str:
+    """`12.5 us`."""
+    return f"{us:.1f} us" if us < 1e4 else f"{us / 1e3:.1f} ms"
 
 
 _PAGE = """<!DOCTYPE html>
@@ -242,8 +263,9 @@ p { color: var(--soft); overflow-wrap: anywhere; }
 .tail { font: 10.5px system-ui, sans-serif; text-anchor: middle; fill: var(--soft); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 3px 14px 3px 0; border-bottom: 1px solid var(--card); white-space: nowrap; }
-td:nth-child(4) { max-width: 420px; overflow: hidden; text-overflow: ellipsis; }
-th:nth-child(n+6), td:nth-child(n+6) { text-align: right; }
+.launches td:nth-child(4) { max-width: 420px; overflow: hidden; text-overflow: ellipsis; }
+.launches th:nth-child(n+6), .launches td:nth-child(n+6) { text-align: right; }
+.texts td { white-space: normal; overflow-wrap: anywhere; }
 </style>
 </head>
 <body>

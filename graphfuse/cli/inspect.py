@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,15 @@ from graphfuse.cli.common import (
     open_model,
     parse_dims,
     print_json,
+    random_inputs,
     table,
     values_of,
 )
-from graphfuse.cli.html import page
+from graphfuse.cli.html import TIMES, page, us_text
+from graphfuse.compiled_model import CompiledModel
+from graphfuse.errors import GraphfuseError
 from graphfuse.files import writing
+from graphfuse.runtime import gfx
 from graphfuse.runtime.report import edges, report
 
 
@@ -32,9 +36,19 @@ from graphfuse.runtime.report import edges, report
 @dim_option
 @json_option
 @kernels_option
+@click.option(
+    "--profile/--no-profile",
+    default=None,
+    help="Run it on random inputs and show times (default: with --html, where it is no artifact).",
+)
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the partitioned graph.")
 def command(
-    artifact: Path, dim_texts: tuple[str, ...], as_json: bool, kernel_folders: tuple[Path, ...], html: Path | None
+    artifact: Path,
+    dim_texts: tuple[str, ...],
+    as_json: bool,
+    kernel_folders: tuple[Path, ...],
+    profile: bool | None,
+    html: Path | None,
 ) -> None:
     """Gather the facts, then show them."""
     dims = parse_dims(dim_texts)
@@ -43,6 +57,13 @@ def command(
     model = open_model(artifact, dims, kernels=kernel_folders)
     executable = model.executable
     facts = report(executable, values_of(dims))
+    if profile or (profile is None and html is not None and not gfx.is_artifact(artifact)):
+        try:
+            _profile(model, values_of(dims), facts["steps"])
+        except (GraphfuseError, MemoryError) as e:
+            if profile:
+                raise
+            echo(f"no times: {e}", err=True)
     if html is not None:
         text = page(artifact.name, facts, edges(executable))
         with writing(html) as file:
@@ -52,6 +73,14 @@ def command(
         print_json({**facts, "ledger": list(executable.ledger), "edges": edges(executable)})
     elif html is None:
         _show(artifact, facts, made_up_dims(model, values_of(dims)))
+
+
+def _profile(model: CompiledModel, dims: Mapping[str, int], rows: list[dict[str, Any]]) -> None:
+    """Give each row the microseconds of its launches, in a first run and in the next."""
+    steps = model.profile(random_inputs(model, dims, seed=0)).steps
+    if [s.kernel for s in steps] == [r["kernel"] for r in rows]:  # else this machine runs other code than is shown
+        for row, step in zip(rows, steps, strict=True):
+            row.update(first_us=step.ns / 1e3, warm_us=step.warm_ns / 1e3)
 
 
 def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> None:
@@ -68,20 +97,23 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> Non
     for text in facts["constraints"]:
         echo(f"  needs  {text}")
     echo("")
+    times = {key: name for key, name in TIMES.items() if any(key in r for r in facts["steps"])}
     rows = [
         (
             r["step"],
             r["kernel"],
-            r["kind"],
+            *(() if times else (r["kind"],)),
             r["label"][:60],
-            r["grid"],
+            *(() if times else (r["grid"],)),
             f"{r['flops'] / 1e6:.2f}",
             nbytes_text(r["bytes_read"]),
             nbytes_text(r["bytes_written"]),
+            *(us_text(r[key]) for key in times),
         )
         for r in facts["steps"]
     ]
-    table("", ("#", "kernel", "kind", "from", "programs", "Mflop", "reads", "writes"), rows, right=4)
+    whence = ("kernel", "from") if times else ("kernel", "kind", "from", "programs")
+    table("", ("#", *whence, "Mflop", "reads", "writes", *times.values()), rows, right=3 if times else 4)
     for target, kernels in facts["gpu_kernels"].items():
         echo("")
         rows = [

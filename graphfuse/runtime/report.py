@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from graphfuse import usage
-from graphfuse.artifact import Executable, Pointer, Signature, Step, TensorSpec
+from graphfuse.artifact import COPY, Executable, Pointer, Signature, Step, TensorSpec
 from graphfuse.errors import InputError, UsageError
 from graphfuse.host_program import HostGraph, HostPart
 from graphfuse.llvm.host import host_target
@@ -93,6 +93,7 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
         "totals": {key: sum(r[key] for r in rows) for key in ("flops", "bytes_read", "bytes_written")},
         "memory": needed,
         "ledger": len(executable.ledger),
+        "not_fused": not_fused(executable),
         "stages": list(executable.ir),
         "meta": dict(executable.meta),
     }
@@ -171,6 +172,27 @@ def _kinds(rows: list[dict[str, Any]]) -> dict[str, int]:
     for row in rows:
         counts[row["kind"]] = counts.get(row["kind"], 0) + 1
     return dict(sorted(counts.items(), key=lambda kv: -kv[1]))
+
+
+def not_fused(executable: Executable) -> list[dict[str, str]]:
+    """Which operators are not in a region that they read from, and why; each reason once.
+
+    Elementwise work and reductions could be, and the ledger says why they are not; anything else begins a region.
+    """
+    shown, rows = executable.signature.shown, dict[tuple[str, ...], None]()
+    for decision in (d for v in (executable, *executable.parts) for d in v.ledger):
+        if isinstance(decision, Mapping) and decision.get("begins") and not decision.get("fused"):
+            kind = str(decision["producer"]).partition(" ")[0]
+            rows[str(decision["consumer"]), f"{kind} of {decision['begins']}", shown(decision["reason"])] = None
+    kinds = {k.name: k.kind for k in executable.kernels}
+    steps = [(step.label, kinds[step.kernel]) for _, step in executable.plan.walk()]
+    told = {operator for operator, _, _ in rows}
+    for a, b in edges(executable):
+        if isinstance(a, int) and isinstance(b, int) and steps[b][0] not in told:
+            (before, kind), (label, own) = steps[a], steps[b]
+            if own not in ("pointwise", "reduction", COPY):
+                rows[label, f"{kind} of {before}", f"a region of kind {own} begins with it, and reads memory"] = None
+    return [dict(zip(("operator", "region", "reason"), row, strict=True)) for row in rows]
 
 
 def edges(executable: Executable) -> list[tuple[int | str, int | str]]:

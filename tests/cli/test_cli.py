@@ -136,6 +136,32 @@ def test_inspect_html_is_one_well_formed_page(capsys, artifact, tmp_path):
     edges = [p for p in page.getElementsByTagName("path") if p.getAttribute("class") == "edge"]
     assert len(boxes) == 4 + 2 + 2 and len(edges) == 9
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "") and "<script" not in text
+    assert "first run" not in text  # an artifact is code, which is not run to be looked at
+    prints(capsys, "inspect", artifact, "--html", tmp_path / "m.html", "--profile")
+    assert "first run" in (tmp_path / "m.html").read_text()
+
+
+def test_the_page_of_a_model_has_times_and_reasons(capsys, tmp_path):
+    """A product begins a region, whatever it reads."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 8]) for n in "xy")
+    w = onnx.numpy_helper.from_array(np.ones((8, 8), np.float32), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], name="first"),
+        helper.make_node("MatMul", ["a", "w"], ["y"], name="second"),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], [w])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    prints(capsys, "inspect", tmp_path / "m.onnx", "--html", tmp_path / "m.html", "--dim", "batch=100")
+    body = (tmp_path / "m.html").read_text().partition("</style>")[2]
+    xml.dom.minidom.parseString(f"<html>{body.partition('<body>')[2].partition('</body>')[0]}</html>")
+    rows = re.findall(r"<tr><td>.*?</tr>", body)
+    assert [len(re.findall(r"<td>[0-9.]+ [um]s</td>", r)) for r in rows] == [2, 2, 0]
+    assert "<h2>Not fused</h2>" in body
+    facts = json.loads(prints(capsys, "inspect", tmp_path / "m.onnx", "--json"))
+    (why,) = facts["not_fused"]
+    assert (why["operator"], why["region"]) == ("second", "contraction of first") and why["reason"] in body
+    text = prints(capsys, "inspect", tmp_path / "m.onnx", "--profile")
+    assert re.search(r"contraction_0 .* [0-9.]+ us +[0-9.]+ us$", text, re.MULTILINE)
 
 
 def test_html_escapes_names(capsys, tmp_path):
