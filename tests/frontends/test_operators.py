@@ -176,6 +176,9 @@ CASES: list[Case] = [
          coordinate_transformation_mode="asymmetric"),
     case("GridSample", IMAGE, floats(1, 4, 3, 2) * 2, mode="cubic", padding_mode="border"),
     case("GridSample", IMAGE, floats(1, 4, 3, 2), mode="cubic", padding_mode="border", align_corners=1),
+    case("AffineGrid", floats(1, 2, 3), ints(1, 2, 3, 4), known=(1,)),
+    case("AffineGrid", floats(1, 2, 3), ints(1, 2, 3, 4), known=(1,), align_corners=1),
+    case("AffineGrid", floats(2, 3, 4), ints(2, 3, 2, 4, 5), known=(1,), align_corners=1),
     case("GridSample", IMAGE, floats(1, 4, 3, 2) * 2, mode="linear", padding_mode="border"),
     # recurrence
     case("LSTM", floats(4, 2, 3), floats(1, 20, 3), floats(1, 20, 5), floats(1, 40), hidden_size=5, outputs=3),

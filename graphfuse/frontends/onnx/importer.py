@@ -365,9 +365,6 @@ class _Importer:
 
     def _inline(self, node: Node) -> tuple[Tracked | None, ...]:
         """Import the body that the ONNX standard gives the operator, with the node's loc on all its ops."""
-        if node.op == "AffineGrid":  # the body would broadcast
-            count, _, *spatial = node.dims(1, "the size")
-            self.e.equalled(node.value(self.e, 0), (count, len(spatial), len(spatial) + 1), "theta")
         body = function_body(node, self.opset)
         inner = Scope()
         for name, x in zip(body.inputs, node.inputs, strict=False):

@@ -1,4 +1,4 @@
-"""Sampling and scattering of images at computed positions: GridSample, Col2Im, MaxUnpool."""
+"""Sampling and scattering of images at computed positions: GridSample, AffineGrid, Col2Im, MaxUnpool."""
 
 from __future__ import annotations
 
@@ -49,6 +49,31 @@ def grid_sample(e: Emitter, node: Node) -> Value:
         total = picked if total is None else e.map(graph.add, total, picked)
     assert total is not None
     return e.reshape(total, (batch, channels, *out))
+
+
+@onnx_op("AffineGrid")
+def affine_grid(e: Emitter, node: Node) -> Value:
+    """theta [N, dims, dims + 1] times the positions (last spatial dim first) and 1 of a grid: [N, spatial, dims].
+
+    The standard's own body is wrong for N = 1: it squeezes that dim away.
+    """
+    count, _, *spatial = node.dims(1, "the size")
+    dims = len(spatial)
+    theta = e.equalled(node.value(e, 0), (count, dims, dims + 1), "theta")
+    elem, theta = elem_of(theta), e.wide(theta)
+    wide = elem_of(theta)
+    *columns, total = (e.unsqueeze(e.squeeze(e.slice(theta, 2, j, 1), 2), *range(1, dims + 1)) for j in range(dims + 1))
+    for axis, column in zip(reversed(range(dims)), columns, strict=True):
+        length = e.full((), wide, spatial[axis])
+        if node.attr_int("align_corners", 0):
+            last = e.map(graph.max_, e.map(graph.sub, length, 1.0), 1.0)
+            step, start = e.map(graph.div, 2.0, last), -1.0
+        else:
+            step = e.map(graph.div, 2.0, length)
+            start = e.map(graph.sub, e.map(graph.mul, step, 0.5), 1.0)
+        at = e.cast(e.iota((spatial[axis], *(1,) * (dims - axis)), 0), wide)
+        total = e.map(graph.add, total, e.map(graph.mul, column, e.map(graph.add, e.map(graph.mul, at, step), start)))
+    return e.cast(total, elem)
 
 
 def _taps(
