@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from onnx import parser
 from onnx.helper import make_node as node
 
 from graphfuse.compiler import signature_of
@@ -171,6 +172,49 @@ def test_dims_of_one_broadcast_when_it_runs(case, least):
                 compiled(feed)
         elif want.size or nodes[-1].op_type != "Softmax":
             np.testing.assert_allclose(compiled(feed)["y"], want, rtol=1e-4, atol=1e-5, err_msg=str(sizes))
+
+
+SCAN = """(float[p] s, float[4, m] x, bool c) => (float[a] y, float[4, b] z) {
+    y, z = Scan<num_scan_inputs = 1, body = g (float[V] v, float[E] e) => (float[W] w, float[O] o) {
+        w = Add(v, e) BODY
+    }>(s, x)
+}"""
+PLAIN, COUNTED = "o = Identity(w)", "at = NonZero(e) f = Cast<to = 1>(at) n = ReduceSum<keepdims = 0>(f) o = Mul(w, n)"
+IF = """(float[p] s, float[4, m] x, bool c) => (float[a] y) {
+    y = If<then_branch = t () => (float[V] v) { v = Add(s, s) }, else_branch = e () => (float[W] w) { w = Neg(s) }>(c)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "message"),
+    [
+        (SCAN, {"V": 3}, "dim 0 of input 'v' of the body of Scan.*: expected p = 3, found 2"),
+        (SCAN, {"E": 3}, "dim 0 of input 'e' of the body of Scan.*: expected m = 3, found 2"),
+        (SCAN, {"W": 3}, "dim 0 of output 'w' of the body of Scan.*: expected .* = 3, found 2"),
+        (SCAN, {"O": 3}, "dim 0 of output 'o' of the body of Scan.*: expected .* = 3, found 2"),
+        (SCAN, {"E": 3, "BODY": COUNTED}, "dim 0 of input 'e' of the body of Scan.*: expected m = 3, found 2"),
+        (SCAN, {"O": 3, "BODY": COUNTED}, "dim 0 of output 'o' of the body of Scan.*: expected .* = 3, found 2"),
+        (IF, {"V": 3}, "dim 0 of output 'v' of the body of If.*: expected p = 3, found 2"),
+        (IF, {"W": 3}, ""),
+    ],
+)
+def test_bodies_get_and_give_the_dims_that_they_declare(text, declared, message):
+    """One that declares others is an error, as in ONNX Runtime; a branch that is not taken needs nothing."""
+    import graphfuse
+
+    text = text.replace("BODY", declared.get("BODY", PLAIN))
+    for name in "VEWO":
+        text = text.replace(f"[{name}]", f"[{declared.get(name, name)}]")
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> g {text}')
+    compiled = graphfuse.compile(model)
+    for n in (2, 3):
+        feed = {"s": floats(n), "x": floats(4, n), "c": np.ones((), np.bool_)}
+        if n == 2 and message:
+            with pytest.raises(InputError, match=message):
+                compiled(feed)
+            continue
+        for got, want in zip(compiled(feed).values(), onnxruntime_reference(model, feed), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("step", [1, -1, -2])

@@ -21,6 +21,7 @@ from onnx import TensorProto, checker, inliner, numpy_helper, shape_inference, v
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx import batched_scan
+from graphfuse.frontends.onnx.declared import check_bodies
 from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_imports
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, elem_from_onnx
 from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
@@ -87,6 +88,7 @@ def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]]
     weights = _take_weights(graph, file, folder, raw)
     _load_small_external(graph, file, folder)
     model = _normalise(model, file, keep)
+    check_bodies(model, all_nodes(model.graph))
     return Loaded(model, weights, file, folder, inputs)
 
 

@@ -181,7 +181,7 @@ def test_kernels_that_are_no_operators(old, new, kind, message):
 
 
 def test_folders(tmp_path):
-    (tmp_path / "b.tc").write_text('#include <common.h>\n' + HEADER + KERNEL)
+    (tmp_path / "b.tc").write_text("#include <common.h>\n" + HEADER + KERNEL)
     (tmp_path / "a.tc").write_text(KERNEL)
     (tmp_path / "common.h").write_text("#define ONE 1\n")
     (operator,) = read_operators(tmp_path)

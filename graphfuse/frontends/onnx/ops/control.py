@@ -14,9 +14,10 @@ import onnx
 from graphfuse.dialects import control, graph
 from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.host_values import Host, Tracked, host
+from graphfuse.frontends.onnx.declared import BODY, OWN
 from graphfuse.frontends.onnx.limits import MOST_STEPS
 from graphfuse.frontends.onnx.load import all_nodes
-from graphfuse.frontends.onnx.node import Node
+from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.scope import Scope
 from graphfuse.frontends.watched import Found, Watched
 from graphfuse.ir.core import Params, Value
@@ -223,6 +224,23 @@ def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         x = e(graph.flip, x, axes=(0,)) if out_directions[i] else x
         results[states + i] = e.move_axis(x, 0, node.axis(out_axes[i], tensor(x).rank))
     return tuple(results)
+
+
+@onnx_op(BODY, domain=OWN)
+def body_dims(e: Emitter, node: Node) -> Tracked:
+    """Its input, which a body takes or gives: of the dims that it declares."""
+    x, dims, what = node.input(0), node.attr_ints("dims"), node.attr_str("what")
+    shape, hint = node.type(0).shape, node.attr_int("hint")
+    if len(dims) != len(shape):
+        if hint:
+            return x
+        raise node.error(f"{what}: expected {len(dims)} dims, found {x.type}")
+    for i, (d, want) in enumerate(zip(shape, dims, strict=True)):
+        if want < 0 or (hint and isinstance(d, int)):
+            continue
+        if not e.same(d, want, f"dim {i} of {what}"):
+            raise node.error(f"{what}: expected dim {i} to be {want}, found {x.type}")
+    return x
 
 
 CONTROL: dict[str, Control] = {"If": _if, "Loop": _loop, "Scan": _scan}
