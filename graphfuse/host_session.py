@@ -173,7 +173,8 @@ class _Node:
 
     def _by_value(self, inputs: Sequence[Any]) -> PythonOp:
         numeric = all(isinstance(v, np.ndarray) and v.dtype.kind not in "OSU" for v in inputs if v is not None)
-        own, other = (BY_VALUE, ON_STRINGS) if numeric else (ON_STRINGS, BY_VALUE)
+        # of numbers, Python's are only those that give texts
+        own, other = (BY_VALUE, {} if inputs else ON_STRINGS) if numeric else (ON_STRINGS, BY_VALUE)
         key = self.node.domain, self.node.op
         return own.get(key) or other.get(key) or interpreted
 

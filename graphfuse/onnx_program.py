@@ -29,6 +29,7 @@ from graphfuse.frontends.onnx.host_types import (
     Sequenced,
     Strings,
     ValueType,
+    declared,
     joined,
     part_model,
     plain_attributes,
@@ -62,7 +63,7 @@ MOST_DRAFTS = 16
 def host_executable(source: Any, target: Target, dims: Dims, options: Options) -> Executable:
     """Compile a model whose parts Python runs in turn. `source` and `dims` are as for `import_model`.
 
-    Raises UnsupportedError for operators that nothing can run, and for values whose rank only a run knows.
+    Raises UnsupportedError for operators that nothing can run, and for outputs whose rank only a run knows.
     """
     loaded = load(source)
     graph = loaded.model.graph
@@ -71,6 +72,8 @@ def host_executable(source: Any, target: Target, dims: Dims, options: Options) -
     types, ranges, names = input_types(loaded, dims)
     drafts = _Drafts(loaded, ranges)
     draft = drafts.draft(graph, dict(types), loaded.weights)
+    made = (t or declared(o.type, drafts.fresh) for o, t in zip(graph.output, draft.types, strict=True))
+    draft = replace(draft, types=tuple(made))
     signature = _signature(types, draft, drafts.ranges, loaded.file)
     used = {name for name, _, _ in signature.dims}
     signature = replace(signature, names=tuple(n for n in names if n[0] in used))
@@ -110,9 +113,7 @@ def _spec(name: str, t: ValueType | None, file: str) -> TensorSpec:
             raise UnsupportedError(f"output {name!r}: expected a value whose type is known", Loc(file))
 
 
-def _kind(t: ValueType | None) -> str:
-    if t is None:
-        return "one whose rank only a run knows"
+def _kind(t: ValueType) -> str:
     return "texts" if isinstance(t, Strings) else "a sequence"
 
 
@@ -240,11 +241,11 @@ class _Drafts:
         raise _CutAgainError
 
     def _read_by_python(self, part: Part, name: str, t: ValueType | None) -> None:
-        """Leave the nodes that read a value which is no tensor of numbers to Python, and cut again."""
+        """Leave the nodes that read a value that is no tensor of numbers, or of no known rank, to Python. Cut again."""
         for node in part.nodes:
             if name not in reads(node):
                 continue
-            if t is None or (domain_of(node), node.op_type) not in ON_STRINGS:
+            if t is not None and (domain_of(node), node.op_type) not in ON_STRINGS:
                 message = f"{node.op_type}: input {name!r}: expected a tensor of numbers, found {_kind(t)}"
                 raise UnsupportedError(message, location(node, self.loaded.file))
             self.python.add(node.name)

@@ -451,6 +451,21 @@ def test_operators_that_are_compiled_for_numbers_run_with_dims_that_only_a_run_k
     )
 
 
+def test_values_whose_rank_only_a_run_knows():
+    agrees(
+        """(float[n, 3] x, bool c) => (float[m] y, int64[k] rows, float[p, 3] z, float[q, r] u) {
+            zero = Constant<value_ints = [0]>() minus = Constant<value_ints = [-1]>()
+            v = If<then_branch = t () => (float[n, 3] a) { a = Neg(x) },
+                   else_branch = e () => (float[b, n, 3] a) { a = Unsqueeze(x, zero) }>(c)
+            e = Exp(v) w = Mul(e, e) f = Reshape(w, minus) y = Sqrt(f)
+            rows = Shape<start = 0, end = 1>(v)
+            d = Shape(x) back = Reshape(w, d) z = Add(back, x)
+            s = ReduceSum(w, minus) flat = Flatten(s) u = Neg(flat)
+        }""",
+        *({"x": np.arange(6, dtype=F32).reshape(2, 3), "c": np.array(c)} for c in (True, False)),
+    )
+
+
 def test_shape_arithmetic_is_done_in_the_part_that_needs_it():
     text = """(float[n, 4] x) => (float[m] y) {
         zero = Constant<value_ints = [0]>()

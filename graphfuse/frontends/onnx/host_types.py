@@ -95,11 +95,9 @@ def types_made(
         return made
     texts = _Texts()
     read = dict.fromkeys(n for n in node.input if n)
-    if any(types[n] is None for n in read):
-        return [None] * len(node.output)
     small = {n: constants[n] for n in read if n in constants and constants[n].size <= MOST_CONSTANT}
     numeric = {n: a for n, a in small.items() if a.dtype.kind not in "OSU"}
-    inputs = [onnx.ValueInfoProto(name=n, type=texts.proto(types[n])) for n in read if n not in numeric]
+    inputs = [_info(n, types[n], texts) for n in read if n not in numeric]
     outputs = [onnx.ValueInfoProto(name=o) for o in node.output if o]
     tensors = [tensor_proto(n, a) for n, a in numeric.items()]
     graph = helper.make_graph([node], "node", inputs, outputs, tensors)
@@ -109,6 +107,15 @@ def types_made(
         return [None] * len(node.output)
     found = {o.name: o.type for o in inferred.graph.output}
     return [texts.value_type(found[o], fresh) if o else None for o in node.output]
+
+
+def _info(name: str, t: ValueType | None, texts: _Texts) -> onnx.ValueInfoProto:
+    return onnx.ValueInfoProto(name=name) if t is None else onnx.ValueInfoProto(name=name, type=texts.proto(t))
+
+
+def declared(t: onnx.TypeProto, fresh: Fresh) -> ValueType | None:
+    """What a model declares of a value, whose dims only a run knows."""
+    return _Texts().value_type(t, fresh)
 
 
 class _Texts:
@@ -150,7 +157,12 @@ def _by_rule(
     node: onnx.NodeProto, types: Mapping[str, ValueType | None], constants: Mapping[str, Array], fresh: Fresh
 ) -> list[ValueType | None] | None:
     """Operators whose result has a rank that onnx does not tell, where a value decides its size."""
-    if domain_of(node) or not node.input or not isinstance(x := types.get(node.input[0]), Tensor):
+    if domain_of(node) or not node.input:
+        return None
+    x = types.get(node.input[0])
+    if x is None and node.op_type == "Shape":
+        return _dims_asked_for(attributes_of(node))
+    if not isinstance(x, Tensor):
         return None
     match node.op_type:
         case "Slice" | "Pad" if len(node.input) > 3 and node.input[3] in constants:
@@ -170,6 +182,12 @@ def _by_rule(
             size = types.get(node.input[1]) if len(node.input) > 1 else None
             rank = _rank_made(node, x, size if isinstance(size, Tensor) and size.rank == 1 else None)
             return None if rank is None else [Tensor(tuple(fresh() for _ in range(rank)), _elem_made(node, x.elem))]
+
+
+def _dims_asked_for(attributes: Mapping[str, Any]) -> list[ValueType | None] | None:
+    """What Shape gives of an input of unknown rank, which is taken to have the dims that are asked for."""
+    start, end = int(attributes.get("start", 0)), int(attributes.get("end", -1))
+    return [Tensor((end - start,), I64)] if 0 <= start < end else None
 
 
 def _rank_made(node: onnx.NodeProto, x: Tensor, values: Tensor | None) -> int | None:
