@@ -1,9 +1,12 @@
 """Sizes that change: one graph serves them all, and what is computed of sizes is right at each."""
 
+import warnings
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from graphfuse.torch.compile import LeftToTorch  # noqa: E402
 from graphfuse.torch.compiled_part import CompiledPart  # noqa: E402 - they import torch
 from tests.torch.support import check, compiled, left_to_torch, recorded_graphs  # noqa: E402
 
@@ -64,6 +67,15 @@ def test_sizes_that_only_a_result_has():
         return torch.arange(n, 19.5), torch.arange(n, 40, 3, dtype=torch.float32)
 
     agree(fn, [(2,), (5,), (13,)])
+
+
+def test_a_range_of_counts_that_may_change():
+    with recorded_graphs() as graphs, warnings.catch_warnings():
+        warnings.simplefilter("error", LeftToTorch)
+        run = compiled(lambda x, n: torch.histc(x, 5, 0, n), dynamic=True)
+        for n in (3, 7):
+            assert torch.equal(run(torch.arange(9.0), n), torch.histc(torch.arange(9.0), 5, 0, n))
+    assert left_to_torch(graphs) == {"histc": "its range is a size that may change"}
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(4, 0, 5), (0, 3, 5), (4, 3, 0)])

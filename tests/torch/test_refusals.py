@@ -18,7 +18,7 @@ pytest.importorskip("scipy")
 
 from torch.utils import _pytree as pytree  # noqa: E402
 
-from tests.torch.support import compiled  # noqa: E402
+from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 MOST = 40
 """Inputs of one operator."""
@@ -119,6 +119,36 @@ def test_operators_whose_fake_tensors_let_much_pass(operators, name, variant):
     refused, wrong = wrong_answers(op, 5)
     assert refused == 5
     assert not wrong
+
+
+f64, i32 = torch.float64, torch.int32
+F = torch.nn.functional
+LARGE = {
+    "layer_norm": (lambda x, w: F.layer_norm(x, (x.shape[-1],), w), [(9, 131072), ((131072,), f64)]),
+    "group_norm": (lambda x, w: F.group_norm(x, 2, w), [(2, 4, 512, 512), ((4,), f64)]),
+    "batch_norm": (F.batch_norm, [(2, 4, 512, 512), ((4,), f64), ((4,), f64)]),
+    "index_add": (lambda x, i, y: x.index_add(0, i, y), [(9, 131072), ((3,), torch.int64), ((3, 131072), f64)]),
+    "index_put": (lambda x, i, y: x.index_put((i,), y), [(9, 131072), ((3,), torch.int64), ((3, 131072), f64)]),
+    "binary_cross_entropy": (F.binary_cross_entropy, [(9, 131072), ((9, 131072), f64)]),
+    "nll_loss": (F.nll_loss, [(32, 40000), ((32,), i32)]),
+    "grid_sample": (
+        lambda x, g: F.grid_sample(x, g, align_corners=False), [(1, 2, 512, 1024), ((1, 512, 1024, 2), f64)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in ("layer_norm", "nll_loss") else pytest.param(n, marks=pytest.mark.full) for n in LARGE]
+)
+def test_types_of_many_elements(name):
+    fn, kinds = LARGE[name]
+    leaves = [torch.zeros(k[0], dtype=k[1]) if isinstance(k[0], tuple) else torch.zeros(k) for k in kinds]
+    assert outcome(fn, leaves) is not None
+    assert isinstance(outcome(compiled(fn), leaves), RuntimeError)
+    alike = [x.to({f64: torch.float32, i32: torch.int64}.get(x.dtype, x.dtype)) for x in leaves]
+    with recorded_graphs() as graphs:
+        assert outcome(compiled(fn), alike) is None
+    assert not left_to_torch(graphs)
 
 
 @pytest.mark.filterwarnings("default")

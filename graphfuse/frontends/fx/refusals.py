@@ -2,13 +2,16 @@
 
 A lowering, or a decomposition, computes what operands mean, and fake tensors check little of types and ranks. So before
 an operator is lowered or decomposed, torch runs it once for each combination of types and ranks, on zeros of the sizes
-it was traced with. What it refuses is left to it: the program then ends as it does without compiling.
+it was traced with. Of many elements it is asked on a few, and believed if it takes as few of one type. What it refuses
+is left to it: the program then ends as it does without compiling.
 
 Not of gradients, and on a CPU only: on a GPU an index that fits nothing would end the process' context.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +22,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from graphfuse.frontends.fx.lowering import name_of
 
 MOST_ELEMENTS = 1 << 20
-"""Of operands and results together; torch is not asked of more."""
+"""Of operands and results together; of more, torch is asked about their types alone, on few of them."""
+FEW = 8
+"""The size of a dim of few elements."""
 MOST_USUAL = 1 << 12
 """The same where all are of one type of `_USUAL`, and there is a lowering, which knows what fits."""
 _MOST_ANSWERS = 1 << 14
@@ -38,13 +43,14 @@ def why_refused(target: Any, fakes: Mapping[str, Any], result: Any, most_usual: 
         sizes = [_hint(x.numel()) for x in (*tensors, *pytree.tree_leaves(result)) if isinstance(x, torch.Tensor)]
         is_usual = len({x.dtype for x in tensors}) == 1 and tensors[0].dtype in _USUAL
         most = most_usual if is_usual else MOST_ELEMENTS
-        if any(n is None for n in sizes) or 0 in sizes[: len(tensors)] or sum(filter(None, sizes)) > most:
+        is_large = sum(filter(None, sizes)) > most
+        if any(n is None for n in sizes) or 0 in sizes[: len(tensors)] or (is_large and is_usual):
             return ""
         if len(_answers) >= _MOST_ANSWERS:
             _answers.clear()
         # where a number is at fault and no type, 0 or 1 will do; 1 may be out of range, which some do not look at
         numbers = (0,) if "_unsafe" in target._schema.name else (0, 1)
-        said = [_said(target, flat, spec, n) for n in numbers]
+        said = [_said_of_few(target, flat, spec) if is_large else _said(target, flat, spec, n) for n in numbers]
         _answers[key] = said[0] if all(said) else ""
     return _answers[key]
 
@@ -63,6 +69,29 @@ def _kind(x: Any) -> object:
 
 def _hint(size: Any) -> int | None:
     return size if isinstance(size, int) else size.node.hint
+
+
+def _said_of_few(target: Any, flat: list[Any], spec: Any) -> str:
+    """What torch says of the types of many elements, if it takes as few of one type in the same places."""
+    shapes = [tuple(_hint(s) for s in x.shape) for x in flat if isinstance(x, torch.Tensor)]
+    few = {1: 1}
+    for shape in shapes:
+        for i, j in itertools.combinations(range(len(shape) + 1), 2):
+            few.setdefault(math.prod(shape[i:j]), math.prod(min(d, FEW) for d in shape[i:j]))
+
+    def smaller(x: Any, types: Mapping[Any, Any]) -> Any:
+        if isinstance(x, torch.Tensor):
+            size = [min(_hint(s) or 0, FEW) for s in x.shape]
+            return torch.empty(size, dtype=types.get(x.dtype, x.dtype), device="meta")
+        x = _hint(x) if isinstance(x, torch.SymInt) else x
+        return few.get(x, x) if type(x) is int else x
+
+    with _disable_current_modes():
+        given = [smaller(x, {}) for x in flat]
+        floats = {x.dtype: torch.float32 for x in given if isinstance(x, torch.Tensor) and x.dtype.is_floating_point}
+        alike = [smaller(x, floats | {torch.int32: torch.int64}) for x in flat]
+    said = _said(target, given, spec, 0)
+    return "" if said and _said(target, alike, spec, 0) else said
 
 
 def _said(target: Any, flat: list[Any], spec: Any, number: int) -> str:
