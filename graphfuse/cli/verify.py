@@ -40,6 +40,7 @@ TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2
 """Largest error allowed, as a part of the reference's standard deviation. Other types must be equal."""
 LOWERED = {"f16": 2e-2, "bf16": 1e-1}
 """The same by precision, for f32 outputs of a model compiled to that."""
+_NOT_OF_ORT = "ONNX Runtime has no operators of --kernels"
 
 
 @click.command("verify", help="Check MODEL (.onnx or .gfx): numbers against references, digests of an artifact.")
@@ -98,10 +99,13 @@ def command(
             kernels=kernel_folders,
         )
     if not result:
-        raise UsageError(f"{model}: nothing to compare with: the model has no regions or they were left out")
+        why = f"{_NOT_OF_ORT}, and " if kernel_folders else ""
+        raise UsageError(f"{model}: nothing to compare with: {why}the model has no regions or they were left out")
     if as_json:
         print_json({"model": str(model), "dims": made_up, **result})
     else:
+        if kernel_folders:
+            echo(f"{_NOT_OF_ORT}, so the whole model was not compared", err=True)
         _show(result, against_ort=against_ort)
         note_dims(made_up)
     bad = [r for key in ("outputs", "regions") for r in result.get(key, ()) if not r["ok"]]

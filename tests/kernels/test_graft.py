@@ -132,6 +132,22 @@ def test_the_command_line(tmp_path, capfd):
     assert [(d["consumer"], d["fused"], d["saved"]) for d in facts][:1] == [("s", True, "1728*batch")]
 
 
+def test_the_command_line_verifies(tmp_path, capfd):
+    path, empty = str(tmp_path / "m.onnx"), tmp_path / "empty"
+    onnx.save(product_with_gelu(), path)
+    assert main(["verify", path, "--kernels", str(OPS)]) == 0
+    out, err = capfd.readouterr()
+    assert "regions against float64" in out
+    assert "ONNX Runtime has no operators of --kernels, so the whole model was not compared" in err
+    assert main(["verify", path, "--kernels", str(OPS), "--no-regions"]) == 2
+    assert "nothing to compare with: ONNX Runtime has no operators of --kernels, and" in capfd.readouterr().err
+    empty.mkdir()
+    (empty / "plain.tc").write_text("void f(float *x) { *x = 1; }\n")
+    assert main(["verify", path, "--kernels", str(OPS), "--kernels", str(empty)]) != 0
+    wanted = "empty: error: expected .tc files that begin with a header such as '// op: domain::Name', found none"
+    assert wanted in capfd.readouterr().err
+
+
 def test_regions_are_verified():
     func = import_model(product_with_gelu(), kernels=read_operators(OPS))
     (check,) = verify_regions(func, HOST, [normal(4, 3, 40)])

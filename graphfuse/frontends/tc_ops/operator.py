@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,23 +65,27 @@ def read_operators(*folders: str | Path) -> tuple[Operator, ...]:
     """The operators of all `.tc` files in folders, by file name; those without a header are not looked at."""
     out: list[Operator] = []
     seen: dict[str, Loc] = {}
-    for file in _files(folders):
-        text = read_source(file)
-        for header in map(check, parse_headers(text, str(file))):
-            if header.op in seen:
-                found = f"found another at {seen[header.op]}"
-                raise ParseError(f"op: expected one kernel for {header.op}, {found}", header.loc)
-            seen[header.op] = header.loc
-            out.append(Operator(header, text, str(file)))
+    for folder in map(Path, folders):
+        before = len(out)
+        for file in _files(folder):
+            text = read_source(file)
+            for header in map(check, parse_headers(text, str(file))):
+                if header.op in seen:
+                    found = f"found another at {seen[header.op]}"
+                    raise ParseError(f"op: expected one kernel for {header.op}, {found}", header.loc)
+                seen[header.op] = header.loc
+                out.append(Operator(header, text, str(file)))
+        if len(out) == before:
+            what = "expected .tc files that begin with a header such as '// op: domain::Name', found none"
+            raise FileError(what, Loc(str(folder)))
     return tuple(out)
 
 
-def _files(folders: Sequence[str | Path]) -> Iterator[Path]:
-    for folder in map(Path, folders):
-        if not exists(folder) or not folder.is_dir():
-            found = "found a file" if exists(folder) else "found nothing"
-            raise FileError(f"expected a folder of .tc files, {found}", Loc(str(folder)))
-        yield from sorted(folder.glob("*.tc"))
+def _files(folder: Path) -> list[Path]:
+    if not exists(folder) or not folder.is_dir():
+        found = "found a file" if exists(folder) else "found nothing"
+        raise FileError(f"expected a folder of .tc files, {found}", Loc(str(folder)))
+    return sorted(folder.glob("*.tc"))
 
 
 class _Call:
