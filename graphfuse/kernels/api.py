@@ -34,10 +34,10 @@ def kernel(
 ) -> Kernel | TunedKernel:
     """A Triton-C kernel: `k = graphfuse.kernel("matmul.tc", TM=128, TN=128)`, then `k[grid](a, b, c, n)`.
 
-    `source` is a path, or text: with a line break, or a `__global__` in it. `name` says which one of several. A macro
-    with a list of values (`TM=[64, 128]`), and lists for `num_warps`, `num_stages`, `num_ctas` and `schedule`, make it
-    one that is tuned when it is called with sizes it has not seen; `require` are C expressions that configurations must
-    satisfy.
+    `source` is a path, or text: with a line break, `__global__`, a semicolon or a brace in it. `name` says which one of
+    several. A macro with a list of values (`TM=[64, 128]`), and lists for `num_warps`, `num_stages`, `num_ctas` and
+    `schedule`, make it one that is tuned when it is called with sizes it has not seen; `require` are C expressions that
+    configurations must satisfy.
     `warnings` are `-W` switches (`"no-shadow"`, `"error"`); a warning of the source is a `SourceWarning` of Python's.
     `device` is where it runs if not where its arrays are: `cpu`, `cuda:1`, `emulator`. With `num_ctas=2` two blocks
     make each program of a product together, and `schedule` says how its warps take turns (docs/hopper.md).

@@ -147,7 +147,10 @@ class Kernel:
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
         """Say what is missing."""
-        raise UsageError(f"kernel {self.name!r}: expected a grid: {self.name}[grid](...)")
+        call = f"{self.name}[grid]({', '.join(p.name for p in self.parameters)})"
+        raise UsageError(
+            f"kernel {self.name!r}: called without a grid: expected {call}, grid being how many programs run"
+        )
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Bind arguments, compile what is new about them, and start; on a CPU also finish."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from graphfuse import files, usage
 from graphfuse.errors import Loc, UsageError
 from graphfuse.frontends.tc import Diagnostic, Options, compile_text
 from graphfuse.frontends.tc import Kernel as Compiled
+
+KEYWORD = "__global__"
+"""What declares a kernel."""
 
 
 class SourceWarning(UserWarning):
@@ -21,17 +25,28 @@ class SourceWarning(UserWarning):
 
 
 def read_source(source: str | os.PathLike[str]) -> tuple[str, str]:
-    """The text and a name for it. What has line breaks or declares a kernel is text, anything else a path."""
-    if isinstance(source, str) and ("\n" in source or "__global__" in source):
-        return source, "<string>"
+    """The text and a name for it.
+
+    A string with a line break or `__global__` is text, and one with statements unless there is a file of that name.
+    Anything else is a path.
+    """
+    if isinstance(source, str):
+        if not source.strip():
+            raise UsageError(f"source: expected a path or the text of a kernel, found {source!r}")
+        if "\n" in source or KEYWORD in source or (_has_statements(source) and not files.exists(Path(source))):
+            return source, "<string>"
     path = usage.path("source", source)
     return files.read_source(path, named=True), str(path)
+
+
+def _has_statements(text: str) -> bool:
+    return any(c in text for c in ";{}")
 
 
 def choose(found: Sequence[Compiled], name: str | None, filename: str) -> Compiled:
     """The kernel of that name, or the first."""
     if not found:
-        raise UsageError(f"{filename}: there is no kernel")
+        raise UsageError(f"{filename}: there is no kernel: expected a function such as '{KEYWORD} void f(...)'")
     if name is None:
         return found[0]
     for one in found:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -193,8 +193,7 @@ class TunedKernel:
         wanted = self._tuned_for
         if not wanted:
             return lambda _: ()
-        pick: operator.itemgetter[Any] = operator.itemgetter(*wanted)
-        return pick
+        return cast("Callable[[Sequence[int]], object]", operator.itemgetter(*wanted))
 
     def _sizes(self, slots: Sequence[int]) -> list[int]:
         """Of these parameters the values: with `__retune` as they are, else the powers of two that hold them."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import graphfuse
-from graphfuse.errors import GraphfuseError, InputError, UsageError
+from graphfuse.errors import FileError, GraphfuseError, InputError, UsageError
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import F16
 from graphfuse.kernels.kernel import Kernel
@@ -224,12 +225,31 @@ def test_parameters_called_as_the_sizes_of_the_grid() -> None:
 
 
 def test_calls_without_a_grid() -> None:
-    with pytest.raises(UsageError, match=r"kernel 'scale': expected a grid: scale\[grid\]\(...\)"):
+    with pytest.raises(UsageError, match=r"'scale': called without a grid: expected scale\[grid\]\(x, y, n, a, on\), "):
         scale()(1, 2)
-    with pytest.raises(UsageError, match=r"kernel 'copy': expected a grid: copy\[grid\]"):
+    with pytest.raises(UsageError, match=r"kernel 'copy': called without a grid: expected copy\[grid\]"):
         graphfuse.kernel(COPY.replace("\n", " "), num_warps=[1, 2])(1)
     with pytest.raises(UsageError, match="no macro 'TM': there are SIZE, TYPE"):
         scale()[lambda m: m.TM](np.zeros(4, np.float32), np.zeros(4, np.float32), 4, 1.0, True)  # noqa: FBT003
+
+
+def test_a_source_is_text_or_a_path(tmp_path: Path) -> None:
+    line = "void one(float *x) { int i[4] = 0 ... 4; *(x + i) = 1; }"
+    x = np.zeros(4, np.float32)
+    graphfuse.kernel(line)[1](x)
+    np.testing.assert_array_equal(x, 1)
+    odd = tmp_path / "one; {two}.tc"
+    odd.write_text(line.replace("one", "two"))
+    for path in (odd, str(odd)):
+        assert graphfuse.kernel(path).name == "two"
+    for source, error, message in (
+        ("void f(float *x);", UsageError, "<string>: there is no kernel: expected a function such as '__global__ "),
+        ("int n = 3", FileError, "int n = 3: error: cannot read: no such file"),
+        (" ", UsageError, "source: expected a path or the text of a kernel, found ' '"),
+        (line.replace("1;", "1"), GraphfuseError, "<string>:1:.* missing ';'"),
+    ):
+        with pytest.raises(error, match=message):
+            graphfuse.kernel(source)
 
 
 @pytest.mark.parametrize("grid", [(), (1, 2, 3, 4), (-1,), "abc", 2.5, (1 << 20, 1 << 20)])
