@@ -9,8 +9,9 @@ Both are builtins whose `self` is a table, a bytes object. False is what `read` 
 to three numbers (exactly int), and of arguments that are no tuple, too many or too few. Arrays of numpy are read
 through `__array_struct__`, tensors of torch through their attributes, numbers through Python's C API. A parameter's
 `ask` is called with what is of another type or does not fit, and gives a slot and the end of its memory, or raises, or
-gives None, which is what `read` gives then; also for a tensor on a GPU. Nothing is used but functions of the stable ABI
-and one fact: the last field of an object's head (`object.__basicsize__`) is its type.
+gives None, which is what `read` gives then; also for a tensor on a GPU, and for arrays that must lie apart and may not.
+Nothing is used but functions of the stable ABI and one fact: the last field of an object's head
+(`object.__basicsize__`) is its type.
 
 `Seen` is, in 8 bytes each, the number of programs, `AXES` sizes, a slot for each parameter (as kernels take them), and
 where its memory ends; then, in a byte each, the number of axes without ones at the end, and what code for each
@@ -51,8 +52,10 @@ _IR: Final = Template("""\
 ; then the divisor that is promised, what facts are kept (0 none, 1 of a signed number, 2 of any other), torch's dtype,
 ; whether it is written: then elements must lie apart
 %gf.param = type { ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, ptr, i64 }
-; number of parameters, torch.Tensor or null, torch.strided, whether it matters where arrays end
+; number of parameters, torch.Tensor or null, torch.strided, number of pairs that must lie apart
+; the parameters follow, then the pairs
 %gf.head = type { i64, ptr, ptr, i64 }
+%gf.pair = type { i64, i64 }
 ; two, nd, typekind, itemsize, flags, shape, strides, data: PyArrayInterface
 %gf.array = type { i32, i32, i8, i32, i32, ptr, ptr, ptr }
 
@@ -178,9 +181,9 @@ grid_read:
   %tensor = load ptr, ptr %tensor_at
   %strided_at = getelementptr %gf.head, ptr %table, i64 0, i32 2
   %strided = load ptr, ptr %strided_at
-  %spans_at = getelementptr %gf.head, ptr %table, i64 0, i32 3
-  %spans = load i64, ptr %spans_at
-  %no_spans = icmp eq i64 %spans, 0
+  %pairs_at = getelementptr %gf.head, ptr %table, i64 0, i32 3
+  %pair_count = load i64, ptr %pairs_at
+  %no_spans = icmp eq i64 %pair_count, 0
   %no_torch = icmp eq ptr %tensor, null
   %params = getelementptr %gf.head, ptr %table, i64 1
   %nbytes0 = mul i64 %n, 17
@@ -203,7 +206,7 @@ begin:
 head:
   %i = phi i64 [ 0, %begin ], [ %i_next, %next ]
   %more = icmp slt i64 %i, %n
-  br i1 %more, label %body, label %done
+  br i1 %more, label %body, label %all_read
 body:
   %param = getelementptr %gf.param, ptr %params, i64 %i
   %value = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
@@ -413,6 +416,31 @@ next:
   %i_next = add i64 %i, 1
   br label %head
 
+all_read:
+  %pairs = getelementptr %gf.param, ptr %params, i64 %n
+  br label %pair
+pair:
+  %k = phi i64 [ 0, %all_read ], [ %k_next, %pair_body ]
+  %more_pairs = icmp slt i64 %k, %pair_count
+  br i1 %more_pairs, label %pair_body, label %done
+pair_body:
+  %pair_at = getelementptr %gf.pair, ptr %pairs, i64 %k
+  %first = load i64, ptr %pair_at
+  %second_at = getelementptr %gf.pair, ptr %pair_at, i64 0, i32 1
+  %second = load i64, ptr %second_at
+  %first_begin_at = getelementptr i64, ptr %slots, i64 %first
+  %first_begin = load i64, ptr %first_begin_at
+  %first_end_at = getelementptr i64, ptr %ends, i64 %first
+  %first_end = load i64, ptr %first_end_at
+  %second_begin_at = getelementptr i64, ptr %slots, i64 %second
+  %second_begin = load i64, ptr %second_begin_at
+  %second_end_at = getelementptr i64, ptr %ends, i64 %second
+  %second_end = load i64, ptr %second_end_at
+  %is_before = icmp ule i64 %first_end, %second_begin
+  %is_behind = icmp ule i64 %second_end, %first_begin
+  %is_pair_apart = or i1 %is_before, %is_behind
+  %k_next = add i64 %k, 1
+  br i1 %is_pair_apart, label %pair, label %otherwise
 done:
   ret ptr %seen
 otherwise:
@@ -479,7 +507,7 @@ _FLAGS = {READ: 0x80, LAUNCH: 0x8}
 
 
 def reader(table: bytes) -> Callable[[Any, Sequence[Any]], Any]:
-    """`read` of a table: a `%gf.head` and a `%gf.param` for each parameter. What the table names it does not own."""
+    """`read` of a table: `%gf.head`, `%gf.param` for each parameter, `%gf.pair`s. What it names it does not own."""
     return _builtin(table, _method(READ))
 
 

@@ -34,17 +34,18 @@ class HostArguments:
         numbers = "".join("q" if p.elem.is_signed and not p.is_pointer else "Q" for p in parameters)
         self._layout = struct.Struct(f"{1 + len(AXES)}q{numbers}")
         self._kind_at = self._layout.size + 8 * self._count
-        self._spans = struct.Struct(f"{2 * self._count}Q")
         self._link()
 
     def _link(self) -> None:
         """With what torch has, if the process has torch."""
         torch = self._torch = torch_module()
         types = (0, 0) if torch is None else (id(torch.Tensor), id(torch.strided))
-        head = [self._count, *types, int(bool(self._apart))]
+        head = [self._count, *types, len(self._apart)]
         asks = zip(self._parameters, self._asks, strict=True)
         records = [number for p, ask in asks for number in _record(p, ask)]
-        self._read = call_ir.reader(np.array([*head, *records], np.int64).tobytes())
+        self._read = call_ir.reader(
+            np.array([*head, *records, *(i for pair in self._apart for i in pair)], np.int64).tobytes()
+        )
 
     def read(self, grid: Any, args: Sequence[Any]) -> Any:
         """What a launch's grid and arguments are, as `Seen`. Raises InputError for arguments that do not fit.
@@ -52,8 +53,7 @@ class HostArguments:
         None if `arguments.bind` has to say it: where memory is on a GPU or lent for a call, and where a promise may be
         broken. False if they are of another form: see `call_ir`.
         """
-        seen = self._read(grid, args)
-        return None if seen and self._apart and self._may_meet(seen) else seen
+        return self._read(grid, args)
 
     def kind(self, seen: Seen) -> bytes:
         """What code is told apart by."""
@@ -66,10 +66,6 @@ class HostArguments:
     def slots(self, seen: Seen) -> tuple[int, ...]:
         """As `Bound.slots`."""
         return self._layout.unpack_from(seen)[1 + len(AXES) :]
-
-    def _may_meet(self, seen: Seen) -> bool:
-        at, n = self._spans.unpack_from(seen, 8 * (1 + len(AXES))), self._count
-        return any(at[i] < at[n + j] and at[j] < at[n + i] for i, j in self._apart)
 
     def _ask(self, what: str, p: Parameter) -> Ask:
         """The slot and the end of the memory of what was not found to be the parameter's."""

@@ -54,15 +54,14 @@ class Macros(Mapping[str, Any]):
     """The macros a kernel was compiled with, for grids that depend on them: `m.TM`, `m["TM"]`, numbers as numbers."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = {name: str(value) for name, value in values.items()}
+        self._values = {name: _number(str(value)) for name, value in values.items()}
+        # found without `__getattr__`, where nothing else is called so
+        self.__dict__ |= {name: value for name, value in self._values.items() if not hasattr(type(self), name)}
 
     def __getitem__(self, name: str) -> Any:
-        if (text := self._values.get(name)) is None:
+        if name not in self._values:
             raise UnknownMacroError(f"no macro {name!r}: there are {', '.join(self._values) or 'none'}")
-        try:
-            return int(text, 0)
-        except ValueError:
-            return text
+        return self._values[name]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # which Python asks of every object
@@ -155,20 +154,25 @@ class Kernel:
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Bind arguments, compile what is new about them, and start; on a CPU also finish."""
         given = grid(self.macros) if callable(grid) else grid
-        seen = self.seen(given, args, named)
-        if seen is None:
+        if not self.launch_on_host(given, args, named):
             self.start(given, self.bind(args, named))
-        else:
-            self._run(seen)(seen)
+
+    def launch_on_host(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> bool:
+        """`launch` if all arrays are the caller's own and on the host; whether they are."""
+        seen = self.seen(grid(self.macros) if callable(grid) else grid, args, named)
+        if seen is None:
+            return False
+        self._run(seen)(seen)
+        return True
 
     def seen(self, grid: Any, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Seen | None:
         """What grid and arguments are, if it is a launch on the host; None if `bind` has to say what they are."""
         if self.device is not None and self.device.is_gpu:
             return None
-        seen = False if named else self.host.read((grid,) if type(grid) is int else grid, args)
+        values = in_order(self.name, self.parameters, args, named) if named else args
+        seen = self.host.read((grid,) if type(grid) is int else grid, values)
         if seen is False:
-            values = in_order(self.name, self.parameters, args, named)
-            seen = self.host.read(self.axes(grid), values)
+            seen = self.host.read(self.axes(grid), in_order(self.name, self.parameters, args, named))
         return seen
 
     def start(self, grid: Grid, bound: Bound) -> None:
@@ -341,6 +345,13 @@ class Kernel:
         context = self.context(where)
         executable = build(func, Target.parse(f"cuda:{context.info.best_target}"))
         return _Compiled(executable, GpuKernel(executable, context))
+
+
+def _number(text: str) -> int | str:
+    try:
+        return int(text, 0)
+    except ValueError:
+        return text
 
 
 def _schedule(name: str) -> str:

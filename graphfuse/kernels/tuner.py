@@ -36,9 +36,6 @@ from graphfuse.runtime.session import available_cores
 
 log = logging.getLogger(__name__)
 
-_ANY_GRID = (1,)
-"""For reading arguments before it is known which configuration's grid it is."""
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -123,21 +120,22 @@ class TunedKernel:
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Choose the configuration for these sizes, finding it if need be; then launch."""
-        first = self._first
-        seen = first.seen(_ANY_GRID, args, named)
-        if seen is None:
-            bound = first.bind(args, named)
-            self._choice(self._sizes_on(bound.gpu, bound.slots), grid, args, named).launch(grid, args, named)
+        if not named and (kernel := self._of_last_time(args)) is not None and kernel.launch_on_host(grid, args):
             return
-        slots = first.host.slots(seen)
-        numbers = self._numbers(slots)
-        kernel = self._recent.get(numbers)
-        if kernel is None:
-            kernel = self._choice(self._sizes_on(-1, slots), grid, args, named)
+        bound = self._first.bind(args, named)
+        kernel = self._choice(self._sizes_on(bound.gpu, bound.slots), grid, args, named)
+        if bound.gpu in (None, -1):
             if len(self._recent) >= MOST_SIZES:
                 self._recent.clear()
-            self._recent[numbers] = kernel
+            self._recent[self._numbers(bound.slots)] = kernel
         kernel.launch(grid, args, named)
+
+    def _of_last_time(self, args: Sequence[Any]) -> Kernel | None:
+        """What was chosen for such numbers when all arrays were on the host."""
+        try:
+            return self._recent.get(self._numbers(args))
+        except (TypeError, IndexError):  # no numbers, or too few
+            return None
 
     def chosen(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Kernel:
         """The kernel in the configuration for these arguments."""
@@ -188,12 +186,12 @@ class TunedKernel:
         return tuple(i for i in integers if not first.retune or first.parameters[i].name in first.retune)
 
     @functools.cached_property
-    def _numbers(self) -> Callable[[Sequence[int]], object]:
-        """The values that a choice depends on."""
+    def _numbers(self) -> Callable[[Sequence[Any]], object]:
+        """The values that a choice depends on, of arguments or their slots."""
         wanted = self._tuned_for
         if not wanted:
             return lambda _: ()
-        return cast("Callable[[Sequence[int]], object]", operator.itemgetter(*wanted))
+        return cast("Callable[[Sequence[Any]], object]", operator.itemgetter(*wanted))
 
     def _sizes(self, slots: Sequence[int]) -> list[int]:
         """Of these parameters the values: with `__retune` as they are, else the powers of two that hold them."""
