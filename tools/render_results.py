@@ -112,6 +112,18 @@ def callers(found: dict[str, Any]) -> None:
         print(f"| {row['model']} | {row['ms']:.2f} | {row['together']:.2f} | {row['apart']:.2f} | {cells} |")
 
 
+def launches(found: dict[str, Any]) -> None:
+    """Launches of a Triton-C kernel."""
+    print(f"\n## Launches of a Triton-C kernel\n\n{conditions(found)}\n")
+    print(
+        "Microseconds of one call that adds 64 floats, by one thread: the least of all rounds, the median, and the "
+        "least over that of\n`numpy.add` in the same run.\n"
+    )
+    print("| call | us | median | over numpy.add |\n|---|---|---|---|")
+    for row in found["rows"]:
+        print(f"| `{row['call']}` | {row['us']:.2f} | {row['median_us']:.2f} | {row['ratio']:.1f} |")
+
+
 def value_checks(found: dict[str, Any]) -> None:
     """What checks of indices cost."""
     print(f"\n## Checks of values\n\n{conditions(found)}\n")
@@ -201,7 +213,8 @@ def dims_text(dims: dict[str, int]) -> str:
 
 RENDER = {
     "cpu_models": models, "cpu_quantised": quantised, "cpu_memory": memory, "cpu_compile": compiling,
-    "cpu_footprint": footprint, "cpu_callers": callers, "cpu_value_checks": value_checks, "model_accuracy": accuracy,
+    "cpu_footprint": footprint, "cpu_callers": callers, "cpu_launch": launches, "cpu_value_checks": value_checks,
+    "model_accuracy": accuracy,
 }  # fmt: skip
 
 
