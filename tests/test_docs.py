@@ -6,7 +6,7 @@ with `>>>`), or listings; one without a language is what it looks like. What a p
 
 - `# needs a GPU` behind a command, or in a Python block, leaves it to `make test-gpu`;
 - `not run by the tests: REASON`, behind a command or at the top of a page, leaves it, or all of the page, out;
-- `make TARGET` is left to CI, `pip install` to the full test of a wheel, that both exist is looked at.
+- `make TARGET` is left to CI, `pip install` to a user; that there are such targets and extras is looked at.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -193,6 +194,26 @@ def test_a_page(found, gpu, folder):
             run_python(command, names)
         else:
             run_shell(command)
+
+
+@pytest.mark.full
+def test_the_first_page_from_a_wheel(folder, tmp_path):
+    """Without the repository: in processes of their own, by a shell, from what the build packages."""
+    pytest.importorskip("hatchling")
+    pytest.importorskip("hatch_fancy_pypi_readme")
+    code = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, tmp_path], cwd=ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "PYTHON": sys.executable}
+    begin, python = 'graphfuse() { "$PYTHON" -m graphfuse "$@"; }\n', ""
+    for command in commands(PAGES[0]):
+        if command.block.language == "python":
+            python += command.text
+        elif not (is_elsewhere(command) or command.needs_gpu):
+            subprocess.run(["bash", "-euc", begin + command.text], env=env, check=True)
+    python += f"assert graphfuse.__file__.startswith({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-"], input=python, text=True, env=env, check=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
