@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import llvmlite.binding as llvm
 
 from graphfuse.errors import ArtifactError
+from graphfuse.llvm.elf import check_object
 
 _numbers = itertools.count()
 
@@ -28,14 +29,15 @@ class Library:
 
 
 def load_object(code: bytes, names: Iterable[str]) -> Library:
-    """Link `code` into this process and look up `names`."""
+    """Link `code` into this process and look up `names`; raises ArtifactError, and LLVM says nothing."""
+    wanted = list(names)
+    check_object(code, wanted)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     # JITLink puts an object's sections side by side; RuntimeDyld maps each where there is room, and aborts the process
     # when code ends up more than 2 GiB from its constants
     jit = llvm.create_lljit_compiler(use_jit_link=True)
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    wanted = list(names)
     for name in wanted:
         builder.export_symbol(name)
     try:
