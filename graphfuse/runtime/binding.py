@@ -107,8 +107,10 @@ class Binder:
             spec, shown = self.signature.inputs[rule.tensor], self.signature.shown
             dim = spec.shape[rule.axis]
             found = str(value) if str(dim) == rule.symbol else f"{value} ({shown(dim)} = {size})"
+            name = shown(rule.symbol)
             raise InputError(
-                f"input {spec.name!r}: dim {rule.axis}: expected {shown(rule.symbol)} in {lo}..{hi}, found {found}"
+                f"input {spec.name!r}: dim {rule.axis}: expected {name} in {lo}..{hi}, found {found}; "
+                f"compiled with --dim {name}={min(lo, value)}..{max(hi, value)} it fits"
             )
 
     def _shape(self, shape: Sequence[Dim]) -> str:

@@ -393,7 +393,10 @@ def test_bad_command_lines(capsys, artifact, model, tmp_path, args, code, messag
         (GOOD_X.astype(np.float64), "error: input 'x': expected float32, found float64"),
         (GOOD_X[0], "error: input 'x': expected rank 2 (n, 5), found rank 1 (5)"),
         (GOOD_X[:, :3], "error: input 'x': dim 1: expected 5, found 3"),
-        (np.zeros((65, 5), np.float32), "error: input 'x': dim 0: expected n in 1..64, found 65"),
+        (
+            np.zeros((65, 5), np.float32),
+            "error: input 'x': dim 0: expected n in 1..64, found 65; compiled with --dim n=1..65 it fits",
+        ),
     ],
 )
 def test_bad_arrays(capsys, artifact, tmp_path, array, message):
@@ -578,7 +581,8 @@ def test_dims_under_the_names_of_the_model(capsys, named, tmp_path):
         assert graphfuse.load(out).inspect({"_2_n": 6})["at"]["2*n"] == 6  # as symbols are called in IR
     assert fails(capsys, "run", out, "--random", "--dim", "2*n=9") == (6, "error: dim '2*n': expected 2..8, found 9")
     wrong = fails(capsys, "run", out, "--random", f"--input=x={npy(tmp_path, np.zeros((9, 4), np.float32))}")
-    assert wrong == (6, "error: input 'x': dim 0: expected 2*n in 2..8, found 9")
+    fits = "compiled with --dim 2*n=2..9 it fits"
+    assert wrong == (6, f"error: input 'x': dim 0: expected 2*n in 2..8, found 9; {fits}")
     wanted = "unknown dim 'q': expected one of 2*n, a.b, 2*n + 1"
     assert fails(capsys, "inspect", out, "--dim", "q=1") == (2, f"error: {wanted}")
 

@@ -240,6 +240,17 @@ def test_positions_count_from_the_end_when_they_turn_out_to_be_negative(start, e
         np.testing.assert_array_equal(compiled({"x": x})["y"], want, err_msg=f"{n} {m}")
 
 
+def test_dims_of_0_run_where_they_are_declared():
+    import graphfuse
+
+    model = model_of([node("ReduceSum", ["x", "a"], ["y"], keepdims=0)], {"x": (F32, ["n", 3])}, ["y"], {"a": ints(0)})
+    with pytest.raises(
+        InputError, match=r"expected n in 1\.\.1048576, found 0; compiled with --dim n=0\.\.1048576 it fits"
+    ):
+        graphfuse.compile(model)(floats(0, 3))
+    np.testing.assert_array_equal(graphfuse.compile(model, dims={"n": (0, 1048576)})(floats(0, 3))["y"], np.zeros(3))
+
+
 def test_the_length_of_a_past_begins_at_0():
     import graphfuse
 

@@ -168,8 +168,14 @@ BAD = [
     ({**GOOD, "x": GOOD["x"][0]}, "input 'x': expected rank 2 (n, 5), found rank 1 (5)"),
     ({**GOOD, "x": GOOD["x"][:, :4]}, "input 'x': dim 1: expected 5, found 4"),
     ({**GOOD, "past": GOOD["past"][:4]}, "input 'past': dim 0: expected 2*n = 6, found 4"),
-    ({**GOOD, "x": np.zeros((65, 5), np.float32)}, "input 'x': dim 0: expected n in 1..64, found 65"),
-    ({**GOOD, "x": np.zeros((0, 5), np.float32)}, "input 'x': dim 0: expected n in 1..64, found 0"),
+    (
+        {**GOOD, "x": np.zeros((65, 5), np.float32)},
+        "input 'x': dim 0: expected n in 1..64, found 65; compiled with --dim n=1..65 it fits",
+    ),
+    (
+        {**GOOD, "x": np.zeros((0, 5), np.float32)},
+        "input 'x': dim 0: expected n in 1..64, found 0; compiled with --dim n=0..64 it fits",
+    ),
 ]
 
 
