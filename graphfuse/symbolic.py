@@ -353,6 +353,19 @@ def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
 FUNCTIONS = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}
 
 
+def solved(dim: Dim, low: int, high: int) -> tuple[str, int, int] | None:
+    """The symbol that a dim is made of, and its bounds where the dim's are these; None unless it is linear in one."""
+    names = symbols(dim)
+    if len(names) != 1:
+        return None
+    (name,) = names
+    rest = substitute(dim, {name: 0})
+    factor = substitute(dim, {name: 1}) - rest
+    if not isinstance(rest, int) or not isinstance(factor, int) or factor < 1 or dim != factor * sym(name) + rest:
+        return None
+    return name, -((rest - low) // factor), (high - rest) // factor
+
+
 def symbols(dim: Dim) -> frozenset[str]:
     """The names `dim` depends on."""
     return frozenset() if isinstance(dim, int) else _expr_symbols(dim)

@@ -21,7 +21,7 @@ from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
 from graphfuse.files import check_outputs, exists
 from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
 from graphfuse.runtime import gfx
-from graphfuse.runtime.report import choose_dims
+from graphfuse.runtime.report import choose_dims, given_dims
 from graphfuse.stages import artifact_numerics, artifact_precision
 from graphfuse.symbolic import evaluate, symbols
 from graphfuse.target import physical_bytes
@@ -165,7 +165,7 @@ def random_inputs(
 def made_up_dims(model: CompiledModel, given: Mapping[str, int]) -> dict[str, int]:
     """The symbolic dims of inputs that nobody gave, by the model's names, and what they are."""
     signature = model.signature
-    known = {signature.symbol(name) for name in given} | {name for name, lo, hi in signature.dims if lo == hi}
+    known = given_dims(signature, given).keys() | {name for name, lo, hi in signature.dims if lo == hi}
     values = choose_dims(model.executable, given)
     free = {s for spec in signature.inputs for d in spec.shape for s in symbols(d)} - known
     return {signature.shown(name): value for name, value in values.items() if name in free}

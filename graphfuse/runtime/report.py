@@ -5,6 +5,7 @@ Owns the facts and no presentation.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,27 +13,37 @@ from typing import Any
 
 from graphfuse import usage
 from graphfuse.artifact import COPY, Executable, Pointer, Signature, Step, TensorSpec
-from graphfuse.errors import InputError, UsageError
+from graphfuse.errors import InputError, ParseError, UnsupportedError, UsageError
 from graphfuse.host_program import HostGraph, HostPart
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores, memory
-from graphfuse.symbolic import Dim, evaluate, symbols
+from graphfuse.symbolic import Dim, evaluate, parse_dim, solved, symbols
 
 
-def choose_dims(executable: Executable, dims: Mapping[str, int] | None = None) -> dict[str, int]:
-    """A value for every symbol: the given ones (by symbol or the model's name), else 1 or the nearest in range."""
-    signature = executable.signature
-    ranges = signature.ranges
+def given_dims(signature: Signature, dims: Mapping[str, int] | None) -> dict[str, int]:
+    """Values by symbol. Callers may say symbols, the model's own names, or what it makes of one, such as `2*n`."""
     given: dict[str, int] = {}
     for name, dim in usage.mapping("dims", dims or {}).items():
         value, symbol = usage.integer(f"dim {name!r}", dim), signature.symbol(name)
-        if symbol not in ranges:
-            known = ", ".join(map(signature.shown, ranges)) or "none"
+        if symbol not in signature.ranges:
+            with contextlib.suppress(ParseError, UnsupportedError):
+                symbol, value, high = solved(parse_dim(name), value, value) or (symbol, value, value)
+                if value != high:
+                    raise InputError(f"dim {name!r}: expected {name} for an integer {symbol}, found {dim}")
+        if symbol not in signature.ranges:
+            known = ", ".join(map(signature.shown, signature.ranges)) or "none"
             raise UsageError(f"unknown dim {name!r}: expected one of {known}")
-        lo, hi = ranges[symbol]
+        lo, hi = signature.ranges[symbol]
         if not lo <= value <= hi:
-            raise InputError(f"dim {name!r}: expected {lo}..{hi}, found {value}")
-        given[symbol] = value
+            raise InputError(f"dim {signature.shown(symbol)!r}: expected {lo}..{hi}, found {value}")
+        if given.setdefault(symbol, value) != value:
+            raise UsageError(f"dim {signature.shown(symbol)!r}: expected one value, found {given[symbol]} and {value}")
+    return given
+
+
+def choose_dims(executable: Executable, dims: Mapping[str, int] | None = None) -> dict[str, int]:
+    """A value for every symbol: the given ones (see `given_dims`), else 1 or the nearest in range."""
+    given, ranges = given_dims(executable.signature, dims), executable.signature.ranges
     return {name: given.get(name, min(max(lo, 1), hi)) for name, (lo, hi) in ranges.items()}
 
 

@@ -587,6 +587,29 @@ def test_dims_under_the_names_of_the_model(capsys, named, tmp_path):
     assert fails(capsys, "inspect", out, "--dim", "q=1") == (2, f"error: {wanted}")
 
 
+def test_dims_that_are_formulas_of_others(capsys, tmp_path):
+    """x: f32[h2], y: f32[2*h2]: what is said of one of them is known of both."""
+    dims = {"x": "h2", "y": "2*h2", "a": "h2", "b": "2*h2"}
+    specs = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, [d]) for n, d in dims.items()}
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Relu", ["y"], ["b"])]
+    graph = helper.make_graph(nodes, "g", [specs["x"], specs["y"]], [specs["a"], specs["b"]])
+    path, out = tmp_path / "m.onnx", tmp_path / "m.gfx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    prints(capsys, "compile", path, "-o", out, "--dim", "2*h2=3..9")
+    assert "h2 in 2..4, here 3\n" in prints(capsys, "inspect", out, "--dim", "2*h2=6")
+    for file in (path, out):
+        found = json.loads(prints(capsys, "run", file, "--random", "--dim", "2*h2=6", "--json"))
+        assert ([o["shape"] for o in found["outputs"]], found["dims"]) == ([[3], [6]], {})
+    wrong = "error: dim '2*h2': expected 2*h2 for an integer h2, found 7"
+    assert fails(capsys, "run", out, "--random", "--dim", "2*h2=7") == (6, wrong)
+    wrong = "error: dim 'h2': expected one value, found 3 and 4"
+    assert fails(capsys, "run", out, "--random", "--dim", "2*h2=6", "--dim", "h2=4") == (2, wrong)
+    wrong = "error: dim '2*h2': expected what an integer makes it, got 7"
+    assert fails(capsys, "compile", path, "-o", out, "--dim", "2*h2=7") == (2, wrong)
+    wrong = "error: dim 'h2': expected one value, got 4 and 3"
+    assert fails(capsys, "compile", path, "-o", out, "--dim", "h2=4", "--dim", "2*h2=6") == (2, wrong)
+
+
 def test_dims_that_were_not_given_are_shown(capsys, model):
     note = "dims that were not given: batch = 1 (--dim NAME=N)\n"
     for verb in (("run", "--random"), ("bench", "--rounds", "1"), ("verify", "--regions")):

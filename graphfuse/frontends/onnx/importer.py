@@ -34,7 +34,7 @@ from graphfuse.ir.core import Attr, Func, Params, Value
 from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tensor
-from graphfuse.symbolic import FUNCTIONS, Dim, parse_dim, substitute, sym, symbols
+from graphfuse.symbolic import FUNCTIONS, Dim, parse_dim, solved, substitute, sym, symbols
 
 if TYPE_CHECKING:
     from graphfuse.frontends.tc_ops import Operator
@@ -122,7 +122,7 @@ class _Importer:
     """One import. Implements what control-flow handlers need of their surroundings."""
 
     def __init__(self, loaded: Loaded, dims: Dims, bind: Mapping[str, Array], kernels: Mapping[Name, Operator]) -> None:
-        self.loaded, self.declared, self.bind, self.kernels = loaded, dims, bind, kernels
+        self.loaded, self.declared, self.bind, self.kernels = loaded, dict(dims), bind, kernels
         self.e = Emitter()
         self.watched = Watched(self.e)
         self.opset = default_opset(loaded.model)
@@ -203,6 +203,8 @@ class _Importer:
         )
         plain = [n for n in originals if n and not _is_formula(n, originals)]
         self._may_be_0 = _lengths_of_pasts(self.loaded.model.graph, inputs)
+        for name in sorted(self.declared.keys() & set(originals) - set(plain)):
+            self._declare_formula(name)
         for name in plain:
             self._declare_dim(name, name)
         for name in originals:
@@ -210,6 +212,17 @@ class _Importer:
                 formula = parse_dim(name)
                 self.dims[name] = self._substituted(formula)
         self._unused_declarations = set(self.declared) - set(plain) - {sanitise(n) for n in plain}
+
+    def _declare_formula(self, name: str) -> None:
+        """Declare the dim that `name` is made of, such as the `n` of `2*n`, by what was declared of that."""
+        given = self.declared.pop(name)
+        low, high = (given, given) if isinstance(given, int) else given
+        found = solved(parse_dim(name), low, high)
+        if found is None or found[1] > found[2]:
+            raise UsageError(f"dim {name!r}: expected what an integer makes it, got {given}")
+        wanted = found[1] if isinstance(given, int) else found[1:]
+        if self.declared.setdefault(found[0], wanted) != wanted:
+            raise UsageError(f"dim {found[0]!r}: expected one value, got {self.declared[found[0]]} and {wanted}")
 
     def _substituted(self, formula: Dim) -> Dim:
         return substitute(formula, {s: self.dims[s] for s in symbols(formula)})
