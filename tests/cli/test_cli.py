@@ -670,6 +670,8 @@ def test_comparison_is_strict():
     nan = x.copy()
     nan[3] = np.nan
     assert relative_error(nan, x) == relative_error(x, nan) == np.inf and relative_error(nan, nan) == 0
+    texts = np.array(["a", "b"], object)
+    assert compare({"t": texts}, {"t": texts})[0]["ok"] and not compare({"t": texts[::-1]}, {"t": texts})[0]["ok"]
     ints = np.arange(5)
     assert compare({"i": ints}, {"i": ints})[0]["ok"] and not compare({"i": ints + 1}, {"i": ints})[0]["ok"]
 
