@@ -254,7 +254,7 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, default=str))
 
 
-_NUMBER = re.compile(r"(-?\d[\d.,]*(e[-+]?\d+)?( ?[A-Za-z%]{1,5})?|-)?")
+_NUMBER = re.compile(r"(-?\d[\d.,]*(e[-+]?\d+)?( ?[A-Za-z%]{1,5})?|nan|-?inf|-)?")
 _WORDS, _LEAST_TEXT, _PIPE = (24, 14, 0), 10, 10_000
 """Columns that a text keeps if it can, that it is broken to at least, and that there are where nobody looks."""
 

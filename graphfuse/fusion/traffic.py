@@ -5,7 +5,8 @@ Owns a count of dims, for people: no decision depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.dataflow import Dataflow
@@ -28,18 +29,16 @@ def bytes_read(flow: Dataflow, ops: Sequence[Op], ranges: Ranges) -> dict[Value,
     Reshapes, permutes, broadcasts and fills are free, and what is read through several ways counts for each, up to
     the whole value.
     """
-    found: dict[Value, Dim] = {}
+    found: dict[Value, list[Dim]] = {}
     inside = {r for op in ops for r in op.results}
     for op in ops:
         for i, operand in enumerate(op.operands):
-            wanted = _nbytes(op.results[0] if i == 0 and op.kind in _LOOK_UPS else operand)
+            first = op.results[0] if i == 0 and op.kind in _LOOK_UPS else operand
             for source, path in flow.sources(operand):
-                for passed in path:
-                    for v in passed.operands:
-                        wanted = _least(wanted, _nbytes(v), ranges)
                 if source not in inside:
-                    found[source] = found.get(source, 0) + _least(wanted, _nbytes(source), ranges)
-    return {v: _least(n, _nbytes(v), ranges) for v, n in found.items()}
+                    passed = (first, *(v for p in path for v in p.operands), source)
+                    found.setdefault(source, []).append(_least(map(_nbytes, passed), ranges))
+    return {v: n[0] if len(n) == 1 else _least((sum(n), _nbytes(v)), ranges) for v, n in found.items()}
 
 
 def bytes_read_by(region: Op, ranges: Ranges) -> Dim:
@@ -59,7 +58,14 @@ def _nbytes(value: Value) -> Dim:
     return value.type.nbytes if isinstance(value.type, Tensor) else 0
 
 
-def _least(a: Dim, b: Dim, ranges: Ranges) -> Dim:
-    if not symbols(a) | symbols(b) <= ranges.keys():
-        return minimum(a, b)
-    return a if is_at_most(a, b, ranges) else b if is_at_most(b, a, ranges) else minimum(a, b)
+def _least(dims: Iterable[Dim], ranges: Ranges) -> Dim:
+    """The minimum, without what is nowhere less than another."""
+    least: list[Dim] = []
+    for d in dict.fromkeys(dims):
+        if not any(_at_most(m, d, ranges) for m in least):
+            least = [*(m for m in least if not _at_most(d, m, ranges)), d]
+    return functools.reduce(minimum, least)
+
+
+def _at_most(a: Dim, b: Dim, ranges: Ranges) -> bool:
+    return symbols(a) | symbols(b) <= ranges.keys() and is_at_most(a, b, ranges)
