@@ -23,6 +23,7 @@ from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.cut import Kind, Region
 from graphfuse.torch.options import options_of
 from graphfuse.torch.rewrite import sizes_of, symbol_of
+from graphfuse.usage import wrong
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ def explain(
         dynamic: As for `torch.compile`.
         keywords: Further arguments of the call.
     """
+    if not callable(model):
+        raise wrong("model", "a module or a function", model)
     chosen = options_of(mode, options)
     found = Explanation()
     torch._dynamo.reset()

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 import graphfuse  # noqa: E402
 from graphfuse import compiler  # noqa: E402
 from graphfuse.artifact import Launch  # noqa: E402
+from graphfuse.errors import UsageError  # noqa: E402
 from graphfuse.frontends.fx import lowering  # noqa: E402
 from graphfuse.ir.parser import parse  # noqa: E402
 from graphfuse.knobs import Options  # noqa: E402
@@ -88,6 +89,11 @@ def test_strict_names_the_operator_and_the_line():
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: x + 1, backend="graphfuse", options={"strict": True})
     assert torch.equal(compiled(torch.eye(4)), torch.eye(4) + 1)
+
+
+def test_what_is_no_model():
+    with pytest.raises(UsageError, match="model: expected a module or a function, found 3"):
+        graphfuse.explain(3)
 
 
 def fails(*_, **__):

@@ -163,13 +163,12 @@ def _svm_kernel(e: Emitter, node: Node, x: Value, vectors: Value) -> Value:
 
 @onnx_op("OneHotEncoder", domain=ML)
 def one_hot_encoder(e: Emitter, node: Node) -> Value:
-    """A new last axis with 1 at the category that an element is."""
+    """A new last axis with 1 at the category that an element is, a float being the integer it is cast to."""
     if not node.attributes.get("cats_int64s") or not node.attr_int("zeros", 1):
         raise node.unsupported("texts, and the check that every element is a category, are not compiled")
     x = e.unsqueeze(node.value(e, 0), -1)
     categories = np.array(node.attributes["cats_int64s"], dtype=np.int64)
-    wide = x if elem_of(x).is_float else e.cast(x, I64)
-    return e.cast(e.map(graph.eq, wide, e.constant(categories.astype(numpy_dtype(elem_of(wide))))), F32)
+    return e.cast(e.map(graph.eq, e.cast(x, I64), e.constant(categories)), F32)
 
 
 @onnx_op("FeatureVectorizer", domain=ML)

@@ -125,7 +125,8 @@ def svm_classifier(c: Call) -> tuple[Array, Array]:
         return chosen(c, labels, winner), transformed(kind, scores).astype(np.float32)
     if len(pairs) == 1:
         # the margin is the first class's, the score that of the second
-        return chosen(c, labels, winner), two_of_one(kind, margins[:, 0], mirrored=True).astype(np.float32)
+        mirrored = not kind.startswith("SOFTMAX")
+        return chosen(c, labels, winner), two_of_one(kind, margins[:, 0], mirrored=mirrored).astype(np.float32)
     return chosen(c, labels, winner), transformed(kind, margins).astype(np.float32)
 
 

@@ -107,7 +107,7 @@ def one_hot_encoder(c: Call) -> Any:
         at = np.array([_text(v) for v in x.reshape(-1).tolist()], dtype=object).reshape(x.shape)
         categories: Array = strings(texts, (len(texts),))
     else:
-        at, categories = x, np.array(c.get("cats_int64s", []), dtype=np.int64)
+        at, categories = x.astype(np.int64), np.array(c.get("cats_int64s", []), dtype=np.int64)
     out = at[..., None] == categories
     if not c.get("zeros", 1) and not np.asarray(out).any(-1).all():
         raise c.error("an element is none of the categories")
