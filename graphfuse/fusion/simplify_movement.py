@@ -125,13 +125,19 @@ def reshaped(x: Value, shape: Shape) -> Value:
     return graph.reshape(x, shape=shape).result
 
 
+def _narrows(op: Op) -> bool:
+    """Whether a broadcast makes 1 of a dim that has to be 1 when it runs: what repeats then is the result alone."""
+    have, made = tensor_of(op.operands[0]).shape, tensor_of(op.result).shape
+    return any(m == 1 != d for d, m in zip(have, made[len(made) - len(have) :], strict=True))
+
+
 def broadcasted(x: Value, shape: Shape) -> Value:
     """`x` repeated to `shape`; a constant or a reshape is without leading dims of 1 that repeat anyway."""
     t = tensor_of(x)
     if t.shape == shape:
         return x
     if x.op is not None:
-        if x.op.kind is graph.broadcast:
+        if x.op.kind is graph.broadcast and not _narrows(x.op):
             return broadcasted(x.op.operands[0], shape)
         if x.op.kind is graph.full:
             return remade(x.op, shape=shape).result
