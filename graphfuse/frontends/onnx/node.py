@@ -6,8 +6,8 @@ Owns how handlers see a node. Does not walk graphs (`importer.py` does).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -106,6 +106,17 @@ class Node:
     def values(self, e: Emitter) -> list[Value]:
         """All inputs as IR values."""
         return [self.value(e, i) for i in range(len(self.inputs))]
+
+    def fitted(self, e: Emitter, shapes: Mapping[int, tuple[str, Sequence[Dim]]]) -> Node:
+        """The node, whose inputs, where they are given, have to be of these shapes. Their names are for errors."""
+        inputs = list(self.inputs)
+        for i, (what, shape) in shapes.items():
+            if not self.has(i):
+                continue
+            value = e.equalled(self.value(e, i), shape, what)
+            if self.known(i) is None:
+                inputs[i] = value
+        return replace(self, inputs=tuple(inputs))
 
     def known(self, i: int) -> Array | None:
         """The elements of input `i` if they are known at compile time (dims as objects), else None."""

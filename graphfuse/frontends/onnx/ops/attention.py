@@ -139,8 +139,9 @@ def _masked(
     dims = (1,) * (tensor(scores).rank - 2)
     query, key = e.iota((*dims, queries, 1), len(dims)), e.iota((*dims, 1, keys), len(dims) + 1)
     if node.has(6):
+        node = node.fitted(e, {6: ("the lengths", shape_of(scores)[:1])})
         lengths = node.within(e, 6, 0, keys, "lengths")
-        lengths = e.reshape(e.cast(lengths, I64), (shape_of(lengths)[0], *(1,) * (len(dims) + 1)))
+        lengths = e.reshape(e.cast(lengths, I64), (*shape_of(lengths), *(1,) * (len(dims) + 1)))
         scores = e.select(e.map(graph.lt, key, lengths), scores, -math.inf)
         guarded = True
         offset: Value | None = e.map(graph.sub, lengths, e.full((), I64, queries))
@@ -186,6 +187,8 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
     half = exact_div(turned, 2)
     if half is None:
         raise node.error(f"the rotated width must be even, got {turned}")
+    if shape_of(cos)[-1] != exact_div(size, 2):  # of all features, some of which are left as they are
+        e.require("equal", shape_of(cos)[-1], half, "columns of cosines and sines")
     cos, sin = e.slice(cos, -1, 0, half), e.slice(sin, -1, 0, half)
     out = rotate(e, heads, cos, sin, interleaved=bool(node.attr_int("interleaved", 0)))
     return e.reshape(e.permute(out, (0, 2, 1, 3)), shape_of(x)) if flat else out

@@ -15,7 +15,7 @@ from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import I32
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.symbolic import Dim, ceildiv, floordiv
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,9 @@ def _check_ranks(node: Node) -> None:
 
 def conv_of(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     """Convolve with the attributes of `node`, without bias."""
+    (outputs, *rest), groups = shape_of(w), node.attr_int("group", 1)
+    if not isinstance(outputs, int) and groups > 1:  # a product is known to be divided
+        w = e.equalled(w, (groups * floordiv(outputs, groups), *rest), "the weight")
     window = window_of(e, node, _kernel_size(node, shape_of(w)), shape_of(x)[2:])
     x, window = with_static_padding(e, x, window, 0.0)
     return e(
@@ -113,7 +116,7 @@ def conv_of(e: Emitter, node: Node, x: Value, w: Value) -> Value:
         high=window.high,
         dilation=window.dilation,
         input_dilation=(1,) * len(window.size),
-        groups=node.attr_int("group", 1),
+        groups=groups,
     )
 
 

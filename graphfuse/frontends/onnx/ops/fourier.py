@@ -18,6 +18,8 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import Array
 from graphfuse.ir.core import Value
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim
 
 LARGEST_RADIX = 11
 """A factor of p costs p * p / 2 products for p elements, and as many ops."""
@@ -34,10 +36,19 @@ def dft_of(e: Emitter, x: Value, length: int, *, inverse: bool, onesided: bool) 
     """
     elem, x = elem_of(x), e.wide(x)
     real = e.squeeze(e.slice(x, -1, 0, 1), -1)
-    imaginary = e.squeeze(e.slice(x, -1, 1, 1), -1) if shape_of(x)[-1] == 2 else None
+    imaginary = _imaginary(e, x, shape_of(x)[-1])
     by = _by_passes if is_fast(length) else _by_matrices
     out = by(e, real, imaginary, length, inverse=inverse, onesided=onesided)
     return e.cast(e.concat([e.unsqueeze(v, -1) for v in out], tensor(real).rank), elem)
+
+
+def _imaginary(e: Emitter, x: Value, parts: Dim) -> Value | None:
+    """The second of the parts, if they may be two."""
+    e.require("at_most", parts, 2, "parts of a complex number")
+    if parts == 1:
+        return None
+    last = e.squeeze(e.slice(x, -1, parts - 1, 1), -1)
+    return last if parts == 2 else e.select(e.map(graph.eq, e.full((), I64, parts), 2), last, 0.0)
 
 
 def is_fast(length: int) -> bool:

@@ -52,9 +52,16 @@ def quantize_of(e: Emitter, x: Value, scale: Value, zero: Value | None, to: Scal
     return e.cast(e.map(graph.min_, e.map(graph.max_, y, float(low)), float(high)), to)
 
 
+def _paired(e: Emitter, node: Node) -> Node:
+    """The node: zero points that are no single one are of the scale's shape."""
+    many = node.has(2) and node.type(2).rank == node.type(1).rank > 0
+    return node.fitted(e, {2: ("the zero points", node.type(1).shape)}) if many else node
+
+
 @onnx_op("QuantizeLinear")
 def quantize_linear(e: Emitter, node: Node) -> Value:
     """Divide by the scale, round half to even, add the zero point, saturate."""
+    node = _paired(e, node)
     x = node.value(e, 0)
     if node.has(2):
         to = node.type(2).elem
@@ -77,6 +84,7 @@ def quantize_linear(e: Emitter, node: Node) -> Value:
 @onnx_op("DequantizeLinear")
 def dequantize_linear(e: Emitter, node: Node) -> Value:
     """(x - zero) * scale, in the scale's type."""
+    node = _paired(e, node)
     x = node.value(e, 0)
     scale = _spread(e, node, node.value(e, 1), x)
     dtype = node.attr_int("output_dtype", 0)

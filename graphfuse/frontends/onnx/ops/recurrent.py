@@ -95,12 +95,21 @@ def _recurrent(
         bool(node.attr_int("linear_before_reset", 0)),
     )
     count = 2 if kind == "bidirectional" else 1
+    rows, batch = gates * hidden, shape_of(x)[1]
+    start = "the first state", (batch, count, hidden) if batch_first else (count, batch, hidden)
+    node = node.fitted(e, {
+        1: ("the weights", (count, rows, shape_of(x)[2])),
+        2: ("the recurrent weights", (count, rows, hidden)),
+        3: ("the bias", (count, 2 * rows)),
+        7: ("the peepholes", (count, 3 * hidden)),
+        **dict.fromkeys(states, start),
+    })  # fmt: skip
     functions = _activations(node, defaults, count)
     lengths = _lengths(e, node, steps, shape_of(x)[1])
     outs: list[Value] = []
     lasts: list[tuple[Value, ...]] = []
     for d in range(count):
-        direction = _direction(e, node, x, d, gates * hidden, states, batch_first, functions[d], kind)
+        direction = _direction(e, node, x, d, rows, states, batch_first, functions[d], kind)
         stacked, last = _run(e, cell, direction, step, x, lengths)
         outs.append(e.unsqueeze(stacked, 1))
         lasts.append(tuple(e.unsqueeze(v, 0) for v in last))
@@ -139,8 +148,6 @@ def _direction(
 
     w, r = pick(node.value(e, 1)), pick(node.value(e, 2))
     bias = node.optional(e, 3)
-    if bias is not None:
-        e.require("equal", shape_of(bias)[1], 2 * rows, "elements of the bias")
     wb, rb = (None, None) if bias is None else e.split(pick(bias), (rows, rows), 0)
     hidden = shape_of(r)[1]
     starts: list[Value] = []
@@ -148,8 +155,7 @@ def _direction(
         if (start := node.optional(e, i)) is None:
             starts.append(e.full((shape_of(x)[1], hidden), elem_of(x), 0.0))
         else:
-            start = pick(e.permute(start, (1, 0, 2)) if batch_first else start)
-            starts.append(e.equalled(start, (shape_of(x)[1], hidden), "the first state"))
+            starts.append(pick(e.permute(start, (1, 0, 2)) if batch_first else start))
     peephole = node.optional(e, 7)
     peepholes = () if peephole is None else e.split(pick(peephole), (hidden,) * 3, 0)
     return Direction(w, r, wb, rb, tuple(starts), peepholes, functions, kind == "reverse" or d == 1)

@@ -143,16 +143,26 @@ def max_roi_pool(e: Emitter, node: Node) -> Value:
 @onnx_op("DeformConv")
 def deform_conv(e: Emitter, node: Node) -> Value:
     """A convolution whose window's elements are moved by offsets, and weighted by a mask."""
-    x, w, offset = (node.value(e, i) for i in range(3))
+    x, w = node.value(e, 0), node.value(e, 1)
     (n, channels, *spatial), (outputs, _, *window) = shape_of(x), shape_of(w)
-    rank, out = len(spatial), shape_of(offset)[2:]
+    rank = len(spatial)
     kernel = tuple(d for d in window if isinstance(d, int))
     groups, moved = node.attr_int("group", 1), node.attr_int("offset_group", 1)
     strides, dilations = node.attr_ints("strides", (1,) * rank), node.attr_ints("dilations", (1,) * rank)
     pads = node.attr_ints("pads", (0,) * (2 * rank))
-    if len(kernel) != rank or not len(strides) == len(dilations) == len(pads) // 2 == len(out) == rank:
+    if len(kernel) != rank or not len(strides) == len(dilations) == len(pads) // 2 == rank:
         raise node.error(f"window attributes do not fit {rank} spatial dims of static weights")
+    ends = zip(spatial, kernel, strides, pads[:rank], pads[rank:], dilations, strict=True)
+    out = tuple(graph.window_size(*d) for d in ends)
+    share, depth = _parts(node, channels, moved), _parts(node, channels, groups)
     taps_of_window, points, wide = product(kernel), product(out), elem_of(e.wide(x))
+    node = node.fitted(e, {
+        1: ("the weights", (outputs, depth, *kernel)),
+        2: ("the offsets", (n, moved * taps_of_window * rank, *out)),
+        3: ("the bias", (outputs,)),
+        4: ("the mask", (n, moved * taps_of_window, *out)),
+    })  # fmt: skip
+    w, offset = node.value(e, 1), node.value(e, 2)
     shifts = e.reshape(e.cast(offset, wide), (n, moved, *kernel, rank, *out))
     axes: list[list[Tap]] = []
     for i in range(rank):
@@ -162,7 +172,6 @@ def deform_conv(e: Emitter, node: Node) -> Value:
         outer = e.map(graph.sub, outer, float(pads[i]))
         at = e.map(graph.add, at, e.map(graph.add, inner, outer))
         axes.append(_zero_padded_taps(e, e.reshape(at, (n, moved, taps_of_window * points)), spatial[i]))
-    share = _parts(node, channels, moved)
     flat = e.reshape(x, (n, moved, share, product(spatial)))
     sampled: Value | None = None
     for combination in itertools.product(*axes):
@@ -174,9 +183,8 @@ def deform_conv(e: Emitter, node: Node) -> Value:
     assert sampled is not None
     if (mask := node.optional(e, 4)) is not None:
         sampled = e.map(graph.mul, sampled, e.reshape(mask, (n, moved, 1, taps_of_window * points)))
-    depth = _parts(node, channels, groups) * taps_of_window
-    columns = e.reshape(sampled, (n, groups, depth, points))
-    weights = e.reshape(w, (groups, _parts(node, outputs, groups), depth))
+    columns = e.reshape(sampled, (n, groups, depth * taps_of_window, points))
+    weights = e.reshape(w, (groups, _parts(node, outputs, groups), depth * taps_of_window))
     y = e.reshape(e.contract(weights, columns, "gok,ngkp->ngop"), (n, outputs, *out))
     if (bias := node.optional(e, 3)) is not None:
         y = e.map(graph.add, y, e.reshape(bias, (outputs, *(1,) * rank)))

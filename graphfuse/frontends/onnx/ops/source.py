@@ -130,6 +130,7 @@ def trilu(e: Emitter, node: Node) -> Value:
 @onnx_op("OneHot")
 def one_hot(e: Emitter, node: Node) -> Value:
     """A new axis with the on-value at the index and the off-value elsewhere; out-of-range indices are all off."""
+    node = node.fitted(e, {2: ("off and on", (2,))})
     indices, values = node.value(e, 0), node.value(e, 2)
     depth_array = node.known(1)
     if depth_array is None or depth_array.size != 1:

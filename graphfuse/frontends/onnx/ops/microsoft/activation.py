@@ -56,17 +56,22 @@ def named_parameters(node: Node) -> list[float | None]:
     return [node.attr_float(name) if name in node.attributes else None for name in names]
 
 
+def _biased(e: Emitter, node: Node) -> Value:
+    """The first input plus a bias, if it is given, as long as the last dim."""
+    x = node.value(e, 0)
+    return e.map(graph.add, x, e.equalled(node.value(e, 1), shape_of(x)[-1:], "the bias")) if node.has(1) else x
+
+
 @onnx_op("BiasGelu", domain=MICROSOFT)
 def bias_gelu(e: Emitter, node: Node) -> Value:
     """gelu(x + bias), by the error function."""
-    return gelu_of(e, e.map(graph.add, node.value(e, 0), node.value(e, 1)))
+    return gelu_of(e, _biased(e, node))
 
 
 @onnx_op("FastGelu", domain=MICROSOFT)
 def fast_gelu(e: Emitter, node: Node) -> Value:
     """gelu(x [+ bias]), by tanh."""
-    x = node.value(e, 0)
-    return gelu_of(e, e.map(graph.add, x, node.value(e, 1)) if node.has(1) else x, by_tanh=True)
+    return gelu_of(e, _biased(e, node), by_tanh=True)
 
 
 @onnx_op("QuickGelu", domain=MICROSOFT)
@@ -79,7 +84,7 @@ def quick_gelu(e: Emitter, node: Node) -> Value:
 @onnx_op("BiasSplitGelu", domain=MICROSOFT)
 def bias_split_gelu(e: Emitter, node: Node) -> Value:
     """The left half of x + bias times gelu of the right half."""
-    x = e.map(graph.add, node.value(e, 0), node.value(e, 1))
+    x = _biased(e, node)
     half = exact_div(shape_of(x)[-1], 2)
     if half is None:
         raise node.error(f"the last dim must be even, got {x.type}")
@@ -90,13 +95,16 @@ def bias_split_gelu(e: Emitter, node: Node) -> Value:
 @onnx_op("BiasAdd", domain=MICROSOFT)
 def bias_add(e: Emitter, node: Node) -> Value:
     """x + bias + skip."""
-    return e.map(graph.add, e.map(graph.add, node.value(e, 0), node.value(e, 1)), node.value(e, 2))
+    x = _biased(e, node)
+    return e.map(graph.add, x, e.equalled(node.value(e, 2), shape_of(x), "the skip"))
 
 
 @onnx_op("GatedAdd", domain=MICROSOFT)
 def gated_add(e: Emitter, node: Node) -> Value:
     """x + y * gate."""
-    return e.map(graph.add, node.value(e, 0), e.map(graph.mul, node.value(e, 1), node.value(e, 2)))
+    x, gate = node.value(e, 0), node.value(e, 2)
+    y = e.equalled(node.value(e, 1), shape_of(x), "what is added")
+    return e.map(graph.add, x, e.map(graph.mul, y, e.spread(gate, shape_of(x))))
 
 
 @onnx_op("BiasDropout", domain=MICROSOFT)
@@ -105,9 +113,9 @@ def bias_dropout(e: Emitter, node: Node) -> tuple[Value, Value]:
     training = node.constant(4, "training_mode") if node.has(4) else None
     if training is not None and training.any():
         raise node.unsupported("dropout in training draws random numbers")
-    y = e.map(graph.add, node.value(e, 0), node.value(e, 1))
+    y = _biased(e, node)
     if (residual := node.optional(e, 2)) is not None:
-        y = e.map(graph.add, y, residual)
+        y = e.map(graph.add, y, e.equalled(residual, shape_of(y), "the residual"))
     return y, e.map(graph.eq, y, y)
 
 
@@ -115,7 +123,7 @@ def bias_dropout(e: Emitter, node: Node) -> tuple[Value, Value]:
 def bias_softmax(e: Emitter, node: Node) -> Value:
     """Softmax of data + bias over all dims from `axis` on; the bias has the data's rank, or is right-aligned."""
     x = node.value(e, 0)
-    x = e.map(graph.add, x, e.broadcast(node.value(e, 1), shape_of(x)))
+    x = e.map(graph.add, x, e.spread(node.value(e, 1), shape_of(x)))
     axis = node.axis(node.attr_int("axis", 1), tensor(x).rank)
     shape = shape_of(x)
     flat = e.reshape(e.wide(x), (*shape[:axis], product(shape[axis:])))

@@ -19,7 +19,7 @@ from graphfuse.frontends.onnx.ops.contract import matmul_of
 from graphfuse.frontends.onnx.ops.microsoft.quantize import matmul_integer_to_float
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, I64
-from graphfuse.symbolic import Dim, exact_div
+from graphfuse.symbolic import Dim, exact_div, floordiv
 
 
 def refuse(node: Node, names: Sequence[str], inputs: dict[int, str]) -> None:
@@ -50,11 +50,14 @@ def _attended(
     heads = Heads(shape_of(q)[1], 1)
     scale = node.attr_float("scale", 0.0) or 1 / math.sqrt(size)
     scores = e.map(graph.mul, heads.scores(e, q, k), scale)
+    if bias is not None:
+        bias = e.equalled(bias, (*shape_of(bias)[:2], *shape_of(scores)[2:]), "what is added to scores")
     for added in (bias, mask):
         if added is not None:
-            scores = e.map(graph.add, scores, e.cast(added, elem_of(scores)))
+            scores = e.map(graph.add, scores, e.cast(e.spread(added, shape_of(scores)), elem_of(scores)))
     if node.attr_int("unidirectional", 0) and queries != 1:
         last = e.iota((1, 1, queries, 1), 2)
+        past = past + shape_of(k)[2] * floordiv(1, queries)  # a single query sees all keys
         last = e.map(graph.add, last, e.full((), I64, past)) if past != 0 else last
         scores = e.select(e.map(graph.le, e.iota((1, 1, 1, shape_of(k)[2]), 3), last), scores, -math.inf)
     return without_heads(e, heads.mixed(e, softmax_of(e, scores, 3), v)), scores
@@ -81,6 +84,7 @@ def _filtered(e: Emitter, node: Node, i: int, batch: Dim, keys: Dim) -> Value | 
     elif len(shape) in (2, 3):
         if not e.same(shape[-1], keys):
             raise node.error(f"the mask must be of {keys} keys, got {mask.type}")
+        mask = e.equalled(mask, (batch, *shape[1:-1], keys), "the mask")
         keep = e.unsqueeze(e.map(graph.ne, mask, 0), *((1, 2) if len(shape) == 2 else (1,)))
     else:
         raise node.unsupported(f"the mask must have 1, 2 or 3 dims, got {mask.type}")
@@ -94,6 +98,7 @@ def _filtered(e: Emitter, node: Node, i: int, batch: Dim, keys: Dim) -> Value | 
 def attention(e: Emitter, node: Node) -> tuple[Value, Value | None]:
     """Attention of x w [+ bias], whose columns are queries, keys and values; also keys and values of all steps."""
     refuse(node, ("do_rotary", "past_present_share_buffer"), {6: "past_sequence_length"})
+    node = node.fitted(e, {2: ("the bias", node.type(1).shape[1:])})
     projected = matmul_of(e, node.value(e, 0), node.value(e, 1))
     if (bias := node.optional(e, 2)) is not None:
         projected = e.map(graph.add, projected, bias)
@@ -158,6 +163,7 @@ def multi_head_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
 def decoder_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     """Attention of one token of each sequence to the keys and values so far, without beams."""
     refuse(node, ("past_present_share_buffer",), {7: "past_sequence_length", 9: "cache_indirection"})
+    e.require("equal", node.type(0).shape[1], 1, "queries of a step")
     if not node.has(1):  # queries, keys and values side by side
         parts = e.split(node.value(e, 0), (_third(node),) * 3, 2)
         node = replace(node, inputs=(*parts, *node.inputs[3:]))
@@ -183,6 +189,8 @@ def _separate(e: Emitter, node: Node, bias: int) -> tuple[Value, Value, Value]:
         parts = [with_heads(e, node, query, "num_heads"), *(e.permute(p, (0, 2, 1, 3)) for p in packed)]
     elif node.has(1) and node.has(2):
         parts = [with_heads(e, node, node.value(e, i), "num_heads") for i in range(3)]
+        if node.type(2).rank == 4:
+            parts[2] = e.equalled(parts[2], shape_of(parts[1]), "the values")
     else:
         raise node.error(f"keys and values must be given unless they are packed, got a query {query.type}")
     if added is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, tensor
+from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.conv import conv, conv_transpose
 from graphfuse.frontends.onnx.ops.microsoft.activation import activated
@@ -28,7 +28,7 @@ def fused_conv(e: Emitter, node: Node) -> Value:
     """An activation of the convolution [+ a fourth input]."""
     y = conv(e, replace(node, inputs=node.inputs[:3]))
     if (other := node.optional(e, 3)) is not None:
-        y = e.map(graph.add, y, other)
+        y = e.map(graph.add, y, e.equalled(other, shape_of(y), "what is added"))
     return activated(e, node, y, [float(p) for p in node.attributes.get("activation_params", ())])
 
 

@@ -48,7 +48,11 @@ def embed_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
 def rotary_embedding(e: Emitter, node: Node) -> Value:
     """Rotate pairs of features of [B, S, H*D] or [B, H, S, D] by the angles of each token's position."""
     x = node.value(e, 0)
-    steps, first = shape_of(x)[1 if tensor(x).rank == 3 else 2], node.type(1).elements == 1  # that of the first token
+    batch, steps = shape_of(x)[0], shape_of(x)[1 if tensor(x).rank == 3 else 2]
+    first = node.type(1).elements == 1  # the position of the first token
+    node = node.fitted(e, {
+        3: ("the sines", node.type(2).shape), **({} if first else {1: ("the positions", (batch, steps))}),
+    })  # fmt: skip
     most = node.type(2).shape[0] - (steps if first else 1)
     positions = e.cast(node.within(e, 1, 0, most, "positions"), I64)
     if first:
@@ -60,9 +64,10 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
 @onnx_op("MRotaryEmbedding", domain=MICROSOFT)
 def multimodal_rotary_embedding(e: Emitter, node: Node) -> Value:
     """The same with three positions per token, each of which some of the angles are of."""
+    shape = node.type(0).shape
+    tokens = (3, shape[0], shape[1 if len(shape) == 3 else 2])
+    node = node.fitted(e, {1: ("the positions", tokens), 3: ("the sines", node.type(2).shape)})
     positions = e.cast(node.within(e, 1, 0, node.type(2).shape[0] - 1, "positions"), I64)
-    if tensor(positions).rank != 3 or not e.same(shape_of(positions)[0], 3):
-        raise node.error(f"positions must be three per token, got {positions.type}")
     sections, half = node.attr_ints("mrope_section"), node.type(2).shape[1]
     if len(sections) != 3 or sum(sections) != half:
         raise node.error(f"mrope_section must be three widths that make up {half}, got {sections}")
@@ -96,6 +101,9 @@ def _rotated(e: Emitter, node: Node, x: Value, cos: Value, sin: Value) -> Value:
         heads = e.permute(e.reshape(x, (batch, steps, count, size)), (0, 2, 1, 3))
     else:
         heads = with_heads(e, node, x, "num_heads")
+        pairs = [exact_div(w, 2) for w in (node.attr_int("rotary_embedding_dim", 0), shape_of(heads)[3]) if w]
+        if shape_of(cos)[2] not in pairs and pairs[0] is not None:
+            e.require("equal", shape_of(cos)[2], pairs[0], "columns of cosines and sines")
     out = rotate(e, heads, cos, sin, interleaved=bool(node.attr_int("interleaved", 0)))
     return without_heads(e, out) if tensor(x).rank == 3 else out
 

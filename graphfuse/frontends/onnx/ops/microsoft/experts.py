@@ -32,7 +32,12 @@ def _expert(e: Emitter, node: Node, x: Value, i: int, spec: str) -> Value:
     """All experts' products with the weights of input `i`, plus their biases, as [experts, tokens, features]."""
     y = e.contract(x, node.value(e, i), spec)
     bias = node.optional(e, i + 1)
-    return y if bias is None else e.map(graph.add, y, e.unsqueeze(bias, 1))
+    return y if bias is None else e.map(graph.add, y, e.unsqueeze(_per_expert(e, bias, y), 1))
+
+
+def _per_expert(e: Emitter, bias: Value, y: Value) -> Value:
+    experts, _, features = shape_of(y)
+    return e.equalled(bias, (experts, features), "the bias")
 
 
 def _activated(e: Emitter, node: Node, x: Value, tokens: Value) -> Value:

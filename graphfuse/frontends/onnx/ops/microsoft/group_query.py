@@ -81,7 +81,7 @@ def _has_past(node: Node) -> bool:
 def _separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
     """Queries [B, H, S, D], keys and values [B, groups, S, D], of three inputs or of one."""
     query, count, groups = node.value(e, 0), node.attr_int("num_heads"), node.attr_int("kv_num_heads")
-    batch, _, width = shape_of(query)
+    batch, steps, width = shape_of(query)
     packed = not node.has(1)
     size = exact_div(width, count + 2 * groups if packed else count)
     if size is None:
@@ -89,10 +89,12 @@ def _separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
     if packed:
         parts = e.split(query, (count * size, groups * size, groups * size), 2)
     else:
+        shape = (batch, steps, groups * size)
+        node = node.fitted(e, {1: ("the keys", shape), 2: ("the values", shape)})
         parts = (query, node.value(e, 1), node.value(e, 2))
 
     def split(x: Value, heads: int) -> Value:
-        return e.permute(e.reshape(x, (batch, shape_of(x)[1], heads, size)), (0, 2, 1, 3))
+        return e.permute(e.reshape(x, (batch, steps, heads, size)), (0, 2, 1, 3))
 
     return split(parts[0], count), split(parts[1], groups), split(parts[2], groups)
 
@@ -152,7 +154,11 @@ def _masked(e: Emitter, node: Node, scores: Value, heads: Heads, start: Value, l
         missing = keys - shape_of(bias)[3]
         if missing != 0 and not e.same(keys, shape_of(bias)[3]):
             bias = e(graph.pad, bias, low=(0, 0, 0, 0), high=(0, 0, 0, missing), value=0.0)
-        scores = e.map(graph.add, scores, heads.split(e, e.cast(bias, elem_of(scores))))
+        count = heads.groups * heads.per_group
+        if shape_of(bias)[1] != 1:
+            bias = e.spread(bias, (shape_of(bias)[0], count, *shape_of(bias)[2:]))
+        bias = e.spread(heads.split(e, e.cast(bias, elem_of(scores))), shape_of(scores))
+        scores = e.map(graph.add, scores, bias)
     batch = shape_of(start)[0]
     start, lengths = (e.reshape(x, (batch, *ones, 1)) for x in (start, lengths))
     key = e.iota((*ones, 1, keys), len(lead) + 1)

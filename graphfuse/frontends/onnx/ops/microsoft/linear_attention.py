@@ -27,6 +27,9 @@ def linear_attention(e: Emitter, node: Node) -> tuple[Value, Value]:
         raise node.unsupported(f"update_rule must be one of {', '.join(RULES)}, got {rule}")
     refuse(node, ("state_window",), {})
     count, groups = node.attr_int("q_num_heads"), node.attr_int("kv_num_heads")
+    tokens = node.type(0).shape[:2]
+    given = {i: what for i, what in enumerate(("keys", "values", "", "decay", "rate"), 1) if what and node.has(i)}
+    node = node.fitted(e, {i: (f"the {what}", (*tokens, *node.type(i).shape[2:])) for i, what in given.items()})
     q, k, v = (_by_step(e, node, i, n) for i, n in enumerate((count, groups, groups)))
     steps, batch, _, width = shape_of(q)
     if not isinstance(width, int):
@@ -35,7 +38,7 @@ def linear_attention(e: Emitter, node: Node) -> tuple[Value, Value]:
     gate = e.map(graph.exp, _by_step(e, node, 4, groups)) if rule.startswith("gated") else None
     beta = _rate(e, node, groups) if rule.endswith("delta") else None
     if (past := node.optional(e, 3)) is not None:
-        start = e.cast(past, elem_of(q))
+        start = e.cast(e.equalled(past, (batch, groups, width, shape_of(v)[3]), "the state"), elem_of(q))
     else:
         start = e.full((batch, groups, width, shape_of(v)[3]), elem_of(q), 0.0)
 
@@ -90,6 +93,8 @@ def _rate(e: Emitter, node: Node, groups: int) -> Value:
 @onnx_op("LinearAttentionGate", domain=MICROSOFT)
 def linear_attention_gate(e: Emitter, node: Node) -> tuple[Value, Value | None]:
     """The decay scale * softplus(a + bias), in f32 until it is done, and sigmoid(b)."""
+    shape = node.type(0).shape
+    node = node.fitted(e, {1: ("the bias", shape[-1:]), 2: ("the scale", shape[-1:]), 3: ("the rates", shape)})
     a, elem = e.wide(node.value(e, 0)), node.type(0).elem
     bias, scale = (e.cast(node.value(e, i), elem_of(a)) for i in (1, 2))
     decay = e.map(graph.mul, softplus_of(e, e.map(graph.add, a, bias)), scale)
@@ -123,13 +128,14 @@ def causal_conv(e: Emitter, node: Node) -> tuple[Value, Value]:
 
     x = first(x)
     if (past := node.optional(e, 3)) is not None:
-        joined = e.concat([e.cast(first(past), elem), x], 2)
+        past = e.equalled(first(past), (shape_of(x)[0], channels, kept), "the state")
+        joined = e.concat([e.cast(past, elem), x], 2)
     else:
         joined = e(graph.pad, x, low=(0, 0, kept), high=(0, 0, 0), value=0.0)
     one = {"strides": (1,), "input_dilation": (1,), "low": (0,), "high": (0,)}
     y = e(graph.conv, joined, w, dilation=(dilation,), groups=channels, **one)
     if (bias := node.optional(e, 2)) is not None:
-        y = e.map(graph.add, y, e.reshape(bias, (channels, 1)))
+        y = e.map(graph.add, y, e.reshape(e.equalled(bias, (channels,), "the bias"), (channels, 1)))
     if activation != "none":
         y = e.map(graph.mul, y, e.map(graph.sigmoid, y))
     present = e.slice(joined, 2, shape_of(joined)[2] - kept, kept)

@@ -22,13 +22,21 @@ def _sum(e: Emitter, node: Node, terms: tuple[int, ...]) -> Value:
     total = e.wide(node.value(e, terms[0]))
     for i in terms[1:]:
         if (x := node.optional(e, i)) is not None:
-            total = e.map(graph.add, total, e.cast(x, elem_of(total)))
+            total = e.map(graph.add, total, e.cast(e.spread(x, shape_of(total)), elem_of(total)))
     return total
+
+
+def _of_rows(e: Emitter, node: Node, names: dict[int, str]) -> Node:
+    """The node: its vectors are as long as the last dim of x, and its skip repeats along the first dim, if at all."""
+    shape, skip = node.type(0).shape, node.type(1).shape
+    whole = (*skip[:1], *shape[1:]) if len(skip) == len(shape) else shape[1:]
+    return node.fitted(e, {1: ("the skip", whole), **{i: (name, shape[-1:]) for i, name in names.items()}})
 
 
 @onnx_op("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
     """Layer norm of x + skip [+ bias] along the last dim; also mean, inverse deviation and the sum."""
+    node = _of_rows(e, node, {2: "gamma", 3: "beta", 4: "the bias"})
     elem = node.type(0).elem
     total = _sum(e, node, (0, 1, 4))
     last = [tensor(total).rank - 1]
@@ -40,6 +48,7 @@ def skip_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
 @onnx_op("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_simplified_layer_normalization(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     """Root mean square norm of x + skip [+ bias] along the last dim; also inverse deviation and the sum."""
+    node = _of_rows(e, node, {2: "gamma", 3: "the bias"})
     elem = node.type(0).elem
     total = _sum(e, node, (0, 1, 3))
     y, inverse = root_mean_square(e, total, tensor(total).rank - 1, node.attr_float("epsilon", 1e-12))
@@ -58,6 +67,7 @@ def simplified_layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value
     """Root mean square norm over the dims from `axis` on, then scale; also inverse deviation."""
     x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
+    node = node.fitted(e, {1: ("the scale", shape_of(x)[axis:])})
     stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
     wide = e.cast(x, F64 if elem_of(x) == F64 else stash)
     y, inverse = root_mean_square(e, wide, axis, node.attr_float("epsilon", 1e-5))
@@ -79,8 +89,9 @@ def skip_group_norm(e: Emitter, node: Node) -> tuple[Value, Value]:
     if tensor(skip).rank == 2:  # per sample and channel
         batch, channels = shape_of(skip)
         skip = e.reshape(skip, (batch, *(1,) * (rank - 2), channels) if last else (batch, channels, *(1,) * (rank - 2)))
-    total = e.map(graph.add, x, skip)
+    total = e.map(graph.add, x, e.spread(skip, shape_of(x)))
     if (bias := node.optional(e, 4)) is not None:
+        bias = e.equalled(bias, shape_of(x)[-1:] if last else shape_of(x)[1:2], "the bias")
         bias = bias if last else e.reshape(bias, (shape_of(bias)[0], *(1,) * (rank - 2)))
         total = e.map(graph.add, total, e.cast(bias, elem_of(total)))
     return _grouped(e, node, total), e.cast(total, node.type(0).elem)
@@ -100,7 +111,7 @@ def _grouped(e: Emitter, node: Node, x: Value) -> Value:
     rank = len(split)
     axes = [*range(1, rank - 2), rank - 1] if last else list(range(2, rank))
     y, _, _ = standardise(e, e.reshape(x, split), axes, node.attr_float("epsilon", 1e-5))
-    gamma, beta = node.value(e, 1), node.value(e, 2)
+    gamma, beta = (e.equalled(node.value(e, i), (channels,), what) for i, what in ((1, "gamma"), (2, "beta")))
     if not last:
         gamma, beta = (e.reshape(v, (shape_of(v)[0], *(1,) * (len(shape) - 2))) for v in (gamma, beta))
     y = scaled(e, e.reshape(y, shape), gamma, beta)
@@ -112,6 +123,7 @@ def _grouped(e: Emitter, node: Node, x: Value) -> Value:
 @onnx_op("GatedRMSNorm", domain=MICROSOFT)
 def gated_rms_norm(e: Emitter, node: Node) -> Value:
     """Root mean square norm of each run of as many features as the scale has, times an activation of the gate."""
+    node = node.fitted(e, {2: ("the gate", node.type(0).shape)})
     x, gate, weight = e.wide(node.value(e, 0)), e.wide(node.value(e, 2)), node.value(e, 1)
     *lead, width = shape_of(x)
     size = shape_of(weight)[0]

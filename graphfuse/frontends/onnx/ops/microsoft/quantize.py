@@ -114,7 +114,14 @@ def _less_zero(e: Emitter, node: Node, x: Value, i: int, *, by_row: bool = False
     if (zero := node.optional(e, i)) is None:
         return wide
     zero = e.cast(_flat(e, zero), I32)
-    return e.map(graph.sub, wide, e.unsqueeze(zero, -1) if by_row and tensor(zero).rank else zero)
+    zero = e.unsqueeze(zero, -1) if by_row and tensor(zero).rank else zero
+    return e.map(graph.sub, wide, e.spread(zero, shape_of(wide)))
+
+
+def _paired(e: Emitter, node: Node, pairs: dict[int, int]) -> Node:
+    """The node: a vector of zero points is as long as that of the scales, where there is one of each."""
+    both = {z: s for z, s in pairs.items() if node.has(z) and node.type(z).rank == node.type(s).rank == 1}
+    return node.fitted(e, {z: ("the zero points", node.type(s).shape) for z, s in both.items()})
 
 
 def _flat(e: Emitter, v: Value) -> Value:
@@ -126,29 +133,31 @@ def _flat(e: Emitter, v: Value) -> Value:
 def qgemm(e: Emitter, node: Node) -> Value:
     """alpha * A' B' + C of quantised matrices; floats where the result has no scale."""
     across = bool(node.attr_int("transB", 0))
+    node = _paired(e, node, {2: 1, 5: 4})
     a = _less_zero(e, node, node.value(e, 0), 2)
     b = _less_zero(e, node, node.value(e, 3), 5, by_row=across)
     spec = f"{'km' if node.attr_int('transA', 0) else 'mk'},{'nk' if across else 'kn'}->mn"
     acc = e.contract(a, b, spec)
     if (bias := node.optional(e, 6)) is not None:
-        acc = e.map(graph.add, acc, bias)
+        acc = e.map(graph.add, acc, e.spread(bias, shape_of(acc)))
     scale = e.map(graph.mul, _flat(e, node.value(e, 1)), _flat(e, node.value(e, 4)))
     if (alpha := node.attr_float("alpha", 1.0)) != 1.0:
         scale = e.map(graph.mul, scale, alpha)
-    y = e.map(graph.mul, e.cast(acc, F32), scale)
+    y = e.map(graph.mul, e.cast(acc, F32), e.spread(scale, shape_of(acc)))
     return _quantized(e, node, y, 7, 0) if node.has(7) else y
 
 
 def scaled_product(e: Emitter, node: Node, a: Value, scale: Value, b: Value, bias: Value | None) -> Value:
     """a b in i32, times a scale, plus a bias."""
-    y = e.map(graph.mul, e.cast(matmul_of(e, a, b), F32), _flat(e, scale))
-    y = e.cast(y, elem_of(scale))
-    return y if bias is None else e.map(graph.add, y, bias)
+    y = e.cast(matmul_of(e, a, b), F32)
+    y = e.cast(e.map(graph.mul, y, e.spread(_flat(e, scale), shape_of(y))), elem_of(scale))
+    return y if bias is None else e.map(graph.add, y, e.equalled(bias, shape_of(y)[-1:], "the bias"))
 
 
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(e: Emitter, node: Node) -> Value:
     """The product of quantised matrices, as floats [+ bias]."""
+    node = _paired(e, node, {4: 2, 5: 3})
     a, b = _less_zero(e, node, node.value(e, 0), 4), _less_zero(e, node, node.value(e, 1), 5)
     scale = e.map(graph.mul, _flat(e, node.value(e, 2)), _flat(e, node.value(e, 3)))
     return scaled_product(e, node, a, scale, b, node.optional(e, 6))
@@ -157,6 +166,7 @@ def matmul_integer_to_float(e: Emitter, node: Node) -> Value:
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(e: Emitter, node: Node) -> Value:
     """The product of floats, quantised over their own range, and a quantised matrix, as floats [+ bias]."""
+    node = _paired(e, node, {3: 2})
     a, scale, zero = dynamic_quantize_linear(e, replace(node, inputs=node.inputs[:1]))
     a = e.map(graph.sub, e.cast(a, I32), e.cast(zero, I32))
     b = _less_zero(e, node, node.value(e, 1), 3)

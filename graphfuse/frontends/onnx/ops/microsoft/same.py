@@ -49,6 +49,7 @@ def unfold_tensor(e: Emitter, node: Node) -> Value:
     size, step, length = node.attr_int("size"), node.attr_int("step", 1), shape_of(x)[axis]
     if size < 1 or step < 1 or (isinstance(length, int) and size > length):
         raise node.error(f"expected slices that fit a dim of {length}, got {size}, {step} apart")
+    e.require("at_most", size, length, "size of a slice")
     shape = (floordiv(length - size, step) + 1, size)
     at = e.map(graph.add, e.map(graph.mul, e.iota(shape, 0), step), e.iota(shape, 1))
     return e.move_axis(e(graph.take, x, at, axis=axis), axis + 1, tensor(x).rank)
