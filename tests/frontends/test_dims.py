@@ -37,6 +37,7 @@ CASES = [
     ("TopK", {}, [["n"]], [ints(3)], [(3,)], [(2,)], "k of the dim: expected n to be at least 3, found 2"),
     ("Squeeze", {}, [["n", 4]], [ints(0)], [(1, 4)], [(2, 4)], "expected n = 1, found 2"),
     ("Split", {"axis": 0}, [["n"]], [ints(2, 3)], [(5,)], [(4,)], "expected n = 5, found 4"),
+    ("Split", {"num_outputs": 4}, [["n"]], [], [(7,)], [(1,)], "pieces before the last: expected"),
     ("DepthToSpace", {"blocksize": 2}, [[1, "n", 2, 2]], [], [(1, 8, 2, 2)], [(1, 6, 2, 2)], "found 24 and 16"),
     ("SpaceToDepth", {"blocksize": 2}, [[1, 1, "n", 2]], [], [(1, 1, 4, 2)], [(1, 1, 3, 2)], "found 6 and 4"),
     ("LSTM", {"hidden_size": 1}, [[2, 1, "n"]], [floats(1, 4, 3), floats(1, 4, 1)], [(2, 1, 3)], [(2, 1, 2)], "n = 3"),
@@ -95,7 +96,7 @@ def test_dims_that_do_not_fit(case):
     op, attributes, dims, constants, fits, misfits, message = case
     inputs = {f"x{i}": (F32, d) for i, d in enumerate(dims)}
     known = {f"c{i}": c for i, c in enumerate(constants)}
-    outputs = ["y", "z"] if op in ("TopK", "Split") else ["y"]
+    outputs = ["y", "z", "u", "v"][: attributes.get("num_outputs", 2 if op in ("TopK", "Split") else 1)]
     made = node(op, [*inputs, *known], outputs, name="n", **attributes)
     refused(model_of([made], inputs, ["y"], known), fits, misfits, message)
 

@@ -183,6 +183,8 @@ def rotary_embedding(e: Emitter, node: Node) -> Value:
         at = e.equalled(node.index(e, 3, shape_of(cos)[0]), steps, "the positions")
         e.require("equal", shape_of(cos)[0], shape_of(sin)[0], "rows of cosines and sines")
         cos, sin = e(graph.take, cos, at, axis=0), e(graph.take, sin, at, axis=0)
+    else:
+        cos = e.equalled(cos, (shape_of(heads)[0], shape_of(heads)[2], shape_of(cos)[-1]), "the cosines")
     sin = e.equalled(sin, shape_of(cos), "the sines")
     half = exact_div(turned, 2)
     if half is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
-from graphfuse.frontends.host_values import UndecidedError, greater, is_nonnegative, less, lesser
+from graphfuse.frontends.host_values import UndecidedError, greater, less, lesser
 from graphfuse.frontends.onnx.limits import check_rank
 from graphfuse.frontends.onnx.node import Node, onnx_op, scalar_constant
 from graphfuse.ir.core import Value
@@ -120,12 +120,10 @@ def split(e: Emitter, node: Node) -> tuple[Value, ...]:
     else:
         n = node.attr_int("num_outputs", len(node.outputs))
         chunk = ceildiv(size, n)
-        last = size - chunk * (n - 1)
-        if not is_nonnegative(last, e.ranges):
-            left = [greater(size - chunk * i, 0, e.ranges) for i in range(n)]
-            sizes = [lesser(chunk, d, e.ranges) for d in left]
-        else:
-            sizes = [chunk] * (n - 1) + [last]
+        if node.opset < 18:
+            e.require("divides", n, size, "equal pieces")
+        e.require("at_most", chunk * (n - 1), size, "pieces before the last")
+        sizes = [chunk] * (n - 1) + [size - chunk * (n - 1)]
     total = sum(sizes, 0)
     if not e.same(total, size, "sum of the sizes"):
         raise node.error(f"sizes {_text(sizes)} do not add up to dim {axis} of {x.type}")

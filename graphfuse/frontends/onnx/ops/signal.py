@@ -46,6 +46,8 @@ def dft(e: Emitter, node: Node) -> Value:
         raise node.unknown_dim(f"the transformed axis must have a static size, got {n}")
     given = int(scalar_constant(node, 1, "the length")) if node.has(1) else 2 * (n - 1) if inverse and onesided else n
     length = checked_length(node, given)
+    if inverse and onesided:
+        e.require("equal", shape_of(x)[-1], 2, "parts of a complex number")
     out = dft_of(e, e.move_axis(x, axis, rank - 2), length, inverse=inverse, onesided=onesided)
     return e.move_axis(out, rank - 2, axis)
 

@@ -135,6 +135,8 @@ def one_hot(c: Call) -> Any:
     at, depth, values = c.array(0), int(c.number(1)), c.array(2).reshape(-1)
     if depth < 0:
         raise c.error(f"depth: expected at least 0, found {depth}")
+    if values.size != 2:
+        raise c.error(f"off and on: expected 2 elements, found {values.size}")
     axis = c.axis(int(c.get("axis", -1)), at.ndim + 1)
     # an index counts from the end if it is negative; one that is out of range has no place
     index = at.astype(np.int64)
