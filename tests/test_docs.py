@@ -46,7 +46,7 @@ class Block:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
+        return f"{self.page.name}:{self.line}"
 
 
 def blocks(page: Path) -> list[Block]:
@@ -70,6 +70,16 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
+def introduction(page: Path) -> str:
+    """The words of a page before its first section."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for block in blocks(page):
+        count = block.text.count("\n")
+        lines[block.line - 1 : block.line - 1 + count] = [""] * count
+    end = next((i for i, line in enumerate(lines) if line.startswith("## ")), len(lines))
+    return " ".join(" ".join(lines[:end]).split())
+
+
 def looks_like(text: str) -> str:
     """The language of a block that does not name one."""
     first = text.split(maxsplit=1)[:1]
@@ -84,6 +94,52 @@ def looks_like(text: str) -> str:
     return "python"
 
 
+PAGE = """# A page
+Nothing here is not run.
+
+    graphfuse one \\
+      --and this
+    # a comment
+    make two
+
+- a list
+    with a continuation
+
+```python
+three = 3
+```
+
+    >>> four
+
+```
+func @listing() {}
+
+five = 5  # not Python
+```
+
+~~~sh
+python six.py   # needs a GPU
+rm seven        # not run by the tests: it would hurt somebody
+rm eight        # not run by the tests: no
+~~~
+"""
+
+
+def test_what_counts_as_a_command(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    found = [(c.line, c.text.split()[1], c.needs_gpu, c.reason) for c in commands(page)]
+    assert found == [
+        (4, "one", False, ""),
+        (7, "two", False, ""),
+        (13, "=", False, ""),
+        (16, "four", False, ""),
+        (25, "six.py", True, ""),
+        (26, "seven", False, "it would hurt somebody"),
+        (27, "eight", False, ""),
+    ]
+
+
 @dataclass(frozen=True)
 class Command:
     """What is run at once: a line for the shell, or a block of Python."""
@@ -93,7 +149,7 @@ class Command:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.block.page.relative_to(ROOT)}:{self.line}: {self.text.strip()}"
+        return f"{self.block.page.name}:{self.line}: {self.text.strip()}"
 
     @property
     def needs_gpu(self) -> bool:
@@ -102,8 +158,7 @@ class Command:
     @property
     def reason(self) -> str:
         """Why the tests do not run it."""
-        introduction = re.split(r"^## ", self.block.page.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]
-        found = LEFT_OUT.search(self.text) or LEFT_OUT.search(" ".join(introduction.split()))
+        found = LEFT_OUT.search(self.text) or LEFT_OUT.search(introduction(self.block.page))
         return found[1] if found else ""
 
 
