@@ -61,6 +61,9 @@ class Expr:
         self._hash = hash(terms)
         self._text = ""
 
+    def __reduce__(self) -> tuple[type[Expr], tuple[tuple[tuple[Monomial, int], ...]]]:
+        return Expr, (self.terms,)  # another process has other hashes
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+
 import pytest
 
 from graphfuse import symbolic
@@ -102,3 +107,15 @@ def test_bounds_of_what_is_left_of_a_divisor():
     assert bounds(64 * left + m, ranges) == (2, 64 * 7 + 10)
     assert bounds(mod(x, n) * m - n * m, ranges) == (-80, -2)
     assert bounds(minimum(64 * left, m), ranges) == (0, 10)
+
+
+def test_what_another_process_made_is_equal_to_what_is_made_here():
+    """Texts have other hashes there."""
+    code = "import pickle; from graphfuse.symbolic import sym; print(pickle.dumps(2 * sym('n') + 1).hex())"
+    made = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        made.append(pickle.loads(bytes.fromhex(said.stdout)))
+    assert made[0] == made[1] == 2 * sym("n") + 1
+    assert {made[0] - made[1], made[0] - sym("n")} == {0, sym("n") + 1}
