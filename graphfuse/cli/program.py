@@ -103,7 +103,8 @@ def _mend_streams() -> None:
         if stream is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  # for good
         elif mode == "w" and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            with contextlib.suppress(OSError):  # a file's, behind which a pipe was put
+                stream.reconfigure(errors="backslashreplace")
 
 
 def _forget_stdout() -> None:

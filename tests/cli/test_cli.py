@@ -478,6 +478,19 @@ def test_interrupt_while_modules_are_imported(artifact, module):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+def test_a_pipe_in_place_of_a_file(tmp_path):
+    lines = (
+        "import os, sys",
+        "os.dup2(os.pipe()[1], 2)",  # Python has seen a file there
+        "from graphfuse.cli import main",
+        "sys.exit(main(['knobs']))",
+    )
+    with (tmp_path / "err").open("w") as err:
+        command = [sys.executable, "-c", "\n".join(lines)]
+        assert subprocess.run(command, stdout=subprocess.DEVNULL, stderr=err, check=False).returncode == 0
+    assert (tmp_path / "err").read_text() == ""
+
+
 def test_debug_shows_the_traceback(capsys):
     assert main(["--debug", "run", "/nowhere.gfx"]) == 9
     assert "Traceback" in capsys.readouterr().err
