@@ -179,7 +179,7 @@ def _texts(spec: TensorSpec, value: Any) -> Array:
     if array.dtype.kind not in "OSTU":
         found = array.dtype if isinstance(value, (np.ndarray, np.generic)) else type(value).__name__
         raise InputError(f"input {spec.name!r}: expected an array of texts, found {found}")
-    out = np.empty(array.size, object)
+    out: Array = np.empty(array.size, object)
     for i, v in enumerate(array.reshape(-1).tolist()):
         text = v.decode("utf-8", "replace") if isinstance(v, bytes) else v
         if not isinstance(text, str):

@@ -66,4 +66,4 @@ def _check_memory(func: Func) -> None:
 
 
 def _attribute(value: Any) -> Any:
-    return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+    return numpy_helper.from_array(cast("Array", value)) if isinstance(value, np.ndarray) else value
