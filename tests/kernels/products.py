@@ -32,9 +32,13 @@ class Case:
     name: str | None = None
     macros: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def kernel(self, device: str = "", **options: Any) -> Any:
+        """The kernel, for a device."""
+        return kernel(FOLDER / f"{self.file}.tc", self.name, device=device, **self.macros, **options)
+
     def run(self, device: str, place: Place = HOST, **options: Any) -> Any:
         """Launch it and compare; returns the kernel."""
-        k = kernel(FOLDER / f"{self.file}.tc", self.name, device=device, **self.macros, **options)
+        k = self.kernel(device, **options)
         args, now = placed(self.args, place)
         k[self.grid](*args)
         for found, want, error in self.checks:

@@ -1,0 +1,100 @@
+"""Records of what is compiled, and how two of them differ.
+
+A record is a folder: `index.json` has the digest of each stage of each subject, `texts/DIGEST.xz` what has that digest.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import lzma
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from tests.replay.subjects import subjects
+
+INDEX = "index.json"
+LEFT_OUT = "left out"
+"""In the place of a stage, with the reason in that of its digest."""
+
+Index = Mapping[str, Mapping[str, str]]
+
+
+def record(folder: Path, wanted: str, *, full_size: bool, jobs: int) -> Index:
+    """Compile each subject whose name has `wanted` in it; `jobs` processes share the work."""
+    (folder / "texts").mkdir(parents=True, exist_ok=True)
+    names = [s.name for s in subjects(full_size=full_size) if wanted in s.name]
+    # what a process has compiled before, and how it orders sets, must not matter
+    with get_context("spawn").Pool(jobs, maxtasksperchild=16) as pool:
+        made = pool.imap(partial(_one, folder=folder, full_size=full_size), names)
+        index = dict(zip(names, made, strict=True))
+    (folder / INDEX).write_text(json.dumps(index, indent=1))
+    return index
+
+
+def _one(name: str, folder: Path, full_size: bool) -> dict[str, str]:
+    os.environ["GRAPHFUSE_CACHE"] = "0"
+    subject = next(s for s in subjects(full_size=full_size) if s.name == name)
+    found = subject.stages()
+    if isinstance(found, str):
+        return {LEFT_OUT: found}
+    return {stage: _kept(data, folder / "texts") for stage, data in found.items()}
+
+
+def _kept(data: bytes, folder: Path) -> str:
+    digest = hashlib.sha256(data).hexdigest()[:32]
+    path = folder / f"{digest}.xz"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(lzma.compress(data, preset=1))
+        part.replace(path)
+    return digest
+
+
+@dataclass(frozen=True)
+class Change:
+    """A subject that is not as it was: the first stage that differs, and where."""
+
+    subject: str
+    stage: str
+    where: str
+    lines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join((f"{self.subject}: {self.stage} {self.where}", *(f"    {line}" for line in self.lines)))
+
+
+def changes(before: Path, after: Path, context: int = 2) -> Iterator[Change]:
+    """What differs between two records, by subject; only of subjects that both were asked for."""
+    old, new = (json.loads((f / INDEX).read_text()) for f in (before, after))
+    for subject in old.keys() & new.keys():
+        stages = dict.fromkeys((*old[subject], *new[subject]))
+        stage = next((s for s in stages if old[subject].get(s) != new[subject].get(s)), None)
+        if stage is not None:
+            digests = old[subject].get(stage), new[subject].get(stage)
+            yield _change(subject, stage, *digests, before, after, context)
+
+
+def _change(
+    subject: str, stage: str, old: str | None, new: str | None, before: Path, after: Path, context: int
+) -> Change:
+    if stage == LEFT_OUT or old is None or new is None:
+        return Change(subject, stage, f"only {'before' if new is None else 'after'}: {old or new}")
+    a, b = (lzma.decompress((f / "texts" / f"{d}.xz").read_bytes()) for f, d in ((before, old), (after, new)))
+    if stage.endswith("object"):
+        at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+        return Change(subject, stage, f"differs from byte {at} of {len(a)} and {len(b)} on, of the same block IR")
+    lines = a.decode().splitlines(), b.decode().splitlines()
+    at = next((i for i, (x, y) in enumerate(zip(*lines, strict=False)) if x != y), min(map(len, lines)))
+    return Change(subject, stage, f"differs from line {at + 1} on", tuple(_hunk(*lines, at, context)))
+
+
+def _hunk(a: list[str], b: list[str], at: int, context: int) -> Iterable[str]:
+    """The first difference with a few lines around it; what follows in the text may be long and all alike."""
+    part = slice(max(at - context, 0), at + context + 1)
+    return list(difflib.ndiff(a[part], b[part]))
