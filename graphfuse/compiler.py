@@ -1,9 +1,8 @@
 """From graph IR to an executable, one stage per line.
 
-graph_pipeline     canonical forms, folding, layout           fusion/passes.py
-pack_weights       constant operands in the panels kernels read   blockgen/pack_weights.py
-outline            regions, as text                           fusion/outline.py
-store_halves       f16 or bf16 in memory, if asked for        fusion/store_halves.py
+graph_passes       canonical forms, folding, layout           pipelines.py
+partition          regions, one kernel each                   fusion/outline.py
+region_passes      f16 or bf16 in memory, if asked for        pipelines.py
 lower_region       region to block function                   blockgen/lower.py
 apply_numerics     roundings inside a kernel                  blockgen/numerics.py
 generate_code      block functions to one LLVM object         cpu/lower.py
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,42 +25,35 @@ import numpy as np
 from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
 from graphfuse.blockgen.confine import check_loops, confine_calls, forget_promises
 from graphfuse.blockgen.gpu_mask import MASK
-from graphfuse.blockgen.gpu_row_pitch import rows_to_align
-from graphfuse.blockgen.gpu_several_products import why_apart
-from graphfuse.blockgen.gpu_sum_parts import sum_parts
-from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
-from graphfuse.blockgen.graft import why_not_graft
 from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.numerics import apply_numerics
-from graphfuse.blockgen.pack_weights import pack_weights
 from graphfuse.blockopt.calls import optimize_calls
 from graphfuse.constraints import Constraint, Kind, decided, listening
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.dialects import graph
 from graphfuse.errors import VerifyError
-from graphfuse.fusion.outline import outline
 from graphfuse.fusion.partition import Decision
-from graphfuse.fusion.passes import graph_pipeline
 from graphfuse.fusion.plan import KernelCall, Planned, plan
-from graphfuse.fusion.store_halves import store_halves
 from graphfuse.fusion.traffic import bytes_read_by
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import GpuCode, gpu_code
 from graphfuse.gpu.transforms.overlap_launches import with_constants
 from graphfuse.gpu.workers import workers
+from graphfuse.ir import snapshots
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.passes import Pipeline
+from graphfuse.ir.limit import counted
+from graphfuse.ir.passes import check_names, run, timing
 from graphfuse.ir.printer import module_text, to_text
 from graphfuse.ir.rewrite import dead_code
-from graphfuse.ir.types import Ptr, Tensor, scalar
-from graphfuse.ir.verifier import verify
+from graphfuse.ir.types import Ptr, Tensor
 from graphfuse.knobs import Options, settings
 from graphfuse.llvm import codegen
+from graphfuse.pipelines import graph_passes, machine_of, partition, partitioned, ranges_of, region_passes
 from graphfuse.symbolic import Dim
-from graphfuse.target import GPU_SIZES, Target
+from graphfuse.target import Target
 from graphfuse.value_checks import ATTR, checks_of
 
 log = logging.getLogger(__name__)
@@ -84,68 +75,40 @@ class Stages:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
 
-def machine_of(target: Target) -> Machine:
-    """What tiling needs to know of a target."""
-    if target.kind == "cuda":
-        multiprocessors, shared_bytes = GPU_SIZES[target.cpu]
-        return GpuMachine(multiprocessors=multiprocessors, shared_bytes=shared_bytes, has_wgmma=target.cpu == "sm_90a")
-    return Machine(vector_bytes=target.vector_bytes, registers=target.registers)
-
-
-MOST_REPEATED = 16384
-"""Elements of a row that a GPU computes again in every kernel that reads it: fewer are faster than a launch."""
-
-
 def stages(func: Func, target: Target, options: Options) -> Stages:
     """Graph IR to block functions."""
     if target.kind == "cuda" or not options.check_indices:  # for a GPU somebody would have to wait
         func = without_checks(func)
-    clock = _Clock()
-    machine = machine_of(target)
-    programs = machine.multiprocessors if isinstance(machine, GpuMachine) else None
-    share = MOST_SPLIT if isinstance(machine, GpuMachine) and machine.has_wgmma else 1
-    apart = why_apart(machine, func.ranges)
-    rows = rows_to_align(machine, _all_ranges(func))
-    passes = graph_pipeline(
-        options.numerics, programs, options.precision, share, apart, sum_parts(machine), rows,
-        bytes_in_fours=target.arch == "x86_64",
-    )  # fmt: skip
-    pipeline = Pipeline(passes, check=settings.verify, after=_show)
-    canonical = clock("graph passes", lambda: pipeline.run(optimize_calls(func)))
-    packed = clock("pack weights", lambda: pack_weights(canonical, machine))
-    regions, ledger = clock(
-        "partition",
-        lambda: outline(
-            packed,
-            fuse=options.fuse,
-            reads_padded=isinstance(machine, GpuMachine),
-            most_repeated=MOST_REPEATED if isinstance(machine, GpuMachine) else 0,
-            why_apart=apart,
-            why_not_graft=why_not_graft(_all_ranges(packed), machine),
-        ),
-    )
-    if options.precision != "f32":
-        whole = regions
-        regions = clock("store halves", lambda: store_halves(whole, scalar(options.precision)))
-    verify(regions)
+    clock, machine, text = _Clock(), machine_of(target), str(target)
+    with timing() as seconds:
+        canonical = run(optimize_calls(func), graph_passes(target, options), "graph")
+        ledger: list[Decision] = []
+
+        def cut(func: Func, *, target: str = "", fuse: bool = True) -> Func:
+            regions, found = partitioned(func, target, fuse=fuse)
+            ledger.extend(found)
+            return regions
+
+        # the pass with a place to put its reasons
+        cutting = replace(partition.given(target=text, fuse=options.fuse), apply=cut)
+        regions = run(canonical, (cutting, *region_passes(options)), "regions")
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
-    ranges = _all_ranges(regions)
+    ranges = ranges_of(regions)
 
     def lowered(name: str, machine: Machine) -> Func:
         has_fma = target.arch != "x86_64" or target.has("fma")
         kernel = lower_region(region_ops[name], name, ranges, machine)
+        kernel = snapshots.after(kernel, snapshots.Place("block", name, 0, "lower-region"))
         rounded = apply_numerics(kernel, options.numerics, has_fma=has_fma)
         if target.kind == "cuda" and options.numerics == "strict":  # its code generator has approximations
             rounded = replace(rounded, attrs={**rounded.attrs, "numerics": "strict"})
-        if rounded is not kernel:
-            verify(rounded)
         return rounded
 
     kernels = clock("blockgen", lambda: {name: lowered(name, machine) for name in region_ops})
     ledger += [
         Decision("mask", name, fused=False, reason=str(f.attrs[MASK])) for name, f in kernels.items() if MASK in f.attrs
     ]
-    return Stages(func, regions, ledger, kernels, region_ops, lowered, {**pipeline.seconds, **clock.seconds})
+    return Stages(func, regions, ledger, kernels, region_ops, lowered, {**seconds, **clock.seconds})
 
 
 def without_checks(func: Func) -> Func:
@@ -186,7 +149,13 @@ LARGE = 128
 @_without_collections()
 def build(func: Func, target: Target, options: Options) -> Executable:
     """Compile `@main` for a target."""
-    if target.kind == "cuda" and len(func.body.ops) >= LARGE:
+    with counted():
+        return _build(func, target, options)
+
+
+def _build(func: Func, target: Target, options: Options) -> Executable:
+    check_names("GRAPHFUSE_PRINT_AFTER", settings.print_after)
+    if target.kind == "cuda" and len(func.body.ops) >= LARGE and not snapshots.wanted():
         workers.start()
     done = stages(func, target, options)
     clock = _Clock()
@@ -277,15 +246,6 @@ def _os_of(target: Target) -> str:
     return "darwin" if "darwin" in target.triple else "linux"
 
 
-def _all_ranges(func: Func) -> dict[str, tuple[int, int]]:
-    """The function's symbols and the loops' own."""
-    out = dict(func.ranges)
-    for op in func.walk():
-        if op.kind is graph.loop:
-            out[str(op.attrs["symbol"])] = (0, (1 << 31) - 1)
-    return out
-
-
 def _planned(done: Stages) -> Planned:
     return plan(dead_code(done.regions), {name: _call(f) for name, f in done.kernels.items()})
 
@@ -359,12 +319,6 @@ def _decision(d: Decision) -> Json:
         "saved": d.saved_bytes,
         "begins": d.begins,
     }
-
-
-def _show(index: int, name: str, func: Func) -> None:
-    """Print the IR after the passes that `GRAPHFUSE_PRINT_AFTER` names, or after all at `GRAPHFUSE_DEBUG=4`."""
-    if name in settings.print_after or settings.debug >= 4:
-        sys.stderr.write(f"// after {index:02} {name}\n{to_text(func)}\n")
 
 
 T = TypeVar("T")

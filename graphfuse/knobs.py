@@ -69,6 +69,14 @@ def _level(text: str) -> int:
     return level
 
 
+def _count(text: str) -> int | None:
+    if text == "":
+        return None
+    if int(text) < 0:
+        raise ValueError
+    return int(text)
+
+
 def _threads(text: str) -> int | None:
     if text in ("", "auto"):
         return None
@@ -98,11 +106,13 @@ def _weight_mode(text: str) -> WeightMode:
 
 
 class Knobs:
-    """All of them: about the limit, another needs a reason written down (ADR 0015 has that of the last)."""
+    """All of them: about the limit, another needs a reason written down (ADR 0015 and 0017 have those of the last)."""
 
     debug = Knob(_level, 0, "0..4", "1 kernels and times, 2 + decisions, 3 + IR after each stage, 4 + after each pass")
-    dump = Knob(str, "", "a folder", "write each stage's text there, as numbered files")
+    dump = Knob(str, "", "a folder", "write the IR after each stage and each pass there, as numbered files")
+    override = Knob(str, "", "a folder", "files of a dump that replace what passes make")
     print_after = Knob(_words, (), "pass names", "print the IR after these passes to stderr")
+    stop_after = Knob(_count, None, "a number", "make so many rewrites only, to find which is at fault")
     interpret = Knob(_flag, default=False, values="0 or 1", doc="run models in the numpy interpreter, not compiled")
     verify = Knob(_flag, default=True, values="0 or 1", doc="verify the IR after each pass (0 turns it off)")
     check = Knob(_flag, default=False, values="0 or 1", doc="compare the outputs of each run with the interpreter")
@@ -151,6 +161,12 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
 @functools.cache
 def _warn_once(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=1)
+
+
+def are_passes_watched() -> bool:
+    """Whether somebody looks at what passes do, or changes it: then they run, here and now."""
+    s = settings
+    return bool(s.dump or s.override or s.print_after or s.debug >= 4) or s.stop_after is not None
 
 
 @contextlib.contextmanager

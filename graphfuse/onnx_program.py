@@ -43,6 +43,7 @@ from graphfuse.frontends.onnx.python_ops import ON_STRINGS
 from graphfuse.frontends.onnx.sink_shapes import lift_constants, name_nodes, sink_shapes
 from graphfuse.frontends.onnx.specialise import array_of_strings, subgraphs_of
 from graphfuse.host_program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.ir import snapshots
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.types import BOOL, I64, Tensor
@@ -88,8 +89,13 @@ def host_executable(source: Any, target: Target, dims: Dims, options: Options) -
         code={},
         meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
         host=program,
-        parts=tuple(compiler.build(f, target, options) for f in writer.funcs),
+        parts=tuple(_part(i, f, target, options) for i, f in enumerate(writer.funcs)),
     )
+
+
+def _part(index: int, func: Func, target: Target, options: Options) -> Executable:
+    with snapshots.part(f"part-{index}"):
+        return compiler.build(func, target, options)
 
 
 def _signature(

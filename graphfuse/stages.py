@@ -6,6 +6,7 @@ Nothing here compiles a model; what is made of IR is made from the text that the
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from graphfuse.artifact import Executable
 from graphfuse.constraints import KINDS
 from graphfuse.errors import ArtifactError, FileError, Loc, UsageError
-from graphfuse.knobs import Numerics, Precision, check_environment, numerics_of, precision_of, settings
+from graphfuse.knobs import Numerics, Precision, check_environment, numerics_of, precision_of
 from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.symbolic import Expr, symbols
 from graphfuse.value_checks import ATTR as CHECKS
@@ -162,22 +163,24 @@ def emit(executable: Executable, stage: str) -> str:
 
 
 def optimize_text(text: str, passes: str, file: str = "<string>") -> str:
-    """Parse IR text, run a pipeline such as `canonicalize, dead-code` over each function, and print it."""
-    importlib.import_module("graphfuse.dialects")  # registers the ops the text names
-    from graphfuse.blockgen.numerics import BLOCK_PASSES
-    from graphfuse.fusion.passes import PASSES
+    """Parse IR text, run a pipeline such as `canonicalize, dead-code` over each function, and print it.
+
+    Without one, that of a `// RUN:` line of the text is run.
+    """
+    importlib.import_module("graphfuse.pipelines")  # registers the passes, and the ops that the text names
     from graphfuse.ir.parser import parse_module
-    from graphfuse.ir.passes import Pipeline, parse_pipeline
+    from graphfuse.ir.passes import parse_pipeline, run
     from graphfuse.ir.printer import module_text
+    from graphfuse.ir.snapshots import Constants
     from graphfuse.ir.verifier import verify
 
     check_environment()
-    known = (*PASSES.values(), *(p for group in BLOCK_PASSES.values() for p in group))
-    pipeline = Pipeline(parse_pipeline(passes, known), check=settings.verify)
-    funcs = parse_module(text, file)
+    named = re.search(r"^// RUN:(.*)$", text, re.MULTILINE)
+    chosen = parse_pipeline(passes or (named[1] if named else ""))
+    funcs = parse_module(text, file, Constants.beside(Path(file)))
     for func in funcs:
         verify(func)
-    return module_text([pipeline.run(f) for f in funcs])
+    return module_text([run(f, chosen, "opt") for f in funcs])
 
 
 def dump(executable: Executable, folder: Path) -> None:

@@ -23,23 +23,13 @@ import pytest
 import graphfuse.dialects
 from graphfuse.errors import GraphfuseError
 from graphfuse.ir.parser import parse_module
-from graphfuse.ir.passes import Pipeline, parse_pipeline
+from graphfuse.ir.passes import parse_pipeline, run
 from graphfuse.ir.printer import module_text, to_text
-from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.verifier import verify
 from tests.interp.inputs import assert_same_numbers
 
 assert graphfuse.dialects.__all__  # importing them is what registers the ops
 SEPARATOR = "// -----\n"
-
-
-def known_passes():
-    """The passes a text test can name: the ir-level ones, fusion's, and those over block functions."""
-    fusion = importlib.import_module("graphfuse.fusion.passes").PASSES
-    blocks = importlib.import_module("graphfuse.blockgen.numerics").BLOCK_PASSES
-    names = ("pipeline_loads", "rematerialise", "remove_conversions", "prefetch_operands")
-    gpu = [getattr(importlib.import_module(f"graphfuse.gpu.transforms.{name}"), name) for name in names]
-    return (dead_code, common_subexpressions, *fusion.values(), *(p for group in blocks.values() for p in group), *gpu)
 
 
 class Fired(logging.Handler):
@@ -113,7 +103,8 @@ class PassItem(GFItem):
 
     def __init__(self, *, pipeline, **kw):
         super().__init__(**kw)
-        self.pipeline = Pipeline(parse_pipeline(pipeline, known_passes()))
+        importlib.import_module("graphfuse.pipelines")  # registers them; not above, as most tests need none
+        self.pipeline = parse_pipeline(pipeline)
 
     def runtest(self):
         head, separator, want = self.path.read_text().partition(SEPARATOR)
@@ -131,10 +122,10 @@ class PassItem(GFItem):
 
     def transformed(self, func, shows_rule):
         if not shows_rule:
-            return self.pipeline.run(func)
+            return run(func, self.pipeline, "test")
         rule = func.name.partition("__")[0]
         with Fired() as fired:
-            new = self.pipeline.run(func)
+            new = run(func, self.pipeline, "test")
         if rule not in fired or to_text(new) == to_text(func):
             raise MismatchError(f"@{func.name}: the rule {rule} must fire and change it; fired: {sorted(fired)}")
         return new

@@ -44,7 +44,7 @@ def test_stages_hold_every_form() -> None:
     regions = [op for op in done.regions.walk() if op.kind is graph.region]
     assert [op.attrs["kind"] for op in regions] == ["contraction", "reduction"]
     assert set(done.kernels) == set(done.region_ops) == {str(op.attrs["kernel"]) for op in regions}
-    assert {"pack weights", "partition", "blockgen"} <= set(done.seconds)
+    assert {"pack-weights", "partition", "blockgen"} <= set(done.seconds)
 
 
 @pytest.mark.parametrize(("cpu", "machine"), [

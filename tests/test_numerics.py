@@ -21,12 +21,12 @@ from graphfuse.blockgen.numerics import COARSE
 from graphfuse.codegen import vecmath
 from graphfuse.dialects import block
 from graphfuse.errors import ArtifactError, UsageError
-from graphfuse.fusion.passes import graph_pipeline
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse
-from graphfuse.ir.passes import Pipeline
+from graphfuse.ir.passes import run as run_passes
 from graphfuse.knobs import NUMERICS, Numerics, Options
+from graphfuse.pipelines import graph_passes
 from graphfuse.runtime.session import Session
 from graphfuse.stages import artifact_numerics, graph_func
 from graphfuse.target import Target
@@ -245,7 +245,7 @@ func @main(%x: tensor<8x6xf32>) {
     ],
 )
 def test_powers_and_means(numerics: Numerics, wanted: list[str]) -> None:
-    after = Pipeline(graph_pipeline(numerics)).run(parse(POWERS))
+    after = run_passes(parse(POWERS), graph_passes(HOST, Options(numerics=numerics)), "graph")
     assert [op.kind.name.removeprefix("graph.") for op in after.walk()
             if op.kind.name not in ("graph.full", "return")] == wanted  # fmt: skip
 
@@ -429,7 +429,9 @@ FOLDED = """func @f() {
 def test_strict_graph_passes_keep_every_bit(text: str) -> None:
     """Programs without contractions: nothing is summed in another order either."""
     func = parse(text)
-    assert_same_numbers(func, Pipeline(graph_pipeline("strict")).run(func), exact=True, folded=True)
+    assert_same_numbers(
+        func, run_passes(func, graph_passes(HOST, Options(numerics="strict")), "graph"), exact=True, folded=True
+    )
 
 
 @given(text=fusion_programs(), numerics=st.sampled_from(["strict", "fast"]), elem=st.sampled_from(["f32", *HALVES]))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op, OpDef, Value, remade
-from graphfuse.ir.passes import Pass
+from graphfuse.ir.passes import Pass, passing, run
 from graphfuse.ir.rewrite import (
     Replacement,
     common_subexpressions,
@@ -55,6 +55,7 @@ def coarse_in_f64(op: Op) -> Replacement | None:
     return _rounded(op.kind(block.cast(x, to=F64), loc=op.loc), op)
 
 
+@passing("block")
 def precise_functions(func: Func) -> Func:
     """Compute every elementwise function to 2 ulp."""
     return dead_code(rebuild(func, first_of(coarse_in_f64)))
@@ -115,6 +116,7 @@ def cast_without_rounding(op: Op) -> Replacement | None:
     return x if op.attrs["to"] == F32 else remade(op, x)
 
 
+@passing("block")
 def keep_wide(func: Func) -> Func:
     """Round chains of ops on halves once, at their end."""
     rules = [*map_in_f32, *select_in_f32, *move_in_f32, *cast_without_rounding]
@@ -148,6 +150,7 @@ def contract_product(op: Op, uses: dict[Value, int]) -> Replacement | None:
     return None
 
 
+@passing("block")
 def fuse_multiply_add(func: Func) -> Func:
     """One rounding for a product and the sum that it goes into."""
     uses = use_counts(func)
@@ -163,7 +166,5 @@ BLOCK_PASSES: dict[Numerics, tuple[Pass, ...]] = {
 
 def apply_numerics(func: Func, numerics: Numerics, *, has_fma: bool) -> Func:
     """Run the passes of `numerics` over a block function; `has_fma`: the machine has an instruction for it."""
-    for pass_ in BLOCK_PASSES[numerics]:
-        if pass_ is not fuse_multiply_add or has_fma:
-            func = pass_(func)
-    return func
+    passes = [p for p in BLOCK_PASSES[numerics] if p is not fuse_multiply_add or has_fma]
+    return run(func, passes, "numerics")

@@ -30,7 +30,7 @@ _Key = tuple[int, Panels]
 """The id of a constant, and how it is laid out."""
 
 
-def pack_weights(func: Func, machine: Machine) -> Func:
+def pack_for_machine(func: Func, machine: Machine) -> Func:
     """Pack the constant right-hand sides of contractions and dense convolutions; for a CPU only."""
     if isinstance(machine, GpuMachine):  # tiles come from matrices as they are
         return func

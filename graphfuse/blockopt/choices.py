@@ -19,9 +19,11 @@ from collections import Counter
 from graphfuse.blockopt.uniform import MOVES
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op, Value, attr_number
+from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 
 
+@passing("kernel")
 def choose_in_loads(func: Func) -> Func:
     """Let masked loads give the constants that are chosen in their place."""
     chooser = _Chooser(func)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from graphfuse.blockopt.uniform import is_uniform, number_of
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Block, Func, Op, OpDef, Params, Value, attr_int
+from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64, Scalar, Tile, Type
 from graphfuse.symbolic import floordiv, maximum, sym
@@ -24,6 +25,7 @@ Part = tuple[Value, OpDef]
 """An amount, and whether it is added or subtracted."""
 
 
+@passing("kernel")
 def count_by_trips(func: Func) -> Func:
     """Replace carried integers, scalars or tiles, that grow by invariant amounts."""
     return _Counter(func).run() if any(op.kind is control.for_ for op in func.walk()) else func

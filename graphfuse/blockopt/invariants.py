@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from graphfuse.dialects import control
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, walk
+from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 
 LOOPS = (control.for_, control.while_)
 
 
+@passing("kernel")
 def hoist_invariants(func: Func) -> Func:
     """Move pure ops whose operands come from outside of a loop in front of it."""
     return _Hoister(func).run() if any(op.kind in LOOPS for op in func.walk()) else func

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Params
+from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64, Scalar
 
 
+@passing("kernel")
 def symbolic_parameters(func: Func) -> Func:
     """Pass every signed integer of at most 32 bits, and every unsigned one below, as a symbol."""
     types = func.body.params.types

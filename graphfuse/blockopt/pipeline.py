@@ -9,7 +9,7 @@ from graphfuse.blockopt.parameters import symbolic_parameters
 from graphfuse.blockopt.prefetches import load_where_used
 from graphfuse.blockopt.views import find_views
 from graphfuse.ir.core import Func
-from graphfuse.ir.passes import Pass
+from graphfuse.ir.passes import Pass, run
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 
 PIPELINE: tuple[Pass, ...] = (
@@ -30,6 +30,4 @@ PIPELINE: tuple[Pass, ...] = (
 
 def optimized(func: Func) -> Func:
     """A block function with the addresses of its tiles worked out."""
-    for step in PIPELINE:
-        func = step(func)
-    return func
+    return run(func, PIPELINE, "kernel")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from graphfuse.blockopt.forms import Forms
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
+from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Call, Dim, Expr, bounds, substitute, sym, symbols
@@ -38,6 +39,7 @@ class _View:
     limits: tuple[tuple[int, Dim], ...]
 
 
+@passing("kernel")
 def load_where_used(func: Func) -> Func:
     """Load carried tiles in the round that reads them."""
     if not any(op.kind is control.for_ for op in func.walk()):

@@ -18,12 +18,14 @@ from graphfuse.blockopt.forms import Form, Forms
 from graphfuse.blockopt.limits import Limit, Limits
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Builder, Func, Op, Value, attr_number
+from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import BOOL, I64, Tile
 from graphfuse.symbolic import Dim
 
 
+@passing("kernel")
 def find_views(func: Func) -> Func:
     """Make views of the accesses whose addresses and masks allow it."""
     if not any(op.kind in (block.load, block.store, control.for_) for op in func.walk()):

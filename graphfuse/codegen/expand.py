@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from graphfuse.dialects import block, effects
 from graphfuse.ir.core import Func, Op, Value, attr_int
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import I64, Scalar, Tile
 
 
+@passing("gpu", needed=True)
 def quiet(func: Func) -> Func:
     """`func` without what only debugging asks for: printing, assertions, and all that they alone need."""
     wanted = [op for op in func.walk() if op.kind in (effects.print_, effects.assert_)]
@@ -25,6 +27,7 @@ def quiet(func: Func) -> Func:
     return dead_code(rebuild(func, keep=lambda op: op not in wanted))
 
 
+@passing("gpu", needed=True)
 def expand(func: Func) -> Func:
     """`func` without `block.arg_reduce`."""
     return rebuild(func, _visit)

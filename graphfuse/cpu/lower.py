@@ -17,10 +17,11 @@ from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
 from graphfuse.cpu import lower_dot, lower_effects, lower_memory, lower_scan, lower_shape
 from graphfuse.cpu.kernel import Kernel
-from graphfuse.cpu.windows.loops import windowed
+from graphfuse.cpu.windows.loops import loop_over_windows
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Func
+from graphfuse.ir.passes import Pass, run
 from graphfuse.ir.types import I64, Ptr, Scalar
 from graphfuse.llvm import codegen
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
@@ -50,9 +51,16 @@ Lowered: TypeAlias = LoweredModule[KernelInfo]
 def lower(funcs: Sequence[Func], target: Target) -> Lowered:
     """LLVM IR for block functions."""
     module = ModuleText(target.triple)
-    infos = tuple(_lower_function(expand(windowed(quiet(f), target)), target, module) for f in funcs)
+    passes = cpu_passes(target)
+    infos = tuple(_lower_function(run(f, passes, "cpu"), target, module) for f in funcs)
     module.entity(_attributes(target))
     return LoweredModule(module.text(), target, infos)
+
+
+def cpu_passes(target: Target) -> tuple[Pass, ...]:
+    """What runs on every block function before it is lowered."""
+    windows = loop_over_windows.given(vector_bytes=target.vector_bytes, registers=target.registers)
+    return quiet, windows, expand
 
 
 def compile_object(lowered: Lowered) -> bytes:

@@ -26,7 +26,6 @@ from graphfuse.fusion.dataflow import Dataflow
 from graphfuse.fusion.fold_constants import Array, array_of, constant, evaluate
 from graphfuse.fusion.simplify_movement import reshaped, sliced
 from graphfuse.ir.core import Func, Op, Trait, Value, remade, tensor_of
-from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
 from graphfuse.ir.types import BF16, F16
 from graphfuse.symbolic import product
@@ -51,7 +50,7 @@ def _last(x: Value) -> tuple[int, int]:
     return (1, grown) if grown else (0, 0)
 
 
-def align_rows(func: Func, which: WhichRows = every_row) -> Func:
+def copy_rows(func: Func, which: WhichRows = every_row) -> Func:
     """Copy the operands of products that `which` tells."""
     attention = {op for found in find_attention(Dataflow(func.body)) for op in (found.scores, found.output)}
     known: dict[tuple[Value, int, int], Value] = {}
@@ -68,16 +67,6 @@ def align_rows(func: Func, which: WhichRows = every_row) -> Func:
         return remade(new, *operands)
 
     return dead_code(common_subexpressions(rebuild(func, visit_pair=visit)))
-
-
-def aligning(which: WhichRows) -> Pass:
-    """`align_rows` for a target."""
-
-    def run(func: Func) -> Func:
-        return align_rows(func, which)
-
-    run.__name__ = align_rows.__name__
-    return run
 
 
 def _with_pitch(x: Value, dims: int, grown: int, known: dict[tuple[Value, int, int], Value]) -> Value:

@@ -28,12 +28,14 @@ from graphfuse.fusion.dataflow import Dataflow
 from graphfuse.fusion.fold_constants import full, splat_of
 from graphfuse.fusion.lower_precision import unscaled
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import BF16, F16, F32
 
 _HALVES = (F16, BF16)
 
 
+@passing("graph")
 def attention_in_f32(func: Func) -> Func:
     """Compute scores and softmax of every attention of halves in f32."""
     found = find_attention(Dataflow(func.body))

@@ -23,6 +23,7 @@ from graphfuse.fusion.fold_constants import aligned, array_of, fold_elementwise,
 from graphfuse.fusion.simplify_movement import MOVEMENT_RULES, contract_of_permute, is_op
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_number, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
 from graphfuse.ir.types import BOOL, Scalar
 from graphfuse.symbolic import Dim, Expr
@@ -469,6 +470,7 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+@passing("graph")
 def canonicalize(func: Func) -> Func:
     """Bring equal computations to one form."""
     return rewrite(func, RULES)

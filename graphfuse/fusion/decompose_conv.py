@@ -35,6 +35,7 @@ from graphfuse.fusion.fold_constants import constant
 from graphfuse.fusion.simplify_movement import permuted, reshaped, sliced
 from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Rule, dead_code, rule, sweep
 from graphfuse.ir.types import Scalar
 from graphfuse.symbolic import Dim, ceildiv, product
@@ -319,6 +320,7 @@ def conv_parts(op: Op) -> Op:
     return op
 
 
+@passing("graph")
 def decompose_conv(func: Func) -> Func:
     """Make padding, phases and contractions of convolutions explicit."""
     return dead_code(sweep(func, RULES)[0])

@@ -30,6 +30,7 @@ from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, 
 from graphfuse.fusion.simplify_movement import broadcasted, inverse
 from graphfuse.ir.core import Func, Op, Value, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import BF16, F16, F32, Scalar
 from graphfuse.symbolic import Ranges, bounds, product, static
@@ -45,6 +46,7 @@ TYPICAL = 2048
 FLOATS = (F32, F16, BF16)
 
 
+@passing("graph")
 def fold_all_but_weights(func: Func) -> Func:
     """Evaluate ops whose operands are known, but for large constants of bytes, which stay what they are."""
     return fold_constants(func, keep=_widens)
@@ -69,6 +71,7 @@ class _Quantised:
     scale: Array | None = None
 
 
+@passing("graph")
 def dequantise_later(func: Func) -> Func:
     """Multiply by bytes, then by their scales."""
     return dead_code(rebuild(func, partial(_later, ranges=func.ranges)))

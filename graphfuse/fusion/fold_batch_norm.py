@@ -18,6 +18,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, elementwise, materialised
 from graphfuse.ir.core import Func, Op, OpDef, Value, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import (
     Replacement,
     RuleWith,
@@ -246,6 +247,7 @@ RULES: tuple[RuleWith[Uses], ...] = (
 )  # fmt: skip
 
 
+@passing("graph")
 def fold_batch_norm(func: Func) -> Func:
     """Fold scales into neighbouring constant weights and merge affine chains."""
     uses = use_counts(func)

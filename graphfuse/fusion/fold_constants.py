@@ -27,6 +27,7 @@ from graphfuse.interp import elementwise as ew
 from graphfuse.interp.graph import evaluate_op
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.dense import Dense
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import Scalar, Tensor
 from graphfuse.symbolic import Dim, Expr, static
@@ -217,6 +218,7 @@ def _shared_weights(func: Func) -> set[Op]:
     }
 
 
+@passing("graph")
 def fold_constants(func: Func, keep: Callable[[Op], bool] = lambda _: False) -> Func:
     """Evaluate ops whose operands are known, but those of `keep`."""
     shared = _shared_weights(func)

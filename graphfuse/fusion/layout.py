@@ -40,6 +40,7 @@ from graphfuse.fusion.simplify_movement import (
     reshaped,
 )
 from graphfuse.ir.core import Func, Op, Params, Value, attr_dims, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import (
     Replacement,
     Rule,
@@ -354,6 +355,7 @@ ORDER_RULES: tuple[RuleWith[Uses], ...] = (*sink_elementwise, *sink_concat)
 """Rules that weigh the orders in which their operands are stored."""
 
 
+@passing("graph")
 def layout(func: Func) -> Func:
     """Make convolutions nhwc and cancel the permutes around them."""
     uses = use_counts(func)

@@ -23,7 +23,7 @@ from graphfuse.fusion.fold_constants import Array, array_of, constant, full, spl
 from graphfuse.fusion.value_ranges import classify, keeps_f32, number_fits
 from graphfuse.ir.core import Func, Op, Value, attr_number, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
-from graphfuse.ir.passes import Pass
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
 from graphfuse.ir.types import F16, F32, Scalar
 
@@ -32,10 +32,11 @@ LEAST_SCALE = 2.0**-8
 VIEWS = frozenset({graph.reshape, graph.permute, graph.broadcast, graph.stretch, graph.slice_, graph.flip})
 
 
-def lower_precision(func: Func, elem: Scalar = F16) -> Func:
+@passing("graph")
+def lower_precision(func: Func, *, to: Scalar = F16) -> Func:
     """Multiply halves: every contraction and convolution of f32 that can."""
-    classes = classify(func, elem)
-    halves = Halves(elem)
+    classes = classify(func, to)
+    halves = Halves(to)
 
     def visit(old: Op, new: Op) -> Replacement | None:
         if old.kind is graph.contract_blocks and tensor_of(old.operands[0]).elem == F32:
@@ -124,13 +125,3 @@ class Halves:
             # the original is kept with it: its id must not be another array's meanwhile
             found = self._arrays[id(array)] = (array, array.astype(numpy_dtype(self.elem)))
         return found[1]
-
-
-def lowering(elem: Scalar) -> Pass:
-    """`lower_precision` to this element."""
-
-    def run(func: Func) -> Func:
-        return lower_precision(func, elem)
-
-    run.__name__ = lower_precision.__name__
-    return run

@@ -28,6 +28,7 @@ from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant
 from graphfuse.fusion.legality import standard_spec
 from graphfuse.fusion.simplify_movement import sliced
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
 from graphfuse.symbolic import static
 
@@ -150,6 +151,7 @@ def _merge(group: Group, x: Value) -> Value:
     return graph.add(merged, row, loc=first.loc).result
 
 
+@passing("graph")
 def merge_contractions(func: Func) -> Func:
     """Merge contractions of one value with constant weights."""
     groups = find_groups(func)

@@ -23,6 +23,7 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import aligned, full, materialised
 from graphfuse.fusion.simplify_movement import broadcasted, is_op
 from graphfuse.ir.core import Func, Op, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, dead_code, rule, sweep
 from graphfuse.ir.types import F32, F64
 
@@ -57,6 +58,7 @@ def divide_by_shared(op: Op) -> Replacement | None:
 RULES: tuple[Rule, ...] = (*divide_by_known, *divide_by_shared)
 
 
+@passing("graph")
 def multiply_by_reciprocal(func: Func) -> Func:
     """Divide once for all the elements that share a divisor."""
     return dead_code(sweep(func, RULES)[0])

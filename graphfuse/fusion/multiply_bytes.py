@@ -33,6 +33,7 @@ from graphfuse.fusion.decompose_conv import padded
 from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, evaluate, fold_constants, full
 from graphfuse.fusion.simplify_movement import broadcasted, permuted, reshaped
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, rule, sweep
 from graphfuse.ir.types import BOOL, I32, U8, Scalar
 from graphfuse.symbolic import Dim, static
@@ -43,6 +44,7 @@ MIDDLE = 128
 """How far signed and unsigned bytes are apart."""
 
 
+@passing("graph")
 def fold_all_but_bytes(func: Func) -> Func:
     """Evaluate ops whose operands are known, but leave matrices of bytes what they are; nothing without those."""
     return fold_constants(func, keep=_widens) if any(_widens(op) for op in func.walk()) else func
@@ -88,6 +90,7 @@ def centred_of(v: Value) -> Centred | None:
     return None if found is None or found.zero is not None else Centred(found.bytes, zero)
 
 
+@passing("graph")
 def multiply_bytes(func: Func) -> Func:
     """Multiply bytes wherever a product of i32 is one of bytes less their zero points."""
     return dead_code(rebuild(func, _visit))
@@ -285,6 +288,7 @@ def pad_channels_last(op: Op) -> Replacement | None:
     return remade(op, z, w)
 
 
+@passing("graph")
 def bytes_along_channels(func: Func) -> Func:
     """Padding of what bytes are multiplied with writes it channels last."""
     return dead_code(sweep(func, pad_channels_last)[0])

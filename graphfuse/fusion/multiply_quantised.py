@@ -35,6 +35,7 @@ from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, materialised, splat_of
 from graphfuse.fusion.multiply_bytes import Centred, byte_product, centred_of, is_byte
 from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
 from graphfuse.ir.types import F32, I32, Tensor
 
@@ -265,6 +266,7 @@ def _is_integral(v: Value) -> bool:
     return v.op is not None and v.op.kind is graph.cast and tensor_of(v.op.operands[0]).elem == I32
 
 
+@passing("graph")
 def multiply_quantised(func: Func) -> Func:
     """Multiply bytes where a model dequantises them first, and scale once."""
     first = (*dequantise_moved, *scale_product_of_bytes, *quantise_as_it_was)

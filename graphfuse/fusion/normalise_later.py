@@ -32,7 +32,7 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, full
 from graphfuse.fusion.simplify_movement import broadcasted, is_op
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
-from graphfuse.ir.passes import Pass
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
 from graphfuse.ir.types import BF16, F16, F32, Scalar
 
@@ -56,6 +56,7 @@ class _Rows:
         return bool(np.any(self.h != 0))
 
 
+@passing("graph")
 def normalise_later(func: Func, *, centred: bool = False) -> Func:
     """Scale products instead of their rows; `centred`: also where a mean was subtracted."""
     uses = use_counts(func)
@@ -66,16 +67,6 @@ def normalise_later(func: Func, *, centred: bool = False) -> Func:
         return _biased(op, uses) if centred and op.kind is graph.add else None
 
     return dead_code(rebuild(func, visit, uses=uses))
-
-
-def normalising_later(*, centred: bool) -> Pass:
-    """`normalise_later` for a setting of numerics."""
-
-    def run(func: Func) -> Func:
-        return normalise_later(func, centred=centred)
-
-    run.__name__ = normalise_later.__name__
-    return run
 
 
 def _later(op: Op, uses: Uses, *, centred: bool) -> Value | None:

@@ -22,6 +22,7 @@ from graphfuse.fusion.attention import CHEAP, Attention, find_attention
 from graphfuse.fusion.dataflow import Dataflow
 from graphfuse.fusion.fold_constants import Array, array_of
 from graphfuse.ir.core import Func, Op, Trait, Value, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import I64, Tensor
 from graphfuse.symbolic import Dim, Ranges, is_at_most
@@ -31,6 +32,7 @@ MOST_OPS = 8
 _LE, _GE, _AND, _ADD = (graph.ELEMENTWISE[n] for n in ("le", "ge", "and", "add"))
 
 
+@passing("graph")
 def own_masks(func: Func) -> Func:
     """Copies of cheap masks for every attention of the function's body."""
     found = find_attention(Dataflow(func.body))

@@ -24,6 +24,7 @@ import math
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify_movement import reshaped, sliced
 from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Rule, dead_code, rule, sweep
 from graphfuse.ir.types import BF16, F16
 
@@ -96,6 +97,7 @@ def _grown(x: Value, columns: int, channels: int) -> Value:
 RULES: tuple[Rule, ...] = few_channels_in_runs
 
 
+@passing("graph")
 def pack_pixels(func: Func) -> Func:
     """Read few channels in runs."""
     return dead_code(sweep(func, RULES)[0])

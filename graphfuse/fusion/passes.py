@@ -1,8 +1,7 @@
-"""The graph passes by name, the order in which they run before partitioning, and which a `numerics` runs."""
+"""The order in which graph passes run before partitioning, and which a `numerics` runs."""
 
 from __future__ import annotations
 
-from graphfuse.fusion.align_rows import WhichRows, align_rows, aligning, every_row
 from graphfuse.fusion.attention_in_f32 import attention_in_f32
 from graphfuse.fusion.canonicalize import canonicalize
 from graphfuse.fusion.decompose_conv import decompose_conv
@@ -10,28 +9,20 @@ from graphfuse.fusion.dequantise_later import dequantise_later, fold_all_but_wei
 from graphfuse.fusion.fold_batch_norm import fold_batch_norm
 from graphfuse.fusion.fold_constants import fold_constants
 from graphfuse.fusion.layout import layout
-from graphfuse.fusion.lower_precision import lower_precision, lowering
 from graphfuse.fusion.merge_contractions import merge_contractions
 from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
-from graphfuse.fusion.multiply_bytes import bytes_along_channels, fold_all_but_bytes, multiply_bytes
+from graphfuse.fusion.multiply_bytes import fold_all_but_bytes, multiply_bytes
 from graphfuse.fusion.multiply_quantised import multiply_quantised
-from graphfuse.fusion.normalise_later import normalise_later, normalising_later
-from graphfuse.fusion.own_masks import own_masks
 from graphfuse.fusion.pack_pixels import pack_pixels
-from graphfuse.fusion.partition import WhyApart, always_apart
 from graphfuse.fusion.raise_permutes import raise_permutes
 from graphfuse.fusion.recognise_flattening import recognise_flattening
 from graphfuse.fusion.recognise_functions import recognise_functions
 from graphfuse.fusion.simplify_movement import simplify_movement
-from graphfuse.fusion.split_columns import split_columns, splitting_columns
 from graphfuse.fusion.split_f32 import split_f32
-from graphfuse.fusion.split_long_sums import SumParts, split_long_reductions, split_long_sums, splitting, unknown
-from graphfuse.fusion.store_halves import store_halves
 from graphfuse.fusion.winograd import winograd
-from graphfuse.ir.passes import Pass, pass_name
+from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
-from graphfuse.ir.types import scalar
-from graphfuse.knobs import Numerics, Precision
+from graphfuse.knobs import Numerics
 
 GRAPH_PIPELINE: tuple[Pass, ...] = (
     dead_code,
@@ -92,49 +83,8 @@ PIXELS: tuple[Pass, ...] = (
 """What runs where images are read by TMA, but under `strict`."""
 
 
-def graph_pipeline(
-    numerics: Numerics,
-    programs: int | None = None,
-    precision: Precision = "f32",
-    share: int = 1,
-    why_apart: WhyApart = always_apart,
-    sum_parts: SumParts = unknown,
-    rows: WhichRows = every_row,
-    *,
-    bytes_in_fours: bool = False,
-) -> tuple[Pass, ...]:
-    """The passes that run under `numerics` (docs/numerics.md) and `precision` (docs/precision.md).
-
-    `programs` is how many a GPU runs at a time, None on a CPU; `share` of them can share a product: more than one only
-    where there is `wgmma`. `why_apart` tells which products of one operand are to be one kernel (`partition`),
-    `sum_parts` into how many parts a product is to be split along k (`split_long_sums`), `rows` which rows of its
-    operands are to be copied (`align_rows`). `bytes_in_fours` says that the target multiplies bytes four at a time.
-    """
-    passes = _pipeline(numerics)
-    if bytes_in_fours:
-        first = (p for p in BYTES if numerics != "strict" or p not in CHANGES_ROUNDING)
-        passes = (*first, *passes, bytes_along_channels)
-    if programs is not None or precision != "f32":
-        # tensor cores leave nothing to save by fewer multiplications, and its transforms lose digits that halves lack
-        passes = tuple(p for p in passes if p is not winograd)
-    if programs is not None and numerics != "strict":
-        passes = (dead_code, *AS_STORED, *passes)
-    if numerics == "fast" or (programs is not None and numerics != "strict"):
-        passes = (*passes, *ATTENTION)
-    if precision != "f32":
-        passes = (*passes, lowering(scalar(precision)))
-    if programs is None:
-        return (*passes, split_long_reductions)
-    parts = BY_PARTS if share > 1 and numerics != "strict" and precision == "f32" else ()
-    pixels = PIXELS if share > 1 and numerics != "strict" else ()
-    norms = () if numerics == "strict" else (normalising_later(centred=numerics == "fast"),)
-    sums = splitting(programs, share, sum_parts)
-    aligned = (aligning(rows),) if share > 1 else ()  # late: no rule may see that what is added is left out again
-    last = (*aligned, own_masks)  # nothing that finds equal values may run after `own_masks`
-    return (*passes, *pixels, *norms, splitting_columns(why_apart), sums, *parts, *last)
-
-
-def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
+def for_numerics(numerics: Numerics) -> tuple[Pass, ...]:
+    """What runs under `numerics` (docs/numerics.md) on every target."""
     match numerics:
         case "strict":
             return tuple(p for p in GRAPH_PIPELINE if p not in CHANGES_ROUNDING)
@@ -143,16 +93,3 @@ def _pipeline(numerics: Numerics) -> tuple[Pass, ...]:
         case "fast":
             last = GRAPH_PIPELINE.index(merge_contractions)
             return (*GRAPH_PIPELINE[:last], multiply_by_reciprocal, *GRAPH_PIPELINE[last:])
-
-
-PASSES: dict[str, Pass] = {
-    pass_name(p): p
-    for p in (
-        align_rows, attention_in_f32, bytes_along_channels, canonicalize, common_subexpressions, dead_code,
-        decompose_conv, dequantise_later, fold_batch_norm, fold_constants, layout, lower_precision, merge_contractions,
-        multiply_by_reciprocal, multiply_bytes, multiply_quantised, normalise_later, own_masks, pack_pixels,
-        raise_permutes, recognise_flattening, recognise_functions, simplify_movement, split_columns,
-        split_long_reductions, split_long_sums, store_halves, winograd,
-    )
-}  # fmt: skip
-"""Every graph pass by the name it has in text."""

@@ -21,6 +21,7 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.layout import elements_of
 from graphfuse.fusion.simplify_movement import Perm, Uses, is_op, moves_freely, permuted
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule_with, use_counts
 
 WORTH = 2
@@ -74,6 +75,7 @@ def _raised(v: Value, perm: Perm, uses: Uses) -> Value:
     return remade(v.op, *(_raised(u, perm, uses) for u in v.op.operands)).result
 
 
+@passing("graph")
 def raise_permutes(func: Func) -> Func:
     """Move permutes from results of elementwise work to its operands."""
     uses = use_counts(func)

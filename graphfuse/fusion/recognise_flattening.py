@@ -27,6 +27,7 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import array_of
 from graphfuse.fusion.simplify_movement import ELEMENTWISE, Shape, is_op, matched_groups, reshaped
 from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, first_of, given, rebuild, rule_with
 from graphfuse.symbolic import Dim, exact_div
 
@@ -194,6 +195,7 @@ RULES: tuple[RuleWith[Fine], ...] = (
 )  # fmt: skip
 
 
+@passing("graph")
 def recognise_flattening(func: Func) -> Func:
     """Compute on the dims themselves what was written on flattened ones."""
     fine: Fine = {}

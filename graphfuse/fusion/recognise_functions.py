@@ -22,6 +22,7 @@ from graphfuse.fusion.fold_constants import full, number, splat_of
 from graphfuse.fusion.simplify_movement import is_op
 from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
 
 
@@ -185,6 +186,7 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+@passing("graph")
 def recognise_functions(func: Func) -> Func:
     """Replace compositions by the elementwise function that they are."""
     return rewrite(func, RULES)

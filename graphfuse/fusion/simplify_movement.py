@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import aligned, array_of, constant, full, number, splat_of
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_dims, attr_int, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
 from graphfuse.symbolic import Dim, exact_div, static
 
@@ -561,6 +562,7 @@ def permute_of_contract(op: Op, uses: Uses) -> Replacement | None:
     return _absorbed(x, attr_ints(op, "perm"))
 
 
+@passing("graph")
 def simplify_movement(func: Func) -> Func:
     """Absorb permutes around contractions into their labels."""
     uses = use_counts(func)

@@ -32,7 +32,6 @@ from graphfuse.fusion.merge_contractions import epilogue_of
 from graphfuse.fusion.partition import WhyApart
 from graphfuse.fusion.simplify_movement import broadcasted, is_op, sliced
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dims, attr_ints, remade, tensor_of
-from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
 from graphfuse.symbolic import Dim
 
@@ -53,7 +52,7 @@ def never_apart(products: Sequence[Op], *, meet: bool) -> None:
     del products, meet
 
 
-def split_columns(func: Func, why_apart: WhyApart = never_apart) -> Func:
+def cut_columns(func: Func, why_apart: WhyApart = never_apart) -> Func:
     """Multiply by slices of a matrix, where `why_apart` has nothing against these products being one kernel."""
     readers: Readers = defaultdict(list)
     for op in func.walk():
@@ -78,16 +77,6 @@ def split_columns(func: Func, why_apart: WhyApart = never_apart) -> Func:
         return last.op
 
     return dead_code(common_subexpressions(rebuild(func, visit_pair=visit))) if cuts else func
-
-
-def splitting_columns(why_apart: WhyApart) -> Pass:
-    """`split_columns` for a target."""
-
-    def run(func: Func) -> Func:
-        return split_columns(func, why_apart)
-
-    run.__name__ = split_columns.__name__
-    return run
 
 
 def _find(op: Op, readers: Readers) -> _Cut | None:

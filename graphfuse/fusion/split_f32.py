@@ -24,6 +24,7 @@ from graphfuse.fusion.attention import find_attention
 from graphfuse.fusion.dataflow import Dataflow
 from graphfuse.fusion.fold_constants import array_of
 from graphfuse.ir.core import Func, Op, Value, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import BF16, F32, I32, Scalar
 from graphfuse.symbolic import Ranges, bounds
@@ -42,6 +43,7 @@ SPLIT_RATE = 0.4e6
 LAUNCH_US = 3.0
 
 
+@passing("graph")
 def split_f32(func: Func) -> Func:
     """Split operands of products where that is faster."""
     attention = {op for found in find_attention(Dataflow(func.body)) for op in (found.scores, found.output)}

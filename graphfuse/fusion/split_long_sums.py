@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify_movement import reshaped
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
-from graphfuse.ir.passes import Pass
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, given, rule_with, sweep
 from graphfuse.ir.types import BF16, F16, F32, Scalar
 from graphfuse.symbolic import Dim, Ranges, bounds, product, static
@@ -180,24 +180,15 @@ RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts)
 ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *reduce_rows_first)
 
 
-def split_long_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
+def share_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
     """Give each of so many programs, which run at a time, a part of every long sum."""
     return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges, share, parts)))[0])
 
 
-def split_long_reductions(func: Func, programs: int = CORES) -> Func:
+@passing("graph")
+def split_long_reductions(func: Func, *, programs: int = CORES) -> Func:
     """The same for a CPU, and for reductions alone: products share their rows and columns out among threads."""
     return dead_code(sweep(func, given(ON_CPU, Programs(programs, func.ranges)))[0])
-
-
-def splitting(programs: int, share: int = 1, parts: SumParts = unknown) -> Pass:
-    """`split_long_sums` for a machine that runs so many programs at a time, of which some share a product."""
-
-    def run(func: Func) -> Func:
-        return split_long_sums(func, programs, share, parts)
-
-    run.__name__ = split_long_sums.__name__
-    return run
 
 
 def _parts(length: int, most: int, least: int) -> int:

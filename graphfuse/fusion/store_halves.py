@@ -28,6 +28,7 @@ from graphfuse.fusion.lower_precision import VIEWS, Halves
 from graphfuse.fusion.outline import Kernels
 from graphfuse.fusion.value_ranges import GATHERS, Class, Classes, classify, number_fits
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, attr_number, remade, tensor_of
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import F16, F32, Scalar, Tensor
 
@@ -35,9 +36,10 @@ KINDS = frozenset({"pointwise", "reduction", "contraction", "attention"})
 """Kinds of regions whose operands and results may be halves: they compute what they read and write at any index."""
 
 
-def store_halves(func: Func, elem: Scalar = F16) -> Func:
+@passing("regions")
+def store_halves(func: Func, *, to: Scalar = F16) -> Func:
     """Store what regions exchange as halves."""
-    found = _Narrowing(classify(func, elem), elem)
+    found = _Narrowing(classify(func, to), to)
     found.survey(func)
     return dead_code(rebuild(func, visit_pair=found.visit))
 

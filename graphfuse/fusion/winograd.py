@@ -21,6 +21,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Func, Op, Value, dims_of
 from graphfuse.ir.dense import Dense
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule_with
 from graphfuse.ir.types import F32, Tensor
 from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv
@@ -52,6 +53,7 @@ def minimal_filtering(op: Op, ranges: Ranges) -> Replacement | None:
     return _interleave(phases, n, height, width)
 
 
+@passing("graph")
 def winograd(func: Func) -> Func:
     """Rewrite every convolution that gains."""
     return dead_code(rebuild(func, first_of(given(minimal_filtering, func.ranges))))

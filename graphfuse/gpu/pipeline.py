@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from graphfuse.codegen.expand import expand, quiet
 from graphfuse.errors import TargetError
@@ -19,42 +18,41 @@ from graphfuse.gpu.transforms.rematerialise import rematerialise
 from graphfuse.gpu.transforms.remove_conversions import remove_conversions
 from graphfuse.gpu.transforms.short_functions import short_functions
 from graphfuse.ir.core import Func
-from graphfuse.ir.passes import Pass
+from graphfuse.ir.passes import Pass, run
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.symbolic import Expr
 from graphfuse.target import GPU_SIZES, Target
 
 
-def passes(shared_bytes: int) -> tuple[Pass, ...]:
-    """What runs on every block function before it is lowered; a block may have so much shared memory."""
+def gpu_passes(func: Func, target: Target | None = None) -> tuple[Pass, ...]:
+    """What runs on a block function before it is lowered."""
+    room = GPU_SIZES[target.cpu][1] if target else SHARED_BYTES
+    one_axis = isinstance(func.attrs.get("grid"), int | Expr)
     return (
-        partial(pipeline_loads, shared_bytes=shared_bytes),
+        quiet,
+        *(FOR_ARCH.get(target.cpu, ()) if target and one_axis else ()),
+        pipeline_loads.given(shared_bytes=room),
         expand,
         assign_layouts,
         coalesce,
         rematerialise,
         remove_conversions,
         rematerialise,  # what moves put in front of constants
-        partial(prefetch_operands, shared_bytes=shared_bytes),
+        prefetch_operands.given(shared_bytes=room),
         common_subexpressions,  # what was made again in one layout
         dead_code,  # before anything asks where a value is read
         short_functions,
+        *((overlap_launches,) if target and overlaps(target) else ()),
     )
 
 
 FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul, hopper_attention)}
-"""What runs before that for one architecture, on functions that say their grid, of one axis."""
+"""What runs first for one architecture, on functions that say their grid, of one axis."""
 
 
 def transformed(func: Func, target: Target | None = None) -> Func:
     """A block function as it is lowered."""
-    func = quiet(func)
-    one_axis = isinstance(func.attrs.get("grid"), int | Expr)
-    for step in FOR_ARCH.get(target.cpu, ()) if target and one_axis else ():
-        func = step(func)
-    for step in passes(GPU_SIZES[target.cpu][1] if target else SHARED_BYTES):
-        func = step(func)
-    return overlap_launches(func) if target and overlaps(target) else func
+    return run(func, gpu_passes(func, target), "gpu")
 
 
 def overlaps(target: Target) -> bool:

@@ -26,6 +26,7 @@ from io import BufferedReader, BufferedWriter
 from typing import cast
 
 from graphfuse.gpu.compiled_kernel import CompiledKernel, LoweredKernel
+from graphfuse.ir import snapshots
 from graphfuse.ir.core import Func
 from graphfuse.knobs import settings
 from graphfuse.llvm.host import available_cores
@@ -150,7 +151,7 @@ class Workers:
 
     def start(self) -> None:
         """Begin to start as many as there may be, where that pays; returns at once."""
-        if not self._lock.acquire(blocking=False):
+        if snapshots.wanted() or not self._lock.acquire(blocking=False):
             return
         try:
             if self._starting is None and len(self._workers) < (count := worker_count()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import ml_dtypes
@@ -66,6 +67,16 @@ class Dense:
             data = np.ascontiguousarray(self.array).reshape(-1).view(np.uint8)
             self._digest = hashlib.sha256(data.data).hexdigest()
         return self._digest
+
+    def seen_as(self, shape: tuple[int, ...], elem: Scalar) -> Dense | None:
+        """The constant of that type which has the same digest; None where there is none."""
+        if (shape, elem) == (self.shape, self.elem):
+            return self
+        data = np.ascontiguousarray(self.array).reshape(-1).view(np.uint8)
+        dtype = numpy_dtype(elem)
+        if data.size != math.prod(shape) * dtype.itemsize:
+            return None
+        return Dense(data.view(dtype).reshape(shape))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dense):

@@ -12,7 +12,7 @@ from graphfuse.ir.core import REGISTRY, Attr, Block, Func, Op, OpDef, Params, Va
 from graphfuse.ir.dense import Dense, parse_values
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.printer import hint_base
-from graphfuse.ir.types import SCALAR_NAMES, Buffer, Ptr, Scalar, Tensor, Tile, Type, scalar, shape_text
+from graphfuse.ir.types import SCALAR_NAMES, Buffer, Ptr, Scalar, Tensor, Tile, Type, scalar
 from graphfuse.symbolic import Dim, parse_dim
 
 _TOKEN = re.compile(
@@ -52,6 +52,15 @@ def parse_module(source: str, file: str = "<string>", constants: Mapping[str, De
     while not parser.at_end:
         funcs.append(parser.func())
     return tuple(funcs)
+
+
+def parse_calls(source: str) -> list[tuple[str, dict[str, Attr]]]:
+    """Names with attributes: `a-b, c {n = 1}` is `[("a-b", {}), ("c", {"n": 1})]`."""
+    parser = _Parser(source, _lex(source, "<string>"), {})
+    calls: list[tuple[str, dict[str, Attr]]] = []
+    while not parser.at_end:
+        calls.append(parser.call())
+    return calls
 
 
 def _lex(source: str, file: str) -> list[_Token]:
@@ -136,6 +145,16 @@ class _Parser:
                 if self._next.text != ")":
                     self._expect(",")
         return Func(name, self._ops(params), attrs, tuple(dims))
+
+    def call(self) -> tuple[str, dict[str, Attr]]:
+        """`name-of-parts {attrs}`, with a comma behind it unless it is the last."""
+        words = [self._expect_kind("word").text]
+        while self._accept("-"):
+            words.append(self._expect_kind("word").text)
+        attrs = self._attrs() if self._next.text == "{" else {}
+        if not self.at_end:
+            self._expect(",")
+        return "-".join(words), attrs
 
     def _layout(self) -> None:
         """`layout #name = 8x4 linear {...}`."""
@@ -341,10 +360,9 @@ class _Parser:
         if data.startswith("sha256:"):
             if data[7:] not in self._constants:
                 raise ParseError(f"the data of constant {data} is not at hand", token.loc)
-            dense = self._constants[data[7:]]
-            if (dense.shape, dense.elem) != (static, elem):
-                have = f"{shape_text(dense.shape)}{dense.elem}"
-                raise ParseError(f"the data of constant {data} is {have}, the text says {head}", token.loc)
+            dense = self._constants[data[7:]].seen_as(static, elem)
+            if dense is None:
+                raise ParseError(f"the data of constant {data} is of another size than {head}", token.loc)
             return dense
         try:
             return parse_values(data.strip("[]"), static, elem)

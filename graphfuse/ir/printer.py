@@ -32,7 +32,7 @@ def _to_text(func: Func, *, locations: bool) -> str:
     names = _Names()
     params = names.declare_whole(func.body.params)
     dims = ", ".join(f"{name} in {lo}..{hi}" for name, lo, hi in func.dims)
-    head = f"func @{func.name}({params}){_attrs(func.attrs)}"
+    head = f"func @{func.name}({params}){attrs_text(func.attrs)}"
     head += f" dims ({dims})" if dims else ""
     return "\n".join([f"{head} {{", *_block(func.body, names, 1, locations), "}", ""])
 
@@ -93,7 +93,7 @@ def _block(block: Block, names: _Names, depth: int, locations: bool) -> list[str
 
 def _op(op: Op, names: _Names, depth: int, locations: bool) -> list[str]:
     pad = "  " * depth
-    head = f"{op.kind.name}({', '.join(names[v] for v in op.operands)}){_attrs(op.attrs)}"
+    head = f"{op.kind.name}({', '.join(names[v] for v in op.operands)}){attrs_text(op.attrs)}"
     inner: list[str] = []
     for body in op.bodies:
         head_do = f"{head} do" if not inner else f"{pad}}} do"
@@ -109,7 +109,8 @@ def _op(op: Op, names: _Names, depth: int, locations: bool) -> list[str]:
     return [*inner, f"{pad}}}{tail}"]
 
 
-def _attrs(attrs: Mapping[str, Attr]) -> str:
+def attrs_text(attrs: Mapping[str, Attr]) -> str:
+    """Attributes as they stand behind an op, with a space before; nothing where there are none."""
     if not attrs:
         return ""
     return " {" + ", ".join(f"{k} = {literal(v)}" for k, v in sorted(attrs.items())) + "}"

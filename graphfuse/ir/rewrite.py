@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from graphfuse.ir.core import Attr, Block, Func, Op, OpDef, Params, Trait, Value, walk
 from graphfuse.ir.dense import Dense
+from graphfuse.ir.limit import allows
+from graphfuse.ir.passes import passing
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ def first_of(rules: Sequence[Rule], fired: list[str] | None = None) -> Callable[
 
     def apply(op: Op) -> Replacement | None:
         for r in by_root.get(op.kind, ()):
-            if (got := r.apply(op)) is not None:
+            if (got := r.apply(op)) is not None and allows(r.name):
                 log.debug("%s fired on %r", r.name, op)
                 if fired is not None:
                     fired.append(r.name)
@@ -138,6 +140,7 @@ def use_counts(func: Func) -> dict[Value, int]:
     return counts
 
 
+@passing("any")
 def dead_code(func: Func) -> Func:
     """Drop pure ops that nothing live reads."""
     live: set[Op | Params] = set()
@@ -157,6 +160,7 @@ def dead_code(func: Func) -> Func:
     return rebuild(func, keep=lambda op: op not in doomed) if doomed else func
 
 
+@passing("any")
 def common_subexpressions(func: Func) -> Func:
     """Merge pure body-less ops that compute the same thing in the same block or in one that it sees."""
     scopes: list[tuple[dict[object, Op], bool]] = []

@@ -28,7 +28,7 @@ import platformdirs
 from graphfuse.artifact import Executable
 from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError, UsageError
 from graphfuse.files import is_regular, kind, writable_by_others
-from graphfuse.knobs import settings
+from graphfuse.knobs import are_passes_watched, settings
 from graphfuse.runtime import gfx
 
 log = logging.getLogger(__name__)
@@ -215,7 +215,7 @@ def trusted_cache() -> Cache:
 
 
 def _asked_for() -> Cache | None:
-    text = settings.cache
+    text = "0" if are_passes_watched() else settings.cache
     if text == "0":
         return None
     return Cache(Path(text) if text else Path(platformdirs.user_cache_dir("graphfuse")) / "compiled")

@@ -16,7 +16,7 @@ import numpy as np
 
 from graphfuse.blockgen.kernel import Machine
 from graphfuse.blockgen.lower import lower_region
-from graphfuse.blockgen.pack_weights import pack_weights
+from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.outline import outline
 from graphfuse.interp import block as block_interp
@@ -123,7 +123,7 @@ def lowered(case: Case, machine: Machine) -> Func:
     """The function with its weights packed and its ops in regions."""
     if case.whole:
         return case.func
-    func, _ = outline(pack_weights(case.func, machine))
+    func, _ = outline(pack_for_machine(case.func, machine))
     verify(func)
     return func
 

@@ -7,7 +7,7 @@ import pytest
 
 from graphfuse import checking
 from graphfuse.blockgen.kernel import Machine
-from graphfuse.blockgen.pack_weights import pack_weights
+from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.dialects import control, graph
 from graphfuse.ir.core import Block, Func, Op, Params, Value, tensor_of
 from graphfuse.ir.dense import Dense
@@ -72,6 +72,6 @@ def test_four_steps_of_a_column_stand_together(
     kind: str, x: tuple[int, ...], w: tuple[int, ...], panels: tuple[int, ...]
 ) -> None:
     func, _ = function(kind, x, w, known=True)
-    packed = pack_weights(func, Machine(vector_bytes=64, registers=32))
+    packed = pack_for_machine(func, Machine(vector_bytes=64, registers=32))
     (found,) = (op for op in packed.walk() if op.kind is graph.constant)
     assert tensor_of(found.result).shape == panels

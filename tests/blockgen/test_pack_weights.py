@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphfuse.blockgen.pack_weights import pack_weights
+from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.outline import outline
 from graphfuse.interp import graph as interp
@@ -40,13 +40,13 @@ def constants(func: Func) -> dict[str, tuple[int, ...]]:
 
 
 def test_a_tied_table_is_stored_once() -> None:
-    packed = pack_weights(embedding(tied=True), AVX2)
+    packed = pack_for_machine(embedding(tied=True), AVX2)
     verify(packed)
     assert list(constants(packed).values()) == [(3, WIDTH, 16)]
 
 
 def test_a_table_of_its_own_stays_as_it_is() -> None:
-    shapes = constants(pack_weights(embedding(tied=False), AVX2)).values()
+    shapes = constants(pack_for_machine(embedding(tied=False), AVX2)).values()
     assert sorted(shapes, key=len) == [(VOCABULARY, WIDTH), (3, WIDTH, 16)]
 
 
@@ -54,7 +54,7 @@ def test_a_table_of_its_own_stays_as_it_is() -> None:
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_values_are_the_same(tied: bool, machine: str) -> None:
     func = embedding(tied=tied)
-    packed = pack_weights(func, MACHINES[machine])
+    packed = pack_for_machine(func, MACHINES[machine])
     for want, got in zip(interp.run(func, *INPUTS), interp.run(packed, *INPUTS), strict=True):
         assert np.array_equal(want, got)
     check_blocks(outline(packed)[0], INPUTS, MACHINES[machine])

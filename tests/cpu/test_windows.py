@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphfuse.cpu.lower import lower
-from graphfuse.cpu.windows.loops import LARGE, windowed
+from graphfuse.cpu.windows.loops import LARGE, loop_over_windows
 from graphfuse.cpu.windows.plan import memory_root
 from graphfuse.cpu.windows.window import divisor, window_shape
 from graphfuse.dialects import block, control
@@ -21,10 +21,14 @@ from tests.cpu.test_lower import compare, run
 from tests.machine import HOST
 
 
+def _windowed(func: Func) -> Func:
+    return loop_over_windows(func, vector_bytes=HOST.vector_bytes, registers=HOST.registers)
+
+
 def check(text: str, args: list[Any], tolerance: float = 0.0, symbols: dict[str, int] | None = None) -> Func:
     """The interpreter gives the same for the loops, and so does the machine. Returns the loops."""
     func = parse(text)
-    loops = windowed(func, HOST)
+    loops = _windowed(func)
     assert loops is not func
     verify(loops)
     want, meant, got = ([a.copy() for a in args] for _ in range(3))
@@ -41,7 +45,7 @@ def check(text: str, args: list[Any], tolerance: float = 0.0, symbols: dict[str,
 def interpreted(text: str, args: list[Any]) -> None:
     """The interpreter gives the same for the loops."""
     func = parse(text)
-    loops = windowed(func, HOST)
+    loops = _windowed(func)
     assert loops is not func
     verify(loops)
     want, got = ([a.copy() for a in args] for _ in range(2))
@@ -153,7 +157,7 @@ def test_what_a_store_would_clobber_is_read_first() -> None:
     text = TRANSPOSE.replace("ATTRS", "grid = 1").replace("%out: ptr<i32>", "%unused: ptr<i32>").replace("%out", "%in")
     check(text, [np.arange(7680, dtype=np.int32), np.zeros(1, np.int32)])
     paired = TRANSPOSE.replace("ATTRS", "grid = 1, inplace = [[0, 1]]")
-    assert any(op.kind.name == "block.alloc" for op in windowed(parse(paired), HOST).walk())
+    assert any(op.kind.name == "block.alloc" for op in _windowed(parse(paired)).walk())
 
 
 def test_a_load_is_not_moved_behind_a_store() -> None:
@@ -300,7 +304,7 @@ func @k(%a: ptr<f32>, %b: ptr<f32>, %c: ptr<f32>) {grid = 1} {
 def test_functions_on_small_tiles_stay() -> None:
     text = TRANSPOSE.replace("ATTRS", "grid = 1").replace("96", "4").replace("80", "8")
     func = parse(text)
-    assert windowed(func, HOST) is func
+    assert _windowed(func) is func
 
 
 def test_windows() -> None:

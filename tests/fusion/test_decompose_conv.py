@@ -8,7 +8,7 @@ from graphfuse.fusion.passes import GRAPH_PIPELINE
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import Block, Builder, Func, Params
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.passes import Pipeline
+from graphfuse.ir.passes import run as run_passes
 from graphfuse.ir.types import F32, Tensor
 from graphfuse.symbolic import sym
 
@@ -32,7 +32,7 @@ def check(func, **symbols):
     inputs = [
         RNG.standard_normal([symbols.get(str(d), d) for d in v.type.shape]).astype(np.float32) for v in func.params
     ]
-    new = Pipeline(GRAPH_PIPELINE).run(func)
+    new = run_passes(func, GRAPH_PIPELINE, "graph")
     (want,), (got,) = run(func, *inputs), run(new, *inputs)
     scale = np.abs(want).max()
     assert np.allclose(want, got, rtol=0, atol=2e-6 * scale)

@@ -91,8 +91,8 @@ def test_classes(body: str, expected: Class) -> None:
 
 
 def lowered(func: Func, elem: Scalar) -> Func:
-    regions, _ = outline(lower_precision(func, elem))
-    out = store_halves(regions, elem)
+    regions, _ = outline(lower_precision(func, to=elem))
+    out = store_halves(regions, to=elem)
     verify(out)
     return out
 
@@ -168,8 +168,8 @@ s = add(x, m)
     x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
     allowed = np.tri(4, 8, dtype=bool)
     allowed[2] = np.isinf(low)  # all of a row is masked, unless that makes NaN
-    regions, _ = outline(lower_precision(func, F16), fuse=fuse)
-    (want,), (got,) = run(func, x, allowed), run(store_halves(regions, F16), x, allowed)
+    regions, _ = outline(lower_precision(func, to=F16), fuse=fuse)
+    (want,), (got,) = run(func, x, allowed), run(store_halves(regions, to=F16), x, allowed)
     np.testing.assert_allclose(got, want, atol=2e-3)
 
 

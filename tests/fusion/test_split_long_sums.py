@@ -7,7 +7,7 @@ import pytest
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.dialects import graph
 from graphfuse.fusion.outline import outline
-from graphfuse.fusion.split_long_sums import split_long_sums
+from graphfuse.fusion.split_long_sums import share_sums
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.verifier import verify
 from tests.blockgen.cases import attention, softmax
@@ -29,7 +29,7 @@ def count(func: Func, kind: object) -> int:
 )
 def test_parts_give_the_whole(params: str, body: str) -> None:
     func = graph_func(params, body)
-    split = split_long_sums(func)
+    split = share_sums(func)
     verify(split)
     assert count(split, graph.reduce) > count(func, graph.reduce)
     regions, _ = outline(split)
@@ -47,7 +47,7 @@ def test_parts_give_the_whole(params: str, body: str) -> None:
     ],
 )
 def test_long_sums_have_waves_of_parts(length: int, parts: int) -> None:
-    split = split_long_sums(graph_func(f"x: {length}xf32", 's = reduce(x) {axes = [0], kind = "sum"}; return(s)'))
+    split = share_sums(graph_func(f"x: {length}xf32", 's = reduce(x) {axes = [0], kind = "sum"}; return(s)'))
     first = next(op for op in split.walk() if op.kind is graph.reduce)
     assert tensor_of(first.result).shape == (parts,)
 
@@ -56,7 +56,7 @@ def test_long_sums_have_waves_of_parts(length: int, parts: int) -> None:
 def test_unknown_rows_count_at_their_most(most: int, splits: bool) -> None:
     func = graph_func("x: (n)x4096xf16, w: 4096x1000xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}; return(y)',
                       f"n in 1..{most}")  # fmt: skip
-    split = split_long_sums(func)
+    split = share_sums(func)
     assert (count(split, graph.reduce) == 1) == splits
     if splits:
         check_blocks(outline(split)[0], Case("split", (), func).arrays({"n": 3}), GpuMachine())
@@ -75,18 +75,18 @@ def test_unknown_rows_count_at_their_most(most: int, splits: bool) -> None:
 )
 def test_what_stays_whole(params: str, body: str) -> None:
     func = graph_func(params, body)
-    assert [op.kind for op in split_long_sums(func).walk()] == [op.kind for op in func.walk()]
+    assert [op.kind for op in share_sums(func).walk()] == [op.kind for op in func.walk()]
 
 
 @pytest.mark.parametrize(("said", "parts"), [(4, 4), (1, 1), (None, 1)])
 def test_the_target_may_tell_how_many_parts_a_product_has(said: int | None, parts: int) -> None:
     func = graph_func("x: 256x4096xf16, w: 300x4096xf16", 'y = contract(x, w) {spec = "mk,nk->mn"}; return(y)')
-    split = split_long_sums(func, 132, 8, lambda *_: said)
+    split = share_sums(func, 132, 8, lambda *_: said)
     batch = [tensor_of(op.result).shape[:-2] for op in split.walk() if op.kind is graph.contract]
     assert batch == [(parts,) if parts > 1 else ()]
 
 
 def test_attention_over_many_keys_stays_whole() -> None:
     func = attention("decode", "1", "1", "4096", 2, 64).func
-    regions, _ = outline(split_long_sums(func))
+    regions, _ = outline(share_sums(func))
     assert [op.attrs["kind"] for op in regions.walk() if op.kind is graph.region] == ["attention"]

@@ -33,7 +33,7 @@ from unittest import mock
 
 import numpy as np
 
-from graphfuse import compiler
+from graphfuse import compiler, pipelines
 from graphfuse.checking import GpuRunner, Runner, runner_of
 from graphfuse.dialects import graph
 from graphfuse.errors import DeviceError, ParseError, VerifyError
@@ -646,13 +646,13 @@ class Outcome:
 
 def outcomes(case: RandomCase, target: Target, driver: Driver | None = None) -> Iterator[Outcome]:
     """Compile a case, and run every region; for a GPU without a driver it is compiled only."""
-    of = compiler.machine_of
+    of = pipelines.machine_of
     few = case.multiprocessors if target.kind == "cuda" else 0
 
     def machine(t: Target) -> Any:
         return replace(of(t), multiprocessors=few) if few else of(t)  # type: ignore[call-arg]  # it is a GPU's
 
-    with mock.patch.object(compiler, "machine_of", machine):
+    with mock.patch.object(compiler, "machine_of", machine), mock.patch.object(pipelines, "machine_of", machine):
         done = compiler.stages(case.func, target, Options())
         if target.kind == "cuda" and driver is None:
             compiler.code_for_gpu(done, target)

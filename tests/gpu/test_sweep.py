@@ -14,10 +14,10 @@ import pytest
 import graphfuse.blockgen
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
-from graphfuse.compiler import machine_of
 from graphfuse.gpu.lower import emit_ptx
 from graphfuse.gpu.pipeline import compile_functions
 from graphfuse.interp import graph as interp
+from graphfuse.pipelines import machine_of
 from graphfuse.symbolic import evaluate
 from graphfuse.target import Target
 from tests.blockgen.support import assert_close, region_ops, widened

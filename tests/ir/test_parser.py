@@ -39,7 +39,7 @@ def test_large_constants_are_beside_the_text():
     text = to_text(constant(big.array))
     assert f"dense<99xi8, sha256:{big.digest}>" in text
     assert parse(text, constants={big.digest: big}).body.ops[0].attrs["value"] == big
-    with pytest.raises(ParseError, match=r"is 99xi8, the text says 9xi8"):
+    with pytest.raises(ParseError, match=r"is of another size than 9xi8"):
         parse(text.replace("99x", "9x"), constants={big.digest: big})
 
 

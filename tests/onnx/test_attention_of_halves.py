@@ -9,8 +9,11 @@ from onnx.reference.ops.op_attention import _compute_attention
 
 import graphfuse
 from graphfuse.fusion.attention_in_f32 import attention_in_f32
-from graphfuse.fusion.passes import graph_pipeline
+from graphfuse.knobs import NUMERICS, Options
+from graphfuse.llvm.host import parse_target
 from graphfuse.onnx_backend import Backend
+from graphfuse.pipelines import graph_passes
+from tests.machine import HOST
 
 CASES = {
     "scale is rounded": {},
@@ -73,6 +76,9 @@ def test_fast_attention_is_rounded_once():
 
 def test_where_attention_is_in_f32():
     """On a GPU, whose one walk over the keys has no place for the roundings, and under `fast`."""
-    cpu, gpu = ({n: attention_in_f32 in graph_pipeline(n, p) for n in ("strict", "eager", "fast")} for p in (None, 132))
+    cpu, gpu = (
+        {n: attention_in_f32 in graph_passes(target, Options(numerics=n)) for n in NUMERICS}
+        for target in (HOST, parse_target("cuda:sm_80"))
+    )
     assert cpu == {"strict": False, "eager": False, "fast": True}
     assert gpu == {"strict": False, "eager": True, "fast": True}

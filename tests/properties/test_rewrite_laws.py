@@ -11,7 +11,9 @@ from tests.properties.programs import programs
 from tests.properties.settings import PROGRAMS
 
 
-@pytest.mark.parametrize("pass_", [dead_code, common_subexpressions, laws.rebuild_all], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "pass_", [dead_code, common_subexpressions, laws.rebuild_all], ids=["dead-code", "common-subexpressions", "rebuild"]
+)
 @given(text=programs)
 @PROGRAMS
 def test_pass_is_sound(pass_, text):

@@ -36,10 +36,10 @@ from graphfuse.cpu.windows.together import side_by_side
 from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_int
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import BOOL, I64, Scalar, Tile
 from graphfuse.symbolic import Dim, floordiv, maximum, minimum, sym
-from graphfuse.target import Target
 
 VECTORS = 4
 """Vectors of a window, of 32-bit elements: enough that arithmetic is not a chain, few enough for long expressions."""
@@ -54,14 +54,15 @@ _COMBINE = {
 }  # fmt: skip
 
 
-def windowed(func: Func, target: Target) -> Func:
+@passing("block", needed=True)
+def loop_over_windows(func: Func, *, vector_bytes: int = 32, registers: int = 16) -> Func:
     """Loops over windows in place of tiles that do not fit in registers; other functions stay as they are."""
-    lanes = max(1, target.vector_bytes // 4)
+    lanes = max(1, vector_bytes // 4)
     in_memory = deferrable_loads(func)
     most = LARGE_BY_HAND if "assume" in func.attrs else LARGE
     for op in func.walk():
         if any(isinstance(v.type, Tile) and _vectors(v.type, lanes) > most for v in op.results if v not in in_memory):
-            return dead_code(common_subexpressions(_Maker(side_by_side(func), target, lanes).run()))
+            return dead_code(common_subexpressions(_Maker(side_by_side(func), registers, lanes).run()))
     return func
 
 
@@ -72,10 +73,10 @@ def _vectors(tile: Tile, lanes: int) -> int:
 class _Maker(Sources):
     """Makes a function again, op by op."""
 
-    def __init__(self, func: Func, target: Target, lanes: int) -> None:
+    def __init__(self, func: Func, registers: int, lanes: int) -> None:
         super().__init__(func.ranges)
         self.func, self.lanes, self.plan = func, lanes, plan(func)
-        self.rows, self.vectors = (8, 2) if target.registers >= 32 else (4, 2)
+        self.rows, self.vectors = (8, 2) if registers >= 32 else (4, 2)
         self.in_place: dict[Value, Kept] = {}
         """Where a product leaves its sums, if that is decided before."""
         self.counters: set[Value] = set()

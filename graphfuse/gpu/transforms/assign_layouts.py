@@ -22,6 +22,7 @@ from graphfuse.gpu.transforms import dot_layouts
 from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
 from graphfuse.ir.layout import WARP, Blocked, LinearLayout
+from graphfuse.ir.passes import passing
 from graphfuse.ir.types import Tile, Type
 
 VECTOR_BYTES = 16
@@ -29,6 +30,7 @@ LOOPS = (control.for_, control.while_)
 ATOMICS = (effects.atomic, effects.atomic_cas)
 
 
+@passing("gpu", needed=True)
 def assign_layouts(func: Func) -> Func:
     """Layouts for `func.attrs["warps"]` warps (default 4). A function whose tiles have layouts keeps them."""
     if all(t.layout for op in func.walk() for t in op.types if isinstance(t, Tile)):

@@ -12,9 +12,11 @@ from graphfuse.dialects import block, gpu
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.analysis.memory_access import SECTOR_BYTES, coalescing, vector_width
+from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.assign_layouts import coalesced
 from graphfuse.ir.core import Func, Op, attr_dims
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, rebuild
 from graphfuse.ir.types import Tile
 
@@ -24,6 +26,7 @@ FAR = 1 << 20
 """Stands for a stride that is not known: its elements share no sector."""
 
 
+@passing("gpu", requires=(laid_out,))
 def coalesce(func: Func) -> Func:
     """Conversions beside the accesses of `func`, whose tiles have layouts, that waste sectors."""
     kinds = {op.kind for op in func.walk()} - {gpu.convert_layout}

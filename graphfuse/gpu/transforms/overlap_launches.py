@@ -37,7 +37,9 @@ from dataclasses import replace
 
 from graphfuse.artifact import Plan, Pointer
 from graphfuse.dialects import block, control, gpu
+from graphfuse.gpu.properties import laid_out
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_ints
+from graphfuse.ir.passes import passing
 from graphfuse.ir.types import Tile, Type
 from graphfuse.symbolic import bounds, product
 
@@ -79,6 +81,7 @@ def constants_of(func: Func) -> frozenset[Value]:
     return frozenset(func.params[i] for i in numbers if isinstance(i, int))
 
 
+@passing("gpu", requires=(laid_out,))
 def overlap_launches(func: Func) -> Func:
     """Where the kernel waits for those before it, and where it lets the next one begin."""
     if _is_fleeting(func):

@@ -27,6 +27,7 @@ from graphfuse.gpu.analysis.axis_facts import power_of_two
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.transforms.dot_layouts import reached
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_dims, walk
+from graphfuse.ir.passes import passing
 from graphfuse.ir.types import I64, Buffer, Tile
 from graphfuse.symbolic import sym
 
@@ -35,7 +36,8 @@ SHARED_BYTES = 96 << 10
 """What rings may take where the target is not known: every part since sm_80 has so much for a block."""
 
 
-def pipeline_loads(func: Func, shared_bytes: int = SHARED_BYTES) -> Func:
+@passing("gpu")
+def pipeline_loads(func: Func, *, shared_bytes: int = SHARED_BYTES) -> Func:
     """Pipeline every loop that multiplies tiles it loads; `func.attrs["stages"]` (default 3) says how deep."""
     stages = func.attrs.get("stages", STAGES)
     assert isinstance(stages, int), "stages is a number"

@@ -26,11 +26,13 @@ from dataclasses import dataclass
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.analysis.liveness import registers_per_thread
 from graphfuse.gpu.kernel import WARP_SIZE, layout_of
+from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, mma_warps, operand_layout
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES
 from graphfuse.gpu.transforms.rematerialise import tile_of
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int
 from graphfuse.ir.layout import WARP, LinearLayout, Operand
+from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Buffer, Tile
@@ -45,7 +47,8 @@ RESERVED_SHARED = 1024
 """Bytes of shared memory that a block takes besides its own; a multiprocessor has as many more than one may have."""
 
 
-def prefetch_operands(func: Func, shared_bytes: int = SHARED_BYTES) -> Func:
+@passing("gpu", requires=(laid_out,))
+def prefetch_operands(func: Func, *, shared_bytes: int = SHARED_BYTES) -> Func:
     """Double-buffer the fragments of loops; a block may have `shared_bytes` of shared memory."""
     wanted = func.attrs.get("prefetch")
     if wanted is not None and not wanted:

@@ -21,9 +21,11 @@ from dataclasses import dataclass, field
 
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.convert import Conversion, plan
+from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.assign_layouts import project
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_ints
 from graphfuse.ir.layout import REGISTER, WARP, LinearLayout
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, rebuild
 from graphfuse.ir.types import Tile
 from graphfuse.symbolic import Call, Dim
@@ -42,6 +44,7 @@ _FUNCTION = 8
 """Instructions of an elementwise op that is not among the cheap ones."""
 
 
+@passing("gpu", requires=(laid_out,))
 def rematerialise(func: Func) -> Func:
     """Replace conversions whose operand costs less to make again; what that leaves unread is still there."""
     if not any(op.kind is gpu.convert_layout for op in func.walk()):

@@ -21,9 +21,11 @@ from collections.abc import Iterable, Sequence
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.analysis.liveness import registers_per_thread
 from graphfuse.gpu.kernel import layout_of
+from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.rematerialise import FREE, conversion, instructions, operand_layout, remade_in, tile_of
 from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_int, walk
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
+from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
 from graphfuse.ir.types import Tile
@@ -37,6 +39,7 @@ _SHUFFLE_LATENCY, _MEETING = 24.0, 90.0
 """Cycles of a shuffle that others wait for, and of an exchange between warps."""
 
 
+@passing("gpu", requires=(laid_out,))
 def remove_conversions(func: Func) -> Func:
     """Fold, move and hoist the conversions of a function until nothing gets cheaper."""
     for _ in range(ROUNDS):

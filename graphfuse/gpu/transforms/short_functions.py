@@ -15,7 +15,9 @@ for each time they occur. Cost: one walk.
 from __future__ import annotations
 
 from graphfuse.dialects import block, gpu
+from graphfuse.gpu.properties import laid_out
 from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, rebuild
 from graphfuse.ir.types import BF16, F16, F32, Buffer
 
@@ -29,6 +31,7 @@ _HANDS_ON = frozenset({
 _HALVES = (F16, BF16)
 
 
+@passing("gpu", requires=(laid_out,))
 def short_functions(func: Func) -> Func:
     """Put `gpu.short` in the place of functions whose last bits are lost; nothing under `strict`."""
     if func.attrs.get("numerics") == "strict" or not any(op.kind in _FUNCTIONS for op in func.walk()):

@@ -29,12 +29,14 @@ from graphfuse.gpu.transforms.hopper.matmul import elem_stored
 from graphfuse.gpu.transforms.hopper.remake import Remake
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
 from graphfuse.ir.layout import LinearLayout, Wgmma
+from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BOOL, F32, I32, I64, Tile
 from graphfuse.symbolic import Dim, symbols
 
 log = logging.getLogger(__name__)
 
 
+@passing("gpu")
 def hopper_attention(func: Func) -> Func:
     """The function as a TMA and `wgmma` kernel; itself, perhaps with the reason, where it cannot be one."""
     scalars = Scalars(func)

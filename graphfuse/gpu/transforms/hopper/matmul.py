@@ -30,6 +30,7 @@ from graphfuse.gpu.transforms.hopper.stream import LEAST_STEPS, Piece, steps_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
 from graphfuse.ir.layout import Wgmma
+from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tile, scalar
 from graphfuse.symbolic import Dim, floordiv, minimum, sym, symbols
 
@@ -40,6 +41,7 @@ ROUNDED = (F16, BF16)
 """What a store by TMA rounds f32 to by itself."""
 
 
+@passing("gpu")
 def hopper_matmul(func: Func) -> Func:
     """The function as a persistent TMA and `wgmma` kernel; itself, with the reason where a tile for one was chosen."""
     found = match_product(func, Scalars(func))
