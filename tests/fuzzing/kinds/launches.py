@@ -157,7 +157,7 @@ def _compare(name: str, pointers: list, before: list, n: int, numbers: list, gri
         want = before[0].reshape(-1)[:count] * np.float32(numbers[1])
         np.testing.assert_array_equal(pointers[1].reshape(-1)[:count], want)
     if name == "add":
-        want = before[0].astype(np.float32) + before[1]
-        np.testing.assert_array_equal(pointers[2].reshape(-1)[:count], want.reshape(-1)[:count])
+        a, b = (x.reshape(-1)[:count] for x in before[:2])
+        np.testing.assert_array_equal(pointers[2].reshape(-1)[:count], a.astype(np.float32) + b)
     if name == "total" and lanes:
         assert pointers[1].reshape(-1)[0] == before[0].reshape(-1)[:n].sum()
