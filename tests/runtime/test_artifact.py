@@ -437,6 +437,14 @@ BROKEN = [
         "two inputs are called 'x'",
     ),
     (
+        replace(GOOD, signature=replace(GOOD.signature, names=(("k", "2*k"),))),
+        "the undeclared symbol 'k' has a name",
+    ),
+    (
+        replace(GOOD, signature=replace(GOOD.signature, names=(("n", "2*k"), ("n", "2*k")))),
+        "two dims are called '2*k'",
+    ),
+    (
         replace(GOOD, signature=replace(GOOD.signature, constraints=(Constraint("equal", N, sym("k")),))),
         "constraint: expected dims n and k to be equal names the undeclared symbol 'k'",
     ),
