@@ -61,6 +61,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "MeanVarianceNormalization": {"values": "it gives NaN for one number"},
     "QLinearMatMul": {"numbers": "it knows no scales of rows"},
     "Scan": {"numbers": "its body declares other dims than it is run with"},
+    f"{MICROSOFT}.Attention": {"refused": "it reads a mask of other keys, and more lengths than sequences"},
     f"{MICROSOFT}.Inverse": {
         "refused": "it gives numbers for matrices that are not square",
         "values": "of a matrix that has no inverse",

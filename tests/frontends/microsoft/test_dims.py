@@ -9,7 +9,23 @@ from graphfuse.compiler import signature_of
 from graphfuse.errors import InputError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.runtime.binding import Binder
-from tests.frontends.microsoft.attention_cases import MASK, PAST, PROMPT, TOKENS, K, Q, V, grouped, total
+from tests.frontends.microsoft.attention_cases import (
+    K1,
+    MASK,
+    PAST,
+    PAST_K,
+    PAST_V,
+    PROMPT,
+    Q1,
+    RAGGED,
+    TOKENS,
+    V1,
+    K,
+    Q,
+    V,
+    grouped,
+    total,
+)
 from tests.frontends.microsoft.cases import BETA, BIAS, EXPERTS, FIRST, GAMMA, ROTARY, SECOND, X
 from tests.frontends.microsoft.support import I8, I64, case, f32, integers, signed, u8, unsigned, weights
 from tests.frontends.support import floats
@@ -29,6 +45,7 @@ MISFITS = [
     (case("FastGelu", X, BIAS), 1, 0, 1),
     (case("BiasAdd", X, BIAS, X), 2, 1, 1),
     (case("GatedAdd", X, X, X), 1, 1, 1),
+    (case("GatedAdd", X, X, X[..., :1]), 2, 1, 1),
     (case("BiasDropout", X, BIAS, X), 2, 1, 1),
     (case("BiasSoftmax", floats(2, 3, 4, 5), floats(3, 4, 5), axis=3, is_inner_broadcast=0), 0, 1, 1),
     (case("FusedConv", floats(1, 2, 4, 4), floats(3, 2, 3, 3), None, floats(1, 3, 2, 2)), 3, 2, 1),
@@ -51,6 +68,7 @@ MISFITS = [
     (case("MultiHeadAttention", TOKENS, TOKENS, TOKENS, None, integers(0, 2, 2, 8), None, *PAST, num_heads=4), 4, 0, 1),
     (case("DecoderMaskedMultiHeadAttention", floats(2, 1, 16), *floats(2, 2, 4, 7, 4), num_heads=4), 0, 1, 2),
     (grouped(Q, K, V, None, None, PROMPT, total(5)), 0, 1, 8),
+    (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 4, 2, 1),
     (case("LinearAttentionGate", floats(2, 5, 4), floats(4), floats(4), floats(2, 5, 4)), 3, 1, 1),
     (case("CausalConvWithState", floats(2, 6, 9), floats(6, 1, 4), floats(6), floats(2, 6, 3)), 3, 2, 1),
 ]  # fmt: skip

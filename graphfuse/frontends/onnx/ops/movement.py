@@ -120,7 +120,7 @@ def split(e: Emitter, node: Node) -> tuple[Value, ...]:
     else:
         n = node.attr_int("num_outputs", len(node.outputs))
         chunk = ceildiv(size, n)
-        if node.opset < 18:
+        if "num_outputs" not in node.attributes:
             e.require("divides", n, size, "equal pieces")
         e.require("at_most", chunk * (n - 1), size, "pieces before the last")
         sizes = [chunk] * (n - 1) + [size - chunk * (n - 1)]

@@ -103,6 +103,7 @@ def bias_add(e: Emitter, node: Node) -> Value:
 def gated_add(e: Emitter, node: Node) -> Value:
     """x + y * gate."""
     x, gate = node.value(e, 0), node.value(e, 2)
+    gate = e.equalled(gate, (*shape_of(x)[:-1], *shape_of(gate)[-1:]), "the gate")
     y = e.equalled(node.value(e, 1), shape_of(x), "what is added")
     return e.map(graph.add, x, e.map(graph.mul, y, e.spread(gate, shape_of(x))))
 

@@ -101,9 +101,9 @@ def _rotated(e: Emitter, node: Node, x: Value, cos: Value, sin: Value) -> Value:
         heads = e.permute(e.reshape(x, (batch, steps, count, size)), (0, 2, 1, 3))
     else:
         heads = with_heads(e, node, x, "num_heads")
-        pairs = [exact_div(w, 2) for w in (node.attr_int("rotary_embedding_dim", 0), shape_of(heads)[3]) if w]
-        if shape_of(cos)[2] not in pairs and pairs[0] is not None:
-            e.require("equal", shape_of(cos)[2], pairs[0], "columns of cosines and sines")
+        widths = [w for w in (node.attr_int("rotary_embedding_dim", 0), shape_of(heads)[3]) if w != 0]
+        if 2 * shape_of(cos)[2] not in widths:
+            e.require("equal", 2 * shape_of(cos)[2], widths[0], "cosines and sines")
     out = rotate(e, heads, cos, sin, interleaved=bool(node.attr_int("interleaved", 0)))
     return without_heads(e, out) if tensor(x).rank == 3 else out
 

@@ -25,6 +25,8 @@ from graphfuse.symbolic import exact_div
 def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     """Attention of new tokens to all tokens so far; also the keys and values of these, and the scores."""
     _check(node)
+    if node.has(3):
+        e.require("equal", node.type(3).shape[2], node.type(4).shape[2], "steps of the past")
     q, k, v = _separate(e, node)
     heads = heads_of(node, shape_of(q)[1], shape_of(k)[1])
     batch, _, steps, size = shape_of(q)

@@ -29,7 +29,7 @@ def _sum(e: Emitter, node: Node, terms: tuple[int, ...]) -> Value:
 def _of_rows(e: Emitter, node: Node, names: dict[int, str]) -> Node:
     """The node: its vectors are as long as the last dim of x, and its skip repeats along the first dim, if at all."""
     shape, skip = node.type(0).shape, node.type(1).shape
-    whole = (*skip[:1], *shape[1:]) if len(skip) == len(shape) else shape[1:]
+    whole = shape if len(shape) < 3 else (*skip[:1], *shape[1:]) if len(skip) == 3 else shape[1:]
     return node.fitted(e, {1: ("the skip", whole), **{i: (name, shape[-1:]) for i, name in names.items()}})
 
 
@@ -67,11 +67,11 @@ def simplified_layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value
     """Root mean square norm over the dims from `axis` on, then scale; also inverse deviation."""
     x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
-    node = node.fitted(e, {1: ("the scale", shape_of(x)[axis:])})
+    scale = e.spread(node.value(e, 1), shape_of(x)[axis:])
     stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
     wide = e.cast(x, F64 if elem_of(x) == F64 else stash)
     y, inverse = root_mean_square(e, wide, axis, node.attr_float("epsilon", 1e-5))
-    return e.cast(scaled(e, y, node.value(e, 1), None), node.type(1).elem), e.cast(inverse, stash)
+    return e.cast(scaled(e, y, scale, None), node.type(1).elem), e.cast(inverse, stash)
 
 
 @onnx_op("GroupNorm", domain=MICROSOFT)
