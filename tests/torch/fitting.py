@@ -68,6 +68,7 @@ UNREACHED = {
     **dict.fromkeys(
         ("prims.view_of.default", "prims.broadcast_in_dim.default"), "torch traces it in decompositions alone"
     ),
+    "aten.convolution_backward.default": "on a CPU torch's own is faster",
     "aten.lift_fresh.default": "of constants alone, which torch lifts itself",
 }
 """Lowerings that no case comes to, and why."""
@@ -91,6 +92,9 @@ def overloads():
         "aten.special_zeta.default": (x().abs() + 2, x().abs() + 1),
         "aten.replication_pad3d_backward.default": (x(2, 3, 6, 6, 6), x(2, 3, 4, 4, 4), [1, 1, 1, 1, 1, 1]),
         "prims.convert_element_type.default": (x(), torch.int64),
+        "aten._safe_softmax.default": (x(), -1),
+        "aten.convolution.default": (x(2, 3, 8, 8), x(4, 3, 3, 3), x(4), [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
+        "aten.native_batch_norm.default": (x(4, 5, 3), x(5), x(5), x(5), x(5).abs() + 1, True, 0.1, 1e-5),
         "aten.view.dtype": (x(), torch.int32), "aten.squeeze_copy.dims": (x(4, 1, 5), [1]),
         "aten._reshape_alias.default": (x(), [5, 4], [4, 1]),
         "aten.slice_copy.Tensor": (x(), 0, 1, 3),
