@@ -140,7 +140,7 @@ class Bug:
             yield ptx[: m.start()] + m.expand(self.by) + ptx[m.end() :]
 
 
-RACE = "race|uninitialised"
+RACE = "race|uninitialised|still in flight"
 BOUNDS = "out of bounds"
 WGMMA = ("product by wgmma", "product by pingpong", "product by a cluster")
 COPIES = ("product by cp.async, 2 steps", "product by cp.async, 3 steps")
