@@ -298,7 +298,7 @@ def _with_host_code(
     source: Path | Any, target: Target, dims: Dims, options: Options, progress: Progress, why: UnsupportedError
 ) -> Executable:
     # few models need it
-    from graphfuse.onnx_program import host_executable
+    from graphfuse.host.build import host_executable
 
     log.info("host code: %s", why)
     progress("compiling parts")

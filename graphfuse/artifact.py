@@ -23,7 +23,7 @@ import numpy as np
 
 from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError
-from graphfuse.host_program import HostGraph, check_program
+from graphfuse.host.program import HostGraph, check_program
 from graphfuse.symbolic import Dim, bounds, is_name, product, symbols
 from graphfuse.target import Target
 from graphfuse.value_checks import REFUSED, Check

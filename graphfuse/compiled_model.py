@@ -30,7 +30,7 @@ from graphfuse.target import Target
 from graphfuse.value_checks import look
 
 if TYPE_CHECKING:
-    from graphfuse.host_session import HostSession
+    from graphfuse.host.session import HostSession
     from graphfuse.ir.core import Func
     from graphfuse.runtime.cuda.session import CudaSession
 
@@ -154,7 +154,7 @@ class CompiledModel:
 
     def _host_session(self, *, interpreted: bool = False) -> HostSession:
         # Python's operators import onnx, which other models need not
-        from graphfuse.host_session import HostSession
+        from graphfuse.host.session import HostSession
 
         variant = self._on_gpu() if self.device.is_gpu else choose_cpu(self.executable)
         return HostSession(variant, self._threads, self.device, interpreted=interpreted)

@@ -17,7 +17,7 @@ import numpy as np
 from onnx.backend import base
 
 from graphfuse.errors import DeviceError, InputError, UsageError
-from graphfuse.onnx_model import OnnxModel
+from graphfuse.host.model import OnnxModel
 from graphfuse.runtime.device import Device
 
 
@@ -94,6 +94,8 @@ def _value(value: Any) -> Any:
     """Numbers as arrays without dims; anything else as it is."""
     return np.asarray(value) if isinstance(value, (np.generic, bool, int, float)) else value
 
+
+__all__ = ["Backend", "OnnxModel", "PreparedModel"]
 
 prepare = Backend.prepare
 run_model = Backend.run_model

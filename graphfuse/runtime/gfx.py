@@ -61,7 +61,7 @@ from graphfuse.artifact import (
 from graphfuse.artifact_json import Node, program_from_json, program_to_json
 from graphfuse.errors import ArtifactError, FileError, Loc
 from graphfuse.files import is_regular, kind, reason, writing
-from graphfuse.host_program_json import host_from_json, host_to_json
+from graphfuse.host.program_json import host_from_json, host_to_json
 from graphfuse.knobs import WeightMode, settings
 from graphfuse.runtime.weights import PIECE, Blob, Extent, Held, OpenFile, StoredArray, UnpackedArray
 

@@ -14,7 +14,7 @@ from typing import Any
 from graphfuse import usage
 from graphfuse.artifact import COPY, Executable, Pointer, Signature, Step, TensorSpec
 from graphfuse.errors import InputError, ParseError, UnsupportedError, UsageError
-from graphfuse.host_program import HostGraph, HostPart
+from graphfuse.host.program import HostGraph, HostPart
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores, memory
 from graphfuse.symbolic import Dim, evaluate, parse_dim, solved, symbols

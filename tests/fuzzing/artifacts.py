@@ -21,7 +21,7 @@ import graphfuse.cli.run
 import graphfuse.compiler
 import graphfuse.frontends.onnx.python_ops
 import graphfuse.fusion.inline
-import graphfuse.host_session
+import graphfuse.host.session
 from graphfuse.runtime import gfx
 from tests.fuzzing.support import small_models
 

@@ -20,8 +20,8 @@ from graphfuse.api import recompile
 from graphfuse.artifact import check
 from graphfuse.cli import main
 from graphfuse.errors import ArtifactError, InputError, UnsupportedError, VerifyError
-from graphfuse.host_program import MOST_NESTED, Constant, HostGraph, HostNode, HostPart, Texts
-from graphfuse.onnx_model import OnnxModel
+from graphfuse.host.model import OnnxModel
+from graphfuse.host.program import MOST_NESTED, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.runtime import gfx
 
 ort = pytest.importorskip("onnxruntime")

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, ValueInfoProto, helper
 
-from graphfuse.onnx_model import OnnxModel
+from graphfuse.host.model import OnnxModel
 
 COUNT = 32
 LEAN = settings(max_examples=25, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from graphfuse.errors import GraphfuseError
-from graphfuse.onnx_model import OnnxModel
+from graphfuse.host.model import OnnxModel
 
 Image = pytest.importorskip("PIL.Image")
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 2 2\n%%EndComments\nshowpage\n%%EOF\n"

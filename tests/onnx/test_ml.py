@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from graphfuse.errors import InputError, VerifyError
-from graphfuse.onnx_model import OnnxModel
+from graphfuse.host.model import OnnxModel
 
 ML = "ai.onnx.ml"
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from graphfuse.errors import GraphfuseError
 from graphfuse.frontends.onnx.python_ops.regex import Pattern, PatternError
-from graphfuse.onnx_model import OnnxModel
+from graphfuse.host.model import OnnxModel
 
 LEAVES = [
     "a", "b", ".", r"\w", r"\W", r"\d", r"\D", r"\S", r"\.", "1", " ", "[ab]", "[^a]", "[a-c1]", r"[^\d]", r"[\w-]",

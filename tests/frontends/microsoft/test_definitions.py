@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphfuse.errors import GraphfuseError
-from graphfuse.onnx_model import OnnxModel
+from graphfuse.host.model import OnnxModel
 from tests.frontends.microsoft.attention_cases import (
     COS,
     K1,

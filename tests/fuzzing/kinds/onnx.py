@@ -14,8 +14,8 @@ import graphfuse.cli.run  # all that a child would have to import otherwise
 import graphfuse.compiler
 import graphfuse.frontends.onnx.python_ops
 import graphfuse.fusion.inline
-import graphfuse.host_session
-import graphfuse.onnx_program
+import graphfuse.host.build
+import graphfuse.host.session
 import models
 from graphfuse.runtime import session
 from tests.fuzzing.support import command, mutate_bytes, small_models

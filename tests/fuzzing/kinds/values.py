@@ -15,8 +15,8 @@ import graphfuse
 import graphfuse.cli.run  # all that a child would have to import otherwise
 import graphfuse.compiler
 import graphfuse.frontends.onnx.python_ops
-import graphfuse.host_session
-import graphfuse.onnx_program
+import graphfuse.host.build
+import graphfuse.host.session
 from graphfuse.errors import DivisionByZeroError, GraphfuseError, IndexRangeError
 from graphfuse.runtime import session
 from tests.fuzzing.support import Patch

@@ -1,7 +1,7 @@
 """A model whose parts Python runs in turn, as data: which part, or which operator with what, comes after which.
 
-Owns the data classes and what such a program must keep (`check_program`). Where it is written is `artifact_json.py`;
-what runs it is `host_session.py`. Why there are such models: docs/adr/0013-host-code-between-parts.md.
+Owns the data classes and what such a program must keep (`check_program`). Where it is written is `program_json.py`;
+what runs it is `session.py`. Why there are such models: docs/adr/0013-host-code-between-parts.md.
 """
 
 from __future__ import annotations

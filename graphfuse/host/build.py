@@ -4,11 +4,11 @@
 2. sink       shape arithmetic into the parts that need it        frontends/onnx/sink_shapes.py
 3. draft      types step by step; parts become graph IR           here, frontends/onnx/host_types.py
 4. compile    each part                                           compiler.py
-5. write      the steps as data                                   host_program.py
+5. write      the steps as data                                   program.py
 
 A part that turns out to need a value that another one computes, or a dim, leaves the node that needs it to Python
 (`python_ops/sizes.py`, `python_ops/interpreted.py`), and is cut again. A loop is drafted until the types of what it
-carries stay the same; dims that change from one iteration to the next become symbols. (`onnx_host.py` compiles when it
+carries stay the same; dims that change from one iteration to the next become symbols. (`on_demand.py` compiles when it
 meets shapes; this is done once.)
 """
 
@@ -42,7 +42,7 @@ from graphfuse.frontends.onnx.node import UnknownValueError
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS
 from graphfuse.frontends.onnx.sink_shapes import lift_constants, name_nodes, sink_shapes
 from graphfuse.frontends.onnx.specialise import array_of_strings, subgraphs_of
-from graphfuse.host_program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.host.program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.ir import snapshots
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.dense import scalar_of

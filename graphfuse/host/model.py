@@ -18,7 +18,7 @@ from graphfuse.frontends.onnx.node import UnknownValueError
 from graphfuse.frontends.onnx.specialise import free_inputs, model_of_node, open_shapes, specialised
 
 if TYPE_CHECKING:
-    from graphfuse.onnx_host import HostedModel
+    from graphfuse.host.on_demand import HostedModel
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class OnnxModel:
             raise why
         log.info("host code: %s", why)
         # few models need it
-        from graphfuse.onnx_host import HostedModel
+        from graphfuse.host.on_demand import HostedModel
 
         try:
             self.hosted = HostedModel(self.model, self.device)

@@ -6,7 +6,7 @@ from typing import cast
 
 from graphfuse.artifact import ELEMS, TEXT, Json
 from graphfuse.artifact_json import Node
-from graphfuse.host_program import MOST_NESTED, Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.host.program import MOST_NESTED, Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 
 
 def host_to_json(graph: HostGraph) -> dict[str, Json]:

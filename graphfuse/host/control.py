@@ -1,6 +1,6 @@
 """Branches and loops whose bodies run one after the other: what Python does of ONNX's control flow.
 
-Owns how often and with what a body runs, not what a body is made of (`onnx_host.py`, `host_session.py`).
+Owns how often and with what a body runs, not what a body is made of (`on_demand.py`, `session.py`).
 """
 
 from __future__ import annotations

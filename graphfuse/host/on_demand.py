@@ -19,10 +19,10 @@ from graphfuse.frontends.onnx.load import Loaded, default_opset, load, tensor_ar
 from graphfuse.frontends.onnx.node import attributes_of
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, call_of
 from graphfuse.frontends.onnx.specialise import array_of_strings, empty_array, model_of_part, subgraphs_of
-from graphfuse.host_control import CONTROL, Values
+from graphfuse.host.control import CONTROL, Values
 
 if TYPE_CHECKING:
-    from graphfuse.onnx_model import OnnxModel
+    from graphfuse.host.model import OnnxModel
 
 
 class HostedModel:
@@ -112,7 +112,7 @@ class _Graph:
             self._run_part(self._single.setdefault(id(node), _Compiled(part_of([node], set(node.output)))), known)
 
     def _compile(self, part: Part, values: Mapping[str, Array]) -> OnnxModel:
-        from graphfuse.onnx_model import OnnxModel
+        from graphfuse.host.model import OnnxModel
 
         constants = {n: a for n, a in values.items() if n in self.constants}
         model = model_of_part(self.around.loaded.model, part, values, constants)

@@ -19,8 +19,8 @@ from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
 from graphfuse.frontends.onnx.python_ops.call import PythonOp
 from graphfuse.frontends.onnx.python_ops.interpreted import interpreted, is_interpreted
 from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
-from graphfuse.host_control import CONTROL
-from graphfuse.host_program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.host.control import CONTROL
+from graphfuse.host.program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.session import Profile, StepTime, thread_count
