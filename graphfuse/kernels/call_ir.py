@@ -13,9 +13,10 @@ gives None, which is what `read` gives then; also for a tensor on a GPU, and for
 Nothing is used but functions of the stable ABI and one fact: the last field of an object's head
 (`object.__basicsize__`) is its type.
 
-`Seen` is, in 8 bytes each, the number of programs, `AXES` sizes, a slot for each parameter (as kernels take them), and
-where its memory ends; then, in a byte each, the number of axes without ones at the end, and what code for each
-parameter is told apart by (`specialise.Facts`): the power of two that divides it, up to `MOST`, and 8 if positive.
+`Seen` is, in 8 bytes each, the number of programs, what kernels take (a slot for each parameter, then `AXES` sizes),
+and where the memory of each parameter ends; then, in a byte each, the number of axes without ones at the end, and what
+code for each parameter is told apart by (`specialise.Facts`): the power of two that divides it, up to `MOST`, and 8 if
+positive.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ done:
 define ptr @$read(ptr %self, ptr %given, i64 %given_count) nounwind {
 entry:
   %overflow = alloca i32
-  %axes = alloca i64, i64 $axes
+  %axes = alloca [$axes x i64]
+  store [$axes x i64] $ones, ptr %axes
   %table = call ptr @PyBytes_AsString(ptr %self)
   %n = load i64, ptr %table
   %grid = load ptr, ptr %given
@@ -193,11 +195,11 @@ grid_read:
   br i1 %is_memory, label %begin, label %raise_at_once
 begin:
   %seen_bytes = call ptr @PyBytes_AsString(ptr %seen)
-  %seen_axes = getelementptr i64, ptr %seen_bytes, i64 1
   store i64 %programs, ptr %seen_bytes
+  %slots = getelementptr i64, ptr %seen_bytes, i64 1
+  %seen_axes = getelementptr i64, ptr %slots, i64 %n
   call void @llvm.memcpy.p0.p0.i64(ptr %seen_axes, ptr %axes, i64 $axes_bytes, i1 false)
-  %slots = getelementptr i64, ptr %seen_axes, i64 $axes
-  %ends = getelementptr i64, ptr %slots, i64 %n
+  %ends = getelementptr i64, ptr %seen_axes, i64 $axes
   %used_at = getelementptr i64, ptr %ends, i64 %n
   %used_byte = trunc i64 %used to i8
   store i8 %used_byte, ptr %used_at
@@ -461,9 +463,7 @@ define ptr @$launch(ptr %self, ptr %seen) nounwind {
 entry:
   %table = call ptr @PyBytes_AsString(ptr %self)
   %kernel = load ptr, ptr %table
-  %n_at = getelementptr i64, ptr %table, i64 1
-  %n = load i64, ptr %n_at
-  %scratch_at = getelementptr i64, ptr %table, i64 2
+  %scratch_at = getelementptr i64, ptr %table, i64 1
   %scratch_bytes = load i64, ptr %scratch_at
   %scratch = alloca i8, i64 %scratch_bytes, align 64
   %seen_bytes = call ptr @PyBytes_AsString(ptr %seen)
@@ -471,15 +471,7 @@ entry:
   %is_some = icmp sgt i64 %programs, 0
   br i1 %is_some, label %run, label %done
 run:
-  ; a kernel takes its arguments, then the axes
-  %room = add i64 %n, $axes
-  %args = alloca i64, i64 %room
-  %seen_axes = getelementptr i64, ptr %seen_bytes, i64 1
-  %seen_slots = getelementptr i64, ptr %seen_axes, i64 $axes
-  %nbytes = mul i64 %n, 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %args, ptr %seen_slots, i64 %nbytes, i1 false)
-  %args_axes = getelementptr i64, ptr %args, i64 %n
-  call void @llvm.memcpy.p0.p0.i64(ptr %args_axes, ptr %seen_axes, i64 $axes_bytes, i1 false)
+  %args = getelementptr i64, ptr %seen_bytes, i64 1
   %state = call ptr @PyEval_SaveThread()
   call void %kernel(ptr %args, i64 0, i64 %programs, ptr %scratch)
   call void @PyEval_RestoreThread(ptr %state)
@@ -511,10 +503,10 @@ def reader(table: bytes) -> Callable[[Any, Sequence[Any]], Any]:
     return _builtin(table, _method(READ))
 
 
-def launcher(kernel: int, slots: int, scratch_bytes: int) -> Callable[[Seen], None]:
-    """`launch` of the kernel at an address, which has so many parameters before its axes."""
+def launcher(kernel: int, scratch_bytes: int) -> Callable[[Seen], None]:
+    """`launch` of the kernel at an address."""
     assert scratch_bytes <= MOST_SCRATCH, "stacks are small"
-    return _builtin(np.array([kernel, slots, scratch_bytes], np.int64).tobytes(), _method(LAUNCH))
+    return _builtin(np.array([kernel, scratch_bytes], np.int64).tobytes(), _method(LAUNCH))
 
 
 def _builtin(table: bytes, method: _Method) -> Callable[..., Any]:
@@ -540,5 +532,6 @@ def _library() -> Library:
     text = _IR.substitute(
         known, read=READ, launch=LAUNCH, type_at=type_at, most=MOST, most_programs=MOST_PROGRAMS,
         axes=len(AXES), axes_bytes=8 * len(AXES), fixed=8 + 8 * len(AXES) + 1,
+        ones=f"[{', '.join(['i64 1'] * len(AXES))}]",
     )  # fmt: skip
     return load_object(codegen.object_code(text, host_target()), [READ, LAUNCH])

@@ -32,7 +32,7 @@ class HostArguments:
             if p.is_alone and q.is_pointer and i != j and not p.mode == q.mode == "r"
         ]  # fmt: skip
         numbers = "".join("q" if p.elem.is_signed and not p.is_pointer else "Q" for p in parameters)
-        self._layout = struct.Struct(f"{1 + len(AXES)}q{numbers}")
+        self._layout = struct.Struct(f"q{numbers}{len(AXES)}q")
         self._kind_at = self._layout.size + 8 * self._count
         self._link()
 
@@ -61,11 +61,11 @@ class HostArguments:
 
     def axes(self, seen: Seen) -> tuple[int, ...]:
         """The grid without ones at its end."""
-        return self._layout.unpack_from(seen)[1 : 1 + seen[self._kind_at]]
+        return self._layout.unpack_from(seen)[1 + self._count :][: seen[self._kind_at]]
 
     def slots(self, seen: Seen) -> tuple[int, ...]:
         """As `Bound.slots`."""
-        return self._layout.unpack_from(seen)[1 + len(AXES) :]
+        return self._layout.unpack_from(seen)[1 : 1 + self._count]
 
     def _ask(self, what: str, p: Parameter) -> Ask:
         """The slot and the end of the memory of what was not found to be the parameter's."""

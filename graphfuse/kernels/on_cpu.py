@@ -42,7 +42,7 @@ class CpuKernel:
         self._address = self._library.address(self.meta.name)
         scratch = self.meta.scratch_bytes
         self.here = (
-            call_ir.launcher(self._address, len(self.meta.params), scratch)
+            call_ir.launcher(self._address, scratch)
             if isinstance(scratch, int) and scratch <= call_ir.MOST_SCRATCH
             else None
         )

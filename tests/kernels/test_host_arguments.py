@@ -34,6 +34,15 @@ __global__ void add(float *c, const float *a, const float *b, int n) {
   *?(i < n)(c + i) = *?(i < n)(a + i) + *?(i < n)(b + i);
 }
 """
+AXES = """
+__global__ void axes(int *x, int *y, int *z, int *unused) {
+  int p = get_program_id(0), q = get_program_id(1), r = get_program_id(2);
+  long at = ((r * get_num_programs(1) + q) * get_num_programs(0) + p) * 2;
+  *(x + at) = p; *(x + at + 1) = get_num_programs(0);
+  *(y + at) = q; *(y + at + 1) = get_num_programs(1);
+  *(z + at) = r; *(z + at + 1) = get_num_programs(2);
+}
+"""
 ELEMS = (
     "f16", "f32", "f64", "bf16", "f8e4m3", "f8e5m2", "bool",
     "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
@@ -114,6 +123,18 @@ def test_grids(grid: Any, axes: Any) -> None:
     seen = read.read(grid, (1,))
     assert (read.axes(seen) if seen else seen) == axes
     assert read.read((1,), (1, 2)) is read.read((1,), ()) is read.read((1,), [1]) is False
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("grid", [(3,), (3, 2), (3, 2, 1), (3, 2, 2), (1, 1, 4), (5, 1, 1)], ids=str)
+def test_programs_know_their_axes(grid: tuple[int, ...], threads: int) -> None:
+    """With more memory behind the slots than there are axes: an end for each of four pointers."""
+    sizes = (*grid, 1, 1)[:3]
+    found = [np.full((*sizes[::-1], 2), -1, np.int32) for _ in range(3)]
+    graphfuse.kernel(AXES, threads=threads)[grid](*found, None)
+    for axis, there in enumerate(found):
+        np.testing.assert_array_equal(there[..., 0], np.indices(sizes[::-1])[2 - axis])
+        assert (there[..., 1] == sizes[axis]).all()
 
 
 def launched(k: Kernel | TunedKernel, c: Any, a: Any, b: Any, n: int = 64) -> None:
