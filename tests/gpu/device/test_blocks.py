@@ -34,7 +34,7 @@ def launched(device, text, arrays, scalars, grid, target):
     context, axes, bound = kernel.context(Device.parse(device)), kernel.axes(sizes), kernel.bind(args)
     if reason := context.info.why_not(target.cpu):
         pytest.skip(reason)
-    known = facts(kernel.parameters, bound, len(axes))
+    known = facts(kernel.parameters, bound.slots, len(axes))
     executable = build(specialised(kernel.func, kernel.parameters, known), target)
     GpuKernel(executable, context).launch(bound, axes, *kernel._sizes(bound.slots, axes))
 
