@@ -7,7 +7,7 @@
 3. otherwise shared memory, in a layout chosen so that neither the store nor the load has bank conflicts.
 
 A plan is data. The code generator emits its steps, `simulate` runs them on arrays. It allocates nothing: where the
-scratch lies, and barriers against earlier users of it, belong to `analysis/shared_memory.py` and `hazards.py`.
+scratch lies, and barriers against earlier users of it, are the lowering's (`kernel.exchange`, `kernel.order`).
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -371,30 +371,6 @@ def _extension(known: Sequence[int], more: Sequence[int]) -> list[int]:
     """Those of `more` that enlarge the span, in order."""
     echelon = Echelon(known)
     return [v for v in more if echelon.add(v)]
-
-
-def matrix_quotient(
-    access: LinearLayout, shared: LinearLayout, elem_bits: int, *, transposed: bool = False
-) -> LinearLayout | None:
-    """How `ldmatrix` or `stmatrix` moves `access` from or to `shared`, or None when it cannot.
-
-    The instruction moves 8 rows of 16 bytes; lane l holds 32 bits of row l / 4 (PTX ISA, "ldmatrix"). The quotient
-    maps the remaining registers (each one matrix of a `.x2` or `.x4`), lane bits (row of a matrix) and warps to
-    16-byte units. `transposed`, 16-bit elements only, gives lane l a column.
-    """
-    offsets = access.distinct_registers().through(shared)
-    if transposed:
-        if elem_bits != 16:
-            return None
-        offsets = offsets.select(LANE, [2, 3, 4, 0, 1])
-        tile = LinearLayout.identity(8, LANE, OFFSET)
-    else:
-        if elem_bits > 32:
-            return None
-        tile = LinearLayout.identity(32 // elem_bits, REGISTER, OFFSET) * LinearLayout.identity(4, LANE, OFFSET)
-    # registers in the order in which a matrix holds them come first
-    order = sorted(range(len(offsets.bases(REGISTER))), key=lambda i: offsets.bases(REGISTER)[i])
-    return offsets.select(REGISTER, order).divide(tile)
 
 
 # execution on arrays

@@ -743,25 +743,6 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def table_text(layouts: Mapping[str, Layout]) -> str:
-    """One `layout #name = ...` line per layout."""
-    return "".join(f"layout #{name} = {layout}\n" for name, layout in layouts.items())
-
-
-def parse_table(text: str) -> dict[str, Layout]:
-    """Read what `table_text` prints."""
-    out: dict[str, Layout] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        if (m := re.fullmatch(r"\s*layout\s+#(\w+)\s*=\s*(.*)", line)) is None:
-            raise ParseError(f"line {number}: expected 'layout #name = ...', got {line.strip()!r}")
-        if m[1] in out:
-            raise ParseError(f"line {number}: layout #{m[1]} is defined twice")
-        out[m[1]] = parse_layout(m[2])
-    return out
-
-
 def parse_layout(text: str) -> Layout:
     """Read what `str(layout)` prints."""
     tokens = re.findall(r"[A-Za-z_]\w*|-?\d{1,9}|\S", text)

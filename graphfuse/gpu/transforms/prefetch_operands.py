@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, gpu
-from graphfuse.gpu.analysis.liveness import registers_per_thread
+from graphfuse.gpu.analysis.registers import registers_per_thread
 from graphfuse.gpu.kernel import WARP_SIZE, layout_of
 from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, mma_warps, operand_layout

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from graphfuse.dialects import block, control, gpu
-from graphfuse.gpu.analysis.liveness import registers_per_thread
+from graphfuse.gpu.analysis.registers import registers_per_thread
 from graphfuse.gpu.kernel import layout_of
 from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.rematerialise import FREE, conversion, instructions, operand_layout, remade_in, tile_of

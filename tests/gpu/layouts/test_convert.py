@@ -19,7 +19,6 @@ from graphfuse.gpu.convert import (
     Load,
     Rename,
     Store,
-    matrix_quotient,
     plan,
     simulate,
     swizzle,
@@ -316,20 +315,6 @@ def test_swizzles_do_not_conflict(data, bits):
     if all(side.free_masks().get(LANE, 0) == 0 for side in (a, b)):
         assert [r.conflicts for r in reports] == [0, 0]
 
-
-def test_ldmatrix():
-    """Operands from TMA tiles, and accumulators to them, go by matrices; a plain blocked tile does not."""
-    tile = Tma(2, (1, 0), 128).linear(SHAPE)
-    quotient = matrix_quotient(LAYOUTS["a16"], tile, 16)
-    assert quotient is not None
-    assert len(quotient.bases(REGISTER)) >= 2, "enough for .x4"
-    assert matrix_quotient(LAYOUTS["wgmma"], tile, 16) is not None
-    assert matrix_quotient(LAYOUTS["columns"], tile, 16) is None
-    assert matrix_quotient(LAYOUTS["a8"], Tma(1, (1, 0), 64).linear(SHAPE), 8) is not None
-    b = Operand(16, 1, (4, 1)).linear((64, 64))
-    assert matrix_quotient(b, Tma(2, (1, 0), 128).linear((64, 64)), 16, transposed=True) is not None
-    assert matrix_quotient(b, Tma(2, (1, 0), 128).linear((64, 64)), 16) is None
-    assert matrix_quotient(b, Tma(2, (1, 0), 128).linear((64, 64)), 8, transposed=True) is None
 
 
 # global memory

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphfuse.errors import GraphfuseError, ParseError, VerifyError
-from graphfuse.ir.layout import FAMILIES, Blocked, Linear, Slice, parse_layout, parse_table, table_text
+from graphfuse.ir.layout import FAMILIES, Linear, parse_layout
 from tests.gpu.layouts.strategies import LAWS, any_map, families
 
 
@@ -25,22 +25,6 @@ def test_any_map_has_text(m):
     """The general form says all there is to say, and the map prints as the form does."""
     assert Linear.from_layout(m).linear((16, 32)) == m
     assert parse_layout(str(m)) == Linear.from_layout(m)
-
-
-def test_the_table():
-    text = (
-        "layout #l0 = blocked {order = [1, 0], per_thread = [1, 4], threads = [2, 16], warps = [4, 1]}\n"
-        "layout #rows = slice {dim = 1, parent = mma {warps = [4, 1]}, size = 64}\n"
-        "layout #l1 = linear {lane = [[0, 2], [0, 4]], register = [[0, 1]]}\n"
-    )
-    table = parse_table(text)
-    assert table["l0"] == Blocked((1, 4), (2, 16), (4, 1), (1, 0))
-    assert isinstance(table["rows"], Slice)
-    assert table_text(table) == text
-    with pytest.raises(ParseError, match="line 2: layout #a is defined twice"):
-        parse_table("layout #a = mma {warps = [1, 1]}\nlayout #a = mma {warps = [1, 1]}")
-    with pytest.raises(ParseError, match="line 1: expected 'layout #name"):
-        parse_table("layout a = mma {}")
 
 
 def test_a_linear_layout_must_cover_its_tile():
