@@ -43,10 +43,11 @@ def _one(name: str, folder: Path, full_size: bool) -> dict[str, str]:
     found = subject.stages()
     if isinstance(found, str):
         return {LEFT_OUT: found}
-    return {stage: _kept(data, folder / "texts") for stage, data in found.items()}
+    return {stage: keep(data, folder / "texts") for stage, data in found.items()}
 
 
-def _kept(data: bytes, folder: Path) -> str:
+def keep(data: bytes, folder: Path) -> str:
+    """Write data under its digest, which is returned."""
     digest = hashlib.sha256(data).hexdigest()[:32]
     path = folder / f"{digest}.xz"
     if not path.exists():
