@@ -83,21 +83,14 @@ def load(name: str) -> Row:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def line(label: str, cases: object, mean: float, worst: str, best: str) -> str:
-    """A row of the table."""
-    return f"| {label} | {cases} | {worst} | **{mean:.2f}** | {best} |"
-
-
 def figures() -> Iterable[str]:
     """The lines between the marks."""
     yield "| what / beside what | cases | worst | mean | best |\n|---|---|---|---|---|"
     for label, name, ratio, counts in TABLE:
         found = sorted(ratio(row) for row in load(name)["rows"] if counts(row))
         worst, best = (f"{value:.2f} {case}" for value, case in (found[0], found[-1]))
-        yield line(label, len(found), geometric_mean([value for value, _ in found]), worst, best)
-    for row in load("held_out")["rows"]:
-        ends = (f"{row[k]:.2f}" if k in row else "" for k in ("least", "most"))
-        yield line(row["label"], row.get("cases", ""), row["mean"], *ends)
+        mean = geometric_mean([value for value, _ in found])
+        yield f"| {label} | {len(found)} | {worst} | **{mean:.2f}** | {best} |"
 
 
 def rendered(text: str) -> str:
