@@ -121,6 +121,18 @@ def test_broadcast_mismatch() -> None:
     fails(model, VerifyError, "<model>:/y: error: cannot broadcast dims 3 and 4")
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs", "what"),
+    [("Expand", "xs", "the shape"), ("Reshape", "xs", "the shape"), ("Tile", "xs", "the repeats"),
+     ("ConstantOfShape", "s", "the shape"), ("Split", "xs", "the split"), ("Slice", "xss", "the starts"),
+     ("Slice", "xiis", "the axes"), ("CumSum", "xs", "the axis")],
+)  # fmt: skip
+def test_integers_that_are_floats(op: str, inputs: str, what: str) -> None:
+    given = {"s": np.array([0.5, 2] if len(inputs) < 4 else [0.5], np.float32), "i": np.array([1])}
+    model = model_of([node(op, list(inputs), ["y"])], X, ["y"], {k: v for k, v in given.items() if k in inputs})
+    fails(model, VerifyError, f"<model>:/y: error: {op}: {what}: expected integers, found f32")
+
+
 def test_declared_output_type() -> None:
     model = model_of([node("Relu", ["x"], ["y"])], X, ["y"])
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32

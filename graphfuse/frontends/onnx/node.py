@@ -133,11 +133,8 @@ class Node:
 
     def dims(self, i: int, what: str) -> tuple[Dim, ...]:
         """The elements of input `i`, a vector or scalar of dims known at compile time."""
-        array = self.known(i)
-        self.input(i)
-        if array is None:
-            raise self.unknown(i, f"{what} must be known at compile time, it depends on data")
-        return tuple(as_objects(array).reshape(-1))
+        self._check_integers(i, what)
+        return self.numbers(i, what)
 
     def shape(self, i: int, what: str) -> tuple[Dim, ...]:
         """The elements of input `i`, a shape known at compile time."""
@@ -153,12 +150,21 @@ class Node:
             raise self.too_large(f"{what}: expected up to {MOST_TABLE} elements, found {'x'.join(map(str, shape))}")
 
     def numbers(self, i: int, what: str) -> tuple[Any, ...]:
-        """The elements of input `i`, floats or ratios known at compile time."""
-        return tuple(self.dims(i, what))
+        """The elements of input `i`, of any type (floats with symbols are ratios), known at compile time."""
+        array = self.known(i)
+        self.input(i)
+        if array is None:
+            raise self.unknown(i, f"{what} must be known at compile time, it depends on data")
+        return tuple(as_objects(array).reshape(-1))
 
     def ints(self, i: int, what: str) -> tuple[int, ...]:
         """The elements of input `i`, a vector or scalar of numbers known at compile time."""
+        self._check_integers(i, what)
         return tuple(int(v) for v in self.constant(i, what).reshape(-1))
+
+    def _check_integers(self, i: int, what: str) -> None:
+        if not (elem := self.type(i).elem).is_integer:
+            raise self.error(f"{what}: expected integers, found {elem}")
 
     # values that only a run knows
 

@@ -91,7 +91,7 @@ def range_(e: Emitter, node: Node) -> Value:
 
 def _range_bound(node: Node, i: int, what: str) -> Dim | float:
     """A start, limit or delta: a dim if it is an integer, else a number."""
-    (bound,) = node.dims(i, what)
+    (bound,) = node.numbers(i, what)
     if not isinstance(bound, (Expr, Ratio)):
         number = float(bound) if node.type(i).elem.is_float else int(bound)
         if not math.isfinite(number):
