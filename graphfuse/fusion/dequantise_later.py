@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, fold_constants
+from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, fold_all_but
 from graphfuse.fusion.simplify_movement import broadcasted, inverse
 from graphfuse.ir.core import Func, Op, Value, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
@@ -49,7 +49,7 @@ FLOATS = (F32, F16, BF16)
 @passing("graph")
 def fold_all_but_weights(func: Func) -> Func:
     """Evaluate ops whose operands are known, but for large constants of bytes, which stay what they are."""
-    return fold_constants(func, keep=_widens)
+    return fold_all_but(func, _widens)
 
 
 def _widens(op: Op) -> bool:

@@ -219,7 +219,12 @@ def _shared_weights(func: Func) -> set[Op]:
 
 
 @passing("graph")
-def fold_constants(func: Func, keep: Callable[[Op], bool] = lambda _: False) -> Func:
+def fold_constants(func: Func) -> Func:
+    """Evaluate ops whose operands are known."""
+    return fold_all_but(func, lambda _: False)
+
+
+def fold_all_but(func: Func, keep: Callable[[Op], bool]) -> Func:
     """Evaluate ops whose operands are known, but those of `keep`."""
     shared = _shared_weights(func)
     return dead_code(

@@ -30,7 +30,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.decompose_conv import padded
-from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, evaluate, fold_constants, full
+from graphfuse.fusion.fold_constants import Array, aligned, array_of, constant, evaluate, fold_all_but, full
 from graphfuse.fusion.simplify_movement import broadcasted, permuted, reshaped
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
@@ -47,7 +47,7 @@ MIDDLE = 128
 @passing("graph")
 def fold_all_but_bytes(func: Func) -> Func:
     """Evaluate ops whose operands are known, but leave matrices of bytes what they are; nothing without those."""
-    return fold_constants(func, keep=_widens) if any(_widens(op) for op in func.walk()) else func
+    return fold_all_but(func, _widens) if any(_widens(op) for op in func.walk()) else func
 
 
 def _widens(op: Op) -> bool:
