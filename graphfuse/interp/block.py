@@ -20,12 +20,14 @@ from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
+from graphfuse.interp import gpu as gpu_interp
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.graph import contract_arrays, reduce_array, scan_array
+from graphfuse.interp.graph import reduce_array, scan_array
 from graphfuse.interp.memory import Context, Pointer, read, write
+from graphfuse.interp.roles import Cluster, Place, Wait
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
-from graphfuse.ir.types import I64, Buffer, Ptr, Scalar, Tile
+from graphfuse.ir.types import I64, Ptr, Scalar, Tile
 from graphfuse.symbolic import Atom, Dim, Sym, evaluate
 
 
@@ -38,15 +40,30 @@ def launch(
     checks: bool = True,
     out: Callable[[str], object] = print,
     written: Sequence[Array | None] | None = None,
-) -> None:
+) -> list[tuple[Array, ...]]:
     """Run every program of a kernel, one after another, in a grid of its own if it does not say one.
 
     `args` are contiguous arrays, one per pointer, changed in place; `symbols` the scalars by name; `out` takes lines
-    that are printed. `written` has for each array None, or which of its elements may be read.
+    that are printed. `written` has for each array None, or which of its elements may be read. Returns what each program
+    returns. Where warps have roles, few clusters of blocks share out the programs.
     """
     sizes = grid_of(func, symbols) if grid is None else tuple(grid)
-    for program in range(math.prod(sizes)):
-        run_program(func, args, symbols, program, grid=sizes, checks=checks, out=out, written=written)
+    cluster, left = 1, dict[int, Any]()
+    if any(op.kind is gpu.warp_specialize for op in func.body.ops):
+        cluster, split = (int(_attr_of(func, name)) for name in ("cluster", "split"))
+        sizes = (min(sizes[0] * split, gpu_interp.RESIDENT * cluster),)
+    results: list[tuple[Array, ...]] = []
+    for first in range(0, math.prod(sizes), cluster):
+        together = Cluster(cluster)
+        for rank in range(cluster):
+            place = Place(together, rank, left=left)
+            options: Any = {"grid": sizes, "checks": checks, "out": out, "written": written, "place": place}
+            results.append(run_program(func, args, symbols, first + rank, **options))
+    return results
+
+
+def _attr_of(func: Func, name: str) -> Any:
+    return func.attrs.get(name, 1)
 
 
 def grid_of(func: Func, symbols: Mapping[str, Any]) -> tuple[int, ...]:
@@ -68,11 +85,12 @@ def run_program(
     checks: bool = True,
     out: Callable[[str], object] = print,
     written: Sequence[Array | None] | None = None,
+    place: Place | None = None,
 ) -> tuple[Array, ...]:
     """Run one program; returns what the function returns (a kernel returns nothing)."""
     values = _bind(func, args, symbols, written or [None] * len(args))
     dims = {name: int(n) for name, n in symbols.items() if isinstance(n, int | np.integer)}
-    context = Context(program, dims, checks, tuple(grid), func.attrs.get("debug") is True, out)
+    context = Context(program, dims, checks, tuple(grid), func.attrs.get("debug") is True, out, place or Place())
     with np.errstate(all="ignore"):
         return _block(func.body, dict(zip(func.params, values, strict=True)), context)
 
@@ -112,6 +130,10 @@ def _op(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) ->
         return _while(op, operands, env, context)
     if op.kind is control.if_:
         return _if(op, operands, env, context)
+    if op.kind is gpu.warp_specialize:
+        return _warp_specialize(op, env, context)
+    if op.kind is gpu.for_tiles:
+        return _for_tiles(op, operands, env, context)
     if op.kind not in SEMANTICS:
         raise InputError(f"{op.kind} has no meaning as a block op", op.loc)
     try:
@@ -122,7 +144,9 @@ def _op(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) ->
         raise type(e)(f"{op.kind}: program {context.program}: {e.message}", op.loc) from e
     if not op.types:
         return ()
-    if not isinstance(out, Pointer):
+    if isinstance(out, tuple):
+        return out
+    if not isinstance(out, Pointer | list):
         out = np.asarray(out)
         assert (out.shape, scalar_of(out.dtype)) == _shape_and_elem(op), f"{op.kind}: {out.dtype}{out.shape}"
     return (out,)
@@ -162,6 +186,33 @@ def _if(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) ->
     if bool(operands[0]):
         return _block(op.bodies[0], env, context)
     return _block(op.bodies[1], env, context) if len(op.bodies) == 2 else ()
+
+
+def _for_tiles(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
+    group, *carried = operands
+    for numbers in gpu_interp.pieces(context, op, int(group)):
+        env.update(zip(op.body.params.values, (*(np.asarray(n, np.int64) for n in numbers), *carried), strict=True))
+        carried = list(_block(op.body, env, context))
+    return tuple(carried)
+
+
+def _warp_specialize(op: Op, env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
+    """The roles of this block are made; they run when every block of the cluster has come here."""
+
+    def role(number: int, group: int) -> Callable[[Wait], None]:
+        body, warps = op.bodies[number], 1 if number in _attr(op, "single", ()) else _attr(op, "warps")[number]
+        groups = _attr(op, "groups")[number]
+        (param,) = body.params.values
+
+        def run(wait: Wait) -> None:
+            place = replace(context.place, group=group, groups=groups, warps=warps, wait=wait)
+            _block(body, {**env, param: np.asarray(group, np.int64)}, replace(context, place=place))
+
+        return run
+
+    counts = enumerate(_attr(op, "groups"))
+    context.place.cluster.begin([role(number, group) for number, count in counts for group in range(count)])
+    return ()
 
 
 # elementwise and sources
@@ -277,10 +328,7 @@ def _store(
 
 
 def _dot(_: Context, _op: Op, a: Array, b: Array, acc: Array) -> Array:
-    elem = ew.elem_of(acc.dtype)
-    batch = "abcdefgh"[: acc.ndim - 2]
-    product = contract_arrays(ew.cast(a, elem), ew.cast(b, elem), f"{batch}mk,{batch}kn->{batch}mn")
-    return ew.apply("add", acc, product)
+    return gpu_interp.multiplied(a, b, acc)
 
 
 def _reduce(_: Context, op: Op, x: Array) -> Array:
@@ -314,14 +362,7 @@ def _select(_: Context, _op: Op, condition: Array, a: Any, b: Any) -> Any:
     return np.where(condition, a, b)
 
 
-# shared memory: what a block of threads does at once happens at once
-
-
-def _shared_alloc(_: Context, op: Op) -> Pointer:
-    ring = op.types[0]
-    assert isinstance(ring, Buffer)
-    array = np.zeros(ring.shape, numpy_dtype(ring.elem))
-    return Pointer(array, 0, np.zeros(ring.shape, np.bool_))
+# shared memory
 
 
 def _copy_async(
@@ -335,14 +376,6 @@ def _copy_async(
     ring.array[int(slot)] = tile.T if order < 0 else tile
     assert ring.written is not None
     ring.written[int(slot)] = True
-
-
-def _load_shared(context: Context, op: Op, ring: Pointer, slot: Array) -> Array:
-    if context.checks and ring.written is not None and not ring.written[int(slot)].all():
-        raise InputError(f"read of buffer {int(slot)}, which nobody wrote")
-    tile = ring.array[int(slot)].T if _attr(op, "transposed") else ring.array[int(slot)]
-    part = np.split(tile, _attr(op, "parts", 1), _attr(op, "axis", 0))[_attr(op, "part", 0)]
-    return part.copy()  # the buffer may be filled again while the tile is held
 
 
 Semantics = Callable[..., Any]
@@ -381,13 +414,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.reduce: _reduce,
     block.arg_reduce: _arg_reduce,
     block.scan: _scan,
-    gpu.convert_layout: lambda _context, _op, x: x,
-    gpu.shared_alloc: _shared_alloc,
+    **gpu_interp.SEMANTICS,
     gpu.copy_async: _copy_async,
-    gpu.commit: lambda _context, _op: None,
-    gpu.wait_group: lambda _context, _op: None,
-    gpu.wait_launches: lambda _context, _op: None,
-    gpu.next_launch: lambda _context, _op: None,
-    gpu.load_shared: _load_shared,
 }
 """What each op computes: (context, op, operands) to an array, a pointer or nothing."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
+from graphfuse.interp.roles import Place
 from graphfuse.ir.dense import scalar_of
 from graphfuse.symbolic import Dim, evaluate
 
@@ -44,6 +45,7 @@ class Context:
     """Whether `block.print` and `block.assert` do something."""
     out: Callable[[str], object] = print
     """What takes the lines that are printed."""
+    place: Place = field(default_factory=Place)
 
     def dim(self, dim: Dim) -> int:
         """The number a dim is."""

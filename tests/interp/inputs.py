@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from graphfuse.errors import InputError
@@ -73,12 +71,8 @@ def observe(func, values, seed=0, *, wide=False):
         arrays = [random_array(rng, s, v.type.elem) for s, v in zip(shapes, func.params, strict=True)]
         return list(graph_interp.run(func, *arrays, wide=wide, symbols=values))
     memory = [random_array(rng, MEMORY, v.type.elem) for v in func.params if isinstance(v.type, Ptr)]
-    shown = []
-    grid = block_interp.grid_of(func, values)
-    for program in range(math.prod(grid)):
-        results = block_interp.run_program(func, memory, values, program, grid=grid)
-        shown += [x for x in results if not isinstance(x, block_interp.Pointer)]
-    return shown + memory
+    results = block_interp.launch(func, memory, values)
+    return [x for of_program in results for x in of_program if not isinstance(x, block_interp.Pointer)] + memory
 
 
 def _is_block(func):
