@@ -54,7 +54,8 @@ def on_gpu(executable: Executable, device: torch.device) -> Runner:
         # returned to the allocator at once: what takes it next is on this stream, or waits for it
         arena = torch.empty(nbytes, dtype=torch.uint8, device=device) if nbytes else None
         stream = torch.cuda.current_stream(index).cuda_stream
-        direct.run(launches, addresses, 0 if arena is None else arena.data_ptr(), stream)
+        captures = bool(launches.scratch_bytes) and torch.cuda.is_current_stream_capturing()
+        direct.run(launches, addresses, 0 if arena is None else arena.data_ptr(), stream, captures=captures)
 
     return run
 

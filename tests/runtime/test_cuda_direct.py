@@ -7,6 +7,7 @@ from graphfuse.errors import DeviceError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.runtime.cuda.bindings import BindingsDriver
 from graphfuse.runtime.cuda.direct import CudaDirect
+from graphfuse.runtime.cuda.launches import Launches
 from tests.runtime.fake_cuda import FakeCuda
 from tests.runtime.gpu_sample import FAULTY, executable
 from tests.runtime.sample import expected, inputs
@@ -53,6 +54,25 @@ def test_numbers_at_every_size(driver):
     for n in (1, 5, 2, 5, 1):
         for found, wanted in zip(run(direct, driver, n), expected(inputs(n)).values(), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_streams_have_scratch_memory_of_their_own(monkeypatch):
+    """Their launches may run at the same time; while one is captured, nothing can be allocated for it."""
+    direct = made(executable(), EmulatedDriver())
+    launches = direct.bind((3,))
+    assert launches.scratch_bytes
+    used = []
+    monkeypatch.setattr(Launches, "point", lambda self, driver, io, arena, scratch: used.append(scratch))
+    monkeypatch.setattr(Launches, "run_all", lambda self, driver, stream: None)
+    for stream in (7, 8, 7, 8):
+        direct.run(launches, [], 0, stream)
+    assert used[:2] == used[2:] and used[0] != used[1]
+    direct.run(launches, [], 0, 9, captures=True)
+    assert used[-1] in used[:2]
+    large = direct.bind((5,))
+    direct.run(large, [], 0, 7)
+    direct.run(large, [], 0, 9, captures=True)
+    assert used[-1] == used[-2] not in used[:4], "the largest there is"
 
 
 def test_the_kernel_that_fails_is_named():

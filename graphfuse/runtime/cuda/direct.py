@@ -32,7 +32,8 @@ class CudaDirect:
         self._driver, self._zeroed = driver, zeroed
         self._lock = threading.Lock()
         self._ready: OrderedDict[tuple[int, ...], Launches] = OrderedDict()
-        self._scratch, self._scratch_bytes = 0, 0
+        self._scratch: dict[int, tuple[int, int]] = {}
+        """Bytes and address by stream: launches of two streams may run at the same time."""
         code = self.executable.code[self.executable.target]
         with self.context.current():
             self._functions = {
@@ -55,15 +56,24 @@ class CudaDirect:
                 self._ready.popitem(last=False)
             return made
 
-    def run(self, launches: Launches, addresses: Sequence[int], arena: int, stream: int) -> None:
-        """Launch all of a plan, on the addresses of dense inputs, then outputs; intermediate tensors are at `arena`."""
+    def run(
+        self, launches: Launches, addresses: Sequence[int], arena: int, stream: int, *, captures: bool = False
+    ) -> None:
+        """Launch all of a plan, on the addresses of dense inputs, then outputs; intermediate tensors are at `arena`.
+
+        A stream that `captures` what it is given, for a graph, takes the scratch memory that there is.
+        """
         with self._lock, self.context.current():
-            if launches.scratch_bytes > self._scratch_bytes:
-                self._scratch, self._scratch_bytes = self._zeroed(launches.scratch_bytes), launches.scratch_bytes
-            scratch = launches.scratch_bytes and self._scratch
+            scratch = launches.scratch_bytes and self._scratch_of(stream, launches.scratch_bytes, captures=captures)
 
             def work() -> None:
                 launches.point(self._driver, addresses, arena, scratch)
                 launches.run_all(self._driver, stream)
 
             self.context.guarded(lambda: described(launches.items[launches.at], self._template.leaves), work)
+
+    def _scratch_of(self, stream: int, nbytes: int, *, captures: bool) -> int:
+        found = max(self._scratch.values(), default=(0, 0)) if captures else self._scratch.get(stream, (0, 0))
+        if found[0] < nbytes:
+            found = self._scratch[stream] = nbytes, self._zeroed(nbytes)
+        return found[1]
