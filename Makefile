@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-text test test-avx2 test-full test-gpu bench check docs clean
+.PHONY: help venv demo demo-text test test-avx2 test-full mutants test-gpu bench check docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ test-avx2: venv ## arithmetic, with AVX-512 taken away
 
 test-full: venv $(BIN)/.models ## the above, every model, 2,000 fuzz cases
 	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu'
+
+mutants: venv ## wrong rewrite rules, which the laws must find: SEED=1 COUNT=20
+	$(BIN)/python -m tests.mutants --seed $(or $(SEED),0) --count $(or $(COUNT),20)
 
 test-gpu: venv ## what needs an NVIDIA GPU
 	$(BIN)/python -m pip install --quiet -e '.[test,cuda]'

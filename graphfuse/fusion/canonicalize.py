@@ -177,7 +177,9 @@ def div_by_number(op: Op) -> Replacement | None:
     if value is None or not is_power_of_two(float(value)):
         return None
     inverse = 1.0 / float(value)
-    if float(np.asarray(inverse).astype(numpy_dtype(elem))) != inverse or not _is_normal(inverse, elem):
+    with np.errstate(over="ignore"):
+        rounded = float(np.asarray(inverse).astype(numpy_dtype(elem)))
+    if rounded != inverse or not _is_normal(inverse, elem):
         return None
     return graph.mul(x, full(tensor_of(c).shape, elem, inverse), loc=op.loc)
 
@@ -200,8 +202,8 @@ def involution(op: Op) -> Replacement | None:
 
 @rule(graph.abs_)
 def abs_of_sign(op: Op) -> Replacement | None:
-    """|-x| = |x|; ||x|| = |x|."""
-    if (x := _inner(op.operands[0], graph.neg)) is not None:
+    """|-x| = |x|, but for unsigned integers; ||x|| = |x|."""
+    if (x := _inner(op.operands[0], graph.neg)) is not None and (_elem(op).is_float or _elem(op).is_signed):
         return graph.abs_(x, loc=op.loc)
     return op.operands[0] if is_op(op.operands[0], graph.abs_) else None
 

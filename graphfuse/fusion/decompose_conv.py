@@ -33,11 +33,11 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.fusion.fold_constants import constant
 from graphfuse.fusion.simplify_movement import permuted, reshaped, sliced
+from graphfuse.interp.elementwise import integer_range
 from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
-from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Rule, dead_code, rule, sweep
-from graphfuse.ir.types import Scalar
+from graphfuse.ir.types import BOOL, Scalar
 from graphfuse.symbolic import Dim, ceildiv, product
 
 _LETTERS = "hwdijk"
@@ -87,7 +87,7 @@ class _Phases:
 def phases(op: Op) -> Op | None:
     """A convolution over an input spread by u, as u interleaved convolutions over the input itself."""
     up = attr_ints(op, "input_dilation")
-    if not _is_nhwc(op) or all(u == 1 for u in up):
+    if not _is_nhwc(op) or all(u == 1 for u in up) or not isinstance(tensor_of(op.operands[1]).shape[-1], int):
         return None
     if any(s != 1 for s in attr_ints(op, "strides")):
         return _strided_after(op)
@@ -229,11 +229,13 @@ def pad_window(op: Op) -> Op | None:
 def neutral(kind: str, elem: Scalar) -> float:
     """What `kind` ignores."""
     if kind == "sum":
-        return number_zero(elem)
+        return number_zero(elem) if elem != BOOL else False
     if elem.is_float:
         return -math.inf if kind == "max" else math.inf
-    info = np.iinfo(numpy_dtype(elem))
-    return int(info.min if kind == "max" else info.max)
+    if elem == BOOL:
+        return kind == "min"
+    least, most = integer_range(elem)
+    return least if kind == "max" else most
 
 
 def padded(x: Value, low: tuple[int, ...], high: tuple[int, ...], value: float) -> Value:

@@ -183,8 +183,10 @@ def _known(v: Value) -> Array | None:
 
 
 def _stored(found: _Quantised) -> Array | None:
-    """The bytes that are left after the zero point; None where a byte has no room for one."""
+    """The bytes that are left after the zero point; None where a byte has no room for one, or none is there."""
     centred = found.bytes.astype(np.int32) - (0 if found.zero is None else found.zero)
+    if not centred.size:
+        return None
     least, most = int(centred.min()), int(centred.max())
     for elem in (np.int8, np.uint8):
         if np.iinfo(elem).min <= least and most <= np.iinfo(elem).max:

@@ -233,7 +233,7 @@ def _conv(op: Op, x: Value, w: Array, zero: _Number) -> Value | None:
     spatial = w.ndim - 2
     low, high = attr_ints(op, "low"), attr_ints(op, "high")
     shape = tensor_of(op.result).shape
-    per_channel = w.astype(np.int64).sum(axis=tuple(range(1, w.ndim))).astype(np.int32).reshape(-1, *[1] * spatial)
+    per_channel = w.astype(np.int64).sum(axis=tuple(range(1, w.ndim)), keepdims=True).astype(np.int32)[:, 0]
     taken: Value | None
     attrs: dict[str, Attr] = {"elem": I32}
     if zero.value is None:

@@ -353,7 +353,8 @@ def slice_of_broadcast(op: Op) -> Replacement | None:
     (inner,) = x.op.operands
     t, out = tensor_of(inner), tensor_of(op.result)
     skip = out.rank - t.rank
-    keep = [d != 1 or out.shape[skip + i] == 1 for i, d in enumerate(t.shape)]
+    wide = tensor_of(x).shape[skip:]
+    keep = [d != 1 or w == 1 for d, w in zip(t.shape, wide, strict=True)]
     starts, steps, sizes = attr_dims(op, "starts")[skip:], attr_ints(op, "steps")[skip:], out.shape[skip:]
     part = graph.slice_(
         inner,

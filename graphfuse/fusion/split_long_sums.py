@@ -27,7 +27,7 @@ from graphfuse.fusion.simplify_movement import reshaped
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, given, rule_with, sweep
-from graphfuse.ir.types import BF16, F16, F32, Scalar
+from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar
 from graphfuse.symbolic import Dim, Ranges, bounds, product, static
 
 LONG = 1 << 17
@@ -159,7 +159,7 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     share = programs.share if boxed and 1 not in (rows, columns) else 1
     converted = side == TILE and tensor_of(a).elem != tensor_of(b).elem
     count, least = (CONVERTING * programs.count, CONVERTED_DEPTH) if converted else (programs.count, LEAST_DEPTH)
-    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0:
+    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0 or tensor_of(op.result).elem == BOOL:
         return None
     parts = programs.parts(rows, columns, batch, depth, tensor_of(a).elem) if share > 1 else None
     if parts is None and 2 * busy * share > count:

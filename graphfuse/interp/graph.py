@@ -518,7 +518,7 @@ def _correlate(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int
     if per_group == 1 and out_channels == groups:
         return _depthwise(x, w, strides, dilation, result)
     out = np.empty((n, out_channels, *result), x.dtype)
-    weights = w.reshape(groups, out_channels // groups, -1)
+    weights = w.reshape(groups, out_channels // groups, per_group * math.prod(kernel))
     axes = tuple(range(1, x.ndim - 1))
     for i in range(n):
         windows = sliding_window_view(x[i], reach, axis=axes)
@@ -526,7 +526,7 @@ def _correlate(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int
             (slice(None), *(slice(None, None, s) for s in strides), *(slice(None, None, dl) for dl in dilation))
         ]
         order = (0, *range(1 + len(kernel), 1 + 2 * len(kernel)), *range(1, 1 + len(kernel)))
-        columns = windows.transpose(order).reshape(groups, per_group * math.prod(kernel), -1)
+        columns = windows.transpose(order).reshape(groups, per_group * math.prod(kernel), math.prod(result))
         out[i] = _matmul(weights, columns).reshape(out_channels, *result)
     return out
 
@@ -539,7 +539,8 @@ def _depthwise(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int
             slice(t * dl, t * dl + (r - 1) * s + 1, s)
             for t, dl, r, s in zip(tap, dilation, result, strides, strict=True)
         )
-        out += x[(slice(None), slice(None), *window)] * taps[(slice(None), *tap)].reshape(-1, *[1] * len(result))
+        factors = taps[(slice(None), *tap)].reshape(w.shape[0], *[1] * len(result))
+        out += x[(slice(None), slice(None), *window)] * factors
     return out
 
 

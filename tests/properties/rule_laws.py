@@ -1,0 +1,243 @@
+"""What a rewrite rule and a pass owe: the interpreter's result, to the last bit or as near as docs/numerics.md says."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphfuse import pipelines
+from graphfuse.errors import GraphfuseError
+from graphfuse.interp import graph as interp
+from graphfuse.ir.core import Func, Op
+from graphfuse.ir.passes import PASSES, Pass, parse_pipeline, run
+from graphfuse.ir.printer import module_text, to_text
+from graphfuse.ir.rewrite import RULES
+from graphfuse.ir.types import Tensor
+from graphfuse.ir.verifier import verify
+from tests.properties.rule_programs import SEPARATOR, Example, choices, examples, inputs, varied
+
+assert pipelines.PASSES is PASSES, "importing it registers them all"
+
+ROUNDS = {p.name for p in pipelines.CHANGES_ROUNDING} | {
+    "multiply-by-reciprocal", "attention-in-f32", "normalise-later", "dequantise-later", "split-long-sums",
+    "split-long-reductions", "pack-pixels", "split-f32",
+}  # fmt: skip
+"""Passes whose result may differ in the last bits."""
+HALVES = {"lower-precision", "store-halves"}
+"""Passes that round to halves on purpose: their own tests bound that, of programs that are well conditioned."""
+_SUMS = ("graph.contract", "graph.conv", "graph.reduce_window", "graph.reduce", "graph.cumulate")
+_STEPS = (
+    "floor", "ceil", "trunc", "round", "sign", "eq", "ne", "lt", "le", "gt", "ge", "floordiv", "floormod", "truncmod",
+    "truncdiv", "isnan", "isinf", "arg_reduce", "topk", "bitcast", "cast",
+)  # fmt: skip
+
+
+_STEP = {"float16": 2.0**-8, "bfloat16": 2.0**-5, "float64": 2.0**-40}
+"""What results may be off by, as a part of the largest."""
+
+
+class BrokenLawError(AssertionError):
+    """A program of which a pass does not keep the result."""
+
+
+def _of_floats(op: Op) -> bool:
+    return any(isinstance(t, Tensor) and t.elem.is_float for t in (*op.types, *(v.type for v in op.operands)))
+
+
+def sums_floats(func: Func) -> bool:
+    """Whether a result depends on the order of a sum, which passes may change."""
+    return any(
+        op.kind.name.startswith(_SUMS) and _of_floats(op) and op.attrs.get("kind", "sum") in ("sum", "prod")
+        for op in func.walk()
+    )
+
+
+def has_steps(func: Func) -> bool:
+    """Whether a small change of a float may change much."""
+    return any(op.kind.name.removeprefix("graph.") in _STEPS and _of_floats(op) for op in func.walk())
+
+
+def powers_of_f64(func: Func) -> bool:
+    """Whether there is a power in f64, which is not correctly rounded, so that a root or a product differs."""
+    return any(op.kind.name == "graph.pow" and op.types[0].elem.name == "f64" for op in func.walk())  # type: ignore[union-attr]
+
+
+def folds_floats(func: Func) -> bool:
+    """Whether something is computed of constants alone."""
+    known: set[Op] = set()
+    for op in func.body.ops[:-1]:
+        if all(v.op in known for v in op.operands):
+            known.add(op)
+            if op.operands and _of_floats(op):
+                return True
+    return False
+
+
+def runs(func: Func, seed: int) -> bool:
+    """Whether some dims fit a program."""
+    for values in choices(func):
+        try:
+            given = inputs(func, values, np.random.default_rng(seed), awkward=False)
+            interp.run(func, *given, symbols=values)
+        except (GraphfuseError, IndexError, ValueError):
+            continue
+        return True
+    return False
+
+
+def keeps_results(before: Func, passes: Sequence[Pass], seed: int) -> None:
+    """Passes keep what a function computes, and leave IR that is valid.
+
+    Where a pass changes rounding or the order of a sum, numbers are compared as far as they are determined: in f64,
+    and in their own precision within what that differs from f64 by.
+    """
+    after = before
+    try:
+        for pass_ in passes:
+            after = pass_(after)
+            verify(after)
+    except Exception as e:
+        if runs(before, seed):
+            raise BrokenLawError(f"{type(e).__name__}: {e}\n{to_text(before)}") from e
+        return  # no dims fit it
+    if to_text(after) == to_text(before):
+        return
+    _check_types(before, after)
+    exact = not sums_floats(before) and not powers_of_f64(before) and not any(p.name in ROUNDS | HALVES for p in passes)
+    if not exact and (has_steps(before) or any(p.name in HALVES for p in passes)):
+        return
+    for values in choices(before):
+        for awkward in (True, False) if exact else (False,):
+            given = inputs(before, values, np.random.default_rng(seed), awkward=awkward)
+            try:
+                want = interp.run(before, *given, symbols=values)
+            except (GraphfuseError, IndexError, ValueError, OverflowError, MemoryError):
+                continue  # a slice beyond the end, an index outside
+            try:
+                got = interp.run(after, *given, symbols=values)
+                ((_exact if exact else _close)(before, after, given, values, want, got))
+            except Exception as e:
+                shown = "\n".join(f"{x!r}" for x in given)
+                raise BrokenLawError(
+                    f"{type(e).__name__}: {e}\n{', '.join(map(str, passes))} at {values}\n{to_text(before)}"
+                    f"becomes\n{to_text(after)}for\n{shown}"
+                ) from e
+
+
+def _check_types(before: Func, after: Func) -> None:
+    want, got = ([v.type for v in f.outputs] for f in (before, after))
+    if [t.elem for t in want] != [t.elem for t in got]:
+        raise BrokenLawError(f"results {want} became {got}\n{to_text(before)}becomes\n{to_text(after)}")
+
+
+def _exact(_b: Func, _a: Func, _given: object, _values: object, want: Sequence[object], got: Sequence[object]) -> None:
+    for x, y in zip(map(np.asarray, want), map(np.asarray, got), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        if np.issubdtype(x.dtype, np.integer) or x.dtype == np.bool_:
+            same = x == y
+        else:  # a NaN is one whatever its bits; 0.0 is not -0.0
+            a, b = x.astype(np.float64), y.astype(np.float64)
+            same = ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
+        assert np.all(same), f"{x[~same]} became {y[~same]}" if x.ndim else f"{x} became {y}"
+
+
+def _close(
+    before: Func, after: Func, given: Sequence[Any], values: dict[str, int], want: Sequence[Any], got: Sequence[Any]
+) -> None:
+    wide_want = interp.run(before, *given, symbols=values, wide=True)
+    wide_got = interp.run(after, *given, symbols=values, wide=True)
+    folds = folds_floats(before)
+    for results in zip(want, got, wide_want, wide_got, strict=True):
+        step = _STEP.get(np.asarray(results[0]).dtype.name, 2.0**-19)
+        x, y, wx, wy = (np.asarray(r).astype(np.float64) for r in results)
+        assert x.shape == y.shape
+        if not x.size:
+            continue
+        if not np.isfinite(wx).all() or not np.isfinite(x).all() or np.abs(x).max() > 1e4:
+            return  # ill conditioned: what follows from it too
+        noise, top = np.abs(x - wx).max(), np.abs(wx).max()
+        if noise > 1e-2 * top:
+            return
+        assert np.isfinite(wy).all(), f"{wx} became {wy}"
+        if not folds:  # which rounds to the element
+            assert np.abs(wx - wy).max() <= 2.0**-40 * top + 2.0**-18 * noise, f"in f64, {wx} became {wy}"
+        assert np.abs(x - y).max() <= step * top + 16 * noise, f"{x} became {y}"
+
+
+@cache
+def pipeline(text: str) -> tuple[Pass, ...]:
+    return tuple(parse_pipeline(text))
+
+
+def drawn(seed: int, near: Sequence[Example]) -> tuple[Func | None, tuple[Pass, ...]]:
+    """The program of a number: near one of `near`, mostly, and its passes."""
+    rng = random.Random(seed)
+    everything = examples()
+    example = rng.choice(near if rng.random() < 0.85 else everything)
+    return varied(example.func, everything, rng), pipeline(example.pipeline)
+
+
+def law_of(seed: int, near: Sequence[Example]) -> None:
+    """One drawn program through the passes of its example."""
+    func, passes = drawn(seed, near)
+    if func is not None:
+        keeps_results(func, passes, seed)
+
+
+def near(path: str, function: str) -> tuple[Example, ...]:
+    """The examples of a rule, or of the rules of its module, first; then, for what many modules use, all others."""
+    everything = examples()
+    own = tuple(e for e in everything if e.shows == function)
+    name = path.removesuffix(".py").replace("/", ".")
+    defined = {r for r, apply in RULES.items() if apply.__module__ == name}
+    passes = {p.name for p in PASSES.values() if p.apply.__module__ == name}
+    beside = tuple(
+        e for e in everything if e.shows in defined or not passes.isdisjoint(q.name for q in pipeline(e.pipeline))
+    )
+    if own:
+        return own * max(1, len(beside) // len(own)) + beside
+    shared = Path(path).stem in ("simplify_movement", "fold_constants", "symbolic", "index")
+    return everything if shared or not beside else beside
+
+
+def own_law(example: Example) -> str:
+    """What is wrong of the example as it is written, or ""."""
+    try:
+        keeps_results(example.func, pipeline(example.pipeline), 0)
+    except BrokenLawError as e:
+        return str(e)
+    return ""
+
+
+def text_law(some: Sequence[Example]) -> str:
+    """The first file of these examples whose passes give other text than it says, or ""."""
+    for path in dict.fromkeys(e.path for e in some):
+        head, separator, want = path.read_text().partition(SEPARATOR)
+        of_file = [e for e in examples() if e.path == path]
+        try:
+            got = module_text(tuple(run(e.func, pipeline(e.pipeline), "test") for e in of_file))
+        except Exception as e:  # noqa: BLE001 whatever a wrong rule does
+            return f"{path.name}: {type(e).__name__}: {e}"
+        if not separator:
+            want = "".join(s for s in head.splitlines(keepends=True) if not s.lstrip().startswith("//"))
+        if got != want:
+            return f"{path.name}: other text"
+    return ""
+
+
+def broken(seeds: Iterable[int], near: Sequence[Example], *, end: float = math.inf) -> Iterator[tuple[int, str]]:
+    """The numbers of programs whose results change, until a time of this process."""
+    for seed in seeds:
+        try:
+            law_of(seed, near)
+        except BrokenLawError as e:
+            yield seed, str(e)
+        if time.process_time() > end:
+            return
