@@ -369,12 +369,13 @@ class Emitter:
         )
 
     def split(self, x: Value, sizes: Sequence[Dim], axis: int) -> tuple[Value, ...]:
-        """Consecutive pieces of one axis."""
+        """Consecutive pieces that make up one axis."""
         out: list[Value] = []
         start: Dim = 0
         for size in sizes:
             out.append(self.slice(x, axis, start, size))
             start = start + size
+        self.require("equal", shape_of(x)[axis], start, "what the pieces make up")
         return tuple(out)
 
     def reduce(self, x: Value, kind: str, axes: Sequence[int], *, keepdims: bool = True) -> Value:

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import graphfuse
 from graphfuse.errors import InputError, VerifyError
 from graphfuse.host.model import OnnxModel
 
@@ -343,6 +344,7 @@ def test_scaler_normalizer_imputer_binarizer():
         for norm in ("L1", "L2", "MAX"):
             compare("Normalizer", np.abs(y) if norm == "MAX" else y, norm=norm)
         compare("FeatureVectorizer", y, y[:, :2], inputdimensions=[4, 2])
+        compare("FeatureVectorizer", y, y, inputdimensions=[3, 6])
     compare("Binarizer", x, threshold=0.1)
     x[1, 2] = x[3, 0] = np.nan
     compare("Imputer", x, imputed_value_floats=[1.0, 2.0, 3.0, 4.0], replaced_value_float=float("nan"))
@@ -393,3 +395,29 @@ def test_zip_map():
     assert run("ZipMap", x, classlabels_int64s=[5, 2], version=1)[0] == {5: 0.25, 2: 0.75}
     with pytest.raises(InputError, match="rows of 3 elements"):
         run("ZipMap", x, classlabels_int64s=[5, 2, 1], version=1)
+
+
+@pytest.mark.parametrize(
+    ("op", "outputs", "attributes"),
+    [
+        ("SVMRegressor", 1, {"kernel_type": "RBF", "kernel_params": [0.3, 0, 0], "rho": [0.4], "n_supports": 1,
+                             "support_vectors": [1.0, 2, 3, 4], "coefficients": [1.0]}),
+        ("TreeEnsembleRegressor", 1, forest(1, "target", 2, trees=2) | {"n_targets": 2}),
+        ("TreeEnsembleClassifier", 2, forest(9, "class", 3, trees=2) | {"classlabels_int64s": [1, 2, 3]}),
+        ("FeatureVectorizer", 1, {"inputdimensions": [4]}),
+    ],
+)  # fmt: skip
+def test_features_when_it_runs(op, outputs, attributes):
+    """Too few are an error, unless they are filled up."""
+    x = whole_numbers(1)[:5]
+    model = model_of(op, (x,), outputs, 3, attributes)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "n"
+    found = graphfuse.compile(model)
+    want = run(op, x, outputs=outputs, **attributes)
+    np.testing.assert_allclose(found({"x0": x})["y0"], want[0] if outputs == 2 else want)
+    few = {"x0": x[:, :1].copy()}
+    if op == "FeatureVectorizer":
+        np.testing.assert_array_equal(found(few)["y0"], np.pad(few["x0"], ((0, 0), (0, 3))))
+        return
+    with pytest.raises(InputError, match="features.*found 1"):
+        found(few)

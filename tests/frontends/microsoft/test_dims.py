@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import graphfuse
 from graphfuse.compiler import signature_of
 from graphfuse.errors import InputError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.runtime.binding import Binder
 from tests.frontends.microsoft.attention_cases import (
+    COS,
     K1,
     MASK,
     PAST,
@@ -18,6 +20,7 @@ from tests.frontends.microsoft.attention_cases import (
     PROMPT,
     Q1,
     RAGGED,
+    SIN,
     TOKENS,
     V1,
     K,
@@ -27,7 +30,7 @@ from tests.frontends.microsoft.attention_cases import (
     total,
 )
 from tests.frontends.microsoft.cases import BETA, BIAS, EXPERTS, FIRST, GAMMA, ROTARY, SECOND, X
-from tests.frontends.microsoft.support import I8, I64, case, f32, integers, signed, u8, unsigned, weights
+from tests.frontends.microsoft.support import I8, I32, I64, case, f32, integers, signed, u8, unsigned, weights
 from tests.frontends.support import floats
 
 COLUMNS = np.abs(floats(5))
@@ -64,11 +67,23 @@ MISFITS = [
     (case("Attention", TOKENS, floats(16, 48), floats(48), num_heads=4), 2, 0, 1),
     (case("Attention", TOKENS, floats(16, 48), floats(48), MASK, num_heads=4), 3, 0, 1),
     (case("Attention", TOKENS, floats(16, 48), floats(48), None, None, floats(1, 4, 5, 5), num_heads=4), 5, 2, 1),
+    (case("Attention", TOKENS, floats(16, 48), floats(48), np.array([3, 5, 0, 1], I32), num_heads=4), 3, 0, 3),
+    (case("Attention", TOKENS, floats(16, 48), floats(48), integers(0, 2, 2, 5, 5), num_heads=4), 3, 1, 1),
     (case("MultiHeadAttention", TOKENS, *floats(2, 2, 4, 7, 4), num_heads=4), 2, 3, 1),
+    (case("MultiHeadAttention", TOKENS, TOKENS, TOKENS, floats(48), num_heads=4), 3, 0, 49),
     (case("MultiHeadAttention", TOKENS, TOKENS, TOKENS, None, integers(0, 2, 2, 8), None, *PAST, num_heads=4), 4, 0, 1),
     (case("DecoderMaskedMultiHeadAttention", floats(2, 1, 16), *floats(2, 2, 4, 7, 4), num_heads=4), 0, 1, 2),
     (grouped(Q, K, V, None, None, PROMPT, total(5)), 0, 1, 8),
     (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 4, 2, 1),
+    (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 3, 1, 1),
+    (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(6)), 3, 2, 4),
+    (grouped(Q, K, V, None, None, PROMPT, total(5), COS, SIN, do_rotary=1), 7, 1, 7),
+    (grouped(Q, K, V, None, None, PROMPT, total(5), COS, SIN, np.tile(np.arange(5), (2, 1)), do_rotary=1), 9, 0, 1),
+    (grouped(Q, K, V, None, None, PROMPT, total(5), None, None, None, floats(1, 4, 5, 5)), 10, 2, 1),
+    (case("QLinearConv", unsigned(2, 4, 7, 6), f32(0.05), u8(120), unsigned(6, 4, 3, 3), f32(0.01), u8(128),
+          f32(0.5), u8(100), integers(-99, 99, 6)), 8, 0, 1),
+    (case("CausalConvWithState", floats(2, 6, 9), floats(6, 1, 4)), 0, 1, 1),
+    (case("CausalConvWithState", floats(2, 6, 9), floats(6, 1, 4)), 1, 1, 6),
     (case("LinearAttentionGate", floats(2, 5, 4), floats(4), floats(4), floats(2, 5, 4)), 3, 1, 1),
     (case("CausalConvWithState", floats(2, 6, 9), floats(6, 1, 4), floats(6), floats(2, 6, 3)), 3, 2, 1),
 ]  # fmt: skip
@@ -86,3 +101,18 @@ def test_dims_that_do_not_fit(c, i, axis, size):
     shape[axis] = size
     with pytest.raises(InputError, match=rf"\({c.op}\): .*found"):
         binder.bind([tuple(shape) if n == f"x{i}" else a.shape for n, a in fed.items()])
+
+
+def test_lengths_are_ends_or_ends_and_starts():
+    """Which of both is known when the model runs."""
+    model, fed = case("Attention", TOKENS, floats(16, 48), floats(48), np.array([3, 5], I32), num_heads=4).model()
+    for i in (0, 3):
+        model.graph.input[i].type.tensor_type.shape.dim[0].dim_param = f"n{i}"
+    run = graphfuse.compile(model)
+    starts = fed | {"x3": np.array([3, 5, 1, 0], I32)}
+    for feed, masked in ((fed, [0, 3]), (starts, [1, 3])):
+        mask = np.ones((2, 5), I32)
+        mask[0] = 0
+        mask[0, slice(*masked)] = 1
+        want = graphfuse.compile(case("Attention", TOKENS, floats(16, 48), floats(48), mask, num_heads=4).model()[0])
+        np.testing.assert_allclose(run(feed)["y0"], want(fed | {"x3": mask})["y0"], rtol=1e-4, atol=1e-5)

@@ -96,6 +96,7 @@ def tensor_scatter(e: Emitter, node: Node) -> Value:
     capacity = shape_of(past)[axis]
     shape = tuple(shape_of(update)[i] if i == axis else d for i, d in enumerate(shape_of(past)))
     update = e.equalled(update, shape, "the update")
+    e.require("at_most", shape[axis], capacity, "steps of the update")
     at = e.iota(shape, axis)
     circular = node.attr_str("mode", "linear") == "circular"
     if node.has(2):

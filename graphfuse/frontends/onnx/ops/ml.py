@@ -8,6 +8,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, two_scores
 from graphfuse.ir.core import Value
@@ -149,6 +150,7 @@ def _svm_kernel(e: Emitter, node: Node, x: Value, vectors: Value) -> Value:
     kind = node.attr_str("kernel_type", "LINEAR")
     gamma, coef0, degree = [*map(float, node.attributes.get("kernel_params", [])), 0.0, 0.0, 0.0][:3]
     if kind == "RBF":
+        e.require("equal", shape_of(x)[1], shape_of(vectors)[1], "features")
         apart = e.map(graph.sub, e.unsqueeze(x, 1), e.unsqueeze(vectors, 0))
         squares = e.reduce(e.map(graph.mul, apart, apart), "sum", (2,), keepdims=False)
         return e.map(graph.exp, e.map(graph.mul, squares, -gamma))
@@ -173,6 +175,11 @@ def one_hot_encoder(e: Emitter, node: Node) -> Value:
 
 @onnx_op("FeatureVectorizer", domain=ML)
 def feature_vectorizer(e: Emitter, node: Node) -> Value:
-    """Matrices side by side."""
+    """Matrices side by side, each cut or filled with zeros to the width that is said."""
     xs = [_floats(e, v) for v in node.values(e)]
-    return e.concat([x if tensor(x).rank > 1 else e.unsqueeze(x, 0) for x in xs], 1)
+    xs = [x if tensor(x).rank > 1 else e.unsqueeze(x, 0) for x in xs]
+    for i, width in enumerate(node.attr_ints("inputdimensions", ())[: len(xs)]):
+        if missing := greater(width - shape_of(xs[i])[1], 0, e.ranges):
+            xs[i] = e(graph.pad, xs[i], low=(0, 0), high=(0, missing), value=0.0)
+        xs[i] = e.slice(xs[i], 1, 0, width)
+    return e.concat(xs, 1)

@@ -161,8 +161,10 @@ def qlinear_conv(e: Emitter, node: Node) -> Value:
     x, sx, zx, w, sw, zw, sy, zy = (node.value(e, i) for i in range(8))
     acc = conv_of(e, node, _centred(e, x, zx, 1), _centred(e, w, zw, 0))
     rank = tensor(x).rank
+    channels = (shape_of(acc)[1], *(1,) * (rank - 2))
     if (bias := node.optional(e, 8)) is not None:
-        acc = e.map(graph.add, acc, e.reshape(bias, (shape_of(bias)[0], *(1,) * (rank - 2))))
-    channels = (shape_of(sw)[0], *(1,) * (rank - 2)) if tensor(sw).rank == 1 else ()
-    scale = e.map(graph.mul, e.reshape(sx, ()), e.reshape(sw, channels))
+        acc = e.map(graph.add, acc, e.reshape(e.equalled(bias, channels[:1], "the bias"), channels))
+    if tensor(sw).rank == 1:
+        sw = e.reshape(e.spread(sw, channels[:1]), channels)
+    scale = e.map(graph.mul, e.reshape(sx, ()), sw)
     return _requantize(e, acc, scale, e.reshape(sy, ()), zy)

@@ -68,13 +68,16 @@ def stft(e: Emitter, node: Node) -> Value:
         length = checked_length(node, shape_of(window)[0])
     else:
         length = checked_length(node, shape_of(x)[1])
+    onesided = bool(node.attr_int("onesided", 1))
+    if onesided:
+        e.require("equal", shape_of(x)[2], 1, "parts of a number, of which one side is made")
     frames = floordiv(shape_of(x)[1] - length, step) + 1
     at = e.map(graph.mul, e.iota((frames, length), 0, I64), step)
     at = e.map(graph.add, at, e.iota((frames, length), 1, I64))
     framed = e(graph.take, x, at, axis=1)
     if window is not None:
         framed = e.map(graph.mul, framed, e.unsqueeze(window, -1))
-    return dft_of(e, framed, length, inverse=False, onesided=bool(node.attr_int("onesided", 1)))
+    return dft_of(e, framed, length, inverse=False, onesided=onesided)
 
 
 @onnx_op("MelWeightMatrix")

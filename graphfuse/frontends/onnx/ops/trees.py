@@ -99,6 +99,8 @@ def _combined(e: Emitter, node: Node, forest: Forest, x: Value, combine: str) ->
     rows, features = shape_of(x)
     if isinstance(features, int) and forest.feature.size and forest.feature.max() >= features:
         raise node.error(f"nodes_featureids: expected 0..{features - 1}, found {forest.feature.max()}")
+    if forest.feature.size:
+        e.require("at_most", int(forest.feature.max()) + 1, features, "features that the trees ask for")
     elem = F64 if elem_of(x) == F64 or forest.split.dtype == np.float64 else F32
     x = e.cast(x, elem)
     node.check_table("the weights of the leaves", len(forest.mode), max(forest.targets, 1))

@@ -63,7 +63,7 @@ def _attended(
     return without_heads(e, heads.mixed(e, softmax_of(e, scores, 3), v)), scores
 
 
-def _filtered(e: Emitter, node: Node, i: int, batch: Dim, keys: Dim) -> Value | None:
+def _filtered(e: Emitter, node: Node, i: int, batch: Dim, queries: Dim, keys: Dim) -> Value | None:
     """What input `i`, a mask or lengths, adds to scores: 0, or the filter's value, as [B, 1, 1 or Q, K]."""
     if not node.has(i):
         return None
@@ -71,20 +71,17 @@ def _filtered(e: Emitter, node: Node, i: int, batch: Dim, keys: Dim) -> Value | 
     shape = shape_of(mask)
     off = node.attr_float("mask_filter_value", -10000.0)
     if len(shape) == 1:
-        key = e.iota((1, keys), 1)
-        if shape[0] == 2 * batch and shape[0] != batch:  # ends, then starts
-            ends, starts = e.split(e.cast(mask, I64), (batch, batch), 0)
-            keep = e.map(graph.lt, key, e.unsqueeze(ends, 1))
-            keep = e.map(graph.and_, keep, e.map(graph.ge, key, e.unsqueeze(starts, 1)))
-        elif e.same(shape[0], batch):
-            keep = e.map(graph.lt, key, e.unsqueeze(e.cast(mask, I64), 1))
-        else:
-            raise node.unsupported(f"a mask of one dim must have {batch} or {2 * batch} elements, got {mask.type}")
+        key, mask = e.iota((1, keys), 1), e.unsqueeze(e.cast(mask, I64), 1)
+        keep = e.map(graph.lt, key, e.slice(mask, 0, 0, batch))  # ends
+        if shape[0] != batch:  # and starts, if there are as many again
+            e.require("divides", batch, shape[0], "lengths")
+            e.require("at_most", shape[0], 2 * batch, "lengths")
+            starts = e.slice(mask, 0, shape[0] - batch, batch)
+            more = e.map(graph.gt, e.full((), I64, shape[0]), e.full((), I64, batch))
+            keep = e.map(graph.and_, keep, e.map(graph.ge, key, e.select(more, starts, 0)))
         keep = e.unsqueeze(keep, 1, 2)
     elif len(shape) in (2, 3):
-        if not e.same(shape[-1], keys):
-            raise node.error(f"the mask must be of {keys} keys, got {mask.type}")
-        mask = e.equalled(mask, (batch, *shape[1:-1], keys), "the mask")
+        mask = e.equalled(mask, (batch, *(queries,) * (len(shape) - 2), keys), "the mask")
         keep = e.unsqueeze(e.map(graph.ne, mask, 0), *((1, 2) if len(shape) == 2 else (1,)))
     else:
         raise node.unsupported(f"the mask must have 1, 2 or 3 dims, got {mask.type}")
@@ -143,10 +140,10 @@ def _projected(
 def _mask_of_projected(e: Emitter, node: Node, i: int, batch: Dim, queries: Dim, keys: Dim, past: Dim) -> Value | None:
     """As `_filtered`; also [B, 1, most, most], of which the rows of these queries count."""
     if not node.has(i) or node.type(i).rank != 4:
-        return _filtered(e, node, i, batch, keys)
+        return _filtered(e, node, i, batch, queries, keys)
     whole = node.value(e, i)
     here = e.slice(e.slice(whole, 2, past, queries), 3, 0, keys)
-    return _filtered(e, replace(node, inputs=(*node.inputs[:i], e.squeeze(here, 1))), i, batch, keys)
+    return _filtered(e, replace(node, inputs=(*node.inputs[:i], e.squeeze(here, 1))), i, batch, queries, keys)
 
 
 # attention of queries, keys and values
@@ -211,6 +208,6 @@ def _heads_attended(
     if (old := node.optional(e, past)) is not None:
         before = shape_of(old)[2]
         k, v = e.concat([old, k], 2), e.concat([node.value(e, past + 1), v], 2)
-    added = _filtered(e, node, mask, shape_of(q)[0], shape_of(k)[2])
+    added = _filtered(e, node, mask, shape_of(q)[0], shape_of(q)[2], shape_of(k)[2])
     y, scores = _attended(e, node, q, k, v, past=before, mask=added, bias=node.optional(e, bias))
     return y, k, v, scores if wants(node, 3) else None

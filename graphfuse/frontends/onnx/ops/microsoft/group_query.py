@@ -18,16 +18,18 @@ from graphfuse.frontends.onnx.ops.microsoft.attention import refuse, wants
 from graphfuse.frontends.onnx.ops.microsoft.normalize import root_mean_square, scaled
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
-from graphfuse.symbolic import exact_div
+from graphfuse.symbolic import exact_div, floordiv
 
 
 @onnx_op("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     """Attention of new tokens to all tokens so far; also the keys and values of these, and the scores."""
     _check(node)
-    if node.has(3):
-        e.require("equal", node.type(3).shape[2], node.type(4).shape[2], "steps of the past")
     q, k, v = _separate(e, node)
+    if node.has(3):
+        batch, groups, _, size = shape_of(k)
+        past = (batch, groups, node.type(3).shape[2], size)
+        node = node.fitted(e, {3: ("the past keys", past), 4: ("the past values", past)})
     heads = heads_of(node, shape_of(q)[1], shape_of(k)[1])
     batch, _, steps, size = shape_of(q)
     if not isinstance(size, int):
@@ -108,8 +110,12 @@ def _normed(e: Emitter, node: Node, x: Value, i: int) -> Value:
 
 def _rotated(e: Emitter, node: Node, q: Value, k: Value, start: Value) -> tuple[Value, Value]:
     """Queries and keys at their positions: those given, or the ones after the cache."""
-    steps, tables = shape_of(q)[2], [node.value(e, i) for i in (7, 8)]
-    rows = shape_of(tables[0])[0]
+    batch, _, steps, size = shape_of(q)
+    rows, pairs = node.type(7).shape
+    node = node.fitted(e, {8: ("the sines", (rows, pairs)), 9: ("the positions", (batch, steps))})
+    tables = [node.value(e, i) for i in (7, 8)]
+    e.require("divides", 8, pairs, "columns of cosines")
+    e.require("at_most", pairs, floordiv(size, 2), "columns of cosines")
     if node.has(9):
         given = e.cast(node.within(e, 9, 0, rows - 1, "positions"), I64)
         cos, sin = (e(graph.take, table, given, axis=0) for table in tables)
@@ -133,7 +139,9 @@ def _present(e: Emitter, node: Node, new: Value, start: Value, i: int) -> Value:
         return new
     past = node.value(e, i)
     capacity = greater(shape_of(past)[2], total, e.ranges)
-    grown = capacity - shape_of(past)[2]
+    grown = capacity - shape_of(past)[2]  # nothing, or all new steps
+    e.require("at_most", grown, steps, "steps after the past")
+    e.require("divides", steps, grown, "steps after the past")
     if grown != 0:
         past = e(graph.pad, past, low=(0, 0, 0, 0), high=(0, 0, grown, 0), value=0.0)
     at = e.map(graph.sub, e.iota((1, 1, capacity, 1), 2), start)
@@ -153,8 +161,9 @@ def _masked(e: Emitter, node: Node, scores: Value, heads: Heads, start: Value, l
     *lead, queries, keys = shape_of(scores)
     ones = (1,) * len(lead)
     if (bias := node.optional(e, 10)) is not None:
-        missing = keys - shape_of(bias)[3]
-        if missing != 0 and not e.same(keys, shape_of(bias)[3]):
+        shape = (*shape_of(bias)[:2], queries, *node.dims(6, "total_sequence_length"))
+        bias = e.equalled(bias, shape, "the bias")
+        if (missing := keys - shape_of(bias)[3]) != 0:
             bias = e(graph.pad, bias, low=(0, 0, 0, 0), high=(0, 0, 0, missing), value=0.0)
         count = heads.groups * heads.per_group
         if shape_of(bias)[1] != 1:

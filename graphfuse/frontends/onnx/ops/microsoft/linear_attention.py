@@ -103,6 +103,7 @@ def linear_attention_gate(e: Emitter, node: Node) -> tuple[Value, Value | None]:
     return e.cast(decay, elem), e.cast(e.map(graph.sigmoid, e.wide(node.value(e, 3))), elem)
 
 
+@onnx_op("CausalConvWithState")
 @onnx_op("CausalConvWithState", domain=MICROSOFT)
 def causal_conv(e: Emitter, node: Node) -> tuple[Value, Value]:
     """A depthwise convolution of the steps so far, and the steps that the next call needs."""
@@ -127,6 +128,8 @@ def causal_conv(e: Emitter, node: Node) -> tuple[Value, Value]:
         return e.reshape(e.permute(v, (0, 2, 1)), (like[0], shape_of(v)[2], *like[2:])) if last else v
 
     x = first(x)
+    e.require("equal", shape_of(x)[1], channels, "channels")
+    e.require("equal", shape_of(w)[1], 1, "channels of a weight")
     if (past := node.optional(e, 3)) is not None:
         past = e.equalled(first(past), (shape_of(x)[0], channels, kept), "the state")
         joined = e.concat([e.cast(past, elem), x], 2)

@@ -157,7 +157,6 @@ def scaled_product(e: Emitter, node: Node, a: Value, scale: Value, b: Value, bia
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(e: Emitter, node: Node) -> Value:
     """The product of quantised matrices, as floats [+ bias]."""
-    node = _paired(e, node, {4: 2, 5: 3})
     a, b = _less_zero(e, node, node.value(e, 0), 4), _less_zero(e, node, node.value(e, 1), 5)
     scale = e.map(graph.mul, _flat(e, node.value(e, 2)), _flat(e, node.value(e, 3)))
     return scaled_product(e, node, a, scale, b, node.optional(e, 6))
