@@ -217,14 +217,14 @@ def tma_load(
     if steps and not len(dims) - 2 == len(steps) == len(lower) == len(upper):
         raise VerifyError(f"expected {len(dims) - 2} corners and steps, got {lower}, {upper}, {steps}")
     if any(t != I64 for t in coordinates):
-        raise VerifyError(f"expected i64 coordinates, got {coordinates}")
+        raise VerifyError(f"expected i64 coordinates, got {', '.join(map(str, coordinates))}")
     to = _shared(ring, "operand 1")
     _slot(slot)
     _barriers_at(barriers, 3)
-    if rows % 8 or not 0 <= rows <= to.shape[1]:
-        raise VerifyError(f"expected a multiple of 8 rows of {to}, got {rows}")
     if to.elem != elem or len(to.shape) != 3 or not to.swizzle:
         raise VerifyError(f"cannot load boxes of {elem} into {to}")
+    if rows % 8 or not 0 <= rows <= to.shape[1]:
+        raise VerifyError(f"expected a multiple of 8 rows of {to}, got {rows}")
     return ()
 
 
@@ -248,7 +248,7 @@ def tma_load_part(
     elem, to = _tensor(pointer, dims, strides, coordinates), _shared(ring, "operand 1")
     _slot(slot)
     _barriers_at(barriers, 3)
-    if to.elem != elem or len(to.shape) != 3 or not to.swizzle or (rows or to.shape[1]) % (8 * parts):
+    if to.elem != elem or len(to.shape) != 3 or not to.swizzle or parts < 1 or (rows or to.shape[1]) % (8 * parts):
         raise VerifyError(f"cannot load boxes of {elem} in {parts} parts of 8 rows or a multiple into {to}")
     return ()
 
@@ -277,7 +277,8 @@ def stage(staging: Type, value: Type, *, column: int = 0, buffer: int = 0, pendi
     buffer's element.
     """
     to, tile = _staging(staging), value
-    if not isinstance(tile, Tile) or tile.elem not in (to.elem, F32) or column + tile.shape[-1] > to.shape[2]:
+    fits = isinstance(tile, Tile) and len(tile.shape) == 2 and 0 <= column <= to.shape[2] - tile.shape[1]
+    if not isinstance(tile, Tile) or not fits or tile.elem not in (to.elem, F32):
         raise VerifyError(f"cannot stage {value} in {to}")
     return ()
 
@@ -333,8 +334,9 @@ def copy_async(
     to = _shared(ring, "operand 2")
     if not isinstance(pointer, Ptr) or pointer.elem != to.elem or len(to.shape) != 3:
         raise VerifyError(f"cannot copy from {pointer} to {to}")
-    if base != I64 or slot != I64 or condition != BOOL or any(t != I64 for t in limits):
-        raise VerifyError(f"expected i64, i64, bool and i64 limits, got {base}, {slot}, {condition}, {limits}")
+    given = (base, slot, condition, *limits)
+    if given != (I64, I64, BOOL, *(I64 for _ in limits)):
+        raise VerifyError(f"expected i64, i64, bool and i64 limits, got {', '.join(map(str, given))}")
     if len(strides) != 2 or len(limits) != len(limited) or any(d not in (0, 1) for d in limited):
         raise VerifyError(f"strides {strides} and limited dims {limited} are not those of a matrix")
     if width * to.elem.bytes not in (4, 8, 16) or to.shape[2] % width:
@@ -441,6 +443,8 @@ def wgmma(
     _slot(slot)
     if keep != BOOL or not isinstance(acc, Tile) or acc.layout is None:
         raise VerifyError(f"expected an accumulator with a layout and a bool, got {acc} and {keep}")
+    if any(len(t.shape) != (2 if isinstance(t, Tile) else 3) for t in (a, b, acc) if isinstance(t, Tile | Buffer)):
+        raise VerifyError(f"expected matrices and rings of matrices, got {a}, {b} and {acc}")
     k2, n = reversed(tb.shape[1:]) if transpose_b else tb.shape[1:]
     if isinstance(a, Tile):
         m, k = a.shape[0], 2 * a.shape[1]
