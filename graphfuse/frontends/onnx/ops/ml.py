@@ -10,7 +10,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, two_scores
+from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, transform_of, two_scores
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, I64
@@ -105,15 +105,13 @@ def _linear(e: Emitter, node: Node, count: int) -> Value:
 @onnx_op("LinearRegressor", domain=ML)
 def linear_regressor(e: Emitter, node: Node) -> Value:
     """A linear function of each target, transformed."""
-    return score_transform(
-        e, node, node.attr_str("post_transform", "NONE"), _linear(e, node, node.attr_int("targets", 1))
-    )
+    return score_transform(e, node, transform_of(node), _linear(e, node, node.attr_int("targets", 1)))
 
 
 @onnx_op("LinearClassifier", domain=ML)
 def linear_classifier(e: Emitter, node: Node) -> tuple[Value, Value]:
     """The class of the highest score, and the scores. One score is the second class's."""
-    labels, kind = node.attributes.get("classlabels_ints"), node.attr_str("post_transform", "NONE")
+    labels, kind = node.attributes.get("classlabels_ints"), transform_of(node)
     if not labels or "intercepts" not in node.attributes:
         raise node.unsupported("texts as labels, and models without intercepts, are not compiled")
     scores = _linear(e, node, len(node.attributes["intercepts"]))
@@ -142,7 +140,7 @@ def svm_regressor(e: Emitter, node: Node) -> Value:
     y = e.map(graph.add, y, float(node.attributes.get("rho", [0.0])[0]))
     if node.attr_int("one_class", 0):
         y = e.select(e.map(graph.gt, y, 0.0), e.full(shape_of(y), F32, 1.0), -1.0)
-    return score_transform(e, node, node.attr_str("post_transform", "NONE"), y)
+    return score_transform(e, node, transform_of(node), y)
 
 
 def _svm_kernel(e: Emitter, node: Node, x: Value, vectors: Value) -> Value:

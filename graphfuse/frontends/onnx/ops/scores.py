@@ -14,10 +14,16 @@ from graphfuse.frontends.onnx.ops.activation import softmax_of
 from graphfuse.ir.core import Value
 
 
-def score_transform(e: Emitter, node: Node, kind: str, scores: Value) -> Value:
-    """Scores [rows, targets] after a transform: softmax over the targets, the others one by one."""
+def transform_of(node: Node) -> str:
+    """The attribute `post_transform`, by name."""
+    kind = node.attr_str("post_transform", "NONE")
     if kind not in TRANSFORMS:
         raise node.error(f"post_transform: expected one of {', '.join(TRANSFORMS)}, found {kind}")
+    return kind
+
+
+def score_transform(e: Emitter, node: Node, kind: str, scores: Value) -> Value:
+    """Scores [rows, targets] after a transform: softmax over the targets, the others one by one."""
     if kind == "PROBIT":
         raise node.unsupported("post_transform PROBIT is not compiled")
     if kind == "LOGISTIC":

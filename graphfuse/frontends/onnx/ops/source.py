@@ -76,9 +76,9 @@ def range_(e: Emitter, node: Node) -> Value:
     if isinstance(start, float) or isinstance(limit, float) or isinstance(delta, float):
         if isinstance(start, Expr) or isinstance(limit, Expr):
             raise node.unsupported("a symbolic range must count by integers")
-        steps = (limit - start) / delta
+        steps = (float(limit) - float(start)) / delta
         if not math.isfinite(steps):
-            raise node.too_large(f"{limit - start} / {delta} is too large a range")
+            raise node.too_large(f"from {start:g} to {limit:g} by {delta:g} is too large a range")
         count = max(0, math.ceil(steps))
     else:
         steps = ceildiv(limit - start, delta) if delta > 0 else ceildiv(start - limit, -delta)

@@ -13,7 +13,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.forest import AGGREGATES, MEMBER, TRANSFORMS, Forest, read_ensemble, read_trees
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, two_scores
+from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, transform_of, two_scores
 from graphfuse.frontends.onnx.python_ops.call import Call, call_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
@@ -47,7 +47,7 @@ def tree_ensemble_regressor(e: Emitter, node: Node) -> Value:
     targets = node.attr_int("n_targets", 1)
     out = _combined(e, node, _read(node, "target", targets), node.value(e, 0), combine)
     out = _with_base(e, call, out, targets)
-    return e.cast(score_transform(e, node, node.attr_str("post_transform", "NONE"), out), F32)
+    return e.cast(score_transform(e, node, transform_of(node), out), F32)
 
 
 @onnx_op("TreeEnsembleClassifier", domain=ML)
@@ -58,7 +58,7 @@ def tree_ensemble_classifier(e: Emitter, node: Node) -> tuple[Value, Value]:
     if not labels:
         raise node.unsupported("texts as labels are not compiled")
     forest = _read(node, "class", len(labels))
-    kind = node.attr_str("post_transform", "NONE")
+    kind = transform_of(node)
     scores = _combined(e, node, forest, node.value(e, 0), "SUM")
     if len(labels) == 2 and len(np.unique(forest.target)) == 1:
         which = int(forest.target[0])
