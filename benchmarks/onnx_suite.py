@@ -2,6 +2,8 @@
 
     python -m benchmarks.onnx_suite [--only FAMILY,...] [--names REGEX] [--every N] [--sample N] [--device CPU] ...
 
+What runs is an artifact each time: every compiled model is saved, and loaded again (`saved_and_loaded`).
+
 Counts by family what passed, what gave other numbers, and what raised, and names each failure. Of what passed, it says
 how it ran: `compiled` from the model alone, `by value` where it was compiled for the values of small inputs, `host`
 where parts of it ran as host code. Tests run in worker processes; one that dies costs its own test (`crashed`).
@@ -16,6 +18,7 @@ import os
 import random
 import re
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter, defaultdict
@@ -25,7 +28,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import graphfuse
 from benchmarks import record
+from graphfuse.compiled_model import CompiledModel
 
 SECONDS = 120
 """A test that takes longer is stopped, and counts as crashed."""
@@ -81,6 +86,14 @@ class Result:
     what: str = ""
 
 
+def saved_and_loaded(model: CompiledModel) -> CompiledModel:
+    """What a file says of a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gfx"
+        model.save(path)
+        return graphfuse.load(path, device=str(model.device))
+
+
 class Suite:
     """The tests of the installed onnx, each with its family and a function that runs it."""
 
@@ -97,7 +110,7 @@ class Suite:
 
             @classmethod
             def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-                suite.prepared = super().prepare(model, device, **kwargs)
+                suite.prepared = super().prepare(model, device, made=saved_and_loaded, **kwargs)
                 return suite.prepared
 
             @classmethod

@@ -48,8 +48,8 @@ MAX_SHARED_BYTES = 256 << 10
 ELEMS = tuple(_ELEMS)
 """Names of element types."""
 
-TEXT, SEQUENCE = "text", "sequence"
-HOST_VALUES = (TEXT, SEQUENCE)
+TEXT, SEQUENCE, OPTIONAL = "text", "sequence", "optional"
+HOST_VALUES = (TEXT, SEQUENCE, OPTIONAL)
 """What else Python's operators give: an array of `str` objects, or a list of arrays or of dicts, whose shape is ()."""
 
 
@@ -488,11 +488,8 @@ def check(executable: Executable) -> None:
     """
     _check_signature(executable.signature)
     signature = executable.signature
-    # host code also takes texts, and gives whatever it has
-    numbers = (
-        [s for s in signature.inputs if s.elem != TEXT] if executable.host else [*signature.inputs, *signature.outputs]
-    )
-    if other := [s for s in numbers if s.elem not in _ELEMS]:
+    taken = {*_ELEMS, *(HOST_VALUES if executable.host else ())}
+    if other := [s for s in (*signature.inputs, *signature.outputs) if s.elem not in taken]:
         raise ArtifactError(f"tensor {other[0].name!r}: expected elements that are numbers, found {other[0].elem}")
     for dim in (d for c in executable.checks for d in (c.low, c.high) if d is not None):
         if unknown := symbols(dim) - executable.signature.ranges.keys():

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from graphfuse import usage
 from graphfuse.api import Dims, compile, load
-from graphfuse.artifact import SEQUENCE, TEXT, Array, Signature, TensorSpec
+from graphfuse.artifact import OPTIONAL, SEQUENCE, TEXT, Array, Signature, TensorSpec
 from graphfuse.errors import UsageError
 from graphfuse.runtime import gfx
 
@@ -122,5 +122,6 @@ def _listed(name: str, value: Any) -> Sequence[Any]:
 
 def _node_arg(spec: TensorSpec, signature: Signature) -> NodeArg:
     shape = [d if isinstance(d, int) else signature.shown(d) for d in spec.shape]
-    kind = "seq" if spec.elem == SEQUENCE else f"tensor({_ORT_TYPES.get(spec.elem, spec.elem)})"
+    held = {SEQUENCE: "seq", OPTIONAL: "optional"}
+    kind = held.get(spec.elem) or f"tensor({_ORT_TYPES.get(spec.elem, spec.elem)})"
     return NodeArg(spec.name, shape, kind)

@@ -46,9 +46,8 @@ class Backend(base.Backend):
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """Compile a `ModelProto` for a device, as far as it can be without values."""
-        del kwargs
-        return PreparedModel(OnnxModel(model, str(device_of(device))))
+        """Compile a `ModelProto` for a device, as far as it can be without values; `made` is as for `OnnxModel`."""
+        return PreparedModel(OnnxModel(model, str(device_of(device)), made=kwargs.get("made")))
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from graphfuse.api import compile, load, operators_of
-from graphfuse.artifact import TEXT, Array, Signature, elem_dtype
+from graphfuse.artifact import HOST_VALUES, OPTIONAL, SEQUENCE, TEXT, Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
 from graphfuse.files import check_outputs, exists
@@ -135,11 +135,14 @@ def random_inputs(
     """Inputs that any model can take, at these symbol values (others: 1 or the least allowed).
 
     Floats are normal; integers are 0 or 1, which are valid ids, lengths and masks everywhere; an input
-    called `mask` is all ones, so that nothing is masked away. Texts have to be `given`.
+    called `mask` is all ones, so that nothing is masked away. Texts have to be `given`; sequences cannot be.
     """
-    specs = [s for s in model.signature.inputs if s.elem != TEXT]
-    if texts := [s.name for s in model.signature.inputs if s.elem == TEXT and s.name not in given]:
-        raise UsageError(f"input {texts[0]!r}: texts cannot be made up: expected --input {texts[0]}=FILE.npy of run")
+    specs = [s for s in model.signature.inputs if s.elem not in HOST_VALUES]
+    for s in model.signature.inputs:
+        if s.elem in (SEQUENCE, OPTIONAL):
+            raise UsageError(f"input {s.name!r}: expected a tensor, found one that is {s.elem}: call it from Python")
+        if s.elem == TEXT and s.name not in given:
+            raise UsageError(f"input {s.name!r}: texts cannot be made up: expected --input {s.name}=FILE.npy of run")
     values = choose_dims(model.executable, dims)
     rng = np.random.default_rng(seed)
     shapes = {s.name: tuple(evaluate(d, values) for d in s.shape) for s in specs}

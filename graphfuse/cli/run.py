@@ -159,8 +159,9 @@ def _make(folder: Path) -> None:
 def _save(outputs: dict[str, Array], files: Mapping[str, Path]) -> None:
     for name, path in files.items():
         array: Any = outputs[name]
-        if isinstance(array, list):
-            raise UsageError(f"--output-dir: output {name!r}: expected an array, found a sequence")
+        if array is None or isinstance(array, list):
+            found = "nothing" if array is None else "a sequence"
+            raise UsageError(f"--output-dir: output {name!r}: expected an array, found {found}")
         with writing(path) as file:  # of texts, of fixed width: objects would be pickled
             np.save(file, array if _is_numeric(array) else array.astype(str), allow_pickle=False)
 
@@ -173,9 +174,9 @@ def _is_numeric(value: object) -> bool:
 def _summary(name: str, array: Any, file: Path | None) -> dict[str, Any]:
     if not _is_numeric(array):
         is_text = isinstance(array, np.ndarray)
-        values = [_plain(v) for v in (cast("Array", array).reshape(-1) if is_text else array)]
+        values = [_plain(v) for v in (cast("Array", array).reshape(-1) if is_text else array or ())]
         shape = list(cast("Array", array).shape) if is_text else [len(values)]
-        kind = "text" if is_text else "sequence"
+        kind = "text" if is_text else "nothing" if array is None else "sequence"
         return {"name": name, "dtype": kind, "shape": shape, **dict.fromkeys(_STATS), "values": values[:MAX_VALUES]}
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]

@@ -8,8 +8,7 @@
 
 A part that turns out to need a value that another one computes, or a dim, leaves the node that needs it to Python
 (`python_ops/sizes.py`, `python_ops/interpreted.py`), and is cut again. A loop is drafted until the types of what it
-carries stay the same; dims that change from one iteration to the next become symbols. (`on_demand.py` compiles when it
-meets shapes; this is done once.)
+carries stay the same; dims that change from one iteration to the next become symbols.
 """
 
 from __future__ import annotations
@@ -21,11 +20,13 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from graphfuse import compiler
-from graphfuse.artifact import SEQUENCE, TEXT, Array, Executable, Plan, Signature, TensorSpec, Weight
+from graphfuse.artifact import OPTIONAL, SEQUENCE, TEXT, Array, Executable, Plan, Signature, TensorSpec, Weight
 from graphfuse.errors import GraphfuseError, Loc, UnsupportedError, VerifyError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.frontends.onnx.cut import Part, cut, domain_of, is_control, location, part_of, reads
 from graphfuse.frontends.onnx.host_types import (
+    COUNTED,
+    Maybe,
     Sequenced,
     Strings,
     ValueType,
@@ -53,9 +54,6 @@ from graphfuse.target import Target
 
 Dims = Mapping[str, "int | tuple[int, int]"]
 Types: TypeAlias = "Mapping[str, ValueType | None]"
-
-COUNTED = (0, 1 << 24)
-"""What a dim may be that only a run knows, such as how many elements are not 0."""
 
 MOST_DRAFTS = 16
 """Times that a loop's body is typed: each time another dim of what it carries has turned out to change."""
@@ -99,7 +97,7 @@ def _part(index: int, func: Func, target: Target, options: Options) -> Executabl
 
 
 def _signature(
-    inputs: Mapping[str, Tensor | Strings], draft: _Draft, ranges: Mapping[str, tuple[int, int]], file: str
+    inputs: Mapping[str, ValueType], draft: _Draft, ranges: Mapping[str, tuple[int, int]], file: str
 ) -> Signature:
     outputs = [_spec(name, t, file) for name, t in zip(draft.outputs, draft.types, strict=True)]
     specs = tuple(_spec(name, t, file) for name, t in inputs.items())
@@ -115,12 +113,14 @@ def _spec(name: str, t: ValueType | None, file: str) -> TensorSpec:
             return TensorSpec(name, TEXT, t.shape)
         case Sequenced():
             return TensorSpec(name, SEQUENCE, ())
+        case Maybe():
+            return TensorSpec(name, OPTIONAL, ())
         case None:
             raise UnsupportedError(f"output {name!r}: expected a value whose type is known", Loc(file))
 
 
 def _kind(t: ValueType) -> str:
-    return "texts" if isinstance(t, Strings) else "a sequence"
+    return "texts" if isinstance(t, Strings) else "a sequence" if isinstance(t, Sequenced) else "an optional"
 
 
 # drafts: the steps of a graph with the types of all values
@@ -322,6 +322,9 @@ def _widened(a: ValueType | None, b: ValueType | None, changing: set[Dim], fresh
         case (Sequenced(), Sequenced()):
             known = a.element and b.element
             return Sequenced(_widened(a.element, b.element, changing, fresh) if known else a.element or b.element)
+        case (Maybe(), Maybe()):
+            known = a.element and b.element
+            return Maybe(_widened(a.element, b.element, changing, fresh) if known else a.element or b.element)
         case _:
             return None
 

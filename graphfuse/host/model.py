@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from graphfuse.errors import InputError, TooLargeError, UnsupportedError
 from graphfuse.frontends.onnx.limits import check_depth
 from graphfuse.frontends.onnx.node import UnknownValueError
 from graphfuse.frontends.onnx.specialise import free_inputs, model_of_node, open_shapes, specialised
-
-if TYPE_CHECKING:
-    from graphfuse.host.on_demand import HostedModel
 
 log = logging.getLogger(__name__)
 
@@ -33,20 +30,23 @@ class OnnxModel:
     """A model as its file declares it: call it with inputs by name, get outputs by name.
 
     `wants` are the inputs whose values it is compiled for, and `variants` what it was compiled to. What cannot be
-    compiled runs as host code between compiled parts, unless `host` forbids it.
+    compiled as a whole is compiled with host code between its parts, unless that cannot run it either. `made` gets each
+    compiled model, and returns what is called instead.
     """
 
-    def __init__(self, model: Any, device: str = "", *, host: bool = True) -> None:
+    def __init__(
+        self, model: Any, device: str = "", *, made: Callable[[CompiledModel], CompiledModel] | None = None
+    ) -> None:
         check_depth(model, "<model>")
-        self.model, self.device = model, device
+        self.model, self.device, self._made = model, device, made
         self.inputs = free_inputs(model)
         self.wants: tuple[str, ...] = ()
         self.variants: OrderedDict[object, CompiledModel] = OrderedDict()
-        self.hosted: HostedModel | None = None
-        self._open, self._host = open_shapes(model), host
-        self._whole: CompiledModel | None = None
+        self.whole: CompiledModel | None = None
+        self._open = open_shapes(model)
+        self._why: UnsupportedError | None = None
         try:
-            self._whole = compile(model, device=device, host=False)
+            self.whole = self._compiled(model)
         except UnknownValueError as e:
             self.wants = e.inputs
         except TooLargeError:
@@ -63,42 +63,48 @@ class OnnxModel:
     @property
     def how(self) -> str:
         """How it runs: `compiled` from the model alone, or `by value` of the inputs it wants, or with `host` code."""
-        return "host" if self.hosted is not None else "by value" if self.wants else "compiled"
+        return "host" if self._why is not None else "by value" if self.wants else "compiled"
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run it, compiled for these inputs' shapes and deciding values if it has to be."""
-        if self._whole is not None:
-            return self._whole(inputs)
-        if missing := [n for n in self.inputs if n not in inputs]:
-            raise InputError(f"missing inputs {', '.join(map(repr, missing))}")
-        if self.hosted is None:
-            try:
-                return self._run_variant({name: _tensor(name, value) for name, value in inputs.items()})
-            except TooLargeError:
-                raise
-            except UnsupportedError as e:
-                self._fall_back(e)
-        assert self.hosted is not None, "there was nothing else to fall back to"
-        return self.hosted(inputs)
+        if self.whole is None:
+            if missing := [n for n in self.inputs if n not in inputs]:
+                raise InputError(f"missing inputs {', '.join(map(repr, missing))}")
+            values = {n: v if v is None or isinstance(v, (list, dict)) else np.asarray(v) for n, v in inputs.items()}
+            if self._why is None:
+                try:
+                    return self._run_variant(values)
+                except TooLargeError:
+                    raise
+                except UnsupportedError as e:
+                    self._fall_back(e)
+            if self.whole is None:
+                return self._run_variant(values)
+        return self.whole(inputs)
 
     def _fall_back(self, why: UnsupportedError) -> None:
-        if not self._host:
-            raise why
+        """Take host code: for all shapes if that can be, else for those of each call."""
         log.info("host code: %s", why)
-        # few models need it
-        from graphfuse.host.on_demand import HostedModel
-
+        self._why, self.wants = why, ()
+        self.variants.clear()
         try:
-            self.hosted = HostedModel(self.model, self.device)
+            self.whole = self._compiled(self.model)
+        except TooLargeError:
+            raise
         except UnsupportedError:
-            raise why from None
+            if not self._open:
+                raise
 
-    def _run_variant(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    def _compiled(self, model: Any) -> CompiledModel:
+        compiled = compile(model, device=self.device, host=self._why is not None)
+        return compiled if self._made is None else self._made(compiled)
+
+    def _run_variant(self, values: Mapping[str, Any]) -> dict[str, Any]:
         while True:
-            key = self._key(arrays)
+            key = self._key(values)
             if (variant := self.variants.get(key)) is None:
                 try:
-                    variant = self._compiled(arrays)
+                    variant = self._variant(values)
                 except UnknownValueError as e:
                     if not set(e.inputs) - set(self.wants):
                         raise
@@ -108,27 +114,22 @@ class OnnxModel:
                 if len(self.variants) > MOST_VARIANTS:
                     self.variants.popitem(last=False)
             self.variants.move_to_end(key)
-            return variant({n: a for n, a in arrays.items() if n not in self.wants})
+            return variant({n: a for n, a in values.items() if n not in self.wants})
 
-    def _key(self, arrays: Mapping[str, Array]) -> object:
-        deciding = arrays if self._open else self.wants
-        return tuple((arrays[n].shape, arrays[n].tobytes() if n in self.wants else b"") for n in deciding)
+    def _key(self, values: Mapping[str, Any]) -> object:
+        deciding = values if self._open else self.wants
+        tensors = [n for n in deciding if isinstance(values[n], np.ndarray)]
+        return tuple((n, values[n].shape, values[n].tobytes() if n in self.wants else b"") for n in tensors)
 
-    def _compiled(self, arrays: Mapping[str, Array]) -> CompiledModel:
-        values = {n: arrays[n] for n in self.wants}
-        for name, array in values.items():
+    def _variant(self, values: Mapping[str, Any]) -> CompiledModel:
+        tensors = {n: cast("Array", v) for n, v in values.items() if isinstance(v, np.ndarray)}
+        wanted = {n: tensors[n] for n in self.wants}
+        for name, array in wanted.items():
             most = DECIDING_ELEMENTS if array.dtype.kind in "iub" else DECIDING_FLOATS
             if array.size > most:
                 raise UnsupportedError(
                     f"input {name!r} must be known to compile the model: expected up to {most} elements, "
                     f"found {array.size}"
                 )
-        shapes = {n: a.shape for n, a in arrays.items()} if self._open else {}
-        return compile(specialised(self.model, shapes, values), device=self.device, host=False)
-
-
-def _tensor(name: str, value: Any) -> Array:
-    if value is None or isinstance(value, (list, dict)):
-        found = "nothing" if value is None else "a map" if isinstance(value, dict) else "a sequence"
-        raise UnsupportedError(f"input {name!r}: expected a tensor, found {found}")
-    return np.asarray(value)
+        shapes = {n: a.shape for n, a in tensors.items()} if self._open else {}
+        return self._compiled(specialised(self.model, shapes, wanted))

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from graphfuse.artifact import SEQUENCE, TEXT, Array, Executable, Signature, elem_dtype
+from graphfuse import usage
+from graphfuse.artifact import OPTIONAL, SEQUENCE, TEXT, Array, Executable, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel, on_host
 from graphfuse.errors import ArtifactError, GraphfuseError, InputError, Loc
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
@@ -42,6 +43,7 @@ class HostSession:
         models = [CompiledModel(p, threads, device, callers) for p in executable.parts]
         parts = [(m.executable, m.interpret if interpreted else m) for m in models]
         self._binder = Binder(_of_inputs(executable.signature))
+        self._held = {s.name: s.elem for s in executable.signature.inputs if s.elem in (SEQUENCE, OPTIONAL)}
         self._graph = _Graph(executable.host, parts, [w.array for w in executable.weights])
 
     @property
@@ -59,30 +61,52 @@ class HostSession:
         return Profile(self._run(inputs, times), tuple(times))
 
     def _run(self, inputs: Mapping[str, Any], times: list[StepTime] | None) -> dict[str, Array]:
-        specs = self.signature
-        arrays = self._binder.arrays({name: on_host(value) for name, value in inputs.items()})
+        given = usage.mapping("inputs", inputs)
+        if missing := [name for name in self._held if name not in given]:
+            raise InputError(f"missing inputs {', '.join(map(repr, missing))}")
+        arrays = self._binder.arrays({name: on_host(v) for name, v in given.items() if name not in self._held})
         self._binder.bind([a.shape for a in arrays])
-        values = {s.name: _read_only(a) for s, a in zip(specs.inputs, arrays, strict=True)}
+        values: dict[str, Any] = {name: _held(name, elem, given[name]) for name, elem in self._held.items()}
+        values |= {s.name: _read_only(a) for s, a in zip(self._binder.signature.inputs, arrays, strict=True)}
         found = self._graph.run(values, times)
-        return {s.name: _checked(s.name, s.elem, v) for s, v in zip(specs.outputs, found, strict=True)}
+        return {s.name: _checked(s.name, s.elem, v) for s, v in zip(self.signature.outputs, found, strict=True)}
 
 
 def _of_inputs(signature: Signature) -> Signature:
-    """The part of a signature that inputs decide: outputs have symbols that only a run knows."""
-    used = {s for spec in signature.inputs for d in spec.shape for s in symbols(d)}
-    return Signature(signature.inputs, (), tuple(d for d in signature.dims if d[0] in used), names=signature.names)
+    """The part of a signature that tensors decide: outputs have symbols that only a run knows."""
+    tensors = tuple(s for s in signature.inputs if s.elem not in (SEQUENCE, OPTIONAL))
+    used = {s for spec in tensors for d in spec.shape for s in symbols(d)}
+    return Signature(tensors, (), tuple(d for d in signature.dims if d[0] in used), names=signature.names)
+
+
+def _held(name: str, elem: str, value: Any) -> Any:
+    """An input that is a list, or may be nothing, with arrays that nothing can be written through."""
+    if elem == SEQUENCE and not isinstance(value, list):
+        raise InputError(f"input {name!r}: expected a list for a sequence, found {type(value).__name__}")
+    if isinstance(value, list):
+        return [_held(name, OPTIONAL, v) for v in cast("list[Any]", value)]
+    return None if value is None else _read_only(np.asarray(on_host(value)))
 
 
 def _checked(name: str, elem: str, value: Any) -> Any:
-    if elem == SEQUENCE:
-        if not isinstance(value, list):
-            raise ArtifactError(f"output {name!r}: expected a list, found {type(value).__name__}")
-        return cast("list[Any]", value)
+    if elem == SEQUENCE and not isinstance(value, list):
+        raise ArtifactError(f"output {name!r}: expected a list, found {type(value).__name__}")
+    if elem in (SEQUENCE, OPTIONAL):
+        return _own(value)
     array = cast("Array", value) if isinstance(value, np.ndarray) else np.empty(0, object)
     dtype = np.dtype(object) if elem == TEXT else elem_dtype(elem)
     if array.dtype != dtype:
         raise ArtifactError(f"output {name!r}: expected {dtype}, found {array.dtype}")
-    # an input or a constant as it is: what a caller gets is nobody else's
+    return _own(array)
+
+
+def _own(value: Any) -> Any:
+    """An input or a constant as a copy: what a caller gets is nobody else's."""
+    if isinstance(value, list):
+        return [_own(v) for v in cast("list[Any]", value)]
+    if not isinstance(value, np.ndarray):
+        return value
+    array = cast("Array", value)
     return array if array.flags.writeable else array.copy()
 
 
@@ -174,7 +198,8 @@ class _Node:
     def _by_value(self, inputs: Sequence[Any]) -> PythonOp:
         numeric = all(isinstance(v, np.ndarray) and v.dtype.kind not in "OSU" for v in inputs if v is not None)
         # of numbers, Python's are only those that give texts
-        own, other = (BY_VALUE, {} if inputs else ON_STRINGS) if numeric else (ON_STRINGS, BY_VALUE)
+        nothing = all(v is None for v in inputs)
+        own, other = (BY_VALUE, ON_STRINGS if nothing else {}) if numeric else (ON_STRINGS, BY_VALUE)
         key = self.node.domain, self.node.op
         return own.get(key) or other.get(key) or interpreted
 

@@ -594,8 +594,44 @@ def test_texts_on_the_command_line(encoder, tmp_path, capsys):
 def test_what_no_artifact_can_hold_says_so():
     with pytest.raises(UnsupportedError, match="the tensor decides a shape"):
         graphfuse.compile(model_of(PICKED), host=False)
-    with pytest.raises(UnsupportedError, match=r"SequenceAt.*; nor can its parts.*: input 's' is not a tensor"):
-        graphfuse.compile(model_of("(seq(float[n]) s, int64 i) => (float[n] y) { y = SequenceAt(s, i) }"))
+    proto = model_of("(float[n] s) => (int64[r, n] y) { y = NonZero(s) }")
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(
+        UnsupportedError, match=r"declares no shape.*; nor can its parts.*: input 's' declares no shape"
+    ):
+        graphfuse.compile(proto)
+
+
+def test_inputs_that_are_sequences_or_may_be_nothing(tmp_path):
+    text = """(seq(float[n]) s, optional(float[n]) o, int64 i)
+        => (float[n] y, bool has, seq(float[n]) all, optional(float[n]) same) {
+        x = SequenceAt(s, i)  y = Neg(x)  has = OptionalHasElement(o)  all = SequenceInsert(s, x)  same = Identity(o)
+    }"""
+    graphfuse.compile(model_of(text)).save(tmp_path / "m.gfx")
+    model = graphfuse.load(tmp_path / "m.gfx")
+    assert [s.elem for s in model.signature.inputs] == ["sequence", "optional", "i64"]
+    assert [s.elem for s in model.signature.outputs] == ["f32", "bool", "sequence", "optional"]
+    rows = [np.float32([1, 2]), np.float32([]), np.float32([3])]
+    for i, row in enumerate(rows):
+        out = model({"s": rows, "o": row if i else None, "i": np.int64(i)})
+        np.testing.assert_array_equal(out["y"], -row)
+        assert out["has"] == bool(i)
+        assert [x.tolist() for x in out["all"]] == [x.tolist() for x in (*rows, row)]
+        assert all(x.flags.writeable for x in out["all"])
+        assert out["same"].tolist() == row.tolist() if i else out["same"] is None
+    given = {"s": rows, "o": None, "i": np.int64(0)}
+    for wrong, message in [
+        ({"s": rows[0]}, "input 's': expected a list for a sequence, found ndarray"),
+        ({"s": [np.float64([1])]}, "expected float32, found float64"),
+        ({"s": [np.zeros((1, 1), np.float32)]}, "expected rank 1"),
+        ({"s": [None]}, "SequenceAt|expected"),
+        ({"i": np.int64(3)}, r"SequenceAt: position: expected -3\.\.2, found 3"),
+        ({"more": rows[0]}, "'more'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            model(given | wrong)
+    with pytest.raises(InputError, match="missing inputs 's'"):
+        model({"o": None, "i": np.int64(0)})
 
 
 @pytest.mark.parametrize(

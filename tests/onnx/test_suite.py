@@ -86,8 +86,10 @@ def normal(value):
 
 @pytest.mark.parametrize("name", [n for names in SLICE.values() for n in names])
 def test_slice(cases, name):
+    from benchmarks.onnx_suite import saved_and_loaded
+
     case = cases[f"test_{name}"]
-    prepared = Backend.prepare(case.model)
+    prepared = Backend.prepare(case.model, made=saved_and_loaded)
     for inputs, outputs in case.data_sets:
         compare([normal(o) for o in outputs], list(prepared.run([normal(i) for i in inputs])))
 

@@ -19,7 +19,7 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.cut import Part, domain_of
 from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx, elem_to_onnx
 from graphfuse.frontends.onnx.specialise import tensor_proto
-from graphfuse.ir.types import F32, I64, Scalar, Tensor
+from graphfuse.ir.types import BOOL, F32, I64, Scalar, Tensor
 from graphfuse.symbolic import Dim, Ranges, product, substitute, symbols
 
 MOST_CONSTANT = 1024
@@ -40,9 +40,19 @@ class Sequenced:
     element: ValueType | None
 
 
-ValueType: TypeAlias = "Tensor | Strings | Sequenced"
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """A value of a type, or nothing; None where the type is not known."""
+
+    element: ValueType | None
+
+
+ValueType: TypeAlias = "Tensor | Strings | Sequenced | Maybe"
 Fresh: TypeAlias = Callable[[], Dim]
 """Makes a symbol for a dim that only a run knows."""
+
+COUNTED = (0, 1 << 24)
+"""What such a dim may be, such as how many elements are not 0."""
 
 
 def joined(a: ValueType | None, b: ValueType | None, fresh: Fresh) -> ValueType | None:
@@ -55,6 +65,9 @@ def joined(a: ValueType | None, b: ValueType | None, fresh: Fresh) -> ValueType 
         case (Sequenced(), Sequenced()):  # an empty one says nothing of its elements
             known = a.element and b.element
             return Sequenced(joined(a.element, b.element, fresh) if known else a.element or b.element)
+        case (Maybe(), Maybe()):
+            known = a.element and b.element
+            return Maybe(joined(a.element, b.element, fresh) if known else a.element or b.element)
         case _:
             return None
 
@@ -72,6 +85,8 @@ def renewed(t: ValueType | None, known: Ranges, fresh: Fresh) -> ValueType | Non
             return Strings(tuple(d if symbols(d) <= known.keys() else fresh() for d in t.shape))
         case Sequenced():
             return Sequenced(renewed(t.element, known, fresh))
+        case Maybe():
+            return Maybe(renewed(t.element, known, fresh))
         case None:
             return None
 
@@ -130,6 +145,8 @@ class _Texts:
                 return helper.make_tensor_type_proto(elem_to_onnx(t.elem), self._shape(t.shape))
             case Strings():
                 return helper.make_tensor_type_proto(TensorProto.STRING, self._shape(t.shape))
+            case Maybe(element):
+                return helper.make_optional_type_proto(onnx.TypeProto() if element is None else self.proto(element))
             case Sequenced(element) if element is not None:
                 return helper.make_sequence_type_proto(self.proto(element))
             case _:
@@ -143,6 +160,8 @@ class _Texts:
     def value_type(self, t: onnx.TypeProto, fresh: Fresh) -> ValueType | None:
         if t.HasField("sequence_type"):
             return Sequenced(self.value_type(t.sequence_type.elem_type, fresh))
+        if t.HasField("optional_type"):
+            return Maybe(self.value_type(t.optional_type.elem_type, fresh))
         tensor = t.tensor_type
         if not t.HasField("tensor_type") or not tensor.elem_type or not tensor.HasField("shape"):
             return None
@@ -235,7 +254,7 @@ def _of_sequences(
         return None
     given = [types[n] for n in node.input if n]
     first = given[0] if given else None
-    element = first.element if isinstance(first, Sequenced) else None
+    element = first.element if isinstance(first, (Sequenced, Maybe)) else None
     attributes = attributes_of(node)
     match node.op_type:
         case "SequenceEmpty":
@@ -250,6 +269,12 @@ def _of_sequences(
             return [renewed(element, {}, fresh)]
         case "SequenceLength":
             return [Tensor((), I64)]
+        case "Optional":
+            return [Maybe(first if given else declared(attributes["type"], fresh))]
+        case "OptionalHasElement":
+            return [Tensor((), BOOL)]
+        case "OptionalGetElement":
+            return [renewed(element, {}, fresh) if isinstance(first, Maybe) else first]
         case "SplitToSequence" if isinstance(first, Tensor):
             at = int(attributes.get("axis", 0)) % max(first.rank, 1)
             dropped = len(given) == 1 and not attributes.get("keepdims", 1)
@@ -381,6 +406,8 @@ def plain_attributes(node: onnx.NodeProto, loc: Loc) -> dict[str, Any]:
     out: dict[str, Any] = {}
     graphs = 0
     for name, value in attributes_of(node).items():
+        if isinstance(value, onnx.TypeProto):
+            continue  # it decides the types of results, which are known now
         if isinstance(value, onnx.GraphProto):
             out[name], graphs = graphs, graphs + 1
         elif isinstance(value, onnx.TensorProto):

@@ -22,7 +22,7 @@ from graphfuse.frontends.host_values import Array, Host, Tracked, UndecidedError
 from graphfuse.frontends.onnx import ops
 from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
-from graphfuse.frontends.onnx.host_types import Strings
+from graphfuse.frontends.onnx.host_types import COUNTED, Strings, ValueType, declared
 from graphfuse.frontends.onnx.kernels import Name, by_name, call_kernel, name_of
 from graphfuse.frontends.onnx.limits import check_operands, check_rank, check_tensor
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_read, node_loc, subgraphs, tensor_array
@@ -50,7 +50,7 @@ _PAST: Mapping[tuple[str, str], tuple[int, ...]] = {
 """Which inputs of attention are the keys and values of steps before, [.., .., steps, ..]."""
 
 Dims = Mapping[str, "int | tuple[int, int]"]
-InputTypes = tuple[dict[str, Tensor | Strings], dict[str, tuple[int, int]], tuple[tuple[str, str], ...]]
+InputTypes = tuple[dict[str, ValueType], dict[str, tuple[int, int]], tuple[tuple[str, str], ...]]
 
 
 def import_model(
@@ -169,8 +169,13 @@ class _Importer:
         """The types of the inputs, the ranges of their symbols, and names of those that the model calls otherwise."""
         by_name = {i.name: i for i in self.loaded.model.graph.input}
         self._name_dims([by_name[n] for n in self.loaded.inputs])
-        types: dict[str, Tensor | Strings] = {}
+        types: dict[str, ValueType] = {}
         for n in self.loaded.inputs:
+            if by_name[n].type.WhichOneof("value") in ("sequence_type", "optional_type"):
+                held = declared(by_name[n].type, lambda n=n: self._element_dim(n))
+                assert held is not None, "its own type is known, if that of what it holds is not"
+                types[n] = held
+                continue
             is_text = by_name[n].type.tensor_type.elem_type == onnx.TensorProto.STRING
             types[n] = Strings(self._input_shape(by_name[n])) if is_text else self._input_type(by_name[n])
         self._check_declarations()
@@ -272,6 +277,14 @@ class _Importer:
             else:
                 shape.append(self._unnamed_dim(f"{info.name}_dim{i}"))
         return tuple(shape)
+
+    def _element_dim(self, name: str) -> Dim:
+        """A dim of what an input holds, which is another for each element and each call."""
+        symbol = f"{sanitise(name)}_{len(self.e.ranges)}"
+        while symbol in self.e.ranges:
+            symbol += "_"
+        self.e.ranges[symbol] = COUNTED
+        return sym(symbol)
 
     def _unnamed_dim(self, name: str) -> Dim:
         self._unused_declarations -= {name, sanitise(name)}

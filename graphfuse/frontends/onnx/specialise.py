@@ -11,10 +11,7 @@ from onnx import helper, numpy_helper
 
 from graphfuse.errors import InputError, VerifyError
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx.cut import Part
 from graphfuse.frontends.onnx.load import subgraphs
-from graphfuse.frontends.onnx.node import elem_from_onnx
-from graphfuse.ir.dense import numpy_dtype
 
 Shape = tuple[int, ...]
 
@@ -85,17 +82,6 @@ def value_info(name: str, array: Array) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), list(array.shape))
 
 
-def model_of_part(
-    whole: onnx.ModelProto, part: Part, values: Mapping[str, Array], constants: Mapping[str, Array]
-) -> onnx.ModelProto:
-    """A part of a model as one of its own, for inputs of the types of `values`; `constants` are initialisers."""
-    infos = [value_info(n, a) for n, a in values.items() if n not in constants]
-    initialisers = [tensor_proto(n, a) for n, a in constants.items()]
-    outputs = [onnx.ValueInfoProto(name=o) for o in part.outputs]
-    graph = helper.make_graph(part.nodes, "part", infos, outputs, initialisers)
-    return helper.make_model(graph, opset_imports=whole.opset_import, ir_version=whole.ir_version)
-
-
 def subgraphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The graphs of a node, in the order of its attributes."""
     return list(subgraphs(node))
@@ -110,10 +96,3 @@ def array_of_strings(tensor: onnx.TensorProto) -> Array | None:
     except (ValueError, TypeError) as e:
         found = f"{len(tensor.string_data)} texts"
         raise VerifyError(f"initialiser {tensor.name!r}: expected shape {tuple(tensor.dims)}, found {found}") from e
-
-
-def empty_array(info: onnx.ValueInfoProto) -> Array:
-    """What a loop that never ran stacked of an output: nothing, of its element and declared dims."""
-    t = info.type.tensor_type
-    dtype = np.dtype(object) if t.elem_type == onnx.TensorProto.STRING else numpy_dtype(elem_from_onnx(t.elem_type))
-    return np.empty((0, *(d.dim_value for d in t.shape.dim)), dtype=dtype)
