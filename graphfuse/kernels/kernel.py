@@ -173,7 +173,7 @@ class Kernel:
         seen = self.host.read((grid,) if type(grid) is int else grid, values)
         if seen is False:
             seen = self.host.read(self.axes(grid), in_order(self.name, self.parameters, args, named))
-        return seen
+        return seen or None  # a grid without programs may be larger than what is read
 
     def start(self, grid: Grid, bound: Bound) -> None:
         """Launch with arguments that were bound before."""

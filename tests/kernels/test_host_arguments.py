@@ -137,6 +137,15 @@ def test_programs_know_their_axes(grid: tuple[int, ...], threads: int) -> None:
         assert (there[..., 1] == sizes[axis]).all()
 
 
+@pytest.mark.parametrize("grid", [0, (0, 7), (0, 2**40), (2**20, 2**20, 0), (2**31, 0)], ids=str)
+def test_grids_without_programs(grid: Any) -> None:
+    found = np.full(8, -1, np.int32)
+    k = graphfuse.kernel(AXES)
+    k[grid](found, found, found, None)
+    k[lambda _: grid](found, found, found, unused=None)
+    assert (found == -1).all()
+
+
 def launched(k: Kernel | TunedKernel, c: Any, a: Any, b: Any, n: int = 64) -> None:
     k[lambda m: (-(-n // m.SIZE), 1)](c, a, b, n)
     found, *given = (np.asarray(x).reshape(-1)[:n] for x in (c, a, b))
