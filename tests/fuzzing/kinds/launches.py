@@ -44,7 +44,10 @@ STRANGE = [
     None, 0, -1, 1, 1 << 31, -(1 << 31) - 1, 1 << 70, 1.5, float("nan"), float("inf"), True, "1", b"1", [], [1.0], {},
     1j, object(), np.float32(2), np.int64(4), np.array(4), np.array([4]), torch.tensor(4), torch.ones(1), range(3),
 ]  # fmt: skip
-GRIDS = [1, (1,), (2, 1), 5, (3, 2, 1), 0, (0, 7), -1, (), (1,) * 4, (0, 1 << 40), 1 << 40, "1", None, 1.5, (1, None), 4096, 4, 7]
+GRIDS = [
+    1, (1,), (2, 1), 5, (3, 2, 1), 0, (0, 7), (0, 1 << 40), -1, (), (1,) * 4, 1 << 40, "1", None, 1.5, (1, None),
+    4096, 4, 7,
+]  # fmt: skip
 OF_TORCH = [torch.float64, torch.bfloat16, torch.bool, torch.complex64]
 
 
