@@ -160,10 +160,23 @@ def _of_torch(what: str, p: Parameter, value: Any) -> Memory:
         raise InputError(f"{what}: expected a tensor whose memory holds its elements, found {found}")
     size = value.element_size()
     gpu = (value.device.index or 0) if value.device.type == "cuda" else -1
+    address = _address_of_torch(what, value)
     if value.is_contiguous():
-        return Memory(int(value.data_ptr()) or NOWHERE, value.numel() * size, gpu, value, is_dense=True)
+        return Memory(address or NOWHERE, value.numel() * size, gpu, value, is_dense=True)
     strides = [s * size for s in value.stride()]
-    return _strided(what, p, int(value.data_ptr()), value.shape, strides, gpu, value)
+    return _strided(what, p, address, value.shape, strides, gpu, value)
+
+
+def _address_of_torch(what: str, value: Any) -> int:
+    """0 only for a tensor without elements. What torch traces with, and tensors made of tensors, have no memory."""
+    try:
+        address = int(value.data_ptr())
+    except (RuntimeError, Warning):  # a fake tensor says 0 and warns, which may be an error
+        address = 0
+    if not address and value.numel():
+        found = f"found a {type(value).__name__} without memory"
+        raise InputError(f"{what}: expected a tensor whose memory holds its elements, {found}")
+    return address
 
 
 def _of_dlpack(what: str, p: Parameter, value: Any) -> Memory:

@@ -284,6 +284,34 @@ def test_tensors_of_torch() -> None:
     k[(1,)](torch.zeros(0), a, b, 0)
 
 
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer")
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+def test_tensors_without_memory(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    fake = pytest.importorskip("torch._subclasses.fake_tensor")
+
+    class Wrapper(torch.Tensor):
+        """As tensors made of tensors are."""
+
+        @staticmethod
+        def __new__(cls) -> Any:
+            return torch.Tensor._make_wrapper_subclass(cls, (64,), dtype=torch.float32)
+
+        @classmethod
+        def __torch_dispatch__(cls, *_: Any) -> Any:
+            raise AssertionError
+
+        def __repr__(self) -> str:
+            return "a wrapper"
+
+    with fake.FakeTensorMode():
+        none = torch.zeros(128)
+    k = graphfuse.kernel(ADD, SIZE=64, threads=1, device=device)
+    for a in (none, none[::2], Wrapper()):
+        with pytest.raises(InputError, match="'a': expected a tensor whose memory holds its elements, found a"):
+            k[(1,)](three()[0], a, three()[1], 64)
+
+
 def test_torch_may_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(host_arguments, "torch_module", lambda: None)
