@@ -529,6 +529,7 @@ def _library() -> Library:
     objects = {name: name for name in _NAMES} | {"none": None, "true": True, "false": False, "int": int, "tuple": tuple}
     known = {name: f"ptr inttoptr (i64 {id(value)} to ptr)" for name, value in objects.items()}
     type_at = object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
+    assert ctypes.c_void_p.from_address(id(object) + type_at).value == id(type), "an object's head ends with its type"
     text = _IR.substitute(
         known, read=READ, launch=LAUNCH, type_at=type_at, most=MOST, most_programs=MOST_PROGRAMS,
         axes=len(AXES), axes_bytes=8 * len(AXES), fixed=8 + 8 * len(AXES) + 1,
