@@ -20,7 +20,7 @@ import re
 
 import pytest
 
-import graphfuse.dialects
+import graphfuse.dialects.gpu
 from graphfuse.errors import GraphfuseError
 from graphfuse.ir.parser import parse_module
 from graphfuse.ir.passes import parse_pipeline, run
