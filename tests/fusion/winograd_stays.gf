@@ -1,0 +1,11 @@
+// RUN: winograd
+// Few channels, and strides.
+func @few_channels(%x: tensor<1x5x5x4xf32>, %w: tensor<3x3x4x4xf32>) {
+  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 1, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<1x3x3x4xf32>
+  return(%y)
+}
+
+func @strides(%x: tensor<1x7x7x32xf32>, %w: tensor<3x3x32x32xf32>) {
+  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 1, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [2, 2]} : tensor<1x3x3x32xf32>
+  return(%y)
+}
