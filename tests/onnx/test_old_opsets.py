@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from onnx import parser
 
-from graphfuse.errors import UnsupportedError
+import graphfuse
+from graphfuse.errors import InputError, UnsupportedError
 from graphfuse.onnx_backend import Backend
 
 
@@ -104,3 +105,29 @@ def test_hardmax_of_all_dims_from_an_axis_on(opset, axis):
     else:
         rows = x.reshape(int(np.prod(x.shape[: 1 if axis is None else axis])), -1)
         np.testing.assert_array_equal(y, (rows == rows.max(1, keepdims=True)).reshape(x.shape))
+
+
+@pytest.mark.parametrize(("opset", "size", "fits"), [(11, 6, True), (11, 5, False), (13, 5, False), (18, 5, True)])
+def test_pieces_are_equal_until_their_number_is_given(opset, size, fits):
+    given = "<num_outputs = 2>" if opset >= 18 else ""
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : {opset}]>
+        g (float[n] x) => (float[k] y, float[m] z) {{ y, z = Split{given}(x) }}"""
+    )
+    run = graphfuse.compile(model)
+    x = np.arange(size, dtype=np.float32)
+    if fits:
+        np.testing.assert_array_equal(np.concatenate(list(run({"x": x}).values())), x)
+    else:
+        with pytest.raises(InputError, match="equal pieces: expected n to be a multiple of 2, found 5"):
+            run({"x": x})
+
+
+def test_slices_are_as_many_of_each_input():
+    model = scan()
+    for i in (1, 2):
+        model.graph.input[i].type.tensor_type.shape.dim[0].dim_param = f"n{i}"
+    run = graphfuse.compile(model)
+    feed = {"n": np.array([4, 4]), "start": np.zeros((2, 3), np.float32), "x": np.zeros((3, 4, 3), np.float32)}
+    with pytest.raises(InputError, match="slices: expected dims n1 and n2 to be equal, found 2 and 3"):
+        run(feed)

@@ -43,6 +43,9 @@ SAMPLING_OPSET = 11
 AXIS_OPSET = 13
 """From here on Softmax and Hardmax are along one axis; the converter sees to Softmax."""
 
+PIECES_OPSET = 18
+"""From here on the last piece of a Split may be smaller."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -428,7 +431,7 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
                 return model
             message = f"cannot convert the model from opset {opset} to {newest}: {_first_line(e)}"
             raise UnsupportedError(message, Loc(file)) from e
-        if opset < AXIS_OPSET:
+        if opset < PIECES_OPSET:
             _name_old_meanings(converted, opset)
     except (DecodeError, EncodeError, UnicodeDecodeError) as e:
         raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(file)) from e
@@ -456,7 +459,10 @@ def _name_old_meanings(converted: onnx.ModelProto, opset: int) -> None:
     for n in all_nodes(converted.graph):
         if n.op_type == "PRelu" and opset < BROADCASTING_OPSET:
             n.attribute.append(onnx.helper.make_attribute(CHANNEL_SLOPES, 1))
-        elif n.op_type == "Hardmax":
+        elif n.op_type == "Split":
+            for a in [a for a in n.attribute if a.name == "num_outputs"]:  # the converter's
+                n.attribute.remove(a)
+        elif n.op_type == "Hardmax" and opset < AXIS_OPSET:
             n.attribute.append(onnx.helper.make_attribute(FLATTENED, 1))
         elif n.op_type == "Resize" and opset < SAMPLING_OPSET:  # and Upsample
             n.attribute.append(onnx.helper.make_attribute("coordinate_transformation_mode", "asymmetric"))

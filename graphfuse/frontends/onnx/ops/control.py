@@ -207,6 +207,8 @@ def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     xs = [e.move_axis(x, a, 0) for x, a in zip(xs, axes, strict=True)]
     xs = [e(graph.flip, x, axes=(0,)) if d else x for x, d in zip(xs, directions, strict=True)]
     count = shape_of(xs[0])[0]
+    for x in xs[1:]:
+        e.require("equal", shape_of(x)[0], count, "slices")
     if isinstance(count, int) and count > MOST_STEPS:
         raise node.too_large(f"expected up to {MOST_STEPS} slices, found {count}")
 
