@@ -31,10 +31,10 @@ from onnx import ModelProto
 import graphfuse
 from graphfuse.errors import GraphfuseError
 from graphfuse.frontends.onnx import import_model
-from graphfuse.frontends.onnx.node import MICROSOFT
 from graphfuse.interp.graph import run as interpret
 from graphfuse.value_checks import FINE
 from tests.guarded import guard_runs, guarded
+from tests.onnx.fitting_explained import explained
 from tests.onnx.fitting_samples import Feed, Sample, samples
 
 Places = list[tuple[str, int]]
@@ -43,37 +43,6 @@ Places = list[tuple[str, int]]
 TESTS = 6
 """Samples of an operator that a run draws."""
 DRAWS = 16
-
-EXPLAINED: dict[str, dict[str, str]] = {
-    "Attention": {"numbers": "from opset 24 on a mask may end early, or at its one key"},
-    **{
-        op: {"refused": "it gives no elements, or one, for a dim shorter than the window"}
-        for op in ("AveragePool", "MaxPool", "LpPool", f"{MICROSOFT}.NhwcMaxPool", f"{MICROSOFT}.QLinearAveragePool")
-    },
-    "Compress": {"refused": "it leaves out what a condition longer than its axis names, numpy and we do not"},
-    "GatherND": {"refused": "batch dims have to be equal"},
-    "GroupNormalization": {"refused": "scale and bias are of channels"},
-    "MaxUnpool": dict.fromkeys(
-        ("values", "refused"), "it places by the unpooled shape, the standard by the output shape"
-    ),
-    "NonMaxSuppression": {"refused": "it reads the first of several thresholds"},
-    "PRelu": {"refused": "slopes broadcast in one direction"},
-    "MeanVarianceNormalization": {"values": "it gives NaN for one number"},
-    "QLinearMatMul": {"numbers": "it knows no scales of rows"},
-    "Scan": {"numbers": "its body declares other dims than it is run with"},
-    f"{MICROSOFT}.Attention": {"refused": "it reads a mask of other keys, and more lengths than sequences"},
-    f"{MICROSOFT}.Inverse": {
-        "refused": "it gives numbers for matrices that are not square",
-        "values": "of a matrix that has no inverse",
-    },
-    f"{MICROSOFT}.SkipLayerNormalization": dict.fromkeys(
-        ("refused", "shape"), "of halves it does not look at the skip's dims"
-    ),
-    f"{MICROSOFT}.SkipSimplifiedLayerNormalization": dict.fromkeys(
-        ("refused", "shape"), "of halves it does not look at the skip's dims"
-    ),
-}
-"""By operator, differences that are ONNX Runtime's, and why the standard is with us."""
 
 
 def symbolic(sample: Sample, named: Places) -> ModelProto:
@@ -246,7 +215,8 @@ def differences(sample: Sample, count: int = DRAWS, seed: int = 0) -> Iterator[d
     for feed, w, f in zip(feeds, want, found, strict=True):
         if difference := _difference(w, f):
             shapes = {n: list(a.shape) for n, a in feed.items()}
-            yield what | {"what": difference, "shapes": shapes, "found": f if isinstance(f, str) else ""}
+            why = explained(sample, feed, difference)
+            yield what | {"what": difference, "shapes": shapes, "found": f if isinstance(f, str) else "", "why": why}
 
 
 def _difference(want: Any, found: Any) -> str:
@@ -298,7 +268,7 @@ def sweep(chosen: Sequence[Sample], count: int = DRAWS, seed: int = 0) -> tuple[
     warm()
     totals: collections.Counter[str] = collections.Counter()
     operators: set[str] = set()
-    explained: dict[str, collections.Counter[str]] = {}
+    reasons: dict[str, collections.Counter[str]] = {}
     others: dict[str, list[str]] = {"not compiled": [], "not judged": [], "no names": []}
     found: list[dict[str, Any]] = []
     for sample in chosen:
@@ -308,12 +278,12 @@ def sweep(chosen: Sequence[Sample], count: int = DRAWS, seed: int = 0) -> tuple[
                 totals.update(samples=1, feeds=row["feeds"], valid=row["valid"], refused=row["refused"])
             elif row["what"] in others:
                 others[row["what"]].append(f"{row['test']} {row.get('found', '')}")
-            elif row["what"] in EXPLAINED.get(row["op"], ()):
-                explained.setdefault(row["op"], collections.Counter())[row["what"]] += 1
+            elif row.get("why"):
+                reasons.setdefault(row["op"], collections.Counter())[row["what"]] += 1
             else:
                 found.append(row)
                 print(json.dumps(row), file=sys.stderr, flush=True)  # noqa: T201
-    return {"operators": len(operators), **totals, "explained": explained, **others}, found
+    return {"operators": len(operators), **totals, "explained": reasons, **others}, found
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 
 from tests.onnx.fitting import drawn, sweep
+from tests.onnx.fitting_explained import EXPLAINED, explained
 from tests.onnx.fitting_samples import NO_SAMPLE, registered, samples
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,6 +40,14 @@ def test_sample(few):
     assert tried["samples"] == len(SAMPLE)
     assert tried["feeds"] > 30
     assert not found
+
+
+def test_a_sample_as_it_is_has_no_excuse(few):
+    """What is explained is about dims that were drawn."""
+    ops = {op for some, *_ in EXPLAINED for op in some}
+    fits = [s for s in few if s.op in ops]
+    assert fits
+    assert not [s.name for s in fits if explained(s, s.feed, "refused")]
 
 
 @pytest.mark.full
