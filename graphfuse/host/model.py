@@ -70,7 +70,9 @@ class OnnxModel:
         if self.whole is None:
             if missing := [n for n in self.inputs if n not in inputs]:
                 raise InputError(f"missing inputs {', '.join(map(repr, missing))}")
-            values = {n: v if v is None or isinstance(v, (list, dict)) else np.asarray(v) for n, v in inputs.items()}
+            values: dict[str, Any] = {
+                n: v if v is None or isinstance(v, (list, dict)) else np.asarray(v) for n, v in inputs.items()
+            }
             if self._why is None:
                 try:
                     return self._run_variant(values)

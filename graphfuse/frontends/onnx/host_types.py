@@ -296,7 +296,7 @@ def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: F
     if x is None:
         return None
     a = attributes_of(node)
-    rows = x.shape[0] if not isinstance(x, Sequenced) and len(x.shape) > 1 else 1
+    rows = x.shape[0] if isinstance(x, (Tensor, Strings)) and len(x.shape) > 1 else 1
     match node.op_type:
         case "ZipMap":
             return [Sequenced(None)]
@@ -312,7 +312,7 @@ def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: F
             return [Tensor((rows, int(a.get("targets", 1))), F32)]
         case "TreeEnsembleRegressor" if "n_targets" in a:
             return [Tensor((rows, int(a["n_targets"])), F32)]
-        case "LabelEncoder" | "CategoryMapper" if not isinstance(x, Sequenced):
+        case "LabelEncoder" | "CategoryMapper" if isinstance(x, (Tensor, Strings)):
             return [_relabelled(node.op_type, a, x)]
         case _:
             return None
