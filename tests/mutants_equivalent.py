@@ -1,10 +1,50 @@
-"""Mutants that change no result, and why: by module, function, what was there, and what the mutant has instead."""
+"""Mutants that change no result, and why. The laws run on them too: one that they find is found."""
 
 from __future__ import annotations
 
-EQUIVALENT: dict[tuple[str, str, str, str], str] = {}
+ORDER = "only chooses the order of dims in which a value is made; every order gives the same elements"
+COST = "only chooses between forms that compute the same, by what they cost"
+
+CHOOSING: dict[tuple[str, str], str] = {
+    ("simplify_movement.py", "absorbs_permute"): ORDER,
+    ("simplify_movement.py", "moves_freely"): ORDER,
+    ("layout.py", "_cheapest_order"): ORDER,
+    ("layout.py", "_cost"): ORDER,
+    ("layout.py", "_is_small"): ORDER,
+    ("raise_permutes.py", "_is_read_once"): ORDER,
+    (
+        "index.py",
+        "_grows_first",
+    ): "only chooses which of two runs of dims grows; any that ends in equal products is right",
+    ("index.py", "_terms_left"): COST,
+    ("symbolic.py", "_clip"): "only keeps bounds of nothing known from growing",
+}
+"""Functions whose answer no result depends on, by module and name."""
+
+EQUIVALENT: dict[tuple[str, str, str, str], str] = {
+    ("symbolic.py", "__eq__", "self._hash == other._hash", "True"): "equal terms have equal hashes: it is only quicker",
+    (
+        "canonicalize.py",
+        "sub_to_add",
+        "not (elem.is_float or (elem.is_signed and elem.bits >= 8))",
+        "False",
+    ): "a full wraps to its element, so x - c = x + -c without a sign too; the guard keeps -c out of the text",
+    (
+        "multiply_bytes.py",
+        "pad_channels_last",
+        "not pads",
+        "False",
+    ): "without pads the product is made again of the same operands",
+    (
+        "symbolic.py",
+        "solved",
+        "not isinstance(rest, int)",
+        "False",
+    ): "a factor less such a rest is no int either, which the next term declines",
+}
+"""By module, function, what was there, and what the mutant has instead."""
 
 
 def reason(key: tuple[str, str, str, str]) -> str:
     """Why a mutant is equivalent, or ""."""
-    return EQUIVALENT.get(key, "")
+    return EQUIVALENT.get(key) or CHOOSING.get(key[:2], "")

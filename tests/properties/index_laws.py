@@ -48,6 +48,33 @@ def formula_laws(formula: Any) -> None:
         laws.exact_division_is_exact(other, formula)
 
 
+def solved_is_exact(factor: int, rest: int, low: int, high: int) -> None:
+    """The symbol's bounds are those between which the dim has its own."""
+    dim = symbolic.sym("n") * factor + rest
+    found = symbolic.solved(dim, low, high)
+    if factor < 1:
+        assert found is None
+        return
+    assert found is not None
+    name, least, most = found
+    want = [n for n in range(-40, 41) if low <= factor * n + rest <= high]
+    assert name == "n"
+    assert list(range(least, most + 1)) == want
+    assert symbolic.solved(dim * symbolic.sym("n"), low, high) is None
+    assert symbolic.solved(dim + symbolic.sym("m"), low, high) is None
+    assert symbolic.solved(symbolic.floordiv(symbolic.sym("n"), 2) + rest, low, high) is None
+
+
+def claims_hold(x: Any, y: Any) -> None:
+    """What is said to be at most something is so everywhere; of numbers and shifted dims it is known."""
+    a, b = laws.dim_of(x), laws.dim_of(y)
+    if symbolic.is_at_most(a, b, RANGES):
+        for values in VALUES:
+            assert laws.number_of(x, values) <= laws.number_of(y, values)
+    assert symbolic.is_at_most(a, a + 1, RANGES)
+    assert not symbolic.is_at_most(a + 1, a, RANGES)
+
+
 def space_dims(space: index.Space) -> Iterator[Dim]:
     """Sums, quotients and remainders of a space's variables."""
     terms: list[Dim] = [*space.atoms, 2, 3]
@@ -68,6 +95,10 @@ def cases(rng: random.Random | None, count: int | None) -> Iterator[tuple[Any, .
     index.test_dims_a_reshape_leaves_alone_map_to_themselves()
     index.test_dense_arrays_merge_to_one_dim()
     every: list[tuple[Any, ...]] = [(formula_laws, f) for d in (1, 2) for f in formulas(d)]
+    every += [
+        (solved_is_exact, *case) for case in itertools.product((0, 1, 2, 3), (-2, 0, 1, 5), (0, 1, 4), (4, 7, 20))
+    ]
+    every += [(claims_hold, f, g) for f in formulas(1) for g in ("n", 3, ("*", "n", 2), ("+", "m", 1))]
     dims = list(space_dims(space))
     every += [(index.simplified_is_equal, space, d) for d in dims]
     every += [(index.proofs_hold, space, d, e) for d in dims[::3] for e in (index.N, index.N * index.M, 4, space.i)]
@@ -77,7 +108,7 @@ def cases(rng: random.Random | None, count: int | None) -> Iterator[tuple[Any, .
         for cut in range(1, len(s) + 1):
             merged = (symbolic.product(s[:cut]), *s[cut:])
             tail = (*s[: cut - 1], symbolic.product(s[cut - 1 :]))
-            for a, b in ((s, merged), (merged, s), (tail, s), (s, (1, *tail)), (merged, tail)):
+            for a, b in ((s, merged), (merged, s), (tail, s), (s, (1, *tail)), ((*s, 1), tail), (merged, tail)):
                 every += [(index.reshape_is_numpys, a, b, v) for v in ({"n": 2, "m": 3}, {"n": 1, "m": 4})]
     for extent, vector, vectors in itertools.product(range(70), (4, 8), (1, 2, 4)):
         every += [(index.pieces_cover, extent, vector * vectors, vector)]

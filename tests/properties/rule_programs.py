@@ -27,10 +27,11 @@ from graphfuse.ir.parser import parse_module
 from graphfuse.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, Scalar, Tensor
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import Dim, Expr, evaluate, product, sym, symbols
+from tests.fusion.test_rules import BUILT
 
 TESTS = Path(__file__).parents[1]
 SEPARATOR = "// -----\n"
-MOST_ELEMENTS = 1 << 13
+MOST_ELEMENTS = 1 << 14
 """Of one value of a program: what is larger is slow to interpret, and shows no more."""
 
 FLOATS = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -0.5, 3.0, -3.0, 8.0, 1e-3, math.inf, -math.inf, math.nan, 2.0**-126, 1e-45)
@@ -70,6 +71,8 @@ def examples() -> tuple[Example, ...]:
         for func in parse_module(text.partition(SEPARATOR)[0], path.name):
             rule = func.name.partition("__")[0] if shows else ""
             out.append(Example(path, func, found[1].strip(), rule))
+    for name, (build, pass_) in BUILT.items():
+        out.append(Example(TESTS / "fusion/test_rules.py", build(), pass_.name, name))
     return tuple(out)
 
 
@@ -225,7 +228,9 @@ class _Drawing:
         at = self.rng.randrange(len(operands))
         like = [v for v in self.values if v.type == operands[at].type]
         with_other = list(operands)
-        with_other[at] = self.rng.choice(like) if like else operands[at]
+        t = operands[at].type
+        unknown = not like or self.rng.random() < 0.3
+        with_other[at] = self.param(t) if unknown and isinstance(t, Tensor) else self.rng.choice(like)
         return self.built(op.kind, with_other, self.attrs(op), op)
 
     def put_before(self, op: Op, operands: list[Value]) -> Op | None:
@@ -262,7 +267,7 @@ class _Drawing:
             return rng.choice(_WORDS[name])
         if name == "spec" and isinstance(value, str):
             return self.spec(value)
-        if isinstance(value, Scalar):
+        if "Scalar" in annotation:
             return rng.choice(ELEMENTS)
         if isinstance(value, int):
             return max(0, value + rng.choice((-1, 1)))

@@ -34,6 +34,10 @@ def test_index_rules(count: int | None) -> None:
         index_laws.check(law, *given)
 
 
+def test_rules_of_blocks() -> None:
+    assert not rule_laws.block_law()
+
+
 NEGATIONS = tuple(e for e in examples() if any(op.kind is graph.neg for op in e.func.walk()))
 
 
