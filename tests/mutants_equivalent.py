@@ -22,6 +22,18 @@ CHOOSING: dict[tuple[str, str], str] = {
 """Functions whose answer no result depends on, by module and name."""
 
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
+    (
+        "multiply_quantised.py",
+        "_dequantised_in_order",
+        "array is None",
+        "False",
+    ): "the only caller has asked whether the bytes are known",
+    (
+        "simplify_movement.py",
+        "concat_of_concat",
+        "sum((len(p or (0,)) for p in parts)) > MOST_JOINED",
+        "False",
+    ): "joining more pieces gives the same tensor; the bound keeps 2^n of them out of the text",
     ("symbolic.py", "__eq__", "self._hash == other._hash", "True"): "equal terms have equal hashes: it is only quicker",
     (
         "canonicalize.py",

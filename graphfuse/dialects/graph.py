@@ -320,6 +320,7 @@ def conv(
     for d, k, s, lo, hi, dl, up in zip(size, kernel, strides, low, high, dilation, input_dilation, strict=True):
         if not isinstance(k, int):
             raise VerifyError(f"the window must be static, got {k}")
+        _positive("window", (k,))
         spread = (d - 1) * up + 1
         _window_fits(spread, k, lo, hi, dl)
         result.append(window_size(spread, k, s, lo, hi, dl))

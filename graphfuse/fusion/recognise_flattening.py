@@ -68,7 +68,7 @@ def _range(widths: tuple[int, ...], axis: int) -> range:
 
 def flattened_rows(source: Shape, target: Shape) -> tuple[Shape, tuple[int, ...]] | None:
     """The finer form of `target` when it is the matrix `(a b ..) c` and the source `a b .. c`."""
-    if len(target) != 2 or len(source) < 3 or source[-1] != target[-1] or 1 in target:
+    if len(target) != 2 or len(source) < 3 or source[-1] != target[-1] or not {0, 1}.isdisjoint(target):
         return None
     return source, (len(source) - 1, 1)
 

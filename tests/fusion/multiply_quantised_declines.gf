@@ -47,6 +47,29 @@ func @of_floats_stay(%x: tensor<4xf32>) {
   %r = graph.round(%v) : tensor<4xf32>
   return(%r)
 }
+func @an_unknown_scale_stays(%t: tensor<4x2xf32>, %x: tensor<3x4xf32>) {
+  %q = graph.constant() {value = dense<4x2xi8, [1 -2 3 -4 5 -6 7 8]>} : tensor<4x2xi8>
+  %j = graph.cast(%q) {to = i32} : tensor<4x2xi32>
+  %g = graph.cast(%j) {to = f32} : tensor<4x2xf32>
+  %w = graph.mul(%g, %t) : tensor<4x2xf32>
+  %p = graph.permute(%w) {perm = [1, 0]} : tensor<2x4xf32>
+  %y = graph.contract(%x, %p) {spec = "mk,nk->mn"} : tensor<3x2xf32>
+  return(%y)
+}
+func @scales_along_input_channels_stay(%x: tensor<1x2x3x3xu8>) {
+  %i = graph.cast(%x) {to = i32} : tensor<1x2x3x3xi32>
+  %f = graph.cast(%i) {to = f32} : tensor<1x2x3x3xf32>
+  %s = graph.full() {elem = f32, shape = [1, 2, 3, 3], value = 0.5} : tensor<1x2x3x3xf32>
+  %d = graph.mul(%f, %s) : tensor<1x2x3x3xf32>
+  %q = graph.constant() {value = dense<2x2x1x1xi8, [1 -2 3 -4]>} : tensor<2x2x1x1xi8>
+  %j = graph.cast(%q) {to = i32} : tensor<2x2x1x1xi32>
+  %g = graph.cast(%j) {to = f32} : tensor<2x2x1x1xf32>
+  %t = graph.constant() {value = dense<2x1x1xf32, [0.25 2.0]>} : tensor<2x1x1xf32>
+  %u = graph.broadcast(%t) {shape = [2, 2, 1, 1]} : tensor<2x2x1x1xf32>
+  %w = graph.mul(%g, %u) : tensor<2x2x1x1xf32>
+  %c = graph.conv(%d, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], low = [0, 0], strides = [1, 1]} : tensor<1x2x3x3xf32>
+  return(%c)
+}
 // -----
 func @not_an_average(%x: tensor<2x6xi8>) {
   %v0 = graph.permute(%x) {perm = [1, 0]} : tensor<6x2xi8>
@@ -96,4 +119,29 @@ func @of_floats_stay(%x: tensor<4xf32>) {
   %v = graph.div(%d, %s) : tensor<4xf32>
   %r = graph.round(%v) : tensor<4xf32>
   return(%r)
+}
+
+func @an_unknown_scale_stays(%t: tensor<4x2xf32>, %x: tensor<3x4xf32>) {
+  %q = graph.constant() {value = dense<4x2xi8, [1 -2 3 -4 5 -6 7 8]>} : tensor<4x2xi8>
+  %j = graph.cast(%q) {to = i32} : tensor<4x2xi32>
+  %g = graph.cast(%j) {to = f32} : tensor<4x2xf32>
+  %w = graph.mul(%g, %t) : tensor<4x2xf32>
+  %p = graph.permute(%w) {perm = [1, 0]} : tensor<2x4xf32>
+  %y = graph.contract(%x, %p) {spec = "mk,nk->mn"} : tensor<3x2xf32>
+  return(%y)
+}
+
+func @scales_along_input_channels_stay(%x: tensor<1x2x3x3xu8>) {
+  %i = graph.cast(%x) {to = i32} : tensor<1x2x3x3xi32>
+  %f = graph.cast(%i) {to = f32} : tensor<1x2x3x3xf32>
+  %s = graph.full() {elem = f32, shape = [1, 2, 3, 3], value = 0.5} : tensor<1x2x3x3xf32>
+  %d = graph.mul(%f, %s) : tensor<1x2x3x3xf32>
+  %q = graph.constant() {value = dense<2x2x1x1xi8, [1 -2 3 -4]>} : tensor<2x2x1x1xi8>
+  %j = graph.cast(%q) {to = i32} : tensor<2x2x1x1xi32>
+  %g = graph.cast(%j) {to = f32} : tensor<2x2x1x1xf32>
+  %t = graph.constant() {value = dense<2x1x1xf32, [0.25 2.0]>} : tensor<2x1x1xf32>
+  %u = graph.broadcast(%t) {shape = [2, 2, 1, 1]} : tensor<2x2x1x1xf32>
+  %w = graph.mul(%g, %u) : tensor<2x2x1x1xf32>
+  %c = graph.conv(%d, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], low = [0, 0], strides = [1, 1]} : tensor<1x2x3x3xf32>
+  return(%c)
 }

@@ -79,6 +79,10 @@ def space_dims(space: index.Space) -> Iterator[Dim]:
     """Sums, quotients and remainders of a space's variables."""
     terms: list[Dim] = [*space.atoms, 2, 3]
     flat = [a * b + c for a, b, c in itertools.product(space.atoms, (1, 3, index.N, index.M), (*space.atoms, 0, 1))]
+    for a, c, d, by in itertools.product(space.atoms, (*space.atoms, 1, 5), (2, index.M), (2, 3, index.N)):
+        twice = symbolic.floordiv(a, d) + c
+        yield symbolic.floordiv(twice, by)
+        yield symbolic.floordiv(twice, by) * by + symbolic.mod(twice, by)
     for a, by in itertools.product([*terms, *flat], (2, 3, 4, 6, index.N, index.M, index.N * index.M)):
         yield symbolic.floordiv(a, by)
         yield symbolic.mod(a, by)

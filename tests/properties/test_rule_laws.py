@@ -113,6 +113,20 @@ def test_canonicalize_keeps(ops: str) -> None:
     _kept(f"func @f(%x: tensor<1x8xu8>) {{\n  %v = {ops}\n  return(%y)\n}}\n", "canonicalize")
 
 
+def test_rows_of_nothing_are_not_flattened() -> None:
+    """As many elements, none, whatever the number of rows."""
+    _kept(
+        """
+func @f(%x: tensor<(n)x5x0xf32>, %w: tensor<0x3xf32>, %y: tensor<(n)x5x3xf32>) dims (n in 1..8) {
+  %v0 = graph.reshape(%x) {shape = [(5*n + 1), 0]} : tensor<(5*n + 1)x0xf32>
+  %v1 = graph.contract(%v0, %w) {spec = "mk,ko->mo"} : tensor<(5*n + 1)x3xf32>
+  return(%v1, %y)
+}
+""",
+        "recognise-flattening",
+    )
+
+
 @pytest.mark.parametrize("kind", ["max", "min", "sum"])
 def test_windows_of_bools_are_padded(kind: str) -> None:
     pads = "high = [1], low = [1]"
