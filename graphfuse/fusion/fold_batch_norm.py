@@ -209,7 +209,7 @@ def scale_before_contract(op: Op, uses: Uses) -> Replacement | None:
         if (known := _known_right(v.op)) is None:
             continue
         x, scale = known
-        if not _is_finite(scale):
+        if not _is_finite(scale) or not tensor_of(op.result).elem.is_float:
             continue
         varies = {labels[i][k] for k, d in enumerate(scale.shape) if d != 1}
         if not varies <= set(labels[j]) or tensor_of(v).elem != tensor_of(op.operands[j]).elem:
@@ -230,6 +230,8 @@ def scale_before_conv(op: Op, uses: Uses) -> Replacement | None:
         return None
     if (known := _known_right(x.op)) is None:
         return None
+    if not tensor_of(op.result).elem.is_float:
+        return None  # floats whose products are made of integers are cut first
     y, scale = known
     first = op.attrs.get("layout", "nchw") == "nchw"
     channel = 1 if first else scale.ndim - 1

@@ -145,6 +145,18 @@ func @f(%x: tensor<5xbool>) {{
     ("passes", "text"),
     [
         (
+            "fold-batch-norm",
+            """
+func @f(%x: tensor<4x2xf32>) {
+  %s = graph.full() {elem = f32, shape = [4, 2], value = 3.0} : tensor<4x2xf32>
+  %m = graph.mul(%x, %s) : tensor<4x2xf32>
+  %w = graph.constant() {value = dense<2x2xf32, [1.0 2.0 3.0 5.0]>} : tensor<2x2xf32>
+  %c = graph.contract(%m, %w) {elem = i32, spec = "mk,kn->mn"} : tensor<4x2xi32>
+  return(%c)
+}
+""",
+        ),
+        (
             "decompose-conv",
             f"""
 func @f(%x: tensor<(n)x3x4x2xf32>, %w: tensor<3x3x2x(q)xf32>) dims (n in 1..64, q in 1..8) {{
@@ -188,7 +200,7 @@ func @f(%x: tensor<4x8192xbool>, %w: tensor<8192x4xbool>) {
 """,
         ),
     ],
-    ids=["symbolic-channels", "no-columns", "no-channels", "bools"],
+    ids=["scaled-then-cut", "symbolic-channels", "no-columns", "no-channels", "bools"],
 )
 def test_passes_decline_what_they_cannot_do(passes: str, text: str) -> None:
     assert {p.name for p in parse_pipeline(passes)} <= PASSES.keys()
