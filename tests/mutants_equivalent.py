@@ -22,6 +22,14 @@ CHOOSING: dict[tuple[str, str], str] = {
 """Functions whose answer no result depends on, by module and name."""
 
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
+    ("simplify_movement.py", "concat_of_concat", "0", "1"): "stands for one operand: only its length is asked",
+    ("simplify_movement.py", "permute_of_take", "array_of(table) is None", "False"): COST,
+    ("canonicalize.py", "never_negative", "bool(operands)", "True"): (
+        "of a full of a dim, where roots and powers of whole numbers agree, NaN below 0 too"
+    ),
+    ("canonicalize.py", "_is_normal", "126", "127"): (
+        "products with a subnormal power of two are as exact; the guard is for what computes with them slowly"
+    ),
     (
         "multiply_quantised.py",
         "_dequantised_in_order",
