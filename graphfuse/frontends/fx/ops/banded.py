@@ -98,6 +98,7 @@ def _counts(c: Call, like: Value, result: Sequence[Any], spatial: Sequence[Any])
     aten.replication_pad3d_backward.default,
 )  # fmt: skip
 def replication_pad_backward(c: Call, grad_output: Value, self: Value, padding: Sequence[int]) -> Value:
+    c.want(all(isinstance(p, int) for p in padding), "its padding is a size that may change")
     grad, lead = c.e.cast(grad_output, wide_elem(c.elem)), len(c.shape) - len(padding) // 2
     for i, size in enumerate(static(c, c.shape[lead:])):
         pair = len(padding) // 2 - 1 - i
