@@ -146,14 +146,15 @@ func @f(%x: tensor<5xbool>) {{
     [
         (
             "fold-batch-norm",
-            """
-func @f(%x: tensor<4x2xf32>) {
-  %s = graph.full() {elem = f32, shape = [4, 2], value = 3.0} : tensor<4x2xf32>
-  %m = graph.mul(%x, %s) : tensor<4x2xf32>
-  %w = graph.constant() {value = dense<2x2xf32, [1.0 2.0 3.0 5.0]>} : tensor<2x2xf32>
-  %c = graph.contract(%m, %w) {elem = i32, spec = "mk,kn->mn"} : tensor<4x2xi32>
+            f"""
+func @f(%x: tensor<1x2x4x4xf32>) {{
+  %s = graph.constant() {{value = dense<2x1x1xf32, [3.0 3.0]>}} : tensor<2x1x1xf32>
+  %b = graph.broadcast(%s) {{shape = [1, 2, 4, 4]}} : tensor<1x2x4x4xf32>
+  %m = graph.mul(%x, %b) : tensor<1x2x4x4xf32>
+  %w = graph.constant() {{value = dense<2x2x1x1xf32, [1.0 2.0 3.0 5.0]>}} : tensor<2x2x1x1xf32>
+  %c = graph.conv(%m, %w) {{{ONES}, elem = i32, high = [0, 0], low = [0, 0]}} : tensor<1x2x4x4xi32>
   return(%c)
-}
+}}
 """,
         ),
         (
