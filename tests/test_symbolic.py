@@ -119,3 +119,12 @@ def test_what_another_process_made_is_equal_to_what_is_made_here():
         made.append(pickle.loads(bytes.fromhex(said.stdout)))
     assert made[0] == made[1] == 2 * sym("n") + 1
     assert {made[0] - made[1], made[0] - sym("n")} == {0, sym("n") + 1}
+
+
+def test_dims_have_a_size():
+    power = symbolic.product([N] * 64)
+    with pytest.raises(symbolic.DimSizeError, match="a dim to the power of 65"):
+        power * N
+    wide = sum((sym(f"a{i}") for i in range(200)), start=sym("b"))
+    with pytest.raises(symbolic.DimSizeError, match="a dim that is a product of 201 by 201 terms"):
+        wide * wide

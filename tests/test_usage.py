@@ -13,8 +13,14 @@ import pytest
 from onnx import TensorProto, helper
 
 import graphfuse
-from graphfuse.errors import GraphfuseError, InputError, UsageError
+from graphfuse.errors import FileError, GraphfuseError, InputError, TargetError, UsageError
+from graphfuse.frontends.host_values import onnx_slice
 from graphfuse.kernels.kernel import Kernel
+from graphfuse.kernels.tuned import parse_config
+from graphfuse.knobs import scope
+from graphfuse.runtime.cache import trusted_cache
+from graphfuse.runtime.cuda import dlpack
+from graphfuse.target import Target
 
 
 @pytest.fixture(scope="module")
@@ -182,3 +188,29 @@ def test_no_number_of_warps_is_the_default() -> None:
     assert isinstance(graphfuse.kernel(source, SIZE=1, num_warps=[]), Kernel)
     with pytest.raises(UsageError, match="num_warps: expected an integer, found '4'"):
         graphfuse.kernel(source, SIZE=1, num_warps="4")  # type: ignore[arg-type]
+
+
+class NoCapsule:
+    def __dlpack__(self):
+        return object()
+
+
+def test_what_there_is_not():
+    with pytest.raises(AttributeError, match="module 'graphfuse' has no attribute 'compil'"):
+        graphfuse.compil  # noqa: B018
+    with pytest.raises(UsageError, match="macros: expected names such as TM, found 'T M'"):
+        graphfuse.kernel("__global__ void k(float *x) { *x = 0; }", **{"T M": 1})
+    with pytest.raises(UsageError, match="axes: expected 1 to 3, found 9"):
+        graphfuse.kernel("__global__ void k(float *x) { *x = 0; }").compile("cpu", axes=9)
+    with pytest.raises(FileError, match="not a configuration: 'fast'"):
+        parse_config("fast")
+    with pytest.raises(TargetError, match="target 'cpu' means the host: ask graphfuse.llvm.host.host_target"):
+        Target.parse("cpu")
+    with pytest.raises(ValueError, match="a step must not be 0"):
+        onnx_slice(0, 1, 0, 3)
+    with scope(cache="0"), pytest.raises(UsageError, match="the cache is off: GRAPHFUSE_CACHE is 0"):
+        trusted_cache()
+    with pytest.raises(BufferError, match="DLPack has no element type for i4"):
+        dlpack.export(None, 0, (1, 0), "i4", (2,))
+    with pytest.raises(ValueError, match="not a DLPack capsule of version 0"):
+        dlpack.Imported(NoCapsule(), None)

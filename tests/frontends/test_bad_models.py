@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
 import graphfuse
-from graphfuse.errors import FileError, GraphfuseError, ParseError, UnsupportedError, VerifyError
+from graphfuse.errors import FileError, GraphfuseError, ParseError, UnsupportedError, UsageError, VerifyError
 from graphfuse.frontends.onnx import import_model
+from graphfuse.runtime import gfx
 from tests.frontends.support import floats, model_of
 
 F32 = np.float32
@@ -216,3 +219,129 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     (folder / "w.bin").symlink_to(tmp_path / "w.bin")
     path = _external(folder, "w.bin")
     fails(path, FileError, f"{path}:w: error: tensor 'w': external data 'w.bin' is outside the model's folder")
+
+
+# what is no operator's
+
+
+def changed(change: Callable[[onnx.ModelProto], object]) -> onnx.ModelProto:
+    model = model_of([node("Relu", ["x"], ["y"])], X, ["y"])
+    change(model)
+    return model
+
+
+def _without_type(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type = TensorProto.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.ClearField("ir_version"), "not an ONNX model: it has no IR version"),
+        (lambda m: m.graph.sparse_initializer.add(), "sparse initialisers are not supported"),
+        (lambda m: m.ClearField("opset_import"), "the model imports no opset for the default domain"),
+        (lambda m: m.graph.initializer.add(data_type=1, float_data=[0.0]), "an initialiser has no name"),
+        (_without_type, "input 'x' is not a tensor but sequence"),
+        (
+            lambda m: m.graph.input[0].type.tensor_type.ClearField("shape"),
+            "input 'x' declares no shape, not even its rank",
+        ),
+    ],
+    ids=str,
+)
+def test_models_that_lack_something(change: Callable[[onnx.ModelProto], object], message: str) -> None:
+    with pytest.raises(GraphfuseError) as e:
+        import_model(changed(change))
+    assert str(e.value) == f"<model>: error: {message}"
+
+
+def test_a_bound_value_has_an_element() -> None:
+    model = changed(lambda m: None)
+    with pytest.raises(UsageError, match="input 'x' cannot be bound to elements of type complex64"):
+        import_model(model, bind={"x": np.zeros((2, 3), np.complex64)})
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (3, "model: expected a path, bytes or a ModelProto, got int"),
+        (gfx.MAGIC, "the bytes are an artifact's: expected an ONNX model; graphfuse.load takes its path"),
+    ],
+)
+def test_what_is_no_model(model: object, message: str) -> None:
+    with pytest.raises(UsageError) as e:
+        graphfuse.compile(model)
+    assert e.value.message == message
+
+
+def test_an_artifact_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "m.gfx"
+    graphfuse.compile(changed(lambda m: None), target="cpu:generic").save(path)
+    with pytest.raises(UsageError, match="is an artifact: expected an ONNX model; graphfuse.load takes artifacts"):
+        graphfuse.compile(path)
+
+
+CONTROL = [
+    (
+        (
+            "(float[2, 3] x) => (float[n] y) <bool[2] c = {1, 0}> { y = If(c) <then_branch = t () => (float[n] a) "
+            "{ a = Neg(x) }, else_branch = e () => (float[n] b) { b = Abs(x) }> }"
+        ),
+        "If: expected a condition of one element, found 2",
+    ),
+    (
+        (
+            "(bool c, float[2, 3] x) => (float[n] y) { y = If(c) <then_branch = t () => (float[n] a) { a = Neg(x) }, "
+            "else_branch = e () => (float[n] b) { b = Transpose(x) }> }"
+        ),
+        "If: the branches of a run-time condition give tensor<2x3xf32> and tensor<3x2xf32>",
+    ),
+    (
+        (
+            "(bool c, float[N] x, float[M] z) => (float[n] y) { y = If(c) <then_branch = t () => (float[n] a) "
+            "{ a = Add(x, z) }, else_branch = e () => (float[n] b) { b = Neg(x) }> }"
+        ),
+        "If: a branch of a run-time condition needs dims to fit: ",
+    ),
+    (
+        (
+            "(float[2] x) => (float[n] y) <bool k = {1}> { y = Loop(, k, x) <body = b (int64 i, bool c, float[2] v) "
+            "=> (bool d, float[2] w) { d = Identity(c) w = Neg(v) }> }"
+        ),
+        "Loop: a loop that only its condition ends is not compiled",
+    ),
+    *(
+        (
+            (
+                f"(float[2] x) => (float[n] y) <int64 m = {{{trips}}}, float zero = {{0}}> "
+                "{ y = Loop(m, , x) <body = b (int64 i, bool c, float[2] v) => (bool d, float[2] w) "
+                "{ w = Neg(v) s = ReduceSum <keepdims = 0> (v) d = Greater(s, zero) }> }"
+            ),
+            "Loop: a condition that data decides is not supported",
+        )
+        for trips in (3, 1000)
+    ),
+    (
+        (
+            "(float[2] x) => (float[n] y) <int64 m = {0}> { z, y = Loop(m, , x) "
+            "<body = b (int64 i, bool c, float[2] v) => (bool d, float[2] w, float[2] s) "
+            "{ d = Identity(c) w = Neg(v) s = Neg(v) }> }"
+        ),
+        "Loop: scan outputs of a loop that never runs have no known type",
+    ),
+    (
+        (
+            "(float[2] x) => (float[n] y) "
+            "{ y = Scan <num_scan_inputs = 5, body = b (float v) => (float w) { w = Neg(v) }> (x) }"
+        ),
+        "Scan: num_scan_inputs: expected 1..1, found 5",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), CONTROL, ids=[m[:50] for _, m in CONTROL])
+def test_control_flow_that_is_not_compiled(text: str, message: str) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> g {text}')
+    with pytest.raises(GraphfuseError) as e:
+        import_model(model)
+    assert e.value.message.startswith(message)

@@ -119,6 +119,8 @@ SOURCES = [
     bad("HannWindow", "the window: expected dims of at least 0, found -2", one(-2), known=(0,)),
 ]  # fmt: skip
 ARITHMETIC = [
+    bad("MatMul", "input 0 must have at least one dim", z(), z(2)),
+    bad("Gemm", "operands must be matrices, got tensor<2xf32> and tensor<2x2xf32>", z(2), z(2, 2)),
     bad("Einsum", "term 'ij' does not fit an operand of 3 dims", z(2, 3, 4), equation="ij->i"),
     bad("BitShift", "direction must be LEFT or RIGHT, got UP", z(2, dtype=U8), z(2, dtype=U8), direction="UP"),
     bad("Cast", "round_mode must be up, down or nearest, got even", z(2), to=onnx.TensorProto.FLOAT8E8M0,

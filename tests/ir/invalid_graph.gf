@@ -282,3 +282,15 @@ func @f(%x: tensor<4xf32>) {
   } : tensor<4xf32>
   return()
 }
+// -----
+func @f(%x: tensor<4x4xbf16>) {
+  %r = graph.contract_parts(%x, %x, %x) {spec = "mk,kn->mn"} : tensor<4x4xf32>  // error: graph.contract_parts: expected the terms of two sums, as many of each, of one type
+  return()
+}
+// -----
+func @f(%x: tensor<4xf32>, %n: tensor<f32>) {
+  %r = graph.call(%x) {args = [3], elems = [f32], grid = [1], name = "k", shapes = [[4]], symbols = ["n"]} do (%a: ptr<f32>, %b: ptr<f32>, %c: f32) {  // error: graph.call: arguments are integers, the body takes (f32)
+    yield()
+  } : tensor<4xf32>
+  return()
+}

@@ -15,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 
 import graphfuse
 from graphfuse.artifact import elem_dtype
@@ -363,3 +364,42 @@ def test_fork() -> None:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
+
+
+class Elsewhere:
+    """An array of some other device."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (8, 0)
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            np.zeros(4, np.float32)[::-1],
+            "expected an array whose first element comes first in memory, found strides of (-4,) bytes",
+        ),
+        (
+            np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), (2, 2), (4, 4)),
+            (
+                "expected an array whose elements lie apart, as it is written, "
+                "found one of shape (2, 2) with strides of (4, 4) bytes"
+            ),
+        ),
+        (
+            torch.zeros(4, dtype=torch.complex64).conj().imag,
+            "expected a tensor whose memory holds its elements, found one that is negated when it is read",
+        ),
+        (Elsewhere(), "expected an array on a CPU or a CUDA device, found DLPack device type 8"),
+    ],
+    ids=["backwards", "overlapping", "negated", "elsewhere"],
+)
+def test_arrays_that_a_kernel_cannot_use(value: Any, message: str) -> None:
+    p = Parameter("x", scalar("f32"), is_pointer=True, mode="w")
+    with pytest.raises(InputError) as e:
+        bind("k", (p,), (value,), {})
+    assert e.value.message == f"kernel 'k': argument 'x': {message}"

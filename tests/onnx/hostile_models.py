@@ -215,8 +215,16 @@ def deep_type(levels):
 
 
 for levels in (40, 10_000, 100_000):
-    is_refused(f"If in If, {levels} deep", "TooLargeError", "nested up to 30 deep", deep_if, levels)
-    is_refused(f"sequence of sequences, {levels} deep", "TooLargeError", "nested up to 30 deep", deep_type, levels)
+    is_refused(
+        f"If in If, {levels} deep", "TooLargeError", "expected graphs nested up to 30 deep, found", deep_if, levels
+    )
+    is_refused(
+        f"sequence of sequences, {levels} deep",
+        "TooLargeError",
+        "expected types nested up to 30 deep",
+        deep_type,
+        levels,
+    )
 
 
 def loops(levels, trips):
@@ -339,7 +347,7 @@ def imports_twice():
     return whole
 
 
-is_refused("an opset twice", "VerifyError", "imports ai.onnx twice", imports_twice)
+is_refused("an opset twice", "VerifyError", "the model imports ai.onnx twice, as", imports_twice)
 
 # data
 

@@ -40,3 +40,8 @@ def test_data_that_is_no_such_image(data: bytes, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(GraphfuseError, match="ImageDecoder: input 0: not an image that can be decoded"):
         decoded(data)
     assert not started
+
+
+def test_an_order_that_there_is_not() -> None:
+    with pytest.raises(GraphfuseError, match="pixel_format must be RGB, BGR or Grayscale, got CMYK"):
+        decoded(b"", pixel_format="CMYK")

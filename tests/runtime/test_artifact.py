@@ -31,13 +31,16 @@ from graphfuse.artifact import (
 )
 from graphfuse.artifact_json import plan_to_json, program_to_json, read_dim
 from graphfuse.constraints import Constraint
-from graphfuse.errors import ArtifactError, FileError
+from graphfuse.errors import ArtifactError, FileError, InputError
 from graphfuse.knobs import scope
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime import gfx, native
+from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.session import Session
+from graphfuse.stages import graph_func
 from graphfuse.symbolic import ceildiv, maximum, minimum, mod, sym
 from graphfuse.target import Target
+from graphfuse.value_checks import Check
 from tests.runtime.sample import executable, inputs, with_plan
 
 
@@ -417,6 +420,10 @@ BROKEN = [
     (changed_buffer(1, index=2), "buffer 1: expected one of 2 inputs, found 2"),
     (changed_buffer(3, last=9), "buffer 3: expected a lifetime inside 0..3, found 0..9"),
     (changed_buffer(4, index=1, nbytes=N * 40), "expected one buffer for each of 2 outputs"),
+    (
+        replace(GOOD, checks=(Check("/take", "i", "indices", 0, sym("k")),)),
+        "a check names the undeclared symbol 'k'",
+    ),
     (replace(GOOD, target="gpu"), "expected code for 'gpu', found cpu:host"),
     (replace(GOOD, kernels=GOOD.kernels * 2), "two kernels are called 'add'"),
     (replace(GOOD, weights=GOOD.weights * 2), "two weights are called 'w'"),
@@ -520,3 +527,41 @@ def test_bfloat_is_not_float():
 )
 def test_blocks_of_persistent_kernels(launch, programs, blocks):
     assert launch.blocks(programs, multiprocessors=10) == blocks
+
+
+# the IR that an artifact carries
+
+IR = [
+    ("func @f(%x: tile<4xf32>) {\n  return()\n}", "IR: expected tensors as parameters, found tile<4xf32>"),
+    (
+        'func @f(%x: tensor<4xf32>) {checks = [["a", "b", "c"]], inputs = ["x"], outputs = []} {\n  return()\n}',
+        "IR: expected checks of values, and an output that reports on each",
+    ),
+    (
+        'func @f() {constraints = [["no", 1, 1, "", ""]], inputs = [], outputs = []} {\n  return()\n}',
+        "IR: expected constraints of dims: kind, two dims, what they are and who needs it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), IR, ids=[m[:30] for _, m in IR])
+def test_ir_that_is_no_model(text: str, message: str) -> None:
+    with pytest.raises(ArtifactError) as e:
+        graph_func(replace(GOOD, ir={"regions": text}, weights=()))
+    assert e.value.message == message
+
+
+def test_an_artifact_without_ir() -> None:
+    with pytest.raises(ArtifactError, match="the artifact carries no IR to rebuild from"):
+        graph_func(replace(GOOD, ir={}))
+
+
+def test_inputs_that_say_no_sizes() -> None:
+    x = TensorSpec("x", "f32", (sym("n") * sym("m"),))
+    with pytest.raises(ArtifactError, match="signature: the shapes of the inputs do not determine m, n"):
+        Binder(Signature((x,), (), (("n", 1, 9), ("m", 1, 9))))
+
+
+def test_inputs_are_a_mapping() -> None:
+    with pytest.raises(InputError, match="inputs: expected a mapping by name, found list"):
+        Session(executable()).run([np.zeros(3)])

@@ -928,7 +928,7 @@ BAD_LAUNCHES = [
     (lambda k: replace(k, launch=None), "kernel 'k': expected how it is launched on cuda:sm_90a"),
     (
         lambda k: replace(k, launch=replace(k.launch, symbols=())),
-        "kernel 'k': expected a name for each of its integers",
+        r"kernel 'k': expected a name for each of its integers, found \(\)",
     ),
     (lambda k: with_map(k, param=3), "kernel 'k': expected a tensor map of a pointer, found parameter 3"),
     (lambda k: with_map(k, swizzle=48), "kernel 'k': expected a swizzle of 0, 32, 64 or 128 bytes, found 48"),

@@ -93,6 +93,8 @@ def test_module_errors():
         parse(HEAD + ".global .u32 x")
     with pytest.raises(EmulatorError, match=r"a \.func with a body: expected every function to be inlined"):
         parse(HEAD + ".func f() { ret; }")
+    with pytest.raises(EmulatorError, match="malformed .entry"):
+        parse(HEAD + ".visible .entry ;")
     with pytest.raises(EmulatorError, match=r"kernel 'k': the text ends before its '}'"):
         parse(HEAD + ".visible .entry k() { ret;")
     assert parse(HEAD + ".extern .func (.param .b32 r) vprintf (.param .b64 a);").kernels == {}

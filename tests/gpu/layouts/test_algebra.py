@@ -18,6 +18,10 @@ from graphfuse.ir.layout import (
     Blocked,
     Echelon,
     LinearLayout,
+    Mma,
+    Operand,
+    Tma,
+    Wgmma,
     intersection,
     null_space,
     xor_columns,
@@ -226,13 +230,24 @@ def test_blocked_wraps_and_copies():
     ("make", "message"),
     [
         (lambda: Blocked((1, 3), (8, 4), (2, 1), (1, 0)), "power of two, got 3"),
-        (lambda: Blocked((1, 2), (8, 4), (2, 1), (1, 1)), "order must be a permutation"),
+        (
+            lambda: Blocked((1, 2), (8, 4), (2, 1), (1, 1)),
+            "order must be a permutation of the dims, one entry of each list per dim",
+        ),
         (lambda: LinearLayout.from_vectors({LANE: [(0, 9)]}, (4, 8)), r"lane base \[0, 9\] is outside the shape"),
-        (lambda: identity(4, LANE, "dim0").through(identity(2, LANE, "dim0")), "shapes differ"),
+        (
+            lambda: identity(4, LANE, "dim0").through(identity(2, LANE, "dim0")),
+            r"layout: shapes differ: \[4\] and \[2\]",
+        ),
         (
             lambda: identity(4, LANE, "dim0").through(LinearLayout.of({OFFSET: [1]}, {"dim0": 2})),
-            r"does not hold element \(2,\)",
+            r"layout: the source does not hold element \(2,\)",
         ),
+        (lambda: Mma((2, 1)).linear((4, 4)), r"expected a tile of at least \[16, 8\], got \[4, 4\]"),
+        (lambda: Mma((2,)), r"mma: warps must have two entries, got \[2\]"),
+        (lambda: Operand(4, 0, (1, 1)), "operand: bits must be 8, 16 or 32 and index 0 or 1, got 4 and 0"),
+        (lambda: Wgmma(4, (4, 1)), r"wgmma: expected 4k warps along M and n in 8..256, got \(4, 1\), 4"),
+        (lambda: Tma(2, (1, 0), 48), "tma: swizzle must be 32, 64 or 128 bytes on a rank-2 tile, got 48"),
     ],
 )
 def test_bad_layouts_are_refused(make, message):

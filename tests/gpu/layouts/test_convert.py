@@ -244,9 +244,11 @@ def test_a_wrong_exchange_is_seen():
 
 def test_refusals():
     spread = LinearLayout.of({LANE: [1, 2, 4, 8, 16], BLOCK: [32]}, {"dim0": 6})
-    with pytest.raises(UnsupportedError, match="blocks of a cluster"):
+    with pytest.raises(
+        UnsupportedError, match="layout conversion: tiles spread over the blocks of a cluster are not converted"
+    ):
         plan(spread, spread, 32)
-    with pytest.raises(VerifyError, match="different numbers of threads"):
+    with pytest.raises(VerifyError, match="layout conversion: the layouts are for different numbers of threads"):
         plan(Mma((2, 1)).linear((64, 64)), Mma((4, 1)).linear((64, 64)), 32)
 
 
@@ -314,7 +316,6 @@ def test_swizzles_do_not_conflict(data, bits):
     reports = [bank_conflicts(shared, side, bits // 8) for side in (a, b)]
     if all(side.free_masks().get(LANE, 0) == 0 for side in (a, b)):
         assert [r.conflicts for r in reports] == [0, 0]
-
 
 
 # global memory

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphfuse.errors import GraphfuseError, ParseError, VerifyError
-from graphfuse.ir.layout import FAMILIES, Linear, parse_layout
+from graphfuse.ir.layout import FAMILIES, Linear, LinearLayout, parse_layout
 from tests.gpu.layouts.strategies import LAWS, any_map, families
 
 
@@ -28,7 +28,7 @@ def test_any_map_has_text(m):
 
 
 def test_a_linear_layout_must_cover_its_tile():
-    with pytest.raises(VerifyError, match="does not hold every element"):
+    with pytest.raises(VerifyError, match=r"does not hold every element of \[4\]"):
         Linear(lane=((1,),)).linear((4,))
 
 
@@ -44,12 +44,17 @@ def test_a_linear_layout_must_cover_its_tile():
         ("slice {dim = [1], parent = mma {warps = [1, 1]}, size = 8}", "bad value of 'dim'"),
         ("linear {lane = [1]}", "bad value of 'lane'"),
         ("mma {warps = [1, 1]} x", "expected 'its end', got 'x'"),
-        ("slice {parent = " * 30, "nested deeper"),
+        ("slice {parent = " * 30, "layout: nested deeper than"),
     ],
 )
 def test_bad_text_is_refused(text, message):
     with pytest.raises(ParseError, match=message):
         parse_layout(text)
+
+
+def test_a_map_has_a_shape():
+    with pytest.raises(ParseError, match=r"expected '8x4 linear \{...\}', got 'mma \{warps"):
+        LinearLayout.parse("mma {warps = [1, 1]}")
 
 
 @LAWS
