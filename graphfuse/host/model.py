@@ -45,6 +45,8 @@ class OnnxModel:
         self.whole: CompiledModel | None = None
         self._open = open_shapes(model)
         self._why: UnsupportedError | None = None
+        self._takes_none = False
+        """Whether dims of 0 were declared."""
         try:
             self.whole = self._compiled(model)
         except UnknownValueError as e:
@@ -82,6 +84,11 @@ class OnnxModel:
                     self._fall_back(e)
             if self.whole is None:
                 return self._run_variant(values)
+        if not self._takes_none and any(0 in np.shape(v) for v in inputs.values() if not isinstance(v, (list, dict))):
+            # a model's dims begin at 1 unless somebody says otherwise, and here is who does
+            signature = self.whole.signature
+            self.whole = self._compiled(self.model, {signature.shown(n): (0, high) for n, _, high in signature.dims})
+            self._takes_none = True
         return self.whole(inputs)
 
     def _fall_back(self, why: UnsupportedError) -> None:
@@ -97,8 +104,8 @@ class OnnxModel:
             if not self._open:
                 raise
 
-    def _compiled(self, model: Any) -> CompiledModel:
-        compiled = compile(model, device=self.device, host=self._why is not None)
+    def _compiled(self, model: Any, dims: Mapping[str, tuple[int, int]] | None = None) -> CompiledModel:
+        compiled = compile(model, device=self.device, dims=dims, host=self._why is not None)
         return compiled if self._made is None else self._made(compiled)
 
     def _run_variant(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -247,7 +247,7 @@ def _without_type(model: onnx.ModelProto) -> None:
             "input 'x' declares no shape, not even its rank",
         ),
     ],
-    ids=str,
+    ids=["version", "sparse", "opset", "name", "type", "shape"],
 )
 def test_models_that_lack_something(change: Callable[[onnx.ModelProto], object], message: str) -> None:
     with pytest.raises(GraphfuseError) as e:
