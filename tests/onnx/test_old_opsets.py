@@ -131,3 +131,28 @@ def test_slices_are_as_many_of_each_input():
     feed = {"n": np.array([4, 4]), "start": np.zeros((2, 3), np.float32), "x": np.zeros((3, 4, 3), np.float32)}
     with pytest.raises(InputError, match="slices: expected dims n1 and n2 to be equal, found 2 and 3"):
         run(feed)
+
+
+@pytest.mark.parametrize("opset", [23, 24])
+def test_a_mask_may_end_early_from_opset_24_on(opset):
+    model = graphfuse.compile(
+        parser.parse_model(
+            f"""<ir_version: 10, opset_import: ["" : {opset}]>
+            g (float[1, 4, 8] q, float[1, t, 8] k, float[1, t, 8] v, float[4, s] m) => (float[1, 4, 8] y) {{
+                y = Attention<q_num_heads = 2, kv_num_heads = 2>(q, k, v, m)
+            }}"""
+        )
+    )
+    rng = np.random.default_rng(0)
+    q, k = (rng.standard_normal((1, n, 8)).astype(np.float32) for n in (4, 6))
+    whole = np.zeros((4, 6), np.float32)
+    want = model(q=q, k=k, v=k, m=whole)["y"]
+    short, ends = np.zeros((4, 5), np.float32), np.where(np.arange(6) < 5, 0, -np.inf).astype(np.float32)
+    if opset == 23:
+        with pytest.raises(InputError, match=r"'m' \(4, 5\)"):
+            model(q=q, k=k, v=k, m=short)
+    else:
+        np.testing.assert_array_equal(
+            model(q=q, k=k, v=k, m=short)["y"], model(q=q, k=k, v=k, m=np.tile(ends, (4, 1)))["y"]
+        )
+    assert np.isfinite(want).all()

@@ -23,7 +23,7 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx import batched_scan
 from graphfuse.frontends.onnx.declared import check_bodies
 from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_imports
-from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, elem_from_onnx
+from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, WHOLE_MASK, elem_from_onnx
 from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
@@ -42,6 +42,9 @@ SAMPLING_OPSET = 11
 
 AXIS_OPSET = 13
 """From here on Softmax and Hardmax are along one axis; the converter sees to Softmax."""
+
+SHORT_MASK_OPSET = 24
+"""From here on a mask of Attention may end early."""
 
 PIECES_OPSET = 18
 """From here on the last piece of a Split may be smaller."""
@@ -431,8 +434,7 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
                 return model
             message = f"cannot convert the model from opset {opset} to {newest}: {_first_line(e)}"
             raise UnsupportedError(message, Loc(file)) from e
-        if opset < PIECES_OPSET:
-            _name_old_meanings(converted, opset)
+        _name_old_meanings(converted, opset)
     except (DecodeError, EncodeError, UnicodeDecodeError) as e:
         raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(file)) from e
     except (checker.ValidationError, shape_inference.InferenceError, RuntimeError) as e:
@@ -459,7 +461,9 @@ def _name_old_meanings(converted: onnx.ModelProto, opset: int) -> None:
     for n in all_nodes(converted.graph):
         if n.op_type == "PRelu" and opset < BROADCASTING_OPSET:
             n.attribute.append(onnx.helper.make_attribute(CHANNEL_SLOPES, 1))
-        elif n.op_type == "Split":
+        elif n.op_type == "Attention" and opset < SHORT_MASK_OPSET and n.domain in ("", "ai.onnx"):
+            n.attribute.append(onnx.helper.make_attribute(WHOLE_MASK, 1))
+        elif n.op_type == "Split" and opset < PIECES_OPSET:
             for a in [a for a in n.attribute if a.name == "num_outputs"]:  # the converter's
                 n.attribute.remove(a)
         elif n.op_type == "Hardmax" and opset < AXIS_OPSET:

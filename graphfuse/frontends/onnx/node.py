@@ -262,6 +262,9 @@ CHANNEL_SLOPES = "graphfuse_channel_slopes"
 FLATTENED = "graphfuse_flattened"
 """An attribute that the loader gives a Hardmax from before opset 13, which sees all dims from its axis on as one."""
 
+WHOLE_MASK = "graphfuse_whole_mask"
+"""An attribute that the loader gives an Attention from before opset 24, whose mask has all keys, or is repeated."""
+
 INWARDS = "graphfuse_inwards"
 """A nearest_mode that the loader gives a Resize from before opset 11: floor where an axis grows, ceil where not."""
 

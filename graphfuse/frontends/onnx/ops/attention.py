@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
+from graphfuse.frontends.onnx.node import WHOLE_MASK, Node, elem_from_onnx, onnx_op
 from graphfuse.frontends.onnx.ops.activation import softmax_in_element
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Scalar
@@ -127,7 +127,7 @@ def _masked(
     if (mask := node.optional(e, 3)) is not None:
         rank = tensor(mask).rank
         mask = e.reshape(mask, ((1,) * (4 - rank)) + shape_of(mask)) if rank < 4 else mask
-        if shape_of(mask)[3] != 1:
+        if shape_of(mask)[3] != 1 and not node.attr_int(WHOLE_MASK, 0):
             mask = _padded(e, mask, keys)
         mask = e.spread(heads.split(e, mask), shape_of(scores))
         guarded = True
