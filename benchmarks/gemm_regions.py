@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.gemm_kernels import Gemm
-from graphfuse import compiler
+from graphfuse import pipelines
 from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile, gpu_row_pitch
 from graphfuse.blockgen.gpu_matmul_tile import ProductTile
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
@@ -22,7 +22,7 @@ from graphfuse.target import Target
 
 TARGET = Target.parse("cuda:sm_90a")
 ROWS: dict[str, AbstractContextManager[Any]] = {
-    "as stored": patch.object(compiler, "rows_to_align", lambda *_: lambda _: ((0, 0), (0, 0))),
+    "as stored": patch.object(pipelines, "rows_to_align", lambda *_: lambda _: ((0, 0), (0, 0))),
     "copied": patch.object(gpu_row_pitch, "_single_loads_us", lambda *_: float("inf")),
 }
 """What becomes of operands whose rows TMA cannot read, instead of what the compiler's model says."""
@@ -47,7 +47,7 @@ def region_text(
     chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, step_bytes=lambda *_: step_bytes)
     if isinstance(tile, ProductTile):
         chosen = patch.multiple(gpu_contraction, product_tile=lambda *_, **__: tile, boxed_tile=lambda *_, **__: tile)
-    whole = patch.object(compiler, "sum_parts", lambda _: lambda *_: 1)
+    whole = patch.object(pipelines, "sum_parts", lambda _: lambda *_: 1)
     with chosen, whole, ROWS["as stored"]:
         func = _kernel(gemm, target)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import record
 from benchmarks.gpu_fused_graphs import Ours
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Recorded, arguments, asked, medians, race
-from graphfuse import compiler
+from graphfuse import compiler, pipelines
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.dialects import control, graph
 from graphfuse.frontends.tc_ops import Operator
@@ -82,7 +82,7 @@ def layer(shape: tuple[int, int, int], elem: Scalar, kernel: Operator | None) ->
 @contextmanager
 def without_grafts() -> Generator[None]:
     """The compiler leaves called kernels alone."""
-    with mock.patch.object(compiler, "why_not_graft", return_value=never_graft):
+    with mock.patch.object(pipelines, "why_not_graft", return_value=never_graft):
         yield
 
 
