@@ -230,7 +230,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
     before: list[tuple[types.FunctionType, types.CodeType]] = []
     gc.unfreeze()  # what is frozen is not listed
     for f in gc.get_objects():
-        if isinstance(f, types.FunctionType) and f.__code__.co_filename == path:
+        if type(f) is types.FunctionType and f.__code__.co_filename == path:
             code = new.get((f.__code__.co_qualname, f.__code__.co_firstlineno))
             if code is not None and code != f.__code__:
                 before.append((f, f.__code__))

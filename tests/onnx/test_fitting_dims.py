@@ -30,7 +30,8 @@ def few():
 
 
 def test_every_registered_operator_has_a_sample(few):
-    sampled, known = {s.op for s in few}, registered()
+    sampled = {s.op for s in few}
+    known = {op for op in registered() if not op.startswith("graphfuse.")}  # those are tests'
     assert known - sampled - NO_SAMPLE.keys() == set()
     assert NO_SAMPLE.keys() <= known - sampled
 

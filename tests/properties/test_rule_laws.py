@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.canonicalize import canonicalize
-from graphfuse.interp.graph import run
 from graphfuse.ir.core import Op, Value
 from graphfuse.ir.parser import parse
 from graphfuse.ir.passes import PASSES, Pass, parse_pipeline
@@ -74,14 +71,6 @@ def test_mutants_are_drawn_from_every_rule() -> None:
 
 def test_a_mutant_is_found_and_leaves_nothing() -> None:
     (mutant,) = (m for m in mutants.mutants() if "add_zero: constant: 0 -> 1" in str(m))
-    func = parse(
-        "func @f(%x: tensor<2xi32>) {\n  %c = graph.full() {elem = i32, shape = [2], value = 1} : tensor<2xi32>\n"
-        "  %y = graph.add(%x, %c) : tensor<2xi32>\n  return(%y)\n}\n"
-    )
-    x = np.array([1, 2], np.int32)
-    with mutants.planted(mutant):
-        assert run(canonicalize(func), x)[0].tolist() == [1, 2]
-    assert run(canonicalize(func), x)[0].tolist() == [2, 3]
     assert mutants.in_a_process(mutant, 5.0)
 
 

@@ -267,6 +267,7 @@ def test_weights_of_four_bits_as_they_lie():
     expect(case("MatMulBnb4", floats(2, 3, 8), *FOUR_BITS, transB=0, **form), floats(2, 3, 8) @ w.T)
 
 
+@pytest.mark.xfail(strict=True, reason="results of com.microsoft that Python runs have no inferred type (docs/onnx.md)")
 def test_distinct_elements_in_order_of_appearance():
     """Python executes it: how many there are is data."""
     c = case("Unique", np.array([2, 1, 1, 3, 4, 3], F32), outputs=3)
@@ -384,10 +385,11 @@ def test_queries_and_keys_may_be_normalised():
         (grouped(Q, K, V, None, None, PROMPT, total(5), heads=3), "3 query and 2 key heads|3 query heads"),
         (case("Attention", TOKENS, floats(16, 48), num_heads=4, do_rotary=1), "attribute do_rotary must be 0, got 1"),
         (case("Attention", TOKENS, floats(16, 48), num_heads=5), "num_heads is 5, which does not divide 16"),
-        (case("Attention", TOKENS, floats(16, 48), None, np.zeros(8, I32), num_heads=4), "must have 2 or 4 elements"),
+        (case("Attention", TOKENS, floats(16, 48), None, np.zeros(8, I32), num_heads=4),
+         "lengths: expected 4 to be at least 8"),
         (case("MultiHeadAttention", TOKENS, num_heads=4), "keys and values must be given unless they are packed"),
         (case("MultiHeadAttention", TOKENS, TOKENS, TOKENS, None, np.ones((2, 4), I32), num_heads=4),
-         "the mask must be of 5 keys"),
+         "dim 1 of the mask: expected 4 = 5"),
         (case("RotaryEmbedding", TOKENS, np.zeros(1, I64), COS, SIN, is_packed_batching=1), "batching must be 0"),
         (case("GatherBlockQuantized", unsigned(9, 8), integers(0, 9, 3), floats(9, 1), known=(0, 2), quantize_axis=0),
          "must differ, got 0 for both"),
