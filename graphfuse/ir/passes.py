@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import inspect
 import logging
 import time
@@ -24,7 +25,7 @@ from typing import Literal, TypeAlias
 from graphfuse.errors import UsageError, VerifyError
 from graphfuse.ir import snapshots
 from graphfuse.ir.core import Attr, Func, Op
-from graphfuse.ir.limit import allows
+from graphfuse.ir.limit import allows, are_counted
 from graphfuse.ir.parser import parse_calls
 from graphfuse.ir.printer import attrs_text
 from graphfuse.ir.verifier import verify
@@ -103,6 +104,7 @@ class Pass:
         return {p.name: p.default for p in _parameters(self.apply)}
 
 
+@functools.cache
 def _parameters(apply: Callable[..., Func]) -> list[inspect.Parameter]:
     return [p for p in inspect.signature(apply).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
@@ -132,14 +134,15 @@ def run(func: Func, passes: Sequence[Pass], stage: str) -> Func:
     """
     _check_order(passes)
     known = set[Op]()
+    checked, watched, limited = settings.verify, snapshots.wanted(), are_counted()
     for i, pass_ in enumerate(passes):
-        where = snapshots.Place(stage, func.name, i, pass_.name)
-        if not (pass_.needed or allows(f"{stage} @{func.name}: {pass_}")):
+        if limited and not pass_.needed and not allows(f"{stage} @{func.name}: {pass_}"):
             continue
+        where = snapshots.Place(stage, func.name, i, pass_.name)
         start = time.perf_counter()
         before = func
         try:
-            func = _checked(pass_, before, known)
+            func = _checked(pass_, before, known) if checked else pass_(before)
         except Exception as e:
             snapshots.leave_repro(before, pass_, where, e)
             raise
@@ -147,13 +150,12 @@ def run(func: Func, passes: Sequence[Pass], stage: str) -> Func:
         for clock in _clocks.get():
             clock[pass_.name] = clock.get(pass_.name, 0.0) + seconds
         log.debug("%s: %.1f ms", pass_.name, seconds * 1e3)
-        func = snapshots.after(func, where)
+        if watched:
+            func = snapshots.after(func, where)
     return func
 
 
 def _checked(pass_: Pass, func: Func, known: set[Op]) -> Func:
-    if not settings.verify:
-        return pass_(func)
     for required in (pass_.of_its_level, *pass_.requires):
         if (found := required(func)) is not None:
             raise VerifyError(f"pass {pass_.name!r} of @{func.name}: {found}")

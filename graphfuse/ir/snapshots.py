@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections import ChainMap
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -58,12 +58,6 @@ class Place:
         return Path(_part.get()) / self.stage / self.func / f"{self.index:02}-{self.pass_}.gf"
 
 
-class Runs(Protocol):
-    """A pass: what runs, and its text."""
-
-    def __str__(self) -> str: ...
-
-
 def wanted() -> bool:
     """Whether anybody looks at what passes do: then it is done in this process."""
     return are_passes_watched() or are_counted()
@@ -83,7 +77,7 @@ def after(func: Func, place: Place) -> Func:
 def _replaced(func: Func, path: Path) -> Func:
     if not path.exists():
         return func
-    made = parse(path.read_text(), str(path), {**Constants.beside(path), **dict(_constants(func))})
+    made = parse(path.read_text(), str(path), ChainMap(dict(_constants(func)), Constants.beside(path)))
     verify(made)
     return made
 
@@ -140,8 +134,10 @@ class Constants(Mapping[str, Dense]):
         return sum(1 for _ in self)
 
 
-def leave_repro(func: Func, pass_: Runs, place: Place, error: Exception) -> None:
+def leave_repro(func: Func, pass_: object, place: Place, error: Exception) -> None:
     """What a pass failed on, as a file that `graphfuse opt` runs it on again; the error gets a note that says so.
+
+    The pass is what its `str` says in a pipeline.
 
     What is refused because it is not supported is nobody's fault, and leaves nothing.
     """

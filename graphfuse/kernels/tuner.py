@@ -128,7 +128,10 @@ class TunedKernel:
             if len(self._recent) >= MOST_SIZES:
                 self._recent.clear()
             self._recent[self._numbers(bound.slots)] = kernel
-        kernel.launch(grid, args, named)
+            kernel.launch(grid, args, named)
+        else:
+            # types may be macros: then the slots of another configuration are others
+            kernel.start(grid, bound if kernel.parameters == self.parameters else kernel.bind(args, named))
 
     def _of_last_time(self, args: Sequence[Any]) -> Kernel | None:
         """What was chosen for such numbers when all arrays were on the host."""

@@ -56,6 +56,8 @@ class Binder:
         """Refuse what is no mapping from the names of outputs."""
         if not isinstance(cast("object", given), Mapping):
             raise InputError(f"out: expected arrays by the names of outputs, found {type(given).__name__}")
+        if not given:
+            return
         names = [s.name for s in self.signature.outputs]
         for name in given:
             if name not in names:
