@@ -24,8 +24,8 @@ from graphfuse import compiler
 from graphfuse.artifact import Executable, Loop, Scalar, Step
 from graphfuse.dialects import graph
 from graphfuse.frontends.onnx import import_model
-from graphfuse.fusion.dataflow import Dataflow
-from graphfuse.fusion.traffic import bytes_read, is_work
+from graphfuse.fusion.regions.dataflow import Dataflow
+from graphfuse.fusion.regions.traffic import bytes_read, is_work
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_dim
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.parser import parse
@@ -42,6 +42,7 @@ USUAL = {
     "width": 256,
 }  # fmt: skip
 """What each symbol is, as far as its range allows; memory is also given at every symbol's largest value."""
+
 
 def nbytes(value: Value, at: Dims) -> int:
     """Bytes of a tensor at these symbol values."""

@@ -31,7 +31,7 @@ from benchmarks.memory_cases import Case, cases, host_inputs, softmax
 from graphfuse.api import CompiledModel
 from graphfuse.artifact import Launch
 from graphfuse.blockgen import gpu_reduction
-from graphfuse.fusion import split_long_sums
+from graphfuse.fusion.products import split_long_sums
 from graphfuse.runtime.cuda.session import CudaSession
 
 TIMING = Timing(0.0125, 0.025, 5)

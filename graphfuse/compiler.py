@@ -1,13 +1,13 @@
 """From graph IR to an executable, one stage per line.
 
 graph_passes       canonical forms, folding, layout           pipelines.py
-partition          regions, one kernel each                   fusion/outline.py
+partition          regions, one kernel each                   fusion/regions/outline.py
 region_passes      f16 or bf16 in memory, if asked for        pipelines.py
 lower_region       region to block function                   blockgen/lower.py
 apply_numerics     roundings inside a kernel                  blockgen/numerics.py
 generate_code      block functions to one LLVM object         cpu/lower.py
                    or, for a GPU, to PTX and a cubin          gpu/code.py
-plan               buffers and launches                       fusion/plan.py
+plan               buffers and launches                       fusion/regions/plan.py
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.dialects import graph
 from graphfuse.errors import VerifyError
-from graphfuse.fusion.partition import Decision
-from graphfuse.fusion.plan import KernelCall, Planned, plan
-from graphfuse.fusion.traffic import bytes_read_by
+from graphfuse.fusion.regions.partition import Decision
+from graphfuse.fusion.regions.plan import KernelCall, Planned, plan
+from graphfuse.fusion.regions.traffic import bytes_read_by
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import GpuCode, gpu_code
 from graphfuse.gpu.transforms.overlap_launches import with_constants

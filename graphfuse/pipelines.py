@@ -16,18 +16,18 @@ from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.blockopt.pipeline import PIPELINE
 from graphfuse.cpu.lower import cpu_passes
 from graphfuse.dialects import graph
-from graphfuse.fusion.align_rows import copy_rows
-from graphfuse.fusion.lower_precision import lower_precision
-from graphfuse.fusion.multiply_bytes import bytes_along_channels
-from graphfuse.fusion.normalise_later import normalise_later
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.own_masks import own_masks
-from graphfuse.fusion.partition import Decision
+from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, BYTES, CHANGES_ROUNDING, PIXELS, for_numerics
-from graphfuse.fusion.split_columns import cut_columns
-from graphfuse.fusion.split_long_sums import share_sums, split_long_reductions
-from graphfuse.fusion.store_halves import store_halves
-from graphfuse.fusion.winograd import winograd
+from graphfuse.fusion.precision.lower_precision import lower_precision
+from graphfuse.fusion.precision.store_halves import store_halves
+from graphfuse.fusion.products.align_rows import copy_rows
+from graphfuse.fusion.products.normalise_later import normalise_later
+from graphfuse.fusion.products.own_masks import own_masks
+from graphfuse.fusion.products.split_columns import cut_columns
+from graphfuse.fusion.products.split_long_sums import share_sums, split_long_reductions
+from graphfuse.fusion.quantised.multiply_bytes import bytes_along_channels
+from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.partition import Decision
 from graphfuse.gpu.pipeline import gpu_passes
 from graphfuse.ir.core import Block, Func, Params
 from graphfuse.ir.passes import PASSES, Pass, passing, pipeline_text

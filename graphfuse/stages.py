@@ -47,7 +47,9 @@ def graph_func(executable: Executable) -> Func:
 
     It is the partitioned graph with the regions dissolved: the one whose constants the artifact holds.
     """
-    from graphfuse.fusion.inline import inline_regions  # the dialects it imports register the ops the text names
+    from graphfuse.fusion.regions.inline import (
+        inline_regions,  # the dialects it imports register the ops the text names
+    )
     from graphfuse.ir.dense import Dense
     from graphfuse.ir.parser import parse
     from graphfuse.ir.verifier import verify

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from graphfuse.fusion.attention_in_f32 import attention_in_f32
-from graphfuse.fusion.canonicalize import canonicalize
-from graphfuse.fusion.decompose_conv import decompose_conv
-from graphfuse.fusion.dequantise_later import dequantise_later, fold_all_but_weights
-from graphfuse.fusion.fold_batch_norm import fold_batch_norm
-from graphfuse.fusion.fold_constants import fold_constants
-from graphfuse.fusion.layout import layout
-from graphfuse.fusion.merge_contractions import merge_contractions
-from graphfuse.fusion.multiply_by_reciprocal import multiply_by_reciprocal
-from graphfuse.fusion.multiply_bytes import fold_all_but_bytes, multiply_bytes
-from graphfuse.fusion.multiply_quantised import multiply_quantised
-from graphfuse.fusion.pack_pixels import pack_pixels
-from graphfuse.fusion.raise_permutes import raise_permutes
-from graphfuse.fusion.recognise_flattening import recognise_flattening
-from graphfuse.fusion.recognise_functions import recognise_functions
-from graphfuse.fusion.simplify_movement import simplify_movement
-from graphfuse.fusion.split_f32 import split_f32
-from graphfuse.fusion.winograd import winograd
+from graphfuse.fusion.conv.decompose_conv import decompose_conv
+from graphfuse.fusion.conv.fold_batch_norm import fold_batch_norm
+from graphfuse.fusion.conv.pack_pixels import pack_pixels
+from graphfuse.fusion.conv.winograd import winograd
+from graphfuse.fusion.precision.attention_in_f32 import attention_in_f32
+from graphfuse.fusion.precision.split_f32 import split_f32
+from graphfuse.fusion.products.merge_contractions import merge_contractions
+from graphfuse.fusion.quantised.dequantise_later import dequantise_later, fold_all_but_weights
+from graphfuse.fusion.quantised.multiply_bytes import fold_all_but_bytes, multiply_bytes
+from graphfuse.fusion.quantised.multiply_quantised import multiply_quantised
+from graphfuse.fusion.simplify.canonicalize import canonicalize
+from graphfuse.fusion.simplify.fold_constants import fold_constants
+from graphfuse.fusion.simplify.layout import layout
+from graphfuse.fusion.simplify.multiply_by_reciprocal import multiply_by_reciprocal
+from graphfuse.fusion.simplify.raise_permutes import raise_permutes
+from graphfuse.fusion.simplify.recognise_flattening import recognise_flattening
+from graphfuse.fusion.simplify.recognise_functions import recognise_functions
+from graphfuse.fusion.simplify.simplify_movement import simplify_movement
 from graphfuse.ir.passes import Pass
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.knobs import Numerics

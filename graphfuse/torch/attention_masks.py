@@ -3,7 +3,7 @@
 `scaled_dot_product_attention` chooses its kernel while it is traced. A mask of floats that is one number repeated, as
 transformers 4 makes it of a batch without padding, has a stride of 0 and leaves only the choice of its mathematics in
 f32: two products with a softmax between them, where one operator says what is meant. The copy costs nothing here: it is
-made in the attention's own kernel, or folded away (`fusion/own_masks.py`).
+made in the attention's own kernel, or folded away (`fusion/products/own_masks.py`).
 """
 
 from __future__ import annotations

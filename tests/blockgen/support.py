@@ -18,7 +18,7 @@ from graphfuse.blockgen.kernel import Machine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.dialects import control, graph
-from graphfuse.fusion.outline import outline
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp import block as block_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import graph as interp

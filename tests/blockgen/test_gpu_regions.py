@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.blockgen.kernel import GpuMachine
-from graphfuse.fusion.outline import outline
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import Tile
 from graphfuse.ir.verifier import verify

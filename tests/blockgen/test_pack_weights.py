@@ -7,7 +7,7 @@ import pytest
 
 from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.dialects import control, graph
-from graphfuse.fusion.outline import outline
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Block, Builder, Func, Params
 from graphfuse.ir.dense import Dense

@@ -8,8 +8,8 @@ import pytest
 
 from graphfuse.blockgen.gpu_several_products import why_apart
 from graphfuse.blockgen.kernel import GpuMachine, Machine
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.split_columns import never_apart
+from graphfuse.fusion.products.split_columns import never_apart
+from graphfuse.fusion.regions.outline import outline
 from tests.blockgen.support import Case, check_blocks, graph_func, region_ops
 
 HOPPER = GpuMachine(has_wgmma=True)

@@ -10,7 +10,7 @@ from graphfuse.blockgen.gpu_wgmma_tile import TILES, WgmmaTile, microseconds, wg
 from graphfuse.blockgen.kernel import GpuMachine, Kernel
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import graph
-from graphfuse.fusion.outline import outline
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.ir.types import scalar
 from tests.blockgen.cases import case
 from tests.blockgen.gpu_cases import contract, linear

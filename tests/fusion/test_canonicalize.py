@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from graphfuse.dialects import control, graph
-from graphfuse.fusion.canonicalize import RULES, canonicalize, keeps_every_value
-from graphfuse.fusion.recognise_functions import recognise_functions
+from graphfuse.fusion.simplify.canonicalize import RULES, canonicalize, keeps_every_value
+from graphfuse.fusion.simplify.recognise_functions import recognise_functions
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import Block, Builder, Func, Params
 from graphfuse.ir.dense import numpy_dtype

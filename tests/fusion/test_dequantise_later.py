@@ -11,7 +11,7 @@ from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.compiler import stages
 from graphfuse.dialects import graph
 from graphfuse.frontends.onnx import import_model
-from graphfuse.fusion.outline import outline
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.knobs import Options

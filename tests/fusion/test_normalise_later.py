@@ -10,7 +10,7 @@ import pytest
 
 from graphfuse.compiler import stages
 from graphfuse.dialects import graph
-from graphfuse.fusion.normalise_later import normalise_later
+from graphfuse.fusion.products.normalise_later import normalise_later
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.parser import parse

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.outline import outline
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse

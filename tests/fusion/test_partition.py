@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse.fusion.dataflow import MOST_REPEATED_OPS
-from graphfuse.fusion.partition import Partition, partition
-from graphfuse.fusion.split_columns import never_apart
+from graphfuse.fusion.products.split_columns import never_apart
+from graphfuse.fusion.regions.dataflow import MOST_REPEATED_OPS
+from graphfuse.fusion.regions.partition import Partition, partition
 from graphfuse.ir.parser import parse
 
 ROWS = "tensor<(n)x8xf32>"

@@ -9,9 +9,9 @@ from hypothesis import given
 
 from graphfuse.artifact import Loop, Plan, Pointer, Step
 from graphfuse.dialects import graph
-from graphfuse.fusion import plan as plan_module
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.plan import KernelCall, Planned, plan
+from graphfuse.fusion.regions import plan as plan_module
+from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.plan import KernelCall, Planned, plan
 from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse
 from graphfuse.symbolic import mod, sym

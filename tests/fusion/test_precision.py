@@ -17,10 +17,10 @@ import graphfuse
 from graphfuse import api
 from graphfuse.cli import main
 from graphfuse.errors import UsageError
-from graphfuse.fusion.lower_precision import lower_precision
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.store_halves import store_halves
-from graphfuse.fusion.value_ranges import Class, classify, fits
+from graphfuse.fusion.precision.lower_precision import lower_precision
+from graphfuse.fusion.precision.store_halves import store_halves
+from graphfuse.fusion.precision.value_ranges import Class, classify, fits
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import BF16, F16, Scalar

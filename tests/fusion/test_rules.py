@@ -12,8 +12,8 @@ import pytest
 
 from graphfuse import pipelines
 from graphfuse.dialects import control, graph
-from graphfuse.fusion.simplify_movement import ELEMENTWISE
-from graphfuse.fusion.winograd import winograd
+from graphfuse.fusion.conv.winograd import winograd
+from graphfuse.fusion.simplify.simplify_movement import ELEMENTWISE
 from graphfuse.interp.graph import run
 from graphfuse.ir import rewrite
 from graphfuse.ir.core import REGISTRY, Block, Func, Params, Trait

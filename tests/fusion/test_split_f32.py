@@ -8,10 +8,10 @@ import pytest
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.dialects import graph
 from graphfuse.errors import VerifyError
-from graphfuse.fusion import split_f32 as module
-from graphfuse.fusion.fold_constants import fold_constants
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.split_f32 import split_f32
+from graphfuse.fusion.precision import split_f32 as module
+from graphfuse.fusion.precision.split_f32 import split_f32
+from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.simplify.fold_constants import fold_constants
 from graphfuse.interp import graph as interp
 from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text

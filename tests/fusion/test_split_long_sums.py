@@ -6,8 +6,8 @@ import pytest
 
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.dialects import graph
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.split_long_sums import share_sums
+from graphfuse.fusion.products.split_long_sums import share_sums
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.verifier import verify
 from tests.blockgen.cases import attention, softmax

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.traffic import bytes_read_by
+from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.traffic import bytes_read_by
 from graphfuse.ir.parser import parse
 from graphfuse.symbolic import evaluate
 
@@ -22,15 +22,19 @@ TAKE = "%t = graph.take(%w, %i) {axis = 0} : tensor<(n)x64xf32>"
         ("%w: tensor<1000x64xf32>, %i: tensor<(n)xi64>", "%y = graph.neg(%i) : tensor<(n)xi64>", "%y", {3: 24}),
         (
             "%x: tensor<(n)x100xf32>",
-            ("%s = graph.slice(%x) {sizes = [(n), 5], starts = [0, 10], steps = [1, 1]} : tensor<(n)x5xf32>\n"
-             "  %y = graph.exp(%s) : tensor<(n)x5xf32>"),
+            (
+                "%s = graph.slice(%x) {sizes = [(n), 5], starts = [0, 10], steps = [1, 1]} : tensor<(n)x5xf32>\n"
+                "  %y = graph.exp(%s) : tensor<(n)x5xf32>"
+            ),
             "%y",
             {1: 20, 7: 140},
         ),
         (
             "%x: tensor<(n)x8xf32>, %b: tensor<8xf32>",
-            ("%c = graph.broadcast(%b) {shape = [(n), 8]} : tensor<(n)x8xf32>\n"
-             "  %y = graph.add(%x, %c) : tensor<(n)x8xf32>"),
+            (
+                "%c = graph.broadcast(%b) {shape = [(n), 8]} : tensor<(n)x8xf32>\n"
+                "  %y = graph.add(%x, %c) : tensor<(n)x8xf32>"
+            ),
             "%y",
             {1: 64, 10: 320 + 32},
         ),

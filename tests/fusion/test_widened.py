@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.outline import outline
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.parser import parse
 

@@ -9,9 +9,9 @@ import pytest
 
 from graphfuse.checking import verify_regions
 from graphfuse.dialects import control, graph
-from graphfuse.fusion import winograd as module
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.winograd import winograd
+from graphfuse.fusion.conv import winograd as module
+from graphfuse.fusion.conv.winograd import winograd
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Block, Builder, Func, Params
 from graphfuse.ir.dense import Dense

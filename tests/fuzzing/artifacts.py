@@ -20,7 +20,7 @@ import graphfuse.cli.inspect
 import graphfuse.cli.run
 import graphfuse.compiler
 import graphfuse.frontends.onnx.python_ops
-import graphfuse.fusion.inline
+import graphfuse.fusion.regions.inline
 import graphfuse.host.session
 from graphfuse.runtime import gfx
 from tests.fuzzing.support import small_models

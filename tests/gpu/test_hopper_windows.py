@@ -12,7 +12,7 @@ from graphfuse.blockgen.gpu_wgmma_tile import FOR_WINDOWS, WgmmaTile
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import gpu, graph
-from graphfuse.fusion.outline import outline
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed

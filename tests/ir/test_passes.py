@@ -14,10 +14,10 @@ import models
 from graphfuse import compiler, pipelines
 from graphfuse.dialects import graph
 from graphfuse.errors import UsageError, VerifyError
-from graphfuse.fusion.canonicalize import canonicalize
-from graphfuse.fusion.layout import layout
-from graphfuse.fusion.lower_precision import lower_precision
-from graphfuse.fusion.merge_contractions import merge_contractions
+from graphfuse.fusion.precision.lower_precision import lower_precision
+from graphfuse.fusion.products.merge_contractions import merge_contractions
+from graphfuse.fusion.simplify.canonicalize import canonicalize
+from graphfuse.fusion.simplify.layout import layout
 from graphfuse.gpu.transforms.coalesce import coalesce
 from graphfuse.ir.core import Func
 from graphfuse.ir.limit import counted

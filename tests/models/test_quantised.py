@@ -11,7 +11,7 @@ import models
 from graphfuse.compiler import stages
 from graphfuse.dialects import graph
 from graphfuse.frontends.onnx import import_model
-from graphfuse.fusion.multiply_bytes import is_byte
+from graphfuse.fusion.quantised.multiply_bytes import is_byte
 from graphfuse.ir.core import tensor_of
 from graphfuse.knobs import Options
 from models import _compare, _health

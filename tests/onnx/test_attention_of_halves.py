@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from onnx.reference.ops.op_attention import _compute_attention
 
 import graphfuse
-from graphfuse.fusion.attention_in_f32 import attention_in_f32
+from graphfuse.fusion.precision.attention_in_f32 import attention_in_f32
 from graphfuse.knobs import NUMERICS, Options
 from graphfuse.llvm.host import parse_target
 from graphfuse.onnx_backend import Backend

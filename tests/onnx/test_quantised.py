@@ -13,7 +13,7 @@ import graphfuse
 from graphfuse.compiler import stages
 from graphfuse.dialects import graph
 from graphfuse.frontends.onnx import import_model
-from graphfuse.fusion.multiply_bytes import is_byte
+from graphfuse.fusion.quantised.multiply_bytes import is_byte
 from graphfuse.ir.core import tensor_of
 from graphfuse.knobs import Numerics, Options
 from tests.machine import HOST

@@ -14,7 +14,7 @@ from graphfuse import compiler
 from graphfuse.blockgen import loops
 from graphfuse.blockgen.evaluate import Evaluator, neutral
 from graphfuse.dialects import block
-from graphfuse.fusion import plan
+from graphfuse.fusion.regions import plan
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func

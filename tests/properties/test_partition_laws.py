@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from graphfuse.blockgen.kernel import Machine
 from graphfuse.dialects import control, graph
 from graphfuse.errors import GraphfuseError
-from graphfuse.fusion import legality
-from graphfuse.fusion import partition as partition_module
-from graphfuse.fusion.outline import outline
-from graphfuse.fusion.partition import Group, Partition, partition
+from graphfuse.fusion.regions import legality
+from graphfuse.fusion.regions import partition as partition_module
+from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.partition import Group, Partition, partition
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func, Op, Trait, Value, walk
 from graphfuse.ir.parser import parse
@@ -301,14 +301,16 @@ def test_the_laws_find_a_lost_op(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_laws_find_a_shared_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphfuse.fusion.outline._Outliner._returned", lambda self, v, before: self._in_memory(v))
+    monkeypatch.setattr(
+        "graphfuse.fusion.regions.outline._Outliner._returned", lambda self, v, before: self._in_memory(v)
+    )
     outlined, _ = outline(parse(TRAPS["returned twice, and a parameter"]))
     with pytest.raises(AssertionError):
         returns_are_written_once(outlined)
 
 
 def test_the_laws_find_kernels_named_by_kind_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphfuse.fusion.outline.Kernels.name", lambda self, kind, body: f"{kind}_0")
+    monkeypatch.setattr("graphfuse.fusion.regions.outline.Kernels.name", lambda self, kind, body: f"{kind}_0")
     outlined, _ = outline(parse(TRAPS["equal kernels"]))
     with pytest.raises(AssertionError):
         kernels_are_shared(outlined)

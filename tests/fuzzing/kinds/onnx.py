@@ -13,7 +13,7 @@ from onnx.backend.test.case.node import collect_testcases
 import graphfuse.cli.run  # all that a child would have to import otherwise
 import graphfuse.compiler
 import graphfuse.frontends.onnx.python_ops
-import graphfuse.fusion.inline
+import graphfuse.fusion.regions.inline
 import graphfuse.host.build
 import graphfuse.host.session
 import models

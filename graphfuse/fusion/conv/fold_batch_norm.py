@@ -1,0 +1,256 @@
+"""Per-channel scales fold into the constant weights of the convolution or contraction next to them.
+
+    %c = graph.contract(%x, %w) {spec = "nk,ko->no"} : tensor<(n)x8xf32>
+    %s = graph.broadcast(%scale) {shape = [(n), 8]} : tensor<(n)x8xf32>
+    %y = graph.mul(%c, %s) : tensor<(n)x8xf32>
+
+becomes `graph.contract(%x, %w2)` with the columns of the constant %w2 scaled. Shifts stay, as a bias.
+
+Requires: canonicalize and fold_constants (known operands stand right). Ensures: nothing is computed twice: a
+value is only folded into when it is read once. Merging `(x s + t) u + v` reassociates, so results may differ in
+the last bits. Cost: one sweep.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, elementwise, materialised
+from graphfuse.ir.core import Func, Op, OpDef, Value, remade, tensor_of
+from graphfuse.ir.passes import passing
+from graphfuse.ir.rewrite import (
+    Replacement,
+    RuleWith,
+    dead_code,
+    first_of,
+    given,
+    rebuild,
+    rule_with,
+    use_counts,
+)
+
+Uses = dict[Value, int]
+
+
+def _read_once(v: Value, uses: Uses) -> bool:
+    return uses.get(v, 1) == 1
+
+
+def _known_right(op: Op) -> tuple[Value, Array] | None:
+    """(x, c) for `f(x, known c)` over floats."""
+    x, c = op.operands
+    if not tensor_of(x).elem.is_float or aligned(x) is not None:
+        return None
+    array = aligned(c)
+    return None if array is None else (x, array)
+
+
+def _is_finite(a: Array) -> bool:
+    return bool(np.isfinite(a.astype(np.float64)).all())
+
+
+def _compute(kind: OpDef, a: Array, b: Array, like: Op) -> Array | None:
+    """Elementwise arithmetic on aligned arrays, in the interpreter."""
+    op = like if like.kind is kind else kind(*like.operands)
+    return elementwise(op, [a, b])
+
+
+# after a contraction or convolution
+
+
+def scaled(v: Value, scale: Array, uses: Uses) -> Value | None:
+    """`v * scale`, when it costs nothing: scaled weights below bias adds, each read once."""
+    op = v.op
+    if op is None or not _read_once(v, uses) or not _is_finite(scale):
+        return None
+    if op.kind is graph.add and (known := _known_right(op)) is not None:
+        x, bias = known
+        if (y := scaled(x, scale, uses)) is None or (shift := _compute(graph.mul, bias, scale, op)) is None:
+            return None
+        return graph.add(y, materialised(shift, tensor_of(v)), loc=op.loc).result
+    if op.kind is graph.contract:
+        return _scaled_contract(op, scale)
+    if op.kind is graph.conv:
+        return _scaled_conv(op, scale)
+    return None
+
+
+def _scaled_contract(op: Op, scale: Array) -> Value | None:
+    """contract(a, w) * s = contract(a, w * s) where s varies along dims of w only."""
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    varies = {out[i] for i, d in enumerate(scale.shape) if d != 1}
+    for i, labels in ((1, rhs), (0, lhs)):
+        w = array_of(op.operands[i])
+        if w is None or not varies <= set(labels) or tensor_of(op.operands[i]).elem != tensor_of(op.result).elem:
+            continue
+        factor = _by_labels(scale, out, labels)
+        operands = list(op.operands)
+        operands[i] = constant(_times(w, factor), operands[i].op)
+        return remade(op, *operands).result
+    return None
+
+
+def _by_labels(array: Array, have: str, want: str) -> Array:
+    """An aligned array over labels `have`, as one over `want`; it does not vary along labels it lacks."""
+    kept = [c for c in want if c in have]
+    gone = [i for i, c in enumerate(have) if c not in kept]
+    core = np.squeeze(array, tuple(gone)) if gone else array
+    left = [c for c in have if c in kept]
+    core = core.transpose([left.index(c) for c in kept])
+    sizes = dict(zip(kept, core.shape, strict=True))
+    return core.reshape([sizes.get(c, 1) for c in want])
+
+
+def _times(w: Array, factor: Array) -> Array:
+    """Weights scaled, rounded once to their own element."""
+    if w.dtype in (np.float32, np.float64):
+        return np.asarray(w * factor)
+    return (w.astype(np.float32) * factor.astype(np.float32)).astype(w.dtype)
+
+
+def _scaled_conv(op: Op, scale: Array) -> Value | None:
+    """conv(x, w) * s = conv(x, w * s) where s varies along output channels only."""
+    x, weights = op.operands
+    w = array_of(weights)
+    first = op.attrs.get("layout", "nchw") == "nchw"
+    channel = 1 if first else scale.ndim - 1
+    if w is None or any(d != 1 for i, d in enumerate(scale.shape) if i != channel):
+        return None
+    factor = scale.reshape(-1, *[1] * (w.ndim - 1)) if first else scale.reshape(-1)
+    return remade(op, x, constant(_times(w, factor), weights.op)).result
+
+
+@rule_with(graph.mul)
+def scale_after(op: Op, uses: Uses) -> Replacement | None:
+    """(conv(x, w) + b) * s = conv(x, w s) + b s."""
+    if (known := _known_right(op)) is None:
+        return None
+    return scaled(known[0], known[1], uses)
+
+
+@rule_with(graph.div)
+def quotient_after(op: Op, uses: Uses) -> Replacement | None:
+    """(conv(x, w) + b) / s = conv(x, w / s) + b / s, for a finite 1 / s."""
+    if (known := _known_right(op)) is None:
+        return None
+    x, divisor = known
+    with np.errstate(all="ignore"):
+        scale = np.asarray(1.0 / divisor.astype(np.float64)).astype(divisor.dtype)
+    return scaled(x, scale, uses)
+
+
+# chains of affine ops
+
+
+@rule_with(graph.add, graph.sub)
+def shift_after_shift(op: Op, uses: Uses) -> Replacement | None:
+    """(x + t) + v = x + (t + v); x - t = x + -t."""
+    if (known := _known_right(op)) is None:
+        return None
+    x, shift = known
+    if op.kind is graph.sub:
+        return graph.add(x, materialised(np.negative(shift), tensor_of(op.result)), loc=op.loc)
+    return _merged(op, x, shift, uses)
+
+
+@rule_with(graph.mul)
+def scale_after_scale(op: Op, uses: Uses) -> Replacement | None:
+    """(x s) u = x (s u); (x s + t) u = x (s u) + t u."""
+    if (known := _known_right(op)) is None:
+        return None
+    x, scale = known
+    if (merged := _merged(op, x, scale, uses)) is not None:
+        return merged
+    inner = x.op
+    if inner is None or inner.kind is not graph.add or not _read_once(x, uses):
+        return None
+    if (below := _known_right(inner)) is None:
+        return None
+    y, shift = below
+    if y.op is None or y.op.kind is not graph.mul or not _read_once(y, uses):
+        return None
+    if (bottom := _known_right(y.op)) is None:
+        return None
+    z, first = bottom
+    both, moved = (_compute(graph.mul, a, scale, op) for a in (first, shift))
+    if both is None or moved is None:
+        return None
+    if both.size > max(first.size, scale.size) or moved.size > max(shift.size, scale.size):
+        return None  # a row times a column would be a matrix
+    t = tensor_of(op.result)
+    return graph.add(graph.mul(z, materialised(both, t), loc=op.loc), materialised(moved, t), loc=op.loc)
+
+
+def _merged(op: Op, x: Value, last: Array, uses: Uses) -> Op | None:
+    inner = x.op
+    if inner is None or inner.kind is not op.kind or not _read_once(x, uses):
+        return None
+    if (below := _known_right(inner)) is None:
+        return None
+    y, first = below
+    both = _compute(op.kind, first, last, op)
+    if both is None or both.size > max(first.size, last.size):
+        return None
+    return op.kind(y, materialised(both, tensor_of(op.result)), loc=op.loc)
+
+
+# before a contraction or convolution
+
+
+@rule_with(graph.contract)
+def scale_before_contract(op: Op, uses: Uses) -> Replacement | None:
+    """contract(x * s, w) = contract(x, w * s) where s varies along dims of w only."""
+    labels = graph.parse_spec(str(op.attrs["spec"]))
+    for i, j in ((0, 1), (1, 0)):
+        v, w = op.operands[i], array_of(op.operands[j])
+        if w is None or v.op is None or v.op.kind is not graph.mul or not _read_once(v, uses):
+            continue
+        if (known := _known_right(v.op)) is None:
+            continue
+        x, scale = known
+        if not _is_finite(scale) or not tensor_of(op.result).elem.is_float:
+            continue
+        varies = {labels[i][k] for k, d in enumerate(scale.shape) if d != 1}
+        if not varies <= set(labels[j]) or tensor_of(v).elem != tensor_of(op.operands[j]).elem:
+            continue
+        factor = _by_labels(scale, labels[i], labels[j])
+        operands = list(op.operands)
+        operands[i], operands[j] = x, constant(_times(w, factor), operands[j].op)
+        return remade(op, *operands)
+    return None
+
+
+@rule_with(graph.conv)
+def scale_before_conv(op: Op, uses: Uses) -> Replacement | None:
+    """conv(x * s, w) = conv(x, w * s) where s varies along input channels only (padding is 0, which scales to 0)."""
+    x, weights = op.operands
+    w = array_of(weights)
+    if w is None or x.op is None or x.op.kind is not graph.mul or not _read_once(x, uses):
+        return None
+    if (known := _known_right(x.op)) is None:
+        return None
+    if not tensor_of(op.result).elem.is_float:
+        return None  # floats whose products are made of integers are cut first
+    y, scale = known
+    first = op.attrs.get("layout", "nchw") == "nchw"
+    channel = 1 if first else scale.ndim - 1
+    groups = op.attrs.get("groups", 1)
+    if not _is_finite(scale) or any(d != 1 for i, d in enumerate(scale.shape) if i != channel):
+        return None
+    if groups != 1 and scale.size != 1:
+        return None
+    factor = scale.reshape(-1, *[1] * (w.ndim - 2)) if first else scale.reshape(-1, 1)
+    return remade(op, y, constant(_times(w, factor), weights.op))
+
+
+RULES: tuple[RuleWith[Uses], ...] = (
+    *scale_after, *scale_after_scale, *quotient_after, *shift_after_shift, *scale_before_contract, *scale_before_conv,
+)  # fmt: skip
+
+
+@passing("graph")
+def fold_batch_norm(func: Func) -> Func:
+    """Fold scales into neighbouring constant weights and merge affine chains."""
+    uses = use_counts(func)
+    return dead_code(rebuild(func, first_of(given(RULES, uses)), uses=uses))

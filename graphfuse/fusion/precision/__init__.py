@@ -1,0 +1,1 @@
+"""Which format of floats values are computed and stored in."""

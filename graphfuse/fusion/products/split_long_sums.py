@@ -1,0 +1,235 @@
+"""Splits reductions and products that few programs would compute: partial results first, then their reduction.
+
+    %s = graph.reduce(%x) {axes = [1], kind = "sum"} : tensor<2xf32>            // x: 2 x 1048576
+
+becomes, for a machine that runs 132 programs at a time,
+
+    %r = graph.reshape(%x) {shape = [2, 128, 8192]} : tensor<2x128x8192xf32>
+    %p = graph.reduce(%r) {axes = [2], kind = "sum"} : tensor<2x128xf32>
+    %s = graph.reduce(%p) {axes = [1], kind = "sum"} : tensor<2xf32>
+
+Elementwise ops before the reduction are made again under the new shape, so that they stay in one kernel with it. A
+product is split along k: its parts are a batch, summed afterwards. Partial sums of halves are f32.
+
+On a CPU, what is summed may have dims that are not known: then its rows come first.
+
+Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums. Cost: one
+sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.simplify.simplify_movement import reshaped
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
+from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, given, rule_with, sweep
+from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar
+from graphfuse.symbolic import Dim, Ranges, bounds, product, static
+
+LONG = 1 << 17
+"""Elements that one program may reduce alone: a second kernel costs as much time."""
+LEAST = 1 << 12
+"""Elements of a part."""
+ROW = 1 << 15
+"""Elements of a part where there are plenty: a row that a program reads at once, without a loop."""
+WAVES = 4
+"""Parts for each program that runs at a time, from which on the last ones leave little idle."""
+MOST_PARTS = 1 << 13
+"""One program reduces them."""
+SHORTEST_ROW = 256
+"""Elements of a row that is worth a program."""
+LONG_DEPTH = 2048
+"""k of a product that may be split."""
+LEAST_DEPTH = 256
+"""k of a part."""
+CONVERTING, CONVERTED_DEPTH = 8, 512
+"""Programs that run at a time for each multiprocessor, and their k, where operands are converted on the way: each has
+few warps, which mostly wait for their own instructions."""
+TILE = 64
+"""Rows and columns of a tile of a product that one program computes."""
+LINE = 32
+"""Neighbours that one program reduces together when they are what is kept."""
+CORES = 32
+"""Programs of a CPU's long reduction: more than most have cores, so that parts even out, and sums do not depend on how
+many there are."""
+CONE = 16
+"""Elementwise ops before a reduction that are made again."""
+
+
+SumParts = Callable[[int, int, int, int, Scalar], int | None]
+"""Rows, columns, batch, depth and element of a product: parts, 1 for none, None where the target does not tell."""
+
+
+def unknown(rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int | None:
+    """A target that does not tell."""
+    del rows, columns, batch, depth, elem
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """How many run at a time, and the ranges of the symbols: what is not known counts at its largest."""
+
+    count: int
+    ranges: Ranges
+    share: int = 1
+    """How many share a product of narrow elements by themselves, in one kernel."""
+    parts: SumParts = unknown
+    """Into how many parts a product of narrow elements is to be split."""
+
+    def most(self, shape: Sequence[Dim]) -> int:
+        """An upper bound of the elements of a shape."""
+        return bounds(product(shape), self.ranges)[1]
+
+
+@rule_with(graph.reduce)
+def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
+    """reduce(x) = reduce(reduce of each part of x)."""
+    (x,) = op.operands
+    t = tensor_of(x)
+    axes = sorted(attr_ints(op, "axes"))
+    kind = str(op.attrs["kind"])
+    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+        return None
+    first, after = axes[0], axes[-1] + 1
+    length = product(t.shape[first:after])
+    inner, outer = programs.most(t.shape[after:]), programs.most(t.shape[:first])
+    busy = outer * -(-inner // LINE)
+    if not isinstance(length, int) or busy == 0 or 2 * busy > programs.count or length * min(inner, LINE) < LONG:
+        return None
+    most = max(1, programs.count // busy)
+    if inner == 1 and length // ROW >= WAVES * most:
+        most = min(length // ROW, MOST_PARTS)
+    parts = _parts(length, most, LEAST // min(inner, LINE))
+    if parts == 1:
+        return None
+    split = (*t.shape[:first], parts, length // parts, *t.shape[after:])
+    wide = _wide(t.elem, kind)
+    if wide != t.elem and inner != 1:  # only rows take their cast into the kernel
+        return None
+    again = _under(x, split, [CONE if inner == 1 else 0])
+    partial = graph.reduce(_cast(again, wide), axes=(first + 1,), kind=kind, loc=op.loc)
+    whole = _cast(graph.reduce(partial, axes=(first,), kind=kind, loc=op.loc).result, t.elem)
+    return reshaped(whole, tensor_of(op.result).shape)
+
+
+@rule_with(graph.reduce)
+def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
+    """reduce(x) = reduce(reduce of each row of x), where nobody knows how many rows there are."""
+    (x,) = op.operands
+    t = tensor_of(x)
+    axes = sorted(attr_ints(op, "axes"))
+    kind = str(op.attrs["kind"])
+    if not axes or axes != list(range(axes[0], len(t.shape))):
+        return None
+    first = next((i for i in axes if all(isinstance(d, int) for d in t.shape[i:])), axes[-1] + 1)
+    row, rows = product(t.shape[first:]), t.shape[axes[0] : first]
+    outer = programs.most(t.shape[: axes[0]])
+    if not rows or not isinstance(row, int) or row < SHORTEST_ROW or 2 * outer > programs.count:
+        return None
+    if programs.most(rows) * row < LONG:
+        return None
+    partial = graph.reduce(_cast(x, _wide(t.elem, kind)), axes=tuple(range(first, len(t.shape))), kind=kind, loc=op.loc)
+    whole = graph.reduce(partial, axes=tuple(range(axes[0], first)), kind=kind, loc=op.loc).result
+    return reshaped(_cast(whole, t.elem), tensor_of(op.result).shape)
+
+
+@rule_with(graph.contract)
+def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
+    """sum over k = sum over parts of the sum over k in the part."""
+    a, b = op.operands
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    sizes = dict(zip(lhs + rhs, (*tensor_of(a).shape, *tensor_of(b).shape), strict=True))
+    summed = [c for c in sizes if c not in out]
+    if len(summed) != 1 or not all(summed[0] in labels for labels in (lhs, rhs)):
+        return None
+    (k,) = summed
+    depth = sizes[k]
+    rows, columns, batch = (
+        programs.most([sizes[c] for c in out if (c in lhs, c in rhs) == where])
+        for where in ((True, False), (False, True), (True, True))
+    )
+    side = LINE if 1 in (rows, columns) else TILE
+    busy = batch * -(-rows // side) * -(-columns // side)
+    boxed = tensor_of(a).elem == tensor_of(b).elem and tensor_of(a).elem.bytes <= 2
+    share = programs.share if boxed and 1 not in (rows, columns) else 1
+    converted = side == TILE and tensor_of(a).elem != tensor_of(b).elem
+    count, least = (CONVERTING * programs.count, CONVERTED_DEPTH) if converted else (programs.count, LEAST_DEPTH)
+    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0 or tensor_of(op.result).elem == BOOL:
+        return None
+    parts = programs.parts(rows, columns, batch, depth, tensor_of(a).elem) if share > 1 else None
+    if parts is None and 2 * busy * share > count:
+        return None
+    parts = parts or _parts(depth, count // busy, least)
+    if parts == 1 or _is_reduced(a) or _is_reduced(b):
+        return None
+    letter = next(c for c in "pqrstuvwxyzabcdefghijklmno" if c not in sizes)
+    split = [_split(v, labels.index(k), parts) for v, labels in ((a, lhs), (b, rhs))]
+    spec = ",".join(labels.replace(k, letter + k) for labels in (lhs, rhs)) + f"->{letter}{out}"
+    elem = tensor_of(op.result).elem
+    wide = F32 if elem in (F16, BF16) else elem
+    products = graph.contract(*split, spec=spec, elem=wide, loc=op.loc)
+    return _cast(graph.reduce(products, axes=(0,), kind="sum", loc=op.loc).result, elem)
+
+
+RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts)
+ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *reduce_rows_first)
+
+
+def share_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
+    """Give each of so many programs, which run at a time, a part of every long sum."""
+    return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges, share, parts)))[0])
+
+
+@passing("graph")
+def split_long_reductions(func: Func, *, programs: int = CORES) -> Func:
+    """The same for a CPU, and for reductions alone: products share their rows and columns out among threads."""
+    return dead_code(sweep(func, given(ON_CPU, Programs(programs, func.ranges)))[0])
+
+
+def _parts(length: int, most: int, least: int) -> int:
+    """The largest divisor of `length` up to `most` that leaves at least `least` elements to a part."""
+    return max((p for p in range(1, most + 1) if length % p == 0 and length // p >= least), default=1)
+
+
+def _split(x: Value, axis: int, parts: int) -> Value:
+    """`x` with one axis in parts: two axes."""
+    shape = tensor_of(x).shape
+    whole = static(shape[axis])
+    return reshaped(x, (*shape[:axis], parts, whole // parts, *shape[axis + 1 :]))
+
+
+def _under(x: Value, shape: tuple[Dim, ...], left: list[int]) -> Value:
+    """`x` under another shape, elementwise ops made again while any are `left`."""
+    op = x.op
+    if op is None or not op.has(Trait.ELEMENTWISE) or len(op.results) != 1 or left[0] == 0:
+        return reshaped(x, shape)
+    left[0] -= 1
+    return remade(op, *(_under(v, shape, left) for v in op.operands)).result
+
+
+def _is_reduced(x: Value) -> bool:
+    """Whether elementwise ops make `x` from a reduction: the probabilities of an attention, which stays whole."""
+    seen: set[Value] = set()
+    stack = [x]
+    while stack:
+        op = stack.pop().op
+        if op is not None and op.kind is graph.reduce:
+            return True
+        if op is not None and (op.has(Trait.ELEMENTWISE) or op.kind is graph.broadcast):
+            stack += [v for v in op.operands if v not in seen]
+            seen.update(op.operands)
+    return False
+
+
+def _wide(elem: Scalar, kind: str) -> Scalar:
+    """What partial results are in."""
+    return F32 if elem in (F16, BF16) and kind in ("sum", "prod") else elem
+
+
+def _cast(x: Value, elem: Scalar) -> Value:
+    return x if tensor_of(x).elem == elem else graph.cast(x, to=elem).result

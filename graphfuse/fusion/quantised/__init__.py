@@ -1,0 +1,1 @@
+"""Products with integers of few bits are made of the bytes as they are stored."""

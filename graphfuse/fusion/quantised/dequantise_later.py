@@ -1,0 +1,194 @@
+"""Products with quantised weights read them as they are stored; their scales go to the result.
+
+    %f = graph.cast(%q) {to = f32} : tensor<4096x4096xf32>                   // %q: constant, i8
+    %d = graph.mul(%f, %scales) : tensor<4096x4096xf32>                      // one for each column
+    %w = graph.cast(%d) {to = bf16} : tensor<4096x4096xbf16>
+    %y = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<16x4096xbf16>
+
+becomes, with the constant laid out along k,
+
+    %p = graph.contract(%x, %q) {elem = f32, spec = "mk,nk->mn"} : tensor<16x4096xf32>
+    %y = graph.cast(%p * %scales) {to = bf16} : tensor<16x4096xbf16>
+
+The kernel converts what it loads: bytes and all their differences are exact in halves. Scales for blocks of k are an
+operand of the product instead (`contract_blocks`). With few rows such a product takes as long as its weights take to
+load. With more, tensor cores wait for the conversion, and halves made once, when compiling, are faster: then the
+weights are left to `fold_constants`, as they are where a zero point leaves no byte.
+
+Requires: `fold_all_but_weights`. Ensures: every product that was chosen rounds less often. Cost: one sweep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, fold_all_but
+from graphfuse.fusion.simplify.simplify_movement import broadcasted, inverse
+from graphfuse.ir.core import Func, Op, Value, attr_ints, tensor_of
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.passes import passing
+from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
+from graphfuse.ir.types import BF16, F16, F32, Scalar
+from graphfuse.symbolic import Ranges, bounds, product, static
+
+LEAST_ELEMENTS = 1 << 16
+"""Of a matrix that stays as it is; smaller ones are in the cache anyway."""
+LEAST_BLOCK = 32
+"""Elements along k that share a scale."""
+MOST_ROWS = 64
+"""Of what is multiplied by it: beyond, tensor cores are what takes time."""
+TYPICAL = 2048
+"""What an unknown number of rows is taken to be, within its range."""
+FLOATS = (F32, F16, BF16)
+
+
+@passing("graph")
+def fold_all_but_weights(func: Func) -> Func:
+    """Evaluate ops whose operands are known, but for large constants of bytes, which stay what they are."""
+    return fold_all_but(func, _widens)
+
+
+def _widens(op: Op) -> bool:
+    if op.kind is not graph.cast or (array := array_of(op.operands[0])) is None:
+        return False
+    return _is_byte(tensor_of(op.operands[0]).elem) and array.size >= LEAST_ELEMENTS
+
+
+def _is_byte(elem: Scalar) -> bool:
+    return elem.is_integer and elem.bits <= 8
+
+
+@dataclass(frozen=True)
+class _Quantised:
+    """Constants: bytes, what is subtracted of them, and what they are then multiplied by; all of one rank."""
+
+    bytes: Array
+    zero: Array | None = None
+    scale: Array | None = None
+
+
+@passing("graph")
+def dequantise_later(func: Func) -> Func:
+    """Multiply by bytes, then by their scales."""
+    return dead_code(rebuild(func, partial(_later, ranges=func.ranges)))
+
+
+def _later(op: Op, ranges: Ranges) -> Replacement | None:
+    if op.kind is not graph.contract or tensor_of(op.operands[0]).elem not in FLOATS:
+        return None
+    x, w = op.operands
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    if w.op is not None and w.op.kind is graph.permute:
+        rhs = "".join(rhs[i] for i in inverse(attr_ints(w.op, "perm")))
+        w = w.op.operands[0]
+    n, k = [c for c in rhs if c not in lhs], [c for c in rhs if c in lhs]
+    if len(n) != 1 or len(k) != 1 or k[0] in out or out[-1:] != n[0]:
+        return None
+    rows = product([d for c, d in zip(lhs, tensor_of(x).shape, strict=True) if c != k[0]])
+    least, most = bounds(rows, ranges)
+    found = _quantised(w) if max(least, min(most, TYPICAL)) <= MOST_ROWS else None
+    stored = None if found is None else _stored(found)
+    if found is None or stored is None:
+        return None
+    axis = rhs.index(n[0])
+    scale = np.ones((1, 1), np.float32) if found.scale is None else found.scale.reshape((-1, *found.scale.shape)[-2:])
+    if axis == 1:
+        stored, scale = stored.T, scale.T
+    matrix = constant(np.ascontiguousarray(stored), w.op)
+    spec = f"{lhs},{n[0]}{k[0]}->{out}"
+    if scale.shape[1] == 1:
+        made = graph.contract(x, matrix, spec=spec, elem=F32, loc=op.loc)
+        column = np.ascontiguousarray(np.broadcast_to(scale[:, 0].astype(np.float32), stored.shape[:1]))
+        scales = broadcasted(constant(column, w.op), tensor_of(op.result).shape)
+        scaled = graph.mul(made, scales, loc=op.loc)
+    else:
+        size = _block(scale)
+        if size < LEAST_BLOCK or lhs[-1] != k[0] or out != lhs[:-1] + n[0]:
+            return None
+        few = np.broadcast_to(scale[:, ::size], (stored.shape[0], stored.shape[1] // size))
+        few = _narrowest(np.ascontiguousarray(few), tensor_of(x).elem)
+        scaled = graph.contract_blocks(x, matrix, constant(few, w.op), spec=spec, loc=op.loc)
+    elem = tensor_of(op.result).elem
+    return scaled if elem == F32 else graph.cast(scaled, to=elem, loc=op.loc)
+
+
+def _block(scale: Array) -> int:
+    """How many neighbours along the last dim are equal: a power of two that divides it."""
+    size = scale.shape[1] & -scale.shape[1]
+    while size > 1 and not np.array_equal(np.repeat(scale[:, ::size], size, axis=1), scale):
+        size //= 2
+    return size
+
+
+def _narrowest(scale: Array, elem: Scalar) -> Array:
+    """Scales in an element that loses nothing."""
+    if scale.dtype.itemsize > 2 and elem != F32:
+        narrow = scale.astype(numpy_dtype(elem))
+        return narrow if np.array_equal(narrow.astype(scale.dtype), scale) else scale.astype(np.float32)
+    return scale
+
+
+def _quantised(v: Value) -> _Quantised | None:
+    """What a matrix is made of, roundings aside."""
+    op = v.op
+    if op is None:
+        return None
+    if op.kind is graph.cast:
+        (x,) = op.operands
+        if tensor_of(x).elem in FLOATS:
+            return _quantised(x)
+        return _integers(x) if tensor_of(v).elem in FLOATS else None
+    if op.kind is not graph.mul:
+        return None
+    a, b = op.operands if _known(op.operands[1]) is not None else op.operands[::-1]
+    inner, scale = _quantised(a), _known(b)
+    return None if inner is None or inner.scale is not None or scale is None else replace(inner, scale=scale)
+
+
+def _integers(v: Value) -> _Quantised | None:
+    """Bytes, or what is left of them after a zero point."""
+    op = v.op
+    if op is None or tensor_of(v).rank != 2:
+        return None
+    if op.kind is graph.cast and _is_byte(tensor_of(op.operands[0]).elem):
+        return _integers(op.operands[0])
+    if op.kind in (graph.sub, graph.add) and (zero := _known(op.operands[1])) is not None:
+        inner = _integers(op.operands[0])
+        zero = zero.astype(np.int32) * (1 if op.kind is graph.sub else -1)
+        return None if inner is None or inner.zero is not None else replace(inner, zero=zero)
+    array = array_of(v)
+    return None if array is None or not _is_byte(tensor_of(v).elem) else _Quantised(array)
+
+
+def _known(v: Value) -> Array | None:
+    """A known operand, of size 1 along dims that it does not vary along; no pass has tidied its broadcast up yet."""
+    if (array := aligned(v)) is not None or v.op is None:
+        return array
+    if v.op.kind is graph.cast:
+        inner = _known(v.op.operands[0])
+        return None if inner is None else inner.astype(numpy_dtype(tensor_of(v).elem))
+    if v.op.kind is graph.broadcast:
+        inner = aligned(v.op.operands[0])
+        return None if inner is None else inner.reshape((1,) * (tensor_of(v).rank - inner.ndim) + inner.shape)
+    if v.op.kind is graph.reshape:  # what is repeated for each block
+        inner = _known(v.op.operands[0])
+        shapes = tensor_of(v.op.operands[0]).shape, tensor_of(v).shape
+        if inner is not None and all(isinstance(d, int) for d in (*shapes[0], *shapes[1])):
+            return np.broadcast_to(inner, [static(d) for d in shapes[0]]).reshape([static(d) for d in shapes[1]])
+    return None
+
+
+def _stored(found: _Quantised) -> Array | None:
+    """The bytes that are left after the zero point; None where a byte has no room for one, or none is there."""
+    centred = found.bytes.astype(np.int32) - (0 if found.zero is None else found.zero)
+    if not centred.size:
+        return None
+    least, most = int(centred.min()), int(centred.max())
+    for elem in (np.int8, np.uint8):
+        if np.iinfo(elem).min <= least and most <= np.iinfo(elem).max:
+            return centred.astype(elem)
+    return None

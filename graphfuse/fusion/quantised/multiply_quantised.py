@@ -1,0 +1,275 @@
+"""Products of dequantised bytes are products of the bytes, scaled; what is quantised again is rounded once.
+
+    %d = graph.mul(cast f32 (x - zero of x), %sx)                  // DequantizeLinear of activations, and of weights
+    %e = graph.mul(cast f32 (w), %sw)
+    %y = graph.contract(%d, %e) {spec = "mk,kn->mn"} : tensor<8x32xf32>
+    %q = graph.cast(clamp(round(relu(%y + %b) / %sy) + %z)) {to = u8}      // QuantizeLinear
+
+becomes
+
+    %s = graph.contract(...) : tensor<8x32xi32>                    // as `multiply_bytes` makes it
+    %t = graph.mul(cast f32 (%s), %c)                              // c = sx sw / sy, known
+    %q = graph.cast(clamp(round(relu(%t + %d) + ...)) {to = u8}    // d = b / sy
+
+Sums of integers are exact, those of floats were not; one multiplication stands for three, so a quotient within rounding
+of half an integer may be rounded to the other one. That is what ONNX Runtime does too.
+
+Rules, in this order:
+
+1. Movement, and the largest of a window, of dequantised bytes are dequantised after it.
+2. A product of dequantised bytes is scaled afterwards.
+3. What is divided by a scale and rounded is divided where scales are known: through sums, maxima with 0, and products.
+4. Bytes that are dequantised and quantised alike are the bytes.
+
+Requires: `fold_all_but_bytes`, a target with products of bytes. Cost: one sweep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.fusion.quantised.multiply_bytes import Centred, byte_product, centred_of, is_byte
+from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, materialised, splat_of
+from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
+from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
+from graphfuse.ir.types import F32, I32, Tensor
+
+Uses = dict[Value, int]
+
+
+@dataclass(frozen=True)
+class _Dequantised:
+    """`(bytes - zero) * scale` in f32."""
+
+    centred: Centred
+    scale: Value
+
+
+def _dequantised(v: Value) -> _Dequantised | None:
+    if v.op is None or v.op.kind is not graph.mul or tensor_of(v).elem != F32:
+        return None
+    x, scale = v.op.operands
+    if x.op is None or x.op.kind is not graph.cast or tensor_of(x.op.operands[0]).elem != I32:
+        return None
+    centred = centred_of(x.op.operands[0])
+    return None if centred is None else _Dequantised(centred, scale)
+
+
+def _uniform(v: Value | None) -> float | None:
+    """The number that every element is; None if that is not known."""
+    if v is None:
+        return 0
+    if (number := splat_of(v)) is not None:
+        return number
+    array = aligned(v)
+    if array is None or not array.size or not (array == array.reshape(-1)[0]).all():
+        return None
+    return array.reshape(-1)[0].item()
+
+
+# movement
+
+
+@rule(graph.reshape, graph.permute, graph.slice_, graph.reduce_window)
+def dequantise_moved(op: Op) -> Replacement | None:
+    """move(dequantise x) = dequantise(move x), of one zero point and one positive scale, and so for the largest.
+
+    Of known x permuted the zero points and scales may differ.
+    """
+    (v,) = op.operands
+    if (found := _dequantised(v)) is None:
+        return None
+    if op.kind is graph.permute and array_of(found.centred.bytes) is not None:
+        return _dequantised_in_order(op, found)
+    zero, scale = _uniform(found.centred.zero), _uniform(found.scale)
+    if zero is None or scale is None or not scale > 0:
+        return None
+    if op.kind is graph.reduce_window and str(op.attrs["kind"]) != "max":
+        return None
+    moved = remade(op, found.centred.bytes)
+    shape = tensor_of(moved.result).shape
+    wide = graph.cast(moved, to=I32)
+    if found.centred.zero is not None:
+        wide = graph.sub(wide, materialised(np.full((1,) * len(shape), int(zero), np.int32), Tensor(shape, I32)))
+    scales = materialised(np.full((1,) * len(shape), scale, np.float32), Tensor(shape, F32))
+    return graph.mul(graph.cast(wide, to=F32), scales, loc=op.loc)
+
+
+def _dequantised_in_order(op: Op, found: _Dequantised) -> Op | None:
+    """Known bytes dequantised in another order of dims, their zero points and scales in that order too."""
+    perm = attr_ints(op, "perm")
+    array, scale = array_of(found.centred.bytes), aligned(found.scale)
+    zero = None if found.centred.zero is None else aligned(found.centred.zero)
+    if array is None or scale is None or (found.centred.zero is not None and zero is None):
+        return None
+    moved = constant(np.ascontiguousarray(array.transpose(perm)), op)
+    shape = tensor_of(op.result).shape
+    wide = graph.cast(moved, to=I32)
+    if zero is not None:
+        wide = graph.sub(wide, materialised(zero.transpose(perm), Tensor(shape, I32)))
+    return graph.mul(graph.cast(wide, to=F32), materialised(scale.transpose(perm), Tensor(shape, F32)), loc=op.loc)
+
+
+# products
+
+
+@rule(graph.contract, graph.conv)
+def scale_product_of_bytes(op: Op) -> Replacement | None:
+    """product(dequantise x, dequantise w) = product(x, w) * scales, w known with at most a scale for each output."""
+    x, w = (_dequantised(v) for v in op.operands)
+    t = tensor_of(op.result)
+    if x is None or w is None or t.elem != F32 or (per_tensor := aligned(x.scale)) is None or per_tensor.size != 1:
+        return None
+    scales = _by_output(op, w.scale)
+    if scales is None:
+        return None
+    integers = remade(op, *(_integers(o) for o in op.operands))
+    sums = byte_product(integers, x.centred, w.centred)
+    if sums is None:
+        return None
+    factor = materialised(scales * per_tensor.reshape(-1)[0], t)
+    return graph.mul(graph.cast(sums, to=F32, loc=op.loc), factor, loc=op.loc)
+
+
+def _integers(v: Value) -> Value:
+    """What a dequantised value is before it is scaled."""
+    assert v.op is not None
+    cast = v.op.operands[0].op
+    assert cast is not None
+    return cast.operands[0]
+
+
+def _by_output(op: Op, scale: Value) -> Array | None:
+    """The scales of the weights as they lie along the result, which they may vary along once."""
+    array = aligned(scale)
+    if array is None:
+        return None
+    rank = tensor_of(op.result).rank
+    axis = next((i for i, d in enumerate(array.shape) if d != 1), None)
+    if axis is None:
+        return array.reshape((1,) * rank)
+    if array.size != array.shape[axis]:
+        return None
+    if op.kind is graph.conv:
+        at = 1 if axis == 0 and op.attrs.get("layout", "nchw") == "nchw" else None
+    else:
+        _, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+        at = out.index(rhs[axis]) if rhs[axis] in out else None
+    return None if at is None else array.reshape([array.size if i == at else 1 for i in range(rank)])
+
+
+# quantised again
+
+
+@dataclass(frozen=True)
+class _Quantised:
+    """`saturate(round(x / scale) + zero)`, of bytes."""
+
+    x: Value
+    scale: float
+    zero: float
+
+
+def _quantised(op: Op) -> _Quantised | None:
+    """What a cast to bytes quantises."""
+    if op.kind is not graph.cast or not is_byte(tensor_of(op.result).elem):
+        return None
+    elem = tensor_of(op.result).elem
+    low, high = (-128, 127) if elem.is_signed else (0, 255)
+    v: Value | None = _without(op.operands[0], graph.min_, high)
+    v = None if v is None else _without(v, graph.max_, low)
+    if v is None or v.op is None:
+        return None
+    zero = 0.0
+    if v.op.kind is graph.add:
+        v, added = v.op.operands
+        if (number := _uniform(added)) is None:
+            return None
+        zero = number
+    if v.op is None or v.op.kind is not ELEMENTWISE["round"]:
+        return None
+    quotient = v.op.operands[0]
+    if quotient.op is None or quotient.op.kind is not graph.div:
+        return None
+    x, divisor = quotient.op.operands
+    scale = _uniform(divisor)
+    return None if scale is None or not scale > 0 or tensor_of(x).elem != F32 else _Quantised(x, scale, zero)
+
+
+def _without(v: Value, kind: object, number: float) -> Value | None:
+    """`x` when `v` is `kind(x, number)`."""
+    if v.op is None or v.op.kind is not kind or _uniform(v.op.operands[1]) != number:
+        return None
+    return v.op.operands[0]
+
+
+@rule(graph.cast)
+def quantise_as_it_was(op: Op) -> Replacement | None:
+    """quantise(dequantise x) = x, of the same scale and zero point."""
+    found = _quantised(op)
+    was = None if found is None else _dequantised(found.x)
+    if found is None or was is None or tensor_of(was.centred.bytes).elem != tensor_of(op.result).elem:
+        return None
+    same = _uniform(was.scale) == found.scale and _uniform(was.centred.zero) == found.zero
+    return was.centred.bytes if same else None
+
+
+@rule_with(ELEMENTWISE["round"])
+def divide_scales(op: Op, uses: Uses) -> Replacement | None:
+    """round(v / s) = round(v with its scales divided by s), where v is sums of scaled integers."""
+    (quotient,) = op.operands
+    if quotient.op is None or quotient.op.kind is not graph.div or tensor_of(quotient).elem != F32:
+        return None
+    v, divisor = quotient.op.operands
+    scale = _uniform(divisor)
+    if scale is None or not scale > 0:
+        return None
+    divided = _divided(v, np.float32(scale), uses)
+    return None if divided is None else op.kind(divided, loc=op.loc)
+
+
+def _divided(v: Value, by: np.float32, uses: Uses) -> Value | None:
+    """v / by, the division done where numbers are known; None where some term has no known factor."""
+    op = v.op
+    if op is None:
+        return None
+    t = tensor_of(v)
+    if op.kind is graph.mul and _is_integral(op.operands[0]) and (factor := aligned(op.operands[1])) is not None:
+        quotient = (factor.astype(np.float64) / float(by)).astype(np.float32)
+        if not np.isfinite(quotient).all():
+            return None
+        return graph.mul(op.operands[0], materialised(quotient, t), loc=op.loc).result
+    if uses.get(v, 1) > 1:
+        return None
+    if op.kind is graph.max_ and _uniform(op.operands[1]) == 0:
+        inner = _divided(op.operands[0], by, uses)
+        return None if inner is None else graph.max_(inner, op.operands[1], loc=op.loc).result
+    if op.kind is graph.add:
+        parts = [_divided_term(x, by, uses) for x in op.operands]
+        return None if parts[0] is None or parts[1] is None else graph.add(parts[0], parts[1], loc=op.loc).result
+    return None
+
+
+def _divided_term(v: Value, by: np.float32, uses: Uses) -> Value | None:
+    if (term := aligned(v)) is None:
+        return _divided(v, by, uses)
+    quotient = (term.astype(np.float64) / float(by)).astype(np.float32)
+    return materialised(quotient, tensor_of(v)) if np.isfinite(quotient).all() else None
+
+
+def _is_integral(v: Value) -> bool:
+    return v.op is not None and v.op.kind is graph.cast and tensor_of(v.op.operands[0]).elem == I32
+
+
+@passing("graph")
+def multiply_quantised(func: Func) -> Func:
+    """Multiply bytes where a model dequantises them first, and scale once."""
+    first = (*dequantise_moved, *scale_product_of_bytes, *quantise_as_it_was)
+    func = dead_code(rebuild(func, first_of(first)))
+    uses = use_counts(func)
+    return dead_code(rebuild(func, first_of(given(divide_scales, uses)), uses=uses))

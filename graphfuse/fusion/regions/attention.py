@@ -1,0 +1,151 @@
+"""Finds attention by structure: a softmax over the columns of one contraction, contracted again.
+
+    scores = contract(q, k); p = any row-wise softmax of pointwise(scores); out = contract(p, v)
+
+Nothing between the two contractions may be read elsewhere, and every op there must be elementwise, a reduction of
+the key dim, or a broadcast. What the pointwise part does (scale, masks, guards against empty rows) does not matter.
+Where masks are wanted too, elementwise ops that nothing else reads the results of come along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.regions.dataflow import Dataflow
+from graphfuse.ir.core import Op, Trait, Value, dims_of, tensor_of
+from graphfuse.ir.types import Tensor
+
+CHEAP = frozenset({
+    graph.select, graph.cast,
+    *(graph.ELEMENTWISE[n] for n in ("add", "sub", "mul", "neg", "and", "or", "not")),
+    *(graph.ELEMENTWISE[n] for n in ("lt", "le", "gt", "ge", "eq", "ne")),
+})  # fmt: skip
+"""Ops that may be computed once for each query, key and head instead of being read."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The ops of one attention, in no particular order; `reads` are the other values the pointwise part needs."""
+
+    scores: Op
+    output: Op
+    between: frozenset[Op]
+
+
+def find_attention(flow: Dataflow, *, with_masks: bool = False) -> list[Attention]:
+    """All attentions of a block; they do not overlap. `with_masks`: a GPU computes masks beside the scores."""
+    out: list[Attention] = []
+    taken: set[Op] = set()
+    order = {op: i for i, op in enumerate(flow.block.ops)}
+    for op in flow.block.ops:
+        if op.kind is graph.contract and (found := _match(flow, op, order)) is not None:
+            if with_masks:
+                found = _with_masks(flow, found)
+            ops = {found.scores, found.output, *found.between}
+            if ops.isdisjoint(taken):
+                taken |= ops
+                out.append(found)
+    return out
+
+
+def _match(flow: Dataflow, output: Op, order: dict[Op, int]) -> Attention | None:
+    for i, probabilities in enumerate(output.operands):
+        between = _between(flow, probabilities, output, order)
+        if between is None:
+            continue
+        scores = next(op for op in between if op.kind is graph.contract)
+        inner = frozenset(between - {scores})
+        if _is_row_softmax(scores, inner) and _contracts_keys(output, i, scores):
+            return Attention(scores, output, inner)
+    return None
+
+
+def _with_masks(flow: Dataflow, found: Attention) -> Attention:
+    """The attention with the cheap ops that only it reads the results of."""
+    ops = {found.scores, found.output, *found.between}
+    stack = [v for op in found.between for v in op.operands]
+    while stack:
+        for source, _ in flow.sources(stack.pop()):
+            op = source.op
+            if op is None or op in ops or op.kind not in CHEAP or not ops.issuperset(flow.readers(source)):
+                continue
+            ops.add(op)
+            stack += op.operands
+    return replace(found, between=frozenset(ops - {found.scores, found.output}))
+
+
+def _between(flow: Dataflow, value: Value, output: Op, order: dict[Op, int]) -> set[Op] | None:
+    """The ops from exactly one contraction to `value`, used nowhere else; None when there is no such set."""
+    shape = value.type.shape if isinstance(value.type, Tensor) else ()
+    found: set[Op] = set()
+    contraction: Op | None = None
+    stack = [value]
+    while stack:
+        op = stack.pop().op
+        if op is None or op in found:
+            continue
+        if op.kind is graph.contract:
+            if contraction not in (None, op) or tensor_of(op.result).shape != shape:
+                return None
+            contraction = op
+            found.add(op)
+            continue
+        if op.kind is graph.reduce or op.has(Trait.ELEMENTWISE) or op.kind in (graph.broadcast, graph.full, graph.iota):
+            found.add(op)
+            stack += op.operands
+    if contraction is None:
+        return None
+    # only what lies on a path from the contraction matters; the rest are ordinary operands
+    reached: set[Op] = {contraction}
+    for op in sorted(found, key=lambda o: order.get(o, -1)):
+        if any(v.op in reached for v in op.operands):
+            reached.add(op)
+    if value.op not in reached:
+        return None
+    for op in reached:
+        for result in op.results:
+            if any(user not in reached and user is not output for user in flow.uses.get(result, ())):
+                return None
+    return reached
+
+
+def _is_row_softmax(scores: Op, inner: frozenset[Op]) -> bool:
+    """Whether the inner ops reduce the last dim by a sum of exponentials, keep shapes, and do nothing else."""
+    assert isinstance(scores.types[0], Tensor)
+    shape = scores.types[0].shape
+    rank = len(shape)
+    sums = exps = 0
+    for op in inner:
+        t = op.types[0]
+        assert isinstance(t, Tensor)
+        if op.kind is graph.reduce:
+            if dims_of(op.attrs["axes"]) != (rank - 1,) or not op.attrs.get("keepdims", False):
+                return False
+            sums += op.attrs["kind"] == "sum"
+        elif t.shape not in (shape, (*shape[:-1], 1)):
+            return False
+        exps += op.kind is graph.exp
+    return sums == 1 and exps >= 1
+
+
+def _contracts_keys(output: Op, operand: int, scores: Op) -> bool:
+    """Whether the second contraction sums exactly the last dim of the scores."""
+    spec = output.attrs["spec"]
+    assert isinstance(spec, str)
+    labels = graph.parse_spec(spec)
+    mine, other, out = labels[operand], labels[1 - operand], labels[2]
+    summed = {c for c in mine + other if c not in out}
+    depth = [c for c in other if c not in mine]
+    lhs, rhs, rows = graph.parse_spec(str(scores.attrs["spec"]))
+    queries, keys = (lhs, rhs) if rows[-1] in rhs else (rhs, lhs)
+    query = [i for i, c in enumerate(rows[:-1]) if c in queries and c not in keys]
+    return (
+        summed == {mine[-1]}
+        and mine[-1] in other
+        and depth == [out[-1]]  # one value-depth dim, innermost in the result: the lanes
+        and set(mine[:-1]) <= set(out)
+        and rows[-1] not in queries
+        and len(query) > 0  # many queries share their keys and values: the rows of a tile
+        and mine[query[-1]] not in other
+    )

@@ -1,0 +1,257 @@
+"""Writes a partition down: each group becomes a `graph.region` op whose body is what one kernel computes.
+
+Afterwards a block holds constants, regions, loops, reshapes of region results (views of memory), and concats whose
+operands lie end to end. Regions with
+equal bodies get one kernel name. What a block returns is always written by a region of its own: a returned
+parameter, constant, view by permutation or second copy becomes a copying region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from graphfuse.dialects import control, graph
+from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside
+from graphfuse.fusion.regions.legality import WhyNotGraft, never_graft
+from graphfuse.fusion.regions.partition import Decision, Group, Partition, WhyApart, always_apart, partition
+from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, walk
+from graphfuse.ir.printer import to_text
+from graphfuse.ir.rewrite import dead_code
+
+
+class Kernels:
+    """Kernel names by the text of the region they compute, in order of first use."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self._count: dict[str, int] = {}
+
+    def name(self, kind: str, body: Block) -> str:
+        """The kernel of regions with this body."""
+        text = kind + "\n" + to_text(Func("k", replace(body, ops=(*body.ops[:-1], _as_return(body.ops[-1])))))
+        if text not in self.names:
+            n = self._count.get(kind, 0)
+            self._count[kind] = n + 1
+            self.names[text] = f"{kind}_{n}"
+        return self.names[text]
+
+
+def _as_return(terminator: Op) -> Op:
+    return control.return_(*terminator.operands)
+
+
+def outline(
+    func: Func,
+    *,
+    fuse: bool = True,
+    reads_padded: bool = False,
+    most_repeated: int = 0,
+    why_apart: WhyApart = always_apart,
+    why_not_graft: WhyNotGraft = never_graft,
+) -> tuple[Func, list[Decision]]:
+    """Partition a function (loop bodies too) into regions; also the ledger of decisions.
+
+    Without `fuse` every op that does work is a region of its own. `reads_padded` and `most_repeated`: see `Dataflow`.
+    `why_apart` and `why_not_graft`: see `partition`.
+    """
+    kernels = Kernels()
+    ledger: list[Decision] = []
+    cut = partial(
+        partition,
+        fuse=fuse,
+        reads_padded=reads_padded,
+        most_repeated=most_repeated if fuse else 0,
+        why_apart=why_apart,
+        why_not_graft=why_not_graft,
+    )
+    body = _Outliner(func.body, kernels, ledger, {}, cut).run()
+    return dead_code(replace(func, body=body)), ledger
+
+
+class _Outliner:
+    def __init__(
+        self,
+        block: Block,
+        kernels: Kernels,
+        ledger: list[Decision],
+        outside: Mapping[Value, Value],
+        cut: Callable[[Block], Partition],
+    ) -> None:
+        self.cut = cut
+        self.kernels = kernels
+        self.ledger = ledger
+        self.part = cut(block)
+        self.flow: Dataflow = self.part.flow
+        self.block = block
+        self.params = replace(block.params)
+        self.builder = Builder()
+        self.now: dict[Value, Value] = dict(outside)
+        self.now.update(zip(block.params.values, self.params.values, strict=True))
+        self.own: set[Value] = set()
+        """Values written by a region of this block: the ones a terminator may name, each once."""
+        self.stacked: set[Value] = set()
+        """Values whose memory is part of a stack, and so cannot be an output or part of another."""
+
+    def run(self) -> Block:
+        self.ledger += self.part.ledger
+        for op in self.block.ops:
+            if op.kind is graph.constant:
+                self.now[op.result] = self.builder.append(replace(op)).result
+        for group in self.part.groups:
+            if group.kind == "loop":
+                self._loop(group.ops[0])
+            elif group.kind == "stack":
+                self._stack(group.ops[0])
+            else:
+                self._region(group)
+        terminator = self.block.terminator
+        returned: list[Value] = []
+        for v in terminator.operands:
+            returned.append(self._returned(v, returned))
+        self.builder.append(terminator.kind(*returned, loc=terminator.loc))
+        return self.builder.block(self.params)
+
+    # regions
+
+    def _region(self, group: Group) -> None:
+        inside = set(group.ops)
+        for op in group.ops:
+            if op.kind is graph.call:
+                self._operands_in_memory(op, inside)
+        outputs = [r for op in group.ops for r in op.results if self._leaves(r, inside)]
+        results = self._emit_region(group.kind, group.ops, outputs)
+        for old, new in zip(outputs, results, strict=True):
+            self.now[old] = new
+            self.own.add(new)
+
+    def _operands_in_memory(self, call: Op, inside: set[Op]) -> None:
+        """A called kernel reads memory: what it reads through views is copied, unless the region computes it."""
+        for v in call.operands:
+            if v.op not in inside:
+                self.now[v] = self._in_memory(v)
+
+    def _leaves(self, value: Value, inside: set[Op]) -> bool:
+        """Whether the value is read outside; the result of a call is written even if nobody reads it."""
+        readers = list(self.flow.readers(value))
+        unread = not readers and value.op is not None and value.op.kind is graph.call
+        return unread or any(reader not in inside for reader in readers)
+
+    def _emit_region(self, kind: str, ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[Value, ...]:
+        """A region op that computes `outputs` by `ops` and whatever transparent ops they read through."""
+        produced = {r for op in ops for r in op.results}
+        inputs = self._inputs(ops, outputs, produced)
+        operands = [self.now[v] for v in inputs]
+        params = Params(tuple(v.type for v in inputs))
+        inner: dict[Value, Value] = dict(zip(inputs, params.values, strict=True))
+        body = Builder()
+
+        def clone(value: Value) -> Value:
+            if value not in inner:
+                op = value.op
+                assert op is not None, f"{value} is not at hand in the region"
+                new = replace(op, operands=tuple(clone(v) for v in op.operands), hints=())
+                body.append(new)
+                inner.update(zip(op.results, new.results, strict=True))
+            return inner[value]
+
+        for op in ops:
+            for r in op.results:
+                clone(r)
+        body.append(control.yield_(*(clone(v) for v in outputs)))
+        block = body.block(params)
+        name = self.kernels.name(kind, block)
+        loc = ops[0].loc if ops else None
+        hints = tuple(v.hint for v in outputs)
+        region = graph.region(*operands, kernel=name, kind=kind, bodies=(block,), loc=loc)
+        return self.builder.append(replace(region, hints=hints)).results
+
+    def _inputs(self, ops: Sequence[Op], outputs: Sequence[Value], produced: set[Value]) -> list[Value]:
+        """The memory values read, in order of first use."""
+        out: dict[Value, None] = {}
+        called = {v for op in ops if op.kind is graph.call for v in op.operands}
+        for v in [*(v for op in ops for v in op.operands), *outputs]:
+            in_memory = v in self.now and v not in produced
+            for source, _ in [(v, ())] if in_memory and v in called else self.flow.sources(v):
+                if source not in produced:
+                    out[source] = None
+        return list(out)
+
+    # what loops and terminators name must be in memory
+
+    def _in_memory(self, value: Value) -> Value:
+        """`value` as memory: itself, a reshape of memory, or a copy made by a region."""
+        if value in self.now:
+            return self.now[value]
+        op = value.op
+        assert op is not None, f"{value} was not computed"
+        assert self.flow.is_transparent(op), f"{value} was not computed"
+        if op.kind is graph.reshape and (op.operands[0] in self.now or self._is_view(op.operands[0])):
+            base = self._in_memory(op.operands[0])
+            new = self.builder.append(replace(op, operands=(base,))).result
+            if base in self.own:
+                self.own.add(new)
+            self.now[value] = new
+            return new
+        return self._copy(value)
+
+    def _is_view(self, value: Value) -> bool:
+        op = value.op
+        return (
+            op is not None
+            and op.kind is graph.reshape
+            and (op.operands[0] in self.now or self._is_view(op.operands[0]))
+        )
+
+    def _copy(self, value: Value) -> Value:
+        (new,) = self._emit_region("pointwise", (), (value,))
+        self.own.add(new)
+        return new
+
+    def _returned(self, value: Value, before: Sequence[Value]) -> Value:
+        new = self._in_memory(value)
+        roots = {_root(v) for v in before}
+        if new in self.own and _root(new) not in roots | self.stacked:
+            return new
+        return self._copy(value)
+
+    def _stack(self, op: Op) -> None:
+        """A concat that is memory laid end to end: each operand is written in place by a region of its own."""
+        parts: list[Value] = []
+        for v in op.operands:
+            new = self._in_memory(v)
+            taken = {_root(p) for p in parts} | self.stacked
+            parts.append(new if new in self.own and _root(new) not in taken else self._copy(v))
+        self.stacked.update(_root(p) for p in parts)
+        self.now[op.result] = self.builder.append(replace(op, operands=tuple(parts))).result
+        self.own.add(self.now[op.result])
+
+    def _loop(self, op: Op) -> None:
+        carried = [self._carried(v) for v in op.operands]
+        defined = _defined(op.body)
+        for v in operands_inside(op):
+            if v not in defined and v not in self.now:
+                self.now[v] = self._in_memory(v)
+        body = _Outliner(op.body, self.kernels, self.ledger, self.now, self.cut).run()
+        new = self.builder.append(replace(op, operands=tuple(carried), bodies=(body,)))
+        self.now.update(zip(op.results, new.results, strict=True))
+
+    def _carried(self, value: Value) -> Value:
+        return self._in_memory(value)
+
+
+def _root(value: Value) -> Value:
+    """The value whose memory a chain of reshapes names."""
+    while value.op is not None and value.op.kind is graph.reshape:
+        value = value.op.operands[0]
+    return value
+
+
+def _defined(block: Block) -> set[Value]:
+    out = set(block.params.values)
+    for op in walk(block):
+        out.update(op.results)
+        for body in op.bodies:
+            out.update(body.params.values)
+    return out

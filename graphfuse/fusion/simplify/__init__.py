@@ -1,0 +1,1 @@
+"""Equal computations get one form, the cheapest: constants, algebra, movement of elements."""

@@ -1,0 +1,362 @@
+"""Channels last inside: convolutions become nhwc, and permutes sink until they cancel.
+
+    %c = graph.conv(%x, %w) {..., layout = "nchw"} : tensor<1x8x4x4xf32>
+    %r = graph.exp(%c) : tensor<1x8x4x4xf32>
+
+becomes
+
+    %t = graph.permute(%x) {perm = [0, 2, 3, 1]} : tensor<1x4x4x3xf32>
+    %c = graph.conv(%t, %v) {..., layout = "nhwc"} : tensor<1x4x4x8xf32>
+    %e = graph.exp(%c) : tensor<1x4x4x8xf32>
+    %r = graph.permute(%e) {perm = [0, 3, 1, 2]} : tensor<1x8x4x4xf32>
+
+Requires: canonicalize. Ensures: no nchw convolution; a permute is left only where the order of elements that
+a consumer or the caller sees demands one. Algorithm, in one sweep over the ops in order:
+
+1. Each op is seen with operands that may be `permute(z)`, z being how the value is stored.
+2. A rule `op(permute z) = permute(op' z)` computes on z. Elementwise ops and concats whose operands are stored in
+   different orders take the one that moves the fewest elements; constants and broadcasts adapt for free.
+3. An nchw convolution is `permute(nhwc convolution(permute x))`; the inner permute meets the one x may be under.
+4. What nothing reads in the permuted order is dead.
+"""
+
+from __future__ import annotations
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.simplify.fold_constants import array_of, constant
+from graphfuse.fusion.simplify.simplify_movement import (
+    ELEMENTWISE,
+    Perm,
+    Shape,
+    Uses,
+    absorbs_permute,
+    contract_of_permute,
+    inverse,
+    is_identity,
+    is_op,
+    matched_groups,
+    moves_only_ones,
+    permuted,
+    reshaped,
+)
+from graphfuse.ir.core import Func, Op, Params, Value, attr_dims, attr_ints, remade, tensor_of
+from graphfuse.ir.passes import passing
+from graphfuse.ir.rewrite import (
+    Replacement,
+    Rule,
+    RuleWith,
+    dead_code,
+    first_of,
+    given,
+    rebuild,
+    rule,
+    rule_with,
+    use_counts,
+)
+from graphfuse.symbolic import evaluate, product, static, symbols
+
+TYPICAL_DIM = 32
+"""What a symbolic dim counts as when the cost of a permute is estimated."""
+
+
+def _stored(v: Value) -> tuple[Value, Perm] | None:
+    """(z, perm) when `v` is permute(z)."""
+    if not is_op(v, graph.permute):
+        return None
+    assert v.op is not None
+    return v.op.operands[0], attr_ints(v.op, "perm")
+
+
+def _under(v: Value | Op, perm: Perm) -> Value:
+    """permute(v), kept as an op of its own so that it goes on sinking."""
+    value = v.result if isinstance(v, Op) else v
+    return value if is_identity(perm) else graph.permute(value, perm=perm).result
+
+
+def _reordered(values: Shape, perm: Perm) -> Shape:
+    """One entry per dim of permute(z), as one entry per dim of z."""
+    return tuple(values[i] for i in inverse(perm))
+
+
+# convolution
+
+
+@rule(graph.conv)
+def channels_last(op: Op) -> Replacement | None:
+    """conv nchw(x, w) = permute(conv nhwc(permute x, permute w))."""
+    if op.attrs.get("layout", "nchw") != "nchw":
+        return None
+    x, w = op.operands
+    rank = tensor_of(x).rank
+    spatial = tuple(range(2, rank))
+    new = remade(op, permuted(x, (0, *spatial, 1)), permuted(w, (*spatial, 1, 0)), layout="nhwc")
+    return _under(new, (0, rank - 1, *range(1, rank - 1)))
+
+
+# ops that compute in any order of dims
+
+
+@rule_with(*ELEMENTWISE)
+def sink_elementwise(op: Op, uses: Uses) -> Replacement | None:
+    """f(permute x, permute y) = permute f(x, y)."""
+    perm = _cheapest_order(op.operands, uses)
+    if perm is None:
+        return None
+    undo = inverse(perm)
+    return _under(remade(op, *(permuted(v, undo) for v in op.operands)), perm)
+
+
+def _cheapest_order(values: tuple[Value, ...], uses: Uses) -> Perm | None:
+    """The perm under which to store all values, or None for as they are. Where it is all the same, sink."""
+    stored = [s[1] for v in values if (s := _stored(v)) is not None]
+    if not stored:
+        return None
+    identity = tuple(range(len(stored[0])))
+    best = identity
+    least = sum(_cost(v, identity, uses) for v in values)
+    if not least:
+        return None
+    for perm in dict.fromkeys(stored):
+        cost = sum(_cost(v, perm, uses) for v in values)
+        if cost < least or (cost == least and best == identity):
+            best, least = perm, cost
+    return None if best == identity else best
+
+
+def _cost(v: Value, perm: Perm, uses: Uses) -> int:
+    """How many elements move to store `v` under `perm`."""
+    stored = _stored(v)
+    z = stored[0] if stored else v
+    if z.op is not None and (z.op.kind in _ADAPTS or (z.op.kind is graph.broadcast and _is_small(z.op.operands[0]))):
+        return 0
+    undo = inverse(perm)
+    if stored is not None:
+        undo = tuple(stored[1][i] for i in undo)
+    if moves_only_ones(tensor_of(z).shape, undo):
+        return 0 if stored is None or is_identity(undo) else 1
+    # a contraction writes its result in any order, for as long as the permute stays beside it
+    return 1 if stored is not None and absorbs_permute(z, uses) else elements_of(v)
+
+
+_ADAPTS = frozenset({graph.constant, graph.full, graph.iota})
+
+
+def _is_small(source: Value) -> bool:
+    """Whether what is broadcast is permuted for next to nothing: known, a row, or about to cancel a permute."""
+    if source.op is not None and source.op.kind is graph.reshape:
+        source = source.op.operands[0]
+    known = is_op(source, graph.constant) or _stored(source) is not None
+    return known or sum(d != 1 for d in tensor_of(source).shape) <= 1
+
+
+def elements_of(v: Value) -> int:
+    """Elements of a value, with a guess for symbolic dims."""
+    count = product(tensor_of(v).shape)
+    if isinstance(count, int):
+        return count
+    return evaluate(count, dict.fromkeys(symbols(count), TYPICAL_DIM))
+
+
+@rule(graph.reduce)
+def sink_reduce(op: Op) -> Replacement | None:
+    """reduce(permute z) = permute(reduce z) over the same dims."""
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    axes = tuple(sorted(perm[a] for a in attr_ints(op, "axes")))
+    new = remade(op, z, axes=axes)
+    return _under(new, perm if op.attrs.get("keepdims", False) else _without(perm, axes))
+
+
+def _without(perm: Perm, gone: tuple[int, ...]) -> Perm:
+    """The order of the dims that are left when dims of z go."""
+    left = [p for p in perm if p not in gone]
+    rank = {p: i for i, p in enumerate(sorted(left))}
+    return tuple(rank[p] for p in left)
+
+
+@rule(graph.arg_reduce, graph.cumulate, graph.topk)
+def sink_along_axis(op: Op) -> Replacement | None:
+    """f(permute z, axis) = permute f(z, axis of z), for ops that work along one dim."""
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    axis = op.attrs["axis"]
+    assert isinstance(axis, int)
+    new = remade(op, z, axis=perm[axis])
+    if op.kind is graph.arg_reduce and not op.attrs.get("keepdims", False):
+        return _under(new, _without(perm, (perm[axis],)))
+    return tuple(_under(v, perm) for v in new.results)
+
+
+_PER_DIM = {
+    graph.reduce_window: ("window", "strides", "low", "high", "dilation"),
+    graph.slice_: ("starts", "sizes", "steps"),
+    graph.pad: ("low", "high"),
+}
+
+
+@rule(*_PER_DIM)
+def sink_per_dim(op: Op) -> Replacement | None:
+    """f(permute z) = permute f(z), for ops with attributes that have an entry per dim."""
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    attrs = {n: _reordered(attr_dims(op, n), perm) for n in _PER_DIM[op.kind]}
+    return _under(remade(op, z, **attrs), perm)
+
+
+@rule(graph.flip)
+def sink_flip(op: Op) -> Replacement | None:
+    """flip(permute z) = permute(flip z)."""
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    axes = tuple(sorted(perm[a] for a in attr_ints(op, "axes")))
+    return _under(graph.flip(z, axes=axes, loc=op.loc), perm)
+
+
+@rule(graph.broadcast)
+def sink_broadcast(op: Op) -> Replacement | None:
+    """broadcast(permute z) = permute(broadcast z); if nothing cancels it, canonicalize moves it back."""
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    shape = tensor_of(op.result).shape
+    lead = len(shape) - len(perm)
+    full_perm = (*range(lead), *(lead + p for p in perm))
+    return _under(graph.broadcast(z, shape=_reordered(shape, full_perm), loc=op.loc), full_perm)
+
+
+@rule_with(graph.concat)
+def sink_concat(op: Op, uses: Uses) -> Replacement | None:
+    """concat(permute x, permute y) = permute(concat(x, y))."""
+    if any(isinstance(v.owner, Params) for v in op.operands):
+        return None  # a cache keeps the order in which the caller holds it
+    if all((stored := _stored(v)) is not None and absorbs_permute(stored[0], uses) for v in op.operands):
+        return None
+    perm = _cheapest_order(op.operands, uses)
+    if perm is None:
+        return None
+    axis = op.attrs["axis"]
+    assert isinstance(axis, int)
+    parts = [permuted(v, inverse(perm)) for v in op.operands]
+    return _under(graph.concat(*parts, axis=perm[axis], loc=op.loc), perm)
+
+
+@rule(graph.take)
+def sink_take(op: Op) -> Replacement | None:
+    """take(permute z, i) = permute(take(z, i)); the dims of i stay together."""
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    axis = op.attrs["axis"]
+    assert isinstance(axis, int)
+    at, count = perm[axis], tensor_of(op.operands[1]).rank
+    new = graph.take(z, op.operands[1], axis=at, loc=op.loc)
+
+    def place(p: int) -> list[int]:
+        if p == at:
+            return list(range(at, at + count))
+        return [p if p < at else p + count - 1]
+
+    return _under(new, tuple(i for p in perm for i in place(p)))
+
+
+@rule(graph.reshape)
+def sink_reshape(op: Op) -> Replacement | None:
+    """reshape(permute z) = permute(reshape z') where groups of merged or split dims can be brought together.
+
+    z' is z when each group is adjacent in z already. Otherwise the dims are regrouped, which moves elements once,
+    but groups keep the order in which z ends in them: channels stay last through a channel shuffle.
+    """
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    source, target = tensor_of(op.operands[0]).shape, tensor_of(op.result).shape
+    groups = matched_groups(source, target)
+    if groups is None:
+        return None
+    groups = sorted(groups, key=lambda g: max(perm[i] for i in g.source))
+    ones = [p for i, p in enumerate(perm) if source[i] == 1]
+    order = [perm[i] for g in groups for i in g.source]
+    z = permuted(z, (*ones, *order))
+    # a dim of 1 in the target goes where the dim before it goes; the first and the last ones stay first and last
+    end = max((i for i, d in enumerate(target) if d != 1), default=-1) + 1
+    after: dict[int, list[int]] = {}
+    last = -1
+    for i, d in enumerate(target[:end]):
+        if d == 1:
+            after.setdefault(last, []).append(i)
+        else:
+            last = i
+    dims = list(after.get(-1, []))
+    for g in groups:
+        for i in g.target:
+            dims += [i, *after.get(i, [])]
+    dims += range(end, len(target))
+    out = reshaped(z, tuple(target[i] for i in dims))
+    return _under(out, inverse(tuple(dims)))
+
+
+@rule(graph.contract)
+def unflatten_into_weights(op: Op) -> Replacement | None:
+    """contract(reshape(permute z), w) = contract(reshape z, w'), the rows of the constant w in z's order.
+
+    The reshape merges dims into one contracted dim, as the flatten before a classifier does.
+    """
+    (x, w) = op.operands
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    if not is_op(x, graph.reshape) or (array := array_of(w)) is None:
+        return None
+    assert x.op is not None
+    if (stored := _stored(x.op.operands[0])) is None:
+        return None
+    z, perm = stored
+    source, target = tensor_of(x.op.operands[0]).shape, tensor_of(x).shape
+    groups = matched_groups(source, target)
+    if groups is None:
+        return None
+    merged = [g for g in groups if len(g.source) > 1]
+    if len(merged) != 1 or any(len(g.target) > 1 for g in groups):
+        return None
+    (group,) = merged
+    label = lhs[group.target[0]]
+    if label in out or label not in rhs or any(not isinstance(source[i], int) for i in group.source):
+        return None
+    inside = sorted(group.source, key=lambda i: perm[i])
+    order = [perm[i] for g in groups for i in (inside if g is group else g.source)]
+    ones = [p for i, p in enumerate(perm) if source[i] == 1]
+    new_x = permuted(z, (*ones, *order))
+    if is_op(new_x, graph.permute):
+        return None  # other dims moved as well: nothing is gained
+    at = rhs.index(label)
+    split = tuple(static(source[i]) for i in group.source)
+    k = len(split)
+    axes = (*range(at), *(at + group.source.index(i) for i in inside), *range(at + k, array.ndim + k - 1))
+    rows = array.reshape(*array.shape[:at], *split, *array.shape[at + 1 :]).transpose(axes).reshape(array.shape)
+    return remade(op, reshaped(new_x, target), constant(rows, w.op))
+
+
+@rule(graph.permute)
+def sink_permute(op: Op) -> Replacement | None:
+    """permute(permute z) = permute z, as an op of its own so that it goes on sinking."""
+    if (stored := _stored(op.operands[0])) is None:
+        return None
+    z, perm = stored
+    return _under(z, tuple(perm[p] for p in attr_ints(op, "perm")))
+
+
+RULES: tuple[Rule, ...] = (
+    *sink_permute, *channels_last, *contract_of_permute, *unflatten_into_weights, *sink_reduce, *sink_along_axis,
+    *sink_per_dim, *sink_flip, *sink_broadcast, *sink_take, *sink_reshape,
+)  # fmt: skip
+ORDER_RULES: tuple[RuleWith[Uses], ...] = (*sink_elementwise, *sink_concat)
+"""Rules that weigh the orders in which their operands are stored."""
+
+
+@passing("graph")
+def layout(func: Func) -> Func:
+    """Make convolutions nhwc and cancel the permutes around them."""
+    uses = use_counts(func)
+    return dead_code(rebuild(func, first_of([*RULES, *given(ORDER_RULES, uses)]), uses=uses))

@@ -1,0 +1,192 @@
+"""Algebra that changes the last bits: compositions that are one function, powers that are products, means.
+
+    %n = graph.neg(%x) : tensor<8xf32>
+    %e = graph.exp(%n) : tensor<8xf32>
+    %d = graph.add(%e, %one) : tensor<8xf32>
+    %r = graph.div(%one, %d) : tensor<8xf32>
+
+becomes `graph.sigmoid(%x)`, and so does 0.5 (1 + tanh(x / 2)), which cancels where the tanh is near -1: gelu by tanh is
+x sigmoid(2u). Softmax, layer norm, gelu and silu stay compositions: fusion reads their structure.
+
+Requires: canonicalize; results may differ by a few roundings, so `numerics = strict` goes without. Ensures: nothing
+beyond its rules. Cost: one or two sweeps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.fusion.simplify.canonicalize import is_power_of_two, never_negative, small_power
+from graphfuse.fusion.simplify.fold_constants import full, number, splat_of
+from graphfuse.fusion.simplify.simplify_movement import is_op
+from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, tensor_of
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.passes import passing
+from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
+
+
+@rule(graph.div)
+def logistic(op: Op) -> Replacement | None:
+    """1 / (exp(-x) + 1) = sigmoid x; y / (exp(-x) + 1) = y sigmoid x."""
+    y, d = op.operands
+    x = _logistic_argument(d)
+    if x is None:
+        return None
+    if splat_of(y) == 1:
+        return graph.sigmoid(x, loc=op.loc)
+    return graph.mul(y, graph.sigmoid(x, loc=op.loc), loc=op.loc)
+
+
+def _logistic_argument(d: Value) -> Value | None:
+    """`x` when `d` is exp(-x) + 1."""
+    if not is_op(d, graph.add):
+        return None
+    assert d.op is not None
+    e, one = d.op.operands
+    if splat_of(one) != 1 or not is_op(e, graph.exp):
+        return None
+    assert e.op is not None
+    n = e.op.operands[0]
+    if not is_op(n, graph.neg):
+        return None
+    assert n.op is not None
+    return n.op.operands[0]
+
+
+@rule(graph.mul)
+def logistic_by_tanh(op: Op) -> Replacement | None:
+    """(1 + tanh u) h = 2h sigmoid 2u where 2h costs nothing, as of h = 0.5 x; and ((1 + tanh u) x) 0.5."""
+    for a, b in (op.operands, op.operands[::-1]):
+        if (u := _one_plus_tanh(a)) is not None and (got := _twice_times_logistic(b, u, op)) is not None:
+            return got
+        factors = _operands_of(a, graph.mul) if splat_of(b) == 0.5 else None
+        for total, x in (factors, factors[::-1]) if factors else ():
+            if (u := _one_plus_tanh(total)) is not None:
+                return graph.mul(x, graph.sigmoid(_doubled(u), loc=op.loc), loc=op.loc)
+    return None
+
+
+@rule(graph.add)
+def logistic_by_tanh_distributed(op: Op) -> Replacement | None:
+    """h + h tanh u = 2h sigmoid 2u where 2h costs nothing, as of h = 0.5 x."""
+    for h, product in (op.operands, op.operands[::-1]):
+        factors = _operands_of(product, graph.mul)
+        for again, t in (factors, factors[::-1]) if factors else ():
+            u = _operands_of(t, graph.tanh)
+            is_same = again == h or (splat_of(h) is not None and splat_of(h) == splat_of(again))
+            if u is not None and is_same and (got := _twice_times_logistic(h, u[0], op)) is not None:
+                return got
+    return None
+
+
+def _twice_times_logistic(h: Value, u: Value, like: Op) -> Op | None:
+    """2h sigmoid(2u), if 2h costs nothing."""
+    if splat_of(h) == 0.5:
+        return graph.sigmoid(_doubled(u), loc=like.loc)
+    x = _doubled_freely(h)
+    return None if x is None else graph.mul(x, graph.sigmoid(_doubled(u), loc=like.loc), loc=like.loc)
+
+
+def _operands_of(x: Value, kind: OpDef) -> tuple[Value, ...] | None:
+    """What `x` is made of when it is the result of a `kind`."""
+    return x.op.operands if x.op is not None and x.op.kind is kind else None
+
+
+def _one_plus_tanh(x: Value) -> Value | None:
+    """`u` when `x` is 1 + tanh(u)."""
+    terms = _operands_of(x, graph.add)
+    for one, t in (terms, terms[::-1]) if terms else ():
+        if splat_of(one) == 1 and (u := _operands_of(t, graph.tanh)) is not None:
+            return u[0]
+    return None
+
+
+_LARGE = 2.0**14
+"""Twice as much is a number in every float type that has functions."""
+
+
+def _doubled(x: Value) -> Value | Op:
+    """2 x, the factor put into constants where they are."""
+    free = _doubled_freely(x)
+    t = tensor_of(x)
+    return graph.mul(x, full(t.shape, t.elem, 2.0)) if free is None else free
+
+
+def _doubled_freely(x: Value) -> Value | None:
+    """2 x by no more ops than x takes: a power of two in a factor or in both terms changes no other bit."""
+    if (c := splat_of(x)) is not None:
+        t = tensor_of(x)
+        return full(t.shape, t.elem, 2 * float(c)) if abs(c) < _LARGE else None
+    if (factors := _operands_of(x, graph.mul)) is not None:
+        for a, b in (factors, factors[::-1]):
+            if splat_of(b) == 0.5:
+                return a
+            if (twice := _doubled_freely(b)) is not None:
+                return graph.mul(a, twice).result
+    if (terms := _operands_of(x, graph.add)) is not None:
+        first, second = (_doubled_freely(v) for v in terms)
+        if first is not None and second is not None:
+            return graph.add(first, second).result
+    return None
+
+
+@rule(graph.div)
+def quotient_by_quotient(op: Op) -> Replacement | None:
+    """1 / (1 / sqrt x) = sqrt x: the root of a norm that was written as two reciprocals."""
+    one, d = op.operands
+    if splat_of(one) != 1 or not is_op(d, graph.div):
+        return None
+    assert d.op is not None
+    inner, root = d.op.operands
+    return root if splat_of(inner) == 1 and is_op(root, graph.sqrt) else None
+
+
+# one form each
+
+
+@rule(graph.mul)
+def mean_is_a_quotient(op: Op) -> Replacement | None:
+    """sum(x) * (1/n) = sum(x) / n for the n elements that are summed: one form of a mean."""
+    total, c = op.operands
+    value, elem = splat_of(c), tensor_of(total).elem
+    if value is None or not is_op(total, graph.reduce) or not elem.is_float:
+        return None
+    assert total.op is not None
+    if total.op.attrs["kind"] != "sum" or value == 0 or is_power_of_two(float(value)):
+        return None
+    shape = tensor_of(total.op.operands[0]).shape
+    n = 1
+    for a in attr_ints(total.op, "axes"):
+        d = shape[a]
+        if not isinstance(d, int):
+            return None
+        n *= d
+    one_over = np.asarray(1.0 / n if n else 0.0).astype(numpy_dtype(elem))
+    if n < 2 or float(one_over) != float(value) or number(np.asarray(n).astype(numpy_dtype(elem)), elem) != n:
+        return None
+    return graph.div(total, full(tensor_of(c).shape, elem, float(n)), loc=op.loc)
+
+
+@rule(graph.pow_)
+def power_by_products(op: Op) -> Replacement | None:
+    """x^3 = x x x; x^4 = (x x)^2; x^-0.5 = 1 / sqrt x for x that is never negative nor -0.0."""
+    x, c = op.operands
+    if splat_of(c) != -0.5:
+        return small_power(op)
+    if not never_negative(x):
+        return None
+    t = tensor_of(x)
+    return graph.div(full(t.shape, t.elem, 1.0), graph.sqrt(x, loc=op.loc), loc=op.loc)
+
+
+RULES: tuple[Rule, ...] = (
+    *logistic, *logistic_by_tanh, *logistic_by_tanh_distributed, *quotient_by_quotient, *mean_is_a_quotient,
+    *power_by_products,
+)  # fmt: skip
+
+
+@passing("graph")
+def recognise_functions(func: Func) -> Func:
+    """Replace compositions by the elementwise function that they are."""
+    return rewrite(func, RULES)
