@@ -48,8 +48,9 @@ MAX_SHARED_BYTES = 256 << 10
 ELEMS = tuple(_ELEMS)
 """Names of element types."""
 
-TEXT, SEQUENCE, OPTIONAL = "text", "sequence", "optional"
-HOST_VALUES = (TEXT, SEQUENCE, OPTIONAL)
+TEXT, SEQUENCE, OPTIONAL, MAP = "text", "sequence", "optional", "map"
+HELD = (SEQUENCE, OPTIONAL, MAP)
+HOST_VALUES = (TEXT, *HELD)
 """What else Python's operators give: an array of `str` objects, or a list of arrays or of dicts, whose shape is ()."""
 
 

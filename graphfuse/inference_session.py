@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from graphfuse import usage
 from graphfuse.api import Dims, compile, load
-from graphfuse.artifact import OPTIONAL, SEQUENCE, TEXT, Array, Signature, TensorSpec
+from graphfuse.artifact import MAP, OPTIONAL, SEQUENCE, TEXT, Array, Signature, TensorSpec
 from graphfuse.errors import UsageError
 from graphfuse.runtime import gfx
 
@@ -122,6 +122,6 @@ def _listed(name: str, value: Any) -> Sequence[Any]:
 
 def _node_arg(spec: TensorSpec, signature: Signature) -> NodeArg:
     shape = [d if isinstance(d, int) else signature.shown(d) for d in spec.shape]
-    held = {SEQUENCE: "seq", OPTIONAL: "optional"}
+    held = {SEQUENCE: "seq", OPTIONAL: "optional", MAP: "map"}
     kind = held.get(spec.elem) or f"tensor({_ORT_TYPES.get(spec.elem, spec.elem)})"
     return NodeArg(spec.name, shape, kind)

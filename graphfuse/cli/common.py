@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from graphfuse.api import compile, load, operators_of
-from graphfuse.artifact import HOST_VALUES, OPTIONAL, SEQUENCE, TEXT, Array, Signature, elem_dtype
+from graphfuse.artifact import HELD, HOST_VALUES, TEXT, Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
 from graphfuse.files import check_outputs, exists
@@ -135,12 +135,13 @@ def random_inputs(
     """Inputs that any model can take, at these symbol values (others: 1 or the least allowed).
 
     Floats are normal; integers are 0 or 1, which are valid ids, lengths and masks everywhere; an input
-    called `mask` is all ones, so that nothing is masked away. Texts have to be `given`; sequences cannot be.
+    called `mask` is all ones, so that nothing is masked away. Texts have to be `given`; what is no tensor
+    cannot be.
     """
     specs = [s for s in model.signature.inputs if s.elem not in HOST_VALUES]
     for s in model.signature.inputs:
-        if s.elem in (SEQUENCE, OPTIONAL):
-            raise UsageError(f"input {s.name!r}: expected a tensor, found one that is {s.elem}: call it from Python")
+        if s.elem in HELD:
+            raise UsageError(f"input {s.name!r}: expected a tensor, found type {s.elem}: call it from Python")
         if s.elem == TEXT and s.name not in given:
             raise UsageError(f"input {s.name!r}: texts cannot be made up: expected --input {s.name}=FILE.npy of run")
     values = choose_dims(model.executable, dims)

@@ -20,12 +20,13 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from graphfuse import compiler
-from graphfuse.artifact import OPTIONAL, SEQUENCE, TEXT, Array, Executable, Plan, Signature, TensorSpec, Weight
+from graphfuse.artifact import MAP, OPTIONAL, SEQUENCE, TEXT, Array, Executable, Plan, Signature, TensorSpec, Weight
 from graphfuse.errors import GraphfuseError, Loc, UnsupportedError, VerifyError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.frontends.onnx.cut import Part, cut, domain_of, is_control, location, part_of, reads
 from graphfuse.frontends.onnx.host_types import (
     COUNTED,
+    Mapped,
     Maybe,
     Sequenced,
     Strings,
@@ -115,12 +116,14 @@ def _spec(name: str, t: ValueType | None, file: str) -> TensorSpec:
             return TensorSpec(name, SEQUENCE, ())
         case Maybe():
             return TensorSpec(name, OPTIONAL, ())
+        case Mapped():
+            return TensorSpec(name, MAP, ())
         case None:
             raise UnsupportedError(f"output {name!r}: expected a value whose type is known", Loc(file))
 
 
 def _kind(t: ValueType) -> str:
-    return "texts" if isinstance(t, Strings) else "a sequence" if isinstance(t, Sequenced) else "an optional"
+    return {Strings: "texts", Sequenced: "a sequence", Maybe: "an optional", Mapped: "a map"}[type(t)]
 
 
 # drafts: the steps of a graph with the types of all values
@@ -325,6 +328,8 @@ def _widened(a: ValueType | None, b: ValueType | None, changing: set[Dim], fresh
         case (Maybe(), Maybe()):
             known = a.element and b.element
             return Maybe(_widened(a.element, b.element, changing, fresh) if known else a.element or b.element)
+        case (Mapped(), Mapped()) if a == b:
+            return a
         case _:
             return None
 

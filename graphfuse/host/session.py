@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from graphfuse import usage
-from graphfuse.artifact import OPTIONAL, SEQUENCE, TEXT, Array, Executable, Signature, elem_dtype
+from graphfuse.artifact import HELD, MAP, OPTIONAL, SEQUENCE, TEXT, Array, Executable, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel, on_host
 from graphfuse.errors import ArtifactError, GraphfuseError, InputError, Loc
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
@@ -43,7 +43,7 @@ class HostSession:
         models = [CompiledModel(p, threads, device, callers) for p in executable.parts]
         parts = [(m.executable, m.interpret if interpreted else m) for m in models]
         self._binder = Binder(_of_inputs(executable.signature))
-        self._held = {s.name: s.elem for s in executable.signature.inputs if s.elem in (SEQUENCE, OPTIONAL)}
+        self._held = {s.name: s.elem for s in executable.signature.inputs if s.elem in HELD}
         self._graph = _Graph(executable.host, parts, [w.array for w in executable.weights])
 
     @property
@@ -74,24 +74,29 @@ class HostSession:
 
 def _of_inputs(signature: Signature) -> Signature:
     """The part of a signature that tensors decide: outputs have symbols that only a run knows."""
-    tensors = tuple(s for s in signature.inputs if s.elem not in (SEQUENCE, OPTIONAL))
+    tensors = tuple(s for s in signature.inputs if s.elem not in HELD)
     used = {s for spec in tensors for d in spec.shape for s in symbols(d)}
     return Signature(tensors, (), tuple(d for d in signature.dims if d[0] in used), names=signature.names)
 
 
+_KINDS = {SEQUENCE: list, MAP: dict}
+
+
 def _held(name: str, elem: str, value: Any) -> Any:
-    """An input that is a list, or may be nothing, with arrays that nothing can be written through."""
-    if elem == SEQUENCE and not isinstance(value, list):
-        raise InputError(f"input {name!r}: expected a list for a sequence, found {type(value).__name__}")
+    """An input that is a list, a dict, or may be nothing, with arrays that nothing can be written through."""
+    if (kind := _KINDS.get(elem)) and not isinstance(value, kind):
+        raise InputError(f"input {name!r}: expected a {kind.__name__} for a {elem}, found {type(value).__name__}")
+    if isinstance(value, dict):
+        return dict(cast("dict[Any, Any]", value))
     if isinstance(value, list):
         return [_held(name, OPTIONAL, v) for v in cast("list[Any]", value)]
     return None if value is None else _read_only(np.asarray(on_host(value)))
 
 
 def _checked(name: str, elem: str, value: Any) -> Any:
-    if elem == SEQUENCE and not isinstance(value, list):
-        raise ArtifactError(f"output {name!r}: expected a list, found {type(value).__name__}")
-    if elem in (SEQUENCE, OPTIONAL):
+    if (kind := _KINDS.get(elem)) and not isinstance(value, kind):
+        raise ArtifactError(f"output {name!r}: expected a {kind.__name__}, found {type(value).__name__}")
+    if elem in HELD:
         return _own(value)
     array = cast("Array", value) if isinstance(value, np.ndarray) else np.empty(0, object)
     dtype = np.dtype(object) if elem == TEXT else elem_dtype(elem)

@@ -249,6 +249,15 @@ def agrees(text, *feeds, opset=22):
     return model
 
 
+@pytest.mark.parametrize("opset", [11, 13])
+def test_parts_have_the_meanings_of_old_opsets(opset):
+    agrees(
+        """(float[b, 3, w] x) => (float[b, 3, w] y, int64[3, n] at) { y = Hardmax<axis = 1>(x) at = NonZero(y) }""",
+        {"x": np.linspace(-3, 4, 24, dtype=F32).reshape(2, 3, 4)},
+        opset=opset,
+    )
+
+
 def test_what_a_loop_carries_may_grow():
     agrees(
         """(float[n, 2] x) => (float[m, 2] y, float[s] sums) {

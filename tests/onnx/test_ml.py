@@ -378,7 +378,6 @@ def test_labels_and_categories():
     )
 
 
-@pytest.mark.xfail(strict=True, reason="maps as inputs of artifacts are refused (docs/onnx.md)")
 def test_maps():
     compare("DictVectorizer", {"a": 1.5, "c": 2.5}, string_vocabulary=["c", "b", "a"], version=1)
     compare("DictVectorizer", {4: 1.0, 2: 3.0}, int64_vocabulary=[2, 3, 4], version=1)

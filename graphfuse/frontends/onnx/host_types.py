@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, shape_inference
 from graphfuse.errors import Loc, UnsupportedError
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.cut import Part, domain_of
-from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx, elem_to_onnx
+from graphfuse.frontends.onnx.node import MICROSOFT, attributes_of, elem_from_onnx, elem_to_onnx
 from graphfuse.frontends.onnx.specialise import tensor_proto
 from graphfuse.ir.types import BOOL, F32, I64, Scalar, Tensor
 from graphfuse.symbolic import Dim, Ranges, product, substitute, symbols
@@ -47,7 +47,15 @@ class Maybe:
     element: ValueType | None
 
 
-ValueType: TypeAlias = "Tensor | Strings | Sequenced | Maybe"
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A map from keys to values, ONNX's types of elements."""
+
+    keys: int
+    values: int
+
+
+ValueType: TypeAlias = "Tensor | Strings | Sequenced | Maybe | Mapped"
 Fresh: TypeAlias = Callable[[], Dim]
 """Makes a symbol for a dim that only a run knows."""
 
@@ -68,6 +76,8 @@ def joined(a: ValueType | None, b: ValueType | None, fresh: Fresh) -> ValueType 
         case (Maybe(), Maybe()):
             known = a.element and b.element
             return Maybe(joined(a.element, b.element, fresh) if known else a.element or b.element)
+        case (Mapped(), Mapped()) if a == b:
+            return a
         case _:
             return None
 
@@ -87,8 +97,8 @@ def renewed(t: ValueType | None, known: Ranges, fresh: Fresh) -> ValueType | Non
             return Sequenced(renewed(t.element, known, fresh))
         case Maybe():
             return Maybe(renewed(t.element, known, fresh))
-        case None:
-            return None
+        case Mapped() | None:
+            return t
 
 
 # operators
@@ -149,6 +159,8 @@ class _Texts:
                 return helper.make_optional_type_proto(onnx.TypeProto() if element is None else self.proto(element))
             case Sequenced(element) if element is not None:
                 return helper.make_sequence_type_proto(self.proto(element))
+            case Mapped(keys, values):
+                return helper.make_map_type_proto(keys, helper.make_tensor_type_proto(values, ()))
             case _:
                 return helper.make_sequence_type_proto(onnx.TypeProto())
 
@@ -162,23 +174,26 @@ class _Texts:
             return Sequenced(self.value_type(t.sequence_type.elem_type, fresh))
         if t.HasField("optional_type"):
             return Maybe(self.value_type(t.optional_type.elem_type, fresh))
+        if t.HasField("map_type"):
+            return Mapped(t.map_type.key_type, t.map_type.value_type.tensor_type.elem_type)
         tensor = t.tensor_type
         if not t.HasField("tensor_type") or not tensor.elem_type or not tensor.HasField("shape"):
             return None
         # onnx also says 0 for what it has computed of dims that it does not know
         shape = tuple(d.dim_value or self.dims.get(d.dim_param) or fresh() for d in tensor.shape.dim)
-        if tensor.elem_type == TensorProto.STRING:
-            return Strings(shape)
-        return Tensor(shape, elem_from_onnx(tensor.elem_type))
+        return _of_elem(tensor.elem_type, shape)
 
 
 def _by_rule(
     node: onnx.NodeProto, types: Mapping[str, ValueType | None], constants: Mapping[str, Array], fresh: Fresh
 ) -> list[ValueType | None] | None:
     """Operators whose result has a rank that onnx does not tell, where a value decides its size."""
+    x = types.get(node.input[0]) if node.input else None
+    if domain_of(node) == MICROSOFT and node.op_type == "Unique" and isinstance(x, Tensor):
+        count = fresh()
+        return [Tensor((count,), x.elem), Tensor(x.shape, I64), Tensor((count,), I64)]
     if domain_of(node) or not node.input:
         return None
-    x = types.get(node.input[0])
     if x is None and node.op_type == "Shape":
         return _dims_asked_for(attributes_of(node))
     if not isinstance(x, Tensor):
@@ -299,7 +314,14 @@ def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: F
     rows = x.shape[0] if isinstance(x, (Tensor, Strings)) and len(x.shape) > 1 else 1
     match node.op_type:
         case "ZipMap":
-            return [Sequenced(None)]
+            named = bool(a.get("classlabels_strings"))
+            return [Sequenced(Mapped(TensorProto.STRING if named else TensorProto.INT64, TensorProto.FLOAT))]
+        case "DictVectorizer" if isinstance(x, Mapped):
+            vocabulary = a.get("string_vocabulary") or a.get("int64_vocabulary") or ()
+            return [_of_elem(x.values, (1, len(vocabulary)))]
+        case "CastMap":
+            width = a.get("max_map", 1) if a.get("map_form") == b"SPARSE" else fresh()
+            return [_of_elem(_CASTS.get(a.get("cast_to", b""), TensorProto.FLOAT), (1, width))]
         case "ArrayFeatureExtractor" if isinstance(x, Strings) and isinstance(at := types[node.input[1]], Tensor):
             return [Strings((*(x.shape[:-1] or (1,)), product(at.shape)))]
         case "SVMClassifier" | "LinearClassifier" | "TreeEnsembleClassifier":
@@ -316,6 +338,14 @@ def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: F
             return [_relabelled(node.op_type, a, x)]
         case _:
             return None
+
+
+_CASTS = {b"TO_INT64": TensorProto.INT64, b"TO_STRING": TensorProto.STRING}
+
+
+def _of_elem(elem: int, shape: tuple[Dim, ...]) -> ValueType:
+    """A tensor of one of ONNX's elements."""
+    return Strings(shape) if elem == TensorProto.STRING else Tensor(shape, elem_from_onnx(elem))
 
 
 def _scores(op: str, a: Mapping[str, Any]) -> int | None:
@@ -337,8 +367,7 @@ def _relabelled(op: str, a: Mapping[str, Any], x: Tensor | Strings) -> ValueType
     if "values_strings" in a:
         return Strings(x.shape)
     if (given := a.get("values_tensor")) is not None:
-        is_text = given.data_type == TensorProto.STRING
-        return Strings(x.shape) if is_text else Tensor(x.shape, elem_from_onnx(given.data_type))
+        return _of_elem(given.data_type, x.shape)
     return Tensor(x.shape, I64 if "values_int64s" in a else F32)
 
 

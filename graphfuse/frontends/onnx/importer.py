@@ -171,7 +171,7 @@ class _Importer:
         self._name_dims([by_name[n] for n in self.loaded.inputs])
         types: dict[str, ValueType] = {}
         for n in self.loaded.inputs:
-            if by_name[n].type.WhichOneof("value") in ("sequence_type", "optional_type"):
+            if by_name[n].type.WhichOneof("value") in ("sequence_type", "optional_type", "map_type"):
                 held = declared(by_name[n].type, lambda n=n: self._element_dim(n))
                 assert held is not None, "its own type is known, if that of what it holds is not"
                 types[n] = held

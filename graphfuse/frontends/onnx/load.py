@@ -23,7 +23,7 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx import batched_scan
 from graphfuse.frontends.onnx.declared import check_bodies
 from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_imports
-from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, WHOLE_MASK, elem_from_onnx
+from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, OLD_MEANINGS, WHOLE_MASK, elem_from_onnx
 from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
@@ -482,12 +482,23 @@ def _check_nodes(graph: onnx.GraphProto, file: str, context: checker.C.CheckerCo
         if nested or not _has_schema(n.domain):
             continue
         try:
-            checker.check_node(n, context)
+            checker.check_node(_as_declared(n), context)
         except (checker.ValidationError, RuntimeError, ValueError) as e:
             raise VerifyError(f"{n.op_type}: {_first_line(e)}", node_loc(file, n, i)) from e
         if n.op_type == "Constant" and n.domain in ("", "ai.onnx") and len(n.attribute) != 1:
             found = ", ".join(sorted(a.name for a in n.attribute)) or "none"
             raise VerifyError(f"Constant: expected one attribute, its value, found {found}", node_loc(file, n, i))
+
+
+def _as_declared(node: onnx.NodeProto) -> onnx.NodeProto:
+    """A node as its operator's schema knows it: a part of a converted model has attributes that the loader gave."""
+    if not any(a.name in OLD_MEANINGS for a in node.attribute):
+        return node
+    out = onnx.NodeProto.FromString(node.SerializeToString())
+    kept = [a for a in out.attribute if a.name not in OLD_MEANINGS]
+    del out.attribute[:]
+    out.attribute.extend(kept)
+    return out
 
 
 @functools.cache

@@ -265,6 +265,8 @@ FLATTENED = "graphfuse_flattened"
 WHOLE_MASK = "graphfuse_whole_mask"
 """An attribute that the loader gives an Attention from before opset 24, whose mask has all keys, or is repeated."""
 
+OLD_MEANINGS = (CHANNEL_SLOPES, FLATTENED, WHOLE_MASK)
+
 INWARDS = "graphfuse_inwards"
 """A nearest_mode that the loader gives a Resize from before opset 11: floor where an axis grows, ceil where not."""
 

@@ -267,7 +267,6 @@ def test_weights_of_four_bits_as_they_lie():
     expect(case("MatMulBnb4", floats(2, 3, 8), *FOUR_BITS, transB=0, **form), floats(2, 3, 8) @ w.T)
 
 
-@pytest.mark.xfail(strict=True, reason="results of com.microsoft that Python runs have no inferred type (docs/onnx.md)")
 def test_distinct_elements_in_order_of_appearance():
     """Python executes it: how many there are is data."""
     c = case("Unique", np.array([2, 1, 1, 3, 4, 3], F32), outputs=3)
