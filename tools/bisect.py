@@ -17,7 +17,8 @@ import numpy as np
 
 import graphfuse
 from graphfuse.artifact import Array
-from graphfuse.cli.common import parse_dims, random_inputs, values_of
+from graphfuse.cli.common import random_inputs
+from graphfuse.cli.model_options import ModelOptions
 from graphfuse.frontends.onnx import import_model
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import attr_strs
@@ -73,7 +74,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the inputs")
     parser.add_argument("--bound", type=float, default=1e-3, help="what is far, in an output's deviations")
     args = parser.parse_args()
-    found = guilty(args.model, args.target, values_of(parse_dims(args.dim)), args.seed, args.bound)
+    found = guilty(args.model, args.target, ModelOptions(args.model, tuple(args.dim)).values, args.seed, args.bound)
     said = {
         None: "nothing is far from the interpreter's results",
         "": "far without any rewrite: look at blockgen, or below",

@@ -7,87 +7,63 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
 
 from graphfuse.cli.common import (
-    device_option,
-    dim_option,
     echo,
     json_option,
     made_up_dims,
-    model_argument,
-    no_check_option,
     note_dims,
-    numerics_option,
-    open_model,
-    parse_dims,
-    precision_option,
     print_json,
     random_inputs,
     seed_option,
     table,
-    threads_option,
-    values_of,
 )
+from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.cli.reference import Reference
 from graphfuse.errors import UsageError
 from graphfuse.runtime import gfx
 
 
 @click.command("bench", help="Time MODEL (.onnx or .gfx) on random inputs.")
-@model_argument
+@of_model("dim_texts", "threads", "numerics", "precision", "unchecked", "device")
 @click.option("--against", type=click.Choice(["onnxruntime"]), help="Time this too, on the same inputs.")
 @click.option("--rounds", type=click.IntRange(1), default=20, show_default=True)
 @click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Stop after this long.")
 @seed_option
-@dim_option
-@threads_option
-@numerics_option
-@precision_option
-@no_check_option
-@device_option
 @json_option
 def command(
-    model: Path,
+    given: ModelOptions,
     against: str | None,
     rounds: int,
     seconds: float,
     seed: int,
-    dim_texts: tuple[str, ...],
-    threads: int | None,
-    numerics: str,
-    precision: str,
-    unchecked: bool,
-    device: str,
     as_json: bool,
 ) -> None:
     """Warm up, measure in rounds, report medians."""
-    if against and gfx.is_artifact(model):
+    if against and gfx.is_artifact(given.model):
         raise UsageError("--against: expected an ONNX model, an artifact runs in graphfuse only")
-    dims = parse_dims(dim_texts)
-    compiled = open_model(
-        model, dims, threads, numerics=numerics, precision=precision, device=device, unchecked=unchecked
-    )
-    feed = random_inputs(compiled, values_of(dims), seed)
+    dims = given.values
+    compiled = given.open()
+    feed = random_inputs(compiled, dims, seed)
     sides: dict[str, Callable[[], object]] = {"graphfuse": lambda: compiled(feed)}
     used = compiled.session.threads
     if against:
-        reference = Reference(model, used)
+        reference = Reference(given.model, used)
         sides[against] = lambda: reference(feed)
     times = measure(sides, rounds, seconds)
-    made_up = made_up_dims(compiled, values_of(dims))
+    made_up = made_up_dims(compiled, dims)
     result = {name: _summary(t) for name, t in times.items()}
     ratio = result[against]["median_ms"] / result["graphfuse"]["median_ms"] if against else None
     if as_json:
-        print_json({"model": str(model), "threads": used, "dims": made_up, "times": result, "speedup": ratio})
+        print_json({"model": str(given.model), "threads": used, "dims": made_up, "times": result, "speedup": ratio})
         return
     rows = [
         (name, *(f"{r[k]:.3f}" for k in ("median_ms", "min_ms", "p90_ms")), r["rounds"]) for name, r in result.items()
     ]
-    table(f"{model}: {used} threads", ("", "median ms", "min ms", "p90 ms", "rounds"), rows)
+    table(f"{given.model}: {used} threads", ("", "median ms", "min ms", "p90 ms", "rounds"), rows)
     note_dims(made_up)
     if ratio is not None:
         echo(f"graphfuse is {ratio:.2f} x as fast as {against}")

@@ -14,116 +14,18 @@ from typing import Any
 import click
 import numpy as np
 
-from graphfuse.api import compile, load, operators_of
+from graphfuse.api import operators_of
 from graphfuse.artifact import HELD, HOST_VALUES, TEXT, Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
 from graphfuse.files import check_outputs, exists
-from graphfuse.knobs import NUMERICS, PRECISIONS, numerics_of, precision_of
-from graphfuse.runtime import gfx
 from graphfuse.runtime.report import choose_dims, given_dims
-from graphfuse.stages import artifact_numerics, artifact_precision
 from graphfuse.symbolic import evaluate, symbols
 from graphfuse.target import physical_bytes
 
-DimOption = int | tuple[int, int]
-
-model_argument = click.argument("model", type=click.Path(path_type=Path))
-dim_option = click.option(
-    "--dim", "dim_texts", multiple=True, metavar="NAME=N|LO..HI", help="A value or range of a symbolic dim."
-)
 threads_option = click.option("--threads", type=click.IntRange(1, 1024), help="How many threads run the model.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
-numerics_option = click.option(
-    "--numerics", default="", metavar="|".join(NUMERICS), help="How far results may be from the model's own ops."
-)
-precision_option = click.option(
-    "--precision", default="", metavar="|".join(PRECISIONS), help="What an f32 model multiplies and stores."
-)
-no_check_option = click.option(
-    "--no-check-indices", "unchecked", is_flag=True, help="Let indices out of range, and divisors of 0, go unnoticed."
-)
-target_option = click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="TARGET",
-    help="`cpu` (this machine), `cpu:NAME`, `cuda:ARCH` or `portable` (most CPUs); several may be given.",
-)
-device_option = click.option(
-    "--device", default="", metavar="DEVICE", help="Where it runs: `cpu`, `cuda`, `cuda:N` or `emulator`."
-)
-
-kernels_option = click.option(
-    "--kernels",
-    "kernel_folders",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A folder of .tc kernels that implement operators of the model.",
-)
-
-
-def parse_dims(texts: Sequence[str]) -> dict[str, DimOption]:
-    """`batch=1..8` and `seq=128` to what `compile` takes."""
-    dims: dict[str, DimOption] = {}
-    for text in texts:
-        m = re.fullmatch(r"(?P<name>[^=]+)=(?P<lo>\d{1,18})(?:\.\.(?P<hi>\d{1,18}))?", text)
-        if m is None:
-            raise UsageError(f"--dim: expected NAME=N or NAME=LO..HI, got {text!r}")
-        lo, hi = int(m["lo"]), m["hi"]
-        if hi is not None and int(hi) < lo:
-            raise UsageError(f"--dim: expected LO <= HI, got {text!r}")
-        dims[m["name"]] = lo if hi is None else (lo, int(hi))
-    return dims
-
-
-def open_model(
-    path: Path,
-    dims: Mapping[str, DimOption] | None = None,
-    threads: int | None = None,
-    targets: Sequence[str] = (),
-    numerics: str = "",
-    precision: str = "",
-    device: str = "",
-    kernels: Sequence[Path] = (),
-    *,
-    unchecked: bool = False,
-) -> CompiledModel:
-    """An artifact as it is, or an ONNX model compiled. Only ranges among `dims` matter to compiling."""
-    wanted = numerics_of(numerics) if numerics else None
-    stored = precision_of(precision) if precision else None
-    if gfx.is_artifact(path):
-        if kernels:
-            raise UsageError(f"--kernels: {path} is an artifact: expected a model to compile")
-        if unchecked:
-            raise UsageError(f"--no-check-indices: {path} is an artifact: expected a model to compile")
-        model = load(path, threads, device)
-        if wanted not in (None, had := artifact_numerics(model.executable)):
-            raise UsageError(f"--numerics: {path} is an artifact, compiled with {had!r}")
-        if stored not in (None, has := artifact_precision(model.executable)):
-            raise UsageError(f"--precision: {path} is an artifact, compiled with {has!r}")
-        return model
-    ranges = {name: d for name, d in (dims or {}).items() if isinstance(d, tuple)}
-    with progress("compiling") as note:
-        return compile(
-            path,
-            dims=ranges,
-            threads=threads,
-            target=targets,
-            numerics=numerics,
-            precision=precision,
-            device=device,
-            kernels=kernels,
-            progress=note,
-            check_indices=not unchecked,
-        )
-
-
-def values_of(dims: Mapping[str, DimOption]) -> dict[str, int]:
-    """The dims that were given as one number."""
-    return {name: d for name, d in dims.items() if isinstance(d, int)}
 
 
 # inputs

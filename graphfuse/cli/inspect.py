@@ -10,20 +10,16 @@ import click
 
 from graphfuse.cli.common import (
     check_written,
-    dim_option,
     echo,
     json_option,
-    kernels_option,
     made_up_dims,
     nbytes_text,
-    open_model,
-    parse_dims,
     print_json,
     random_inputs,
     table,
-    values_of,
 )
 from graphfuse.cli.html import TIMES, page, us_text
+from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import GraphfuseError
 from graphfuse.files import writing
@@ -32,10 +28,8 @@ from graphfuse.runtime.report import edges, report
 
 
 @click.command("inspect", help="Show what ARTIFACT (.gfx, or a model to compile) is made of.")
-@click.argument("artifact", type=click.Path(path_type=Path))
-@dim_option
+@of_model("dim_texts", "kernel_folders", metavar="ARTIFACT")
 @json_option
-@kernels_option
 @click.option(
     "--profile/--no-profile",
     default=None,
@@ -43,23 +37,21 @@ from graphfuse.runtime.report import edges, report
 )
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the partitioned graph.")
 def command(
-    artifact: Path,
-    dim_texts: tuple[str, ...],
+    given: ModelOptions,
     as_json: bool,
-    kernel_folders: tuple[Path, ...],
     profile: bool | None,
     html: Path | None,
 ) -> None:
     """Gather the facts, then show them."""
-    dims = parse_dims(dim_texts)
+    artifact, dims = given.model, given.values
     if html is not None:
-        check_written({"--html": html}, artifact, kernels=kernel_folders)
-    model = open_model(artifact, dims, kernels=kernel_folders)
+        check_written({"--html": html}, artifact, kernels=given.kernel_folders)
+    model = given.open()
     executable = model.executable
-    facts = report(executable, values_of(dims))
+    facts = report(executable, dims)
     if profile or (profile is None and html is not None and not gfx.is_artifact(artifact)):
         try:
-            _profile(model, values_of(dims), facts["steps"])
+            _profile(model, dims, facts["steps"])
         except (GraphfuseError, MemoryError) as e:
             if profile:
                 raise
@@ -72,7 +64,7 @@ def command(
     if as_json:
         print_json({**facts, "ledger": list(executable.ledger), "edges": edges(executable)})
     elif html is None:
-        _show(artifact, facts, made_up_dims(model, values_of(dims)))
+        _show(artifact, facts, made_up_dims(model, dims))
 
 
 def _profile(model: CompiledModel, dims: Mapping[str, int], rows: list[dict[str, Any]]) -> None:

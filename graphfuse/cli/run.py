@@ -14,28 +14,18 @@ import numpy as np
 from graphfuse.artifact import Array
 from graphfuse.cli.common import (
     check_written,
-    device_option,
-    dim_option,
     file_name,
     json_option,
-    kernels_option,
     made_up_dims,
-    model_argument,
-    no_check_option,
     note_dims,
-    numerics_option,
-    open_model,
-    parse_dims,
-    precision_option,
     print_json,
     random_inputs,
     read_inputs,
     seed_option,
     shape_values,
     table,
-    threads_option,
-    values_of,
 )
+from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.errors import FileError, InputError, Loc, UsageError
 from graphfuse.files import reason, writing
 from graphfuse.knobs import settings
@@ -47,58 +37,35 @@ MAX_VALUES = 64
 
 
 @click.command("run", help="Run MODEL (.onnx or .gfx) once.")
-@model_argument
+@of_model("dim_texts", "threads", "numerics", "precision", "unchecked", "device", "kernel_folders")
 @click.option("--input", "input_texts", multiple=True, metavar="NAME=FILE.npy", help="An input's values.")
 @click.option("--random", "fill", is_flag=True, help="Make up the inputs that are not given.")
 @seed_option
-@dim_option
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Save each output there as NAME.npy.")
 @json_option
-@threads_option
-@numerics_option
-@precision_option
-@no_check_option
-@device_option
-@kernels_option
 def command(
-    model: Path,
+    given: ModelOptions,
     input_texts: tuple[str, ...],
     fill: bool,
     seed: int,
-    dim_texts: tuple[str, ...],
     output_dir: Path | None,
     as_json: bool,
-    threads: int | None,
-    numerics: str,
-    precision: str,
-    unchecked: bool,
-    device: str,
-    kernel_folders: tuple[Path, ...],
 ) -> None:
     """Gather inputs, run, show."""
-    dims = parse_dims(dim_texts)
+    known = given.values
     feed = read_inputs(input_texts)
-    compiled = open_model(
-        model,
-        dims,
-        threads,
-        numerics=numerics,
-        precision=precision,
-        device=device,
-        kernels=kernel_folders,
-        unchecked=unchecked,
-    )
+    compiled = given.open()
     if output_dir:
         _make(output_dir)
     files = _files((o.name for o in compiled.signature.outputs), output_dir) if output_dir else {}
-    check_written({f"--output-dir: {n}": f for n, f in files.items()}, model, input_texts, kernel_folders)
+    check_written({f"--output-dir: {n}": f for n, f in files.items()}, given.model, input_texts, given.kernel_folders)
     wanted = [s.name for s in compiled.signature.inputs]
     if not fill and (missing := [n for n in wanted if n not in feed]) and feed.keys() <= set(wanted):
         names = f"input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}"
         raise InputError(f"missing {names}: expected --input NAME=FILE.npy, or --random to make up values")
     dims_made: dict[str, int] = {}
     if fill:
-        known = {**shape_values(compiled.signature, feed), **values_of(dims)}
+        known = {**shape_values(compiled.signature, feed), **known}
         feed = {**random_inputs(compiled, known, seed, feed), **feed}
         dims_made = made_up_dims(compiled, known)
     outputs, first = _timed(lambda: compiled(feed))
@@ -112,7 +79,7 @@ def command(
         return
     cells = [(r["name"], f"{r['dtype']}{r['shape']}", *(_number(r[k]) for k in _STATS)) for r in rows]
     then = "" if warm is None else f", then {warm * 1e3:.2f} ms"
-    table(f"{model}: first run {first * 1e3:.2f} ms{then}", ("output", "type", *_STATS), cells, right=2)
+    table(f"{given.model}: first run {first * 1e3:.2f} ms{then}", ("output", "type", *_STATS), cells, right=2)
     note_dims(dims_made)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,26 +11,17 @@ import numpy as np
 from graphfuse.api import verify_regions
 from graphfuse.artifact import Array
 from graphfuse.cli.common import (
-    device_option,
-    dim_option,
     echo,
     json_option,
-    kernels_option,
     made_up_dims,
-    model_argument,
     nbytes_text,
     note_dims,
-    numerics_option,
-    open_model,
-    parse_dims,
-    precision_option,
     print_json,
     random_inputs,
     seed_option,
     table,
-    threads_option,
-    values_of,
 )
+from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.cli.reference import Reference, is_installed, require_onnxruntime
 from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.runtime import gfx
@@ -44,33 +34,22 @@ _NOT_OF_ORT = "ONNX Runtime has no operators of --kernels"
 
 
 @click.command("verify", help="Check MODEL (.onnx or .gfx): numbers against references, digests of an artifact.")
-@model_argument
+@of_model("dim_texts", "threads", "numerics", "precision", "device", "kernel_folders")
 @click.option(
     "--regions/--no-regions",
     default=None,
     help="Compare each region in float64 (default: yes); with --regions, ONNX Runtime may be missing.",
 )
 @seed_option
-@dim_option
-@threads_option
-@numerics_option
-@precision_option
-@device_option
-@kernels_option
 @json_option
 def command(
-    model: Path,
+    given: ModelOptions,
     regions: bool | None,
     seed: int,
-    dim_texts: tuple[str, ...],
-    threads: int | None,
-    numerics: str,
-    precision: str,
-    device: str,
-    kernel_folders: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Run every check that applies, show all, then fail if one did."""
+    model, kernel_folders = given.model, given.kernel_folders
     is_artifact = gfx.is_artifact(model)
     result: dict[str, Any] = {}
     if is_artifact:
@@ -78,26 +57,15 @@ def command(
     against_ort = not is_artifact and not kernel_folders  # which ONNX Runtime does not know
     if against_ort and not regions:
         require_onnxruntime("; --regions compares without it")
-    dims = parse_dims(dim_texts)
-    compiled = open_model(
-        model, dims, threads, numerics=numerics, precision=precision, device=device, kernels=kernel_folders
-    )
-    feed, made_up = random_inputs(compiled, values_of(dims), seed), made_up_dims(compiled, values_of(dims))
+    dims = given.values
+    compiled = given.open()
+    feed, made_up = random_inputs(compiled, dims, seed), made_up_dims(compiled, dims)
     if against_ort and is_installed():
         wanted = Reference(model, compiled.session.threads)(feed)
-        result["outputs"] = compare(compiled(feed), wanted, LOWERED.get(precision, 0.0))
+        result["outputs"] = compare(compiled(feed), wanted, LOWERED.get(given.precision, 0.0))
     if regions is not False and compiled.executable.host is None:  # what reaches the regions of parts, only a run knows
-        ranges = {name: d for name, d in dims.items() if isinstance(d, tuple)}
         arrays = [feed[s.name] for s in compiled.signature.inputs]
-        result["regions"] = verify_regions(
-            model,
-            arrays,
-            dims=ranges,
-            numerics=numerics,
-            precision=precision,
-            device=device,
-            kernels=kernel_folders,
-        )
+        result["regions"] = verify_regions(model, arrays, dims=given.ranges, **given.choices)
     if not result:
         why = f"{_NOT_OF_ORT}, and " if kernel_folders else ""
         raise UsageError(f"{model}: nothing to compare with: {why}the model has no regions or they were left out")

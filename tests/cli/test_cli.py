@@ -19,8 +19,9 @@ from onnx import TensorProto, helper
 
 import graphfuse
 from graphfuse.cli import main
-from graphfuse.cli.common import file_name, nbytes_text, parse_dims
+from graphfuse.cli.common import file_name, nbytes_text
 from graphfuse.cli.html import layered
+from graphfuse.cli.model_options import parse_dims
 from graphfuse.cli.program import VERBS
 from graphfuse.cli.reference import Reference
 from graphfuse.cli.verify import compare, relative_error
