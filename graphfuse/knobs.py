@@ -112,7 +112,7 @@ class Knobs:
     dump = Knob(str, "", "a folder", "write the IR after each stage and each pass there, as numbered files")
     override = Knob(str, "", "a folder", "files of a dump that replace what passes make")
     print_after = Knob(_words, (), "pass names", "print the IR after these passes to stderr")
-    stop_after = Knob(_count, None, "a number", "make so many rewrites only, to find which is at fault")
+    stop_after = Knob(_count, None, "a number from 0 on", "make so many rewrites only, to find which is at fault")
     interpret = Knob(_flag, default=False, values="0 or 1", doc="run models in the numpy interpreter, not compiled")
     verify = Knob(_flag, default=True, values="0 or 1", doc="verify the IR after each pass (0 turns it off)")
     check = Knob(_flag, default=False, values="0 or 1", doc="compare the outputs of each run with the interpreter")

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from graphfuse.errors import FileError, GraphfuseError, Loc, VerifyError
+from graphfuse.files import read_source
 from graphfuse.ir.core import Func
 from graphfuse.ir.dense import INLINE_ELEMENTS, Dense
 from graphfuse.ir.limit import are_counted
@@ -68,16 +69,24 @@ def after(func: Func, place: Place) -> Func:
     if (settings.print_after and place.pass_ in settings.print_after) or settings.debug >= 4:
         sys.stderr.write(f"// after {place.path.with_suffix('')}\n{to_text(func)}\n")
     if settings.override:
-        func = _replaced(func, Path(settings.override) / place.path)
+        func = _replaced(func, Path(settings.override), place.path)
     if settings.dump:
         write(func, Path(settings.dump), place.path)
     return func
 
 
-def _replaced(func: Func, path: Path) -> Func:
+_MOST_TEXT = 1 << 26
+"""Bytes of an edited file: the largest models' dumps take a few MB, constants apart."""
+
+
+def _replaced(func: Func, folder: Path, path: Path) -> Func:
+    if not folder.is_dir():
+        raise FileError("GRAPHFUSE_OVERRIDE: expected a folder", Loc(str(folder)))
+    path = folder / path
     if not path.exists():
         return func
-    made = parse(path.read_text(), str(path), ChainMap(dict(_constants(func)), Constants.beside(path)))
+    text = read_source(path, most=_MOST_TEXT)
+    made = parse(text, str(path), ChainMap(dict(_constants(func)), Constants.beside(path)))
     verify(made)
     return made
 

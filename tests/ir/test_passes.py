@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import graphfuse
 import models
 from graphfuse import compiler, pipelines
 from graphfuse.dialects import graph
-from graphfuse.errors import UsageError, VerifyError
+from graphfuse.errors import FileError, UsageError, VerifyError
 from graphfuse.fusion.precision.lower_precision import lower_precision
 from graphfuse.fusion.products.merge_contractions import merge_contractions
 from graphfuse.fusion.simplify.canonicalize import canonicalize
@@ -218,6 +219,26 @@ def test_an_edited_file_replaces_what_a_pass_made(tmp_path: Path) -> None:
         pytest.raises(graphfuse.GraphfuseError, match=r"00-canonicalize.gf:\d+:\d+: error"),
     ):
         run(DOUBLE_NEGATION, (canonicalize,), "test")
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda folder: None, "GRAPHFUSE_OVERRIDE: expected a folder"),
+        (lambda folder: folder.write_text(""), "GRAPHFUSE_OVERRIDE: expected a folder"),
+        (lambda folder: (folder / "test/main/00-canonicalize.gf").mkdir(parents=True), "found a folder"),
+    ],
+    ids=["nothing", "a file", "a folder of that name"],
+)
+def test_edited_files_that_cannot_be_read(made: Callable[[Path], None], message: str, tmp_path: Path) -> None:
+    made(tmp_path / "edited")
+    with scope(override=str(tmp_path / "edited")), pytest.raises(FileError, match=message):
+        run(DOUBLE_NEGATION, (canonicalize,), "test")
+
+
+def test_halves_are_halves() -> None:
+    with pytest.raises(UsageError, match="to: expected f16 or bf16, found f64"):
+        run(DOUBLE_NEGATION, parse_pipeline("lower-precision {to = f64}"), "test")
 
 
 # counted rewrites

@@ -19,13 +19,14 @@ Cost: one sweep.
 from __future__ import annotations
 
 from graphfuse.dialects import graph
+from graphfuse.errors import UsageError
 from graphfuse.fusion.precision.value_ranges import classify, keeps_f32, number_fits
 from graphfuse.fusion.simplify.fold_constants import Array, array_of, constant, full, splat_of
 from graphfuse.ir.core import Func, Op, Value, attr_number, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
-from graphfuse.ir.types import F16, F32, Scalar
+from graphfuse.ir.types import BF16, F16, F32, Scalar
 
 LEAST_SCALE = 2.0**-8
 """Of what an operand is scaled with, so that the data itself is well inside the range of halves."""
@@ -35,6 +36,8 @@ VIEWS = frozenset({graph.reshape, graph.permute, graph.broadcast, graph.stretch,
 @passing("graph")
 def lower_precision(func: Func, *, to: Scalar = F16) -> Func:
     """Multiply halves: every contraction and convolution of f32 that can."""
+    if to not in (F16, BF16):
+        raise UsageError(f"lower-precision: to: expected f16 or bf16, found {to}")
     classes = classify(func, to)
     halves = Halves(to)
 
