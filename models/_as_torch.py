@@ -208,9 +208,7 @@ def _layer_norm(n: _Node) -> fx.Node:
     width = n.constant(1)
     assert width is not None
     assert n.attr("axis", -1) == -1
-    return n.call(
-        functional.layer_norm, n.x(0), width.shape, n.x(1), n.x(2), n.attr("epsilon", 1e-5)
-    )
+    return n.call(functional.layer_norm, n.x(0), width.shape, n.x(1), n.x(2), n.attr("epsilon", 1e-5))
 
 
 @_translate("Gelu")

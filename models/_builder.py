@@ -229,17 +229,13 @@ class Builder:
 
     # -- batch norm ----------------------------------------------------------------------------
 
-    def batch_norm(
-        self, x: Value, channels: int, *, epsilon: float = 1e-5, gain: float = 1.0
-    ) -> Value:
+    def batch_norm(self, x: Value, channels: int, *, epsilon: float = 1e-5, gain: float = 1.0) -> Value:
         """BatchNormalization; its statistics are placeholders until `calibrate`.
 
         The shift is mostly positive: a deep random ReLU network whose activations are centred is
         chaotic, and would turn rounding errors into differences like those of a real bug.
         """
-        scale = self.initializer(
-            self.rng.uniform(0.5 * gain, 1.5 * gain, channels).astype(np.float32), "weight"
-        )
+        scale = self.initializer(self.rng.uniform(0.5 * gain, 1.5 * gain, channels).astype(np.float32), "weight")
         shift = self.rng.normal(0.7, 0.2, channels) * gain
         bias = self.initializer(shift.astype(np.float32), "bias")
         mean = self.initializer(np.zeros(channels, np.float32), "running_mean")
@@ -292,9 +288,7 @@ class Builder:
         builder.nodes = list(model.graph.node)
         tensors = model.graph.initializer
         builder.initializers = {init.name: numpy_helper.to_array(init) for init in tensors}
-        builder._inputs = [
-            info for info in model.graph.input if info.name not in builder.initializers
-        ]
+        builder._inputs = [info for info in model.graph.input if info.name not in builder.initializers]
         builder._batch_norms = [
             _BatchNorm(index, node.input[3], node.input[4])
             for index, node in enumerate(builder.nodes)
@@ -310,9 +304,7 @@ class Builder:
         graph = helper.make_graph(self.nodes, self.name, self._inputs, self._outputs, tensors)
         opsets = [helper.make_opsetid("", self.opset)]
         ir_version = helper.find_min_ir_version_for(opsets)
-        return helper.make_model(
-            graph, opset_imports=opsets, ir_version=ir_version, producer_name="graphfuse.models"
-        )
+        return helper.make_model(graph, opset_imports=opsets, ir_version=ir_version, producer_name="graphfuse.models")
 
     def save(self, path: Path) -> None:
         """Write the model to `path`."""
@@ -339,9 +331,7 @@ def model_runner(
     else:
         options = ort.SessionOptions()
         options.log_severity_level = 3  # a probe leaves the norms' parameters unused
-        evaluate = ort.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        ).run
+        evaluate = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run
 
     def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         values = evaluate(names, dict(feeds))

@@ -31,9 +31,7 @@ def weights(model: onnx.ModelProto) -> list[str]:
     return list(found)
 
 
-def perturb(
-    model: onnx.ModelProto, *, factor: float = 1.01, name: str | None = None
-) -> tuple[onnx.ModelProto, str]:
+def perturb(model: onnx.ModelProto, *, factor: float = 1.01, name: str | None = None) -> tuple[onnx.ModelProto, str]:
     """Return a copy with one weight scaled, and its name; by default the middle weight."""
     if name is None:
         candidates = weights(model)
@@ -63,9 +61,7 @@ def distance(expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray
     return max(_distances(expected, actual))
 
 
-def _distances(
-    expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]
-) -> Iterator[float]:
+def _distances(expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]) -> Iterator[float]:
     for name, want in _floats(expected).items():
         got = actual[name]
         if want.shape != got.shape or not np.array_equal(np.isnan(want), np.isnan(got)):

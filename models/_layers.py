@@ -61,9 +61,7 @@ def layer_norm(g: Builder, x: Value, width: int, stem: str, *, epsilon: float = 
         return g.LayerNormalization(x, gain, bias, axis=-1, epsilon=epsilon)
 
 
-def layer_norm_decomposed(
-    g: Builder, x: Value, width: int, stem: str, *, epsilon: float = 1e-12
-) -> Value:
+def layer_norm_decomposed(g: Builder, x: Value, width: int, stem: str, *, epsilon: float = 1e-12) -> Value:
     """(x - mean) / sqrt(mean((x - mean)^2) + epsilon) * gain + bias, one node per operation."""
     with g.scope(stem):
         centred = x - g.reduce_mean(x, [-1])
@@ -94,9 +92,7 @@ def silu(g: Builder, x: Value) -> Value:
     return x * g.Sigmoid(x)
 
 
-def heads(
-    g: Builder, x: Value, batch: Value | int, seq: Value | int, n_heads: int, head_dim: int
-) -> Value:
+def heads(g: Builder, x: Value, batch: Value | int, seq: Value | int, n_heads: int, head_dim: int) -> Value:
     """[B, S, H * D] -> [B, H, S, D]."""
     return g.Transpose(g.reshape(x, batch, seq, n_heads, head_dim), perm=[0, 2, 1, 3])
 
@@ -111,9 +107,7 @@ def token_ids(rng: np.random.Generator, batch: int, seq: int, vocab: int) -> np.
     return rng.integers(0, vocab, (batch, seq), dtype=INT64)
 
 
-def padding_mask(
-    rng: np.random.Generator, batch: int, seq: int, *, left: bool = False
-) -> np.ndarray:
+def padding_mask(rng: np.random.Generator, batch: int, seq: int, *, left: bool = False) -> np.ndarray:
     """A mask of ones, with some padding in every row but the first; int64 [batch, seq]."""
     mask = np.ones((batch, seq), INT64)
     for row in range(1, batch):

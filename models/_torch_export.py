@@ -41,9 +41,7 @@ def heal(module: nn.Module, seed: int) -> nn.Module:
     return module.eval()
 
 
-def _healthy(
-    owner: nn.Module, name: str, parameter: torch.Tensor, generator: torch.Generator
-) -> torch.Tensor:
+def _healthy(owner: nn.Module, name: str, parameter: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     shape = parameter.shape
     if parameter.dim() == 0:
         return parameter
@@ -82,12 +80,8 @@ def export(
     opset: int = 20,
 ) -> None:
     """Export through torch.export; `axes` names each input's symbolic dims, None being static."""
-    symbols = {
-        name: torch.export.Dim(name, min=low, max=high) for name, (low, high) in dims.items()
-    }
-    shapes = {
-        name: {i: symbols[axis] for i, axis in enumerate(axes[name]) if axis} for name in args
-    }
+    symbols = {name: torch.export.Dim(name, min=low, max=high) for name, (low, high) in dims.items()}
+    shapes = {name: {i: symbols[axis] for i, axis in enumerate(axes[name]) if axis} for name in args}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(

@@ -68,9 +68,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     g.save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 128
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 128) -> dict[str, np.ndarray]:
     """Random tokens; every row but the first is padded on the right."""
     config = _SMALL if small else _FULL
     return {
@@ -93,9 +91,7 @@ def _embed(g: Builder, ids: Value, types: Value, seq: Value, config: _Config) ->
         return layer_norm(g, x, config.width, "LayerNorm", epsilon=1e-12)
 
 
-def _attention(
-    g: Builder, x: Value, additive: Value, batch: Value, seq: Value, config: _Config
-) -> Value:
+def _attention(g: Builder, x: Value, additive: Value, batch: Value, seq: Value, config: _Config) -> Value:
     width, n_heads = config.width, config.n_heads
     head_dim = width // n_heads
     with g.scope("attention"):

@@ -52,9 +52,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     g.save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 32
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 32) -> dict[str, np.ndarray]:
     """Random tokens."""
     return {"input_ids": token_ids(rng, batch, seq, (SMALL if small else FULL).vocab)}
 
@@ -65,9 +63,7 @@ def _bidirectional(g: Builder, x: Value, n_in: int, hidden: int) -> Value:
     r = g.weight(2, 4 * hidden, hidden, fan_in=hidden, stem="R")
     bias = g.bias(2, 8 * hidden, stem="B")
     zeros = g.Expand(0.0, g.shape_vector(2, g.dim(x, 1), hidden))
-    y = g.LSTM(
-        x, w, r, bias, None, zeros, zeros, hidden_size=hidden, direction="bidirectional"
-    )  # Y: [S, 2, B, hidden]
+    y = g.LSTM(x, w, r, bias, None, zeros, zeros, hidden_size=hidden, direction="bidirectional")  # Y: [S, 2, B, hidden]
     return g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
 
 

@@ -51,9 +51,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
             attention_mask: torch.Tensor,
             pixel_values: torch.Tensor,
         ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-            result = self.model(
-                input_ids=input_ids, attention_mask=attention_mask, pixel_values=pixel_values
-            )
+            result = self.model(input_ids=input_ids, attention_mask=attention_mask, pixel_values=pixel_values)
             return result.logits_per_image, result.text_embeds, result.image_embeds
 
     feeds = inputs(np.random.default_rng(seed), small=small, texts=2, images=3, seq=17)

@@ -17,9 +17,7 @@ TEST_DIMS: list[dict[str, int]] = [{"batch": 1}, {"batch": 2}, {"batch": 3}]
 
 def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     """Write the model to `path`."""
-    widths, depths, classes = (
-        ((8, 16), (1, 2), 10) if small else ((96, 192, 384, 768), (3, 3, 9, 3), 1000)
-    )
+    widths, depths, classes = ((8, 16), (1, 2), 10) if small else ((96, 192, 384, 768), (3, 3, 9, 3), 1000)
     image = _image(small)
     g = Builder(NAME, opset=20, seed=seed)
     x = g.input("image", ["batch", 3, image, image])
@@ -39,9 +37,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     g.save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1) -> dict[str, np.ndarray]:
     """A random normalised image batch."""
     return {"image": rng.standard_normal((batch, 3, _image(small), _image(small)), np.float32)}
 

@@ -28,9 +28,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     _torch_export.export_torchscript(module, images["image"][:2], path, opset=9)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1) -> dict[str, np.ndarray]:
     """A random normalised image batch."""
     side = 64 if small else 224
     return {"image": rng.standard_normal((batch, 3, side, side), np.float32)}

@@ -38,9 +38,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     shutil.copyfile(FILE, path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1) -> dict[str, np.ndarray]:
     """Random grey levels, not digits: those are in `held_out`, which needs scikit-learn."""
     del small
     levels = rng.integers(0, 17, (batch, 1, 8, 8))

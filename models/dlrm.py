@@ -53,9 +53,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     g.save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 32
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 32) -> dict[str, np.ndarray]:
     """Random dense features and table rows."""
     config = _SMALL if small else _FULL
     return {

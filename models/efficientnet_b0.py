@@ -71,9 +71,7 @@ def _image(small: bool) -> int:
     return 48 if small else 224
 
 
-def _conv_bn(
-    g: Builder, x: Value, c_in: int, c_out: int, kernel: int, *, stride: int = 1, groups: int = 1
-) -> Value:
+def _conv_bn(g: Builder, x: Value, c_in: int, c_out: int, kernel: int, *, stride: int = 1, groups: int = 1) -> Value:
     return g.batch_norm(conv(g, x, c_in, c_out, kernel, stride=stride, groups=groups), c_out)
 
 

@@ -60,9 +60,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     g.save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 128
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 128) -> dict[str, np.ndarray]:
     """Random tokens; every row but the first is padded on the left, as for generation."""
     config = _SMALL if small else _FULL
     return {
@@ -81,26 +79,19 @@ def _causal_mask(g: Builder, padding: Value, batch: Value, seq: Value) -> Value:
     return g.Where(allowed, 0.0, float("-inf"))
 
 
-def _conv1d(
-    g: Builder, x: Value, n_in: int, n_out: int, batch: Value, seq: Value, stem: str
-) -> Value:
+def _conv1d(g: Builder, x: Value, n_in: int, n_out: int, batch: Value, seq: Value, stem: str) -> Value:
     """Transformers' Conv1D: Gemm on the flattened tokens, weight stored [in, out]."""
     with g.scope(stem):
         flat = g.Gemm(g.reshape(x, -1, n_in), g.weight(n_in, n_out, fan_in=n_in), g.bias(n_out))
         return g.reshape(flat, batch, seq, n_out)
 
 
-def _attention(
-    g: Builder, x: Value, mask: Value, batch: Value, seq: Value, config: _Config
-) -> Value:
+def _attention(g: Builder, x: Value, mask: Value, batch: Value, seq: Value, config: _Config) -> Value:
     width, n_heads = config.width, config.n_heads
     head_dim = width // n_heads
     with g.scope("attn"):
         qkv = _conv1d(g, x, width, 3 * width, batch, seq, "c_attn")
-        q, k, v = (
-            heads(g, part, batch, seq, n_heads, head_dim)
-            for part in g.split(qkv, [width] * 3, axis=2)
-        )
+        q, k, v = (heads(g, part, batch, seq, n_heads, head_dim) for part in g.split(qkv, [width] * 3, axis=2))
         scale = head_dim**-0.25
         scores = (q * scale) @ (g.Transpose(k, perm=[0, 1, 3, 2]) * scale) + mask
         probs = g.Softmax(scores, axis=-1)

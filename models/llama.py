@@ -35,9 +35,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     g.save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 128
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 128) -> dict[str, np.ndarray]:
     """Random tokens; each row starts at a position of its own."""
     config = _llama.SMALL if small else _llama.FULL
     start = rng.integers(0, 16, (batch, 1), dtype=INT64)

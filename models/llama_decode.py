@@ -32,8 +32,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     padding = g.input("attention_mask", ["batch", "past + 1"], INT64)
     shape = ["batch", config.n_kv_heads, "past", config.head_dim]
     pasts = [
-        _llama.Cache(g.input(f"past_key_{i}", shape), g.input(f"past_value_{i}", shape))
-        for i in range(config.depth)
+        _llama.Cache(g.input(f"past_key_{i}", shape), g.input(f"past_value_{i}", shape)) for i in range(config.depth)
     ]
     mask = _padding_mask(g, padding)
     rope = _llama.rotary(g, positions, config)
@@ -51,9 +50,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     g.save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1, past: int = 128
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1, past: int = 128) -> dict[str, np.ndarray]:
     """A random token and cache; every row but the first has padding at its left."""
     config = _llama.SMALL if small else _llama.FULL
     shape = (batch, config.n_kv_heads, past, config.head_dim)

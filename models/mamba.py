@@ -59,9 +59,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     g.save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1) -> dict[str, np.ndarray]:
     """Random tokens of the fixed length."""
     config = _SMALL if small else _FULL
     return {"input_ids": token_ids(rng, batch, config.seq, config.vocab)}
@@ -82,9 +80,7 @@ def _mixer(g: Builder, x: Value, config: _Config) -> Value:
         )  # fmt: skip
         u = silu(g, g.Slice(u, [0], [seq], [2], [1]))
         y = _selective_scan(g, u, config) * silu(g, gate)
-        return linear(
-            g, g.Transpose(y, perm=[0, 2, 1]), inner, config.width, "out_proj", bias=False
-        )
+        return linear(g, g.Transpose(y, perm=[0, 2, 1]), inner, config.width, "out_proj", bias=False)
 
 
 def _selective_scan(g: Builder, u: Value, config: _Config) -> Value:

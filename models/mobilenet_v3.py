@@ -87,9 +87,7 @@ def _image(small: bool) -> int:
     return 48 if small else 224
 
 
-def _conv_bn(
-    g: Builder, x: Value, c_in: int, c_out: int, kernel: int, *, stride: int = 1, groups: int = 1
-) -> Value:
+def _conv_bn(g: Builder, x: Value, c_in: int, c_out: int, kernel: int, *, stride: int = 1, groups: int = 1) -> Value:
     y = conv(g, x, c_in, c_out, kernel, stride=stride, groups=groups)
     return g.batch_norm(y, c_out, epsilon=1e-3)
 

@@ -105,9 +105,7 @@ def _healthy_weights(model: onnx.ModelProto, rng: np.random.Generator) -> dict[s
     return weights
 
 
-def _draw(
-    user: onnx.NodeProto, slot: int, shape: tuple[int, ...], rng: np.random.Generator
-) -> np.ndarray:
+def _draw(user: onnx.NodeProto, slot: int, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     match user.op_type, slot:
         case "Conv", 1:
             return rng.standard_normal(shape) * 1.4 / math.sqrt(math.prod(shape[1:]))

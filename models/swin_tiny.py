@@ -77,9 +77,7 @@ def _merge_patches(g: Builder, x: Value, width: int) -> Value:
         return linear(g, x, 4 * width, 2 * width, "reduction", bias=False)
 
 
-def _block(
-    g: Builder, x: Value, width: int, side: int, n_heads: int, window: int, shift: int
-) -> Value:
+def _block(g: Builder, x: Value, width: int, side: int, n_heads: int, window: int, shift: int) -> Value:
     y = layer_norm(g, x, width, "norm1")
     if shift:
         y = _roll(g, _roll(g, y, -shift, axis=1), -shift, axis=2)
@@ -99,9 +97,7 @@ def _roll(g: Builder, x: Value, shift: int, axis: int) -> Value:
     return g.Concat(tail, head, axis=axis)
 
 
-def _window_attention(
-    g: Builder, x: Value, width: int, side: int, n_heads: int, window: int, shift: int
-) -> Value:
+def _window_attention(g: Builder, x: Value, width: int, side: int, n_heads: int, window: int, shift: int) -> Value:
     """Partition into windows, attend within each, and put the windows back."""
     across, area, head_dim = side // window, window * window, width // n_heads
     windows = across * across

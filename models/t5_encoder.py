@@ -59,9 +59,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     )
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 128
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 128) -> dict[str, np.ndarray]:
     """Random tokens; every row but the first is padded on the right."""
     return {
         "input_ids": token_ids(rng, batch, seq, (_SMALL if small else _FULL)["vocab_size"]),

@@ -41,9 +41,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     shutil.copyfile(FILE, path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, past: int = 32, step: int = 1
-) -> Feeds:
+def inputs(rng: np.random.Generator, *, small: bool = False, past: int = 32, step: int = 1) -> Feeds:
     """Random characters after a random cache."""
     del small
     ids = rng.integers(0, len(alphabet()), (1, step), dtype=np.int64)

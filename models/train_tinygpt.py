@@ -96,15 +96,10 @@ def train(steps: int, seed: int) -> Network:
 def graph(net: Network) -> Builder:
     """Write the network as a graph with a cache; past and step are dynamic."""
     g = Builder("tinygpt", opset=18, seed=0)
-    parameters = {
-        name: g.initializer(_stored(name, tensor), name)
-        for name, tensor in net.state_dict().items()
-    }
+    parameters = {name: g.initializer(_stored(name, tensor), name) for name, tensor in net.state_dict().items()}
     ids = g.input("input_ids", [1, "step"], np.int64)
     shape = [1, N_HEADS, "past", HEAD_DIM]
-    pasts = [
-        (g.input(f"past_key_{i}", shape), g.input(f"past_value_{i}", shape)) for i in range(LAYERS)
-    ]
+    pasts = [(g.input(f"past_key_{i}", shape), g.input(f"past_value_{i}", shape)) for i in range(LAYERS)]
     past, step = g.dim(pasts[0][0], 2), g.dim(ids, 1)
     total = past + step
     queries = g.Unsqueeze(g.Range(past, total, g.const(1)), [1])

@@ -20,9 +20,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     _vit.graph(NAME, _vit.SMALL if small else _FULL, opset=17, seed=seed).save(path)
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1) -> dict[str, np.ndarray]:
     """A random normalised image batch."""
     return _vit.inputs(rng, _vit.SMALL if small else _FULL, batch)
 

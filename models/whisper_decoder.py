@@ -34,12 +34,8 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
             self.decoder = whole.get_decoder()
             self.proj_out = whole.proj_out
 
-        def forward(
-            self, input_ids: torch.Tensor, encoder_hidden_states: torch.Tensor
-        ) -> torch.Tensor:
-            states = self.decoder(
-                input_ids=input_ids, encoder_hidden_states=encoder_hidden_states, use_cache=False
-            )
+        def forward(self, input_ids: torch.Tensor, encoder_hidden_states: torch.Tensor) -> torch.Tensor:
+            states = self.decoder(input_ids=input_ids, encoder_hidden_states=encoder_hidden_states, use_cache=False)
             return self.proj_out(states.last_hidden_state)
 
     feeds = inputs(np.random.default_rng(seed), small=small, batch=2, seq=17)
@@ -53,9 +49,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     )
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 32
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1, seq: int = 32) -> dict[str, np.ndarray]:
     """Random tokens and encoder states."""
     vocab, positions, width = (101, 30, 32) if small else (51865, 1500, 384)
     return {

@@ -41,9 +41,7 @@ def build(path: Path, *, small: bool = False, seed: int = 0) -> None:
     )
 
 
-def inputs(
-    rng: np.random.Generator, *, small: bool = False, batch: int = 1
-) -> dict[str, np.ndarray]:
+def inputs(rng: np.random.Generator, *, small: bool = False, batch: int = 1) -> dict[str, np.ndarray]:
     """Random mel frames, two per source position."""
     bins, frames = (16, 60) if small else (80, 3000)
     return {"input_features": rng.standard_normal((batch, bins, frames), np.float32)}

@@ -23,10 +23,7 @@ _SLOW = {name for name in models.names() if models.requires(name) or name.starts
 
 
 def _parameters() -> list[object]:
-    return [
-        pytest.param(name, marks=[pytest.mark.full] if name in _SLOW else [])
-        for name in models.names()
-    ]
+    return [pytest.param(name, marks=[pytest.mark.full] if name in _SLOW else []) for name in models.names()]
 
 
 @pytest.fixture(params=_parameters())
