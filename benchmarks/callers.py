@@ -85,7 +85,7 @@ def blocks_by_torch() -> Call:
     import torch
 
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.manual_seed(record.SEED)
     block = (torch.nn.LayerNorm(768), torch.nn.Linear(768, 3072), torch.nn.GELU(), torch.nn.Linear(3072, 768))
     module = torch.compile(torch.nn.Sequential(*block * 4).eval(), backend="graphfuse", dynamic=False)
     x = torch.randn(128, 768)
@@ -105,7 +105,7 @@ def measure(name: str, rounds: int) -> Row:
         return Row(name, *compared([one, one], [one, blocks_by_torch()], rounds))
     path = models.cached(name)
     source = models.get(name)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(record.SEED)
     feeds = source.inputs(rng, small=False, **DIMS[name])
     one, other = (graphfuse.compile(path, dims=source.DIMS, threads=1) for _ in range(2))
     same, apart = [caller(one, feeds)] * 2, [caller(one, feeds), caller(other, feeds)]

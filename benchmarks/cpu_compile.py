@@ -49,9 +49,10 @@ print(json.dumps({"load": loaded - start, "first": answered - start, "second": a
                   "heavy": [m for m in ("onnx", "torch", "networkx") if m in sys.modules]}))
 """
 INDUCTOR = """
-import json, time
+import json, sys, time
 import torch
 from transformers import BertConfig, BertModel
+torch.manual_seed(int(sys.argv[1]))
 model = BertModel(BertConfig(), add_pooling_layer=True).eval()
 ids = torch.randint(0, 30000, (1, 128))
 with torch.no_grad():
@@ -85,7 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in args.models.split(","):
             path, artifact, feed = models.cached(name), f"{folder}/{name}.gfx", f"{folder}/{name}.npz"
-            np.savez(feed, **models.get(name).inputs(np.random.default_rng(0)))
+            np.savez(feed, **models.get(name).inputs(np.random.default_rng(record.SEED)))
             cold = [
                 python(COMPILE, name, str(path), artifact, GRAPHFUSE_CACHE="0")["seconds"] for _ in range(args.rounds)
             ]
@@ -104,7 +105,7 @@ def main() -> None:
             )
     if args.against == "inductor":
         with tempfile.TemporaryDirectory() as cache:
-            peer = python(INDUCTOR, TORCHINDUCTOR_CACHE_DIR=cache)["seconds"]
+            peer = python(INDUCTOR, str(record.SEED), TORCHINDUCTOR_CACHE_DIR=cache)["seconds"]
         rows.append({"model": "bert_base (inductor)", "cold_compile_s": peer})
         print(f"{'  inductor':16s} {peer:15.2f}")
     if args.json:

@@ -83,7 +83,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     """One row: every side in a process of its own."""
     model, path = models.get(name), models.cached(name)
     dims = {key: min(max(DIMS.get(key, low), low), high) for key, (low, high) in model.DIMS.items()}
-    feeds = model.inputs(np.random.default_rng(0), **dims)
+    feeds = model.inputs(np.random.default_rng(record.SEED), **dims)
     artifact = folder / f"{name}.gfx"
     weights, memory = _in_fresh_process(_save, path, model.DIMS, artifact, dims)
     return {

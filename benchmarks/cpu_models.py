@@ -214,7 +214,7 @@ def arguments(doc: str | None, cases: Iterable[str]) -> argparse.ArgumentParser:
     parser.add_argument("--models", default=",".join(cases), help="comma-separated (default: all)")
     parser.add_argument("--threads", default="1,2", help="comma-separated counts (default 1,2)")
     parser.add_argument("--rounds", type=int, default=15, help="per model (default 15, least 2)")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs (default 0)")
+    parser.add_argument("--seed", type=int, default=record.SEED, help="of the inputs (default 0)")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser
 
@@ -251,7 +251,7 @@ def main() -> int:
         print(f"threads {threads}: geomean {figures['geomean']:.2f}, min {figures['min']:.2f}")
     if args.json:
         document = {
-            **record.environment(),
+            **record.environment(args.seed),
             "against": args.against,
             "rounds": args.rounds,
             "summary": summaries,

@@ -128,7 +128,9 @@ def main() -> int:
             rows.append(measure(name, threads, args.rounds, args.seed))
             print(table_line(rows[-1]), flush=True)
     if args.json:
-        record.write(args.json, [{**asdict(r), "ratio": r.ratio, "processor_ratio": r.processor_ratio} for r in rows])
+        record.write(
+            args.json, [{**asdict(r), "ratio": r.ratio, "processor_ratio": r.processor_ratio} for r in rows], args.seed
+        )
     return int(any(row.deviation > row.tolerance for row in rows))
 
 

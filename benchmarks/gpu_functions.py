@@ -55,7 +55,7 @@ def samples(elem: str, arity: int, count: int) -> list[Array]:
     bits = np.dtype(f"u{dtype.itemsize}")
     if arity == 1 and dtype.itemsize == 2:
         return [np.arange(1 << 16, dtype=bits).view(dtype)]
-    rng = np.random.default_rng(arity)
+    rng = np.random.default_rng(record.SEED + arity)
     every = [rng.integers(0, 1 << 8 * dtype.itemsize, count, dtype=np.uint64).astype(bits).view(dtype) for _ in "xy"]
     near = [(rng.standard_normal(count) * np.exp(2 * rng.standard_normal(count))).astype(dtype) for _ in "xy"]
     edges = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, 0.5, 2]).astype(dtype)

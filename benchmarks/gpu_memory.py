@@ -53,7 +53,7 @@ class Gpu:
     def tensors(self, case: Case) -> list[Any]:
         """Random normal inputs."""
         torch = self.torch
-        torch.manual_seed(0)
+        torch.manual_seed(record.SEED)
         dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[case.elem]
         return [torch.randn(s, device="cuda", dtype=dtype) for s in case.inputs]
 

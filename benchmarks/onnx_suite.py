@@ -338,7 +338,7 @@ def main() -> int:
     parser.add_argument("--names", default="", help="tests, by a regular expression")
     parser.add_argument("--every", type=int, default=1, help="every so many of these tests: a sample of all families")
     parser.add_argument("--sample", type=int, default=0, help="so many of these tests of each family, at random")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--seed", type=int, default=record.SEED, help="of the sample")
     parser.add_argument("--json", type=Path, help="write the counts, and what did not pass, here")
     parser.add_argument("--markdown", type=Path, help="write the tables of docs/onnx-operators.md here")
     parser.add_argument("--device", default="CPU", help="CPU, CUDA, CUDA:i or EMULATOR")
@@ -372,7 +372,7 @@ def main() -> int:
         where = {"backend": args.device, "jobs": args.jobs, "seconds": round(seconds, 1)}
         rest = [asdict(r) for r in sorted(results, key=lambda r: r.name) if r.outcome != "passed"]
         rows = [{"gpu": gpu_name(args.device), **row} for row in by_family(results)]
-        data = {**record.environment(), **where, "rows": rows, "not_passed": rest}
+        data = {**record.environment(args.seed), **where, "rows": rows, "not_passed": rest}
         args.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -1,4 +1,4 @@
-"""What every benchmark writes beside its figures: machine, versions, date and command."""
+"""What every benchmark writes beside its figures: machine, versions, commit, date, command and seed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ import json
 import os
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parent.parent
+SEED = 0
+"""What benchmarks draw is drawn from this (or from this plus a number), unless their `--seed` says otherwise."""
+
 PACKAGES = ("onnxruntime", "torch", "triton", "onnx", "llvmlite", "numpy")
 
 
-def environment() -> dict[str, Any]:
-    """Where and when this process measures."""
+def environment(seed: int | None = SEED) -> dict[str, Any]:
+    """Where, when and what this process measures; None is the seed of what draws nothing."""
     versions: dict[str, str] = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -28,9 +33,32 @@ def environment() -> dict[str, Any]:
         "device": cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "versions": versions,
+        "commit": commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": f"python -m benchmarks.{shlex.join([Path(sys.argv[0]).stem, *map(argument, sys.argv[1:])])}",
+        **({} if seed is None else {"seed": seed}),
     }
+
+
+def commit(tree: Path = ROOT) -> str:
+    """The commit of a tree, with `+changes` where its files are others (figures and pages aside).
+
+    A copy without git has it from BENCHMARK_COMMIT, or is "unknown".
+    """
+    measured = ["--", ".", ":!benchmarks/results", ":!*.md"]
+    if (tree / ".git").exists():
+        try:
+            return _git(tree, "rev-parse", "--short=10", "HEAD") + (
+                "+changes" if _git(tree, "status", "--porcelain", *measured) else ""
+            )
+        except (OSError, subprocess.CalledProcessError):  # no git here, or not for this user
+            pass
+    return os.environ.get("BENCHMARK_COMMIT", "unknown")
+
+
+def _git(tree: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(tree), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def argument(text: str) -> str:
@@ -48,7 +76,7 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def write(path: Path, rows: Sequence[dict[str, Any]], seed: int | None = SEED) -> None:
     """One JSON file: the environment and the rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**environment(), "rows": list(rows)}, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps({**environment(seed), "rows": list(rows)}, indent=1) + "\n", encoding="utf-8")

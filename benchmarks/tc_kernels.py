@@ -75,7 +75,7 @@ class Maker:
         import torch
 
         self.torch, self.device, self.where = torch, device, "cuda" if device == "cuda" else "cpu"
-        torch.manual_seed(0)
+        torch.manual_seed(record.SEED)
 
     def pick(self, *sizes: int) -> int:
         """The size for this device."""

@@ -143,7 +143,7 @@ def breaks() -> int:
 
 def measure(name: str, *, training: bool) -> Row:
     """Build the model thrice, and compare."""
-    torch.manual_seed(0)
+    torch.manual_seed(record.SEED)
     module, inputs = CASES[name].small()
     eager, exact, counted = copy.deepcopy(module), copy.deepcopy(module).double(), copy.deepcopy(module)
     torch.set_default_dtype(torch.float64)  # for what the model makes itself

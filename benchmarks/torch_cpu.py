@@ -122,7 +122,7 @@ def steps_of(name: str, kind: str) -> dict[str, Step]:
 
 def step_of(name: str, kind: str, side: str, settings: Mapping[str, Any]) -> Step:
     """What computes the case once on one side; the first call compiles."""
-    torch.manual_seed(0)
+    torch.manual_seed(record.SEED)
     frozen = side == "inductor_freezing"
 
     def compiled(fn: Any) -> Any:
