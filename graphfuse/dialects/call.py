@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from graphfuse.dialects import control, graph
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value, attr_dims, attr_strs, tensor_of
+from graphfuse.ir.remake import under
 from graphfuse.ir.types import Ptr, Tensor
 from graphfuse.symbolic import Dim
 
@@ -16,7 +17,7 @@ def function_of(op: Op) -> Func:
     pointers = [f"in{i}" for i in range(len(op.operands))] + [f"out{i}" for i in range(len(op.types))]
     names = attr_strs(op, "symbols") if "symbols" in op.attrs else ()
     params = Params(op.body.params.types, (*pointers, *names))
-    body = _copied(op.body, params, {})
+    body = under(op.body, params)
     last = control.return_(loc=body.terminator.loc)
     attrs: dict[str, Attr] = {n: op.attrs[n] for n in ("warps", "stages") if op.attrs.get(n)}
     return Func(str(op.attrs["name"]), Block(params, (*body.ops[:-1], last)), attrs)
@@ -50,15 +51,3 @@ def call_like(op: Op, func: Func, grid: Sequence[Dim], args: Sequence[Dim]) -> O
     """The same call of another function."""
     made = call_of(func, op.operands, [tensor_of(v) for v in op.results], grid, args)
     return replace(made, hints=op.hints, loc=op.loc)
-
-
-def _copied(block: Block, params: Params, now: dict[Value, Value]) -> Block:
-    """A block under other parameters."""
-    now.update(zip(block.params.values, params.values, strict=True))
-    ops: list[Op] = []
-    for op in block.ops:
-        bodies = tuple(_copied(b, Params(b.params.types, b.params.hints), now) for b in op.bodies)
-        new = replace(op, operands=tuple(now.get(v, v) for v in op.operands), bodies=bodies)
-        now.update(zip(op.results, new.results, strict=True))
-        ops.append(new)
-    return Block(params, tuple(ops))

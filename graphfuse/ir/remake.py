@@ -1,23 +1,22 @@
-"""A function made again op by op, for passes that move ops between blocks, which `rewrite.rebuild` cannot."""
+"""Functions and blocks made again op by op, for passes that move ops between blocks, which `rewrite.rebuild` cannot.
+
+What stands for an op in its place is a rule's or a visitor's, and goes through `rebuild`. What decides where ops stand,
+what the parameters of a block are or what a loop carries is a `Copier`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value
 
 
-class Remaker:
-    """Copies a function; a pass overrides `op`. `values` are new for old."""
+class Copier:
+    """Copies ops; a pass overrides `op`, and `end` where bodies give something else. `values` are new for old."""
 
-    def __init__(self, func: Func) -> None:
-        self.func = func
+    def __init__(self) -> None:
         self.values: dict[Value, Value] = {}
         self.builder = Builder()
-
-    def run(self) -> Func:
-        """The new function, with the parameters of the old."""
-        for op in self.func.body.ops:
-            self.op(op)
-        return Func(self.func.name, self.builder.block(self.func.body.params), self.func.attrs, self.func.dims)
 
     def new(self, value: Value) -> Value:
         """What stands for a value."""
@@ -26,6 +25,10 @@ class Remaker:
     def op(self, op: Op) -> None:
         """Place what stands for an op."""
         self.copy(op)
+
+    def end(self, last: Op) -> None:
+        """Place what stands for the terminator of a body."""
+        self.copy(last)
 
     def copy(self, op: Op) -> Op:
         """Place the op on new operands, its bodies made again."""
@@ -43,8 +46,27 @@ class Remaker:
         outer, self.builder = self.builder, Builder(self.builder.loc)
         for op in body.ops[:-1]:
             self.op(op)
-        last = body.terminator
-        operands = tuple(self.new(v) for v in last.operands)
-        self.builder.append(Op(last.kind, operands, last.attrs, last.types, (), last.hints, last.loc))
+        self.end(body.terminator)
         done, self.builder = self.builder.block(params), outer
         return done
+
+
+class Remaker(Copier):
+    """Copies a function."""
+
+    def __init__(self, func: Func) -> None:
+        super().__init__()
+        self.func = func
+
+    def run(self) -> Func:
+        """The new function, with the parameters of the old."""
+        for op in self.func.body.ops:
+            self.op(op)
+        return Func(self.func.name, self.builder.block(self.func.body.params), self.func.attrs, self.func.dims)
+
+
+def under(body: Block, params: Params, values: Mapping[Value, Value] | None = None) -> Block:
+    """A block under other parameters: `values` stand for its own, by default these in their order."""
+    copier = Copier()
+    copier.values.update(values if values is not None else zip(body.params.values, params.values, strict=True))
+    return copier.body(body, params)

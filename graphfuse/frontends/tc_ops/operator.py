@@ -19,6 +19,7 @@ from graphfuse.frontends.tc_ops.binding import C_NAMES, Binding, Same
 from graphfuse.frontends.tc_ops.header import Header, Part, parse_headers
 from graphfuse.frontends.tc_ops.names import check
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Value, tensor_of
+from graphfuse.ir.remake import under
 from graphfuse.ir.types import Ptr, Scalar, Tensor, Type
 from graphfuse.symbolic import Dim
 
@@ -135,7 +136,7 @@ class _Call:
             elif i not in numbers:
                 now[v] = self._constant(p, kernel, i, v.type, builder)
         self._check_promises(kernel, dict(zip((old[i].hint for i in numbers), args, strict=True)))
-        body = _under(kernel.func.body, params, now)
+        body = under(kernel.func.body, params, now)
         attrs = {n: a for n, a in kernel.func.attrs.items() if n in ("debug",)}
         return Func(kernel.name, Block(params, (*builder.ops, *body.ops)), attrs), args
 
@@ -199,21 +200,6 @@ def _symbol(name: str) -> str:
 
 def _is_multiple(dim: Dim, n: int) -> bool:
     return dim % n == 0 if isinstance(dim, int) else all(c % n == 0 for _, c in dim.terms)
-
-
-def _under(body: Block, params: Params, now: dict[Value, Value]) -> Block:
-    """A block with other parameters, and values for its old ones."""
-    ops: list[Op] = []
-    for op in body.ops:
-        bodies: list[Block] = []
-        for b in op.bodies:
-            inner = Params(b.params.types, b.params.hints)
-            now.update(zip(b.params.values, inner.values, strict=True))
-            bodies.append(_under(b, inner, now))
-        new = replace(op, operands=tuple(now.get(v, v) for v in op.operands), bodies=tuple(bodies))
-        now.update(zip(op.results, new.results, strict=True))
-        ops.append(new)
-    return Block(params, tuple(ops))
 
 
 def refuse_writes(kernel: Kernel, header: Header) -> None:

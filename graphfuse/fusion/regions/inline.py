@@ -6,34 +6,22 @@ folding turns packed weights back into the originals.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Block, Func, Op, Value
+from graphfuse.ir.core import Func, Op
+from graphfuse.ir.remake import Remaker
 
 
 def inline_regions(func: Func) -> Func:
     """A function without `graph.region` ops."""
-    return replace(func, body=_block(func.body, {}))
+    return _Inliner(func).run()
 
 
-def _block(block: Block, outside: dict[Value, Value]) -> Block:
-    params = replace(block.params)
-    now = outside | dict(zip(block.params.values, params.values, strict=True))
-    ops: list[Op] = []
-    for op in block.ops:
-        _place(op, now, ops)
-    return Block(params, tuple(ops))
-
-
-def _place(op: Op, now: dict[Value, Value], out: list[Op]) -> None:
-    operands = tuple(now[v] for v in op.operands)
-    if op.kind is graph.region:
-        inner = dict(zip(op.body.params.values, operands, strict=True))
+class _Inliner(Remaker):
+    def op(self, op: Op) -> None:
+        if op.kind is not graph.region:
+            self.copy(op)
+            return
+        self.values.update(zip(op.body.params.values, map(self.new, op.operands), strict=True))
         for inside in op.body.ops[:-1]:
-            _place(inside, inner, out)
-        now.update(zip(op.results, (inner[v] for v in op.body.terminator.operands), strict=True))
-        return
-    new = replace(op, operands=operands, bodies=tuple(_block(b, now) for b in op.bodies))
-    out.append(new)
-    now.update(zip(op.results, new.results, strict=True))
+            self.op(inside)
+        self.values.update(zip(op.results, map(self.new, op.body.terminator.operands), strict=True))

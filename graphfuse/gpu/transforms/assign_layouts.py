@@ -20,9 +20,10 @@ from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import dot_layouts
 from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
-from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
+from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_int, attr_ints
 from graphfuse.ir.layout import WARP, Blocked, LinearLayout
 from graphfuse.ir.passes import passing
+from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import Tile, Type
 
 VECTOR_BYTES = 16
@@ -40,7 +41,7 @@ def assign_layouts(func: Func) -> Func:
     pointers = pointer_alignments(func)
     wanted = _Wanted(func, warps, axis_info(func, pointers))
     wanted.settle()
-    return _Rebuild(wanted.layouts).func(func)
+    return _Typer(func, wanted.layouts).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,57 +291,44 @@ def _reshapes(op: Op) -> bool:
 # rebuilding
 
 
-class _Rebuild:
+class _Typer(Remaker):
     """Makes the function again with layouts in its types."""
 
-    def __init__(self, layouts: dict[Value, LinearLayout]) -> None:
+    def __init__(self, func: Func, layouts: dict[Value, LinearLayout]) -> None:
+        super().__init__(func)
         self.layouts = layouts
-        self.values: dict[Value, Value] = {}
-        self.builder = Builder()
         self._known: list[dict[tuple[Value, LinearLayout], Value]] = [{}]
+        """Conversions at hand, for each block that is open."""
+        self._owners: dict[Op, Op] = {}
+        """Whose body a terminator ends."""
 
-    def func(self, func: Func) -> Func:
-        """The whole function."""
-        for old, new in zip(func.params, func.params, strict=True):
-            self.values[old] = new
-        self._ops(func.body.ops)
-        return Func(func.name, self.builder.block(func.body.params), func.attrs, func.dims)
-
-    def _ops(self, ops: Sequence[Op]) -> None:
-        for op in ops:
-            self._op(op)
-
-    def _op(self, op: Op) -> None:
+    def op(self, op: Op) -> None:
         operands = [self._operand(op, i) for i in range(len(op.operands))]
         attrs: dict[str, Attr] = dict(op.attrs)
         if "layout" in op.kind.takes.attrs and len(op.results) == 1 and isinstance(op.result.type, Tile):
             attrs["layout"] = self.layouts[op.result]
-        bodies = tuple(self._body(op, b) for b in op.bodies)
+        self._owners |= {b.terminator: op for b in op.bodies}
+        bodies = tuple(self._body(b) for b in op.bodies)
         hint = op.hints[0] if op.hints else ""
-        new = op.kind.build(operands, attrs, hint=hint, loc=op.loc, bodies=bodies)
-        self.builder.append(new)
+        new = self.builder.append(op.kind.build(operands, attrs, hint=hint, loc=op.loc, bodies=bodies))
         for old, value in zip(op.results, new.results, strict=True):
             self.values[old] = self._converted(value, self.layouts[old]) if isinstance(old.type, Tile) else value
 
-    def _body(self, op: Op, body: Block) -> Block:
-        types = tuple(self._typed(v) for v in body.params.values)
-        params = Params(types, body.params.hints)
-        for old, new in zip(body.params.values, params.values, strict=True):
-            self.values[old] = new
-        outer = self.builder
-        self.builder = Builder(outer.loc)
+    def end(self, last: Op) -> None:
+        owner = self._owners[last]
+        before = yields_before(owner, last)
+        operands = [self.new(v) for v in last.operands]
+        for i, v in enumerate(operands):
+            if isinstance(v.type, Tile):
+                operands[i] = self._converted(v, self.layouts[owner.results[i - before]])
+        self.builder.append(last.kind.build(operands, last.attrs, loc=last.loc))
+
+    def _body(self, body: Block) -> Block:
+        params = Params(tuple(self._typed(v) for v in body.params.values), body.params.hints)
+        self.values.update(zip(body.params.values, params.values, strict=True))
         self._known.append({})
-        for inner in body.ops[:-1]:
-            self._op(inner)
-        wanted: list[Value] = []
-        before = yields_before(op, body.terminator)
-        for i, v in enumerate(body.terminator.operands):
-            layout = self.layouts[op.results[i - before]] if isinstance(v.type, Tile) else None
-            wanted.append(self._converted(self.values[v], layout) if layout else self.values[v])
-        self.builder.append(body.terminator.kind.build(wanted, body.terminator.attrs, loc=body.terminator.loc))
-        done = self.builder.block(params)
+        done = self.body(body, params)
         self._known.pop()
-        self.builder = outer
         return done
 
     def _typed(self, value: Value) -> Type:
@@ -350,7 +338,7 @@ class _Rebuild:
     def _operand(self, op: Op, i: int) -> Value:
         """Operand i in the layout that `op` needs."""
         old = op.operands[i]
-        value = self.values[old]
+        value = self.new(old)
         if not isinstance(old.type, Tile):
             return value
         wanted = self._needs(op, i)

@@ -19,7 +19,7 @@ right, whatever the number of trips.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.gpu.alignment import pointer_alignments
@@ -28,6 +28,7 @@ from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.transforms.dot_layouts import reached
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_dims, walk
 from graphfuse.ir.passes import passing
+from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64, Buffer, Tile
 from graphfuse.symbolic import sym
 
@@ -63,13 +64,10 @@ class _Copy:
     transposed: bool
 
 
-class _Rewriter:
-    """Makes a function again; `values` are new for old."""
-
+class _Rewriter(Remaker):
     def __init__(self, func: Func, facts: Facts, stages: int, shared_bytes: int) -> None:
-        self.old, self.facts, self.stages, self.left = func, facts, stages, shared_bytes
-        self.values: dict[Value, Value] = {}
-        self.builder = Builder()
+        super().__init__(func)
+        self.facts, self.stages, self.left = facts, stages, shared_bytes
         self.rings = Builder()
         """Allocations; they come first, for a loop may be inside another one."""
         self.users: dict[Value, list[Op]] = {}
@@ -78,37 +76,16 @@ class _Rewriter:
                 self.users.setdefault(v, []).append(op)
 
     def run(self) -> Func:
-        """The whole function."""
-        self._ops(self.old.body.ops)
-        self.builder.ops[:0] = self.rings.ops
-        return Func(self.old.name, self.builder.block(self.old.body.params), self.old.attrs, self.old.dims)
+        done = super().run()
+        return replace(done, body=Block(done.body.params, (*self.rings.ops, *done.body.ops)))
 
-    def _ops(self, ops: Sequence[Op]) -> None:
-        for op in ops:
-            copies = list(self._copies(op)) if op.kind is control.for_ else []
-            stages = self._depth(copies)
-            if stages:
-                self._pipelined(op, copies, stages)
-            else:
-                self._again(op)
-
-    def _again(self, op: Op) -> Op:
-        bodies = tuple(self._body(b) for b in op.bodies)
-        hint = op.hints[0] if op.hints else ""
-        new = op.kind.build([self._new(v) for v in op.operands], op.attrs, hint=hint, loc=op.loc, bodies=bodies)
-        self.values.update(zip(op.results, new.results, strict=True))
-        return self.builder.append(new)
-
-    def _body(self, body: Block) -> Block:
-        params = Params(body.params.types, body.params.hints)
-        self.values.update(zip(body.params.values, params.values, strict=True))
-        outer, self.builder = self.builder, Builder(self.builder.loc)
-        self._ops(body.ops)
-        done, self.builder = self.builder.block(params), outer
-        return done
-
-    def _new(self, value: Value) -> Value:
-        return self.values.get(value, value)
+    def op(self, op: Op) -> None:
+        copies = list(self._copies(op)) if op.kind is control.for_ else []
+        stages = self._depth(copies)
+        if stages:
+            self._pipelined(op, copies, stages)
+        else:
+            self.copy(op)
 
     # which loads
 
@@ -142,7 +119,7 @@ class _Rewriter:
         assert isinstance(t, Tile)
         if len(t.shape) != 2 or t.shape != t.padded_shape or op.attrs.get("other", 0) != 0 or t.elem.bits < 8:
             return None
-        info = access_info(self.old, op, self.facts)
+        info = access_info(self.func, op, self.facts)
         strides = attr_dims(op, "strides")
         fast = 0 if strides[0] == 1 and strides[1] != 1 else 1
         size = t.elem.bytes
@@ -179,7 +156,7 @@ class _Rewriter:
             self.rings(gpu.shared_alloc, shape=(stages, *c.ring.shape[1:]), elem=c.ring.elem, swizzle=c.ring.swizzle)
             for c in copies
         ]
-        lower, upper, *carried = (self._new(v) for v in loop.operands)
+        lower, upper, *carried = (self.new(v) for v in loop.operands)
         step = loop.attrs.get("step", 1)
         assert isinstance(step, int), "checked by the type rule"
         for stage in range(stages - 1):
@@ -202,9 +179,9 @@ class _Rewriter:
                 hint = op.hints[0] if op.hints else ""
                 self.values[op.result] = build(gpu.load_shared, ring, slot, transposed=copy.transposed, hint=hint)
             else:
-                self._ops([op])
+                self.op(op)
         following = self._turned(slot, stages - 1, 0, 1)
-        build.op(control.yield_, *(self._new(v) for v in loop.body.terminator.operands), following)
+        build.op(control.yield_, *(self.new(v) for v in loop.body.terminator.operands), following)
         body, self.builder = build.block(params), outer
         new = control.for_.build([lower, upper, *carried, first], loop.attrs, loc=loop.loc, bodies=(body,))
         self.builder.append(new)
@@ -234,7 +211,7 @@ class _Rewriter:
         owner = value.owner
         if value not in known:
             if not isinstance(owner, Op) or owner not in loop.body.ops:
-                return self._new(value)
+                return self.new(value)
             operands = [self._cloned(loop, v, known, condition) for v in owner.operands]
             if owner.kind is block.load:  # a table of where tiles are ends with the loop
                 operands[2:] = [self.builder(block.and_, condition, m) for m in operands[2:]] or [condition]
