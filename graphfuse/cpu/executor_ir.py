@@ -41,14 +41,11 @@ from string import Template
 from typing import Final
 
 from graphfuse.cpu.executor_place_ir import place_ir
+from graphfuse.llvm.fields import with_fields
 
 LAUNCH_BYTES: Final = 32
 SPIN_NS: Final = 40_000
 YIELDS: Final = 4_000
-HOME: Final = 12
-"""The field of `%gf.pool` that says where the caller runs."""
-WOKEN: Final = 21
-"""The field that says when it last woke others."""
 
 # futex(2); an architecture that is not listed sleeps on a condition variable.
 _FUTEX_NUMBER: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -57,21 +54,21 @@ _X86: Final = frozenset({"x86_64", "x86", "i386", "i686"})
 _CORE: Final = Template("""\
 ; graphfuse executor: thread pool and launch loop
 
-%gf.launch = type { ptr, ptr, i64, i64 }
+%gf.launch = type { fn: ptr, args: ptr, grid: i64, chunk: i64 }
 ; 128 bytes apart: two cache lines, as the adjacent-line prefetcher couples pairs of them
 %gf.pool = type {
-  i64, [120 x i8],              ;  0 work: chunks not yet claimed (<= 0: none)
-  i64, [120 x i8],              ;  2 pending: chunks not yet finished
-  ptr, i64, i64, [104 x i8],    ;  4 launch, 5 chunks, 6 chunk
-  i32, i32, i32, i32, i32, [108 x i8], ;  8 generation, 9 asleep, 10 active, 11 stop, 12 home
-  ptr, i64, i64, i64, [96 x i8], ; 14 scratch base, 15 scratch stride, 16 threads, 17 pid
-  [128 x i8],                   ; 19 mutex, where sleeping needs one
-  [128 x i8],                   ; 20 condition
-  i64, [120 x i8]               ; 21 woken: when sleepers were last woken, in ns
+  work: i64, [120 x i8],        ; chunks not yet claimed (<= 0: none)
+  pending: i64, [120 x i8],     ; chunks not yet finished
+  launch: ptr, chunks: i64, chunk_size: i64, [104 x i8],
+  generation: i32, asleep: i32, active: i32, stop: i32, home: i32, [108 x i8], ; home: where the caller runs
+  base: ptr, stride: i64, threads: i64, pid: i64, [96 x i8], ; of scratch memory; of the pool
+  mutex: [128 x i8],            ; where sleeping needs one
+  condition: [128 x i8],
+  woken: i64, [120 x i8]        ; when sleepers were last woken, in ns
 }
 ; one per worker, after the pool: its pool, its number, its pthread_t, how often yet it sleeps anywhere
-%gf.worker = type { ptr, i64, i64, i64 }
-%gf.time = type { i64, i64 }
+%gf.worker = type { pool: ptr, number: i64, handle: i64, anywhere: i64 }
+%gf.time = type { seconds: i64, part: i64 }
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(i64, ptr)
@@ -88,9 +85,8 @@ $wait_declarations
 define internal i64 @gf.now() nounwind {
   %time = alloca %gf.time
   %status = call i32 @clock_gettime(i32 $clock, ptr %time)
-  %seconds = load i64, ptr %time
-  %part_at = getelementptr %gf.time, ptr %time, i64 0, i32 1
-  %part = load i64, ptr %part_at
+  %seconds = load i64, ptr %time->seconds
+  %part = load i64, ptr %time->part
   %whole = mul i64 %seconds, 1000000000
   %now = add i64 %whole, %part
   ret i64 %now
@@ -106,10 +102,8 @@ $wait_functions
 $place_functions
 
 define internal ptr @gf.scratch(ptr %pool, i64 %thread) alwaysinline nounwind {
-  %base_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
-  %base = load ptr, ptr %base_at
-  %stride_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
-  %stride = load i64, ptr %stride_at
+  %base = load ptr, ptr %pool->base
+  %stride = load i64, ptr %pool->stride
   %offset = mul i64 %stride, %thread
   %scratch = getelementptr i8, ptr %base, i64 %offset
   ret ptr %scratch
@@ -118,30 +112,24 @@ define internal ptr @gf.scratch(ptr %pool, i64 %thread) alwaysinline nounwind {
 ; claim and run chunks until none is left, then report how many were run
 define internal void @gf.participate(ptr %pool, i64 %thread) nounwind {
 entry:
-  %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
   br label %look
 look:
   %finished = phi i64 [ 0, %entry ], [ %finished_next, %run ]
   ; a look costs no ownership of the line, a failed subtraction would
-  %left = load atomic i64, ptr %work_at monotonic, align 8
+  %left = load atomic i64, ptr %pool->work monotonic, align 8
   %any_left = icmp sgt i64 %left, 0
   br i1 %any_left, label %claim, label %report
 claim:
-  %ticket = atomicrmw sub ptr %work_at, i64 1 acquire
+  %ticket = atomicrmw sub ptr %pool->work, i64 1 acquire
   %claimed = icmp sgt i64 %ticket, 0
   br i1 %claimed, label %run, label %report
 run:
-  %launch_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 4
-  %launch = load ptr, ptr %launch_at
-  %chunks_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 5
-  %chunks = load i64, ptr %chunks_at
-  %chunk_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 6
-  %chunk = load i64, ptr %chunk_at
-  %fn = load ptr, ptr %launch
-  %args_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 1
-  %args = load ptr, ptr %args_at
-  %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
-  %grid = load i64, ptr %grid_at
+  %launch = load ptr, ptr %pool->launch
+  %chunks = load i64, ptr %pool->chunks
+  %chunk = load i64, ptr %pool->chunk_size
+  %fn = load ptr, ptr %launch->fn
+  %args = load ptr, ptr %launch->args
+  %grid = load i64, ptr %launch->grid
   %index = sub i64 %chunks, %ticket
   %begin = mul i64 %index, %chunk
   %rest = sub i64 %grid, %begin
@@ -155,8 +143,7 @@ report:
   %ran_any = icmp ne i64 %finished, 0
   br i1 %ran_any, label %subtract, label %done
 subtract:
-  %pending_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 2
-  %before = atomicrmw sub ptr %pending_at, i64 %finished acq_rel
+  %before = atomicrmw sub ptr %pool->pending, i64 %finished acq_rel
   br label %done
 done:
   ret void
@@ -165,14 +152,12 @@ done:
 ; returns on work, on stop, or after the spin bound; the three are told apart by the caller
 define internal void @gf.spin(ptr %pool) nounwind {
 entry:
-  %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
-  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
   br label %look
 look:
   %count = phi i64 [ 0, %entry ], [ %count_next, %pause ], [ 0, %clock ]
   ; zero until the clock was first read: between two short launches it never is
   %deadline = phi i64 [ 0, %entry ], [ %deadline, %pause ], [ %deadline_set, %clock ]
-  %left = load atomic i64, ptr %work_at monotonic, align 8
+  %left = load atomic i64, ptr %pool->work monotonic, align 8
   %any_left = icmp sgt i64 %left, 0
   br i1 %any_left, label %done, label %pause
 pause:
@@ -181,7 +166,7 @@ pause:
   %again = icmp ult i64 %count_next, 32
   br i1 %again, label %look, label %clock
 clock:
-  %stop = load atomic i32, ptr %stop_at monotonic, align 4
+  %stop = load atomic i32, ptr %pool->stop monotonic, align 4
   %now = call i64 @gf.now()
   %deadline_first = add i64 %now, $spin_ns
   %is_first = icmp eq i64 %deadline, 0
@@ -196,32 +181,26 @@ done:
 
 define internal ptr @gf.work(ptr %worker) nounwind {
 entry:
-  %pool = load ptr, ptr %worker
-  %thread_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 1
-  %thread = load i64, ptr %thread_at
-  %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
-  %generation_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
-  %asleep_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
-  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
-  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
+  %pool = load ptr, ptr %worker->pool
+  %thread = load i64, ptr %worker->number
   br label %spin
 spin:
   call void @gf.spin(ptr %pool)
   br label %look
 look:
   %yields = phi i64 [ 0, %spin ], [ %yields_next, %yield ]
-  %left = load atomic i64, ptr %work_at monotonic, align 8
+  %left = load atomic i64, ptr %pool->work monotonic, align 8
   %any_left = icmp sgt i64 %left, 0
   br i1 %any_left, label %participate, label %idle
 participate:
   call void @gf.participate(ptr %pool, i64 %thread)
   br label %spin
 idle:
-  %stop = load atomic i32, ptr %stop_at monotonic, align 4
+  %stop = load atomic i32, ptr %pool->stop monotonic, align 4
   %stopped = icmp ne i32 %stop, 0
   br i1 %stopped, label %done, label %tired
 tired:
-  %active = load atomic i32, ptr %active_at monotonic, align 4
+  %active = load atomic i32, ptr %pool->active monotonic, align 4
   %is_active = icmp ne i32 %active, 0
   %patient = icmp ult i64 %yields, $yields
   %stay = and i1 %is_active, %patient
@@ -231,11 +210,11 @@ yield:
   %yields_next = add i64 %yields, 1
   br label %look
 lie_down:
-  %generation = load atomic i32, ptr %generation_at seq_cst, align 4
-  store atomic i32 1, ptr %asleep_at seq_cst, align 4
-  %left_last = load atomic i64, ptr %work_at seq_cst, align 8
+  %generation = load atomic i32, ptr %pool->generation seq_cst, align 4
+  store atomic i32 1, ptr %pool->asleep seq_cst, align 4
+  %left_last = load atomic i64, ptr %pool->work seq_cst, align 8
   %any_last = icmp sgt i64 %left_last, 0
-  %stop_last = load atomic i32, ptr %stop_at seq_cst, align 4
+  %stop_last = load atomic i32, ptr %pool->stop seq_cst, align 4
   %stopped_last = icmp ne i32 %stop_last, 0
   %up_again = or i1 %any_last, %stopped_last
   br i1 %up_again, label %spin, label %sleep
@@ -249,16 +228,14 @@ done:
 ; wake all sleepers, if any sleeps
 define internal void @gf.rouse(ptr %pool) nounwind {
 entry:
-  %asleep_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 9
-  %asleep = load atomic i32, ptr %asleep_at seq_cst, align 4
+  %asleep = load atomic i32, ptr %pool->asleep seq_cst, align 4
   %any = icmp ne i32 %asleep, 0
   br i1 %any, label %take, label %done
 take:
   ; lowered here, not by the woken: they take tens of us, and each launch would wake again
-  %was = atomicrmw xchg ptr %asleep_at, i32 0 seq_cst
-  %woken_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $woken
+  %was = atomicrmw xchg ptr %pool->asleep, i32 0 seq_cst
   %now = call i64 @gf.now()
-  store atomic i64 %now, ptr %woken_at monotonic, align 8
+  store atomic i64 %now, ptr %pool->woken monotonic, align 8
   call void @gf.wake(ptr %pool)
   br label %done
 done:
@@ -266,10 +243,8 @@ done:
 }
 
 define internal i1 @gf.is_shared(ptr %launch, i64 %threads) alwaysinline nounwind {
-  %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
-  %grid = load i64, ptr %grid_at
-  %chunk_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 3
-  %chunk_given = load i64, ptr %chunk_at
+  %grid = load i64, ptr %launch->grid
+  %chunk_given = load i64, ptr %launch->chunk
   %chunk = call i64 @llvm.smax.i64(i64 %chunk_given, i64 1)
   %several_chunks = icmp slt i64 %chunk, %grid
   %several_threads = icmp sgt i64 %threads, 1
@@ -279,30 +254,23 @@ define internal i1 @gf.is_shared(ptr %launch, i64 %threads) alwaysinline nounwin
 
 define internal void @gf.launch_shared(ptr %pool, ptr %launch) nounwind {
 entry:
-  %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
-  %grid = load i64, ptr %grid_at
-  %chunk_given_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 3
-  %chunk_given = load i64, ptr %chunk_given_at
+  %grid = load i64, ptr %launch->grid
+  %chunk_given = load i64, ptr %launch->chunk
   %chunk = call i64 @llvm.smax.i64(i64 %chunk_given, i64 1)
   %before = sub i64 %grid, 1
   %full = udiv i64 %before, %chunk
   %chunks = add i64 %full, 1
-  %work_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 0
-  %pending_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 2
-  %launch_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 4
-  %chunks_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 5
-  %chunk_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 6
-  store ptr %launch, ptr %launch_at
-  store i64 %chunks, ptr %chunks_at
-  store i64 %chunk, ptr %chunk_at
-  store atomic i64 %chunks, ptr %pending_at monotonic, align 8
-  store atomic i64 %chunks, ptr %work_at seq_cst, align 8
+  store ptr %launch, ptr %pool->launch
+  store i64 %chunks, ptr %pool->chunks
+  store i64 %chunk, ptr %pool->chunk_size
+  store atomic i64 %chunks, ptr %pool->pending monotonic, align 8
+  store atomic i64 %chunks, ptr %pool->work seq_cst, align 8
   call void @gf.rouse(ptr %pool)
   call void @gf.participate(ptr %pool, i64 0)
   br label %wait
 wait:
   %spins = phi i64 [ 0, %entry ], [ %spins_next, %pause ], [ %spins, %yield ]
-  %pending = load atomic i64, ptr %pending_at acquire, align 8
+  %pending = load atomic i64, ptr %pool->pending acquire, align 8
   %all_done = icmp eq i64 %pending, 0
   br i1 %all_done, label %done, label %more
 more:
@@ -322,14 +290,12 @@ done:
 
 define internal void @gf.launch_direct(ptr %pool, ptr %launch) nounwind {
 entry:
-  %grid_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 2
-  %grid = load i64, ptr %grid_at
+  %grid = load i64, ptr %launch->grid
   %some = icmp sgt i64 %grid, 0
   br i1 %some, label %run, label %done
 run:
-  %fn = load ptr, ptr %launch
-  %args_at = getelementptr %gf.launch, ptr %launch, i64 0, i32 1
-  %args = load ptr, ptr %args_at
+  %fn = load ptr, ptr %launch->fn
+  %args = load ptr, ptr %launch->args
   %scratch = call ptr @gf.scratch(ptr %pool, i64 0)
   call void %fn(ptr %args, i64 0, i64 %grid, ptr %scratch)
   br label %done
@@ -340,7 +306,6 @@ done:
 ; wake sleepers ahead of the first shared launch, if there is one
 define internal void @gf.prepare(ptr %pool, ptr %launches, i64 %n, i64 %threads) nounwind {
 entry:
-  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
   br label %scan
 scan:
   %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
@@ -353,7 +318,7 @@ next:
   br i1 %shared, label %found, label %scan
 found:
   call void @gf.note_home(ptr %pool)
-  store atomic i32 1, ptr %active_at monotonic, align 4
+  store atomic i32 1, ptr %pool->active monotonic, align 4
   call void @gf.rouse(ptr %pool)
   br label %done
 done:
@@ -362,9 +327,7 @@ done:
 
 define internal void @gf.execute(ptr %pool, ptr %launches, i64 %n, ptr %ns_out) nounwind {
 entry:
-  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 16
-  %threads = load i64, ptr %threads_at
-  %active_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 10
+  %threads = load i64, ptr %pool->threads
   %profiled = icmp ne ptr %ns_out, null
   call void @gf.prepare(ptr %pool, ptr %launches, i64 %n, i64 %threads)
   br label %head
@@ -400,7 +363,7 @@ next:
   %i_next = add i64 %i, 1
   br label %head
 done:
-  store atomic i32 0, ptr %active_at monotonic, align 4
+  store atomic i32 0, ptr %pool->active monotonic, align 4
   ret void
 }
 
@@ -415,10 +378,8 @@ define i64 @gf_run_profiled(ptr %pool, ptr %launches, i64 %n, ptr %ns_out) nounw
 }
 
 define void @gf_pool_scratch(ptr %pool, ptr %base, i64 %stride) nounwind {
-  %base_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 14
-  store ptr %base, ptr %base_at
-  %stride_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 15
-  store i64 %stride, ptr %stride_at
+  store ptr %base, ptr %pool->base
+  store i64 %stride, ptr %pool->stride
   ret void
 }
 
@@ -443,13 +404,11 @@ fill:
   call void @gf.wait_init(ptr %pool)
   ; workers lie down before the first run
   call void @gf.note_home(ptr %pool)
-  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 16
   %pid = call i32 @getpid()
   %pid_wide = zext i32 %pid to i64
-  %pid_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 17
-  store i64 %pid_wide, ptr %pid_at
+  store i64 %pid_wide, ptr %pool->pid
   ; counts the threads that exist, so that a failure half way can be undone by destroy
-  store i64 1, ptr %threads_at
+  store i64 1, ptr %pool->threads
   %first = getelementptr %gf.pool, ptr %pool, i64 1
   br label %head
 head:
@@ -460,15 +419,13 @@ start:
   %worker = getelementptr %gf.worker, ptr %first, i64 %i
   store ptr %pool, ptr %worker
   %i_next = add i64 %i, 1
-  %thread_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 1
-  store i64 %i_next, ptr %thread_at
-  %handle_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 2
-  %started = call i32 @pthread_create(ptr %handle_at, ptr null, ptr @gf.work, ptr %worker)
+  store i64 %i_next, ptr %worker->number
+  %started = call i32 @pthread_create(ptr %worker->handle, ptr null, ptr @gf.work, ptr %worker)
   %is_started = icmp eq i32 %started, 0
   br i1 %is_started, label %created, label %undo
 created:
   %alive = add i64 %i_next, 1
-  store i64 %alive, ptr %threads_at
+  store i64 %alive, ptr %pool->threads
   br label %head
 undo:
   call void @gf_pool_destroy(ptr %pool)
@@ -484,19 +441,16 @@ entry:
   %is_null = icmp eq ptr %pool, null
   br i1 %is_null, label %done, label %whose
 whose:
-  %pid_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 17
-  %pid = load i64, ptr %pid_at
+  %pid = load i64, ptr %pool->pid
   %own_pid = call i32 @getpid()
   %own_pid_wide = zext i32 %own_pid to i64
   %is_own = icmp eq i64 %pid, %own_pid_wide
   ; in a forked child the workers do not exist: joining one would never return
   br i1 %is_own, label %stop, label %release
 stop:
-  %stop_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 11
-  store atomic i32 1, ptr %stop_at seq_cst, align 4
+  store atomic i32 1, ptr %pool->stop seq_cst, align 4
   call void @gf.wake(ptr %pool)
-  %threads_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 16
-  %threads = load i64, ptr %threads_at
+  %threads = load i64, ptr %pool->threads
   %workers = sub i64 %threads, 1
   %first = getelementptr %gf.pool, ptr %pool, i64 1
   br label %head
@@ -505,8 +459,8 @@ head:
   %more = icmp slt i64 %i, %workers
   br i1 %more, label %join, label %release
 join:
-  %handle_at = getelementptr %gf.worker, ptr %first, i64 %i, i32 2
-  %handle = load i64, ptr %handle_at
+  %worker = getelementptr %gf.worker, ptr %first, i64 %i
+  %handle = load i64, ptr %worker->handle
   %joined = call i32 @pthread_join(i64 %handle, ptr null)
   %i_next = add i64 %i, 1
   br label %head
@@ -525,54 +479,44 @@ define internal void @gf.wait_init(ptr %pool) alwaysinline nounwind {
 }
 
 define internal void @gf.sleep(ptr %pool, i32 %generation) nounwind {
-  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
-  %status = call i64 (i64, ...) @syscall(i64 $number, ptr %at, i64 128, i32 %generation, ptr null)
+  %status = call i64 (i64, ...) @syscall(i64 $number, ptr %pool->generation, i64 128, i32 %generation, ptr null)
   ret void
 }
 
 define internal void @gf.wake(ptr %pool) nounwind {
-  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
-  %before = atomicrmw add ptr %at, i32 1 seq_cst
-  %status = call i64 (i64, ...) @syscall(i64 $number, ptr %at, i64 129, i64 2147483647)
+  %before = atomicrmw add ptr %pool->generation, i32 1 seq_cst
+  %status = call i64 (i64, ...) @syscall(i64 $number, ptr %pool->generation, i64 129, i64 2147483647)
   ret void
 }""")
 
 _CONDITION: Final = """\
 define internal void @gf.wait_init(ptr %pool) nounwind {
-  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
-  %mutex_status = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
-  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 20
-  %condition_status = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  %mutex_status = call i32 @pthread_mutex_init(ptr %pool->mutex, ptr null)
+  %condition_status = call i32 @pthread_cond_init(ptr %pool->condition, ptr null)
   ret void
 }
 
 define internal void @gf.sleep(ptr %pool, i32 %generation) nounwind {
 entry:
-  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
-  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 20
-  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
-  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  %locked = call i32 @pthread_mutex_lock(ptr %pool->mutex)
   br label %look
 look:
-  %now = load atomic i32, ptr %at monotonic, align 4
+  %now = load atomic i32, ptr %pool->generation monotonic, align 4
   %same = icmp eq i32 %now, %generation
   br i1 %same, label %wait, label %done
 wait:
-  %waited = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  %waited = call i32 @pthread_cond_wait(ptr %pool->condition, ptr %pool->mutex)
   br label %look
 done:
-  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %pool->mutex)
   ret void
 }
 
 define internal void @gf.wake(ptr %pool) nounwind {
-  %mutex = getelementptr %gf.pool, ptr %pool, i64 0, i32 19
-  %condition = getelementptr %gf.pool, ptr %pool, i64 0, i32 20
-  %at = getelementptr %gf.pool, ptr %pool, i64 0, i32 8
-  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  %before = atomicrmw add ptr %at, i32 1 seq_cst
-  %woken = call i32 @pthread_cond_broadcast(ptr %condition)
-  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  %locked = call i32 @pthread_mutex_lock(ptr %pool->mutex)
+  %before = atomicrmw add ptr %pool->generation, i32 1 seq_cst
+  %woken = call i32 @pthread_cond_broadcast(ptr %pool->condition)
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %pool->mutex)
   ret void
 }"""
 
@@ -603,11 +547,10 @@ def executor_ir(arch: str = "x86_64", os: str = "linux") -> str:
     functions = _CONDITION
     if uses_futex:
         functions = _FUTEX.substitute(number=_FUTEX_NUMBER[arch])
-    return _CORE.substitute(
+    text = _CORE.substitute(
         wait_declarations=declarations,
         wait_functions=functions,
-        place_functions=place_ir(os, HOME, WOKEN),
-        woken=WOKEN,
+        place_functions=place_ir(os),
         pause=pause,
         clock=6 if os == "darwin" else 1,
         spin_ns=SPIN_NS,
@@ -615,3 +558,4 @@ def executor_ir(arch: str = "x86_64", os: str = "linux") -> str:
         # about SPIN_NS: a pause is 10 to 50 ns, a fence that emits nothing about 1
         caller_spins=1_000 if is_x86 else 20_000,
     )
+    return with_fields(text)

@@ -31,8 +31,7 @@ declare i32 @memcmp(ptr, ptr, i64)
 ; the caller notes its processor
 define internal void @gf.note_home(ptr %pool) nounwind {
   %processor = call i32 @sched_getcpu()
-  %home_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $home
-  store atomic i32 %processor, ptr %home_at monotonic, align 4
+  store atomic i32 %processor, ptr %pool->home monotonic, align 4
   ret void
 }
 
@@ -71,17 +70,15 @@ entry:
   %allowed = alloca [16 x i64]
   %elsewhere = alloca [16 x i64]
   %found = alloca [16 x i64]
-  %times_at = getelementptr %gf.worker, ptr %worker, i64 0, i32 3
-  %times = load i64, ptr %times_at
+  %times = load i64, ptr %worker->anywhere
   %anywhere = icmp sgt i64 %times, 0
   br i1 %anywhere, label %count, label %look
 count:
   %times_left = sub i64 %times, 1
-  store i64 %times_left, ptr %times_at
+  store i64 %times_left, ptr %worker->anywhere
   br label %stay
 look:
-  %home_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $home
-  %home = load atomic i32, ptr %home_at monotonic, align 4
+  %home = load atomic i32, ptr %pool->home monotonic, align 4
   %is_known = icmp ult i32 %home, 1024
   br i1 %is_known, label %ask, label %stay
 ask:
@@ -102,13 +99,12 @@ return:
   %returned = call i32 @sched_setaffinity(i32 0, i64 128, ptr %allowed)
   br label %up
 up:
-  %woken_at = getelementptr %gf.pool, ptr %pool, i64 0, i32 $woken
-  %woken = load atomic i64, ptr %woken_at monotonic, align 8
+  %woken = load atomic i64, ptr %pool->woken monotonic, align 8
   %now = call i64 @gf.now()
   %late = sub i64 %now, %woken
   %is_busy = icmp sgt i64 %late, $busy_ns
   %times_next = select i1 %is_busy, i64 $times, i64 0
-  store i64 %times_next, ptr %times_at
+  store i64 %times_next, ptr %worker->anywhere
   br label %done
 stay:
   call void @gf.sleep(ptr %pool, i32 %generation)
@@ -128,14 +124,12 @@ define internal void @gf.lie_down(ptr %pool, ptr %worker, i32 %generation) alway
 }"""
 
 
-def place_ir(os: str, home: int, woken: int) -> str:
+def place_ir(os: str) -> str:
     """Return `gf.note_home` and `gf.lie_down`, to go with `executor_ir`'s types and `gf.sleep`.
 
     Args:
         os: `linux`, or another, where threads sleep wherever they are.
-        home: which field of `%gf.pool` is the caller's processor, an i32 that is negative until it is known.
-        woken: which field is the time when it last woke others, an i64 in nanoseconds.
     """
     if os != "linux":
         return _ELSEWHERE
-    return _LINUX.substitute(home=home, woken=woken, busy_ns=BUSY_NS, times=TIMES)
+    return _LINUX.substitute(busy_ns=BUSY_NS, times=TIMES)

@@ -32,6 +32,7 @@ import numpy as np
 from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
 from graphfuse.kernels.specialise import MOST
 from graphfuse.llvm import codegen
+from graphfuse.llvm.fields import with_fields
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import Library, load_object
 
@@ -52,13 +53,18 @@ _IR: Final = Template("""\
 ; python type, ask, kind; of arrays: typekind, itemsize, flags; of integers: least, greatest
 ; then the divisor that is promised, what facts are kept (0 none, 1 of a signed number, 2 of any other), torch's dtype,
 ; whether it is written: then elements must lie apart
-%gf.param = type { ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, ptr, i64 }
+%gf.param = type {
+  type: ptr, ask: ptr, kind: i64, elem: i64, item: i64, flags: i64, low: i64, high: i64,
+  divisor: i64, facts_kept: i64, dtype: ptr, written: i64
+}
 ; number of parameters, torch.Tensor or null, torch.strided, number of pairs that must lie apart
 ; the parameters follow, then the pairs
-%gf.head = type { i64, ptr, ptr, i64 }
-%gf.pair = type { i64, i64 }
-; two, nd, typekind, itemsize, flags, shape, strides, data: PyArrayInterface
-%gf.array = type { i32, i32, i8, i32, i32, ptr, ptr, ptr }
+%gf.head = type { count: i64, tensor: ptr, strided: ptr, pairs: i64 }
+%gf.pair = type { first: i64, second: i64 }
+; PyArrayInterface
+%gf.array = type {
+  two: i32, nd: i32, typekind: i8, itemsize: i32, array_flags: i32, shape: ptr, strides: ptr, data: ptr
+}
 
 declare ptr @PyBytes_AsString(ptr)
 declare ptr @PyBytes_FromStringAndSize(ptr, i64)
@@ -126,7 +132,7 @@ entry:
   %axes = alloca [$axes x i64]
   store [$axes x i64] $ones, ptr %axes
   %table = call ptr @PyBytes_AsString(ptr %self)
-  %n = load i64, ptr %table
+  %n = load i64, ptr %table->count
   %grid = load ptr, ptr %given
   %args_at = getelementptr ptr, ptr %given, i64 1
   %args = load ptr, ptr %args_at
@@ -179,12 +185,9 @@ axis_store:
   %used_next = select i1 %is_one_program, i64 %used, i64 %a_next
   br label %axis
 grid_read:
-  %tensor_at = getelementptr %gf.head, ptr %table, i64 0, i32 1
-  %tensor = load ptr, ptr %tensor_at
-  %strided_at = getelementptr %gf.head, ptr %table, i64 0, i32 2
-  %strided = load ptr, ptr %strided_at
-  %pairs_at = getelementptr %gf.head, ptr %table, i64 0, i32 3
-  %pair_count = load i64, ptr %pairs_at
+  %tensor = load ptr, ptr %table->tensor
+  %strided = load ptr, ptr %table->strided
+  %pair_count = load i64, ptr %table->pairs
   %no_spans = icmp eq i64 %pair_count, 0
   %no_torch = icmp eq ptr %tensor, null
   %params = getelementptr %gf.head, ptr %table, i64 1
@@ -214,10 +217,9 @@ body:
   %value = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
   %type_at = getelementptr i8, ptr %value, i64 $type_at
   %type = load ptr, ptr %type_at
-  %wanted_type = load ptr, ptr %param
+  %wanted_type = load ptr, ptr %param->type
   %is_type = icmp eq ptr %type, %wanted_type
-  %kind_at = getelementptr %gf.param, ptr %param, i64 0, i32 2
-  %kind = load i64, ptr %kind_at
+  %kind = load i64, ptr %param->kind
   br i1 %is_type, label %typed, label %untyped
 untyped:
   %is_array = icmp eq i64 %kind, 0
@@ -241,38 +243,27 @@ of_array:
   br i1 %is_capsule, label %array_read, label %raise
 array_read:
   %array = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
-  %nd_at = getelementptr %gf.array, ptr %array, i64 0, i32 1
-  %nd = load i32, ptr %nd_at
+  %nd = load i32, ptr %array->nd
   %nd_wide = sext i32 %nd to i64
-  %elem_at = getelementptr %gf.array, ptr %array, i64 0, i32 2
-  %elem = load i8, ptr %elem_at
+  %elem = load i8, ptr %array->typekind
   %elem_wide = zext i8 %elem to i64
-  %item_at = getelementptr %gf.array, ptr %array, i64 0, i32 3
-  %item = load i32, ptr %item_at
+  %item = load i32, ptr %array->itemsize
   %item_wide = sext i32 %item to i64
-  %flags_at = getelementptr %gf.array, ptr %array, i64 0, i32 4
-  %flags = load i32, ptr %flags_at
+  %flags = load i32, ptr %array->array_flags
   %flags_wide = zext i32 %flags to i64
-  %shape_at = getelementptr %gf.array, ptr %array, i64 0, i32 5
-  %shape = load ptr, ptr %shape_at
-  %strides_at = getelementptr %gf.array, ptr %array, i64 0, i32 6
-  %strides = load ptr, ptr %strides_at
-  %data_at = getelementptr %gf.array, ptr %array, i64 0, i32 7
-  %data = load i64, ptr %data_at
-  %wanted_elem_at = getelementptr %gf.param, ptr %param, i64 0, i32 3
-  %wanted_elem = load i64, ptr %wanted_elem_at
-  %wanted_item_at = getelementptr %gf.param, ptr %param, i64 0, i32 4
-  %wanted_item = load i64, ptr %wanted_item_at
-  %wanted_flags_at = getelementptr %gf.param, ptr %param, i64 0, i32 5
-  %wanted_flags = load i64, ptr %wanted_flags_at
+  %shape = load ptr, ptr %array->shape
+  %strides = load ptr, ptr %array->strides
+  %data = load i64, ptr %array->data
+  %wanted_elem = load i64, ptr %param->elem
+  %wanted_item = load i64, ptr %param->item
+  %wanted_flags = load i64, ptr %param->flags
   %is_elem = icmp eq i64 %elem_wide, %wanted_elem
   %is_item = icmp eq i64 %item_wide, %wanted_item
   %flags_here = and i64 %flags_wide, %wanted_flags
   %is_flags = icmp eq i64 %flags_here, %wanted_flags
   %is_array0 = and i1 %is_elem, %is_item
   %is_array1 = and i1 %is_array0, %is_flags
-  %written_at = getelementptr %gf.param, ptr %param, i64 0, i32 11
-  %written = load i64, ptr %written_at
+  %written = load i64, ptr %param->written
   %is_only_read = icmp eq i64 %written, 0
   br label %dim
 dim:
@@ -310,8 +301,7 @@ of_tensor:
   %is_on_host = call i1 @gf.is(ptr %value, $is_cpu, i1 false, $true)
   br i1 %is_on_host, label %tensor_typed, label %otherwise
 tensor_typed:
-  %dtype_at = getelementptr %gf.param, ptr %param, i64 0, i32 10
-  %dtype = load ptr, ptr %dtype_at
+  %dtype = load ptr, ptr %param->dtype
   %is_dtype = call i1 @gf.is(ptr %value, $dtype, i1 false, ptr %dtype)
   br i1 %is_dtype, label %tensor_laid_out, label %asking
 tensor_laid_out:
@@ -325,8 +315,7 @@ tensor_read:
   %is_tensor_data = icmp ne i64 %tensor_data, 0
   br i1 %is_tensor_data, label %tensor_spanned, label %asking
 tensor_spanned:
-  %tensor_written_at = getelementptr %gf.param, ptr %param, i64 0, i32 11
-  %tensor_written = load i64, ptr %tensor_written_at
+  %tensor_written = load i64, ptr %param->written
   %tensor_only_read = icmp eq i64 %tensor_written, 0
   %any_strides = and i1 %no_spans, %tensor_only_read
   br i1 %any_strides, label %found, label %tensor_dense
@@ -340,10 +329,8 @@ of_integer:
   %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %value, ptr %overflow)
   %overflowed = load i32, ptr %overflow
   %fits = icmp eq i32 %overflowed, 0
-  %low_at = getelementptr %gf.param, ptr %param, i64 0, i32 6
-  %low = load i64, ptr %low_at
-  %high_at = getelementptr %gf.param, ptr %param, i64 0, i32 7
-  %high = load i64, ptr %high_at
+  %low = load i64, ptr %param->low
+  %high = load i64, ptr %param->high
   %is_low = icmp sge i64 %number, %low
   %is_high = icmp sle i64 %number, %high
   %in_range0 = and i1 %is_low, %is_high
@@ -361,8 +348,7 @@ of_f64:
   br label %found
 
 asking:
-  %ask_at = getelementptr %gf.param, ptr %param, i64 0, i32 1
-  %ask = load ptr, ptr %ask_at
+  %ask = load ptr, ptr %param->ask
   %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %ask, ptr %value, ptr null)
   %is_answer = icmp ne ptr %answer, null
   br i1 %is_answer, label %answered, label %raise
@@ -386,8 +372,7 @@ found:
     [ %number, %of_integer ], [ %bits_wide, %of_f32 ], [ %double_bits, %of_f64 ]
   %end_found = phi i64 [ %array_end, %array_end_known ], [ 0, %tensor_spanned ], [ %tensor_end, %tensor_dense ],
     [ 0, %of_integer ], [ 0, %of_f32 ], [ 0, %of_f64 ]
-  %divisor_at = getelementptr %gf.param, ptr %param, i64 0, i32 8
-  %divisor = load i64, ptr %divisor_at
+  %divisor = load i64, ptr %param->divisor
   %rest = srem i64 %slot_found, %divisor
   %divides = icmp eq i64 %rest, 0
   br i1 %divides, label %store, label %asking
@@ -398,8 +383,7 @@ store:
   store i64 %slot, ptr %slot_at, align 1
   %end_at = getelementptr i64, ptr %ends, i64 %i
   store i64 %end, ptr %end_at, align 1
-  %facts_kept_at = getelementptr %gf.param, ptr %param, i64 0, i32 9
-  %facts_kept = load i64, ptr %facts_kept_at
+  %facts_kept = load i64, ptr %param->facts_kept
   %or_most = or i64 %slot, $most
   %power = call i64 @llvm.cttz.i64(i64 %or_most, i1 true)
   %above = icmp sgt i64 %slot, 0
@@ -427,9 +411,8 @@ pair:
   br i1 %more_pairs, label %pair_body, label %done
 pair_body:
   %pair_at = getelementptr %gf.pair, ptr %pairs, i64 %k
-  %first = load i64, ptr %pair_at
-  %second_at = getelementptr %gf.pair, ptr %pair_at, i64 0, i32 1
-  %second = load i64, ptr %second_at
+  %first = load i64, ptr %pair_at->first
+  %second = load i64, ptr %pair_at->second
   %first_begin_at = getelementptr i64, ptr %slots, i64 %first
   %first_begin = load i64, ptr %first_begin_at
   %first_end_at = getelementptr i64, ptr %ends, i64 %first
@@ -535,4 +518,4 @@ def _library() -> Library:
         axes=len(AXES), axes_bytes=8 * len(AXES), fixed=8 + 8 * len(AXES) + 1,
         ones=f"[{', '.join(['i64 1'] * len(AXES))}]",
     )  # fmt: skip
-    return load_object(codegen.object_code(text, host_target()), [READ, LAUNCH])
+    return load_object(codegen.object_code(with_fields(text), host_target()), [READ, LAUNCH])

@@ -18,6 +18,7 @@ import functools
 from typing import Final
 
 from graphfuse.llvm import codegen
+from graphfuse.llvm.fields import with_fields
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import Library, load_object
 
@@ -29,7 +30,7 @@ CONFIG_BYTES: Final = 56
 STREAM_OFFSET: Final = 32
 
 IR: Final = f"""
-%gf.record = type {{ ptr, ptr, ptr }}
+%gf.record = type {{ config: ptr, function: ptr, params: ptr }}
 
 define i64 @{SYMBOL}(ptr %launch, ptr %copy, ptr %records, i64 %n, ptr %stream, ptr %failed) nounwind {{
 entry:
@@ -40,14 +41,12 @@ head:
   br i1 %more, label %body, label %done
 body:
   %record = getelementptr %gf.record, ptr %records, i64 %i
-  %config = load ptr, ptr %record
-  %params_at = getelementptr %gf.record, ptr %record, i64 0, i32 2
-  %params = load ptr, ptr %params_at
+  %config = load ptr, ptr %record->config
+  %params = load ptr, ptr %record->params
   %is_copy = icmp eq ptr %config, null
   br i1 %is_copy, label %copying, label %launching
 launching:
-  %function_at = getelementptr %gf.record, ptr %record, i64 0, i32 1
-  %function = load ptr, ptr %function_at
+  %function = load ptr, ptr %record->function
   %stream_at = getelementptr i8, ptr %config, i64 {STREAM_OFFSET}
   store ptr %stream, ptr %stream_at
   %launched = call i32 %launch(ptr %config, ptr %function, ptr %params, ptr null)
@@ -101,4 +100,4 @@ done:
 @functools.cache
 def launch_loop() -> Library:
     """Made once for each process."""
-    return load_object(codegen.object_code(IR, host_target()), [SYMBOL, REPLAY])
+    return load_object(codegen.object_code(with_fields(IR), host_target()), [SYMBOL, REPLAY])
