@@ -8,6 +8,7 @@ order up, refitting the rest each time, so that the rest makes up for each round
 Run: python tools/fit_vecmath.py > table.txt
 """
 
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,8 @@ from mpmath import mp, mpf
 
 mp.dps = 50
 TWO_OVER_PI_BITS = 1200
+WIDTH = 120
+"""Columns of a line."""
 Real = Callable[[mpf], mpf]
 
 
@@ -258,10 +261,14 @@ def _text(value: float, elem: str) -> str:
 
 
 def _print_entry(name: str, note: str, values: list[float], elem: str) -> None:
-    print(f'    "{name}": (' + (f"  # {note}" if note else ""))
-    for value in values:
-        print(f"        {_text(value, elem)},")
-    print("    ),", flush=True)
+    numbers = [_text(value, elem) for value in values]
+    note = f"  # {note}" if note else ""
+    line = f'    "{name}": ({", ".join(numbers)}{"," * (len(numbers) == 1)}),{note}'
+    if len(line) > WIDTH:
+        indent = " " * 8
+        rows = textwrap.fill(", ".join(numbers) + ",", WIDTH, initial_indent=indent, subsequent_indent=indent)
+        line = f'    "{name}": ({note}\n{rows}\n    ),'
+    print(line, flush=True)
 
 
 def main() -> None:
