@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
@@ -36,6 +35,7 @@ from graphfuse.blockgen.gpu_tiles import (
     warps_for,
     whole_tiles,
 )
+from graphfuse.blockgen.gpu_wgmma_tile import Product
 from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_stride, takes_windows
 from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
@@ -197,17 +197,19 @@ class GpuContraction(ContractionKernel):
             batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
-        choose = partial(product_tile, by_registers=self._passes_registers(), copied=self._is_copied(rows))
+        sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
+        made = Product(*sizes[:2], sizes[2] * elem.bytes, batch, len(self.work.terms), len(self.works))
         if windows:
-            choose = partial(boxed_tile, step=step_of(self.k_dims[-1].extent), epilogue_ns=self._epilogue_ns())
+            made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
+            tile = boxed_tile(self.gpu, elem, made, step=step_of(self.k_dims[-1].extent))
         elif self.gpu.has_wgmma and self._is_boxed(rows):
-            aligned = self._is_boxed(rows, SECTOR_BYTES)
-            in_lines = self._contiguous_columns()
             ns = self._epilogue_ns()
             exchanges = ns > PLAIN_NS and self._is_stored_by_lanes()
-            choose = partial(boxed_tile, aligned=aligned, in_lines=in_lines, exchanges=exchanges, epilogue_ns=ns)
-        sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
-        tile = choose(self.gpu, elem, *sizes, batch, self.work.terms, results=len(self.works))
+            made = replace(made, in_lines=self._contiguous_columns(), exchanges=exchanges, epilogue_ns=ns)
+            tile = boxed_tile(self.gpu, elem, replace(made, aligned=self._is_boxed(rows, SECTOR_BYTES)))
+        else:
+            by_registers, copied = self._passes_registers(), self._is_copied(rows)
+            tile = product_tile(self.gpu, elem, made, by_registers=by_registers, copied=copied)
         if self._is_converted() and sizes[0] <= MOST_STREAMED:
             tile = streamed_tile(self.gpu, elem, sizes, batch, self.work.block if self.work.scale else 0)
         if self.work.terms and len(kernel.outputs) > 1:

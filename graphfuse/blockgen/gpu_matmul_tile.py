@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphfuse.blockgen.gpu_mma_tile import mma_tile
 from graphfuse.blockgen.gpu_tiles import power_of_two
-from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile, step_bytes, wgmma_tile
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, WgmmaTile, step_bytes, wgmma_tile
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.ir.types import Scalar
 
@@ -55,63 +55,39 @@ _WIDE = (
 def product_tile(
     machine: GpuMachine,
     elem: Scalar,
-    m: int,
-    n: int,
-    k: int,
-    batch: int = 1,
-    terms: Sequence[object] = (),
+    p: Product,
     *,
-    results: int = 1,
     by_registers: bool = False,
     copied: bool = False,
 ) -> ProductTile:
     """The tile whose programs take least time: waves over the multiprocessors times the time of one tile.
 
-    `terms` are the products whose sum is made, where it is of several; `results` sums are made at once. `by_registers`:
-    an operand's rows begin at addresses from which nothing is copied to shared memory by itself. `copied`: both
-    operands are copied as they are.
+    `by_registers`: an operand's rows begin at addresses from which nothing is copied to shared memory by itself.
+    `copied`: both operands are copied as they are.
     """
-    largest = LARGEST_OF_SUMS if terms else LARGEST_BY_REGISTERS if by_registers else LARGEST
-    largest //= results
+    largest = LARGEST_OF_SUMS if p.terms else LARGEST_BY_REGISTERS if by_registers else LARGEST
+    largest //= p.results
     if elem.bytes <= 2 and copied and not by_registers:
-        return _copied(machine, elem, (m, n, k * max(len(terms), 1)), batch, largest)
-    candidates = (t for t in _candidates(machine, elem, k) if t.m * t.n <= largest)
-    return min(candidates, key=lambda t: (_cost(machine, elem, t, m, n, batch), -t.m * t.n))
+        return _copied(machine, elem, p, largest)
+    candidates = (t for t in _candidates(machine, elem, p.k_bytes // elem.bytes) if t.m * t.n <= largest)
+    return min(candidates, key=lambda t: (_cost(machine, elem, t, p), -t.m * t.n))
 
 
-def _copied(machine: GpuMachine, elem: Scalar, sizes: tuple[int, int, int], batch: int, largest: int) -> ProductTile:
+def _copied(machine: GpuMachine, elem: Scalar, p: Product, largest: int) -> ProductTile:
     """Where tensor cores multiply what is copied to shared memory."""
-    m, n, k = sizes
-    tile = mma_tile(machine.multiprocessors, machine.shared_bytes, m, n, k * elem.bytes, batch, largest)
-    step = max(LEAST_SIDE, min(tile.step // elem.bytes, power_of_two(k)))
+    k_bytes = p.k_bytes * max(p.terms, 1)
+    tile = mma_tile(machine.multiprocessors, machine.shared_bytes, p.m, p.n, k_bytes, p.batch, largest)
+    step = max(LEAST_SIDE, min(tile.step // elem.bytes, power_of_two(k_bytes // elem.bytes)))
     return ProductTile(tile.m, tile.n, step, tile.warps, tile.stages)
 
 
-def boxed_tile(
-    machine: GpuMachine,
-    elem: Scalar,
-    m: int,
-    n: int,
-    k: int,
-    batch: int = 1,
-    terms: Sequence[object] = (),
-    *,
-    results: int = 1,
-    aligned: bool = True,
-    step: int = 0,
-    in_lines: bool = False,
-    exchanges: bool = False,
-    epilogue_ns: float = 0.0,
-) -> ProductTile:
+def boxed_tile(machine: GpuMachine, elem: Scalar, p: Product, *, step: int = 0) -> ProductTile:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros.
 
     `step` is what one has of k where an image is read in windows; else it is a line of shared memory.
     """
-    k_bytes = k * elem.bytes
-    how = {"aligned": aligned, "windows": step > 0, "in_lines": in_lines, "exchanges": exchanges}
-    sizes = (m, n, k_bytes, batch, len(terms), results)
-    tile = wgmma_tile(machine.multiprocessors, *sizes, **how, epilogue_ns=epilogue_ns)
-    deep = STEP_BYTES if terms or results > 1 else step_bytes(tile, k_bytes)
+    tile = wgmma_tile(machine.multiprocessors, p)
+    deep = STEP_BYTES if p.terms or p.results > 1 else step_bytes(tile, p.k_bytes)
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or deep // elem.bytes, 8, 2, tile)
 
 
@@ -147,8 +123,8 @@ def _table(elem: Scalar) -> tuple[tuple[int, int, int, float], ...]:
     return _NARROW if elem.bytes <= 2 else _WIDE
 
 
-def _cost(machine: GpuMachine, elem: Scalar, tile: ProductTile, m: int, n: int, batch: int) -> float:
-    tiles = -(-m // tile.m) * -(-n // tile.n) * batch
+def _cost(machine: GpuMachine, elem: Scalar, tile: ProductTile, p: Product) -> float:
+    tiles = -(-p.m // tile.m) * -(-p.n // tile.n) * p.batch
     waves = -(-tiles // machine.multiprocessors)
     rate = next(r for tm, tn, _, r in _table(elem) if (tm, tn) == (tile.m, tile.n))
     return waves * tile.m * tile.n / rate

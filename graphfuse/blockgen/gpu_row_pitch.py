@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from graphfuse.blockgen.access import AccessAnalysis, as_index, dim_names
 from graphfuse.blockgen.gpu_contraction import TYPICAL
 from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES, VECTOR_BYTES
-from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, microseconds, wgmma_tile
+from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
 from graphfuse.blockgen.index import IndexSpace, coefficient, strides_of
 from graphfuse.blockgen.kernel import GpuMachine, Machine, element_of
 from graphfuse.blockgen.movement import shape_of
@@ -69,10 +69,8 @@ def _pads(machine: GpuMachine, ranges: _Ranges, op: Op) -> Pads:
         after = [c[0] if c and yes else p for c, p, yes in zip(copies, before, chosen, strict=True)]
         if not form.is_boxed(after, VECTOR_BYTES):
             return float("inf")
-        aligned = form.is_boxed(after, SECTOR_BYTES)
-        tile = wgmma_tile(machine.multiprocessors, m, n, k * _ELEM_BYTES, batch, aligned=aligned)
-        steps = -(-k * _ELEM_BYTES // STEP_BYTES)
-        out = microseconds(tile, machine.multiprocessors, m, n, steps, batch, aligned=aligned)
+        made = Product(m, n, k * _ELEM_BYTES, batch, aligned=form.is_boxed(after, SECTOR_BYTES))
+        out = microseconds(wgmma_tile(machine.multiprocessors, made), machine.multiprocessors, made)
         for v, yes in zip(op.operands, chosen, strict=True):
             if yes and not _is_constant(v):
                 out += _LAUNCH_US + 2 * _ELEM_BYTES * _typical(product(shape_of(v)), ranges) / _BYTES_PER_US

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from graphfuse.blockgen.gpu_contraction import TYPICAL, WGMMA_ELEMS
-from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, microseconds, wgmma_tile
+from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import GpuMachine, Machine, element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
@@ -70,11 +70,10 @@ def _why_apart(machine: GpuMachine, ranges: _Ranges, products: Sequence[Op], *, 
         return "a product with a vector is a reduction"
     if any(_is_spread(v) for p in products for v in p.operands):
         return "a product with what is spread is a reduction"
-    steps = -(-k * elem.bytes // STEP_BYTES)
 
     def best(columns: int, results: int = 1) -> float:
-        tile = wgmma_tile(machine.multiprocessors, m, columns, k * elem.bytes, results=results)
-        return microseconds(tile, machine.multiprocessors, m, columns, steps, results=results)
+        made = Product(m, columns, k * elem.bytes, results=results)
+        return microseconds(wgmma_tile(machine.multiprocessors, made), machine.multiprocessors, made)
 
     count, size = len(products), m * n * max(2, elem.bytes)
     apart, together = count * best(n), best(n, count)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
-from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, microseconds, wgmma_tile
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.ir.types import Scalar
 
@@ -44,10 +44,8 @@ def sum_parts(machine: Machine) -> Callable[[int, int, int, int, Scalar], int | 
 
 def _parts(machine: GpuMachine, rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int:
     def us(count: int) -> float:
-        k_bytes = depth // count * elem.bytes
-        tile = wgmma_tile(machine.multiprocessors, rows, columns, k_bytes, batch * count)
-        steps = -(-k_bytes // STEP_BYTES)
-        product = microseconds(tile, machine.multiprocessors, rows, columns, steps, batch * count)
+        made = Product(rows, columns, depth // count * elem.bytes, batch * count)
+        product = microseconds(wgmma_tile(machine.multiprocessors, made), machine.multiprocessors, made)
         product = max(product, batch * (rows + columns) * depth * elem.bytes / _BYTES_PER_US)
         if count == 1:
             return product / _GAIN

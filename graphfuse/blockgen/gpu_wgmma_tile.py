@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 STEP_BYTES = 128
 """Of K: a line of swizzled shared memory."""
@@ -67,6 +66,34 @@ _APART_NS = 1 / 12000
 
 
 @dataclass(frozen=True, slots=True)
+class Product:
+    """`batch` products [m, k] x [k, n], or sums of `terms` of them; `results` at once share the operand of m rows."""
+
+    m: int
+    n: int
+    k_bytes: int
+    batch: int = 1
+    terms: int = 0
+    results: int = 1
+    aligned: bool = True
+    """Rows in memory are whole sectors."""
+    windows: bool = False
+    """The operand of m rows is an image that is read in windows."""
+    in_lines: bool = False
+    """Memory runs along the n columns: tiles of 96 would be copied in thirds of half a line."""
+    exchanges: bool = False
+    """Lanes exchange what they store, which takes registers beside the accumulators and the epilogue's
+    (`gpu/transforms/hopper/lines.py`)."""
+    epilogue_ns: float = 0.0
+    """What one warpgroup takes for an element besides storing it."""
+
+    @property
+    def steps(self) -> int:
+        """Along K, of all terms."""
+        return -(-self.k_bytes // STEP_BYTES) * max(self.terms, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class WgmmaTile:
     """A tile [m, n] of the result: `split` blocks share its K; `per_multiprocessor` blocks run side by side.
 
@@ -119,35 +146,14 @@ _MOST_EXCHANGING = 128
 """Accumulators of a thread, where an epilogue's results are exchanged among lanes."""
 
 
-def wgmma_tile(
-    multiprocessors: int,
-    m: int,
-    n: int,
-    k_bytes: int,
-    batch: int = 1,
-    terms: int = 0,
-    results: int = 1,
-    *,
-    aligned: bool = True,
-    windows: bool = False,
-    in_lines: bool = False,
-    exchanges: bool = False,
-    epilogue_ns: float = 0.0,
-) -> WgmmaTile:
-    """The tile that takes least time for `batch` products [m, k] x [k, n], or sums of so many; `results` at once.
-
-    With `windows` the operand of m rows is an image that is read in windows. With `in_lines` memory runs along the n
-    columns, and tiles of 96 would be copied in thirds of half a line. With `exchanges` lanes exchange what they store,
-    which takes registers beside the accumulators and the epilogue's (`gpu/transforms/hopper/lines.py`).
-    """
-    steps = -(-k_bytes // STEP_BYTES) * max(terms, 1)
-    tiles = _candidates(n, steps, FOR_WINDOWS if windows else TILES if results == 1 else FOR_SEVERAL)
-    tiles = (t for t in tiles if (not terms or _has_room_for_sums(t)) and (results == 1 or _has_room(t, results)))
-    tiles = (t for t in tiles if t.shared == 1 or not (terms or results > 1))
-    tiles = (t for t in tiles if not exchanges or t.m * t.n <= _MOST_EXCHANGING * _threads(t))
-    tiles = (t for t in tiles if not in_lines or t.n <= _LINE or t.n % _LINE == 0)
-    us = partial(microseconds, aligned=aligned, windows=windows, epilogue_ns=epilogue_ns)
-    times = {t: us(t, multiprocessors, m, n, steps, batch, results) for t in tiles}
+def wgmma_tile(multiprocessors: int, p: Product) -> WgmmaTile:
+    """The tile that takes least time."""
+    tiles = _candidates(p.n, p.steps, FOR_WINDOWS if p.windows else TILES if p.results == 1 else FOR_SEVERAL)
+    tiles = (t for t in tiles if (not p.terms or _has_room_for_sums(t)) and (p.results == 1 or _has_room(t, p.results)))
+    tiles = (t for t in tiles if t.shared == 1 or not (p.terms or p.results > 1))
+    tiles = (t for t in tiles if not p.exchanges or t.m * t.n <= _MOST_EXCHANGING * _threads(t))
+    tiles = (t for t in tiles if not p.in_lines or t.n <= _LINE or t.n % _LINE == 0)
+    times = {t: microseconds(t, multiprocessors, p) for t in tiles}
     least = min(times.values())
     return next(t for t, us in times.items() if us <= least * _ABOUT)
 
@@ -183,46 +189,32 @@ def _candidates(n: int, steps: int, tiles: Sequence[WgmmaTile] = TILES) -> Itera
             yield tile
 
 
-def microseconds(
-    tile: WgmmaTile,
-    multiprocessors: int,
-    m: int,
-    n: int,
-    steps: int,
-    batch: int = 1,
-    results: int = 1,
-    *,
-    aligned: bool = True,
-    windows: bool = False,
-    epilogue_ns: float = 0.0,
-) -> float:
-    """What the model says; `results` products share the operand of m rows; `aligned`: rows are whole sectors.
-
-    `epilogue_ns` is what one warpgroup takes for an element besides storing it.
-    """
-    tiles = -(-m // (tile.m * tile.rows)) * -(-n // (tile.n * tile.columns)) * batch
-    area = tile.m * tile.n * results
-    nbytes = (min(tile.m, -(-m // 8) * 8) / tile.columns + tile.n * results / tile.rows) * STEP_BYTES
+def microseconds(tile: WgmmaTile, multiprocessors: int, p: Product) -> float:
+    """What the model says."""
+    steps = p.steps
+    tiles = -(-p.m // (tile.m * tile.rows)) * -(-p.n // (tile.n * tile.columns)) * p.batch
+    area = tile.m * tile.n * p.results
+    nbytes = (min(tile.m, -(-p.m // 8) * 8) / tile.columns + tile.n * p.results / tile.rows) * STEP_BYTES
     together = tile.split * tile.shared
     at_once = max(1, multiprocessors if together == 1 else int(multiprocessors * _CLUSTERS[together]))
     rounds = -(-tiles // at_once)
-    way = nbytes * _BYTE_NS * (1 if aligned else _UNALIGNED)
+    way = nbytes * _BYTE_NS * (1 if p.aligned else _UNALIGNED)
     if rounds < tile.per_multiprocessor and steps > _SHORT:
         way *= _HALF_RING
     if tile.split > 1:
         way = max(way, min(tiles, at_once) * tile.split * nbytes * _APART_NS)
-    mma = area * _MMA_NS * (_NARROW if results > 1 and tile.n < WIDE else 1)
+    mma = area * _MMA_NS * (_NARROW if p.results > 1 and tile.n < WIDE else 1)
     step = max(mma, way, _STEP_NS if tile.shared == 1 else _SHARED_STEP_NS)
     if tile.pingpong and tile.shared > 1 and area <= _SMALL:
         step *= _PINGPONG_SHARED
     one = tile.pingpong or tile.m == ROWS
-    epilogue = area * (_EPILOGUE_NS + epilogue_ns) / tile.split / (1 if one else 2)
+    epilogue = area * (_EPILOGUE_NS + p.epilogue_ns) / tile.split / (1 if one else 2)
     between = epilogue * _OVERLAPPED if tile.pingpong else epilogue + _TURN_NS
     busy = (rounds * -(-steps // tile.split) * step + (rounds - 1) * between + epilogue) / 1e3 + _FILL_US
     energy = tiles * tile.shared * steps * (area * _MMA_ENERGY + nbytes * _BYTE_ENERGY)
     exchange = 0.0
     if tile.split > 1:
-        exchange = (_WINDOWS_EXCHANGE_US if windows else _EXCHANGE_US)[tile.split]
+        exchange = (_WINDOWS_EXCHANGE_US if p.windows else _EXCHANGE_US)[tile.split]
         exchange += area * (tile.split - 1) / tile.split * _EXCHANGE_NS / 1e3
     launch = _LAUNCH_US + (_CLUSTER_US if tile.shared > 1 else 0)
     return launch + (busy**_SHARPNESS + energy**_SHARPNESS) ** (1 / _SHARPNESS) + rounds * exchange
