@@ -23,17 +23,7 @@ import numpy as np
 
 from graphfuse.errors import UnsupportedError, VerifyError
 from graphfuse.gpu.analysis.memory_access import BANK_BYTES, BANKS, MAX_VECTOR_BYTES, SharedAccess, bank_conflicts
-from graphfuse.ir.layout import (
-    BLOCK,
-    LANE,
-    OFFSET,
-    REGISTER,
-    WARP,
-    Echelon,
-    LinearLayout,
-    intersection,
-    log2,
-)
+from graphfuse.ir.layout import BLOCK, LANE, OFFSET, REGISTER, WARP, Echelon, LinearLayout, intersection, log2
 
 Array = np.ndarray[Any, Any]
 Route = Literal["none", "registers", "shuffle", "shared"]

@@ -10,7 +10,8 @@ from graphfuse.gpu.lower_memory import element_address, limit_of, strided_addres
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern
 from graphfuse.gpu.shared_access import load_shared, shared_offset
 from graphfuse.ir.core import Op, Value, attr_dims, attr_int, attr_ints
-from graphfuse.ir.layout import LANE, REGISTER, WARP, Blocked, LinearLayout, Shared, Tma, log2, tile_outs
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
+from graphfuse.ir.layout_families import Blocked, Shared, Tma
 from graphfuse.ir.types import Buffer, Tile
 from graphfuse.llvm.module import Reg
 

@@ -17,7 +17,8 @@ from graphfuse.gpu.shared_access import load_group, sole, store_shared
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, matrix_of, operand_layout, operand_of_boxes
 from graphfuse.gpu.words import gather_words
 from graphfuse.ir.core import Op
-from graphfuse.ir.layout import REGISTER, LinearLayout, Mma, Operand
+from graphfuse.ir.layout import REGISTER, LinearLayout
+from graphfuse.ir.layout_families import Mma, Operand
 from graphfuse.ir.types import F32, I32, Scalar
 from graphfuse.llvm.module import Reg
 

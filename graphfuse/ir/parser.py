@@ -11,6 +11,7 @@ from graphfuse.errors import GraphfuseError, Loc, ParseError
 from graphfuse.ir.core import REGISTRY, Attr, Block, Func, Op, OpDef, Params, Value
 from graphfuse.ir.dense import Dense, parse_values
 from graphfuse.ir.layout import LinearLayout
+from graphfuse.ir.layout_families import parse_linear
 from graphfuse.ir.printer import hint_base
 from graphfuse.ir.types import SCALAR_NAMES, Buffer, Ptr, Scalar, Tensor, Tile, Type, scalar
 from graphfuse.symbolic import Dim, parse_dim
@@ -168,7 +169,7 @@ class _Parser:
         if token.text in self._layouts:
             raise ParseError(f"layout {token.text} is defined twice", token.loc)
         try:
-            self._layouts[token.text] = LinearLayout.parse(text)
+            self._layouts[token.text] = parse_linear(text)
         except GraphfuseError as e:
             raise ParseError(e.message, start.loc) from None
 

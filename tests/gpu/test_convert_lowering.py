@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from graphfuse.gpu import lower
 from graphfuse.gpu.emulator import Buffer
 from graphfuse.ir.dense import numpy_dtype
-from graphfuse.ir.layout import Blocked, Mma, Operand
+from graphfuse.ir.layout_families import Blocked, Mma, Operand
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Scalar
 from tests.gpu.launching import SM_80, emulate, numbers

@@ -4,7 +4,7 @@ import pytest
 
 from graphfuse.gpu import lower
 from graphfuse.gpu.assembler import assemble
-from graphfuse.ir.layout import Mma, Operand
+from graphfuse.ir.layout_families import Mma, Operand
 from graphfuse.ir.parser import parse
 from graphfuse.target import Target
 from tests.gpu.launching import compiled

@@ -11,7 +11,8 @@ from graphfuse.gpu.convert import plan
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.gpu.transforms.hopper.lines import lines_of
-from graphfuse.ir.layout import LANE, WARP, Wgmma
+from graphfuse.ir.layout import LANE, WARP
+from graphfuse.ir.layout_families import Wgmma
 from graphfuse.ir.parser import parse
 from tests.blockgen.support import graph_func
 from tests.gpu.test_fused_products import HOPPER, outcome

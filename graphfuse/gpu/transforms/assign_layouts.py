@@ -21,7 +21,8 @@ from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import dot_layouts
 from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_int, attr_ints
-from graphfuse.ir.layout import WARP, Blocked, LinearLayout
+from graphfuse.ir.layout import WARP, LinearLayout
+from graphfuse.ir.layout_families import Blocked
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import Tile, Type

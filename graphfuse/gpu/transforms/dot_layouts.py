@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from graphfuse.dialects import block, gpu
 from graphfuse.ir.core import Op, Trait, Value, attr_int
-from graphfuse.ir.layout import LANE, REGISTER, WARP, Blocked, LinearLayout, Mma, Operand, log2, tile_outs
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
+from graphfuse.ir.layout_families import Blocked, Mma, Operand
 from graphfuse.ir.types import BF16, F16, F32, I32, Scalar, Tile
 
 _MMA: dict[str, Scalar] = {

@@ -31,7 +31,8 @@ from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, mma_wa
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES
 from graphfuse.gpu.transforms.rematerialise import tile_of
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int
-from graphfuse.ir.layout import WARP, LinearLayout, Operand
+from graphfuse.ir.layout import WARP, LinearLayout
+from graphfuse.ir.layout_families import Operand
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import dead_code

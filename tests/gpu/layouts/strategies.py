@@ -5,20 +5,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from graphfuse.ir.layout import (
-    LANE,
-    REGISTER,
-    WARP,
-    Blocked,
-    Linear,
-    LinearLayout,
-    Mma,
-    Operand,
-    Shared,
-    Slice,
-    Tma,
-    Wgmma,
-)
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
+from graphfuse.ir.layout_families import Blocked, Linear, Mma, Operand, Shared, Slice, Tma, Wgmma
 
 LAWS = settings(max_examples=60, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 powers = st.sampled_from([1, 2, 4, 8, 16])

@@ -23,21 +23,8 @@ from graphfuse.gpu.convert import (
     simulate,
     swizzle,
 )
-from graphfuse.ir.layout import (
-    BLOCK,
-    LANE,
-    OFFSET,
-    REGISTER,
-    WARP,
-    Blocked,
-    LinearLayout,
-    Mma,
-    Operand,
-    Shared,
-    Slice,
-    Tma,
-    Wgmma,
-)
+from graphfuse.ir.layout import BLOCK, LANE, OFFSET, REGISTER, WARP, LinearLayout
+from graphfuse.ir.layout_families import Blocked, Mma, Operand, Shared, Slice, Tma, Wgmma
 from tests.gpu.layouts.strategies import LAWS, any_map, distributed
 
 SHAPE = (128, 64)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.errors import VerifyError
-from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP, Mma, Operand, Shared, Slice, Tma, Wgmma
+from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP
+from graphfuse.ir.layout_families import Mma, Operand, Shared, Slice, Tma, Wgmma
 
 
 def entries(m):

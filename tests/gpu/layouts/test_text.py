@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphfuse.errors import GraphfuseError, ParseError, VerifyError
-from graphfuse.ir.layout import FAMILIES, Linear, LinearLayout, parse_layout
+from graphfuse.ir.layout_families import FAMILIES, Linear, parse_layout, parse_linear
 from tests.gpu.layouts.strategies import LAWS, any_map, families
 
 
@@ -54,7 +54,7 @@ def test_bad_text_is_refused(text, message):
 
 def test_a_map_has_a_shape():
     with pytest.raises(ParseError, match=r"expected '8x4 linear \{...\}', got 'mma \{warps"):
-        LinearLayout.parse("mma {warps = [1, 1]}")
+        parse_linear("mma {warps = [1, 1]}")
 
 
 @LAWS

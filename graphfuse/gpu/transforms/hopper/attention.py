@@ -28,7 +28,8 @@ from graphfuse.gpu.transforms.hopper.match_attention import Attention, Phase, ma
 from graphfuse.gpu.transforms.hopper.matmul import elem_stored
 from graphfuse.gpu.transforms.hopper.remake import Remake
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
-from graphfuse.ir.layout import LinearLayout, Wgmma
+from graphfuse.ir.layout import LinearLayout
+from graphfuse.ir.layout_families import Wgmma
 from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BOOL, F32, I32, I64, Tile
 from graphfuse.symbolic import Dim, symbols

@@ -29,7 +29,7 @@ from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.gpu.transforms.hopper.stream import LEAST_STEPS, Piece, steps_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, remade
-from graphfuse.ir.layout import Wgmma
+from graphfuse.ir.layout_families import Wgmma
 from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tile, scalar
 from graphfuse.symbolic import Dim, floordiv, minimum, sym, symbols
