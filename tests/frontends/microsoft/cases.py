@@ -29,6 +29,9 @@ GAMMA, BETA, BIAS = (floats(8, seed=i) for i in (1, 2, 3))
 IMAGE, WEIGHT = floats(2, 4, 7, 6), floats(6, 4, 3, 3, seed=1)
 WORDS = integers(0, 20, 2, 5)
 TABLES = (floats(20, 8), floats(9, 8, seed=1), floats(2, 8, seed=2))
+BYTES = (unsigned(20, 8), unsigned(9, 8, seed=1), unsigned(2, 8, seed=2), unsigned(8, seed=3), unsigned(8, seed=4))
+SCALES = tuple(f32(s) for s in (0.02, 0.03, 0.01, 0.015, 0.04))
+ZEROS = tuple(u8(z) for z in (120, 131, 9, 77, 200))
 
 NORMS = [
     case("SkipLayerNormalization", X, floats(2, 3, 8, seed=4), GAMMA, BETA, BIAS, epsilon=1e-5),
@@ -47,6 +50,9 @@ NORMS = [
     case("EmbedLayerNormalization", WORDS, None, *TABLES[:2], None, GAMMA, BETA, None,
          integers(0, 9, 1, 5), outputs=2, epsilon=1e-3),
     case("EmbedLayerNormalization", WORDS, WORDS % 2, *TABLES, GAMMA, BETA, outputs=2),
+    case("QEmbedLayerNormalization", WORDS, WORDS % 2, *BYTES, (WORDS > 5).astype(I32), *SCALES, *ZEROS, outputs=2),
+    case("QEmbedLayerNormalization", WORDS, None, *BYTES[:2], None, *BYTES[3:], None, *SCALES[:2], None, *SCALES[3:],
+         *ZEROS[:2], None, *ZEROS[3:], outputs=2, epsilon=1e-3),
 ]  # fmt: skip
 
 ACTIVATIONS = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from graphfuse.dialects import graph
@@ -11,6 +13,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.attention import rotate, with_heads, without_heads
 from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
+from graphfuse.frontends.onnx.ops.quantize import dequantize_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I32, I64, U8
 from graphfuse.symbolic import Dim, exact_div
@@ -19,24 +22,42 @@ from graphfuse.symbolic import Dim, exact_div
 @onnx_op("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
     """Layer norm of the sum of word, position and segment embeddings; also how many words count, and the sum."""
-    table = node.value(e, 2)
-    words = node.index(e, 0, shape_of(table)[0], from_end=False)
-    elem = elem_of(table)
-    total = e.wide(e(graph.take, table, words, axis=0))
-    places = node.value(e, 3)
-    if node.has(8):
-        places = e(graph.take, places, node.index(e, 8, shape_of(places)[0], from_end=False), axis=0)
+    return _embedded(e, node, 8, lambda _, rows: rows)
+
+
+@onnx_op("QEmbedLayerNormalization", domain=MICROSOFT)
+def quantized_embed_layer_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
+    """The same of tables and parameters of bytes; their scales are inputs 8 to 12, their zero points 13 to 17."""
+    order = (2, 3, 4, 5, 6)
+
+    def real(i: int, rows: Value) -> Value:
+        at = order.index(i)
+        return dequantize_of(e, node, rows, node.value(e, 8 + at), node.optional(e, 13 + at))
+
+    return _embedded(e, node, None, real)[:2]
+
+
+def _embedded(e: Emitter, node: Node, places: int | None, real: Callable[[int, Value], Value]) -> tuple[Value, ...]:
+    """The norm, how many words count, and the sum; `real` makes floats of rows of an input."""
+
+    def rows(table: int, which: int) -> Value:
+        value = node.value(e, table)
+        return real(table, e(graph.take, value, node.index(e, which, shape_of(value)[0], from_end=False), axis=0))
+
+    words = rows(2, 0)
+    elem = elem_of(words)
+    total = e.wide(words)
+    if places is not None and node.has(places):
+        along = rows(3, places)
     else:
-        places = e.slice(places, 0, 0, shape_of(words)[1])
-    total = e.map(graph.add, total, e.cast(places, elem_of(total)))
+        along = real(3, e.slice(node.value(e, 3), 0, 0, shape_of(words)[1]))
+    total = e.map(graph.add, total, e.cast(along, elem_of(total)))
     if node.has(1) != node.has(4):
         raise node.error("segment_ids and segment_embedding must be given together")
     if node.has(1):
-        table = node.value(e, 4)
-        segments = e(graph.take, table, node.index(e, 1, shape_of(table)[0], from_end=False), axis=0)
-        total = e.map(graph.add, total, e.cast(segments, elem_of(total)))
+        total = e.map(graph.add, total, e.cast(rows(4, 1), elem_of(total)))
     y, _, _ = standardise(e, total, [2], node.attr_float("epsilon", 1e-12))
-    y = scaled(e, y, node.value(e, 5), node.value(e, 6))
+    y = scaled(e, y, real(5, node.value(e, 5)), real(6, node.value(e, 6)))
     if (mask := node.optional(e, 7)) is not None:
         count = e.reduce(e.cast(e.map(graph.eq, mask, 1), I32), "sum", [1], keepdims=False)
     else:
