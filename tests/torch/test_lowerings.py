@@ -384,4 +384,5 @@ def test_products():
 
     a, b = torch.randn(3, 4), torch.randn(4, 3)
     same(products, a, b, torch.randn(4), torch.full((3, 3), nan), rtol=1e-5)
+    same(torch._int_mm, torch.full((17, 40), -128, dtype=i8), torch.randint(-128, 128, (40, 8), dtype=i8))
     same(lambda a, b: (a @ b, a @ a[0], a * b.t()), torch.arange(6).reshape(2, 3)[:, :2], torch.arange(4).reshape(2, 2))

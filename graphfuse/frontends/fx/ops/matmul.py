@@ -12,6 +12,7 @@ from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, lowers
 from graphfuse.frontends.fx.ops.arithmetic import wide_elem
 from graphfuse.ir.core import Value
+from graphfuse.ir.types import I32
 
 aten = torch.ops.aten
 _DIFFER = "its operands' types differ"
@@ -20,6 +21,12 @@ _DIFFER = "its operands' types differ"
 @lowers(aten.mm.default)
 def mm(c: Call, self: Value, mat2: Value) -> Value:
     return product(c, self, mat2, "mk,kn->mn")
+
+
+@lowers(aten._int_mm.default)
+def int_mm(c: Call, self: Value, mat2: Value) -> Value:
+    """Of bytes, with their sums as i32."""
+    return c.e.contract(self, mat2, "mk,kn->mn", I32)
 
 
 @lowers(aten.bmm.default)
