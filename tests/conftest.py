@@ -5,7 +5,7 @@ through the pipeline; the printed result must equal what follows `// -----`, or 
 Printed text must parse back to itself, and the interpreter must give the same numbers before and after.
 With `// HALVES` numbers may differ by what f16 rounds.
 With `// RULES` each function is an example of the rewrite rule it is named after (up to `__`), which must fire on it.
-`pytest --update` rewrites the expected halves.
+`pytest --update` writes the expected halves, also of files that have none yet.
 
 A file without `RUN` is a diagnostics test: in each part between `// -----` lines, the first error must be the one
 that a `// error: message` comment announces, on that comment's line. `// error at 3:` names another line.
@@ -56,7 +56,7 @@ class Fired(logging.Handler):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--update", action="store_true", help="rewrite the expected halves of .gf tests")
+    parser.addoption("--update", action="store_true", help="write the expected halves of .gf tests")
     parser.addoption(
         "--gpu", choices=("cuda", "emulator"), default="cuda", help="what tests/gpu/device/ runs kernels on"
     )
@@ -118,7 +118,7 @@ class PassItem(GFItem):
         halves = bool(re.search(r"^// HALVES$", head, re.MULTILINE))
         for old, new in zip(before, after, strict=True):
             assert_same_numbers(old, new, halves=halves)
-        self.compare(head, separator, want, got)
+        self.compare(head, separator, want, before, got)
 
     def transformed(self, func, shows_rule):
         if not shows_rule:
@@ -130,15 +130,18 @@ class PassItem(GFItem):
             raise MismatchError(f"@{func.name}: the rule {rule} must fire and change it; fired: {sorted(fired)}")
         return new
 
-    def compare(self, head, separator, want, got):
+    def compare(self, head, separator, want, before, got):
         if not separator:
             want = "".join(s for s in head.splitlines(keepends=True) if not s.lstrip().startswith("//"))
         if got == want:
             return
         if not self.config.getoption("--update"):
             raise MismatchError(f"rerun with --update if this is intended; got\n{got}\nexpected\n{want}")
-        comments = re.match(r"(//[^\n]*\n)*", head)[0]
-        self.path.write_text(f"{head}{separator}{got}" if separator else f"{comments}{got}")
+        if not separator and got == module_text(before):  # nothing but its form is another
+            head = re.match(r"(//[^\n]*\n)*", head)[0]
+        else:
+            separator = SEPARATOR
+        self.path.write_text(f"{head}{separator}{got}")
 
 
 class DiagnosticItem(GFItem):

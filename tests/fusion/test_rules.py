@@ -83,6 +83,26 @@ def test_an_example_in_which_the_rule_declines_is_seen(request: pytest.FixtureRe
         item.runtest()
 
 
+def test_an_update_keeps_the_input(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new example has no expected half: it is written behind the input."""
+    path = tmp_path / "new.gf"
+    head = "// RUN: canonicalize\n// RULES\nfunc @involution(%x: tensor<4xf32>) {\n"
+    negated = "  %y = graph.neg(%x) : tensor<4xf32>\n  %z = graph.neg(%y) : tensor<4xf32>\n  return(%z)\n}\n"
+    path.write_text(head + negated)
+    item = PassItem.from_parent(request.node.parent, name="new", pipeline="canonicalize")
+    item.path = path
+    with pytest.raises(MismatchError, match="rerun with --update"):
+        item.runtest()
+    monkeypatch.setattr(request.config.option, "update", True)
+    item.runtest()
+    after = "func @involution(%x: tensor<4xf32>) {\n  return(%x)\n}\n"
+    assert path.read_text() == head + negated + SEPARATOR + after
+    monkeypatch.setattr(request.config.option, "update", False)
+    item.runtest()
+
+
 @pytest.mark.parametrize("name", BUILT)
 def test_built_examples(name: str) -> None:
     build, pass_ = BUILT[name]
