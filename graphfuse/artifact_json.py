@@ -312,6 +312,7 @@ def _kernel_from_json(node: Node) -> KernelMeta:
 
 
 MAX_SPLIT = 1 << 16
+"""More blocks than make any program; times a grid they stay within 64 bits."""
 
 
 def _launch_from_json(node: Node) -> Launch:

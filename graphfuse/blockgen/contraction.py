@@ -407,6 +407,7 @@ class ContractionKernel:
 
 
 LINE_BYTES = 64
+"""Of a cache: what is read of memory at least, for an element."""
 FAR_BYTES = 2048
 """Elements this far apart are each on a page of their own, or on every other, and fall into few sets of a cache."""
 PAGES = 64

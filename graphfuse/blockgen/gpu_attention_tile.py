@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WARPGROUP_ROWS = 64
+"""Of queries: what one `wgmma` takes."""
 MOST_REGISTERS = 192
 """Of a thread, 32 bits each, for scores, probabilities and result."""
 KEYS = (128, 64, 32)

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 STEPS = (128, 64)
 """Bytes of k in one step: a line of shared memory, or half of one."""
 _REGISTERS = 65536
+"""Of a multiprocessor, of 32 bits each, on every part."""
 _MOST_REGISTERS = 255
+"""Of a thread: the ISA has no numbers for more."""
 _OTHER_REGISTERS = 48
 """For addresses, counters and what else a loop needs."""
 _OWN_BYTES = 1024
@@ -26,6 +28,7 @@ _MULTIPLIED = 4300
 _MOVED = 128
 """Bytes in a clock from and to shared memory."""
 _SCHEDULERS = 4
+"""Of a multiprocessor: so many warps issue at once."""
 _WAIT = 60
 """Clocks of a step, in which blocks meet."""
 _ARRIVAL = 1000

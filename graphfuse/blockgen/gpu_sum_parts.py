@@ -15,6 +15,7 @@ from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.ir.types import Scalar
 
 MOST = 16
+"""Parts: from there on adding them up costs what more programs save."""
 LEAST_STEPS = 8
 """Of a part."""
 _LAUNCH_US = 2.5
@@ -22,6 +23,7 @@ _LAUNCH_US = 2.5
 _BYTES_PER_US = 4.0e6
 """From and to the cache."""
 _SUM_BYTES = 4
+"""Of an element of a part: sums are f32."""
 _GAIN = 1.1
 """At least: the model is not exact."""
 

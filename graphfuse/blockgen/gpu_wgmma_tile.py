@@ -17,6 +17,7 @@ MOST_SPLIT = 4
 ROWS = 64
 """Of the smallest tile: what one `wgmma` takes."""
 _LAUNCH_US = 0.7
+"""Of a kernel without work, as the other numbers here fitted to times by `python -m benchmarks.gpu_gemm`."""
 _CLUSTER_US = 0.67
 """More, of clusters."""
 _FILL_US = 1.22
@@ -38,6 +39,7 @@ _SHARED_STEP_NS = 142.0
 _PINGPONG_SHARED = 1.12
 """Times a step of small tiles of two blocks, whose groups of warps take turns in both."""
 _SMALL = 128 * 128
+"""Elements of such a tile at most."""
 _LINE = 64
 """Columns of 2 bytes in a line of swizzled shared memory."""
 _FEW = 64 * 96
@@ -142,6 +144,7 @@ FOR_WINDOWS = (
 )  # fmt: skip
 """For convolutions, whose results are often of 64 channels."""
 _ABOUT = 1.01
+"""Times the least time: closer than that the model cannot tell tiles apart, and the order of `TILES` decides."""
 _MOST_EXCHANGING = 128
 """Accumulators of a thread, where an epilogue's results are exchanged among lanes."""
 

@@ -24,6 +24,7 @@ from graphfuse.symbolic import Dim, bounds, exact_div, substitute
 STEPS = {64: 1.0, 32: 1.35, 16: 2.0}
 """Channels of a step, and what one then takes."""
 MOST_STRIDE = 8
+"""Of an im2col tensor map (elementStrides of cuTensorMapEncodeIm2col)."""
 OFFSET_BITS = 16
 """Of the taps along all dims of an image together."""
 Names = Sequence[str]

@@ -28,6 +28,7 @@ _FUNCTIONS: dict[OpDef, Callable[[Dim, Dim], Dim]] = {
 }
 _TOWARD_ZERO = (block.ELEMENTWISE["truncdiv"], block.ELEMENTWISE["truncmod"])
 _MOST = (1 << 63) - 1
+"""Of an i64: index arithmetic wraps there."""
 
 
 @dataclass(frozen=True, slots=True)

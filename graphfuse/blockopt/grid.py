@@ -15,6 +15,7 @@ printed begins with the ids that there were.
 from __future__ import annotations
 
 from graphfuse.dialects import block, effects
+from graphfuse.dialects.block import MOST_PROGRAMS
 from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_number
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64
@@ -22,7 +23,6 @@ from graphfuse.symbolic import Dim, floordiv, mod, product, sym
 
 AXES = ("grid_x", "grid_y", "grid_z")
 """The parameters that hold the sizes of the axes."""
-MOST_PROGRAMS = (1 << 31) - 1
 
 
 def flat_grid(func: Func, axes: int) -> Func:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 INTERRUPTED = 130
+"""The exit code, as shells have it: 128 and the signal's number."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

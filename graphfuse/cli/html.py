@@ -18,6 +18,7 @@ Edge = tuple[Name, Name]
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 44, 24, 46, 20
 _SWEEPS = 6
+"""Over the levels, down and up in turns: the order of boxes hardly changes after that."""
 _SWING = 70
 """How far an edge that skips levels may run beside the boxes."""
 

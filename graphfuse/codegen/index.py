@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 from graphfuse.codegen.kernel import Kernel, integer, lowers, vector_type, width_of
 from graphfuse.dialects import block
+from graphfuse.dialects.block import MOST_PROGRAMS
 from graphfuse.ir.core import Op, attr_number
 from graphfuse.ir.types import Tile
 from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import INF, Atom, Call, Dim, Expr, Ranges, Sym, bounds
 
 _I32 = (-(1 << 31), (1 << 31) - 1)
-MOST_PROGRAMS = (1 << 31) - 1
 
 
 class _Arithmetic:

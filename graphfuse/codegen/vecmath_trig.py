@@ -10,6 +10,7 @@ from graphfuse.codegen.vecmath_format import format_of, odd_poly, round_to_bits
 from graphfuse.codegen.vecmath_tables import TWO_OVER_PI
 
 _TWO_OVER_PI_BITS: Final = 1200
+"""Of the fraction: an f64's exponent moves the point by 1024, and 64 bits and guards must be left behind it."""
 _TWO_OVER_PI_BYTES: Final = TWO_OVER_PI.to_bytes(_TWO_OVER_PI_BITS // 8 + 32, "little")
 
 # x = m 2^e, m an integer. Of 2/pi * 2^e only the bits from weight 2 down to weight 2^-190 matter:

@@ -44,8 +44,11 @@ from graphfuse.cpu.executor_place_ir import place_ir
 from graphfuse.llvm.fields import with_fields
 
 LAUNCH_BYTES: Final = 32
+"""Of `%gf.launch`: four slots."""
 SPIN_NS: Final = 40_000
+"""Chosen: longer than most gaps between the launches of a run, far shorter than a time slice."""
 YIELDS: Final = 4_000
+"""Chosen: milliseconds where nobody else wants the processor, as long as a long launch on one thread."""
 
 # futex(2); an architecture that is not listed sleeps on a condition variable.
 _FUTEX_NUMBER: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}

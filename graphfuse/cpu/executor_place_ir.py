@@ -21,6 +21,7 @@ from typing import Final
 BUSY_NS: Final = 200_000
 """An idle processor takes some 50 us, a busy one a time slice of 3 ms."""
 TIMES: Final = 100
+"""Runs after which it is tried again whether the other processors are still busy."""
 
 _LINUX: Final = Template("""\
 declare i32 @sched_getcpu()

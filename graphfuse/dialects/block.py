@@ -61,6 +61,9 @@ def _pointer(t: Type) -> Ptr:
 
 
 MAX_GRID_RANK = 3
+"""As `program_id` has axes, and a GPU's grid dims."""
+MOST_PROGRAMS = (1 << 31) - 1
+"""Of a grid, as a GPU has it: numbers of programs are counted in 32 bits."""
 
 ELEMENTWISE = declare("block", elem_of, with_elem, (*FUNCTIONS, *MACHINE_FUNCTIONS), NO_SIGNED_WRAP)
 """Every elementwise function on scalars and tiles, by bare name."""

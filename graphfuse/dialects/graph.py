@@ -7,6 +7,7 @@ never broadcast implicitly. Shapes may be symbolic (`graphfuse.symbolic`).
 from __future__ import annotations
 
 from graphfuse.constraints import require
+from graphfuse.dialects.block import MAX_GRID_RANK
 from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
@@ -15,7 +16,6 @@ from graphfuse.ir.types import BOOL, F32, I64, Ptr, Scalar, Tensor, Type
 from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
 
 MOVES = (Trait.PURE, Trait.MOVEMENT)
-MAX_GRID_RANK = 3
 
 
 def _tensor(t: Type, what: str = "operand") -> Tensor:

@@ -127,13 +127,16 @@ class Conversion:
         return (self.elem_bits << self.shared.out_bits) // 8 if self.shared else 0
 
 
-# cycles of the pipe that shuffles and shared memory share, for one warp instruction
 _SHUFFLE = 1.0
+"""Cycles of the pipe that shuffles and shared memory share, for one warp instruction."""
 _SELECT = 0.25
-# latencies, paid once per dependent step
+"""The same of a select, which another pipe makes beside it."""
 _SHUFFLE_LATENCY = 24.0
+"""Cycles, paid once for each step that depends on the one before."""
 _SHARED_LATENCY = 30.0
+"""The same of shared memory."""
 _BARRIER_LATENCY: dict[Scope, float] = {"warp": 4.0, "block": 30.0}
+"""The same of a barrier, by who meets."""
 
 
 def plan(source: LinearLayout, target: LinearLayout, elem_bits: int, route: Route | None = None) -> Conversion:

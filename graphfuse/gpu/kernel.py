@@ -26,7 +26,9 @@ from graphfuse.target import Target
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
 """LLVM types of addresses."""
 WARP_SIZE = 32
+"""Threads, on every part."""
 EXCHANGE_BYTES = 1024
+"""Of each of the two places that small amounts go through by turns: a word for each of 256 threads."""
 STAGING = ("staging", "exchange0", "exchange1")
 """Shared memory that ops use for a moment: for much, and two places for little."""
 

@@ -26,7 +26,9 @@ from graphfuse.symbolic import Dim, ceildiv
 SHARED_ALLOC_BYTES = 32 << 10
 """`block.alloc` of a known size up to this is shared memory, else global memory of the program's own."""
 _MAX_IMMEDIATE = 1 << 23
+"""Of an access: 24 bits with a sign, in machine code."""
 _MOST_LIMIT = (1 << 31) - 1
+"""Of positions, which are compared in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)

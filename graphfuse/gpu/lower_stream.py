@@ -21,6 +21,7 @@ from graphfuse.ir.core import Op, attr_dim, attr_int
 from graphfuse.llvm.module import Reg
 
 FLAG_BYTES = 4
+"""A flag is a word that atomics take."""
 _VECTOR = 4
 """32-bit elements of one access."""
 _BATCH = 8

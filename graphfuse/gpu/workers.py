@@ -33,9 +33,11 @@ from graphfuse.llvm.host import available_cores
 from graphfuse.target import Target
 
 MOST_WORKERS = 8
+"""Each is a process with LLVM in it, and the longest kernel of a graph ends when it does."""
 LEAST_CORES = 4
 """Where there are fewer, this process keeps them busy: with Python, LLVM and an assembler."""
 IDLE_SECONDS = 30.0
+"""After that workers end: a process that compiles again soon finds them started."""
 PATIENCE_SECONDS = 60.0
 """How long a worker may take for what is then compiled here."""
 _START = "import sys; sys.path[:] = sys.argv[1:]; from graphfuse.gpu.workers import serve; serve()"

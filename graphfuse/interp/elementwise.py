@@ -24,6 +24,7 @@ Array: TypeAlias = Any
 """A numpy array; numpy's own types say too little to be worth threading through."""
 
 F32_BITS = 32
+"""Floats of fewer are computed in f32, as on machines."""
 TO_BOOL = frozenset(f.name for f in (*FUNCTIONS, *MACHINE_FUNCTIONS) if f.to_bool)
 
 

@@ -28,6 +28,7 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import Buffer, Tile
 
 _POSITION = (1 << 31) - 1
+"""Bits of a slot that say where it is in the ring; the highest is its phase."""
 RESIDENT = 2
 """Clusters that share out the programs of a kernel with roles: as few as let each have several, and its neighbour."""
 

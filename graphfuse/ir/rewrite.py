@@ -25,6 +25,7 @@ Replacement = Value | Op | tuple[Value, ...]
 """A value for the op's only result, an op to stand in its place, or one value per result."""
 
 MAX_SWEEPS = 64
+"""Real rules settle in a few: more means two that undo each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
+from graphfuse.blockopt.grid import AXES
+from graphfuse.dialects.block import MOST_PROGRAMS
 from graphfuse.kernels.specialise import MOST
 from graphfuse.llvm import codegen
 from graphfuse.llvm.fields import with_fields

@@ -14,8 +14,11 @@ from graphfuse.frontends.tc import SourceError
 from graphfuse.frontends.tc.expression import evaluate
 
 DEFAULT_WARPS = (4,)
+"""Of a program, where nobody says: what Triton has."""
 DEFAULT_STAGES = (3,)
+"""Of pipelined loads: the same."""
 DEFAULT_CTAS = (1,)
+"""Of a program: no cluster."""
 DEFAULT_SCHEDULES = (SCHEDULES[0],)
 
 

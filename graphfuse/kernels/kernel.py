@@ -14,10 +14,11 @@ from typing import Any, NoReturn, TypeAlias, cast
 from graphfuse import usage
 from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.divisors import are_positive
-from graphfuse.blockopt.grid import AXES, MOST_PROGRAMS
+from graphfuse.blockopt.grid import AXES
 from graphfuse.cpu import lower as cpu_lower
 from graphfuse.devices import driver_of
 from graphfuse.dialects import block
+from graphfuse.dialects.block import MOST_PROGRAMS
 from graphfuse.errors import InputError, UsageError
 from graphfuse.gpu import lower as gpu_lower
 from graphfuse.gpu import pipeline as gpu_pipeline

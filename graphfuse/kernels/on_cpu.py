@@ -24,7 +24,9 @@ from graphfuse.runtime.workspace import most_callers
 from graphfuse.symbolic import evaluate
 
 CHUNKS_PER_THREAD = 4
+"""Programs differ in length, and threads in speed: the last chunk is a small part of the whole."""
 ALIGNMENT = 64
+"""Of scratch memory: a line, and a vector of AVX-512."""
 
 _Record = ctypes.c_uint64 * 4
 """A launch as `executor_ir` has it. Arrays of ctypes, as those of numpy take microseconds to make and to find."""

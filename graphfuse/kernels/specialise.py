@@ -22,6 +22,7 @@ from graphfuse.kernels.signature import Parameter
 from graphfuse.symbolic import Dim
 
 MOST = 16
+"""The largest power of two that code is told apart by: an access has 16 bytes at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ CACHE_BYTES = 64 << 20
 """Arrays of more push themselves out of most caches (an H200's holds 50 MB), and what else is done costs power."""
 ROUNDS, MOST_ROUNDS = 5, 50
 SECONDS = 0.05
+"""For one configuration: enough rounds for a median, little enough for a hundred of them."""
 MOST_QUEUED = 200
 """Calls that are given to a GPU before it is waited for."""
 CLOSE, MOST_CLOSE = 1.1, 6

@@ -19,6 +19,7 @@ from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, OPTIONS, 
 from graphfuse.runtime.cache import default_cache
 
 VERSION = 1
+"""Of the file: another is not read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from graphfuse.kernels.signature import Parameter
 FILLS = ("random", "zeros", "ones", "arange", "empty")
 """`empty` is memory that nobody wrote: to read it is an error under `--check`."""
 MOST_ELEMENTS = 1 << 31
+"""Of an array that a word of a command line asks for."""
 
 
 def read_values(

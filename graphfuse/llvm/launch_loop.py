@@ -25,9 +25,11 @@ from graphfuse.llvm.loader import Library, load_object
 SYMBOL: Final = "gf_cuda_launch"
 REPLAY: Final = "gf_cuda_replay"
 RECORD_BYTES: Final = 24
+"""Of `%gf.record`: three slots."""
 CONFIG_BYTES: Final = 56
 """A CUlaunchConfig: grid and block (u32 each), bytes of shared memory, stream, attributes, their number."""
 STREAM_OFFSET: Final = 32
+"""Of `hStream` in a CUlaunchConfig."""
 
 IR: Final = f"""
 %gf.record = type {{ config: ptr, function: ptr, params: ptr }}

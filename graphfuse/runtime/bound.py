@@ -26,6 +26,7 @@ from graphfuse.symbolic import Call, Dim, Sym, evaluate
 MAX_LAUNCHES = 1 << 22
 """More launches than any real model has in one call; a plan that asks for more is damaged."""
 MAX_BYTES = 1 << 46
+"""Of a buffer: a plan that asks for more is damaged, and sums of such numbers stay within 64 bits."""
 
 INLINE_NS = 10_000
 """A launch with less work than this runs on the caller: waking threads would cost more."""

@@ -68,11 +68,16 @@ from graphfuse.runtime.weights import PIECE, Blob, Extent, Held, OpenFile, Store
 MAGIC = b"\x89GFX\r\n\x1a\n"
 """As in PNG: a transfer that strips bit 7 or rewrites line ends shows at once."""
 VERSION = 4
+"""Raised with what an older reader would misread."""
 ALIGN = 64
+"""Of sections and of weights in them: vectors are loaded from where a file is mapped."""
 _PREFIX = struct.Struct("<8sIIQ")
 _TRAILER_BYTES = 32
+"""A SHA-256."""
 _MAX_HEADER = 1 << 20
+"""Of JSON that says where sections are."""
 _MAX_UNPACKED = 1 << 30
+"""Of a compressed section: a few bytes of zlib can stand for any number."""
 MAX_TARGETS = 64
 """More than one model is ever compiled for."""
 MAX_PANEL = 1 << 12

@@ -33,7 +33,9 @@ PIECE = 1 << 20
 AT_ONCE = 64 << 20
 """From so many bytes on several threads read."""
 MOST_READERS = 4
+"""Threads: disks and memory are busy with so many."""
 ALIGN = 64
+"""Of an array's address: a line, and a vector of AVX-512."""
 
 
 class OpenFile:

@@ -27,6 +27,7 @@ from graphfuse.ir.types import F32, Tensor
 from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv
 
 MIN_CHANNELS = 32
+"""Below, transforming tiles costs more than the products saved."""
 MIN_TILES = 32
 """Below, the weights (16/9 as many) cost more to read than the products saved."""
 

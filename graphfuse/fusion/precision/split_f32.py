@@ -30,10 +30,13 @@ from graphfuse.ir.types import BF16, F32, I32, Scalar
 from graphfuse.symbolic import Ranges, bounds
 
 PARTS = 3
+"""Of 8 bits each: an f32 has 24."""
 LEFT_OVER = 2.0**-30
+"""Of itself, by which each part is less: below the last bit of the whole, and never 0."""
 MASK = -(1 << 16)
 """Of an f32's bits: those that bf16 has."""
 LEAST_SIDE = 64
+"""Rows, columns and depth of the smallest tile of `wgmma`: below, most of it would be padding."""
 ALIGNED = 8
 """Elements of bf16 in what TMA moves."""
 F32_RATE, PARTS_RATE = 45e6, 100e6
@@ -41,6 +44,7 @@ F32_RATE, PARTS_RATE = 45e6, 100e6
 SPLIT_RATE = 0.4e6
 """Elements that are split in a microsecond."""
 LAUNCH_US = 3.0
+"""Of the kernel that splits an operand, with its memory's round trip."""
 
 
 @passing("graph")

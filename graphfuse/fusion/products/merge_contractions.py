@@ -35,6 +35,7 @@ from graphfuse.symbolic import static
 MAX_COLUMNS = 1 << 16
 """Columns of merged weights; beyond this each contraction is large enough by itself."""
 MAX_EPILOGUE_OPS = 64
+"""How far is looked behind a product; no model's has more, and each merge looks again."""
 
 Readers = dict[Value, list[Op]]
 

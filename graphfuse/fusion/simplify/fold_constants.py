@@ -38,6 +38,7 @@ Number = bool | int | float
 LIMIT_BYTES = 1 << 20
 """Results up to this size are always folded, larger ones up to `LIMIT_GROWTH` times their operands."""
 LIMIT_GROWTH = 4
+"""Bytes that become f32 are folded; a row that is broadcast over many is not."""
 MOST_GROWN = 1 << 28
 """A result above this size is folded only if it is no larger than its operands: growth by steps has no end."""
 

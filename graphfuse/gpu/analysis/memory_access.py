@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from graphfuse.ir.layout import BLOCK, LANE, REGISTER, WARP, Echelon, LinearLayout
 
 BANKS = 32
+"""Of shared memory, each of which serves one word in a cycle."""
 BANK_BYTES = 4
+"""A word."""
 SECTOR_BYTES = 32
+"""Of global memory: the least that is moved."""
 MAX_VECTOR_BYTES = 16
+"""Of one thread's access."""
 
 
 @dataclass(frozen=True, slots=True)

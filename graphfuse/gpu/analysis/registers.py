@@ -6,6 +6,7 @@ from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import Ptr, Tile, Type
 
 REGISTER_BITS = 32
+"""Wider values take several."""
 
 
 def registers_per_thread(t: Type, threads: int, layout: LinearLayout | None = None) -> int:

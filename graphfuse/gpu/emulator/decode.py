@@ -19,6 +19,7 @@ Sink = Callable[[Gang, Array], None]
 SHARED_WINDOW = 1 << 40
 """Generic addresses of shared memory start here, and of local memory at LOCAL_WINDOW."""
 LOCAL_WINDOW = 1 << 41
+"""Far above any address of shared memory and below `heap.BASE`."""
 
 
 class Decoder:

@@ -30,9 +30,13 @@ from graphfuse.gpu_driver import Argument, CopyCall, LaunchCall
 from graphfuse.target import GpuInfo
 
 VERSION = 13000
+"""Of CUDA, as cuDriverGetVersion gives it."""
 SHARED_BYTES = 227 << 10
+"""Of a block, as on an H200."""
 MULTIPROCESSORS = 4
+"""As few as let persistent kernels have several blocks, and tests be quick."""
 ALIGNMENT = 256
+"""Of cuMemAlloc's addresses."""
 FIRST_HANDLE = 256
 """Streams 0 to 2 are the default ones."""
 _MAP = struct.Struct("<QHHHH5Q5Q5H6h3H")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 NEVER = 1 << 62
+"""A round that no kernel reaches."""
 POLLS = 1000
 """Rounds after which an operation completes where warps never stop, because they poll global memory."""
 

@@ -129,6 +129,7 @@ def _to_odd(total: Array, error: Array) -> Array:
 _HALF_WAY = np.int64(1 << 28)
 _LOW = np.int64((1 << 29) - 1)
 _SMALLEST_NORMAL = 2.0**-126
+"""Of f32: sums below are rounded at another bit."""
 
 
 def fma_f32(a: Array, b: Array, c: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from graphfuse.gpu.emulator.types import Array
 
 LANES = 32
+"""Of a warp."""
 FULL: Array = np.ones(LANES, np.bool_)
 
 
@@ -107,6 +108,7 @@ Step = Callable[[Gang], int | None]
 """Executes one instruction: None goes on, a number jumps there, STOP means that the splits know where they go."""
 
 STOP = -1
+"""What a `Step` gives if the splits know where they go."""
 
 
 def no_step(g: Gang) -> None:

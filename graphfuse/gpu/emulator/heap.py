@@ -10,7 +10,9 @@ import numpy as np
 from graphfuse.gpu.emulator.types import UNSIGNED, Array
 
 BASE = 0x7F00_0000_0000
+"""The first address: none of the host's, so that one taken for the other is seen."""
 GAP = 4096
+"""Bytes between allocations that belong to nobody: an access beyond the end of one meets none of another."""
 
 
 @dataclass(frozen=True, slots=True)

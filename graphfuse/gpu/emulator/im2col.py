@@ -14,6 +14,7 @@ from graphfuse.gpu.emulator.types import Array
 OFFSET_BITS = 16
 """Of all corners, and of all offsets, together."""
 MOST_STEP = 8
+"""Of a tensor map (elementStrides of cuTensorMapEncodeIm2col)."""
 _NOTHING = Im2col((), (), ())
 
 

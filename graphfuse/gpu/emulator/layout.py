@@ -12,8 +12,11 @@ from graphfuse.gpu.emulator.types import Array
 
 Triple = tuple[int, int, int]
 MAX_RESIDENT_WARPS = 256
+"""Beyond, arrays are long enough for numpy, and blocks run one after another."""
 MAX_RESIDENT_SHARED = 8 << 20
+"""Of all resident blocks: their shadow takes several times as much."""
 MAX_REGISTER_BYTES = 256 << 20
+"""Of all resident blocks."""
 
 
 @dataclass

@@ -30,6 +30,7 @@ from graphfuse.gpu.emulator.types import Array, register_dtype
 SHARED_BASE = 1024
 """Shared addresses start here, as on sm_90, whose first KiB is the system's."""
 LOCAL_BASE = 64
+"""The first address of local memory: 0 is no address."""
 SWITCHING = frozenset({"ld", "st", "atom", "red", "ldmatrix", "stmatrix", "fence", "membar"})
 """Where a gang may be set aside for another."""
 

@@ -10,7 +10,9 @@ from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.types import Array
 
 SWIZZLES = (0, 32, 64, 128)
+"""In bytes; 0 is none."""
 MOST_STRIDE = 1 << 40
+"""In bytes (globalStrides of cuTensorMapEncodeTiled)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

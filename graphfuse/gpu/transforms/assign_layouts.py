@@ -28,6 +28,7 @@ from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import Tile, Type
 
 VECTOR_BYTES = 16
+"""Of one thread's access at most."""
 LOOPS = (control.for_, control.while_)
 ATOMICS = (effects.atomic, effects.atomic_cas)
 

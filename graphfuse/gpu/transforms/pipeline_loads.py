@@ -33,6 +33,7 @@ from graphfuse.ir.types import I64, Buffer, Tile
 from graphfuse.symbolic import sym
 
 STAGES = 3
+"""Where a kernel does not say: two on the way hide the way to memory behind most products."""
 SHARED_BYTES = 96 << 10
 """What rings may take where the target is not known: every part since sm_80 has so much for a block."""
 

@@ -31,6 +31,7 @@ from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
 from graphfuse.ir.types import Tile
 
 ROUNDS = 8
+"""At most: each makes room for the next, and real kernels need two or three."""
 HOISTED_REGISTERS = 64
 """Most registers of a thread that conversions taken out of a loop may hold as long as it runs."""
 OUTSIDE = 1 / 8

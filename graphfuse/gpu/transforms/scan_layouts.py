@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
 
 LANE_BITS = 5
+"""A warp has 32 lanes."""
 
 
 def scan_layout(shape: Sequence[int], axis: int, width: int, warps: int) -> LinearLayout:

@@ -15,6 +15,7 @@ from graphfuse.runtime.native import address_of
 
 _CONFIG = struct.Struct("<7I4xQQI4x")
 ATTRIBUTE_BYTES = 72
+"""Of a CUlaunchAttribute: its id, and a union of 64 bytes."""
 _CLUSTER, _OVERLAP = struct.Struct("<I4xIII"), struct.Struct("<I4xI")
 CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6
 """Of `CUlaunchAttributeID`."""

@@ -22,10 +22,13 @@ from graphfuse.target import GpuInfo
 log = logging.getLogger(__name__)
 
 LOG_BYTES = 8192
+"""Of what the driver says of PTX that it refuses."""
 _OUT_OF_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY."""
 _NATIVE_VERSION = 12000
 """The CUDA that launches with attributes come from, as the versions of functions go."""
 _GRAPH_UPDATE_FAILED = 910
+"""CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE."""
 _MAP_TYPES = {
     "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
     "i32": "INT32", "u32": "UINT32", "i64": "INT64", "u64": "UINT64", "u16": "UINT16", "i16": "UINT16",

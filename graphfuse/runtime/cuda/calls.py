@@ -13,6 +13,7 @@ from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
 
 MAX_GRID = (1 << 31) - 1
+"""Of the grid's first dim, the only one that is used."""
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 
 

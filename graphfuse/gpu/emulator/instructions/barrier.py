@@ -18,6 +18,7 @@ from graphfuse.gpu.emulator.types import Array
 SPURIOUS = 0.5
 """How often try_wait times out although its phase goes on, as it may."""
 MAX_COUNT = (1 << 20) - 1
+"""Of arrivals, and of pending bytes (PTX ISA, mbarrier)."""
 _MODS = (
     "shared",
     "shared::cta",

@@ -35,6 +35,7 @@ from graphfuse.symbolic import (
 ALIGNMENT = 16
 """Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
 MAX_EXTENT = 1 << 31
+"""Of a dim of a tensor map, whose coordinates are i32."""
 MOST_OUTER = 3
 """Dims of a tensor map beside the tile's two."""
 

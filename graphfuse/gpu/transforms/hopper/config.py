@@ -11,9 +11,13 @@ from graphfuse.ir.core import Func
 SHARED_BYTES = 227 << 10
 """Of one block; all of a multiprocessor's, but for 1 KB that it keeps for each block."""
 RESERVED_BYTES = 1 << 10
+"""Of shared memory, that the system keeps for each block."""
 BARRIER_BYTES = 512
+"""Room for all barriers of a kernel."""
 ALIGNMENT = 1024
+"""Of a tile with swizzled lines of 128 bytes: its pattern repeats after eight."""
 MOST_STAGES = 12
+"""More on the way hide no more of the way to memory."""
 ENOUGH_STAGES = 4
 """For two staging buffers a warp: with one, it waits for each store to be read before the next."""
 MOST_ACCUMULATORS = 192

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphfuse.dialects import block
+from graphfuse.dialects.block import MOST_PROGRAMS
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.match import Operand, Product
 from graphfuse.ir.core import Builder, Func, Value, dims_of
 from graphfuse.symbolic import Atom, Dim, Expr, floordiv, maximum, minimum, mod, sym, symbols
 
-MOST_PROGRAMS = (1 << 31) - 1
 GROUP = 8
 """Rows of tiles. 4096^3 and 8192^3 by 128x128 and 128x256: of 8 and 16 the one is better here, the other there."""
 _NUMBER = "n"

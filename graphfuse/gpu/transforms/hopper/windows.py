@@ -42,6 +42,7 @@ from graphfuse.symbolic import (
 OFFSET_BITS = 16
 """That all corners, and all taps, have together."""
 MOST_STEP = 8
+"""Of a tensor map (elementStrides of cuTensorMapEncodeIm2col)."""
 _COMPARISONS: dict[OpDef, tuple[int, int]] = {
     block.ge: (1, 0), block.lt: (-1, -1), block.ELEMENTWISE["gt"]: (1, -1), block.ELEMENTWISE["le"]: (-1, 0),
 }  # fmt: skip
