@@ -5,10 +5,11 @@ Values between parts are numpy arrays (of objects for texts), lists for sequence
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,11 +21,13 @@ from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
 from graphfuse.frontends.onnx.python_ops.call import PythonOp
 from graphfuse.frontends.onnx.python_ops.interpreted import interpreted, is_interpreted
 from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
-from graphfuse.host.control import CONTROL
+from graphfuse.host.control import CONTROL, Repeated, Wires
 from graphfuse.host.program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
+from graphfuse.knobs import settings
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.device import Device
-from graphfuse.runtime.session import Profile, StepTime, thread_count
+from graphfuse.runtime.session import Profile, Session, StepTime, thread_count
+from graphfuse.runtime.turns import Wiring
 from graphfuse.runtime.workspace import workspaces
 from graphfuse.symbolic import symbols
 
@@ -35,16 +38,25 @@ class HostSession:
     def __init__(
         self, executable: Executable, threads: int | None, device: Device, *, interpreted: bool = False
     ) -> None:
-        assert executable.host is not None, "it has no host code"
         self.executable = executable
         self.threads = thread_count(threads)
         callers = workspaces(self.threads)  # the parts of a call take turns: one pool of threads does for all
         self._finalizer = weakref.finalize(self, callers.close_idle)
-        models = [CompiledModel(p, threads, device, callers) for p in executable.parts]
-        parts = [(m.executable, m.interpret if interpreted else m) for m in models]
+        self._models = [CompiledModel(p, threads, device, callers) for p in executable.parts]
+        self._interpreted = interpreted
         self._binder = Binder(_of_inputs(executable.signature))
         self._held = {s.name: s.elem for s in executable.signature.inputs if s.elem in HELD}
-        self._graph = _Graph(executable.host, parts, [w.array for w in executable.weights])
+        self._graphs: dict[bool, _Graph] = {}
+        self._graph(plainly=not interpreted)
+
+    def _graph(self, *, plainly: bool) -> _Graph:
+        """The program, whose parts run plainly or as the settings say."""
+        if plainly not in self._graphs:
+            host = self.executable.host
+            assert host is not None, "it has host code"
+            made = [_Part(i, m, interpreted=self._interpreted, plainly=plainly) for i, m in enumerate(self._models)]
+            self._graphs[plainly] = _Graph(host, made, [w.array for w in self.executable.weights])
+        return self._graphs[plainly]
 
     @property
     def signature(self) -> Signature:
@@ -68,7 +80,9 @@ class HostSession:
         self._binder.bind([a.shape for a in arrays])
         values: dict[str, Any] = {name: _held(name, elem, given[name]) for name, elem in self._held.items()}
         values |= {s.name: _read_only(a) for s, a in zip(self._binder.signature.inputs, arrays, strict=True)}
-        found = self._graph.run(values, times)
+        asked = self._interpreted or settings.interpret or settings.debug or settings.check
+        graph = self._graph(plainly=not asked)
+        found = graph.run({**graph.constants, **values}, times)
         return {s.name: _checked(s.name, s.elem, v) for s, v in zip(self.signature.outputs, found, strict=True)}
 
 
@@ -122,58 +136,124 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-Part: TypeAlias = tuple[Executable, Callable[[Mapping[str, Any]], Mapping[str, Any]]]
-"""A part, and what runs it."""
+class _Part:
+    """A compiled part: what it reads and makes, by name, and what runs it.
+
+    `plainly` says that nothing is asked for but to run it, which on this machine's processor is a call by position.
+    """
+
+    def __init__(self, number: int, model: CompiledModel, *, interpreted: bool, plainly: bool) -> None:
+        self.reads = tuple(s.name for s in model.signature.inputs)
+        self.makes = tuple(s.name for s in model.signature.outputs)
+        self.kind = self.label = f"part {number}"
+        self._model, self._plainly = model, plainly and not model.device.is_gpu
+        self._run = model.interpret if interpreted else model
+
+    def run(self, known: dict[str, Any]) -> None:
+        """Add what it makes to what is known."""
+        values = [known[n] for n in self.reads]
+        with self.named():
+            if session := self.session:
+                known.update(zip(self.makes, session.call(values), strict=True))
+            else:
+                known.update(self._run(dict(zip(self.reads, values, strict=True))))
+
+    @contextlib.contextmanager
+    def named(self) -> Generator[None]:
+        """Say in errors which part it is."""
+        try:
+            yield
+        except InputError as e:
+            raise e if e.loc else InputError(f"{self.label}: {e.message}") from None
+
+    @property
+    def session(self) -> Session | None:
+        """What runs it plainly; linked when it is first needed."""
+        return cast("Session", self._model.session) if self._plainly else None
 
 
 class _Graph:
     """A graph of the program, its constants at hand."""
 
-    def __init__(self, graph: HostGraph, parts: Sequence[Part], weights: Sequence[Array]) -> None:
-        self.graph, self.parts = graph, parts
-        self.inputs, self.outputs = graph.inputs, graph.outputs
+    def __init__(self, graph: HostGraph, parts: Sequence[_Part], weights: Sequence[Array]) -> None:
+        self.graph, self.inputs, self.outputs = graph, graph.inputs, graph.outputs
         self.constants = {name: _constant(value, weights) for name, value in graph.constants.items()}
-        self.steps = [s if isinstance(s, HostPart) else _Node(s, parts, weights) for s in graph.steps]
+        self.steps = [parts[s.part] if isinstance(s, HostPart) else _Node(s, parts, weights) for s in graph.steps]
+        made = {name for step in self.steps for name in step.makes}
+        read = {name for step in self.steps for name in step.reads} | set(self.outputs)
+        self.free = tuple(read - made - {*self.inputs, *self.constants})
+        """What it reads of graphs around it."""
 
-    def run(self, values: Mapping[str, Any], times: list[StepTime] | None = None) -> list[Any]:
-        """The outputs, for the values of its inputs and of what it reads of graphs around it."""
-        known = {**values, **self.constants, **{n: values[n] for n in self.inputs if n in values}}
+    def within(self, known: Mapping[str, Any]) -> Callable[[Sequence[Any]], list[Any]]:
+        """From the values of its inputs to its outputs, for what is known around it."""
+        around = {**{n: known[n] for n in self.free}, **self.constants}
+        return lambda values: self.run({**around, **dict(zip(self.inputs, values, strict=True))})
+
+    def run(self, known: dict[str, Any], times: list[StepTime] | None = None) -> list[Any]:
+        """The outputs. All that it reads is known."""
         for step in self.steps:
-            start = time.perf_counter_ns()
-            if isinstance(step, HostPart):
-                self._run_part(step.part, known)
-                label = f"part {step.part}"
-            else:
-                step.run(known)
-                label = step.node.name
+            start = time.perf_counter_ns() if times is not None else 0
+            step.run(known)
             if times is not None:
-                op = label if isinstance(step, HostPart) else step.node.op
-                times.append(StepTime(op, label, 1, time.perf_counter_ns() - start))
+                times.append(StepTime(step.kind, step.label, 1, time.perf_counter_ns() - start))
         return [known[o] for o in self.outputs]
+
+    def repeat(self, known: Mapping[str, Any], wires: Wires, most: int) -> Repeated | None:
+        """Turn after turn in native code, where one part is all there is to do and what is fed back keeps its shape."""
+        part = self.steps[0] if len(self.steps) == 1 else None
+        if not isinstance(part, _Part) or (session := part.session) is None:
+            return None
+        at, made = ({name: i for i, name in enumerate(names)} for names in (part.reads, part.makes))
+        same = {o: i for i, o in wires.fed.items() if self.outputs[o] == self.inputs[i]}
+        fed = [(at.get(self.inputs[i]), made.get(self.outputs[o])) for i, o in wires.fed.items() if o not in same]
+        if len({o for _, o in fed}) < len(fed) or any(
+            name not in made for o, name in enumerate(self.outputs) if o not in same
+        ):
+            return None
+        around = {
+            **{n: known[n] for n in self.free},
+            **self.constants,
+            **dict(zip(self.inputs, wires.first, strict=True)),
+        }
+        wiring = Wiring(
+            fed={i: o for i, o in fed if i is not None and o is not None},
+            sliced={at[self.inputs[i]]: s for i, s in wires.sliced.items() if self.inputs[i] in at},
+            stacked=[made[name] for o, name in enumerate(self.outputs) if o not in (*wires.fed.values(), wires.going)],
+            going=None if wires.going is None else made[self.outputs[wires.going]],
+        )
+        with part.named():
+            done = session.repeat([around[n] for n in part.reads], wiring, most)
+        if done is None:
+            return None
+        outputs: list[Any] = []
+        for o, name in enumerate(self.outputs):
+            if o in same:
+                outputs.append(wires.first[same[o]])
+                continue
+            value = done.outputs[made[name]]
+            is_last = o in wires.fed.values() and made[name] in wiring.stacked
+            outputs.append(value[-1].copy() if is_last else value)
+        return Repeated(done.turns, done.going, outputs)
 
     def empty(self, output: int) -> Array:
         """What a loop that never ran stacked of an output."""
         elem, dims = self.graph.empties[output]
         return np.empty((0, *dims), object if elem == TEXT else elem_dtype(elem))
 
-    def _run_part(self, number: int, known: dict[str, Any]) -> None:
-        executable, run = self.parts[number]
-        try:
-            known.update(run({s.name: known[s.name] for s in executable.signature.inputs}))
-        except InputError as e:
-            raise e if e.loc else InputError(f"part {number}: {e.message}") from None
-
 
 class _Node:
     """An operator that Python runs, with its attributes and bodies at hand."""
 
-    def __init__(self, node: HostNode, parts: Sequence[Part], weights: Sequence[Array]) -> None:
-        self.node = node
+    def __init__(self, node: HostNode, parts: Sequence[_Part], weights: Sequence[Array]) -> None:
+        self.node, self.kind, self.label = node, node.op, node.name
         self.attributes = {name: _attribute(value, weights) for name, value in node.attributes.items()}
         self.bodies = [_Graph(b, parts, weights) for b in node.bodies]
+        self.makes = tuple(n for n in node.outputs if n)
+        self.reads = {n for n in node.inputs if n}.union(*(b.free for b in self.bodies))
         self.control = None if node.domain else CONTROL.get(node.op)
+        self.op = PYTHON_OPS.get((node.domain, node.op))
         key = node.domain, node.op
-        known = key in PYTHON_OPS or key in BY_VALUE or key in ON_STRINGS or is_interpreted(node.op, node.domain)
+        known = self.op or key in BY_VALUE or key in ON_STRINGS or is_interpreted(node.op, node.domain)
         if self.control is None and not known:
             raise ArtifactError(f"host: {node.name}: unknown operator {node.domain or 'ai.onnx'}::{node.op}")
         wanted = 0 if self.control is None else 2 if node.op == "If" else 1
@@ -182,15 +262,16 @@ class _Node:
 
     def run(self, known: dict[str, Any]) -> None:
         """Add what it makes to what is known."""
-        node, loc = self.node, Loc("", node=self.node.name)
-        inputs = tuple(_value(known[n]) if n else None for n in node.inputs)
+        node = self.node
+        inputs = tuple(known[n] if n else None for n in node.inputs)
+        loc = Loc("", node=node.name)
         try:
             if self.control is not None:
                 results = self.control(self.bodies, self.attributes, inputs, known)
             else:
-                op = PYTHON_OPS.get((node.domain, node.op)) or self._by_value(inputs)
+                op = self.op or self._by_value(inputs)
                 found = op(Call(node.op, inputs, len(node.outputs), loc, self.attributes, node.domain))
-                results = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
+                results = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
         except (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError) as e:
             if isinstance(e, GraphfuseError):
                 raise
@@ -198,7 +279,7 @@ class _Node:
             raise InputError(f"{node.op}: {str(e).lower()}", loc) from e
         except MemoryError as e:
             raise InputError(f"{node.op}: the result does not fit into memory", loc) from e
-        known.update((name, result) for name, result in zip(node.outputs, results, strict=False) if name)
+        known.update((name, _value(r)) for name, r in zip(node.outputs, results, strict=False) if name)
 
     def _by_value(self, inputs: Sequence[Any]) -> PythonOp:
         numeric = all(isinstance(v, np.ndarray) and v.dtype.kind not in "OSU" for v in inputs if v is not None)

@@ -6,6 +6,7 @@ on the threads and in the memory of `workspace.py`, of which each of several cal
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import weakref
@@ -27,9 +28,10 @@ from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.native import NativeCode, address_of
 from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.ready import Ready
+from graphfuse.runtime.turns import Made, Turns, Wiring
 from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes, workspaces
 from graphfuse.target import GPU_SIZES, physical_bytes
-from graphfuse.value_checks import look
+from graphfuse.value_checks import FINE, look
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,8 @@ class Session:
         self._dtypes = tuple(elem_dtype(s.elem) for s in executable.results)
         self._names = tuple(s.name for s in executable.signature.outputs)
         self._callers = callers or workspaces(self.threads)
+        self._turns: weakref.WeakKeyDictionary[Ready, dict[object, Turns]] = weakref.WeakKeyDictionary()
+        """Of plans that are the bodies of loops; whoever has a plan has its turns."""
         if callers is None:
             self._finalizer = weakref.finalize(self, self._callers.close_idle)
 
@@ -115,22 +119,55 @@ class Session:
         dtype. Such an array is written in place (by a copy when it is not contiguous and 64-byte aligned, or overlaps
         an input).
         """
-        arrays = self._binder.arrays(inputs)
-        workspace = self._callers.take()
-        try:
-            ready = self._bind(workspace, tuple(a.shape for a in arrays))
-            outputs = self._outputs(ready.bound, out or {}, arrays)
-            _place(workspace, ready, arrays, outputs)
-            workspace.run(ready.records, ready.count, ready.scratch_bytes)
-        finally:
-            self._callers.give(workspace)
-        self._look(ready.bound, outputs)
+        outputs = self._run(self._binder.arrays(inputs), out or {})
         results = dict(zip(self._names, outputs, strict=True))
         for name, array in (out or {}).items():
             if results[name] is not array:
                 array[...] = results[name]
                 results[name] = array
         return results
+
+    def call(self, values: Sequence[Any]) -> list[Array]:
+        """`run` for callers that know the signature: inputs and outputs stand in its order."""
+        return self._run([self._binder.array(i, value) for i, value in enumerate(values)], {})
+
+    def repeat(self, values: Sequence[Any], wiring: Wiring, most: int) -> Made | None:
+        """Run it turn after turn, `most` times at most: `values` are those of the first turn.
+
+        None where what it makes does not have the shape of what it is fed to, or where that would not be worth it.
+        """
+        arrays = [self._binder.array(i, value) for i, value in enumerate(values)]
+        workspace = self._callers.take()
+        try:
+            ready = self._bind(workspace, tuple(a.shape for a in arrays))
+            outputs = list(zip(ready.bound.output_shapes, self._dtypes, strict=True))
+            known = self._turns.setdefault(ready, {})
+            if (turns := known.get(wiring.key)) is None:
+                turns = Turns.of(ready.bound, [(a.shape, a.dtype) for a in arrays], outputs, wiring, most)
+                if turns is None:
+                    return None
+                known[wiring.key] = turns
+            return turns.run(workspace, ready, arrays, wiring, most, functools.partial(self._look_at_all, ready.bound))
+        finally:
+            self._callers.give(workspace)
+
+    def _look_at_all(self, bound: Bound, reports: Array) -> None:
+        """Raise the first error that turns reported."""
+        if checks := self.executable.checks:
+            for report in reports[(reports != FINE).any(1)][:1].tolist():
+                look(checks, report, bound.values)
+
+    def _run(self, arrays: list[Array], out: Mapping[str, Array]) -> list[Array]:
+        workspace = self._callers.take()
+        try:
+            ready = self._bind(workspace, tuple(a.shape for a in arrays))
+            outputs = self._outputs(ready.bound, out, arrays)
+            _place(workspace, ready, arrays, outputs)
+            workspace.run(ready.records, ready.count, ready.scratch_bytes)
+        finally:
+            self._callers.give(workspace)
+        self._look(ready.bound, outputs)
+        return outputs
 
     def profile(self, inputs: Mapping[str, Any]) -> Profile:
         """As `run`, with the time of each step."""
@@ -184,28 +221,31 @@ class Session:
         return ready
 
     def _outputs(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> list[Array]:
-        self._binder.check_out(given)
         # behind the outputs there may be a report
-        specs = list(zip((*self._names, ""), bound.output_shapes, self._dtypes, strict=False))
-        for name, array in given.items():
-            wanted = next((s, d) for n, s, d in specs if n == name)
-            is_array = isinstance(cast("object", array), np.ndarray)
-            if not is_array or (array.shape, array.dtype) != wanted or not array.flags.writeable:
-                found = f"{array.dtype} of shape {array.shape}" if is_array else type(array).__name__
-                raise InputError(
-                    f"output {name!r}: expected a writable {wanted[1]} array of shape {wanted[0]}, found {found}"
-                )
-        check_apart(given)
-        # while a kernel writes an output, it or a later one may still read an input
-        place = {
-            name: array
-            for name, array in given.items()
-            if _is_aligned(array) and not any(np.may_share_memory(array, x) for x in inputs)
-        }
+        specs = zip((*self._names, ""), bound.output_shapes, self._dtypes, strict=False)
+        place = self._given(bound, given, inputs) if given else given
         try:
             return [place[name] if name in place else _aligned_empty(shape, dtype) for name, shape, dtype in specs]
         except (MemoryError, ValueError):
             raise InputError(f"outputs {bound.output_shapes} do not fit into memory") from None
+
+    def _given(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> dict[str, Array]:
+        """Those of the caller's arrays that are written in place."""
+        self._binder.check_out(given)
+        wanted = dict(zip(self._names, zip(bound.output_shapes, self._dtypes, strict=False), strict=False))
+        for name, array in given.items():
+            shape, dtype = wanted[name]
+            is_array = isinstance(cast("object", array), np.ndarray)
+            if not is_array or (array.shape, array.dtype) != (shape, dtype) or not array.flags.writeable:
+                found = f"{array.dtype} of shape {array.shape}" if is_array else type(array).__name__
+                raise InputError(f"output {name!r}: expected a writable {dtype} array of shape {shape}, found {found}")
+        check_apart(given)
+        # while a kernel writes an output, it or a later one may still read an input
+        return {
+            name: array
+            for name, array in given.items()
+            if _is_aligned(array) and not any(np.may_share_memory(array, x) for x in inputs)
+        }
 
     def _look(self, bound: Bound, outputs: list[Array]) -> None:
         """Take the report on checks out of the outputs, and raise if one failed."""

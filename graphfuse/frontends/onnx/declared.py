@@ -41,9 +41,11 @@ def _check(graph: onnx.GraphProto, node: onnx.NodeProto) -> bool:
     given = list(graph.node)
     del graph.node[:]
     graph.node.extend([*made, *given])
+    seen: list[str] = []
     for info in graph.output:
         if (dims := _dims(info)) is not None and max(dims, default=-1) >= 0:
-            inner, info.name = info.name, f"{info.name}/declared"
+            inner, info.name = info.name, f"{info.name}/declared" + "'" * seen.count(info.name)
+            seen.append(inner)  # a body may give one value twice
             made.append(_node(inner, info.name, dims, f"output {inner!r} {where}", hint=True))
             graph.node.append(made[-1])
     return bool(made)
