@@ -22,7 +22,7 @@ import numpy as np
 from graphfuse import compiler
 from graphfuse.artifact import MAP, OPTIONAL, SEQUENCE, TEXT, Array, Executable, Plan, Signature, TensorSpec, Weight
 from graphfuse.errors import GraphfuseError, Loc, UnsupportedError, VerifyError
-from graphfuse.frontends.onnx import import_model
+from graphfuse.frontends.onnx import import_model, suppression
 from graphfuse.frontends.onnx.cut import Part, cut, domain_of, is_control, location, part_of, reads
 from graphfuse.frontends.onnx.host_types import (
     COUNTED,
@@ -70,7 +70,7 @@ def host_executable(source: Any, target: Target, dims: Dims, options: Options) -
     name_nodes(graph)
     lift_constants(graph)
     types, ranges, names = input_types(loaded, dims)
-    drafts = _Drafts(loaded, ranges)
+    drafts = _Drafts(loaded, ranges, target)
     draft = drafts.draft(graph, dict(types), loaded.weights)
     made = (t or declared(o.type, drafts.fresh) for o, t in zip(graph.output, draft.types, strict=True))
     draft = replace(draft, types=tuple(made))
@@ -160,8 +160,8 @@ class _Drafts:
     `python` are the names of nodes that are left to Python; `compiled` says of loops whether they can be compiled.
     """
 
-    def __init__(self, loaded: Loaded, ranges: dict[str, tuple[int, int]]) -> None:
-        self.loaded, self.ranges = loaded, ranges
+    def __init__(self, loaded: Loaded, ranges: dict[str, tuple[int, int]], target: Target) -> None:
+        self.loaded, self.ranges, self.target = loaded, ranges, target
         self.opset = default_opset(loaded.model)
         self.python: set[str] = set()
         self.compiled: dict[str, bool] = {}
@@ -268,6 +268,7 @@ class _Drafts:
                 made, bodies = _CONTROL[node.op_type](self, node, known, constants)
             else:
                 made = types_made(node, known, constants, self.loaded.model.opset_import, self.fresh)
+                bodies = self._kernel(node)
         except (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError) as e:
             if isinstance(e, GraphfuseError):
                 raise
@@ -277,6 +278,17 @@ class _Drafts:
             raise VerifyError(f"{node.op_type}: expected up to {len(made)} outputs, found {len(node.output)}", loc)
         known.update((o, t) for o, t in zip(node.output, made, strict=False) if o)
         return _DraftedNode(node, bodies)
+
+    def _kernel(self, node: Any) -> tuple[_Draft, ...]:
+        """The compiled part of an operator that Python runs, as its body."""
+        if domain_of(node) or node.op_type != "NonMaxSuppression" or self.target.kind == "cuda":
+            return ()
+        part = Part((suppression.NODE,), suppression.INPUTS, suppression.OUTPUTS)
+        types = suppression.types_of(self.fresh(), self.fresh())
+        model = part_model(self.loaded.model, part, types, {}, lambda d: bounds(d, self.ranges))
+        func = import_model(model.model, dims=model.dims, kernels=[suppression.OPERATOR])
+        made = tuple(tensor_of(v) for v in func.outputs)
+        return (_Draft(part.inputs, part.outputs, made, {}, (_DraftedPart(part, func),)),)
 
     def body(
         self, graph: Any, inputs: Sequence[ValueType | None], known: Types, constants: Mapping[str, Array]

@@ -241,6 +241,10 @@ class _Graph:
         return np.empty((0, *dims), object if elem == TEXT else elem_dtype(elem))
 
 
+WITH_KERNEL = frozenset({("", "NonMaxSuppression")})
+"""Operators of Python's that may have a compiled part: their body."""
+
+
 class _Node:
     """An operator that Python runs, with its attributes and bodies at hand."""
 
@@ -256,9 +260,11 @@ class _Node:
         known = self.op or key in BY_VALUE or key in ON_STRINGS or is_interpreted(node.op, node.domain)
         if self.control is None and not known:
             raise ArtifactError(f"host: {node.name}: unknown operator {node.domain or 'ai.onnx'}::{node.op}")
-        wanted = 0 if self.control is None else 2 if node.op == "If" else 1
-        if len(self.bodies) != wanted:
-            raise ArtifactError(f"host: {node.name}: expected {wanted} graphs, found {len(self.bodies)}")
+        wanted = (1,) if self.control else (0, 1) if key in WITH_KERNEL else (0,)
+        wanted = (2,) if not node.domain and node.op == "If" else wanted
+        if len(self.bodies) not in wanted:
+            raise ArtifactError(f"host: {node.name}: expected {wanted[-1]} graphs, found {len(self.bodies)}")
+        self.compiled = self.bodies[0].within({}) if self.bodies and not self.control else None
 
     def run(self, known: dict[str, Any]) -> None:
         """Add what it makes to what is known."""
@@ -270,7 +276,8 @@ class _Node:
                 results = self.control(self.bodies, self.attributes, inputs, known)
             else:
                 op = self.op or self._by_value(inputs)
-                found = op(Call(node.op, inputs, len(node.outputs), loc, self.attributes, node.domain))
+                outputs = len(node.outputs)
+                found = op(Call(node.op, inputs, outputs, loc, self.attributes, node.domain, self.compiled))
                 results = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
         except (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError) as e:
             if isinstance(e, GraphfuseError):

@@ -27,6 +27,8 @@ class Call:
     loc: Loc | None
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     domain: str = ""
+    compiled: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+    """The inner part of the operator as machine code, where it has one."""
 
     def has(self, i: int) -> bool:
         """Whether input `i` is given."""
