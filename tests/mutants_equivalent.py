@@ -22,6 +22,24 @@ CHOOSING: dict[tuple[str, str], str] = {
 """Functions whose answer no result depends on, by module and name."""
 
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
+    (
+        "recognise_functions.py",
+        "mean_is_a_quotient",
+        "is_power_of_two(float(value))",
+        "False",
+    ): "a quotient by a power of two is what the product by its inverse is; the guard keeps the cheaper",
+    (
+        "recognise_flattening.py",
+        "split_shape",
+        "len(g.source) > 1",
+        "1 > len(g.source)",
+    ): "a group of other dims stays as it is in the target, and such a form is one of it too",
+    (
+        "recognise_flattening.py",
+        "split_shape",
+        "len(g.target) > 1",
+        "1 > len(g.target)",
+    ): "a group of other dims stays as it is in the target, and such a form is one of it too",
     ("simplify_movement.py", "concat_of_concat", "0", "1"): "stands for one operand: only its length is asked",
     ("simplify_movement.py", "permute_of_take", "array_of(table) is None", "False"): COST,
     ("canonicalize.py", "never_negative", "bool(operands)", "True"): (

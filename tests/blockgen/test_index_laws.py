@@ -186,6 +186,7 @@ def reshape_is_numpys(first: Sequence[Dim], second: Sequence[Dim], values: Mappi
     space = IndexSpace(RANGES)
     names = dim_names(space, first)
     index = reshape_index(as_index(names), first, second, space)
+    assert len(index) == len(second)
     a, b = (tuple(evaluate(d, values) for d in shape) for shape in (first, second))
     flat = np.arange(math.prod(b)).reshape(b)
     want = flat.reshape(a)

@@ -251,6 +251,20 @@ func @arithmetic_of_dims(%x: tensor<(n)xi64>) dims (n in 1..64) {
   %v5 = graph.add(%x, %v4) : tensor<(n)xi64>
   return(%v5)
 }
+func @cast_of_cast__integers(%x: tensor<8xi8>, %y: tensor<8xu8>) {
+  %v0 = graph.cast(%x) {to = i32} : tensor<8xi32>
+  %v1 = graph.cast(%v0) {to = i64} : tensor<8xi64>
+  %v2 = graph.cast(%y) {to = i32} : tensor<8xi32>
+  %v3 = graph.cast(%v2) {to = f32} : tensor<8xf32>
+  return(%v1, %v3)
+}
+func @power_by_root__padded(%x: tensor<8xf32>) {
+  %v0 = graph.abs(%x) : tensor<8xf32>
+  %v2 = graph.pad(%v0) {high = [1], low = [0], value = 0.0} : tensor<9xf32>
+  %v3 = graph.full() {elem = f32, shape = [9], value = 0.5} : tensor<9xf32>
+  %v4 = graph.pow(%v2, %v3) : tensor<9xf32>
+  return(%v4)
+}
 // -----
 func @uniform_constant(%x: tensor<8xf32>) {
   %v0 = graph.full() {elem = f32, shape = [8], value = 3.0} : tensor<8xf32>
@@ -456,4 +470,17 @@ func @arithmetic_of_dims(%x: tensor<(n)xi64>) dims (n in 1..64) {
   %v0 = graph.full() {elem = i64, shape = [(n)], value = (2*n + 2)} : tensor<(n)xi64>
   %v1 = graph.add(%x, %v0) : tensor<(n)xi64>
   return(%v1)
+}
+
+func @cast_of_cast__integers(%x: tensor<8xi8>, %y: tensor<8xu8>) {
+  %v0 = graph.cast(%x) {to = i64} : tensor<8xi64>
+  %v1 = graph.cast(%y) {to = f32} : tensor<8xf32>
+  return(%v0, %v1)
+}
+
+func @power_by_root__padded(%x: tensor<8xf32>) {
+  %v0 = graph.abs(%x) : tensor<8xf32>
+  %v1 = graph.pad(%v0) {high = [1], low = [0], value = 0.0} : tensor<9xf32>
+  %v2 = graph.sqrt(%v1) : tensor<9xf32>
+  return(%v2)
 }

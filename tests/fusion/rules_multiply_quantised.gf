@@ -61,6 +61,34 @@ func @divide_scales(%x: tensor<(n)x2xi32>) dims (n in 1..64) {
   %r = graph.round(%v) : tensor<(n)x2xf32>
   return(%r)
 }
+func @dequantise_moved__known_bytes_of_channels(%x: tensor<(n)x3xf32>) dims (n in 1..64) {
+  %q = graph.constant() {value = dense<2x3xi8, [1 -2 3 -4 5 -6]>} : tensor<2x3xi8>
+  %i = graph.cast(%q) {to = i32} : tensor<2x3xi32>
+  %p = graph.constant() {value = dense<2x1xi32, [1 -3]>} : tensor<2x1xi32>
+  %z = graph.broadcast(%p) {shape = [2, 3]} : tensor<2x3xi32>
+  %c = graph.sub(%i, %z) : tensor<2x3xi32>
+  %f = graph.cast(%c) {to = f32} : tensor<2x3xf32>
+  %t = graph.constant() {value = dense<2x1xf32, [0.25 2.0]>} : tensor<2x1xf32>
+  %s = graph.broadcast(%t) {shape = [2, 3]} : tensor<2x3xf32>
+  %d = graph.mul(%f, %s) : tensor<2x3xf32>
+  %w = graph.permute(%d) {perm = [1, 0]} : tensor<3x2xf32>
+  %y = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<(n)x2xf32>
+  return(%y)
+}
+func @scale_product_of_bytes__scale_of_each_channel(%x: tensor<(n)x2x3x4xu8>) dims (n in 1..64) {
+  %i = graph.cast(%x) {to = i32} : tensor<(n)x2x3x4xi32>
+  %f = graph.cast(%i) {to = f32} : tensor<(n)x2x3x4xf32>
+  %s = graph.full() {elem = f32, shape = [(n), 2, 3, 4], value = 0.5} : tensor<(n)x2x3x4xf32>
+  %d = graph.mul(%f, %s) : tensor<(n)x2x3x4xf32>
+  %q = graph.constant() {value = dense<3x2x1x1xi8, [1 -2 3 -4 5 -6]>} : tensor<3x2x1x1xi8>
+  %j = graph.cast(%q) {to = i32} : tensor<3x2x1x1xi32>
+  %g = graph.cast(%j) {to = f32} : tensor<3x2x1x1xf32>
+  %t = graph.constant() {value = dense<3x1x1x1xf32, [0.25 2.0 0.5]>} : tensor<3x1x1x1xf32>
+  %u = graph.broadcast(%t) {shape = [3, 2, 1, 1]} : tensor<3x2x1x1xf32>
+  %w = graph.mul(%g, %u) : tensor<3x2x1x1xf32>
+  %y = graph.conv(%d, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], low = [0, 0], strides = [1, 1]} : tensor<(n)x3x3x4xf32>
+  return(%y)
+}
 // -----
 func @dequantise_moved(%x: tensor<(n)x2x6x6xu8>) dims (n in 1..64) {
   %v0 = graph.reduce_window(%x) {dilation = [1, 1, 1, 1], high = [0, 0, 1, 1], kind = "max", low = [0, 0, 1, 1], strides = [1, 1, 2, 2], window = [1, 1, 3, 3]} : tensor<(n)x2x3x3xu8>
@@ -103,4 +131,29 @@ func @divide_scales(%x: tensor<(n)x2xi32>) dims (n in 1..64) {
   %v6 = graph.max(%v5, %l) : tensor<(n)x2xf32>
   %r = graph.round(%v6) : tensor<(n)x2xf32>
   return(%r)
+}
+
+func @dequantise_moved__known_bytes_of_channels(%x: tensor<(n)x3xf32>) dims (n in 1..64) {
+  %v0 = graph.constant() {value = dense<3x2xi8, [1 -4 -2 5 3 -6]>} : tensor<3x2xi8>
+  %v1 = graph.cast(%v0) {to = i32} : tensor<3x2xi32>
+  %v2 = graph.constant() {value = dense<2xi32, [1 -3]>} : tensor<2xi32>
+  %v3 = graph.broadcast(%v2) {shape = [3, 2]} : tensor<3x2xi32>
+  %v4 = graph.sub(%v1, %v3) : tensor<3x2xi32>
+  %v5 = graph.cast(%v4) {to = f32} : tensor<3x2xf32>
+  %v6 = graph.constant() {value = dense<2xf32, [0.25 2.0]>} : tensor<2xf32>
+  %v7 = graph.broadcast(%v6) {shape = [3, 2]} : tensor<3x2xf32>
+  %w = graph.mul(%v5, %v7) : tensor<3x2xf32>
+  %y = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<(n)x2xf32>
+  return(%y)
+}
+
+func @scale_product_of_bytes__scale_of_each_channel(%x: tensor<(n)x2x3x4xu8>) dims (n in 1..64) {
+  %v0 = graph.pad(%x) {high = [0, 2, 0, 0], low = [0, 0, 0, 0], value = 0} : tensor<(n)x4x3x4xu8>
+  %v1 = graph.constant() {value = dense<3x4x1x1xi8, [1 -2 0 0 3 -4 0 0 5 -6 0 0]>} : tensor<3x4x1x1xi8>
+  %v2 = graph.conv(%v0, %v1) {dilation = [1, 1], elem = i32, high = [0, 0], input_dilation = [1, 1], low = [0, 0], strides = [1, 1]} : tensor<(n)x3x3x4xi32>
+  %v3 = graph.cast(%v2) {to = f32} : tensor<(n)x3x3x4xf32>
+  %v4 = graph.constant() {value = dense<3x1x1xf32, [0.125 1.0 0.25]>} : tensor<3x1x1xf32>
+  %v5 = graph.broadcast(%v4) {shape = [(n), 3, 3, 4]} : tensor<(n)x3x3x4xf32>
+  %y = graph.mul(%v3, %v5) : tensor<(n)x3x3x4xf32>
+  return(%y)
 }

@@ -32,24 +32,30 @@ EXAMPLES = {p: text for p, text in TEXTS.items() if re.search(r"^// RULES$", tex
 assert pipelines.PASSES is PASSES, "importing it registers them all"
 
 
-def convolution() -> Func:
+def convolution(height: int = 14, low: int = 0) -> Func:
     """Worth Winograd's form; its weights are too many for text."""
-    x = Params((Tensor((1, 14, 14, 32), F32),), ("x",))
+    x = Params((Tensor((1, height, 14, 32), F32),), ("x",))
+    padding = {"low": (0, low, 0, 0), "high": (0, 0, low, 0)}
+    image = (graph.pad(x.values[0], value=0.0, mode="constant", **padding),) if low else ()
     weights = np.random.default_rng(0).standard_normal((3, 3, 32, 32), dtype=np.float32)
     w = graph.constant(value=Dense(weights))
     attrs = {"low": (0, 0), "high": (0, 0), "dilation": (1, 1), "input_dilation": (1, 1), "strides": (1, 1)}
-    y = graph.conv(x.values[0], w, layout="nhwc", **attrs)
-    return Func("minimal_filtering", Block(x, (w, y, control.return_(y))))
+    y = graph.conv(image[0].result if image else x.values[0], w, layout="nhwc", **attrs)
+    return Func("minimal_filtering", Block(x, (*image, w, y, control.return_(y))))
 
 
-BUILT: dict[str, tuple[Callable[[], Func], Pass]] = {"minimal_filtering": (convolution, winograd)}
+BUILT: dict[str, tuple[Callable[[], Func], Pass]] = {
+    "minimal_filtering": (convolution, winograd),
+    "minimal_filtering__odd": (lambda: convolution(15), winograd),
+    "minimal_filtering__padded": (lambda: convolution(14, 1), winograd),
+}
 """Examples that text cannot hold."""
 
 
 def shown() -> set[str]:
     """The rules that have an example."""
     funcs = (f for text in EXAMPLES.values() for f in parse_module(text.partition(SEPARATOR)[0]))
-    return {f.name.partition("__")[0] for f in funcs} | BUILT.keys()
+    return {name.partition("__")[0] for name in (*(f.name for f in funcs), *BUILT)}
 
 
 def without_example(rules: Iterable[str]) -> set[str]:
@@ -109,9 +115,9 @@ def test_built_examples(name: str) -> None:
     before = build()
     with Fired() as fired:
         after = pass_(before)
-    assert name in fired
+    assert name.partition("__")[0] in fired
     assert to_text(after) != to_text(before)
-    x = np.random.default_rng(1).standard_normal((1, 14, 14, 32), dtype=np.float32)
+    x = np.random.default_rng(1).standard_normal(before.params[0].type.shape, dtype=np.float32)
     (want,), (got,) = run(before, x), run(after, x)
     # both sum 288 products in f32, in different orders
     assert np.abs(want - got).max() < 1e-5 * np.std(want)

@@ -112,7 +112,7 @@ def cases(rng: random.Random | None, count: int | None) -> Iterator[tuple[Any, .
         for cut in range(1, len(s) + 1):
             merged = (symbolic.product(s[:cut]), *s[cut:])
             tail = (*s[: cut - 1], symbolic.product(s[cut - 1 :]))
-            for a, b in ((s, merged), (merged, s), (tail, s), (s, (1, *tail)), ((*s, 1), tail), (merged, tail)):
+            for a, b in ((s, merged), (merged, s), (tail, s), (s, (1, *tail)), ((*s, 1), tail), (merged, (*tail, 1))):
                 every += [(index.reshape_is_numpys, a, b, v) for v in ({"n": 2, "m": 3}, {"n": 1, "m": 4})]
     for extent, vector, vectors in itertools.product(range(70), (4, 8), (1, 2, 4)):
         every += [(index.pieces_cover, extent, vector * vectors, vector)]

@@ -13,7 +13,7 @@ from graphfuse.ir.passes import PASSES, Pass, parse_pipeline
 from graphfuse.ir.rewrite import Rule, rewrite
 from tests import mutants, mutants_equivalent
 from tests.properties import index_laws, rule_laws
-from tests.properties.rule_programs import examples
+from tests.properties.rule_programs import choices, examples
 
 SAMPLE, ALL = 800, 40_000
 
@@ -72,6 +72,19 @@ def test_mutants_are_drawn_from_every_rule() -> None:
 def test_a_mutant_is_found_and_leaves_nothing() -> None:
     (mutant,) = (m for m in mutants.mutants() if "add_zero: constant: 0 -> 1" in str(m))
     assert mutants.in_a_process(mutant, 5.0)
+
+
+def test_values_of_symbols_fit_the_parameters() -> None:
+    func = parse("func @f(%x: tensor<(n - 3)xf32>) dims (n in 1..8) {\n  return(%x)\n}\n")
+    assert [v["n"] for v in choices(func)] == [3, 4]
+
+
+def test_examples_near_a_line_come_to_it() -> None:
+    *_, m = (m for m in mutants.mutants() if "_by_output: constant: 0 -> 1" in str(m))
+    near = rule_laws.near(m.path, range(m.first, m.line + 1))
+    assert "scale_product_of_bytes__scale_of_each_channel" in {e.func.name for e in near}
+    assert len(near) < 6
+    assert rule_laws.near(m.path, ()) == examples()
 
 
 # what the laws found
