@@ -260,11 +260,7 @@ def never_negative(v: Value, depth: int = 8) -> bool:
         return any(never_negative(u, depth - 1) and not is_op(u, graph.full) for u in op.operands) or any(
             (least := splat_of(u)) is not None and least > 0 for u in op.operands
         )
-    if op.kind in (graph.add, graph.mul, graph.div, graph.min_, graph.sqrt, graph.cast, graph.reduce) or op.has(
-        Trait.MOVEMENT
-    ):
-        if op.kind is graph.cast and not (_elem(op).is_float and tensor_of(v).elem.is_float):
-            return False
+    if op.kind in (graph.add, graph.mul, graph.div, graph.min_, graph.sqrt, graph.reduce) or op.has(Trait.MOVEMENT):
         if op.kind is graph.pad and not _is(float(attr_number(op, "value")), 0.0):
             return False
         return bool(operands) and all(never_negative(u, depth - 1) for u in op.operands)

@@ -163,7 +163,7 @@ def mean_is_a_quotient(op: Op) -> Replacement | None:
             return None
         n *= d
     one_over = np.asarray(1.0 / n if n else 0.0).astype(numpy_dtype(elem))
-    if n < 2 or float(one_over) != float(value) or number(np.asarray(n).astype(numpy_dtype(elem)), elem) != n:
+    if float(one_over) != float(value) or number(np.asarray(n).astype(numpy_dtype(elem)), elem) != n:
         return None
     return graph.div(total, full(tensor_of(c).shape, elem, float(n)), loc=op.loc)
 
