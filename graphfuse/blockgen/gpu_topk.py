@@ -6,7 +6,7 @@ are read again for each choice.
 
 from __future__ import annotations
 
-from graphfuse.blockgen.evaluate import Lane, accumulator, neutral
+from graphfuse.blockgen.evaluate import Lane, neutral
 from graphfuse.blockgen.gpu_reduction import across
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
@@ -20,9 +20,10 @@ from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits
 from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.ordering import key_elem, ordered
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int
-from graphfuse.ir.types import I32, I64, Scalar, Tile
+from graphfuse.ir.types import I64, Tile
 from graphfuse.symbolic import Dim, ceildiv
 
 LONGEST = 4096
@@ -74,7 +75,7 @@ class _TopK:
                 return self._best(keys, self._after(keys, numbers, live, last), numbers)
         else:
             best = self._best_of_chunks
-        key = _key_elem(element_of(self.x))
+        key = key_elem(element_of(self.x))
         nothing = ev.const(0, key, self._line_shape()), ev.const(-1, I64, self._line_shape())
 
         def choose(rank: Dim, last: Carried) -> list[Value]:
@@ -109,7 +110,7 @@ class _TopK:
     def _keys(self, position: Dim) -> Value:
         """Integers that are larger the sooner an element is chosen, equal where the index decides."""
         ev = self.kernel.ev
-        keys = ordered(self.kernel, ev.shaped(ev.value(self.x, self._index(position)), ev.full_shape()))
+        keys = ordered(self.kernel.ev, ev.shaped(ev.value(self.x, self._index(position)), ev.full_shape()))
         return keys if self.op.attrs.get("largest", True) else ev.emit(block.ELEMENTWISE["not"], keys)
 
     def _numbers(self, position: Dim) -> Value:
@@ -140,7 +141,7 @@ class _TopK:
     def _best_of_chunks(self, last: Carried) -> tuple[Value, Value]:
         """The same for a line that is read in chunks: each lane keeps its best."""
         kernel, ev = self.kernel, self.kernel.ev
-        elem = _key_elem(element_of(self.x))
+        elem = key_elem(element_of(self.x))
         shape = tuple(lane.extent for lane in self._ordered(Lane("", self.width)))
 
         def chunk(lane: Lane, position: Dim, carried: Carried) -> list[Value]:
@@ -168,28 +169,3 @@ class _TopK:
                 ev.store(self.stored[values], self._index(rank), ev.value(self.x, self._index(chosen)))
             if numbers in self.stored:
                 ev.store(self.stored[numbers], self._index(rank), number)
-
-
-def _key_elem(elem: Scalar) -> Scalar:
-    """The integer that elements are ordered by."""
-    return I64 if elem.bits > 32 or elem.name == "u32" else I32
-
-
-def ordered(kernel: Kernel, x: Value) -> Value:
-    """Signed integers in the order of the elements; equal zeros are equal, and NaN is the largest."""
-    ev, fn = kernel.ev, block.ELEMENTWISE
-    elem = block.elem_of(x.type)
-    assert isinstance(x.type, Tile)
-    shape = x.type.shape
-    key = _key_elem(elem)
-    if not elem.is_float:
-        if elem.name == "u64":
-            return ev.emit(fn["xor"], ev.emit(block.bitcast, x, to=I64), ev.const(-(1 << 63), I64, shape))
-        return x if elem == key else ev.emit(block.cast, x, to=key)
-    wide = accumulator(elem)
-    x = x if elem == wide else ev.emit(block.cast, x, to=wide)
-    positive_zero = ev.emit(fn["add"], x, ev.const(0.0, wide, shape))
-    bits = ev.emit(block.bitcast, positive_zero, to=key)
-    turned = ev.emit(fn["xor"], bits, ev.const((1 << key.bits - 1) - 1, key, shape))
-    out = ev.emit(block.select, ev.emit(block.lt, bits, ev.const(0, key, shape)), turned, bits)
-    return ev.emit(block.select, ev.emit(fn["isnan"], x), ev.const((1 << key.bits - 1) - 1, key, shape), out)

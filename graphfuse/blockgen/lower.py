@@ -18,6 +18,7 @@ from graphfuse.blockgen import (
     pointwise,
     reduction,
     serial,
+    topk,
 )
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, Machine
 from graphfuse.ir.core import Attr, Func, Op, walk
@@ -33,7 +34,7 @@ EMITTERS: dict[str, Callable[[Kernel], Func]] = {
     "attention": attention.emit,
     "scan": serial.emit_scan,
     "scatter": serial.emit_scatter,
-    "topk": serial.emit_topk,
+    "topk": topk.emit,
     "call": graft.emit,
 }
 """By kind of region, for CPUs."""

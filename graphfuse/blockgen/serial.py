@@ -1,4 +1,4 @@
-"""Emits the ops whose elements depend on each other: running sums, scatters, sorted selections.
+"""Emits the ops whose elements depend on each other: running sums and scatters.
 
 Each is a region of its own. The dependence runs through a loop; what is independent of it runs over programs and,
 where memory is contiguous, lanes.
@@ -201,64 +201,3 @@ def _update_slice(kernel: Kernel, op: Op, at: Index) -> None:
 
     rest = shape[depth:]
     _where(kernel, [inside for _, inside in places], lambda: _lines(kernel, rest, element_of(op.result), element))
-
-
-# sorted selection
-
-
-def emit_topk(kernel: Kernel) -> Func:
-    """A program per line: k times the best element that comes after the last one chosen (value, then index).
-
-    Quadratic in k, without memory of its own; NaN counts as the largest.
-    """
-    op = _only(kernel, graph.topk)
-    (x,) = op.operands
-    shape = shape_of(x)
-    axis, largest = op.attrs["axis"], bool(op.attrs.get("largest", True))
-    assert isinstance(axis, int)
-    outer = [i for i in range(len(shape)) if i != axis]
-    grid = positions([shape[i] for i in outer])
-    ev = kernel.ev
-    pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-    at = dict(zip(outer, digits(kernel, pid, [shape[i] for i in outer]), strict=True))
-    count = shape_of(op.results[0])[axis]
-    stored = dict(zip(kernel.outputs, kernel.stores, strict=True))
-    nothing = ev.const(0.0 if element_of(x).is_float else 0, element_of(x))
-    fn = block.ELEMENTWISE
-
-    def read(i: Dim) -> Value:
-        return ev.value(x, tuple(i if d == axis else at[d] for d in range(len(shape))))
-
-    def before(a: Value, i: Value, b: Value, j: Value) -> Value:
-        """Whether (a, i) is chosen before (b, j)."""
-        ahead = ev.emit(fn["gt" if largest else "lt"], a, b)
-        same = ev.emit(fn["eq"], a, b)
-        if element_of(x).is_float:
-            a_nan, b_nan = ev.emit(fn["isnan"], a), ev.emit(fn["isnan"], b)
-            first, second = (a_nan, b_nan) if largest else (b_nan, a_nan)
-            ahead = ev.emit(fn["or"], ahead, ev.emit(fn["and"], first, ev.emit(fn["not"], second)))
-            same = ev.emit(fn["or"], same, ev.emit(fn["and"], a_nan, b_nan))
-        return ev.emit(fn["or"], ahead, ev.emit(fn["and"], same, ev.emit(fn["lt"], i, j)))
-
-    def choose(rank: Dim, last: tuple[Value, ...]) -> list[Value]:
-        none = ev.const(-1, I64)
-
-        def look(i: Dim, best: tuple[Value, ...]) -> list[Value]:
-            here, number = read(i), ev.index(i)
-            # candidates come after the last choice; at first there is none, which index -1 says
-            fresh = ev.emit(fn["lt"], last[1], ev.const(0, I64))
-            candidate = ev.emit(fn["or"], fresh, before(last[0], last[1], here, number))
-            empty = ev.emit(fn["lt"], best[1], ev.const(0, I64))
-            better = ev.emit(fn["or"], empty, before(here, number, best[0], best[1]))
-            take = ev.emit(fn["and"], candidate, better)
-            return [ev.emit(block.select, take, here, best[0]), ev.emit(block.select, take, number, best[1])]
-
-        found = ev.loop("r", shape[axis], look, [nothing, none])
-        where = tuple(rank if d == axis else at[d] for d in range(len(shape)))
-        for value, code in zip(op.results, found, strict=True):
-            if value in stored:
-                ev.store(stored[value], where, code)
-        return list(found)
-
-    ev.loop("s", count, choose, [nothing, ev.const(-1, I64)])
-    return kernel.finish(grid, shape[axis] * count * 2)

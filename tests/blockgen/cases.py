@@ -489,6 +489,12 @@ TOPK = (
     case("topk", "symbolic", "x: (n)x(m)xf32", "v, w = topk(x) {k = (m), axis = 1}; return(v, w)",
         "n in 0..64, m in 1..64",
          [{"n": 3, "m": 5}, {"n": 0, "m": 2}]),
+    *(case("topk", f"of_{elem}", f"x: 3x41x{elem}",
+           f"v, w = topk(x) {{k = {k}, axis = 1, largest = {largest}}}; return(v, w)", special=elem[0] == "f")
+      for elem, k, largest in (("f16", 41, "true"), ("f64", 29, "false"), ("u8", 23, "true"), ("u32", 41, "false"),
+                               ("u64", 9, "true"), ("i64", 41, "false"))),
+    case("topk", "rising_and_falling", "x: 3x40xf32", "v, w = topk(x) {k = 30, axis = 1}; return(v, w)",
+         inputs={"x": np.stack([np.arange(40), -np.arange(40), np.arange(40) % 4]).astype(np.float32)}),
     case("topk", "indices_only", "x: 6x7xf32", "v, w = topk(x) {k = 1, axis = 1}; return(w)"),
 )  # fmt: skip
 
