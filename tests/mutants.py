@@ -1,13 +1,14 @@
 """Wrong rewrite rules, and whether the laws find them: `python -m tests.mutants --seed S --count N`, or `--list`.
 
 A mutant is a rule of the package (a function under `@rule` or `@rule_with`, what of its module it calls, the index
-rules) with one change: a guard dropped, two sides swapped, or a constant off by one. Each runs in a process of its own,
-in which the functions of the module get the code of the changed source; no file is touched. There the laws run until
-one fails:
+rules; with `--of passes` a function of the passes of kernels) with one change: a guard dropped, two sides swapped, or a
+constant off by one. Each runs in a process of its own, in which the functions of the module get the code of the changed
+source; no file is touched. There the laws run until one fails:
 
     index     dims mean numbers, exhaustively (`tests.properties.index_laws`) and drawn (the tests of index arithmetic)
     numbers   the rules' examples, and programs drawn from those that come to the changed line, keep the interpreter's
-              results (`tests.properties.rule_laws`); what the rule as it is breaks too is no finding
+              results (`tests.properties.rule_laws`); what the rule as it is breaks too is no finding. Of passes of
+              kernels: small launches, and drawn from those, leave the same memory (`tests.properties.block_laws`)
     text      the text tests: each rule fires on its example and gives what is written there, and no more elsewhere
 
 A mutant that survives is either in `tests.mutants_equivalent`, with the reason why it changes no result, or a hole
@@ -35,9 +36,13 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.mutants_equivalent import reason
+from tests.properties import block_laws, index_laws, rule_laws
 
 ROOT = Path(__file__).parents[1]
 INDEX = ("graphfuse/symbolic.py", "graphfuse/blockgen/index.py")
@@ -46,6 +51,8 @@ BLOCK = "graphfuse/blockgen/numerics.py"
 """Rules over block functions."""
 INDEX_TESTS = ("tests/test_symbolic.py", "tests/properties/test_symbolic_laws.py", "tests/blockgen/test_index_laws.py")
 RULE_TESTS = tuple(sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests/fusion").glob("test_[cdmnsw]*.py")))
+OF = {"rules": ("graphfuse",), "passes": ("graphfuse/blockopt", "graphfuse/gpu/transforms")}
+"""Where mutants are looked for: rules everywhere, passes of kernels in their folders."""
 UNUSED = ("cacheprovider", "xdist", "benchmark")
 """Plugins of pytest that tests of mutants do without."""
 LONGEST = 20.0
@@ -112,8 +119,15 @@ def _called(f: ast.AST) -> set[str]:
     return {x.id for x in ast.walk(f) if isinstance(x, ast.Name)}
 
 
+def is_pass(path: str) -> bool:
+    """Whether a module is one of passes of kernels."""
+    return path.startswith(tuple(f"{folder}/" for folder in OF["passes"]))
+
+
 def rule_functions(path: Path) -> list[Function]:
-    """The rules of a module and, transitively, what they call of it; in an index module, all functions."""
+    """The rules of a module and, transitively, what they call of it; of index rules and passes, all functions."""
+    if is_pass(path.relative_to(ROOT).as_posix()):
+        return [f for f in ast.walk(ast.parse(_source(path))) if isinstance(f, Function)]
     if path.relative_to(ROOT).as_posix() not in INDEX and not re.search(r"^@rule", _source(path), re.MULTILINE):
         return []
     tree = ast.parse(_source(path))
@@ -127,12 +141,12 @@ def rule_functions(path: Path) -> list[Function]:
 
 
 @functools.cache
-def mutants() -> tuple[Mutant, ...]:
-    """Every mutant of the package, in the order of its text."""
+def mutants(of: str = "rules") -> tuple[Mutant, ...]:
+    """Every mutant of the rules of the package, or of the passes of kernels, in the order of its text."""
     out: list[Mutant] = []
-    for path in sorted((ROOT / "graphfuse").rglob("*.py")):
+    for path in sorted(p for folder in OF[of] for p in (ROOT / folder).rglob("*.py")):
         functions = rule_functions(path)
-        if not functions:
+        if not functions or is_pass(path.relative_to(ROOT).as_posix()) != (of == "passes"):
             continue
         place = {(type(x), x.lineno, x.col_offset, x.end_lineno, x.end_col_offset): i  # type: ignore[attr-defined]
                  for i, x in enumerate(ast.walk(ast.parse(_source(path)))) if isinstance(x, ast.expr)}  # fmt: skip
@@ -264,10 +278,7 @@ def _forget() -> None:
 
 def found_by(mutant: Mutant, budget: float) -> str:
     """What finds a mutant within `budget` seconds of a process, or ""."""
-    from tests.properties import index_laws, rule_laws
-
     signal.signal(signal.SIGPROF, _does_not_end)
-    first: list[str] = []
     if mutant.path in INDEX:
         with planted(mutant):
             signal.setitimer(signal.ITIMER_PROF, 2 * budget)
@@ -280,35 +291,54 @@ def found_by(mutant: Mutant, budget: float) -> str:
         with planted(mutant):
             why = rule_laws.block_law()
         return f"text: {why}" if why else ""
-    near = rule_laws.near(mutant.path, range(mutant.first, mutant.line + 1))
-    text = ""
-    with planted(mutant):
-        for example in dict.fromkeys(near[:60]):
-            signal.setitimer(signal.ITIMER_PROF, LONGEST)
-            if why := rule_laws.own_law(example):
-                first.append(why)
-                break
-        else:
-            text = rule_laws.text_law(near[:60])
-    if first:
-        return f"numbers: {first[0]}"
-    end = time.process_time() + (budget / 20 if text else budget)  # of what is found, numbers are worth little more
-    seed = 0
-    while time.process_time() < end:
+    lines = range(mutant.first, mutant.line + 1)
+    if is_pass(mutant.path):
+        near, texts = block_laws.near(mutant.path, lines)
+        folder, stem = ("blockopt", "") if "/blockopt/" in mutant.path else ("gpu", Path(mutant.path).stem)
+        tests = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests" / folder).glob(f"test_*{stem}*.py"))
+        laws = Laws(near, block_laws.keeps_memory, block_laws.law_of, texts, tests)
+    else:
+        some = rule_laws.near(mutant.path, lines)
+        laws = Laws(some, rule_laws.own_law, rule_laws.law_of, some, () if mutant.path in INDEX else RULE_TESTS)
+    return laws.find(mutant, budget)
+
+
+@dataclass(frozen=True)
+class Laws:
+    """What finds a mutant: programs near it, by themselves and drawn from; text tests; at last tests of Python."""
+
+    near: Sequence[Any]
+    own: Callable[[Any], None]
+    drawn: rule_laws.Law
+    texts: Sequence[rule_laws.Example]
+    tests: Sequence[str]
+
+    def find(self, mutant: Mutant, budget: float) -> str:
+        """What finds it, or "", after as many seconds for what is drawn."""
         with planted(mutant):
-            signal.setitimer(signal.ITIMER_PROF, budget + LONGEST)
-            seed, why = next(rule_laws.broken(range(seed, 1 << 30), near, end=end), (seed, ""))
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        if why and not any(rule_laws.broken(range(seed, seed + 1), near)):
-            return f"numbers: {seed}: {why}"
-        seed += 1  # a hole in the unchanged rules, or in the law
-    if text:
-        return f"text: {text}"
-    if mutant.path not in INDEX:
+            for program in dict.fromkeys(self.near[:60]):
+                signal.setitimer(signal.ITIMER_PROF, LONGEST)
+                try:
+                    self.own(program)
+                except rule_laws.BrokenLawError as e:
+                    return f"numbers: {e}"
+            text = rule_laws.text_law(self.texts[:60])
+        # of what is found already, numbers are worth little more
+        end, seed = time.process_time() + (budget / 20 if text else budget), 0
+        while time.process_time() < end:
+            with planted(mutant):
+                signal.setitimer(signal.ITIMER_PROF, budget + LONGEST)
+                found = rule_laws.broken(range(seed, 1 << 30), self.near, law=self.drawn, end=end)
+                seed, why = next(found, (seed, ""))
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            if why and not any(rule_laws.broken(range(seed, seed + 1), self.near, law=self.drawn)):
+                return f"numbers: {seed}: {why}"
+            seed += 1  # a hole in the unchanged rules, or in the law
+        if text:
+            return f"text: {text}"
         with planted(mutant):
-            if why := _tests(RULE_TESTS):
-                return f"text: {why}"
-    return ""
+            why = self.tests and _tests(self.tests)
+        return f"text: {why}" if why else ""
 
 
 def _does_not_end(*_: object) -> None:
@@ -350,11 +380,12 @@ def main(args: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--of", choices=OF, default="rules", help="rules, or passes of kernels")
     parser.add_argument("--budget", type=float, default=60.0, help="processor seconds that a mutant gets")
     parser.add_argument("--only", default="", help="mutants whose text has this in it")
     parser.add_argument("--list", action="store_true", help="count all, or with --only print them")
     given = parser.parse_args(args)
-    every: Sequence[Mutant] = mutants()
+    every: Sequence[Mutant] = mutants(given.of)
     if given.only:
         every = [m for m in every if given.only in str(m)]
     if given.list:
@@ -362,10 +393,8 @@ def main(args: Sequence[str] | None = None) -> int:
             print(f"{kind}: {sum(m.kind == kind for m in every)}")
         print(*(every if given.only else ()), sep="\n")
         return 0
-    from tests.mutants_equivalent import reason
-    from tests.properties import rule_laws
-
-    rule_laws.reached()  # before any process has rules of its own
+    # before any process has rules of its own
+    (block_laws if given.of == "passes" else rule_laws).reached()
     survived = 0
     chosen = every if given.only else drawn(every, given.seed, given.count)
     for m in chosen:

@@ -59,18 +59,21 @@ class Example:
 
 
 @cache
+def of_file(path: Path) -> tuple[Example, ...]:
+    """The functions of a text test; none where the file is no such."""
+    text = path.read_text()
+    found = re.search(r"^// RUN:(.+)$", text, re.MULTILINE)
+    if not found:
+        return ()
+    shows = bool(re.search(r"^// RULES$", text, re.MULTILINE))
+    funcs = parse_module(text.partition(SEPARATOR)[0], path.name)
+    return tuple(Example(path, f, found[1].strip(), f.name.partition("__")[0] if shows else "") for f in funcs)
+
+
+@cache
 def examples() -> tuple[Example, ...]:
     """The functions of all text tests of graph passes."""
-    out: list[Example] = []
-    for path in sorted((TESTS / "fusion").glob("*.gf")):
-        text = path.read_text()
-        found = re.search(r"^// RUN:(.+)$", text, re.MULTILINE)
-        if not found:
-            continue
-        shows = bool(re.search(r"^// RULES$", text, re.MULTILINE))
-        for func in parse_module(text.partition(SEPARATOR)[0], path.name):
-            rule = func.name.partition("__")[0] if shows else ""
-            out.append(Example(path, func, found[1].strip(), rule))
+    out = [e for path in sorted((TESTS / "fusion").glob("*.gf")) for e in of_file(path)]
     for name, (build, pass_) in BUILT.items():
         out.append(Example(TESTS / "fusion/test_rules.py", build(), pass_.name, name.partition("__")[0]))
     return tuple(out)
