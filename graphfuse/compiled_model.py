@@ -20,7 +20,7 @@ from graphfuse.knobs import settings
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime import gfx
 from graphfuse.runtime.callers import Callers
-from graphfuse.runtime.device import Device
+from graphfuse.runtime.device import Device, on_host
 from graphfuse.runtime.native import choose_cpu
 from graphfuse.runtime.report import report
 from graphfuse.runtime.session import Profile, Session
@@ -157,7 +157,11 @@ class CompiledModel:
         from graphfuse.host.session import HostSession
 
         variant = self._on_gpu() if self.device.is_gpu else choose_cpu(self.executable)
-        return HostSession(variant, self._threads, self.device, interpreted=interpreted)
+
+        def load(part: Executable, callers: Callers[Workspace]) -> CompiledModel:
+            return CompiledModel(part, self._threads, self.device, callers)
+
+        return HostSession(variant, self._threads, load, interpreted=interpreted)
 
     def _on_gpu(self) -> Executable:
         """The variant for the device; interpreted, it needs none."""
@@ -204,12 +208,6 @@ class CompiledModel:
 
 def _unpickled(data: bytes, threads: int | None, device: str, name: str = "") -> CompiledModel:
     return CompiledModel(gfx.loads(data), threads, device, name=name)
-
-
-def on_host(value: Any) -> Any:
-    """A copy of a torch tensor on a GPU; anything else as it is."""
-    device = getattr(value, "device", None)
-    return value.cpu() if getattr(device, "type", "cpu") == "cuda" else value
 
 
 def gpu_target_of(executable: Executable) -> Target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -118,9 +119,14 @@ def layer_of(module):
     return module if module in MAY_IMPORT else module.split(".")[0]
 
 
+@functools.cache
+def tree_of(file):
+    return ast.parse(file.read_text())
+
+
 def imports(file):
     """(line, dotted name) of every import, those inside functions too, with `from a import b` as `a.b`."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree_of(file)):
         match node:
             case ast.ImportFrom(module=str(module), names=names):
                 packages = {"graphfuse"}
@@ -143,3 +149,38 @@ def test_level_0_loads_no_numpy():
     code = "import graphfuse.symbolic, graphfuse.errors, sys; print('numpy' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
     assert out.stdout.strip() == "False"
+
+
+def test_no_modules_import_each_other():
+    """Not even by imports inside of functions; what only type checkers see does not count."""
+    names = {module_name(f): f for f in FILES}
+    arrows = {name: {n for _, n in own_imports(file, names)} - {name} for name, file in names.items()}
+    left = dict(arrows)
+    while leaves := {name for name, to in left.items() if not to & left.keys()}:
+        left = {name: to for name, to in left.items() if name not in leaves}
+    # what is left is in a cycle, or imports one
+    seen = [min(left)] if left else []
+    while left and (following := min(arrows[seen[-1]] & left.keys())) not in seen:
+        seen.append(following)
+    assert not left, " -> ".join([*seen[seen.index(following) :], following])
+
+
+def module_name(file):
+    """The dotted name of a module or package."""
+    return ".".join(file.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def own_imports(file, modules):
+    """(line, module) of every import of one of `modules`, but for those under `if TYPE_CHECKING`."""
+    tree = tree_of(file)
+    typed = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+    unseen = {id(x) for n in typed for x in ast.walk(n)}
+    for node in ast.walk(tree):
+        if id(node) in unseen:
+            continue
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                full = [f"{module}.{n.name}" for n in names]
+                yield from ((node.lineno, m) for f in full if (m := f if f in modules else module) in modules)
+            case ast.Import(names=names):
+                yield from ((node.lineno, n.name) for n in names if n.name in modules)

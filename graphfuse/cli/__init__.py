@@ -1,6 +1,6 @@
 """The command line: one file per verb, loaded when it is asked for.
 
-Owns what Ctrl-C does, from the first instruction on: so nothing is imported here. Verbs and errors are `program`'s.
+Owns what Ctrl-C does, from the first instruction on: so next to nothing is imported here. Verbs are `program`'s.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-INTERRUPTED = 130
-"""The exit code, as shells have it: 128 and the signal's number."""
+from graphfuse.cli.exit_codes import INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,9 +7,8 @@ import inspect
 import click
 
 from graphfuse import errors
-from graphfuse.cli import INTERRUPTED
 from graphfuse.cli.common import table
-from graphfuse.cli.program import BROKEN_PIPE, INTERNAL_ERROR
+from graphfuse.cli.exit_codes import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED
 
 
 @click.command("errors", help="List the errors and their exit codes.")

@@ -18,15 +18,11 @@ from collections.abc import Sequence
 import click
 
 from graphfuse import __version__
-from graphfuse.cli import INTERRUPTED
+from graphfuse.cli.exit_codes import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED
 from graphfuse.errors import FileError, GraphfuseError, TooLargeError, UsageError, printable
 from graphfuse.files import reason
 from graphfuse.knobs import check_environment
 
-INTERNAL_ERROR = 70
-"""The exit code of a bug (EX_SOFTWARE of sysexits.h)."""
-BROKEN_PIPE = 141
-"""The exit code, as shells have it: 128 and the number of SIGPIPE."""
 STDOUT_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
 """Errors without a file's name: a disk behind `>` is full, or gone."""
 

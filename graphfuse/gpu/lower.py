@@ -47,28 +47,10 @@ from graphfuse.symbolic import Dim, product
 from graphfuse.target import Target
 
 FAMILIES = (
-    arith,
-    control,
-    index,
-    lower_async,
-    lower_atomics,
-    lower_cluster,
-    lower_control,
-    lower_convert,
-    lower_debug,
-    lower_dot,
-    lower_hopper,
-    lower_launches,
-    lower_memory,
-    lower_packed,
-    lower_reduce,
-    lower_scan,
-    lower_shape,
-    lower_stream,
-    lower_wgmma,
-    math,
-    pointers,
-)
+    arith, control, index, lower_async, lower_atomics, lower_cluster, lower_control, lower_convert, lower_debug,
+    lower_dot, lower_hopper, lower_launches, lower_memory, lower_packed, lower_reduce, lower_scan, lower_shape,
+    lower_stream, lower_wgmma, math, pointers,
+)  # fmt: skip
 """Modules that fill the tables of lowerings."""
 SCRATCH = "scratch"
 """The name of the last parameter: global memory for programs, or null when `scratch_bytes` is 0."""

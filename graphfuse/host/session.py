@@ -9,13 +9,12 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from graphfuse import usage
 from graphfuse.artifact import HELD, MAP, OPTIONAL, SEQUENCE, TEXT, Array, Executable, Signature, elem_dtype
-from graphfuse.compiled_model import CompiledModel, on_host
 from graphfuse.errors import ArtifactError, GraphfuseError, InputError, Loc
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
 from graphfuse.frontends.onnx.python_ops.call import PythonOp
@@ -25,24 +24,29 @@ from graphfuse.host.control import CONTROL, Repeated, Wires
 from graphfuse.host.program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.knobs import settings
 from graphfuse.runtime.binding import Binder
-from graphfuse.runtime.device import Device
+from graphfuse.runtime.callers import Callers
+from graphfuse.runtime.device import on_host
 from graphfuse.runtime.session import Profile, Session, StepTime, thread_count
 from graphfuse.runtime.turns import Wiring
-from graphfuse.runtime.workspace import workspaces
+from graphfuse.runtime.workspace import Workspace, workspaces
 from graphfuse.symbolic import symbols
+
+if TYPE_CHECKING:
+    from graphfuse.compiled_model import CompiledModel
+
+Loader = Callable[[Executable, Callers[Workspace]], "CompiledModel"]
+"""Loads a part, which runs with threads that other parts have, too."""
 
 
 class HostSession:
     """A loaded model with host code. Outputs are numpy arrays wherever the parts run; `interpreted`, in numpy."""
 
-    def __init__(
-        self, executable: Executable, threads: int | None, device: Device, *, interpreted: bool = False
-    ) -> None:
+    def __init__(self, executable: Executable, threads: int | None, load: Loader, *, interpreted: bool = False) -> None:
         self.executable = executable
         self.threads = thread_count(threads)
         callers = workspaces(self.threads)  # the parts of a call take turns: one pool of threads does for all
         self._finalizer = weakref.finalize(self, callers.close_idle)
-        self._models = [CompiledModel(p, threads, device, callers) for p in executable.parts]
+        self._models = [load(p, callers) for p in executable.parts]
         self._interpreted = interpreted
         self._binder = Binder(_of_inputs(executable.signature))
         self._held = {s.name: s.elem for s in executable.signature.inputs if s.elem in HELD}

@@ -21,8 +21,8 @@ from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
+from graphfuse.interp.arrays import reduce_array, scan_array
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.graph import reduce_array, scan_array
 from graphfuse.interp.memory import Context, Pointer, read, write
 from graphfuse.interp.roles import Cluster, Place, Wait
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value

@@ -19,8 +19,8 @@ import numpy as np
 from graphfuse.dialects import gpu
 from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
+from graphfuse.interp.arrays import contract_arrays
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.graph import contract_arrays
 from graphfuse.interp.memory import Context, Pointer, read, write
 from graphfuse.interp.roles import Barrier
 from graphfuse.ir.core import Op, OpDef

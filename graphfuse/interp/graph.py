@@ -11,19 +11,30 @@ module decides numbers; types and shapes are decided by the type rules.
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.call import arguments_of, function_of
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import elementwise as ew
+from graphfuse.interp.arrays import (
+    COMBINE,
+    along,
+    contract_arrays,
+    correlate,
+    identity,
+    narrowed,
+    pad_axis,
+    reduce_array,
+    scan_array,
+    widened,
+)
+from graphfuse.interp.block import launch
 from graphfuse.interp.elementwise import Array
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value, walk
 from graphfuse.ir.dense import Dense, numpy_dtype, scalar_of
@@ -301,48 +312,9 @@ def _reduce(_: Context, op: Op, x: Array) -> Array:
     return reduce_array(x, _attr(op, "axes"), _attr(op, "kind"), keepdims=bool(_attr(op, "keepdims")))
 
 
-def reduce_array(x: Array, axes: tuple[int, ...], kind: str, *, keepdims: bool = False) -> Array:
-    """Combine along axes; sums and products accumulate in f32 at least, and round once."""
-    dtype = x.dtype
-    if kind in ("any", "all"):
-        return np.asarray((np.any if kind == "any" else np.all)(x, axis=axes, keepdims=keepdims))
-    wide = _widened(x)
-    if kind in ("sum", "prod"):
-        fn = np.sum if kind == "sum" else np.prod
-        out = fn(wide, axis=axes, dtype=wide.dtype, keepdims=keepdims)
-    else:
-        fn = np.max if kind == "max" else np.min
-        out = fn(wide, axis=axes, initial=_identity(kind, dtype).astype(wide.dtype), keepdims=keepdims)
-    return _narrowed(out, dtype)
-
-
-def _widened(x: Array) -> Array:
-    """In the type that sums are made in: f32 at least, i64 for integers of less than a byte."""
-    elem = ew.elem_of(x.dtype)
-    if elem.is_integer and elem.bits < 8:
-        return x.astype(np.int64)
-    return x.astype(ew.compute_dtype(x.dtype), copy=False)
-
-
-def _narrowed(x: Array, dtype: np.dtype[Any]) -> Array:
-    elem = ew.elem_of(dtype)
-    return ew.wrap(np.asarray(x), elem) if elem.is_integer else np.asarray(x).astype(dtype, copy=False)
-
-
-def _identity(kind: str, dtype: np.dtype[Any]) -> Array:
-    elem = ew.elem_of(dtype)
-    match kind:
-        case "max":
-            return ew.lowest(elem)
-        case "min":
-            return ew.highest(elem)
-        case _:
-            return ew.literal(1 if kind == "prod" else 0, elem)
-
-
 def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
     axis, last = _attr(op, "axis"), bool(_attr(op, "last"))
-    wide = _widened(x)
+    wide = widened(x)
     keepdims = bool(_attr(op, "keepdims"))
     if wide.shape[axis] == 0:
         shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keepdims or i != axis]
@@ -353,70 +325,33 @@ def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
     return np.asarray(x.shape[axis] - 1 - index if last else index).astype(np.int64)
 
 
-ACCUMULATE: dict[str, Callable[..., Array]] = {
-    "sum": np.cumsum, "prod": np.cumprod,
-    "max": np.maximum.accumulate, "min": np.minimum.accumulate,
-}  # fmt: skip
-
-
 def _cumulate(_: Context, op: Op, x: Array) -> Array:
     axis, kind = _attr(op, "axis"), str(_attr(op, "kind"))
     wide = np.flip(x, axis) if _attr(op, "reverse") else x
     if kind in ("sum", "prod") and ew.elem_of(x.dtype).is_float:
         wide = wide.astype(np.float64)
-    out = _narrowed(scan_array(wide, axis, kind, exclusive=bool(_attr(op, "exclusive"))), x.dtype)
+    out = narrowed(scan_array(wide, axis, kind, exclusive=bool(_attr(op, "exclusive"))), x.dtype)
     return np.flip(out, axis) if _attr(op, "reverse") else out
-
-
-def scan_array(x: Array, axis: int, kind: str, *, exclusive: bool) -> Array:
-    """Each element combined with those before it; halves in f32, rounded at the end."""
-    wide = _widened(x)
-    if exclusive and x.shape[axis]:
-        first = np.full(
-            [1 if i == axis else d for i, d in enumerate(x.shape)], _identity(kind, x.dtype).astype(wide.dtype)
-        )
-        wide = np.concatenate([first, wide[_along(axis, slice(0, -1))]], axis)
-    return _narrowed(ACCUMULATE[kind](wide, axis=axis, dtype=wide.dtype) if x.size else wide, x.dtype)
-
-
-def _along(axis: int, index: slice) -> tuple[slice, ...]:
-    return (*(slice(None),) * axis, index)
-
-
-COMBINE: dict[str, Any] = {"sum": np.add, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def _reduce_window(context: Context, op: Op, x: Array) -> Array:
     """One dim after the other: the windows of sum, max and min are boxes."""
     kind = str(_attr(op, "kind"))
-    identity = _identity(kind, x.dtype)
-    out = _widened(x)
+    fill = identity(kind, x.dtype)
+    out = widened(x)
     sizes = context.dims(_shape(op))
     names = ("window", "strides", "low", "high", "dilation")
     for axis, (k, s, lo, hi, dl) in enumerate(zip(*(_attr(op, n) for n in names), strict=True)):
         if (k, s, lo, hi) == (1, 1, 0, 0):
             continue
-        padded = _pad_axis(out, axis, lo, hi, identity.astype(out.dtype))
-        taps = [padded[_along(axis, slice(t * dl, t * dl + (sizes[axis] - 1) * s + 1, s))] for t in range(k)]
+        padded = pad_axis(out, axis, lo, hi, fill.astype(out.dtype))
+        taps = [padded[along(axis, slice(t * dl, t * dl + (sizes[axis] - 1) * s + 1, s))] for t in range(k)]
         if sizes[axis] <= 0:
             raise InputError(f"dim {axis}: a window of {k} does not fit")
         out = taps[0].copy()
         for tap in taps[1:]:
             COMBINE[kind](out, tap, out=out)
-    return _narrowed(out, x.dtype)
-
-
-def _pad_axis(x: Array, axis: int, low: int, high: int, fill: Array) -> Array:
-    """Pad (or, when negative, crop) one dim."""
-    x = x[_along(axis, slice(max(-low, 0), max(x.shape[axis] - max(-high, 0), 0)))]
-    low, high = max(low, 0), max(high, 0)
-    if not low and not high:
-        return x
-    shape = list(x.shape)
-    shape[axis] += low + high
-    out = np.full(shape, fill, x.dtype)
-    out[_along(axis, slice(low, low + x.shape[axis]))] = x
-    return out
+    return narrowed(out, x.dtype)
 
 
 # contractions
@@ -441,49 +376,6 @@ def _contract_blocks(context: Context, op: Op, x: Array, q: Array, s: Array) -> 
     return contract_arrays(x.astype(dtype), scaled.astype(x.dtype).astype(dtype), str(_attr(op, "spec")))
 
 
-def contract_arrays(a: Array, b: Array, spec: str) -> Array:
-    """The batched dot product of two arrays of one element, by one matmul."""
-    dtype = a.dtype
-    lhs, rhs, out = graph.parse_spec(spec)
-    a, b = _widened(a), _widened(b)
-    a, lhs = _sum_lonely(a, lhs, set(rhs) | set(out))
-    b, rhs = _sum_lonely(b, rhs, set(lhs) | set(out))
-    sizes = dict(zip(lhs + rhs, a.shape + b.shape, strict=True))
-    if any(sizes[c] != n for c, n in zip(lhs, a.shape, strict=True)):
-        raise InputError(f"dims differ: {a.shape} and {b.shape} for {spec}")
-    batch = [c for c in lhs if c in rhs and c in out]
-    inner = [c for c in lhs if c in rhs and c not in out]
-    rows = [c for c in lhs if c not in rhs]
-    cols = [c for c in rhs if c not in lhs]
-
-    def matrix(x: Array, labels: str, first: list[str], second: list[str]) -> Array:
-        order = [labels.index(c) for c in (*batch, *first, *second)]
-        shape = [math.prod(sizes[c] for c in group) for group in (batch, first, second)]
-        return x.transpose(order).reshape(shape)
-
-    product = _matmul(matrix(a, lhs, rows, inner), matrix(b, rhs, inner, cols))
-    labels = [*batch, *rows, *cols]
-    product = product.reshape([sizes[c] for c in labels])
-    return _narrowed(product.transpose([labels.index(c) for c in out]).copy(), dtype)
-
-
-def _sum_lonely(x: Array, labels: str, needed: set[str]) -> tuple[Array, str]:
-    axes = tuple(i for i, c in enumerate(labels) if c not in needed)
-    return (x.sum(axis=axes, dtype=x.dtype) if axes else x), "".join(c for c in labels if c in needed)
-
-
-def _matmul(a: Array, b: Array) -> Array:
-    """Batched matrix product; integers go through exact f64 products where they fit, which BLAS makes fast."""
-    if a.dtype.kind in "iu" and a.size and b.size:
-        bound = a.shape[-1] * float(np.max(np.abs(a.astype(np.float64)))) * float(np.max(np.abs(b.astype(np.float64))))
-        if bound < 2.0**53:
-            product = np.matmul(a.astype(np.float64), b.astype(np.float64))
-            return product.astype(np.int64).astype(a.dtype)
-    if a.dtype == np.bool_:
-        return np.matmul(a.astype(np.float32), b.astype(np.float32)) > 0
-    return np.matmul(a, b)
-
-
 def _conv(context: Context, op: Op, x: Array, w: Array) -> Array:
     dtype = context.dtype(_elem(op))
     x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
@@ -492,56 +384,17 @@ def _conv(context: Context, op: Op, x: Array, w: Array) -> Array:
     if not first:
         x = np.moveaxis(x, -1, 1)
         w = np.moveaxis(w, (-1, -2), (0, 1))
-    x, w = _widened(x), _widened(w)
+    x, w = widened(x), widened(w)
     for i in range(spatial):
         up = _attr(op, "input_dilation")[i]
         size = x.shape[2 + i]
         if up > 1 and size:
             spread = np.zeros([*x.shape[: 2 + i], (size - 1) * up + 1, *x.shape[3 + i :]], x.dtype)
-            spread[_along(2 + i, slice(None, None, up))] = x
+            spread[along(2 + i, slice(None, None, up))] = x
             x = spread
-        x = _pad_axis(x, 2 + i, _attr(op, "low")[i], _attr(op, "high")[i], np.zeros((), x.dtype))
-    out = _correlate(np.ascontiguousarray(x), w, _attr(op, "strides"), _attr(op, "dilation"), groups)
-    return _narrowed(out if first else np.moveaxis(out, 1, -1).copy(), dtype)
-
-
-def _correlate(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> Array:
-    """[N, C, S...] with [O, C/groups, K...], already padded."""
-    n, channels, *size = x.shape
-    out_channels, per_group, *kernel = w.shape
-    if channels != per_group * groups:
-        raise InputError(f"input has {channels} channels, the weight expects {per_group} x {groups} groups")
-    reach = [dl * (k - 1) + 1 for k, dl in zip(kernel, dilation, strict=True)]
-    result = [(d - r) // s + 1 for d, r, s in zip(size, reach, strides, strict=True)]
-    if any(r <= 0 for r in result):
-        raise InputError(f"a window of {reach} does not fit an input of {size}")
-    if per_group == 1 and out_channels == groups:
-        return _depthwise(x, w, strides, dilation, result)
-    out = np.empty((n, out_channels, *result), x.dtype)
-    weights = w.reshape(groups, out_channels // groups, per_group * math.prod(kernel))
-    axes = tuple(range(1, x.ndim - 1))
-    for i in range(n):
-        windows = sliding_window_view(x[i], reach, axis=axes)
-        windows = windows[
-            (slice(None), *(slice(None, None, s) for s in strides), *(slice(None, None, dl) for dl in dilation))
-        ]
-        order = (0, *range(1 + len(kernel), 1 + 2 * len(kernel)), *range(1, 1 + len(kernel)))
-        columns = windows.transpose(order).reshape(groups, per_group * math.prod(kernel), math.prod(result))
-        out[i] = _matmul(weights, columns).reshape(out_channels, *result)
-    return out
-
-
-def _depthwise(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int, ...], result: list[int]) -> Array:
-    out = np.zeros((*x.shape[:2], *result), x.dtype)
-    taps = w.reshape(w.shape[0], *w.shape[2:])
-    for tap in np.ndindex(*taps.shape[1:]):
-        window = tuple(
-            slice(t * dl, t * dl + (r - 1) * s + 1, s)
-            for t, dl, r, s in zip(tap, dilation, result, strides, strict=True)
-        )
-        factors = taps[(slice(None), *tap)].reshape(w.shape[0], *[1] * len(result))
-        out += x[(slice(None), slice(None), *window)] * factors
-    return out
+        x = pad_axis(x, 2 + i, _attr(op, "low")[i], _attr(op, "high")[i], np.zeros((), x.dtype))
+    out = correlate(np.ascontiguousarray(x), w, _attr(op, "strides"), _attr(op, "dilation"), groups)
+    return narrowed(out if first else np.moveaxis(out, 1, -1).copy(), dtype)
 
 
 # movement
@@ -579,7 +432,7 @@ def _pad(context: Context, op: Op, x: Array) -> Array:
     if mode == "constant":
         fill = context.literal(_attr(op, "value", 0), _elem(op))
         for axis in range(x.ndim):
-            x = _pad_axis(x, axis, low[axis], high[axis], fill)
+            x = pad_axis(x, axis, low[axis], high[axis], fill)
         return x
     # by index, for numpy's own pad does not know narrow floats in every mode
     for axis in range(x.ndim):
@@ -643,9 +496,9 @@ def _combine_at(x: Array, index: tuple[Array, ...], updates: Array, kind: str) -
         out = x.copy()
         out[index] = updates
         return out
-    out = _widened(x).copy() if _widened(x) is x else _widened(x)
+    out = widened(x).copy() if widened(x) is x else widened(x)
     COMBINE[kind].at(out, index, updates.astype(out.dtype))
-    return _narrowed(out, x.dtype)
+    return narrowed(out, x.dtype)
 
 
 def _scatter_along(_: Context, op: Op, x: Array, indices: Array, updates: Array) -> Array:
@@ -668,13 +521,13 @@ def _topk(context: Context, op: Op, x: Array) -> tuple[Array, Array]:
     axis, k, n = _attr(op, "axis"), context.dim(_attr(op, "k")), x.shape[_attr(op, "axis")]
     if not 0 <= k <= n:
         raise InputError(f"k must be in 0..{n}, got {k}")
-    wide = _widened(x)
+    wide = widened(x)
     if _attr(op, "largest", default=True):
         # a descending stable sort is the reverse of the ascending one of the reverse
         order = n - 1 - np.flip(np.argsort(np.flip(wide, axis), axis, kind="stable"), axis)
     else:
         order = np.argsort(wide, axis, kind="stable")
-    order = order[_along(axis, slice(0, k))].astype(np.int64)
+    order = order[along(axis, slice(0, k))].astype(np.int64)
     return np.take_along_axis(x, order, axis), order
 
 
@@ -685,8 +538,6 @@ Semantics = Callable[..., Any]
 
 def _call(context: Context, op: Op, *operands: Array) -> tuple[Array, ...]:
     """Run the block function in the elements it is written for, also where floats are widened."""
-    from graphfuse.interp.block import launch  # which takes what both dialects share from here
-
     arrays = [ew.cast(np.ascontiguousarray(x), _operand_elem(op, i)) for i, x in enumerate(operands)]
     results = [np.zeros(context.dims(t.shape), numpy_dtype(t.elem)) for t in op.types if isinstance(t, Tensor)]
     unwritten = [np.zeros(x.size, np.bool_) for x in results]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from graphfuse import usage
 from graphfuse.errors import UsageError
@@ -37,3 +38,9 @@ class Device:
             hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(KINDS)}, or cuda:N"
             raise UsageError(f"unknown device {text!r}; {hint}")
         return Device(m["kind"], int(m["index"] or 0))
+
+
+def on_host(value: Any) -> Any:
+    """A copy of a torch tensor on a GPU; anything else as it is."""
+    device = getattr(value, "device", None)
+    return value.cpu() if getattr(device, "type", "cpu") == "cuda" else value

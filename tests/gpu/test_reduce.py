@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from graphfuse.gpu import lower
 from graphfuse.gpu.emulator import Buffer
-from graphfuse.interp.graph import reduce_array
+from graphfuse.interp.arrays import reduce_array
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Scalar

@@ -17,7 +17,7 @@ import graphfuse  # noqa: E402
 from graphfuse import compiler  # noqa: E402
 from graphfuse.artifact import Launch  # noqa: E402
 from graphfuse.errors import UsageError  # noqa: E402
-from graphfuse.frontends.fx import lowering  # noqa: E402
+from graphfuse.frontends.fx import lowering, ops  # noqa: E402
 from graphfuse.ir.parser import parse  # noqa: E402
 from graphfuse.knobs import Options  # noqa: E402
 from graphfuse.torch import compile as compiling  # noqa: E402
@@ -101,7 +101,7 @@ def fails(*_, **__):
 
 
 def lower_by(monkeypatch, op, made):
-    assert lowering.lowering_of(op) is not None  # registers them all
+    assert ops.lowering_of(op) is not None  # registers them all
     monkeypatch.setitem(lowering.LOWERINGS, op, made)
 
 

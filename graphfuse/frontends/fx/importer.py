@@ -23,7 +23,8 @@ from graphfuse.dialects import control
 from graphfuse.errors import GraphfuseError, Loc, VerifyError
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.fx.elements import element_of
-from graphfuse.frontends.fx.lowering import Call, Unsupported, lowering_of, name_of
+from graphfuse.frontends.fx.lowering import Call, Unsupported, name_of
+from graphfuse.frontends.fx.ops import lowering_of
 from graphfuse.frontends.fx.refusals import MOST_USUAL, why_refused
 from graphfuse.frontends.fx.sizes import Equal, UnknownSize, dense_order, dim_of, dims_of, ranges_of
 from graphfuse.frontends.watched import Watched

@@ -70,14 +70,6 @@ def name_of(argument: str) -> str:
     return {"from": "from_"}.get(argument, argument)
 
 
-def lowering_of(target: Any) -> Lowering | None:
-    """The lowering of an overload."""
-    from graphfuse.frontends.fx import ops  # registers them
-
-    assert ops
-    return LOWERINGS.get(target)
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of an operator: where to emit, the types of what it returns, and torch's fake arguments and result."""

@@ -103,6 +103,7 @@ class Emulator:
         layout.set_special(machine.special, [(0, 0, 0)])
         machine.wgmma_registers = wgmma.tracked(kernel)
         decoder = Decoder(machine)
+        machine.leave = instructions.leave
         machine.steps = [instructions.build(decoder, i) for i in kernel.code]
         return machine
 

@@ -71,6 +71,8 @@ class Machine:
         if any(i.name == "griddepcontrol" and "wait" in i.mods for i in kernel.code):
             self.waited = np.zeros((warps, LANES), np.bool_)
         self.steps: list[Step] = []
+        self.leave: Callable[[Machine, int], None] = lambda *_: None
+        """What instructions do when a warp ends."""
         code = kernel.code
         orders, accesses = {"acquire", "release", "acq_rel"}, ("ld", "st", "atom", "red")
         self.ordered = any(i.name in accesses and not orders.isdisjoint(i.mods) for i in code)
@@ -305,11 +307,8 @@ class Machine:
 
     def warp_ends(self, warp: int) -> None:
         """A warp's last lane is gone: barriers expect fewer, and what the CTA left in flight is an error."""
-        from graphfuse.gpu.emulator.instructions import asynchronous, control
-
         slot = self.layout.slot_of(warp)
-        asynchronous.leave(self, warp)
-        control.recount(self, slot)
+        self.leave(self, warp)
         if self.checks and not self.live_lanes[self.layout.warps_of(slot)].any():
             if self.waited is not None and not self.waited[self.layout.warps_of(slot)].any():
                 message = "the CTA ends without griddepcontrol.wait: its end says nothing of earlier launches"

@@ -27,27 +27,7 @@ from graphfuse.frontends.onnx.ops import (
 )
 
 __all__ = [
-    "activation",
-    "attention",
-    "contract",
-    "control",
-    "conv",
-    "elementwise",
-    "index",
-    "microsoft",
-    "ml",
-    "movement",
-    "normalize",
-    "packed_weights",
-    "pool",
-    "quantize",
-    "recurrent",
-    "reduce",
-    "regions",
-    "resize",
-    "sample",
-    "signal",
-    "source",
-    "training",
-    "trees",
-]
+    "activation", "attention", "contract", "control", "conv", "elementwise", "index", "microsoft", "ml", "movement",
+    "normalize", "packed_weights", "pool", "quantize", "recurrent", "reduce", "regions", "resize", "sample", "signal",
+    "source", "training", "trees",
+]  # fmt: skip

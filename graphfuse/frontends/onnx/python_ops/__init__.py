@@ -19,19 +19,6 @@ from graphfuse.frontends.onnx.python_ops import (
 from graphfuse.frontends.onnx.python_ops.call import ON_STRINGS, PYTHON_OPS, Call, call_of
 
 __all__ = [
-    "ON_STRINGS",
-    "PYTHON_OPS",
-    "Call",
-    "call_of",
-    "images",
-    "linear",
-    "maps",
-    "ml",
-    "random",
-    "selection",
-    "sequences",
-    "sizes",
-    "strings",
-    "text",
-    "trees",
-]
+    "ON_STRINGS", "PYTHON_OPS", "Call", "call_of", "images", "linear", "maps", "ml", "random", "selection",
+    "sequences", "sizes", "strings", "text", "trees",
+]  # fmt: skip

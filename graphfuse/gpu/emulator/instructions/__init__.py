@@ -22,6 +22,7 @@ from graphfuse.gpu.emulator.instructions import (
     tma,
     wgmma,
 )
+from graphfuse.gpu.emulator.machine import Machine
 from graphfuse.gpu.emulator.parse import Instruction
 
 Builder = Callable[[Decoder, Instruction], Step]
@@ -57,6 +58,12 @@ def build(d: Decoder, i: Instruction) -> Step:
     if i.name not in control.OWN_GUARD and i.name not in _GUARDED:
         step = d.guarded(i, step)
     return wgmma.watched(d, i, step)
+
+
+def leave(machine: Machine, warp: int) -> None:
+    """A warp ends: what it left in flight must not matter, and barriers expect fewer."""
+    asynchronous.leave(machine, warp)
+    control.recount(machine, machine.layout.slot_of(warp))
 
 
 _GUARDED = frozenset({"mbarrier", *shuffle.TABLE, *atomics.TABLE, "fence", "membar", "ldmatrix", "stmatrix"})

@@ -17,17 +17,6 @@ from graphfuse.frontends.onnx.ops.microsoft import (
 )
 
 __all__ = [
-    "activation",
-    "attention",
-    "contract",
-    "conv",
-    "embedding",
-    "experts",
-    "group_query",
-    "linear_attention",
-    "normalize",
-    "position_bias",
-    "quantize",
-    "same",
-    "signal",
-]
+    "activation", "attention", "contract", "conv", "embedding", "experts", "group_query", "linear_attention",
+    "normalize", "position_bias", "quantize", "same", "signal",
+]  # fmt: skip

@@ -1,0 +1,182 @@
+"""Arrays reduced, scanned, padded, multiplied: what the graph and block dialects have in common.
+
+Owns how sums are rounded: in f32 at least, and once. It knows no op.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# numpy's stubs leave most results partly unknown
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from graphfuse.dialects.graph import parse_spec
+from graphfuse.errors import InputError
+from graphfuse.interp import elementwise as ew
+from graphfuse.interp.elementwise import Array
+
+
+def reduce_array(x: Array, axes: tuple[int, ...], kind: str, *, keepdims: bool = False) -> Array:
+    """Combine along axes; sums and products accumulate in f32 at least, and round once."""
+    dtype = x.dtype
+    if kind in ("any", "all"):
+        return np.asarray((np.any if kind == "any" else np.all)(x, axis=axes, keepdims=keepdims))
+    wide = widened(x)
+    if kind in ("sum", "prod"):
+        fn = np.sum if kind == "sum" else np.prod
+        out = fn(wide, axis=axes, dtype=wide.dtype, keepdims=keepdims)
+    else:
+        fn = np.max if kind == "max" else np.min
+        out = fn(wide, axis=axes, initial=identity(kind, dtype).astype(wide.dtype), keepdims=keepdims)
+    return narrowed(out, dtype)
+
+
+def widened(x: Array) -> Array:
+    """In the type that sums are made in: f32 at least, i64 for integers of less than a byte."""
+    elem = ew.elem_of(x.dtype)
+    if elem.is_integer and elem.bits < 8:
+        return x.astype(np.int64)
+    return x.astype(ew.compute_dtype(x.dtype), copy=False)
+
+
+def narrowed(x: Array, dtype: np.dtype[Any]) -> Array:
+    """The inverse, rounded once."""
+    elem = ew.elem_of(dtype)
+    return ew.wrap(np.asarray(x), elem) if elem.is_integer else np.asarray(x).astype(dtype, copy=False)
+
+
+def identity(kind: str, dtype: np.dtype[Any]) -> Array:
+    """What a reduction begins with."""
+    elem = ew.elem_of(dtype)
+    match kind:
+        case "max":
+            return ew.lowest(elem)
+        case "min":
+            return ew.highest(elem)
+        case _:
+            return ew.literal(1 if kind == "prod" else 0, elem)
+
+
+ACCUMULATE: dict[str, Callable[..., Array]] = {
+    "sum": np.cumsum, "prod": np.cumprod,
+    "max": np.maximum.accumulate, "min": np.minimum.accumulate,
+}  # fmt: skip
+
+
+def scan_array(x: Array, axis: int, kind: str, *, exclusive: bool) -> Array:
+    """Each element combined with those before it; halves in f32, rounded at the end."""
+    wide = widened(x)
+    if exclusive and x.shape[axis]:
+        first = np.full(
+            [1 if i == axis else d for i, d in enumerate(x.shape)], identity(kind, x.dtype).astype(wide.dtype)
+        )
+        wide = np.concatenate([first, wide[along(axis, slice(0, -1))]], axis)
+    return narrowed(ACCUMULATE[kind](wide, axis=axis, dtype=wide.dtype) if x.size else wide, x.dtype)
+
+
+def along(axis: int, index: slice) -> tuple[slice, ...]:
+    """The index that takes a slice of one axis."""
+    return (*(slice(None),) * axis, index)
+
+
+COMBINE: dict[str, Any] = {"sum": np.add, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def pad_axis(x: Array, axis: int, low: int, high: int, fill: Array) -> Array:
+    """Pad (or, when negative, crop) one dim."""
+    x = x[along(axis, slice(max(-low, 0), max(x.shape[axis] - max(-high, 0), 0)))]
+    low, high = max(low, 0), max(high, 0)
+    if not low and not high:
+        return x
+    shape = list(x.shape)
+    shape[axis] += low + high
+    out = np.full(shape, fill, x.dtype)
+    out[along(axis, slice(low, low + x.shape[axis]))] = x
+    return out
+
+
+def contract_arrays(a: Array, b: Array, spec: str) -> Array:
+    """The batched dot product of two arrays of one element, by one matmul."""
+    dtype = a.dtype
+    lhs, rhs, out = parse_spec(spec)
+    a, b = widened(a), widened(b)
+    a, lhs = _sum_lonely(a, lhs, set(rhs) | set(out))
+    b, rhs = _sum_lonely(b, rhs, set(lhs) | set(out))
+    sizes = dict(zip(lhs + rhs, a.shape + b.shape, strict=True))
+    if any(sizes[c] != n for c, n in zip(lhs, a.shape, strict=True)):
+        raise InputError(f"dims differ: {a.shape} and {b.shape} for {spec}")
+    batch = [c for c in lhs if c in rhs and c in out]
+    inner = [c for c in lhs if c in rhs and c not in out]
+    rows = [c for c in lhs if c not in rhs]
+    cols = [c for c in rhs if c not in lhs]
+
+    def matrix(x: Array, labels: str, first: list[str], second: list[str]) -> Array:
+        order = [labels.index(c) for c in (*batch, *first, *second)]
+        shape = [math.prod(sizes[c] for c in group) for group in (batch, first, second)]
+        return x.transpose(order).reshape(shape)
+
+    product = _matmul(matrix(a, lhs, rows, inner), matrix(b, rhs, inner, cols))
+    labels = [*batch, *rows, *cols]
+    product = product.reshape([sizes[c] for c in labels])
+    return narrowed(product.transpose([labels.index(c) for c in out]).copy(), dtype)
+
+
+def _sum_lonely(x: Array, labels: str, needed: set[str]) -> tuple[Array, str]:
+    axes = tuple(i for i, c in enumerate(labels) if c not in needed)
+    return (x.sum(axis=axes, dtype=x.dtype) if axes else x), "".join(c for c in labels if c in needed)
+
+
+def _matmul(a: Array, b: Array) -> Array:
+    """Batched matrix product; integers go through exact f64 products where they fit, which BLAS makes fast."""
+    if a.dtype.kind in "iu" and a.size and b.size:
+        bound = a.shape[-1] * float(np.max(np.abs(a.astype(np.float64)))) * float(np.max(np.abs(b.astype(np.float64))))
+        if bound < 2.0**53:
+            product = np.matmul(a.astype(np.float64), b.astype(np.float64))
+            return product.astype(np.int64).astype(a.dtype)
+    if a.dtype == np.bool_:
+        return np.matmul(a.astype(np.float32), b.astype(np.float32)) > 0
+    return np.matmul(a, b)
+
+
+def correlate(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> Array:
+    """[N, C, S...] with [O, C/groups, K...], already padded."""
+    n, channels, *size = x.shape
+    out_channels, per_group, *kernel = w.shape
+    if channels != per_group * groups:
+        raise InputError(f"input has {channels} channels, the weight expects {per_group} x {groups} groups")
+    reach = [dl * (k - 1) + 1 for k, dl in zip(kernel, dilation, strict=True)]
+    result = [(d - r) // s + 1 for d, r, s in zip(size, reach, strides, strict=True)]
+    if any(r <= 0 for r in result):
+        raise InputError(f"a window of {reach} does not fit an input of {size}")
+    if per_group == 1 and out_channels == groups:
+        return _depthwise(x, w, strides, dilation, result)
+    out = np.empty((n, out_channels, *result), x.dtype)
+    weights = w.reshape(groups, out_channels // groups, per_group * math.prod(kernel))
+    axes = tuple(range(1, x.ndim - 1))
+    for i in range(n):
+        windows = sliding_window_view(x[i], reach, axis=axes)
+        windows = windows[
+            (slice(None), *(slice(None, None, s) for s in strides), *(slice(None, None, dl) for dl in dilation))
+        ]
+        order = (0, *range(1 + len(kernel), 1 + 2 * len(kernel)), *range(1, 1 + len(kernel)))
+        columns = windows.transpose(order).reshape(groups, per_group * math.prod(kernel), math.prod(result))
+        out[i] = _matmul(weights, columns).reshape(out_channels, *result)
+    return out
+
+
+def _depthwise(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int, ...], result: list[int]) -> Array:
+    out = np.zeros((*x.shape[:2], *result), x.dtype)
+    taps = w.reshape(w.shape[0], *w.shape[2:])
+    for tap in np.ndindex(*taps.shape[1:]):
+        window = tuple(
+            slice(t * dl, t * dl + (r - 1) * s + 1, s)
+            for t, dl, r, s in zip(tap, dilation, result, strides, strict=True)
+        )
+        factors = taps[(slice(None), *tap)].reshape(w.shape[0], *[1] * len(result))
+        out += x[(slice(None), slice(None), *window)] * factors
+    return out
