@@ -30,8 +30,8 @@ from graphfuse.artifact import (
     TensorMap,
     TensorSpec,
     Weight,
-    check,
 )
+from graphfuse.artifact_rules import check
 from graphfuse.constraints import KINDS, Constraint, Kind
 from graphfuse.errors import ArtifactError, ParseError
 from graphfuse.symbolic import INF, Dim, bounds, parse_dim

@@ -21,6 +21,7 @@ LEVEL_0 = {
     "value_checks",
     "artifact",
     "artifact_json",
+    "artifact_rules",
     "constraints",
     "host.program",
     "host.program_json",

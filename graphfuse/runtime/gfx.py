@@ -44,21 +44,9 @@ from typing import Any, BinaryIO, cast, overload
 import numpy as np
 
 from graphfuse import __version__
-from graphfuse.artifact import (
-    FOUR,
-    Array,
-    Code,
-    Executable,
-    Json,
-    Panels,
-    Stored,
-    Weight,
-    check,
-    check_variants,
-    elem_dtype,
-    fresh,
-)
+from graphfuse.artifact import FOUR, Array, Code, Executable, Json, Panels, Stored, Weight, elem_dtype, fresh
 from graphfuse.artifact_json import Node, program_from_json, program_to_json
+from graphfuse.artifact_rules import check, check_variants
 from graphfuse.errors import ArtifactError, FileError, Loc
 from graphfuse.files import is_regular, kind, reason, writing
 from graphfuse.host.program_json import host_from_json, host_to_json

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, parser
 
 import graphfuse
 from graphfuse.api import recompile
-from graphfuse.artifact import check
+from graphfuse.artifact_rules import check
 from graphfuse.cli import main
 from graphfuse.errors import ArtifactError, InputError, UnsupportedError, VerifyError
 from graphfuse.host.model import OnnxModel

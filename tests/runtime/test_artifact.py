@@ -27,9 +27,9 @@ from graphfuse.artifact import (
     Step,
     TensorSpec,
     Weight,
-    check,
 )
 from graphfuse.artifact_json import plan_to_json, program_to_json, read_dim
+from graphfuse.artifact_rules import check
 from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError, FileError, InputError
 from graphfuse.knobs import scope

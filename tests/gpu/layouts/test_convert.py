@@ -20,11 +20,11 @@ from graphfuse.gpu.convert import (
     Rename,
     Store,
     plan,
-    simulate,
     swizzle,
 )
 from graphfuse.ir.layout import BLOCK, LANE, OFFSET, REGISTER, WARP, LinearLayout
 from graphfuse.ir.layout_families import Blocked, Mma, Operand, Shared, Slice, Tma, Wgmma
+from tests.gpu.layouts.simulate import simulate
 from tests.gpu.layouts.strategies import LAWS, any_map, distributed
 
 SHAPE = (128, 64)
