@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
+from graphfuse.blockgen.evaluate_ops import HANDLERS
 from graphfuse.blockgen.index import IndexSpace
 from graphfuse.dialects import control
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value
@@ -60,7 +61,7 @@ class Kernel:
         self.machine = machine
         self.symbols = tuple(sorted(ranges))
         self.space = IndexSpace(ranges)
-        self.ev = Evaluator(self.space)
+        self.ev = Evaluator(self.space, HANDLERS)
         self.body: Block = region.body
         self.outputs: tuple[Value, ...] = self.body.terminator.operands
         tensors = [*self.body.params.types, *(v.type for v in self.outputs)]

@@ -71,7 +71,7 @@ class Machine:
         if any(i.name == "griddepcontrol" and "wait" in i.mods for i in kernel.code):
             self.waited = np.zeros((warps, LANES), np.bool_)
         self.steps: list[Step] = []
-        self.leave: Callable[[Machine, int], None] = lambda *_: None
+        self.leave: Callable[[Machine, int], None] = _nothing
         """What instructions do when a warp ends."""
         code = kernel.code
         orders, accesses = {"acquire", "release", "acq_rel"}, ("ld", "st", "atom", "red")
@@ -413,6 +413,10 @@ class Machine:
                 report.instructions[opcode] = report.instructions.get(opcode, 0) + hits
         report.traffic = [self.traffic[pc] for pc in sorted(self.traffic)]
         report.warnings = list(self.warned.values())
+
+
+def _nothing(*_: object) -> None:
+    return None
 
 
 __all__ = ["LOCAL_BASE", "SHARED_BASE", "Machine", "Triple"]

@@ -1,0 +1,259 @@
+"""Ops that need more than their operands at the same index: sums, windows, products, look-ups, scans.
+
+Each is code for one element, or a tile of them, at a symbolic index (`evaluate`); what is worth a schedule has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphfuse.blockgen.evaluate import COMBINE, Evaluator, accumulator, neutral, running_elem
+from graphfuse.blockgen.index import Index
+from graphfuse.blockgen.movement import Source, shape_of
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Op, OpDef, Value, attr_int, attr_ints, dims_of, tensor_of
+from graphfuse.ir.types import BOOL, I64, Scalar, Tile
+from graphfuse.symbolic import Dim, Expr, static, symbols
+
+
+def _full(ev: Evaluator, op: Op, index: Index) -> Value:
+    value, elem = op.attrs["value"], op.attrs["elem"]
+    assert isinstance(elem, Scalar)
+    if isinstance(value, Expr):
+        code = ev.index(value)
+        return code if elem == I64 else ev.emit(block.cast, code, to=elem)
+    assert isinstance(value, bool | int | float)
+    return ev.const(value, elem)
+
+
+def _iota(ev: Evaluator, op: Op, index: Index) -> Value:
+    elem = op.attrs["elem"]
+    assert isinstance(elem, Scalar)
+    code = ev.index(index[attr_int(op, "axis")])
+    return code if elem == I64 else ev.emit(block.cast, code, to=elem)
+
+
+def _reduce(ev: Evaluator, op: Op, index: Index) -> Value:
+    (x,) = op.operands
+    axes, kind = attr_ints(op, "axes"), str(op.attrs["kind"])
+    keep = bool(op.attrs.get("keepdims", False))
+    shape = shape_of(x)
+
+    def term(at: tuple[Dim, ...]) -> Value:
+        inner, outer = iter(at), iter(index)
+        full: list[Dim] = []
+        for i in range(len(shape)):
+            if i in axes:
+                full.append(next(inner))
+                if keep:
+                    next(outer)
+            else:
+                full.append(next(outer))
+        return ev.value(x, tuple(full))
+
+    return ev.reduction(kind, tensor_of(x).elem, [shape[i] for i in range(len(shape)) if i in axes], term, index)
+
+
+def _reduce_window(ev: Evaluator, op: Op, index: Index) -> Value:
+    (x,) = op.operands
+    kind, elem = str(op.attrs["kind"]), tensor_of(x).elem
+    window, strides, dilation, low = (dims_of(op.attrs[n]) for n in ("window", "strides", "dilation", "low"))
+    spaces = list(zip(shape_of(x), low, dims_of(op.attrs["high"]), strict=True))
+
+    def term(at: tuple[Dim, ...]) -> Value:
+        inside = tuple(i * s + k * d - lo for i, s, k, d, lo in zip(index, strides, at, dilation, low, strict=True))
+        where = tuple((0, i, d) for i, (d, lo, hi) in zip(inside, spaces, strict=True) if lo != 0 or hi != 0)
+        return ev.guarded(Source(x, inside, where), elem, neutral(kind, elem), None)
+
+    return ev.reduction(kind, elem, window, term, index, unroll=4)
+
+
+def _contract(ev: Evaluator, op: Op, index: Index) -> Value:
+    a, b = op.operands
+    spec = op.attrs["spec"]
+    assert isinstance(spec, str)
+    lhs, rhs, out = graph.parse_spec(spec)
+    sizes = dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True))
+    summed = [c for c in sizes if c not in out]
+    elem = tensor_of(op.result).elem
+
+    def term(at: tuple[Dim, ...]) -> Value:
+        where = dict(zip(out, index, strict=True)) | dict(zip(summed, at, strict=True))
+        factors = [ev.value(v, tuple(where[c] for c in labels)) for v, labels in ((a, lhs), (b, rhs))]
+        return _product(ev, factors, accumulator(elem))
+
+    got = ev.reduction("sum", accumulator(elem), [sizes[c] for c in summed], term, index)
+    return got if accumulator(elem) == elem else ev.emit(block.cast, got, to=elem)
+
+
+def _product(ev: Evaluator, factors: list[Value], elem: Scalar) -> Value:
+    wide = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
+    return ev.emit(block.mul, *ev.unified(wide))
+
+
+def _conv(ev: Evaluator, op: Op, index: Index) -> Value:
+    x, w = op.operands
+    first = op.attrs.get("layout", "nchw") == "nchw"
+    groups = op.attrs.get("groups", 1)
+    assert isinstance(groups, int)
+    xs, ws = shape_of(x), shape_of(w)
+    size, kernel = (xs[2:], ws[2:]) if first else (xs[1:-1], ws[:-2])
+    per_group, out = (ws[1], ws[0]) if first else (ws[-2], ws[-1])
+    strides, low, high, dilation, up = (
+        dims_of(op.attrs[n]) for n in ("strides", "low", "high", "dilation", "input_dilation")
+    )
+    n, o = index[0], index[1] if first else index[-1]
+    spatial = index[2:] if first else index[1:-1]
+    group = ev.space.simplify(o // (out // groups)) if groups > 1 else 0
+    elem = tensor_of(op.result).elem
+
+    def term(at: tuple[Dim, ...]) -> Value:
+        *window, c = at
+        inside: list[Dim] = []
+        where: list[tuple[Dim, Dim, Dim]] = []
+        for i, s, k, dl, lo, hi, u, d in zip(spatial, strides, window, dilation, low, high, up, size, strict=True):
+            position = i * s + k * dl - lo
+            if u != 1:
+                where.append((0, position % u, 1))
+                position = position // u
+            if u != 1 or lo != 0 or hi != 0:
+                where.append((0, position, d))
+            inside.append(position)
+        channel = group * per_group + c
+        xi = (n, channel, *inside) if first else (n, *inside, channel)
+        wi = (o, c, *window) if first else (*window, c, o)
+        factors = [ev.guarded(Source(x, xi, tuple(where)), elem, 0, None), ev.value(w, wi)]
+        return _product(ev, factors, accumulator(elem))
+
+    got = ev.reduction("sum", accumulator(elem), [*kernel, per_group], term, index)
+    return got if accumulator(elem) == elem else ev.emit(block.cast, got, to=elem)
+
+
+def _looked_up(ev: Evaluator, indices: Value, at: Index, size: Dim) -> Dim:
+    """A variable holding an index read from memory, counted from the end when negative and kept in bounds."""
+    code = ev.value(indices, at)
+    if block.elem_of(code.type) != I64:
+        code = ev.emit(block.cast, code, to=I64)
+    shape = code.type.shape if isinstance(code.type, Tile) else None
+
+    def number(dim: Dim) -> Value:
+        value = ev.index(dim)
+        return value if shape is None else ev.shaped(value, shape)
+
+    zero, d = number(0), number(size)
+    wrapped = ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, d), code)
+    # out-of-range indices are the caller's error; clamping keeps them from reading foreign memory, where there is some
+    safe = ev.emit(block.max_, ev.emit(block.min_, wrapped, number(size - 1)), zero)
+    return ev.bind("g", 0, size - 1, safe)
+
+
+def _take(ev: Evaluator, op: Op, index: Index) -> Value:
+    x, indices = op.operands
+    axis, rank = attr_int(op, "axis"), tensor_of(indices).rank
+    at = _looked_up(ev, indices, index[axis : axis + rank], shape_of(x)[axis])
+    return _picked(ev, x, (*index[:axis], at, *index[axis + rank :]), (shape_of(x)[axis],))
+
+
+def _picked(ev: Evaluator, x: Value, index: Index, sizes: Sequence[Dim]) -> Value:
+    """x at `index`; 0 if a dim that it was looked up in has no elements."""
+    return ev.guarded(Source(x, index, tuple((0, 0, d) for d in sizes)), tensor_of(x).elem, 0, None)
+
+
+def _take_along(ev: Evaluator, op: Op, index: Index) -> Value:
+    x, indices = op.operands
+    axis = attr_int(op, "axis")
+    at = _looked_up(ev, indices, index, shape_of(x)[axis])
+    return _picked(ev, x, (*index[:axis], at, *index[axis + 1 :]), (shape_of(x)[axis],))
+
+
+def _gather_nd(ev: Evaluator, op: Op, index: Index) -> Value:
+    x, indices = op.operands
+    batch = op.attrs.get("batch_dims", 0)
+    assert isinstance(batch, int)
+    depth = static(shape_of(indices)[-1])
+    lead = tensor_of(indices).rank - 1
+    sizes = shape_of(x)[batch : batch + depth]
+    found = [_looked_up(ev, indices, (*index[:lead], k), sizes[k]) for k in range(depth)]
+    return _picked(ev, x, (*index[:batch], *found, *index[lead:]), sizes)
+
+
+def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:
+    (x,) = op.operands
+    axis, kind, elem = attr_int(op, "axis"), str(op.attrs["kind"]), tensor_of(x).elem
+    keep, last = bool(op.attrs.get("keepdims", False)), bool(op.attrs.get("last", False))
+    rest = (*index[:axis], *index[axis + (1 if keep else 0) :])
+    shape = ev.varying_shape(rest)
+
+    def at(i: Dim) -> Value:
+        got = ev.value(x, (*rest[:axis], i, *rest[axis:]))
+        return got if shape is None else ev.shaped(got, shape)
+
+    def step(var: Dim, carried: tuple[Value, ...]) -> list[Value]:
+        best, where = carried
+        here = at(var)
+        compare = {("max", False): "gt", ("max", True): "ge", ("min", False): "lt", ("min", True): "le"}
+        better = ev.emit(block.ELEMENTWISE[compare[kind, last]], here, best)
+        if elem.is_float:  # the first (or last) NaN is the extreme
+            nan = ev.emit(block.ELEMENTWISE["isnan"], here)
+            if not last:
+                held = ev.emit(block.ELEMENTWISE["isnan"], best)
+                nan = ev.emit(block.and_, nan, ev.emit(block.ELEMENTWISE["not"], held))
+            better = ev.emit(block.or_, better, nan)
+        i = ev.index(var)
+        i = i if shape is None else ev.shaped(i, shape)
+        return [ev.emit(block.select, better, here, best), ev.emit(block.select, better, i, where)]
+
+    worst = ev.const(neutral(kind, elem), elem, shape)
+    return ev.loop("r", shape_of(x)[axis], step, [worst, ev.const(0, I64, shape)])[1]
+
+
+def _cumulate(ev: Evaluator, op: Op, index: Index) -> Value:
+    """Each element by its own loop: right for any index; the scan schedule is what makes it linear."""
+    (x,) = op.operands
+    axis, kind, elem = attr_int(op, "axis"), str(op.attrs["kind"]), tensor_of(x).elem
+    wide = running_elem(kind, elem)
+    size = shape_of(x)[axis]
+    i = index[axis]
+    exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
+    lo, hi = (i + (1 if exclusive else 0), size) if reverse else (0, i + (0 if exclusive else 1))
+    shape = ev.varying_shape(index)
+
+    def step(var: Dim, carried: tuple[Value, ...]) -> list[Value]:
+        got = ev.cast(ev.value(x, (*index[:axis], var, *index[axis + 1 :])), wide)
+        if any(lane.name in symbols(i) for lane in ev.lanes):  # each lane has its own bounds
+            mask = _between(ev, lo, var, hi, shape)
+            got = ev.emit(block.select, *ev.unified([mask, got, ev.const(neutral(kind, wide), wide)]))
+        got = got if shape is None else ev.shaped(got, shape)
+        return [ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], got)]
+
+    start = ev.const(neutral(kind, wide), wide, shape)
+    if any(lane.name in symbols(i) for lane in ev.lanes):
+        lo_all, hi_all = 0, size
+    else:
+        lo_all, hi_all = lo, hi
+    return ev.cast(ev.loop("r", hi_all, step, [start], start=lo_all)[0], elem)
+
+
+def _between(ev: Evaluator, lo: Dim, at: Dim, hi: Dim, shape: tuple[int, ...] | None) -> Value:
+    here = ev.index(at)
+    tests = [
+        ev.emit(block.le, *ev.unified([ev.index(lo), here])),
+        ev.emit(block.lt, *ev.unified([here, ev.index(hi)])),
+    ]
+    assert all(block.elem_of(t.type) == BOOL for t in tests)
+    return ev.emit(block.and_, *ev.unified(tests))
+
+
+HANDLERS: dict[OpDef, Callable[[Evaluator, Op, Index], Value]] = {
+    graph.full: _full,
+    graph.iota: _iota,
+    graph.reduce: _reduce,
+    graph.reduce_window: _reduce_window,
+    graph.contract: _contract,
+    graph.conv: _conv,
+    graph.take: _take,
+    graph.take_along: _take_along,
+    graph.gather_nd: _gather_nd,
+    graph.arg_reduce: _arg_reduce,
+    graph.cumulate: _cumulate,
+}
