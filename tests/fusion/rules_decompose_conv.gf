@@ -40,6 +40,10 @@ func @whole_window(%x: tensor<(n)x3x3x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n i
   %v0 = graph.conv(%x, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x1x1x5xf32>
   return(%v0)
 }
+func @one_by_one__as_many_channels_as_a_symbol_says(%x: tensor<(n)x4x4x4xf32>, %w: tensor<1x1x2x(2*q)xf32>) dims (n in 1..64, q in 1..8) {
+  %v0 = graph.conv(%x, %w) {dilation = [1, 1], groups = 2, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x4x4x(2*q)xf32>
+  return(%v0)
+}
 // -----
 func @lift_to_two_dims(%x: tensor<(n)x9x2xf32>, %w: tensor<3x2x4xf32>) dims (n in 1..64) {
   %v0 = graph.reshape(%x) {shape = [(n), 1, 9, 2]} : tensor<(n)x1x9x2xf32>
@@ -212,4 +216,13 @@ func @whole_window(%x: tensor<(n)x3x3x2xf32>, %w: tensor<3x3x2x5xf32>) dims (n i
   %v2 = graph.contract(%v0, %v1) {spec = "nc,co->no"} : tensor<(n)x5xf32>
   %v3 = graph.reshape(%v2) {shape = [(n), 1, 1, 5]} : tensor<(n)x1x1x5xf32>
   return(%v3)
+}
+
+func @one_by_one__as_many_channels_as_a_symbol_says(%x: tensor<(n)x4x4x4xf32>, %w: tensor<1x1x2x(2*q)xf32>) dims (n in 1..64, q in 1..8) {
+  %v0 = graph.reshape(%x) {shape = [(n), 4, 4, 2, 2]} : tensor<(n)x4x4x2x2xf32>
+  %v1 = graph.reshape(%w) {shape = [2, 2, (q)]} : tensor<2x2x(q)xf32>
+  %v2 = graph.permute(%v1) {perm = [1, 0, 2]} : tensor<2x2x(q)xf32>
+  %v3 = graph.contract(%v0, %v2) {spec = "nhwgc,gco->nhwgo"} : tensor<(n)x4x4x2x(q)xf32>
+  %v4 = graph.reshape(%v3) {shape = [(n), 4, 4, (2*q)]} : tensor<(n)x4x4x(2*q)xf32>
+  return(%v4)
 }

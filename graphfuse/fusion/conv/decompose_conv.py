@@ -261,7 +261,7 @@ def one_by_one(op: Op) -> Op | None:
     assert isinstance(groups, int)
     x, w = op.operands
     *kernel, channels, out = tensor_of(w).shape
-    if not _is_plain(op) or any(k != 1 for k in kernel) or not isinstance(out, int) or out == groups > 1:
+    if not _is_plain(op) or any(k != 1 for k in kernel) or out == groups > 1:
         return None  # with one output a group there is nothing to share between columns
     strides = attr_ints(op, "strides")
     shape = tensor_of(op.result).shape
