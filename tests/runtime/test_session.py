@@ -21,7 +21,7 @@ from graphfuse.knobs import scope
 from graphfuse.llvm.host import cgroup_cores, host_target
 from graphfuse.runtime import gfx
 from graphfuse.runtime.binding import Binder
-from graphfuse.runtime.native import choose_target
+from graphfuse.runtime.native import address_of, choose_target
 from graphfuse.runtime.report import edges, report
 from graphfuse.runtime.session import Session, available_cores
 from graphfuse.runtime.workspace import aligned_bytes
@@ -486,3 +486,18 @@ def test_default_threads_are_within_the_quota(monkeypatch):
     assert Session(executable()).threads == 1
     monkeypatch.setattr("graphfuse.llvm.host.cgroup_cores", lambda _: 1000)
     assert Session(executable()).threads == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.empty(0),
+        np.array(3.0),
+        np.ones((3, 4))[1:, ::2],
+        np.frombuffer(b"abcd", np.uint8),
+        np.ones(3).view(np.recarray),
+    ],
+    ids=["empty", "scalar", "strided", "borrowed", "subclass"],
+)
+def test_where_the_data_of_an_array_starts(array):
+    assert address_of(array) == array.__array_interface__["data"][0]
