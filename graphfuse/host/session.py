@@ -257,6 +257,7 @@ class _Node:
         self.attributes = {name: _attribute(value, weights) for name, value in node.attributes.items()}
         self.bodies = [_Graph(b, parts, weights) for b in node.bodies]
         self.makes = tuple(n for n in node.outputs if n)
+        self.memory: dict[Any, Any] = {}
         self.reads = {n for n in node.inputs if n}.union(*(b.free for b in self.bodies))
         self.control = None if node.domain else CONTROL.get(node.op)
         self.op = PYTHON_OPS.get((node.domain, node.op))
@@ -281,7 +282,9 @@ class _Node:
             else:
                 op = self.op or self._by_value(inputs)
                 outputs = len(node.outputs)
-                found = op(Call(node.op, inputs, outputs, loc, self.attributes, node.domain, self.compiled))
+                found = op(
+                    Call(node.op, inputs, outputs, loc, self.attributes, node.domain, self.compiled, self.memory)
+                )
                 results = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
         except (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError) as e:
             if isinstance(e, GraphfuseError):

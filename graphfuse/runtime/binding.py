@@ -181,12 +181,12 @@ def _texts(spec: TensorSpec, value: Any) -> Array:
     if array.dtype.kind not in "OSTU":
         found = array.dtype if isinstance(value, (np.ndarray, np.generic)) else type(value).__name__
         raise InputError(f"input {spec.name!r}: expected an array of texts, found {found}")
+    texts = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in array.reshape(-1).tolist()]
+    for other in set(map(type, texts)) - {str}:
+        if not issubclass(other, str):
+            raise InputError(f"input {spec.name!r}: expected texts, found {other.__name__}")
     out: Array = np.empty(array.size, object)
-    for i, v in enumerate(array.reshape(-1).tolist()):
-        text = v.decode("utf-8", "replace") if isinstance(v, bytes) else v
-        if not isinstance(text, str):
-            raise InputError(f"input {spec.name!r}: expected texts, found {type(text).__name__}")
-        out[i] = text
+    out[:] = texts
     return out.reshape(array.shape)
 
 

@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from graphfuse.errors import InputError, UnsupportedError
+from graphfuse.frontends.onnx.python_ops import interpreted, ml
 from graphfuse.onnx_backend import Backend
 
 
@@ -130,3 +131,45 @@ def test_non_max_suppression_of_corners_in_any_order():
     (y,) = Backend.run_node(node, [boxes, scores, *rest, np.array([0.95], np.float32)])
     assert y.shape == (0, 3)
     assert y.dtype == np.int64
+
+
+def test_what_attributes_say_is_read_once(monkeypatch):
+    seen = []
+    made = ml._table
+    monkeypatch.setattr(ml, "_table", lambda c: (seen.append(c.op), made(c))[1])
+    model = prepared(
+        """<ir_version: 10, opset_import: ["" : 22, "ai.onnx.ml" : 4]> g (string[n] x) => (int64[n] y) {
+            y = ai.onnx.ml.LabelEncoder<keys_strings = ["a", "nan"], values_int64s = [1, 2], default_int64 = 7>(x)
+        }"""
+    )
+    for _ in range(2):
+        np.testing.assert_array_equal(model.run([np.array(["a", "nan", "b"], object)])[0], [1, 2, 7])
+    assert seen == ["LabelEncoder"]
+
+
+def test_an_operator_whose_size_is_a_value_is_imported_once_for_each(monkeypatch):
+    seen = []
+    read = interpreted.import_model
+    monkeypatch.setattr(interpreted, "import_model", lambda *args, **rest: (seen.append(rest), read(*args, **rest))[1])
+    model = prepared(
+        f"""{opset()} g (float[n] x, float[k] y) => (float[1, 1, m] z) {{
+            many = NonZero(y)
+            scaled = Cast<to = 1>(many)
+            one = Constant<value_floats = [1.0, 1.0]>()
+            last = Constant<value_ints = [-1]>()
+            flat = Reshape(scaled, last)
+            scales = Concat<axis = 0>(one, flat)
+            two = Constant<value_ints = [0, 1]>()
+            rows = Unsqueeze(x, two)
+            z = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(
+                rows, , scales)
+        }}"""
+    )
+    x = np.arange(3, dtype=np.float32)
+    for times, count in ((2, 1), (2, 1), (3, 2), (2, 2)):
+        y = np.zeros(4, np.float32)
+        y[times] = 1
+        np.testing.assert_array_equal(model.run([x, y])[0], np.repeat(x, times)[None, None])
+        sizes = {rest["bind"]["x2"].tobytes() for rest in seen if rest["bind"]}
+        assert len(sizes) == count
+    assert len(seen) <= 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import onnx
@@ -15,6 +15,8 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.target import physical_bytes
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Call:
     domain: str = ""
     compiled: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     """The inner part of the operator as machine code, where it has one."""
+    memory: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    """What calls of the same node leave for those after them."""
 
     def has(self, i: int) -> bool:
         """Whether input `i` is given."""
@@ -60,6 +64,12 @@ class Call:
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute; texts as `str`, tensors as arrays."""
         return _plain(self.attributes[name]) if name in self.attributes else default
+
+    def once(self, name: str, make: Callable[[Call], T]) -> T:
+        """What is made of attributes alone, for all calls of the node."""
+        if name not in self.memory:
+            self.memory[name] = make(self)
+        return self.memory[name]
 
     def fitting(self, shape: Sequence[int], elem_bytes: int) -> tuple[int, ...]:
         """The shape of a result; MemoryError where this machine has no room for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +24,9 @@ from graphfuse.symbolic import static
 from graphfuse.target import physical_bytes
 from graphfuse.value_checks import ATTR, checks_of, look
 
+MOST_KNOWN = 16
+"""Functions that a node keeps."""
+
 
 def is_interpreted(op: str, domain: str) -> bool:
     """Whether `interpreted` knows an operator."""
@@ -32,12 +36,8 @@ def is_interpreted(op: str, domain: str) -> bool:
 def interpreted(c: Call) -> tuple[Array, ...]:
     """The results, by the graph IR that the operator is for these inputs; InputError for those that it refuses."""
     fed = {f"x{i}": cast("Array", x) for i, x in enumerate(c.inputs) if x is not None}
-    names = [f"x{i}" if x is not None else "" for i, x in enumerate(c.inputs)]
-    attributes = {name: _attribute(value) for name, value in c.attributes.items()}
-    node = helper.make_node(c.op, names, [f"y{i}" for i in range(c.outputs)], name=c.op, domain=c.domain, **attributes)
     try:
-        func = _imported(model_of_node(node, c.inputs, None), fed)
-        _check_memory(func)
+        func = _known(c, fed)
         found = run(func, *(fed[name] for name in strs_of(func.attrs["inputs"]) or ()))
         if ATTR in func.attrs:
             look(checks_of(func.attrs[ATTR]), found[-1].tolist(), {})
@@ -46,9 +46,32 @@ def interpreted(c: Call) -> tuple[Array, ...]:
     return found[: c.outputs]
 
 
-def _imported(model: onnx.ModelProto, fed: dict[str, Array]) -> Func:
+def _known(c: Call, fed: dict[str, Array]) -> Func:
+    """The function for inputs of these types, and for the values that decide shapes: perhaps that of a call before."""
+    wanted = c.memory.setdefault("wanted", set[str]())
+
+    def key() -> object:
+        return tuple((n, x.shape, x.dtype, x.tobytes() if n in wanted else b"") for n, x in fed.items())
+
+    funcs = c.memory.setdefault("funcs", OrderedDict[object, Func]())
+    if (func := funcs.get(key())) is None:
+        func = _imported(model_of_node(_node(c), c.inputs, None), fed, wanted)
+        _check_memory(func)
+        funcs[key()] = func
+        if len(funcs) > MOST_KNOWN:
+            funcs.popitem(last=False)
+    return func
+
+
+def _node(c: Call) -> onnx.NodeProto:
+    names = [f"x{i}" if x is not None else "" for i, x in enumerate(c.inputs)]
+    made = [f"y{i}" for i in range(c.outputs)]
+    attributes = {name: _attribute(value) for name, value in c.attributes.items()}
+    return helper.make_node(c.op, names, made, name=c.op, domain=c.domain, **attributes)
+
+
+def _imported(model: onnx.ModelProto, fed: dict[str, Array], wanted: set[str]) -> Func:
     """Its function, with those inputs as constants whose values it wants."""
-    wanted: set[str] = set()
     while True:
         try:
             return import_model(model, bind={name: fed[name] for name in wanted})

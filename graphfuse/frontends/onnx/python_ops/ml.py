@@ -11,6 +11,8 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.python_ops.call import Call, on_strings, python_op, strings
 
 ML = "ai.onnx.ml"
+NAN = object()
+"""The key that stands for NaN."""
 
 
 @on_strings("ArrayFeatureExtractor", domain=ML)
@@ -28,18 +30,22 @@ def label_encoder(c: Call) -> Any:
     x = c.array(0)
     if "classes_strings" in c.attributes:
         return _by_position(c, x)
-    keys, _ = _labels(c, "keys")
-    values, kind = _labels(c, "values")
-    if len(keys) != len(values):
-        raise c.error(f"expected as many values as keys, found {len(values)} and {len(keys)}")
-    table = {_key(k): v for k, v in zip(keys, values, strict=True)}
-    default = _default(c, kind)
+    table, default, kind = c.once("table", _table)
     found = [table.get(_key(v), default) for v in x.reshape(-1).tolist()]
     if kind == "string":
         return strings(found, x.shape)
     dtypes = {"int64": np.int64, "float": np.float32}
     dtype = dtypes[kind] if kind in dtypes else c.get("values_tensor").dtype
     return np.array(found).astype(dtype).reshape(x.shape)
+
+
+def _table(c: Call) -> tuple[dict[Any, Any], Any, str]:
+    """Values by keys, the value of other keys, and in which attribute values are."""
+    keys, _ = _labels(c, "keys")
+    values, kind = _labels(c, "values")
+    if len(keys) != len(values):
+        raise c.error(f"expected as many values as keys, found {len(values)} and {len(keys)}")
+    return {_key(k): v for k, v in zip(keys, values, strict=True)}, _default(c, kind), kind
 
 
 def _by_position(c: Call, x: Array) -> Array:
@@ -49,18 +55,20 @@ def _by_position(c: Call, x: Array) -> Array:
     if x.dtype.kind in "OSU":
         numbers = {t: i for i, t in enumerate(texts)}
         default = int(c.get("default_int64", -1))
-        return np.array([numbers.get(_text(v)[1], default) for v in flat], dtype=np.int64).reshape(x.shape)
+        return np.array([numbers.get(_text(v), default) for v in flat], dtype=np.int64).reshape(x.shape)
     unknown = c.get("default_string", "_Unused")
     return strings([texts[v] if 0 <= v < len(texts) else unknown for v in flat], x.shape)
 
 
 def _key(value: Any) -> Any:
     """NaN equals itself as a key."""
-    return "nan" if isinstance(value, float) and math.isnan(value) else _text(value)
+    if isinstance(value, str):
+        return value
+    return NAN if isinstance(value, float) and math.isnan(value) else _text(value)
 
 
 def _text(value: Any) -> Any:
-    return ("text", value.decode() if isinstance(value, bytes) else value) if isinstance(value, (str, bytes)) else value
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _labels(c: Call, name: str) -> tuple[list[Any], str]:
@@ -71,13 +79,13 @@ def _labels(c: Call, name: str) -> tuple[list[Any], str]:
     if (tensor := c.get(f"{name}_tensor")) is None:
         raise c.error(f"attribute {name}_* is missing")
     is_text = tensor.dtype.kind in "OSU"
-    return [_text(v)[1] if is_text else v for v in tensor.reshape(-1).tolist()], "string" if is_text else "tensor"
+    return [_text(v) if is_text else v for v in tensor.reshape(-1).tolist()], "string" if is_text else "tensor"
 
 
 def _default(c: Call, kind: str) -> Any:
     if (tensor := c.get("default_tensor")) is not None:
         value = tensor.reshape(-1).tolist()[0]
-        return _text(value)[1] if isinstance(value, (str, bytes)) else value
+        return _text(value)
     if kind == "tensor":
         kind = "int64" if c.get("values_tensor").dtype.kind in "iu" else "float"
     return c.get(f"default_{kind}", {"int64": -1, "string": "_Unused", "float": -0.0}[kind])

@@ -16,7 +16,10 @@ MOST_TEXT = 1 << 26
 
 
 def _texts(array: Array) -> list[str]:
-    return [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.reshape(-1).tolist()]
+    flat = array.reshape(-1).tolist()
+    if set(map(type, flat)) <= {str}:
+        return flat
+    return [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in flat]
 
 
 @python_op("StringConcat")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ def tf_idf_vectorizer(c: Call) -> Any:
     x = c.array(0)
     if x.ndim not in (1, 2):
         raise c.error(f"input 0: expected one or two dims, found {x.ndim}")
-    places, indexes = _places(c), c.get("ngram_indexes")
+    places, indexes = c.once("places", _places), c.get("ngram_indexes")
     if not 0 <= min(indexes) <= max(indexes) < MOST_TABLE:
         raise c.error(f"ngram_indexes: expected 0..{MOST_TABLE - 1}, found {min(indexes)} and {max(indexes)}")
     counts = np.zeros((*x.shape[:-1], max(indexes) + 1), dtype=np.float32)
@@ -27,10 +28,9 @@ def tf_idf_vectorizer(c: Call) -> Any:
             # a single item has nothing to skip, and no more is skipped than there is
             skips = min(int(c.get("max_skip_count")), (len(row) - 1) // (n - 1) - 1) if n > 1 else 0
             for step in range(1, skips + 2):
-                for start in range(len(row) - (n - 1) * step):
-                    gram = tuple(row[start : start + (n - 1) * step + 1 : step])
-                    if gram in places:
-                        found[indexes[places[gram]]] += 1
+                grams = Counter(zip(*(row[i * step :] for i in range(n)), strict=False))
+                for gram in grams.keys() & places.keys():
+                    found[indexes[places[gram]]] += grams[gram]
     mode = c.get("mode")
     if mode not in ("TF", "IDF", "TFIDF"):
         raise c.error(f"mode must be TF, IDF or TFIDF, got {mode}")
