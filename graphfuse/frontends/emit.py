@@ -22,7 +22,7 @@ from graphfuse.ir.dense import Dense, numpy_dtype
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tensor
 from graphfuse.symbolic import Dim, Expr, bounds, maximum, minimum, substitute, sym, symbols
 
-Operand = Value | Op | int | float | bool
+Operand = Value | Op | int | float | bool | Expr
 Shape = tuple[Dim, ...]
 
 
@@ -410,8 +410,8 @@ def _symbols(element: object) -> frozenset[str]:
     return symbols(dim) if isinstance(dim, Expr) else frozenset()
 
 
-def _number(operand: Operand) -> int | float | bool:
-    assert isinstance(operand, (int, float, bool)), "an operand is a value or a number"
+def _number(operand: Operand) -> int | float | bool | Expr:
+    assert isinstance(operand, (int, float, bool, Expr)), "an operand is a value or a number"
     return operand
 
 

@@ -123,7 +123,8 @@ def _spec(name: str, t: ValueType | None, file: str) -> TensorSpec:
 
 
 def _kind(t: ValueType) -> str:
-    return {Strings: "texts", Sequenced: "a sequence", Maybe: "an optional", Mapped: "a map"}[type(t)]
+    kinds: dict[type, str] = {Strings: "texts", Sequenced: "a sequence", Maybe: "an optional", Mapped: "a map"}
+    return kinds[type(t)]
 
 
 # drafts: the steps of a graph with the types of all values

@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import ChainMap
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -86,7 +87,8 @@ def _replaced(func: Func, folder: Path, path: Path) -> Func:
     if not path.exists():
         return func
     text = read_source(path, most=_MOST_TEXT)
-    made = parse(text, str(path), ChainMap(dict(_constants(func)), Constants.beside(path)))
+    beside = cast("MutableMapping[str, Dense]", Constants.beside(path))  # a ChainMap writes to its first one only
+    made = parse(text, str(path), ChainMap(dict(_constants(func)), beside))
     verify(made)
     return made
 

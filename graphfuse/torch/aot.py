@@ -21,7 +21,7 @@ from torch._prims_common import make_contiguous_strides_for
 
 from graphfuse.api import configure_logging
 from graphfuse.devices import compiled_key
-from graphfuse.frontends.fx.lowering import KERNELS
+from graphfuse.frontends.fx.lowering import KERNELS, fills_memory
 from graphfuse.knobs import settings
 from graphfuse.torch.attention_masks import lay_out_masks
 from graphfuse.torch.build import target_of
@@ -75,7 +75,8 @@ def compile_dynamo_graph(
     if any(isinstance(n.meta.get("example_value"), torch.SymFloat) for n in gm.graph.nodes):
         # torch's cache does not look at what was decided by such a number (`scale > 0.5`)
         config["enable_autograd_cache"] = False
-    with functorch_config.patch(config), torch.compiler.config.patch(cache_key_tag=_tag(options)):
+    compiler_config: Any = torch.compiler.config
+    with functorch_config.patch(config), compiler_config.patch(cache_key_tag=_tag(options)):
         made = aot_autograd(
             **compilers,
             partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
@@ -90,8 +91,7 @@ def compile_dynamo_graph(
 
 def _tag(options: TorchOptions) -> str:
     """What torch's cache must know besides the graph: our version and sources, options, targets, knobs, kernels."""
-    fills = torch.utils.deterministic.fill_uninitialized_memory
-    made_from = {"options": repr(options), "kernels": repr(sorted(KERNELS.items())), "fills": repr(fills)}
+    made_from = {"options": repr(options), "kernels": repr(sorted(KERNELS.items())), "fills": repr(fills_memory())}
     # a graph that is for a GPU was traced with tensors that are there
     devices = ("cpu", "cuda") if torch.cuda.is_initialized() else ("cpu",)
     keys = [compiled_key(made_from, target_of(torch.device(d))) for d in devices]
@@ -110,9 +110,9 @@ def _compile(
     for node, given in zip(places, example_inputs, strict=True):
         node.meta["val"] = given  # what is kept for the backward may lie otherwise than when it was traced
     context = TracingContext.try_get()
-    known = context is not None and context.fw_metadata is not None and kind == "fw"
-    compiled = compile_graph(gm, options, context.fw_metadata.num_forward_returns if known else None)
-    if known and (donated := context.fw_metadata.bw_donated_idxs):
+    known = context.fw_metadata if context is not None and kind == "fw" else None
+    compiled = compile_graph(gm, options, None if known is None else known.num_forward_returns)
+    if known is not None and (donated := known.bw_donated_idxs):
         # nothing is written into what is kept for the backward, which may run again (`retain_graph=True`). It is the
         # list that torch looks at when it runs
         donated.clear()

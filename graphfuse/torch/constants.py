@@ -5,6 +5,8 @@ A copy of `torch.tensor(1.0)` becomes `full([], 1.0)` on the device of all that 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
@@ -24,7 +26,7 @@ def inline_numbers(gm: fx.GraphModule) -> None:
         with unset_fake_temporarily():
             value = held.item()
         with gm.graph.inserting_before(node), fake.fake_mode:
-            attrs = {"dtype": fake.dtype, "device": device, "pin_memory": False}
+            attrs: dict[str, Any] = {"dtype": fake.dtype, "device": device, "pin_memory": False}
             number = gm.graph.call_function(aten.full.default, (list(fake.shape), value), attrs)
             number.meta = {**node.meta, "val": torch.empty_strided(fake.shape, fake.stride(), **attrs)}
         source = node.all_input_nodes[0]
@@ -42,8 +44,9 @@ def _number(gm: fx.GraphModule, copy: fx.Node) -> torch.Tensor | None:
     if not isinstance(source, fx.Node) or source.op != "get_attr" or not isinstance(copy.meta.get("val"), FakeTensor):
         return None
     held = getattr(gm, str(source.target), None)
-    is_number = isinstance(held, torch.Tensor) and not isinstance(held, FakeTensor) and held.numel() == 1
-    return held if is_number and held.device.type == "cpu" and not held.is_complex() else None
+    if not isinstance(held, torch.Tensor) or isinstance(held, FakeTensor) or held.numel() != 1:
+        return None
+    return held if held.device.type == "cpu" and not held.is_complex() else None
 
 
 def _device_of_readers(node: fx.Node) -> torch.device:

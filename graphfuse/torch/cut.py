@@ -132,7 +132,9 @@ def _is_in_part_of(reader: fx.Node, node: fx.Node, out: Cut) -> bool:
 def base_of(node: fx.Node, out: Cut) -> fx.Node:
     """What a view is of."""
     while out.kinds[node] is Kind.VIEW:
-        node = node.args[0]
+        of = node.args[0]
+        assert isinstance(of, fx.Node)
+        node = of
     return node
 
 
@@ -144,7 +146,8 @@ def _kind(node: fx.Node, declined: Mapping[fx.Node, str], kinds: Mapping[fx.Node
     if node.target is operator.getitem and isinstance(node.args[0], fx.Node):
         of = kinds[node.args[0]]
         return (Kind.EXTERN if of is Kind.EXTERN else of), ""
-    if node.target is aten.copy_.default and kinds[node.args[0]] is Kind.INPUT and not _is_read(node):
+    written = node.args[0] if node.target is aten.copy_.default else None
+    if isinstance(written, fx.Node) and kinds[written] is Kind.INPUT and not _is_read(node):
         return Kind.COPY_BACK, ""
     if node.op == "call_function" and _is_size(node.meta.get("val")):
         if isinstance(node.target, torch._ops.OpOverload) and node.target is not aten.sym_size.int:

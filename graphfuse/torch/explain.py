@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import fx
+from torch._functorch import config as functorch_config
 
 from graphfuse.frontends.fx.importer import loc_of
 from graphfuse.frontends.fx.sizes import dim_of
@@ -126,14 +127,14 @@ def explain(
     chosen = options_of(mode, options)
     found = Explanation()
     torch._dynamo.reset()
-    broken = cast("Any", torch._dynamo.explain(model)(*inputs, **keywords))
+    broken = torch._dynamo.explain(model)(*inputs, **keywords)
     found.breaks = [GraphBreak(_first_line(b.reason), _frame(b.user_stack)) for b in broken.break_reasons]
     torch._dynamo.reset()
     record = partial(_record, found.graphs)
     backend = partial(compile_dynamo_graph, options=chosen, record=record)
     compiled = torch.compile(model, backend=backend, dynamic=dynamic)
     # graphs from torch's cache have nothing to tell
-    with torch._functorch.config.patch(enable_autograd_cache=False):
+    with functorch_config.patch(enable_autograd_cache=False):
         compiled(*inputs, **keywords)
     torch._dynamo.reset()
     return found
@@ -232,7 +233,7 @@ def _count(n: int, what: str) -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
-def _size(nbytes: int) -> str:
+def _size(nbytes: float) -> str:
     for unit in ("bytes", "KiB", "MiB"):
         if nbytes < 1024:
             return f"{nbytes:.4g} {unit}"

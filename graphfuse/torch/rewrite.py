@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import map_arg
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
@@ -110,7 +111,7 @@ class _Writer:
             if self.cut.kinds[node] is Kind.COPY_BACK:
                 self.env[node] = self.graph.node_copy(node, self._new)
         output = self.nodes[-1]
-        self.graph.output(fx.node.map_arg(output.args[0], self._new)).meta = dict(output.meta)
+        self.graph.output(map_arg(output.args[0], self._new)).meta = dict(output.meta)
 
 
 def _as_call(function: Callable[..., Any]) -> Any:

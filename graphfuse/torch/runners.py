@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -63,7 +64,8 @@ def on_gpu(executable: Executable, device: torch.device) -> Runner:
 def allocator(device: torch.device) -> Allocator:
     """What makes tensors of any contents on a device."""
     # torch has allocations with nothing to parse; that for a GPU takes the current one
-    quick = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None) if device.type == "cpu" else None
+    core: Any = torch._C
+    quick = getattr(core._dynamo.guards, "_empty_strided_cpu", None) if device.type == "cpu" else None
     if quick is not None:
         return quick
 

@@ -61,7 +61,9 @@ class SavedGraph(OutputCode):
         """Load after a hit in the cache."""
         if self.fn is None:
             mode = detect_fake_mode(example_inputs) or FakeTensorMode(shape_env=ShapeEnv())
-            self.load(GraphPickler.loads(self.payload, mode))
+            module = GraphPickler.loads(self.payload, mode)
+            assert isinstance(module, GraphModule)
+            self.load(module)
             self.payload = b""
 
     def load(self, module: GraphModule) -> None:

@@ -53,6 +53,21 @@ def test_sizes_that_are_computed():
     agree(fn, [(torch.randn(s, s + 2), n) for s, n in ((4, 3), (7, 5), (10, 2), (33, 4))])
 
 
+@pytest.mark.filterwarnings("error::graphfuse.torch.compile.LeftToTorch")  # as of a lowering that fails
+def test_parameters_that_are_sizes():
+    def compiled_ones(x):
+        n = x.shape[0]
+        return F.hardtanh(x, -1, n), F.leaky_relu(x, n), F.softplus(x, n, 2 * n), F.threshold(x, n, 0), F.celu(x, n)
+
+    calls = [(4 * torch.randn(n, 7),) for n in (5, 3, 8)]
+    graphs = agree(compiled_ones, calls)
+    assert left_to_torch(graphs) == {}
+    graphs = agree(lambda x: (F.elu(x, x.shape[0]), x.var(0, correction=x.shape[0] - 2)), calls[:1])
+    reasons = left_to_torch(graphs)
+    assert reasons.keys() == {"elu", "var"}
+    assert all("is the size" in reason for reason in reasons.values()), reasons
+
+
 def test_sizes_that_dims_cannot_express():
     def fn(x):
         y = F.interpolate(x, scale_factor=1.5, mode="nearest")

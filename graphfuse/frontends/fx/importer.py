@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import map_arg
 
 from graphfuse.dialects import control
 from graphfuse.errors import GraphfuseError, Loc, VerifyError
@@ -198,6 +199,8 @@ class _Importer:
     def _pick(self, node: fx.Node) -> None:
         """One of several results."""
         of, index = node.args
+        assert isinstance(of, fx.Node)
+        assert isinstance(index, int)
         several = self.values[of]
         assert isinstance(several, tuple)
         if several[index] is None:
@@ -245,7 +248,7 @@ class _Importer:
     def _arguments(self, node: fx.Node) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments by the names of the schema: fake ones, and those for the lowering. Defaults are left out."""
         given = _given(node)
-        fakes = {k: fx.node.map_arg(v, lambda n: n.meta.get("val")) for k, v in given.items()}
+        fakes = {k: map_arg(v, lambda n: n.meta.get("val")) for k, v in given.items()}
         return fakes, {k: self._argument(v) for k, v in given.items()}
 
     def _argument(self, x: Any) -> Any:
@@ -276,13 +279,14 @@ def _sizes(node: fx.Node) -> Iterator[torch.SymInt]:
 
 def _given(node: fx.Node) -> dict[str, Any]:
     """A node's arguments by the names of the schema; defaults are left out."""
-    out: dict[str, Any] = dict(zip((name_of(a.name) for a in node.target._schema.arguments), node.args, strict=False))
+    overload: Any = node.target
+    out: dict[str, Any] = dict(zip((name_of(a.name) for a in overload._schema.arguments), node.args, strict=False))
     return out | {name_of(k): v for k, v in node.kwargs.items()}
 
 
 def _wanted(node: fx.Node, count: int) -> tuple[bool, ...]:
     """Which of a node's results are read."""
-    picked = {u.args[1] for u in node.users if u.target is operator.getitem}
+    picked = {i for u in node.users if u.target is operator.getitem and isinstance(i := u.args[1], int)}
     return tuple(i in picked or not picked for i in range(count))
 
 

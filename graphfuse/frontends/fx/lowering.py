@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -28,6 +28,7 @@ Number: TypeAlias = "int | float | bool | Expr"
 Operand: TypeAlias = "Value | Number"
 Results: TypeAlias = "Value | Sequence[Value | None]"
 Lowering = Callable[..., Results]
+AnyLowering = TypeVar("AnyLowering", bound=Lowering)
 
 
 class Unsupported(Exception):  # noqa: N818
@@ -42,10 +43,16 @@ KERNELS: dict[str, str] = {}
 """The sources of operators that are kernels written by hand, by name: results depend on them."""
 
 
-def lowers(*overloads: Any) -> Callable[[Lowering], Lowering]:
+def fills_memory() -> bool:
+    """Whether torch fills memory of no contents when it is to be deterministic: results depend on it, too."""
+    settings: Any = torch.utils.deterministic
+    return settings.fill_uninitialized_memory
+
+
+def lowers(*overloads: Any) -> Callable[[AnyLowering], AnyLowering]:
     """Register the decorated function for these overloads. One given by name may be missing from this torch."""
 
-    def register(fn: Lowering) -> Lowering:
+    def register(fn: AnyLowering) -> AnyLowering:
         for overload in overloads:
             if isinstance(overload, str):
                 overload = _named(overload)
@@ -108,6 +115,12 @@ class Call:
         """Decline unless `condition` holds."""
         if not condition:
             raise Unsupported(reason)
+
+    def number(self, x: Number) -> float:
+        """A number that the lowering itself computes with; it declines a size, which may change."""
+        if isinstance(x, Expr):
+            raise Unsupported(f"a parameter is the size {x}, which may change")
+        return float(x)
 
     # operands
 

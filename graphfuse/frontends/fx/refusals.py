@@ -67,8 +67,9 @@ def _kind(x: Any) -> object:
     return str(x) if isinstance(x, (bool, str, torch.dtype, int)) else type(x)
 
 
-def _hint(size: Any) -> int | None:
-    return size if isinstance(size, int) else size.node.hint
+def _hint(size: Any) -> int:
+    """What a size is in the example, 0 where nobody knows."""
+    return size if isinstance(size, int) else size.node.hint or 0
 
 
 def _said_of_few(target: Any, flat: list[Any], spec: Any) -> str:
@@ -81,7 +82,7 @@ def _said_of_few(target: Any, flat: list[Any], spec: Any) -> str:
 
     def smaller(x: Any, types: Mapping[Any, Any]) -> Any:
         if isinstance(x, torch.Tensor):
-            size = [min(_hint(s) or 0, FEW) for s in x.shape]
+            size = [min(_hint(s), FEW) for s in x.shape]
             return torch.empty(size, dtype=types.get(x.dtype, x.dtype), device="meta")
         x = _hint(x) if isinstance(x, torch.SymInt) else x
         return few.get(x, x) if type(x) is int else x

@@ -150,7 +150,9 @@ class Equal:
         for size in sizes:
             env = size.node.shape_env
             known |= expressions(size).keys()
-        for guard in env.guards if env is not None else ():
+        if env is None:
+            return
+        for guard in env.guards:
             # where one of them is a symbol, torch has replaced it everywhere
             if isinstance(guard.expr, sympy.Eq) and isinstance(expr := env.replace(guard.expr), sympy.Eq):
                 self._add(expr.lhs, expr.rhs, known)

@@ -60,7 +60,8 @@ def leaky_relu_backward(
 @lowers(aten.elu.default)
 def elu(c: Call, self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Value:
     e, x = c.e, _wide(c, self)
-    below = e.map(graph.mul, e(ELEMENTWISE["expm1"], e.map(graph.mul, x, input_scale)), float(alpha) * float(scale))
+    most = c.number(alpha) * c.number(scale)
+    below = e.map(graph.mul, e(ELEMENTWISE["expm1"], e.map(graph.mul, x, input_scale)), most)
     return c.rounded(e.select(e.map(graph.gt, x, 0.0), e.map(graph.mul, x, scale), below))
 
 
@@ -70,7 +71,7 @@ def elu_backward(
     self_or_result: Value,
 ) -> Value:  # fmt: skip
     e, grad, x = c.e, _wide(c, grad_output), _wide(c, self_or_result)
-    a, s, i = float(alpha), float(scale), float(input_scale)
+    a, s, i = c.number(alpha), c.number(scale), c.number(input_scale)
     if is_result:
         slope = e.map(graph.mul, e.map(graph.add, x, a * s), i)
     else:
@@ -140,8 +141,8 @@ def tanh_backward(c: Call, grad_output: Value, output: Value) -> Value:
 def softplus(c: Call, self: Value, beta: Number = 1, threshold: Number = 20) -> Value:
     e, x = c.e, _wide(c, self)
     scaled = e.map(graph.mul, x, beta)
-    soft = e.map(graph.div, e(ELEMENTWISE["log1p"], e(graph.exp, scaled)), float(beta))
-    return c.rounded(e.select(e.map(graph.gt, scaled, float(threshold)), x, soft))
+    soft = e.map(graph.div, e(ELEMENTWISE["log1p"], e(graph.exp, scaled)), beta)
+    return c.rounded(e.select(e.map(graph.gt, scaled, threshold), x, soft))
 
 
 @lowers(aten.hardsigmoid.default)

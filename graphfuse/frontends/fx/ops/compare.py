@@ -137,10 +137,10 @@ def masked_fill(c: Call, self: Value, mask: Value, value: Operand) -> Value:
 
 @lowers(aten._to_copy.default, prims.convert_element_type.default)
 def to_copy(c: Call, **given: Any) -> Value:
-    x = given.get("self", given.get("a"))
+    x: Operand = given["self" if "self" in given else "a"]
     if not isinstance(x, Value):  # under vmap numbers are converted, too
         return c.value(x, None, c.shape)
-    source = c.args.get("self", c.args.get("a"))
+    source = c.args["self" if "self" in given else "a"]
     c.want(source.device == c.result.device, "it copies between devices")
     c.want(not given.get("pin_memory"), "it pins memory")
     return c.e.cast(x, c.elem)

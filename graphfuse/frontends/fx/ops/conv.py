@@ -60,7 +60,7 @@ def _geometry(
     c.want(len(kernel) > 0, "a convolution without spatial dims")
     for values in (kernel, *fields, (groups, *shape_of(weight)[:2])):
         c.want(all(isinstance(v, int) for v in values), "a window, stride, padding or channel count is no number")
-    c.want(all(k > 0 for k in kernel), "an empty window")
+    c.want(0 not in kernel, "an empty window")
     return Geometry(tuple(kernel), *fields, groups)  # type: ignore[arg-type]
 
 

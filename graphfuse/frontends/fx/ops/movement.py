@@ -9,7 +9,7 @@ import torch
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, lowers
+from graphfuse.frontends.fx.lowering import Call, Number, Unsupported, lowers
 from graphfuse.frontends.fx.sizes import dense_order, dims_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, I64
@@ -174,20 +174,22 @@ def roll(c: Call, self: Value, shifts: Sequence[int], dims: Sequence[int] = ()) 
 @lowers(aten.constant_pad_nd.default)
 def constant_pad_nd(c: Call, self: Value, pad: Sequence[Dim], value: Number = 0) -> Value:
     rank = len(c.shape)
-    low, high = list[Dim]([0] * rank), list[Dim]([0] * rank)
-    for i in range(len(pad) // 2):
-        low[rank - 1 - i], high[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
+    low, high = [0] * rank, [0] * rank
+    for i, size in enumerate(pad):
+        if not isinstance(size, int):
+            raise Unsupported("the padding is no number")
+        (high if i % 2 else low)[rank - 1 - i // 2] = size
     x = self
     for axis, (lo, hi) in enumerate(zip(low, high, strict=True)):
-        c.want(isinstance(lo, int) and isinstance(hi, int), "the padding is no number")
         cut_low, cut_high = max(0, -lo), max(0, -hi)
         if cut_low or cut_high:
             x = c.e.slice(x, axis, cut_low, shape_of(x)[axis] - cut_low - cut_high)
     low, high = [max(0, p) for p in low], [max(0, p) for p in high]
     if not any(low) and not any(high):
         return x
-    number = c.value(value, None, ()).op.attrs["value"]
-    return c.e(graph.pad, x, low=tuple(low), high=tuple(high), value=number)
+    filling = c.value(value).op
+    assert filling is not None
+    return c.e(graph.pad, x, low=tuple(low), high=tuple(high), value=filling.attrs["value"])
 
 
 @lowers(aten.diagonal.default, aten.diagonal_copy.default)

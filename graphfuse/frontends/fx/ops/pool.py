@@ -56,9 +56,9 @@ def window_of(
     dilation: Any = 1, ceil_mode: bool = False,
 ) -> Window:  # fmt: skip
     """The window that an operator's arguments say."""
-    fields = [
+    fields = sizes, strides, low, steps = tuple(
         spread_over(v if isinstance(v, (list, tuple)) else [v], rank) for v in (size, stride or size, padding, dilation)
-    ]
+    )
     c.want(all(isinstance(v, int) for values in fields for v in values), "a window, stride or padding is no number")
     high: list[int] = []
     for have, want, k, s, p, d in zip(spatial, result, *fields, strict=True):
@@ -66,7 +66,7 @@ def window_of(
             c.want(isinstance(have, int) and isinstance(want, int), "ceil_mode over a size that is not known")
         short = (want - 1) * s + (k - 1) * d + 1 - have - p
         high.append(max(p, short) if isinstance(short, int) else p)
-    return Window(*fields, tuple(high))
+    return Window(sizes, strides, low, steps, tuple(high))
 
 
 def _reduced(c: Call, x: Value, kind: str, w: Window, size: Sequence[Dim]) -> Value:

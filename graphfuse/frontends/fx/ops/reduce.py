@@ -34,7 +34,7 @@ def count_of(x: Value, axes: Sequence[int]) -> Dim:
 
 @lowers(aten.sum.default, aten.sum.dim_IntList, prims.sum.default)
 def sum_(c: Call, dim: Dims = None, keepdim: bool = False, **given: Any) -> Value:
-    x = given.get("self", given.get("inp"))
+    x: Value = given["self" if "self" in given else "inp"]
     axes = c.axes(dim if dim is not None else given.get("dims"), rank_of(x))
     return c.rounded(c.e.reduce(c.e.cast(x, wide_elem(c.elem)), "sum", axes, keepdims=keepdim))
 
@@ -154,11 +154,11 @@ def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: b
     distance = e.map(graph.sub, wide, center)
     squares = e.reduce(e(graph.mul, distance, distance), "sum", axes, keepdims=keepdim)
     count = count_of(x, axes)
-    by = 1 if correction is None else correction
+    by = c.number(1 if correction is None else correction)
     if isinstance(count, int):
-        variance = e.map(graph.div, squares, max(count - float(by), 0.0))  # type: ignore[arg-type]
+        variance = e.map(graph.div, squares, max(count - by, 0.0))
     else:
-        c.want(float(by).is_integer(), "the correction is no integer")  # type: ignore[arg-type]
+        c.want(by.is_integer(), "the correction is no integer")
         variance = e(graph.div, squares, e.full(shape_of(squares), elem_of(squares), count - int(by)))
     return variance, center if keepdim else e.reshape(center, shape_of(squares))
 

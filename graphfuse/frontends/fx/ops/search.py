@@ -14,7 +14,7 @@ from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Operand, lowers
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, F32, F64, I64
-from graphfuse.symbolic import Dim, Expr
+from graphfuse.symbolic import Dim
 
 aten = torch.ops.aten
 MOST_ASKED = 128
@@ -73,9 +73,8 @@ def histc(c: Call, self: Value, bins: int = 100, min: Any = 0, max: Any = 0) -> 
     e = c.e
     c.want(c.elem in (F32, F64), "counts of halves and integers")
     c.want(isinstance(bins, int) and shape_of(e.flatten(self)) != (0,), "it has no elements, or the bins are no number")
-    c.want(not isinstance(min, Expr) and not isinstance(max, Expr), "its range is a size that may change")
-    c.want(min != max, "its range is that of the elements: torch raises where that is not finite")
-    x, low, high = e.flatten(self), float(min), float(max)
+    x, low, high = e.flatten(self), c.number(min), c.number(max)
+    c.want(low != high, "its range is that of the elements: torch raises where that is not finite")
     inside = e(graph.and_, e.map(graph.ge, x, low), e.map(graph.le, x, high))
     part = e.map(graph.div, e.map(graph.mul, e.map(graph.sub, x, low), float(bins)), high - low)
     place = e.map(graph.min_, e.cast(e(ELEMENTWISE["trunc"], e.select(inside, part, 0.0)), I64), bins - 1)

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
+from graphfuse.frontends.fx.lowering import Call, Number, Operand, fills_memory, lowers
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, F64, I64
 from graphfuse.symbolic import Dim
@@ -23,7 +23,7 @@ aten, prims = torch.ops.aten, torch.ops.prims
     aten.fill.Tensor,
 )  # fmt: skip
 def full(c: Call, **given: Any) -> Value:
-    value: Operand = given.get("fill_value", given.get("value", given.get("s")))
+    value: Operand = next(given[k] for k in ("fill_value", "value", "s") if k in given)
     return c.e.broadcast(c.value(value, None, c.shape), c.shape)
 
 
@@ -49,7 +49,7 @@ def empty(c: Call, **_: Any) -> Value:
 
 def _uninitialised(dtype: torch.dtype) -> float:
     """What memory of no contents holds: 0, or what torch fills it with where algorithms must be deterministic."""
-    if not (torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory):
+    if not (torch.are_deterministic_algorithms_enabled() and fills_memory()):
         return 0
     return math.nan if dtype.is_floating_point else dtype == torch.bool or torch.iinfo(dtype).max
 
