@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphfuse.blockgen import attention, contraction, evaluate, loops, products, serial
+from graphfuse.blockgen import attention, contraction, evaluate, evaluate_ops, loops, products, serial
 from graphfuse.blockgen.evaluate import Evaluator, neutral
 from graphfuse.blockgen.index import IndexSpace
 from graphfuse.errors import GraphfuseError
@@ -82,5 +82,5 @@ def test_indices_that_do_not_count_from_the_end(monkeypatch: pytest.MonkeyPatch)
     def clamped(ev: Evaluator, indices: object, at: object, size: object) -> object:
         return 0
 
-    monkeypatch.setattr(evaluate, "_looked_up", clamped)
+    monkeypatch.setattr(evaluate_ops, "_looked_up", clamped)
     bites("gather-take_0")
