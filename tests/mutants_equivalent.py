@@ -40,6 +40,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "len(g.target) > 1",
         "1 > len(g.target)",
     ): "a group of other dims stays as it is in the target, and such a form is one of it too",
+    ("decompose_conv.py", "one_by_one", "out == groups > 1", "False"): COST,
     ("simplify_movement.py", "concat_of_concat", "0", "1"): "stands for one operand: only its length is asked",
     ("simplify_movement.py", "permute_of_take", "array_of(table) is None", "False"): COST,
     ("canonicalize.py", "never_negative", "bool(operands)", "True"): (

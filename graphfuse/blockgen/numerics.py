@@ -128,7 +128,7 @@ def keep_wide(func: Func) -> Func:
 
 def _product(x: Value, uses: dict[Value, int]) -> tuple[Value, Value] | None:
     """The factors when `x` is a product that nothing else reads."""
-    if x.op is None or x.op.kind is not block.mul or uses.get(x, 1) != 1:
+    if x.op is None or x.op.kind is not block.mul or uses[x] != 1:
         return None
     a, b = x.op.operands
     return a, b

@@ -75,7 +75,7 @@ def few_channels_in_runs(op: Op) -> Op | None:
 
 def _whole(elements: int) -> int:
     """A filter's row filled up to whole steps of k: a power of two, or a multiple of 128 bytes."""
-    return max(STEP, -(-elements // STEP) * STEP) if elements > STEP // 2 else 1 << (elements - 1).bit_length()
+    return -(-elements // STEP) * STEP if elements > STEP else 1 << (elements - 1).bit_length()
 
 
 def _grown(x: Value, columns: int, channels: int) -> Value:

@@ -35,7 +35,7 @@ from graphfuse.fusion.simplify.simplify_movement import broadcasted, permuted, r
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, rule, sweep
-from graphfuse.ir.types import BOOL, I32, U8, Scalar
+from graphfuse.ir.types import I32, U8, Scalar
 from graphfuse.symbolic import Dim, static
 
 FOUR = 4
@@ -59,7 +59,7 @@ def _widens(op: Op) -> bool:
 
 def is_byte(elem: Scalar) -> bool:
     """Whether an element is an integer of 8 bits."""
-    return elem.is_integer and elem.bits == 8 and elem != BOOL
+    return elem.is_integer and elem.bits == 8
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def div_by_number(op: Op) -> Replacement | None:
 
 def is_power_of_two(x: float) -> bool:
     """Whether `x` is 2^k or -2^k."""
-    return math.isfinite(x) and x != 0 and abs(math.frexp(x)[0]) == 0.5
+    return abs(math.frexp(x)[0]) == 0.5
 
 
 def _is_normal(x: float, elem: Scalar) -> bool:
