@@ -253,7 +253,8 @@ class _Confiner(Remaker):
         value = () if load else (op.operands[2],)
         tile = op.result.type if load else op.operands[2].type
         assert isinstance(tile, Tile), "a view is a tile"
-        limits = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), op.operands[2 + len(value) :]))  # noqa: B905
+        limited = attr_ints(op, "limited") if "limited" in op.attrs else ()
+        limits = dict(zip(limited, op.operands[2 + len(value) :], strict=False))  # masks may follow
         at = [self._counted(tile, d) for d in range(len(tile.shape))]
         names = ("base", *(f"i{d}" for d in range(len(at))))
         expr = sum((sym(n) * s for n, s in zip(names[1:], attr_dims(op, "strides"), strict=True)), sym("base"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,22 +36,22 @@ class Reference:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        try:
+        with _told("load", Loc(str(path))):
             self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as e:  # noqa: BLE001  # its exceptions share no base class
-            raise GraphfuseError(f"onnxruntime cannot load it: {_line(e)}", Loc(str(path))) from None
         self._names = [o.name for o in self._session.get_outputs()]
         self._inputs = {i.name for i in self._session.get_inputs()}
 
     def __call__(self, feed: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name; inputs the model does not have are left out."""
         feed = {k: v for k, v in feed.items() if k in self._inputs}
-        try:
+        with _told("run"):
             outputs = self._session.run(None, feed)
-        except Exception as e:  # noqa: BLE001  # its exceptions share no base class
-            raise GraphfuseError(f"onnxruntime cannot run it: {_line(e)}") from None
         return dict(zip(self._names, (np.asarray(o) for o in outputs), strict=True))
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+@contextlib.contextmanager
+def _told(what: str, loc: Loc | None = None) -> Generator[None]:
+    try:
+        yield
+    except Exception as e:  # noqa: BLE001  # its exceptions share no base class
+        raise GraphfuseError(f"onnxruntime cannot {what} it: {' '.join(str(e).split())[:200]}", loc) from None

@@ -12,7 +12,7 @@ into blocks that fit; operands that are not in memory are put there first.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.codegen.arith import compute_elem, elementwise
@@ -135,6 +135,16 @@ def _matrices(tile: TileValue) -> list[TileValue]:
     return [TileValue((rows, columns), tile.elem, part, tile.spans) for part in parts]
 
 
+@dataclass(frozen=True, slots=True)
+class _Factors:
+    """What is multiplied, and the element that this is done in."""
+
+    kernel: Kernel
+    a: _Operand
+    b: _Operand
+    elem: Scalar
+
+
 def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -> list[Reg]:
     """For k, for rows, for vectors of a row: acc = fma(splat a, b, acc)."""
     elem = compute_elem(acc.elem)
@@ -148,9 +158,9 @@ def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -
     held = len(sums) * per_vector
     is_small = held * 2 <= kernel.target.registers and held * depth <= UNROLLED_UPDATES
     if depth == 1 or is_small or _fills_k(a, 1) or _fills_k(b, 0):
-        sums = _unrolled(kernel, a, b, sums, acc, depth, elem)
+        sums = _unrolled(_Factors(kernel, a, b, elem), sums, acc, depth)
     else:
-        sums = _blocked(kernel, op, a, b, sums, acc, elem, per_vector)
+        sums = _blocked(_Factors(kernel, a, b, elem), depth, sums, acc, per_vector)
     return [cast(kernel, v, elem, acc.elem) for v in sums]
 
 
@@ -176,31 +186,24 @@ def _operand(kernel: Kernel, value: Value) -> _Operand:
     return _Operand(kernel, tile.elem, None, 0, tile)
 
 
-def _unrolled(
-    kernel: Kernel, a: _Operand, b: _Operand, sums: list[Reg], acc: TileValue, depth: int, elem: Scalar
-) -> list[Reg]:
-    n = len(acc.spans)
+def _unrolled(factors: _Factors, sums: list[Reg], acc: TileValue, depth: int) -> list[Reg]:
+    rows, columns = range(len(sums) // len(acc.spans)), dict(enumerate(acc.spans))
     for k in range(depth):
-        row = [b.vector(k, j, span, elem) for j, span in enumerate(acc.spans)]
-        sums = _update(kernel, a, k, row, sums, [s.width for s in acc.spans], range(len(sums) // n), elem)
+        sums = _update(factors, k, sums, rows, columns)
     return sums
 
 
 def _update(
-    kernel: Kernel,
-    a: _Operand,
-    k: int,
-    row: Sequence[Reg],
-    sums: Sequence[Reg],
-    widths: Sequence[int],
-    rows: Sequence[int],
-    elem: Scalar,
+    factors: _Factors, k: int, sums: Sequence[Reg], rows: Sequence[int], columns: Mapping[int, Span]
 ) -> list[Reg]:
-    """One rank-1 update of the given rows."""
+    """One rank-1 update of these rows and vectors of columns."""
+    kernel, elem = factors.kernel, factors.elem
+    row = [factors.b.vector(k, j, span, elem) for j, span in columns.items()]
+    widths = [span.width for span in columns.values()]
     out: list[Reg] = []
     at = iter(sums)
     for i in rows:
-        splats = {w: a.splat(i, k, w, elem) for w in dict.fromkeys(widths)}
+        splats = {w: factors.a.splat(i, k, w, elem) for w in dict.fromkeys(widths)}
         out += [_multiply_add(kernel, elem, splats[w], x, next(at)) for w, x in zip(widths, row, strict=True)]
     return out
 
@@ -208,20 +211,12 @@ def _update(
 # large products
 
 
-def _blocked(
-    kernel: Kernel,
-    op: Op,
-    a: _Operand,
-    b: _Operand,
-    sums: list[Reg],
-    acc: TileValue,
-    elem: Scalar,
-    per_vector: int,
-) -> list[Reg]:
+def _blocked(factors: _Factors, depth: int, sums: list[Reg], acc: TileValue, per_vector: int) -> list[Reg]:
     """A loop over k for each block of acc that fits the registers."""
-    a, b = _in_memory(kernel, a), _in_memory(kernel, b)
-    stop = _trips(kernel, a, b, _depth(op))
-    if stop.text != str(_depth(op)):
+    kernel = factors.kernel
+    a, b = _in_memory(kernel, factors.a), _in_memory(kernel, factors.b)
+    stop = _trips(kernel, a, b, depth)
+    if stop.text != str(depth):
         a, b = a.unlimited(1), b.unlimited(0)
     n = len(acc.spans)
     height = len(sums) // n
@@ -229,12 +224,13 @@ def _blocked(
     if rows_inside is not None:
         a, stop = _clamp_rows(kernel, a, rows_inside, stop)
     across, down = block_shape(height, n, kernel.target.registers // per_vector)
+    factors = replace(factors, a=a, b=b)
     out = list(sums)
     for i0, j0 in itertools.product(range(0, height, down), range(0, n, across)):
         rows = range(i0, min(height, i0 + down))
         columns = range(j0, min(n, j0 + across))
         places = [i * n + j for i in rows for j in columns]
-        done = _rolled(kernel, a, b, [out[p] for p in places], rows, columns, acc, stop, elem)
+        done = _rolled(factors, [out[p] for p in places], rows, {j: acc.spans[j] for j in columns}, stop)
         for p, reg in zip(places, done, strict=True):
             out[p] = reg if rows_inside is None else _keep_outside(kernel, rows_inside, p // n, reg, out[p])
     return out
@@ -316,25 +312,12 @@ def _trips(kernel: Kernel, a: _Operand, b: _Operand, depth: int) -> Reg:
     return stop
 
 
-def _rolled(
-    kernel: Kernel,
-    a: _Operand,
-    b: _Operand,
-    sums: list[Reg],
-    rows: range,
-    columns: range,
-    acc: TileValue,
-    stop: Reg,
-    elem: Scalar,
-) -> list[Reg]:
-    spans = [acc.spans[j] for j in columns]
-
+def _rolled(factors: _Factors, sums: list[Reg], rows: range, columns: Mapping[int, Span], stop: Reg) -> list[Reg]:
     def step(k: Reg, phis: list[Reg]) -> list[Reg]:
-        left, right = a.slice_at(1, k), b.slice_at(0, k)
-        row = [right.vector(0, j, span, elem) for j, span in zip(columns, spans, strict=True)]
-        return _update(kernel, left, 0, row, phis, [s.width for s in spans], rows, elem)
+        at = replace(factors, a=factors.a.slice_at(1, k), b=factors.b.slice_at(0, k))
+        return _update(at, 0, phis, rows, columns)
 
-    return emit_loop(kernel, integer(0), stop, 1, sums, step, is_certain=not stop.text.startswith("%"))
+    return emit_loop(factors.kernel, integer(0), stop, 1, sums, step, is_certain=not stop.text.startswith("%"))
 
 
 def _multiply_add(kernel: Kernel, elem: Scalar, a: Reg, b: Reg, c: Reg) -> Reg:

@@ -241,12 +241,13 @@ def rebuild(
     new values, never too low; a value without an entry was made by `visit` and is read once.
     `visit_pair` is a `visit` that sees (the old op, the op with its operands rebuilt).
     """
-    if visit is not None:
-        single = visit
-        visit_pair = lambda _, new: single(new)  # noqa: E731
-    run = _Rebuild(visit_pair, keep, enter, leave, uses)
+    run = _Rebuild(_of_new(visit) if visit else visit_pair, keep, enter, leave, uses)
     body = run.block(func.body, isolated=True)
     return func if body is func.body else replace(func, body=body)
+
+
+def _of_new(visit: Callable[[Op], Replacement | None]) -> Callable[[Op, Op], Replacement | None]:
+    return lambda _, new: visit(new)
 
 
 @dataclass

@@ -29,7 +29,7 @@ from graphfuse.gpu.analysis.axis_facts import (
     wrap,
 )
 from graphfuse.gpu.analysis.axis_rules import RULES, shape_of
-from graphfuse.ir.core import Block, Func, Op, Value
+from graphfuse.ir.core import Block, Func, Op, Value, attr_ints
 from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile
 from graphfuse.symbolic import Atom, Dim, Ranges, Sym, bounds
 
@@ -215,7 +215,7 @@ def _view(func: Func, op: Op, facts: Facts) -> tuple[tuple[int, ...], AxisInfo, 
     shape = shape_of(op.types[0] if op.kind is block.load_view else op.operands[2].type)
     limits = op.operands[2 if op.kind is block.load_view else 3 :]
     strides: Any = op.attrs["strides"]
-    limited: tuple[int, ...] = op.attrs.get("limited", ())  # type: ignore[assignment]  # the type rule checked it
+    limited = attr_ints(op, "limited") if "limited" in op.attrs else ()
     symbols = _Analysis(func.ranges, {p.hint: facts[p].divisibility[0] for p in func.params})
     total = facts[op.operands[1]].spread(shape)
     for d, (n, stride) in enumerate(zip(shape, strides, strict=True)):

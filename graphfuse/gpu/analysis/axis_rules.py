@@ -25,7 +25,7 @@ from graphfuse.gpu.analysis.axis_facts import (
     wrap,
     zip_gcd,
 )
-from graphfuse.ir.core import Op, OpDef, Value
+from graphfuse.ir.core import Op, OpDef, Value, attr_ints
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile, Type
 
 ALLOC_ALIGNMENT = 64
@@ -201,7 +201,7 @@ def _broadcast(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 def _trans(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     (a,) = operands
-    perm: tuple[int, ...] = op.attrs["perm"]  # type: ignore[assignment]  # the type rule checked it
+    perm = attr_ints(op, "perm")
     if not perm:
         return a
     return AxisInfo(

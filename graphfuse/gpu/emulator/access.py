@@ -84,7 +84,7 @@ def store(machine: Machine, g: Gang, space: str, address: Array, values: Array, 
         message = (
             f"race: lanes of one warp write different values to {machine.unit(int(at[row]) // machine.layout.unit)}"
         )
-        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(message, g.pc, *g.who(row))
 
 
 # shared memory
@@ -108,7 +108,7 @@ def shared_offsets(machine: Machine, g: Gang, address: Array, nbytes: int) -> Ar
         row = int(np.argmax(bad))
         where = f"shared address {int(flat[row]):#x} + {nbytes} bytes"
         size = f"shared memory is {SHARED_BASE:#x} to {SHARED_BASE + layout.shared_bytes:#x}"
-        raise machine.error(f"out of bounds: {where}: {size}", g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(f"out of bounds: {where}: {size}", g.pc, *g.who(row))
     if layout.ctas_per_cluster > 1 and machine.checks:
         _alive(machine, g, slots)
     return slots * layout.shared_stride + offset
@@ -119,8 +119,7 @@ def _alive(machine: Machine, g: Gang, slots: Array) -> None:
         if not machine.live_lanes[machine.layout.warps_of(slot)].any():
             row = int(np.argmax(slots == slot))
             rank = slot % machine.layout.ctas_per_cluster
-            message = f"access to the shared memory of CTA rank {rank}, which has ended"
-            raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+            raise machine.error(f"access to the shared memory of CTA rank {rank}, which has ended", g.pc, *g.who(row))
 
 
 def units_of(machine: Machine, at: Array, nbytes: int) -> Array:
@@ -165,12 +164,12 @@ def heap_offsets(machine: Machine, g: Gang, flat: Array, nbytes: int, *, write: 
     first = lane or 0
     if bad := machine.heap.find_bad(at, nbytes, write=write):
         row, message = bad[0] + first, bad[1]
-        raise machine.error(f"{message}, {nbytes} bytes", g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(f"{message}, {nbytes} bytes", g.pc, *g.who(row))
     check_waited(machine, g, at, lane)
     if not write and machine.checks and (found := machine.heap.find_unwritten(at, nbytes)) is not None:
         message = f"read of uninitialised global memory: {machine.heap.describe(int(at[found]))}"
         row = found + first
-        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(message, g.pc, *g.who(row))
     return at
 
 
@@ -185,7 +184,7 @@ def check_waited(machine: Machine, g: Gang, at: Array, lane: int | None = None) 
         where = machine.heap.describe(int(at[row]))
         row += lane or 0
         message = f"global memory before griddepcontrol.wait: {where} may be in use by an earlier launch"
-        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(message, g.pc, *g.who(row))
 
 
 def _check_published(machine: Machine, g: Gang, at: Array, nbytes: int) -> None:
@@ -197,7 +196,7 @@ def _check_published(machine: Machine, g: Gang, at: Array, nbytes: int) -> None:
         row, writer = found
         where, who = machine.heap.describe(int(at[row])), machine.ctas[writer]
         message = f"race: read of {where}, which CTA {who} wrote, with no release and acquire between"
-        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(message, g.pc, *g.who(row))
 
 
 def _aligned(machine: Machine, g: Gang, flat: Array, nbytes: int) -> None:
@@ -205,7 +204,7 @@ def _aligned(machine: Machine, g: Gang, flat: Array, nbytes: int) -> None:
     if bad.any():
         row = int(np.argmax(bad != 0))
         message = f"misaligned address {int(flat[row]):#x}: expected a multiple of {nbytes}"
-        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(message, g.pc, *g.who(row))
 
 
 # local memory
@@ -217,7 +216,7 @@ def _local_index(machine: Machine, g: Gang, flat: Array, nbytes: int) -> tuple[A
     if bad.any():
         row = int(np.argmax(bad))
         message = f"out of bounds: local address {int(flat[row]) - LOCAL_BASE} + {nbytes} bytes of {size}"
-        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(message, g.pc, *g.who(row))
     rows = g.lane_warps * LANES + g.lanes
     return rows[:, None], (flat - LOCAL_BASE)[:, None] + np.arange(nbytes)
 
@@ -226,7 +225,7 @@ def _load_local(machine: Machine, g: Gang, flat: Array, width: int, count: int) 
     index = _local_index(machine, g, flat, width * count)
     if machine.checks and not (ok := machine.local_written[index].all(1)).all():
         row = int(np.argmin(ok))
-        raise machine.error("read of uninitialised local memory", g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error("read of uninitialised local memory", g.pc, *g.who(row))
     return np.ascontiguousarray(machine.local[index]).view(UNSIGNED[8 * width])
 
 

@@ -85,6 +85,10 @@ class Gang:
         assert self._lanes is not None
         return self._lanes
 
+    def who(self, row: int) -> tuple[int, int]:
+        """Warp and number of an active lane, by its place among these."""
+        return int(self.lane_warps[row]), int(self.lanes[row])
+
     def flat(self, x: Array) -> Array:
         """A [warps, lanes] array's values of the active lanes."""
         if x.shape != self.mask.shape:

@@ -147,7 +147,7 @@ def _issue(machine: Machine, g: Gang, target: Array, source: Array, take: Array,
         if (bad := (g.flat(address) & (nbytes - 1)) != 0).any():
             row = int(np.argmax(bad))
             message = f"misaligned {name} address {int(g.flat(address)[row]):#x}: expected a multiple of {nbytes}"
-            raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+            raise machine.error(message, g.pc, *g.who(row))
     if (take > nbytes).any():
         raise machine.error(f"source size {int(take.max())} of {nbytes} bytes", g.pc, int(g.lane_warps[0]))
     to = access.shared_offsets(machine, g, target, nbytes)

@@ -128,12 +128,11 @@ def _tensor_moves(
         for lane, address in enumerate(g.flat(descriptor(g)).tolist()):
             tensor, base = _tensor_map(machine, g, address, lane)
             if len(tensor.dims) != rank:
-                message = f"the tensor map has {len(tensor.dims)} dims: expected {rank}"
-                raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+                raise machine.error(f"the tensor map has {len(tensor.dims)} dims: expected {rank}", g.pc, *g.who(lane))
             access.check_waited(machine, g, np.array([base]), lane)
             if isinstance(tensor, Im2colMap) != (taps is not None):
                 message = f"expected a tensor map {'of tiles' if taps is None else 'for im2col'}"
-                raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+                raise machine.error(message, g.pc, *g.who(lane))
             start = where[lane].tolist()
             result.append(_box(machine, g, tensor, base, start, [int(a[lane]) for a in ahead], int(at[lane]), lane))
         return result
@@ -144,7 +143,7 @@ def _tensor_moves(
 def _tensor_map(machine: Machine, g: Gang, address: int, lane: int) -> tuple[TensorMap, int]:
     if address not in machine.tensor_maps:
         message = f"no tensor map at address {address:#x}: expected a kernel argument that is one"
-        raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+        raise machine.error(message, g.pc, *g.who(lane))
     return machine.tensor_maps[address]
 
 
@@ -157,7 +156,7 @@ def _box(
     try:
         position, exists = tensor.elements(start, offsets)
     except EmulatorError as e:
-        raise machine.error(e.message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane])) from None
+        raise machine.error(e.message, g.pc, *g.who(lane)) from None
     heap = np.where(exists, position + base, 0).reshape(-1)
     exists = np.broadcast_to(exists, position.shape).reshape(-1)
     slot, offset = divmod(at, machine.layout.shared_stride)
@@ -165,14 +164,14 @@ def _box(
     address = swizzled(offset + SHARED_BASE + row * tensor.row_bytes + column * elem, tensor.swizzle) - SHARED_BASE
     if int(address.max()) + elem > machine.layout.shared_bytes:
         message = f"out of bounds: the box of {tensor.box_bytes} bytes at shared address {offset + SHARED_BASE:#x}"
-        raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+        raise machine.error(message, g.pc, *g.who(lane))
     nan = int.from_bytes(b"\xf7\x7f" * (elem // 2), "little") if tensor.fill_nan else 0
     return Move(heap, exists, slot * machine.layout.shared_stride + address, elem, tensor.box_bytes, nan)
 
 
 def _check_start(machine: Machine, g: Gang, start: list[int], elem: int, lane: int) -> None:
     """What an H200 answers with an illegal instruction, though the ISA does not say so."""
-    who = int(g.lane_warps[lane]), int(g.lanes[lane])
+    who = g.who(lane)
     if start[0] * elem % 16:
         message = f"innermost coordinate {start[0]} is {start[0] * elem} bytes: expected a multiple of 16"
         raise machine.error(message, g.pc, *who)
@@ -190,10 +189,9 @@ def _linear_moves(d: Decoder, i: Instruction, heap: Operand, shared: Operand, si
         at = _shared_positions(machine, g, near(g), 16)
         result: list[Move] = []
         for lane, (address, nbytes) in enumerate(zip(addresses.tolist(), sizes.tolist(), strict=True)):
-            who = int(g.lane_warps[lane]), int(g.lanes[lane])
+            who = g.who(lane)
             if nbytes % 16 or address % 16:
-                message = f"{nbytes} bytes at {address:#x}: expected multiples of 16"
-                raise machine.error(message, g.pc, *who)
+                raise machine.error(f"{nbytes} bytes at {address:#x}: expected multiples of 16", g.pc, *who)
             access.heap_offsets(machine, g, np.array([address]), nbytes, write=write, lane=lane)
             _in_shared(machine, g, int(at[lane]), nbytes, who)
             part = words(nbytes)
@@ -209,7 +207,7 @@ def _shared_positions(machine: Machine, g: Gang, address: Array, align: int) -> 
     if (bad := g.flat(address) % align != 0).any():
         row = int(np.argmax(bad))
         message = f"misaligned shared address {int(g.flat(address)[row]):#x}: expected a multiple of {align}"
-        raise machine.error(message, g.pc, int(g.lane_warps[row]), int(g.lanes[row]))
+        raise machine.error(message, g.pc, *g.who(row))
     return access.shared_offsets(machine, g, address, 16)
 
 
@@ -221,8 +219,7 @@ def words(nbytes: int) -> Array:
 def _in_shared(machine: Machine, g: Gang, at: int, nbytes: int, who: tuple[int, int]) -> None:
     offset = at % machine.layout.shared_stride
     if offset + nbytes > machine.layout.shared_bytes:
-        message = f"out of bounds: {nbytes} bytes at shared address {offset + SHARED_BASE:#x}"
-        raise machine.error(message, g.pc, *who)
+        raise machine.error(f"out of bounds: {nbytes} bytes at shared address {offset + SHARED_BASE:#x}", g.pc, *who)
 
 
 def _units(machine: Machine, move: Move, shift: int = 0) -> Array:
@@ -271,8 +268,7 @@ def _targets(machine: Machine, g: Gang, mask: int | None, lane: int) -> list[int
         return [0]
     size, stride = machine.layout.ctas_per_cluster, machine.layout.shared_stride
     if mask == 0 or mask >> size:
-        message = f"multicast mask {mask:#x} in a cluster of {size}"
-        raise machine.error(message, g.pc, int(g.lane_warps[lane]), int(g.lanes[lane]))
+        raise machine.error(f"multicast mask {mask:#x} in a cluster of {size}", g.pc, *g.who(lane))
     own = machine.layout.slot_of(int(g.lane_warps[lane])) % size
     return [(rank - own) * stride for rank in range(size) if mask >> rank & 1]
 
@@ -333,7 +329,7 @@ def _between_ctas(d: Decoder, i: Instruction) -> Step:
         of = _shared_positions(machine, g, source(g), 16)
         where = mbarriers.positions(machine, g, barrier(g))
         for lane, nbytes in enumerate(g.flat(full(g, size(g))).tolist()):
-            who = int(g.lane_warps[lane]), int(g.lanes[lane])
+            who = g.who(lane)
             _in_shared(machine, g, int(to[lane]), nbytes, who)
             _in_shared(machine, g, int(of[lane]), nbytes, who)
             part = words(nbytes)

@@ -282,18 +282,13 @@ def _positions(
     return cache[key] + product.slot * machine.layout.shared_stride
 
 
-def _check_operand(
-    machine: Machine,
-    g: Gang,
-    warp: int,
-    product: Product,
-    descriptor: int,
-    rows: int,
-    kind: PtxType,
-    *,
-    transposed: bool,
-) -> None:
-    layout = machine.layout
+def _check_operand(machine: Machine, g: Gang, warp: int, product: Product, side: str, descriptor: int) -> None:
+    """The matrix that a descriptor says is in shared memory, for the left or the right side, is there."""
+    layout, shape = machine.layout, product.shape
+    if side == "left":
+        rows, kind, transposed = 64, shape.kind_a, shape.a_transposed
+    else:
+        rows, kind, transposed = shape.n, shape.kind_b, shape.b_transposed
     if descriptor >> 49 & 7:
         raise machine.error("a descriptor with a base offset is not emulated", g.pc, warp)
     positions = _positions(machine, product, descriptor, rows, kind, transposed=transposed)
@@ -303,7 +298,7 @@ def _check_operand(
         message = f"out of bounds: the operand covers {low + SHARED_BASE:#x} to {high + SHARED_BASE:#x}"
         raise machine.error(f"{message}, shared memory ends at {layout.shared_bytes + SHARED_BASE:#x}", g.pc, warp)
     if machine.hazards:
-        key = ("units", descriptor, rows, product.shape.k, kind.bytes, transposed)
+        key = ("units", descriptor, rows, shape.k, kind.bytes, transposed)
         cache = machine.operand_positions
         if key not in cache:
             cache[key] = np.unique((positions - base) // layout.unit)[None]
@@ -369,8 +364,8 @@ def mma_async(d: Decoder, i: Instruction) -> Step:
             product = _product(machine, g, now, warp, shape, left[row], right[row])
             a_at = left[row]
             if a_at is not None:
-                _check_operand(machine, g, warp, product, a_at, 64, shape.kind_a, transposed=shape.a_transposed)
-            _check_operand(machine, g, warp, product, right[row], shape.n, shape.kind_b, transposed=shape.b_transposed)
+                _check_operand(machine, g, warp, product, "left", a_at)
+            _check_operand(machine, g, warp, product, "right", right[row])
             before = _before(machine, now, warp, names) if add[row, 0] else None
             promise = Promise(product, warp, before, rows[row] if rows is not None else None, names)
             now.open.setdefault(warp, []).append(promise)
