@@ -269,7 +269,11 @@ class _Node:
         wanted = (2,) if not node.domain and node.op == "If" else wanted
         if len(self.bodies) not in wanted:
             raise ArtifactError(f"host: {node.name}: expected {wanted[-1]} graphs, found {len(self.bodies)}")
-        self.compiled = self.bodies[0].within({}) if self.bodies and not self.control else None
+        self.compiled = None
+        if self.bodies and not self.control:
+            if free := self.bodies[0].free:
+                raise ArtifactError(f"host: {node.name}: its kernel reads {free[0]!r}, which nobody gives it")
+            self.compiled = self.bodies[0].within({})
 
     def run(self, known: dict[str, Any]) -> None:
         """Add what it makes to what is known."""

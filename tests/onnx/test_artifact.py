@@ -226,6 +226,12 @@ def test_rules_of_programs(change, message, tmp_path):
         ({"op": "Exec"}, "unknown operator ai.onnx::Exec"),
         ({"domain": "os"}, "unknown operator os::NonZero"),
         ({"op": "Loop"}, "expected 1 graphs, found 0"),
+        ({"bodies": (nested(1),)}, "expected 0 graphs, found 1"),
+        ({"op": "NonMaxSuppression", "bodies": (nested(1), nested(1))}, "expected 1 graphs, found 2"),
+        (
+            {"op": "NonMaxSuppression", "bodies": (HostGraph((), ("x",), {}, ()),)},
+            "its kernel reads 'x', which nobody gives it",
+        ),
     ],
 )
 def test_operators_are_those_that_there_are(fields, message, tmp_path):
