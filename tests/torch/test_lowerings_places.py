@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
-from tests.torch.support import check  # noqa: E402 - it imports torch
+from tests.torch.support import check, compiled  # noqa: E402 - it imports torch
 from tests.torch.test_lowerings import same  # noqa: E402
 
 nan, inf = math.nan, math.inf
@@ -104,6 +104,15 @@ def test_uneven_windows(dtype):
 
     ops = ("_adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward")
     check(pooled, rand(2, 3, 9, 7).detach().to(dtype).requires_grad_(), ops=ops)
+
+
+@pytest.mark.parametrize(
+    ("pool", "shape"), [(F.adaptive_avg_pool1d, (8, 8, 0)), (F.adaptive_avg_pool3d, (2, 8, 0, 3, 2)),
+                        (F.adaptive_max_pool2d, (8, 0, 4, 4)), (F.adaptive_max_pool1d, (8, 8, 0))],
+)  # fmt: skip
+def test_windows_of_nothing_are_refused_as_eager_torch_does(pool, shape):
+    with pytest.raises(RuntimeError, match="(?i)non-?zero|non-empty"):
+        compiled(lambda x: pool(x, 5))(torch.zeros(shape))
 
 
 def test_uneven_windows_of_volumes():

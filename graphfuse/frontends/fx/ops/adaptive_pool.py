@@ -34,12 +34,19 @@ def _dividing(spatial: Sequence[Dim], result: Sequence[Dim]) -> tuple[int, ...] 
     return tuple(out)
 
 
+def _filled(c: Call, dims: Sequence[Dim]) -> None:
+    """Refuse windows of nothing, as eager torch does."""
+    for d in dims:
+        c.e.require("at_most", 1, d, "a pooled dim")
+
+
 # mean
 
 
 @lowers(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
 def adaptive_avg_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Value:
     e, rank, shape = c.e, len(output_size), shape_of(self)
+    _filled(c, shape[-rank:])
     x = e.cast(self, wide_elem(c.elem))
     if all(d == 1 for d in c.shape[-rank:]):
         return c.rounded(e.mean(x, range(len(shape) - rank, len(shape))))
@@ -81,6 +88,7 @@ def _mean_backward(c: Call, grad_output: Value, rank: int) -> Value:
 def adaptive_max_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Results:
     rank = len(output_size)
     spatial, result = shape_of(self)[-rank:], c.shape[-rank:]
+    _filled(c, shape_of(self)[1:])
     if (size := _dividing(spatial, result)) is not None:
         return max_pool(c, self, rank, size, ())
     e, lead = c.e, len(c.shape) - rank
