@@ -51,6 +51,8 @@ _STEP = {"float16": 2.0**-8, "bfloat16": 2.0**-5, "float64": 2.0**-40}
 """What results may be off by, as a part of the largest."""
 
 
+FEW = 6
+"""Elements of which most say nothing."""
 _OF_SIGNED_ZERO = ("div", "pow", "atan2", "bitcast", "sqrt")
 
 
@@ -121,7 +123,7 @@ def keeps_results(before: Func, passes: Sequence[Pass], seed: int) -> None:
     """Passes keep what a function computes, and leave IR that is valid.
 
     Where a pass changes rounding or the order of a sum, numbers are compared as far as they are determined: in f64,
-    and in their own precision within what that differs from f64 by.
+    and in their own precision within what that differs from f64 by. Behind steps only most elements are.
     """
     after = before
     try:
@@ -136,7 +138,7 @@ def keeps_results(before: Func, passes: Sequence[Pass], seed: int) -> None:
         return
     _check_types(before, after)
     exact = not sums_floats(before) and not powers_of_f64(before) and not any(p.name in ROUNDS | HALVES for p in passes)
-    if not exact and (has_steps(before) or any(p.name in HALVES for p in passes)):
+    if not exact and any(p.name in HALVES for p in passes):
         return
     for values in choices(before):
         for awkward in (True, False) if exact else (False,):
@@ -184,23 +186,25 @@ def _close(
 ) -> None:
     wide_want = interp.run(before, *given, symbols=values, wide=True)
     wide_got = interp.run(after, *given, symbols=values, wide=True)
+    steps = has_steps(before)
+    largest = np.median if steps else np.max
     folds = folds_floats(before) or not _fractions(after) <= _fractions(before)
     folds = folds or any(op.kind.name == "graph.conv" for op in before.walk())
     for results in zip(want, got, wide_want, wide_got, strict=True):
         step = _STEP.get(np.asarray(results[0]).dtype.name, 2.0**-19)
         x, y, wx, wy = (np.asarray(r).astype(np.float64) for r in results)
         assert x.shape == y.shape
-        if not x.size:
+        if x.size < (FEW if steps else 1):
             continue
         if not np.isfinite(wx).all() or not np.isfinite(x).all() or np.abs(x).max() > 1e4:
             return  # ill conditioned: what follows from it too
-        noise, top = np.abs(x - wx).max(), np.abs(wx).max()
+        noise, top = largest(np.abs(x - wx)), np.abs(wx).max()
         if noise > 1e-2 * top:
             return
         assert np.isfinite(wy).all(), f"{wx} became {wy}"
         if not folds:  # which rounds to the element; and so are the weights of a convolution, transformed or scaled
-            assert np.abs(wx - wy).max() <= 2.0**-40 * top + 2.0**-18 * noise, f"in f64, {wx} became {wy}"
-        assert np.abs(x - y).max() <= step * top + 16 * noise, f"{x} became {y}"
+            assert largest(np.abs(wx - wy)) <= 2.0**-40 * top + 2.0**-18 * noise, f"in f64, {wx} became {wy}"
+        assert largest(np.abs(x - y)) <= step * top + 16 * noise, f"{x} became {y}"
 
 
 @cache
