@@ -17,6 +17,7 @@ CHOOSING: dict[tuple[str, str], str] = {
         "_grows_first",
     ): "only chooses which of two runs of dims grows; any that ends in equal products is right",
     ("index.py", "_terms_left"): COST,
+    ("winograd.py", "_has_tiles"): COST,
     ("symbolic.py", "_clip"): "only keeps bounds of nothing known from growing",
 }
 """Functions whose answer no result depends on, by module and name."""
@@ -40,6 +41,9 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "len(g.target) > 1",
         "1 > len(g.target)",
     ): "a group of other dims stays as it is in the target, and such a form is one of it too",
+    ("fold_batch_norm.py", "scale_after_scale", "not _read_once(x, uses)", "False"): COST,
+    ("split_long_sums.py", "multiply_in_parts", "1", "0"): COST,
+    ("split_long_sums.py", "reduce_rows_first", "2", "1"): COST,
     ("decompose_conv.py", "one_by_one", "out == groups > 1", "False"): COST,
     ("simplify_movement.py", "concat_of_concat", "0", "1"): "stands for one operand: only its length is asked",
     ("simplify_movement.py", "permute_of_take", "array_of(table) is None", "False"): COST,

@@ -77,7 +77,12 @@ def _fits(op: Op, ranges: Ranges) -> bool:
         return False
     if not all(isinstance(c, int) and c >= MIN_CHANNELS for c in channels):
         return False
-    least = [bounds(d, ranges)[0] for d in t.shape[:3]]
+    return _has_tiles(t, ranges)
+
+
+def _has_tiles(result: Tensor, ranges: Ranges) -> bool:
+    """Whether there are enough for the transform to pay."""
+    least = [bounds(d, ranges)[0] for d in result.shape[:3]]
     return least[0] * (least[1] // 2) * (least[2] // 2) >= MIN_TILES
 
 

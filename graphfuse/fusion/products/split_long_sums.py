@@ -129,7 +129,8 @@ def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
     first = next((i for i in axes if all(isinstance(d, int) for d in t.shape[i:])), axes[-1] + 1)
     row, rows = product(t.shape[first:]), t.shape[axes[0] : first]
     outer = programs.most(t.shape[: axes[0]])
-    if not rows or not isinstance(row, int) or row < SHORTEST_ROW or 2 * outer > programs.count:
+    assert isinstance(row, int), "dims from `first` on are known"
+    if not rows or row < SHORTEST_ROW or 2 * outer > programs.count:
         return None
     if programs.most(rows) * row < LONG:
         return None
