@@ -46,17 +46,10 @@ def check(executable: Executable) -> None:
     if executable.host is not None:
         _check_host(executable, executable.host)
         return
-    for name in (k.name for k in executable.kernels):
-        if not name.isidentifier():
-            raise ArtifactError(f"kernel name {name!r}: expected an identifier")
     _require_unique("kernel", [k.name for k in executable.kernels])
     _require_unique("weight", [w.name for w in executable.weights])
     for kernel in executable.kernels:
-        if set(kernel.params) - set("rwxi"):
-            raise ArtifactError(f"kernel {kernel.name!r}: expected parameters out of 'rwxi', found {kernel.params!r}")
-        for key in KERNEL_DIMS:
-            _check_size(f"kernel {kernel.name!r}: {key}", getattr(kernel, key), executable.signature)
-        _check_launch(kernel, executable)
+        _check_kernel(kernel, executable)
     _check_buffers(executable)
     _check_steps(executable)
     if executable.target not in executable.code:
@@ -92,6 +85,16 @@ def check_variants(executable: Executable) -> None:
     for other in executable.others:
         if other.signature != executable.signature or other.others:
             raise ArtifactError(f"code for {other.target!r}: expected the signature of {executable.target!r}")
+
+
+def _check_kernel(kernel: KernelMeta, executable: Executable) -> None:
+    if not kernel.name.isidentifier():
+        raise ArtifactError(f"kernel name {kernel.name!r}: expected an identifier")
+    if set(kernel.params) - set("rwxi"):
+        raise ArtifactError(f"kernel {kernel.name!r}: expected parameters out of 'rwxi', found {kernel.params!r}")
+    for key in KERNEL_DIMS:
+        _check_size(f"kernel {kernel.name!r}: {key}", getattr(kernel, key), executable.signature)
+    _check_launch(kernel, executable)
 
 
 def _check_launch(kernel: KernelMeta, executable: Executable) -> None:

@@ -124,16 +124,8 @@ def _block(code: Block, env: dict[Value, Any], context: Context) -> tuple[Any, .
 
 
 def _op(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
-    if op.kind is control.for_:
-        return _for(op, operands, env, context)
-    if op.kind is control.while_:
-        return _while(op, operands, env, context)
-    if op.kind is control.if_:
-        return _if(op, operands, env, context)
-    if op.kind is gpu.warp_specialize:
-        return _warp_specialize(op, env, context)
-    if op.kind is gpu.for_tiles:
-        return _for_tiles(op, operands, env, context)
+    if op.kind in _STRUCTURED:
+        return _STRUCTURED[op.kind](op, operands, env, context)
     if op.kind not in SEMANTICS:
         raise InputError(f"{op.kind} has no meaning as a block op", op.loc)
     try:
@@ -196,7 +188,7 @@ def _for_tiles(op: Op, operands: list[Any], env: dict[Value, Any], context: Cont
     return tuple(carried)
 
 
-def _warp_specialize(op: Op, env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
+def _warp_specialize(op: Op, _: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
     """The roles of this block are made; they run when every block of the cluster has come here."""
 
     def role(number: int, group: int) -> Callable[[Wait], None]:
@@ -213,6 +205,13 @@ def _warp_specialize(op: Op, env: dict[Value, Any], context: Context) -> tuple[A
     counts = enumerate(_attr(op, "groups"))
     context.place.cluster.begin([role(number, group) for number, count in counts for group in range(count)])
     return ()
+
+
+_STRUCTURED: dict[OpDef, Callable[[Op, list[Any], dict[Value, Any], Context], tuple[Any, ...]]] = {
+    control.for_: _for, control.while_: _while, control.if_: _if,
+    gpu.warp_specialize: _warp_specialize, gpu.for_tiles: _for_tiles,
+}  # fmt: skip
+"""Ops that run their bodies, which see values around them."""
 
 
 # elementwise and sources

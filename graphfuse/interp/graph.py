@@ -125,13 +125,9 @@ def bind(func: Func, shapes: Sequence[tuple[int, ...]], symbols: Mapping[str, in
     for _, want, got in pending:
         if isinstance(want, Expr) and str(want) in symbols_of(want):
             values.setdefault(str(want), got)
-    progress = True
-    while progress:
-        progress = False
-        for _, want, got in pending:
-            if (solved := _solve(want, got, values)) is not None:
-                values.update(solved)
-                progress = True
+    while found := [s for _, want, got in pending if (s := _solve(want, got, values)) is not None]:
+        for solved in found:  # two dims may say one symbol: the first is taken, and the other checked below
+            values = solved | values
     for where, want, got in pending:
         unknown = sorted(symbols_of(want) - values.keys())
         if unknown:

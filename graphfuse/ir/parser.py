@@ -278,12 +278,7 @@ class _Parser:
         if self._next.text == "(":
             return self._expression()
         if self._accept("["):
-            items: list[Attr] = []
-            while not self._accept("]"):
-                items.append(self._literal(depth + 1))
-                if self._next.text != "]":
-                    self._expect(",")
-            return tuple(items)
+            return self._list(depth + 1)
         token = self._take()
         match token.kind:
             case "number":
@@ -302,6 +297,14 @@ class _Parser:
                 return self._use_layout(token, token.text)
             case _:
                 raise ParseError(f"expected a literal, got {token.text!r}", token.loc)
+
+    def _list(self, depth: int) -> tuple[Attr, ...]:
+        items: list[Attr] = []
+        while not self._accept("]"):
+            items.append(self._literal(depth))
+            if self._next.text != "]":
+                self._expect(",")
+        return tuple(items)
 
     def _expression(self) -> Dim:
         """A parenthesised dim; its text is handed to the dim parser."""
@@ -326,12 +329,7 @@ class _Parser:
         head, _, inner = token.text[:-1].partition("<")
         name = ""
         if head == "shared":
-            inner, _, swizzle = inner.partition(", swizzle ")
-            shape, elem = _shape(inner, token.loc)
-            sizes = tuple(d for d in shape if isinstance(d, int))
-            if len(sizes) < len(shape) or swizzle not in ("", "32", "64", "128"):
-                raise ParseError(f"expected static dims and a swizzle of 32, 64 or 128, got {token.text}", token.loc)
-            return Buffer(sizes, elem, int(swizzle or 0))
+            return _buffer(token, inner)
         if m := re.fullmatch(r"(.*), (#\w+)", inner):
             inner, name = m[1], m[2]
             if head != "tile":
@@ -341,8 +339,10 @@ class _Parser:
             if shape:
                 raise ParseError(f"a pointer has no shape, got {token.text}", token.loc)
             return Ptr(elem)
-        if head == "tensor":
-            return Tensor(shape, elem)
+        return Tensor(shape, elem) if head == "tensor" else self._tile(token, shape, elem, name)
+
+    def _tile(self, token: _Token, shape: tuple[Dim, ...], elem: Scalar, name: str) -> Tile:
+        """Of a shape, in the layout of that name, if any."""
         static = tuple(d for d in shape if isinstance(d, int))
         if len(static) < len(shape):
             raise ParseError(f"a tile has a static shape, got {token.text}", token.loc)
@@ -381,6 +381,16 @@ class _Parser:
         if token.text not in self._env:
             raise ParseError(f"{token.text} is not defined", token.loc)
         return self._env[token.text]
+
+
+def _buffer(token: _Token, inner: str) -> Buffer:
+    """`shared<4x64xf16, swizzle 128>`."""
+    inner, _, swizzle = inner.partition(", swizzle ")
+    shape, elem = _shape(inner, token.loc)
+    sizes = tuple(d for d in shape if isinstance(d, int))
+    if len(sizes) < len(shape) or swizzle not in ("", "32", "64", "128"):
+        raise ParseError(f"expected static dims and a swizzle of 32, 64 or 128, got {token.text}", token.loc)
+    return Buffer(sizes, elem, int(swizzle or 0))
 
 
 def _shape(text: str, loc: Loc) -> tuple[tuple[Dim, ...], Scalar]:

@@ -123,17 +123,8 @@ class _Classifier:
         t = op.types[0]
         if not isinstance(t, Tensor) or not t.elem.is_float or t.elem == self.elem:
             return Class.ORDINARY
-        if op.kind is graph.constant:
-            array = array_of(op.result)
-            assert array is not None
-            return Class.KNOWN if fits(array, self.elem) else Class.WIDE
-        if op.kind is graph.full:
-            value = splat_of(op.result)
-            if value is None:
-                return Class.INTEGER  # a dim
-            return Class.KNOWN if number_fits(float(value), self.elem) else Class.WIDE
-        if op.kind is graph.iota:
-            return Class.INTEGER
+        if op.kind in (graph.constant, graph.full, graph.iota):
+            return self._source(op)
         if op.kind is graph.cast:
             return self._cast(op)
         operands = [self.of(v) for v in op.operands if _is_float(v)]
@@ -148,6 +139,16 @@ class _Classifier:
         if op.has(Trait.ELEMENTWISE):
             return self._elementwise(op, operands)
         return max(operands, default=Class.ORDINARY)
+
+    def _source(self, op: Op) -> Class:
+        if op.kind is graph.constant:
+            array = array_of(op.result)
+            assert array is not None
+            return Class.KNOWN if fits(array, self.elem) else Class.WIDE
+        value = splat_of(op.result) if op.kind is graph.full else None
+        if value is None:
+            return Class.INTEGER  # a dim, or a count
+        return Class.KNOWN if number_fits(float(value), self.elem) else Class.WIDE
 
     def _cast(self, op: Op) -> Class:
         (x,) = op.operands

@@ -77,6 +77,22 @@ def _with_masks(flow: Dataflow, found: Attention) -> Attention:
 
 def _between(flow: Dataflow, value: Value, output: Op, order: dict[Op, int]) -> set[Op] | None:
     """The ops from exactly one contraction to `value`, used nowhere else; None when there is no such set."""
+    if (before := _one_contraction(value)) is None:
+        return None
+    contraction, found = before
+    # only what lies on a path from the contraction matters; the rest are ordinary operands
+    reached: set[Op] = {contraction}
+    for op in sorted(found, key=lambda o: order.get(o, -1)):
+        if any(v.op in reached for v in op.operands):
+            reached.add(op)
+    if value.op not in reached:
+        return None
+    users = (user for op in reached for result in op.results for user in flow.uses.get(result, ()))
+    return None if any(user not in reached and user is not output for user in users) else reached
+
+
+def _one_contraction(value: Value) -> tuple[Op, set[Op]] | None:
+    """The only contraction that `value` is computed from without another before it, and all that is in between."""
     shape = value.type.shape if isinstance(value.type, Tensor) else ()
     found: set[Op] = set()
     contraction: Op | None = None
@@ -94,20 +110,7 @@ def _between(flow: Dataflow, value: Value, output: Op, order: dict[Op, int]) -> 
         if op.kind is graph.reduce or op.has(Trait.ELEMENTWISE) or op.kind in (graph.broadcast, graph.full, graph.iota):
             found.add(op)
             stack += op.operands
-    if contraction is None:
-        return None
-    # only what lies on a path from the contraction matters; the rest are ordinary operands
-    reached: set[Op] = {contraction}
-    for op in sorted(found, key=lambda o: order.get(o, -1)):
-        if any(v.op in reached for v in op.operands):
-            reached.add(op)
-    if value.op not in reached:
-        return None
-    for op in reached:
-        for result in op.results:
-            if any(user not in reached and user is not output for user in flow.uses.get(result, ())):
-                return None
-    return reached
+    return None if contraction is None else (contraction, found)
 
 
 def _is_row_softmax(scores: Op, inner: frozenset[Op]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from graphfuse.gpu.emulator.parse import Instruction, Kernel
 
 
@@ -68,12 +70,7 @@ def _post_dominators(edges: list[list[int]], count: int) -> list[int]:
             if block == count:
                 continue
             known = [s for s in edges[block] if dominator[s] >= 0]
-            if not known:
-                continue
-            found = known[0]
-            for other in known[1:]:
-                found = meet(found, other)
-            if dominator[block] != found:
+            if known and dominator[block] != (found := functools.reduce(meet, known)):
                 dominator[block], changed = found, True
     return dominator
 
