@@ -199,6 +199,7 @@ class GpuContraction(ContractionKernel):
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         made = Product(*sizes[:2], sizes[2] * elem.bytes, batch, len(self.work.terms), len(self.works))
+        # `_has_windows` excludes matrices, which boxes serve better; `wgmma` is faster wherever it can be fed
         if windows:
             made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
             tile = boxed_tile(self.gpu, elem, made, step=step_of(self.k_dims[-1].extent))

@@ -197,11 +197,14 @@ def microseconds(tile: WgmmaTile, multiprocessors: int, p: Product) -> float:
     steps = p.steps
     tiles = -(-p.m // (tile.m * tile.rows)) * -(-p.n // (tile.n * tile.columns)) * p.batch
     area = tile.m * tile.n * p.results
+    # boxes are cut off where the matrix ends, in groups of eight rows
     nbytes = (min(tile.m, -(-p.m // 8) * 8) / tile.columns + tile.n * p.results / tile.rows) * STEP_BYTES
     together = tile.split * tile.shared
+    # clusters do not span parts of the machine, so that fewer of them run at once
     at_once = max(1, multiprocessors if together == 1 else int(multiprocessors * _CLUSTERS[together]))
     rounds = -(-tiles // at_once)
     way = nbytes * _BYTE_NS * (1 if p.aligned else _UNALIGNED)
+    # it was to share its multiprocessor, and has half of the memory although it is alone there
     if rounds < tile.per_multiprocessor and steps > _SHORT:
         way *= _HALF_RING
     if tile.split > 1:

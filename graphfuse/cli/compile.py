@@ -74,6 +74,7 @@ def _check(
         raise UsageError("--recompile: an artifact holds its kernels, so --kernels cannot be given")
     if not from_artifact and exists(given.model) and gfx.is_artifact(given.model):
         raise UsageError(f"{given.model} is an artifact: expected an ONNX model, or --recompile")
+    # now, not after minutes of compiling
     if output is not None:
         check_written({"-o": output}, given.model, kernels=given.kernel_folders)
 

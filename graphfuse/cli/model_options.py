@@ -68,6 +68,7 @@ class ModelOptions:
                     self.model, dims=self.ranges, threads=self.threads, progress=note,
                     check_indices=not self.unchecked, **self.choices,
                 )  # fmt: skip
+        # an artifact was compiled already: what had to be said then is refused, or must agree
         for option, given in (("--kernels", self.kernel_folders), ("--no-check-indices", self.unchecked)):
             if given:
                 raise UsageError(f"{option}: {self.model} is an artifact: expected a model to compile")
@@ -127,6 +128,7 @@ def of_model(*fields: str, metavar: str = "MODEL") -> Callable[[Callable[..., No
         def command(**given: Any) -> None:
             verb(ModelOptions(**{name: given.pop(name) for name in ("model", *fields)}), **given)
 
+        # click lists options from the last decorator to the first
         for name in reversed(fields):
             command = OPTIONS[name](command)
         return click.argument("model", metavar=metavar, type=click.Path(path_type=Path))(command)

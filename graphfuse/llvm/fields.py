@@ -26,6 +26,7 @@ def with_fields(text: str) -> str:
         return f"{struct[1]} = type {{ {', '.join(types)} }}"
 
     out: list[str] = []
+    # an address is made where it is used: LLVM folds it into the access, and the text needs no names
     for number, line in enumerate(_STRUCT.sub(declared, text).splitlines()):
         for field in _FIELD.finditer(line):
             struct, index = places[field[2]]

@@ -21,6 +21,7 @@ class _Inliner(Remaker):
         if op.kind is not graph.region:
             self.copy(op)
             return
+        # the body stands in the region's place, so that its parameters are the operands
         self.values.update(zip(op.body.params.values, map(self.new, op.operands), strict=True))
         for inside in op.body.ops[:-1]:
             self.op(inside)

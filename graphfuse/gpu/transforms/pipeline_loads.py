@@ -78,6 +78,7 @@ class _Rewriter(Remaker):
 
     def run(self) -> Func:
         done = super().run()
+        # a loop in a loop allocates when the outer one has begun: all rings go to the front
         return replace(done, body=Block(done.body.params, (*self.rings.ops, *done.body.ops)))
 
     def op(self, op: Op) -> None:
