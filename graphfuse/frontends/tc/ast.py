@@ -9,15 +9,14 @@ Nothing here has a type yet; `check.py` makes the typed tree out of this one.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from graphfuse.frontends.tc.source import Span
 from graphfuse.frontends.tc.tokens import Token
+from graphfuse.frontends.tc.tree import Tree
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class Node(Tree):
     """`at` is the token that names the node (an operator, a name); `first` to `last` is its extent."""
 
     at: Token
@@ -41,14 +40,12 @@ class Node:
 # expressions
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Name(Node):
     """An identifier."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Int(Node):
     """An integer or a character constant."""
 
@@ -57,7 +54,6 @@ class Int(Node):
     signed: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Float(Node):
     """A floating-point constant; without a suffix it takes the type of what it meets."""
 
@@ -65,14 +61,12 @@ class Float(Node):
     suffix: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class String(Node):
     """Adjacent string constants, joined."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Unary(Node):
     """`- + ~ ! ^ * & ++ --` in front of an operand."""
 
@@ -80,7 +74,6 @@ class Unary(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Postfix(Node):
     """`x++` or `x--`."""
 
@@ -88,7 +81,6 @@ class Postfix(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class MaskedDeref(Node):
     """`*?(mask) pointer`."""
 
@@ -96,7 +88,6 @@ class MaskedDeref(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Binary(Node):
     """An infix operator, `...`, `@` and `,` among them."""
 
@@ -105,7 +96,6 @@ class Binary(Node):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Ternary(Node):
     """`condition ? then : other`; without `then` it is the GNU `condition ?: other`."""
 
@@ -114,7 +104,6 @@ class Ternary(Node):
     other: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Assign(Node):
     """`target = value`, or `op=` with `op` the infix operator."""
 
@@ -123,7 +112,6 @@ class Assign(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Call(Node):
     """A call."""
 
@@ -131,7 +119,6 @@ class Call(Node):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class SubscriptItem(Node):
     """`:`, `newaxis`, a reduction, or `^axis`."""
 
@@ -139,7 +126,6 @@ class SubscriptItem(Node):
     axis: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Subscript(Node):
     """`operand[items]`."""
 
@@ -147,7 +133,6 @@ class Subscript(Node):
     items: tuple[SubscriptItem, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Cast(Node):
     """`(type) operand`, or `bitcast<type>(operand)`."""
 
@@ -156,7 +141,6 @@ class Cast(Node):
     bitcast: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class SizeOf(Node):
     """`sizeof` or `_Alignof`, of a type or an expression."""
 
@@ -164,7 +148,6 @@ class SizeOf(Node):
     operand: TypeName | Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Generic(Node):
     """`_Generic(control, type: value, default: value)`; the default's type is None."""
 
@@ -172,7 +155,6 @@ class Generic(Node):
     choices: tuple[tuple[TypeName | None, Expr], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class InitList(Node):
     """`{a, b}` as an initialiser."""
 
@@ -188,7 +170,6 @@ Expr: TypeAlias = (
 # declarations
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Specifiers(Node):
     """The words in front of declarators: storage, qualifiers, and the type they spell (a canonical name)."""
 
@@ -197,7 +178,6 @@ class Specifiers(Node):
     type: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Enumerator(Node):
     """`A` or `A = 3` of an enumeration."""
 
@@ -205,7 +185,6 @@ class Enumerator(Node):
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Enum(Specifiers):
     """`enum tag { A, B = 3 }`: the tag may be "", and None stands for braces that are not there. The type is int."""
 
@@ -213,7 +192,6 @@ class Enum(Specifiers):
     enumerators: tuple[Enumerator, ...] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Attribute(Node):
     """`__multipleof(8)` or `__attribute__((multipleof(8)))`."""
 
@@ -221,7 +199,6 @@ class Attribute(Node):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TypeName(Node):
     """The type of a cast: words, stars, a shape."""
 
@@ -230,7 +207,6 @@ class TypeName(Node):
     shape: tuple[Expr, ...] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Declarator(Node):
     """One declared name: its stars with their qualifiers, attributes, shape, initialiser."""
 
@@ -241,7 +217,6 @@ class Declarator(Node):
     init: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Declaration(Node):
     """`int a[16], b;`, a typedef among them."""
 
@@ -249,7 +224,6 @@ class Declaration(Node):
     declarators: tuple[Declarator, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class StaticAssert(Node):
     """`_Static_assert(condition, "message")`."""
 
@@ -257,7 +231,6 @@ class StaticAssert(Node):
     message: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Parameter(Node):
     """A parameter of a function; a prototype may leave the name out ("")."""
 
@@ -265,7 +238,6 @@ class Parameter(Node):
     declarator: Declarator
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Function(Node):
     """A function; a prototype has no body."""
 
@@ -284,21 +256,18 @@ class Function(Node):
 # statements
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Block(Node):
     """`{ ... }`."""
 
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ExprStmt(Node):
     """An expression for its effect; None is the empty statement."""
 
     expr: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class If(Node):
     """`if (condition) then else other`."""
 
@@ -307,7 +276,6 @@ class If(Node):
     other: Stmt | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class For(Node):
     """`for (init; condition; step) body`."""
 
@@ -317,7 +285,6 @@ class For(Node):
     body: Stmt
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class While(Node):
     """`while (condition) body`, or `do body while (condition);`."""
 
@@ -326,7 +293,6 @@ class While(Node):
     body_first: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Switch(Node):
     """`switch (value) body`."""
 
@@ -334,7 +300,6 @@ class Switch(Node):
     body: Stmt
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Label(Node):
     """`case value:`, `default:` (no value), or `name:`, with what follows as a statement of its own."""
 
@@ -342,7 +307,6 @@ class Label(Node):
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Jump(Node):
     """`break`, `continue`, `goto`, or `return` with its value."""
 
@@ -353,7 +317,6 @@ class Jump(Node):
 Stmt: TypeAlias = "Block | ExprStmt | Declaration | StaticAssert | If | For | While | Switch | Label | Jump"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Unit(Node):
     """A whole file."""
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from graphfuse.frontends.tc.tokens import Token
+from graphfuse.frontends.tc.tree import Tree
 from graphfuse.frontends.tc.types import Type
 
 _serials = itertools.count()
@@ -40,15 +41,13 @@ class Variable:
     """Grows from variable to variable: an order that does not depend on addresses."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class Node(Tree):
     """A value of a type; `at` is where an op made of it points."""
 
     at: Token
     type: Type
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Const(Node):
     """A number. A `weak` one is a floating literal without a suffix, which takes the type of what it meets."""
 
@@ -56,14 +55,12 @@ class Const(Node):
     weak: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Read(Node):
     """The value of a variable."""
 
     variable: Variable
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Let(Node):
     """`body` with a temporary bound to `value`."""
 
@@ -72,7 +69,6 @@ class Let(Node):
     body: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Sequence(Node):
     """`first` for its effect, then the value of `second`."""
 
@@ -80,7 +76,6 @@ class Sequence(Node):
     second: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Assign(Node):
     """Set a variable; gives what it was set to."""
 
@@ -88,49 +83,42 @@ class Assign(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Convert(Node):
     """Each element as a number of another type."""
 
     x: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Bitcast(Node):
     """The bits of each element as another type."""
 
     x: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class PointerCast(Node):
     """The same addresses as pointers to another element."""
 
     x: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Splat(Node):
     """A tile of one scalar."""
 
     x: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Broadcast(Node):
     """Repeat along dims of 1."""
 
     x: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Reshape(Node):
     """The same elements in row-major order; a tile of one element as a scalar."""
 
     x: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Transpose(Node):
     """Result dim i is operand dim `perm[i]`."""
 
@@ -138,7 +126,6 @@ class Transpose(Node):
     perm: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Reduce(Node):
     """Combine along an axis, which disappears; `argmax` and `argmin` give the index of the first extreme."""
 
@@ -147,7 +134,6 @@ class Reduce(Node):
     kind: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Scan(Node):
     """Each element combined with those before it along an axis."""
 
@@ -156,7 +142,6 @@ class Scan(Node):
     kind: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Unary(Node):
     """`-` or `~` (on bool: not)."""
 
@@ -164,7 +149,6 @@ class Unary(Node):
     x: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Binary(Node):
     """An infix operator on operands of one type; comparisons give bool."""
 
@@ -173,7 +157,6 @@ class Binary(Node):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Function(Node):
     """An elementwise function of the block dialect."""
 
@@ -181,7 +164,6 @@ class Function(Node):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class PointerAdd(Node):
     """A pointer some elements further on; the offset is an integer of the same shape."""
 
@@ -189,7 +171,6 @@ class PointerAdd(Node):
     offset: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class PointerDiff(Node):
     """How many elements one pointer is past another."""
 
@@ -197,7 +178,6 @@ class PointerDiff(Node):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Select(Node):
     """Elementwise choice; the condition has the shape of the arms."""
 
@@ -206,7 +186,6 @@ class Select(Node):
     other: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Range(Node):
     """The integers lo, lo + 1, ... hi - 1."""
 
@@ -214,7 +193,6 @@ class Range(Node):
     hi: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Dot(Node):
     """Matrix product of [M, K, batch...] and [K, N, batch...]."""
 
@@ -222,7 +200,6 @@ class Dot(Node):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Accumulate(Node):
     """`acc` (None: zeros) and a matrix product, summed in the result's type; `precision` as in the block dialect."""
 
@@ -232,7 +209,6 @@ class Accumulate(Node):
     precision: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Load(Node):
     """What pointers point at; lanes outside the mask are not read and are 0."""
 
@@ -240,7 +216,6 @@ class Load(Node):
     mask: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Store(Node):
     """Write through pointers where the mask holds; gives the value."""
 
@@ -249,7 +224,6 @@ class Store(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Atomic(Node):
     """A read-modify-write through pointers where the mask holds; gives what was there before. `cas` has two values."""
 
@@ -259,7 +233,6 @@ class Atomic(Node):
     values: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Grid(Node):
     """`program_id` or `num_programs` along an axis."""
 
@@ -267,7 +240,6 @@ class Grid(Node):
     axis: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Assume(Node):
     """A value promised to be a multiple of a number."""
 
@@ -275,7 +247,6 @@ class Assume(Node):
     multiple_of: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Call(Node):
     """A call of a function of the source."""
 
@@ -283,12 +254,10 @@ class Call(Node):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Barrier(Node):
     """What this program stored before, it loads after."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Print(Node):
     """`printf`; in debug builds only."""
 
@@ -296,7 +265,6 @@ class Print(Node):
     values: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Assert(Node):
     """`assert`; in debug builds only."""
 
@@ -314,45 +282,42 @@ Expr: TypeAlias = (
 # statements
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Eval:
-    """An expression for its effect."""
+class Statement(Tree):
+    """A statement; `at` is where it begins."""
 
     at: Token
+
+
+class Eval(Statement):
+    """An expression for its effect."""
+
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class Block(Statement):
     """Statements in order."""
 
-    at: Token
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class If:
+class If(Statement):
     """A branch on a scalar bool."""
 
-    at: Token
     condition: Expr
     then: Block
     other: Block
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class Loop(Statement):
     """A loop; `step` runs after the body and after `continue`. With `body_first` the condition is tested after."""
 
-    at: Token
     condition: Expr | None
     step: Expr | None
     body: Block
     body_first: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Section:
+class Section(Tree):
     """What follows some labels of a switch; `default` is among them if `is_default`."""
 
     labels: tuple[int, ...]
@@ -360,28 +325,22 @@ class Section:
     body: Block
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Switch:
+class Switch(Statement):
     """Run the section whose label is the value, and those after it until a break."""
 
-    at: Token
     value: Expr
     sections: tuple[Section, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Jump:
+class Jump(Statement):
     """`break` or `continue`."""
 
-    at: Token
     kind: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Return:
+class Return(Statement):
     """Leave the function, maybe with a value."""
 
-    at: Token
     value: Expr | None
 
 
@@ -401,8 +360,7 @@ class FunctionDecl:
     called: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Unit:
+class Unit(Tree):
     """A checked file."""
 
     functions: tuple[FunctionDecl, ...]
@@ -433,7 +391,7 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
-_TREE = (Node, Eval, Block, If, Loop, Section, Switch, Jump, Return)
+_TREE = (Node, Statement, Section)
 
 
 def to_text(unit: Unit) -> str:
