@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from graphfuse.dialects import graph
@@ -23,6 +24,40 @@ def inverse_deviation(e: Emitter, variance: Value, epsilon: float) -> Value:
     """1 / sqrt(variance + epsilon)."""
     deviation = e.map(graph.sqrt, e.map(graph.add, variance, epsilon))
     return e(graph.div, e.full(shape_of(deviation), elem_of(deviation), 1.0), deviation)
+
+
+def root_mean_square(e: Emitter, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value]:
+    """x * r and r = 1 / sqrt(mean(x * x) + epsilon) along `axes`."""
+    inverse = inverse_deviation(e, e.mean(e.map(graph.mul, x, x), axes), epsilon)
+    return e.map(graph.mul, x, inverse), inverse
+
+
+def softmax_of(e: Emitter, x: Value, axis: int) -> Value:
+    """exp(x - max) / sum(exp(x - max))."""
+    powers = e.map(graph.exp, e.map(graph.sub, x, e.reduce(x, "max", [axis])))
+    return e.map(graph.div, powers, e.reduce(powers, "sum", [axis]))
+
+
+def log_softmax_of(e: Emitter, x: Value, axis: int) -> Value:
+    """x - max - log(sum(exp(x - max)))."""
+    shifted = e.map(graph.sub, x, e.reduce(x, "max", [axis]))
+    return e.map(graph.sub, shifted, e.map(graph.log, e.reduce(e.map(graph.exp, shifted), "sum", [axis])))
+
+
+def gelu_of(e: Emitter, x: Value, *, by_tanh: bool = False) -> Value:
+    """x * Phi(x), by the error function or its tanh approximation."""
+    if by_tanh:
+        cube = e.map(graph.mul, e.map(graph.mul, x, x), x)
+        inner = e.map(graph.add, x, e.map(graph.mul, cube, 0.044715))
+        phi = e.map(graph.tanh, e.map(graph.mul, inner, math.sqrt(2 / math.pi)))
+    else:
+        phi = e.map(graph.erf, e.map(graph.mul, x, 1 / math.sqrt(2)))
+    return e.map(graph.mul, e.map(graph.mul, x, 0.5), e.map(graph.add, phi, 1.0))
+
+
+def silu_of(e: Emitter, x: Value) -> Value:
+    """x * sigmoid(x)."""
+    return e.map(graph.mul, x, e.map(graph.sigmoid, x))
 
 
 def adjoint_weight(e: Emitter, w: Value, groups: int) -> Value:

@@ -6,7 +6,7 @@ Owns the block under construction and the ranges of symbols. Knows nothing about
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Sequence, Set
+from collections.abc import Generator, Iterable, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from graphfuse.frontends.host_values import Array, Host, Ratio, Tracked, host
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Value
 from graphfuse.ir.dense import Dense, numpy_dtype
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tensor
-from graphfuse.symbolic import Dim, Expr, bounds, maximum, minimum, substitute, sym, symbols
+from graphfuse.symbolic import Dim, Expr, bounds, maximum, minimum, product, substitute, sym, symbols
 
 Operand = Value | Op | int | float | bool | Expr
 Shape = tuple[Dim, ...]
@@ -175,6 +175,17 @@ class Emitter:
                 for v in values
             ),
         )
+
+    def fold(self, kind: OpDef, values: Iterable[Value]) -> Value:
+        """All values joined by an elementwise op, one after the other."""
+        return functools.reduce(lambda a, b: self.map(kind, a, b), values)
+
+    def flat_index(self, indices: Sequence[Value], sizes: Sequence[Dim]) -> Value:
+        """The row-major index of one index per dim."""
+        out = indices[0]
+        for index, size in zip(indices[1:], sizes[1:], strict=True):
+            out = self.map(graph.add, self.map(graph.mul, out, self.full((), elem_of(out), size)), index)
+        return out
 
     def select(self, condition: Value, a: Operand, b: Operand) -> Value:
         """Elementwise choice with broadcasting; at least one of `a` and `b` is a tensor."""
@@ -341,6 +352,27 @@ class Emitter:
         perm.insert(target % rank, source % rank)
         return self.permute(x, perm)
 
+    def along(self, x: Value, axis: int, rank: int) -> Value:
+        """A vector as a tensor of `rank` dims, all of which are 1 but `axis`."""
+        return self.reshape(x, tuple(shape_of(x)[0] if i == axis % rank else 1 for i in range(rank)))
+
+    def repeat(self, x: Value, axis: int, times: Dim) -> Value:
+        """Each element of an axis several times in a row."""
+        *lead, size = shape_of(x)[: axis + 1]
+        rest = shape_of(x)[axis + 1 :]
+        if times == 1:
+            return x
+        wide = self.broadcast(self.unsqueeze(x, axis + 1), (*lead, size, times, *rest))
+        return self.reshape(wide, (*lead, size * times, *rest))
+
+    def pad(self, x: Value, axis: int, low: Dim, high: Dim, value: float = 0.0) -> Value:
+        """More elements of one number in front of and behind one axis; nothing for none."""
+        rank = tensor(x).rank
+        if low == 0 and high == 0:
+            return x
+        ends = [tuple(p if i == axis % rank else 0 for i in range(rank)) for p in (low, high)]
+        return self(graph.pad, x, low=ends[0], high=ends[1], value=value)
+
     def concat(self, xs: Sequence[Value], axis: int) -> Value:
         """Join along an axis; nothing for one tensor."""
         if len(xs) == 1:
@@ -384,11 +416,8 @@ class Emitter:
 
     def mean(self, x: Value, axes: Sequence[int], *, keepdims: bool = True) -> Value:
         """The arithmetic mean along `axes`."""
-        count: Dim = 1
-        for a in axes:
-            count = count * shape_of(x)[a]
         total = self.reduce(x, "sum", axes, keepdims=keepdims)
-        return self.divide(total, count)
+        return self.divide(total, product(shape_of(x)[a] for a in axes))
 
     def divide(self, x: Value, by: Dim) -> Value:
         """Divide by a number or dim; integers truncate."""

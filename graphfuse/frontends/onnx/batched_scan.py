@@ -14,6 +14,7 @@ from graphfuse.errors import UnsupportedError
 from graphfuse.frontends.onnx.node import attributes_of
 
 OPSET = 8
+"""The only one whose Scan has batches."""
 _CHANGED_NEXT = frozenset({"Upsample", "BatchNormalization"})
 """Operators of opset 8, but for Scan, that opset 9 reads in another way."""
 

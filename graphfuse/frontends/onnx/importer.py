@@ -39,7 +39,7 @@ from graphfuse.symbolic import FUNCTIONS, Dim, parse_dim, solved, substitute, sy
 if TYPE_CHECKING:
     from graphfuse.frontends.tc_ops import Operator
 
-assert ops.__all__  # importing them is what registers the handlers
+assert ops, "importing it registers handlers"
 
 DEFAULT_RANGE = (1, 1 << 20)
 _PAST: Mapping[tuple[str, str], tuple[int, ...]] = {

@@ -18,6 +18,7 @@ GRAPH_IN_MODEL, INITIALIZER_IN_GRAPH = 7, 5
 NAME_IN_TENSOR, RAW_DATA_IN_TENSOR = 8, 9
 _FIXED_BYTES = {1: 8, 5: 4}
 _BYTES = 2
+"""The wire type of a field with a length: bytes, texts and messages."""
 
 
 class _OddError(Exception):

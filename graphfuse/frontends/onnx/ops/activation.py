@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 
 import numpy as np
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import gelu_of, log_softmax_of, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, Node, onnx_op
 from graphfuse.ir.core import Value
@@ -17,22 +18,9 @@ MOST_F16 = 65504
 """The largest number that f16 has."""
 
 
-@onnx_op("Relu")
-def relu(e: Emitter, node: Node) -> Value:
-    """max(x, 0)."""
-    return e.map(graph.max_, node.value(e, 0), 0.0)
-
-
 def _negative_branch(e: Emitter, x: Value, negative: Value) -> Value:
     """x where it is not negative (or NaN), else `negative`."""
     return e.select(e.map(graph.lt, x, 0.0), negative, x)
-
-
-@onnx_op("LeakyRelu")
-def leaky_relu(e: Emitter, node: Node) -> Value:
-    """x, or alpha * x below 0."""
-    x = node.value(e, 0)
-    return _negative_branch(e, x, e.map(graph.mul, x, node.attr_float("alpha", 0.01)))
 
 
 @onnx_op("PRelu")
@@ -48,12 +36,6 @@ def elu_of(e: Emitter, x: Value, alpha: float) -> Value:
     """x, or alpha * (exp(x) - 1) below 0."""
     expm1 = e.map(graph.ELEMENTWISE["expm1"], e.map(graph.min_, x, 0.0))
     return _negative_branch(e, x, e.map(graph.mul, expm1, alpha) if alpha != 1.0 else expm1)
-
-
-@onnx_op("Elu")
-def elu(e: Emitter, node: Node) -> Value:
-    """x, or alpha * (exp(x) - 1) below 0."""
-    return elu_of(e, node.value(e, 0), node.attr_float("alpha", 1.0))
 
 
 @onnx_op("Selu")
@@ -110,16 +92,8 @@ def softplus_of(e: Emitter, x: Value) -> Value:
     return e.map(graph.add, e.map(graph.max_, x, 0.0), e.map(graph.ELEMENTWISE["log1p"], small))
 
 
-@onnx_op("Softplus")
-def softplus(e: Emitter, node: Node) -> Value:
-    """log(1 + exp(x))."""
-    return softplus_of(e, node.value(e, 0))
-
-
-@onnx_op("Softsign")
-def softsign(e: Emitter, node: Node) -> Value:
+def softsign_of(e: Emitter, x: Value) -> Value:
     """x / (1 + |x|)."""
-    x = node.value(e, 0)
     return e.map(graph.div, x, e.map(graph.add, e.map(graph.abs_, x), 1.0))
 
 
@@ -146,17 +120,6 @@ def gelu(e: Emitter, node: Node) -> Value:
     return gelu_of(e, node.value(e, 0), by_tanh=kind == "tanh")
 
 
-def gelu_of(e: Emitter, x: Value, *, by_tanh: bool = False) -> Value:
-    """x * Phi(x)."""
-    if by_tanh:
-        cube = e.map(graph.mul, e.map(graph.mul, x, x), x)
-        inner = e.map(graph.add, x, e.map(graph.mul, cube, 0.044715))
-        phi = e.map(graph.tanh, e.map(graph.mul, inner, math.sqrt(2 / math.pi)))
-    else:
-        phi = e.map(graph.erf, e.map(graph.mul, x, 1 / math.sqrt(2)))
-    return e.map(graph.mul, e.map(graph.mul, x, 0.5), e.map(graph.add, phi, 1.0))
-
-
 @onnx_op("Shrink")
 def shrink(e: Emitter, node: Node) -> Value:
     """x + bias below -lambd, x - bias above lambd, else 0; of halves in f32, as lambd is."""
@@ -168,19 +131,33 @@ def shrink(e: Emitter, node: Node) -> Value:
     return e.cast(e.select(low, e.map(graph.add, wide, bias), high), elem)
 
 
+# by the names that recurrent operators and fused ones have for them
+
+FUNCTIONS: dict[str, tuple[Callable[..., Value], tuple[float, ...]]] = {
+    "sigmoid": (lambda e, x: e.map(graph.sigmoid, x), ()),
+    "tanh": (lambda e, x: e.map(graph.tanh, x), ()),
+    "relu": (lambda e, x: e.map(graph.max_, x, 0.0), ()),
+    "affine": (lambda e, x, a, b: e.map(graph.add, e.map(graph.mul, x, a), b), (1.0, 0.0)),
+    "leakyrelu": (lambda e, x, a: _negative_branch(e, x, e.map(graph.mul, x, a)), (0.01,)),
+    "thresholdedrelu": (lambda e, x, a: e.select(e.map(graph.ge, x, a), x, 0.0), (1.0,)),
+    "scaledtanh": (lambda e, x, a, b: e.map(graph.mul, e.map(graph.tanh, e.map(graph.mul, x, b)), a), (1.0, 1.0)),
+    "hardsigmoid": (hard_sigmoid_of, (0.2, 0.5)),
+    "elu": (elu_of, (1.0,)),
+    "softsign": (softsign_of, ()),
+    "softplus": (softplus_of, ()),
+}
+"""With what their parameters are where they are left out, alpha first."""
+
+
+@onnx_op("Relu", "LeakyRelu", "Elu", "Softplus", "Softsign")
+def by_name(e: Emitter, node: Node) -> Value:
+    """A function of that name."""
+    function, defaults = FUNCTIONS[node.op.lower()]
+    numbers = [node.attr_float(name, number) for name, number in zip(("alpha", "beta"), defaults, strict=False)]
+    return function(e, node.value(e, 0), *numbers)
+
+
 # softmax
-
-
-def softmax_of(e: Emitter, x: Value, axis: int) -> Value:
-    """exp(x - max) / sum(exp(x - max))."""
-    powers = e.map(graph.exp, e.map(graph.sub, x, e.reduce(x, "max", [axis])))
-    return e.map(graph.div, powers, e.reduce(powers, "sum", [axis]))
-
-
-def log_softmax_of(e: Emitter, x: Value, axis: int) -> Value:
-    """x - max - log(sum(exp(x - max)))."""
-    shifted = e.map(graph.sub, x, e.reduce(x, "max", [axis]))
-    return e.map(graph.sub, shifted, e.map(graph.log, e.reduce(e.map(graph.exp, shifted), "sum", [axis])))
 
 
 def softmax_in_element(e: Emitter, x: Value, axis: int) -> Value:

@@ -166,7 +166,7 @@ def _padded(e: Emitter, mask: Value, keys: Dim) -> Value:
     if isinstance(missing, int) and missing <= 0:
         return mask
     fill = False if elem_of(mask) == BOOL else -math.inf
-    return e(graph.pad, mask, low=(0, 0, 0, 0), high=(0, 0, 0, missing), value=fill)
+    return e.pad(mask, 3, 0, missing, fill)
 
 
 @onnx_op("RotaryEmbedding")

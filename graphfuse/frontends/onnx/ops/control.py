@@ -84,6 +84,7 @@ def _branch(w: Walker, branch: onnx.GraphProto, scope: Scope, condition: Value, 
 
 
 MAX_UNROLLED = 64
+"""Iterations of a loop that is unrolled, which makes numbers of its indices; each is compiled, so longer ones stay."""
 MOST_UNROLLED = 1 << 13
 """Nodes that a loop inside an unrolled one is unrolled to in all."""
 

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.compositions import adjoint_weight
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.windows import Window
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import I32
 from graphfuse.symbolic import Dim, ceildiv, floordiv
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """How a window moves over the spatial dims: one entry per dim; paddings may depend on symbols."""
-
-    size: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilation: tuple[int, ...]
-    low: tuple[Dim, ...]
-    high: tuple[Dim, ...]
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """How much input one position covers, per dim."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.size, self.dilation, strict=True))
 
 
 def window_of(e: Emitter, node: Node, size: tuple[int, ...], spatial: Shape) -> Window:
@@ -49,7 +34,7 @@ def window_of(e: Emitter, node: Node, size: tuple[int, ...], spatial: Shape) -> 
     if auto == "NOTSET":
         return window
     if auto == "VALID":
-        return Window(size, strides, dilation, (0,) * n, (0,) * n)
+        return replace(window, low=(0,) * n, high=(0,) * n)
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
         raise node.error(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {auto}")
     low: list[Dim] = []
@@ -59,22 +44,7 @@ def window_of(e: Emitter, node: Node, size: tuple[int, ...], spatial: Shape) -> 
         small, big = total // 2, total - total // 2
         low.append(small if auto == "SAME_UPPER" else big)
         high.append(big if auto == "SAME_UPPER" else small)
-    return Window(size, strides, dilation, tuple(low), tuple(high))
-
-
-def with_static_padding(e: Emitter, x: Value, window: Window, value: float) -> tuple[Value, Window]:
-    """Pad x itself where the padding depends on symbols, so that the window's own is numbers."""
-    ends = zip(window.low, window.high, strict=True)
-    symbolic = [not (isinstance(lo, int) and isinstance(hi, int)) for lo, hi in ends]
-    if not any(symbolic):
-        return x, window
-    low = tuple(p if s else 0 for p, s in zip(window.low, symbolic, strict=True))
-    high = tuple(p if s else 0 for p, s in zip(window.high, symbolic, strict=True))
-    lead = (0,) * (tensor(x).rank - len(low))
-    x = e(graph.pad, x, low=lead + low, high=lead + high, value=value)
-    low = tuple(0 if s else p for p, s in zip(window.low, symbolic, strict=True))
-    high = tuple(0 if s else p for p, s in zip(window.high, symbolic, strict=True))
-    return x, Window(window.size, window.strides, window.dilation, low, high)
+    return replace(window, low=tuple(low), high=tuple(high))
 
 
 def _kernel_size(node: Node, weight: Shape) -> tuple[int, ...]:
@@ -106,18 +76,8 @@ def conv_of(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     if not isinstance(outputs, int) and groups > 1:  # a product is known to be divided
         w = e.equalled(w, (groups * floordiv(outputs, groups), *rest), "the weight")
     window = window_of(e, node, _kernel_size(node, shape_of(w)), shape_of(x)[2:])
-    x, window = with_static_padding(e, x, window, 0.0)
-    return e(
-        graph.conv,
-        x,
-        w,
-        strides=window.strides,
-        low=window.low,
-        high=window.high,
-        dilation=window.dilation,
-        input_dilation=(1,) * len(window.size),
-        groups=groups,
-    )
+    x, window = window.with_static_padding(e, x, 0.0)
+    return window.convolve(e, x, w, groups)
 
 
 @onnx_op("Conv")
@@ -161,26 +121,14 @@ def conv_transpose(e: Emitter, node: Node) -> Value:
         raise node.error(f"window attributes do not fit {n} spatial dims")
     if min((*strides, *dilation)) < 1 or math.prod(strides) > MOST_PHASES:
         raise node.too_large(f"strides: expected 1 and more, a product of up to {MOST_PHASES}, found {strides}")
-    low, high = _transposed_padding(node, shape_of(x)[2:], size, strides, dilation, extra)
+    window = Window(size, strides, dilation, (0,) * n, (0,) * n)
+    low, high = _transposed_padding(node, shape_of(x)[2:], window, extra)
+    window = replace(window, low=low, high=high)
     channels, per_group = shape_of(w)[:2]
     if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:
         raise node.unfit(f"{channels} channels do not divide into {groups} groups", channels, per_group)
-    if not _is_finite(w):
-        cut = tuple(p - more for p, more in zip(high, extra, strict=True))
-        return _with_bias(e, _overlapped(e, x, w, groups, strides, dilation, low, cut), node.optional(e, 2))
-    extents = [(k - 1) * d for k, d in zip(size, dilation, strict=True)]
-    out = e(
-        graph.conv,
-        x,
-        adjoint_weight(e, w, groups),
-        strides=(1,) * n,
-        low=tuple(x - p for x, p in zip(extents, low, strict=True)),
-        high=tuple(x - p + more for x, p, more in zip(extents, high, extra, strict=True)),
-        dilation=dilation,
-        input_dilation=strides,
-        groups=groups,
-    )
-    return _with_bias(e, out, node.optional(e, 2))
+    transposed = window.spread if _is_finite(w) else functools.partial(_overlapped, window)
+    return _with_bias(e, transposed(e, x, w, groups, extra), node.optional(e, 2))
 
 
 def _is_finite(w: Value) -> bool:
@@ -199,19 +147,10 @@ def _is_finite(w: Value) -> bool:
     return True
 
 
-def _overlapped(
-    e: Emitter,
-    x: Value,
-    w: Value,
-    groups: int,
-    strides: tuple[int, ...],
-    dilation: tuple[int, ...],
-    low: tuple[int, ...],
-    high: tuple[int, ...],
-) -> Value:
+def _overlapped(window: Window, e: Emitter, x: Value, w: Value, groups: int, extra: tuple[int, ...]) -> Value:
     """A transposed convolution as it is defined, without a product that no input takes part in.
 
-    Every input's windows [n, c, S...] x [c, o, K...] are added where they overlap; `low` and `high` are cut off.
+    Every input's windows [n, c, S...] x [c, o, K...] are added where they overlap, and the padding is cut off.
     """
     n, channels, *spatial = shape_of(x)
     _, out, *size = shape_of(w)
@@ -220,40 +159,32 @@ def _overlapped(
     elem, w = elem_of(w), e.reshape(e.wide(w), (groups, channels // groups, out, *size))
     y = e.contract(x, w, f"ngc{s},gco{k}->ngo{k}{s}")
     at = 2 + len(spatial)  # the dim under work, once its taps, the first ones left, are gone
-    for i, (u, d) in enumerate(zip(strides, dilation, strict=True)):
+    sides = zip(window.strides, window.dilation, window.low, window.high, extra, strict=True)
+    for i, (u, d, low, high, more) in enumerate(sides):
         taps = size[i]
         assert isinstance(taps, int)
-        total: Value | None = None
-        for t in range(taps):
-            part = _padded(e, e.unsqueeze(e.squeeze(e.slice(y, 3, t, 1), 3), at + 1), at + 1, 0, u - 1)
-            shape = shape_of(part)
-            part = e.reshape(part, (*shape[:at], shape[at] * u, *shape[at + 2 :]))
-            part = _padded(e, part, at, t * d, (taps - 1 - t) * d)
-            total = part if total is None else e.map(graph.add, total, part)
-        assert total is not None
-        surplus = u - 1 + high[i]
-        wide = _padded(e, total, at, max(-low[i], 0), max(-surplus, 0))
-        y = e.slice(wide, at, max(low[i], 0), shape_of(wide)[at] - max(low[i], 0) - max(surplus, 0))
+        assert isinstance(low, int), "as an attribute has them"
+        assert isinstance(high, int), "as an attribute has them"
+        parts = (_placed(e, e.squeeze(e.slice(y, 3, t, 1), 3), at, u, t * d, (taps - 1 - t) * d) for t in range(taps))
+        total, surplus = e.fold(graph.add, parts), u - 1 + high - more
+        wide = e.pad(total, at, max(-low, 0), max(-surplus, 0))
+        y = e.slice(wide, at, max(low, 0), shape_of(wide)[at] - max(low, 0) - max(surplus, 0))
     return e.cast(e.reshape(y, (n, groups * out, *shape_of(y)[3:])), elem)
 
 
-def _padded(e: Emitter, x: Value, axis: int, low: int, high: int) -> Value:
-    if not low and not high:
-        return x
-    ends = (tuple(p if i == axis else 0 for i in range(tensor(x).rank)) for p in (low, high))
-    return e(graph.pad, x, low=next(ends), high=next(ends), value=0.0)
+def _placed(e: Emitter, x: Value, axis: int, stride: int, before: int, after: int) -> Value:
+    """Elements of an axis `stride` apart, between zeros."""
+    shape = shape_of(x)
+    x = e.pad(e.unsqueeze(x, axis + 1), axis + 1, 0, stride - 1)
+    x = e.reshape(x, (*shape[:axis], shape[axis] * stride, *shape[axis + 1 :]))
+    return e.pad(x, axis, before, after)
 
 
 def _transposed_padding(
-    node: Node,
-    spatial: Shape,
-    size: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilation: tuple[int, ...],
-    extra: tuple[int, ...],
+    node: Node, spatial: Shape, window: Window, extra: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What ConvTranspose cuts off at both ends (negative: adds)."""
-    n = len(size)
+    n = window.rank
     auto = node.attr_str("auto_pad", "NOTSET") or "NOTSET"
     wanted = node.attr_ints("output_shape", ())
     pads = node.attr_ints("pads", (0,) * (2 * n))
@@ -265,8 +196,8 @@ def _transposed_padding(
     high: list[int] = []
     for i in range(n):
         d = spatial[i]
-        target = wanted[len(wanted) - n + i] if wanted else d * strides[i]
-        total = strides[i] * (d - 1) + extra[i] + (size[i] - 1) * dilation[i] + 1 - target
+        target = wanted[len(wanted) - n + i] if wanted else d * window.strides[i]
+        total = window.strides[i] * (d - 1) + extra[i] + window.extents[i] - target
         if not isinstance(total, int):
             raise node.unknown_dim("output_shape needs static spatial dims")
         if not wanted:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.host_values import Host
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
-from graphfuse.ir.core import OpDef, Value
+from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, F32, U8, U32, Scalar
 
 _UNARY = {
@@ -22,7 +20,7 @@ _UNARY = {
 _BINARY = {
     "Add": graph.add, "Sub": graph.sub, "Mul": graph.mul, "And": graph.and_, "Or": graph.or_, "Xor": graph.xor,
     "BitwiseAnd": graph.and_, "BitwiseOr": graph.or_, "BitwiseXor": graph.xor, "Less": graph.lt,
-    "LessOrEqual": graph.le, "Greater": graph.gt, "GreaterOrEqual": graph.ge,
+    "LessOrEqual": graph.le, "Greater": graph.gt, "GreaterOrEqual": graph.ge, "Equal": graph.eq,
 }  # fmt: skip
 
 
@@ -44,12 +42,6 @@ def binary(e: Emitter, node: Node) -> Value:
     if elem_of(a) == BOOL and elem_of(b) == BOOL and node.op in ("Less", "Greater", "LessOrEqual", "GreaterOrEqual"):
         a, b = e.cast(a, U8), e.cast(b, U8)
     return e.map(_BINARY[node.op], a, b)
-
-
-@onnx_op("Equal")
-def equal(e: Emitter, node: Node) -> Value:
-    """a == b."""
-    return e.map(graph.eq, node.value(e, 0), node.value(e, 1))
 
 
 @onnx_op("Div")
@@ -123,32 +115,11 @@ def is_inf(e: Emitter, node: Node) -> Value:
     return e.full(shape_of(x), BOOL, value=False)
 
 
-def _variadic(e: Emitter, node: Node, kind: OpDef) -> Value:
-    return functools.reduce(lambda a, b: e.map(kind, a, b), node.values(e))
-
-
-@onnx_op("Sum")
-def sum_(e: Emitter, node: Node) -> Value:
-    """The sum of all inputs."""
-    return _variadic(e, node, graph.add)
-
-
-@onnx_op("Max")
-def max_(e: Emitter, node: Node) -> Value:
-    """The largest of all inputs."""
-    return _variadic(e, node, graph.max_)
-
-
-@onnx_op("Min")
-def min_(e: Emitter, node: Node) -> Value:
-    """The smallest of all inputs."""
-    return _variadic(e, node, graph.min_)
-
-
-@onnx_op("Mean")
-def mean(e: Emitter, node: Node) -> Value:
-    """The mean of all inputs."""
-    return e.divide(_variadic(e, node, graph.add), len(node.inputs))
+@onnx_op("Sum", "Max", "Min", "Mean")
+def variadic(e: Emitter, node: Node) -> Value:
+    """The sum, the largest, the smallest or the mean of all inputs."""
+    out = e.fold({"Max": graph.max_, "Min": graph.min_}.get(node.op, graph.add), node.values(e))
+    return e.divide(out, len(node.inputs)) if node.op == "Mean" else out
 
 
 @onnx_op("Clip")

@@ -89,8 +89,7 @@ def _fitted(e: Emitter, x: Value, n: int) -> Value:
     assert isinstance(have, int), "the caller checked"
     if have >= n:
         return e.slice(x, -1, 0, n)
-    lead = (0,) * (tensor(x).rank - 1)
-    return e(graph.pad, x, low=(*lead, 0), high=(*lead, n - have), value=0.0)
+    return e.pad(x, -1, 0, n - have)
 
 
 # by passes

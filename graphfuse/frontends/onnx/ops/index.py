@@ -111,14 +111,9 @@ def tensor_scatter(e: Emitter, node: Node) -> Value:
 def reverse_by_length(e: Emitter, x: Value, lengths: Value, *, time_axis: int, batch_axis: int) -> Value:
     """Reverse the first `lengths[b]` steps of each sample; the rest stays."""
     shape = shape_of(x)
-    rank = len(shape)
-
-    def along(v: Value, axis: int) -> Value:
-        return e.reshape(v, tuple(shape_of(v)[0] if i == axis else 1 for i in range(rank)))
-
     thin: tuple[Dim, ...] = tuple(d if i in (time_axis, batch_axis) else 1 for i, d in enumerate(shape))
     step = e.iota(thin, time_axis)
-    length = along(e.cast(lengths, I64), batch_axis)
+    length = e.along(e.cast(lengths, I64), batch_axis, len(shape))
     mirrored = e.map(graph.sub, e.map(graph.sub, length, 1), step)
     at = e.select(e.map(graph.lt, step, length), mirrored, step)
     return e(graph.take_along, x, e.broadcast(at, shape), axis=time_axis)

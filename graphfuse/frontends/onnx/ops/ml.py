@@ -177,7 +177,6 @@ def feature_vectorizer(e: Emitter, node: Node) -> Value:
     xs = [_floats(e, v) for v in node.values(e)]
     xs = [x if tensor(x).rank > 1 else e.unsqueeze(x, 0) for x in xs]
     for i, width in enumerate(node.attr_ints("inputdimensions", ())[: len(xs)]):
-        if missing := greater(width - shape_of(xs[i])[1], 0, e.ranges):
-            xs[i] = e(graph.pad, xs[i], low=(0, 0), high=(0, missing), value=0.0)
-        xs[i] = e.slice(xs[i], 1, 0, width)
+        missing = greater(width - shape_of(xs[i])[1], 0, e.ranges)
+        xs[i] = e.slice(e.pad(xs[i], 1, 0, missing), 1, 0, width)
     return e.concat(xs, 1)

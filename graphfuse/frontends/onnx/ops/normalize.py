@@ -18,37 +18,40 @@ def _per_channel(e: Emitter, v: Value, shape: Shape) -> Value:
     return e.reshape(v, (shape_of(v)[0], *(1,) * (len(shape) - 2)))
 
 
+def _affine(e: Emitter, node: Node, y: Value, shape: Shape) -> Value:
+    """y times input 1 plus input 2, which are vectors over dim 1 of `shape`, in the element of y."""
+    y = e.map(graph.mul, y, e.cast(_per_channel(e, node.value(e, 1), shape), elem_of(y)))
+    return e.map(graph.add, y, e.cast(_per_channel(e, node.value(e, 2), shape), elem_of(y)))
+
+
 @onnx_op("BatchNormalization")
 def batch_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
     """Inference: y = x * s + t with s = scale / sqrt(var + epsilon), t = bias - mean * s."""
     x = node.value(e, 0)
     scale, bias, mean, variance = (node.value(e, i) for i in range(1, 5))
     shape = shape_of(x) if tensor(x).rank > 1 else (*shape_of(x), 1)
-    epsilon = node.attr_float("epsilon", 1e-5)
     for v in (scale, bias, mean, variance):
         e.require("equal", tensor(v).elements, shape[1], "number of channels")
     if node.attr_int("training_mode", 0):
-        return _batch_training(e, node, x, scale, bias, mean, variance, epsilon)
+        return _batch_training(e, node, x, mean, variance)
     variance = e.wide(variance)
     wide = elem_of(variance)
-    s = e.map(graph.div, e.cast(scale, wide), e.map(graph.sqrt, e.map(graph.add, variance, epsilon)))
+    variance = e.map(graph.add, variance, node.attr_float("epsilon", 1e-5))
+    s = e.map(graph.div, e.cast(scale, wide), e.map(graph.sqrt, variance))
     t = e.map(graph.sub, e.cast(bias, wide), e.map(graph.mul, e.cast(mean, wide), s))
     y = e.map(graph.mul, e.cast(x, wide), _per_channel(e, s, shape))
     return (e.cast(e.map(graph.add, y, _per_channel(e, t, shape)), elem_of(x)),)
 
 
-def _batch_training(
-    e: Emitter, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value, epsilon: float
-) -> tuple[Value, ...]:
+def _batch_training(e: Emitter, node: Node, x: Value, mean: Value, variance: Value) -> tuple[Value, ...]:
     """Normalise by the batch's own statistics; also the updated running ones."""
-    rank, momentum = tensor(x).rank, node.attr_float("momentum", 0.9)
-    axes = [i for i in range(rank) if i != 1]
+    axes = [i for i in range(tensor(x).rank) if i != 1]
     now = e.mean(e.wide(x), axes)
     centred = e.map(graph.sub, e.wide(x), now)
     spread = e.mean(e.map(graph.mul, centred, centred), axes)
-    y = e.map(graph.div, centred, e.map(graph.sqrt, e.map(graph.add, spread, epsilon)))
-    y = e.map(graph.mul, y, e.cast(_per_channel(e, scale, shape_of(x)), elem_of(y)))
-    y = e.map(graph.add, y, e.cast(_per_channel(e, bias, shape_of(x)), elem_of(y)))
+    deviation = e.map(graph.sqrt, e.map(graph.add, spread, node.attr_float("epsilon", 1e-5)))
+    y = _affine(e, node, e.map(graph.div, centred, deviation), shape_of(x))
+    momentum = node.attr_float("momentum", 0.9)
 
     def running(old: Value, new: Value) -> Value:
         new = e.cast(e.reshape(new, shape_of(old)), elem_of(old))
@@ -57,16 +60,19 @@ def _batch_training(
     return e.cast(y, elem_of(x)), running(mean, now), running(variance, spread)
 
 
+def stashed(e: Emitter, node: Node) -> tuple[Value, list[int]]:
+    """Input 0 in the element that `stash_type` says, f64 as it is; and the axes from `axis` on."""
+    x = node.value(e, 0)
+    axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
+    stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
+    return e.cast(x, F64 if elem_of(x) == F64 else stash), list(range(axis, tensor(x).rank))
+
+
 @onnx_op("LayerNormalization")
 def layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
     """Standardise over the dims from `axis` on, then scale and shift; also mean and inverse deviation."""
-    x = node.value(e, 0)
-    rank = tensor(x).rank
-    axis = node.axis(node.attr_int("axis", -1), rank)
-    stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
-    wide = elem_of(x) if elem_of(x) == F64 else stash
-    y, mean, inverse = standardise(e, e.cast(x, wide), list(range(axis, rank)), node.attr_float("epsilon", 1e-5))
-    y = e.cast(y, elem_of(x))
+    y, mean, inverse = standardise(e, *stashed(e, node), node.attr_float("epsilon", 1e-5))
+    y = e.cast(y, node.type(0).elem)
     y = e.map(graph.mul, y, e.spread(node.value(e, 1), shape_of(y)))
     if (bias := node.optional(e, 2)) is not None:
         y = e.map(graph.add, y, e.spread(bias, shape_of(y)))
@@ -76,12 +82,8 @@ def layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
 @onnx_op("RMSNormalization")
 def rms_normalization(e: Emitter, node: Node) -> Value:
     """x / sqrt(mean(x * x) + epsilon) over the dims from `axis` on, then scale."""
-    x = node.value(e, 0)
-    rank = tensor(x).rank
-    axis = node.axis(node.attr_int("axis", -1), rank)
-    stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
-    wide = e.cast(x, elem_of(x) if elem_of(x) == F64 else stash)
-    square = e.mean(e.map(graph.mul, wide, wide), list(range(axis, rank)))
+    wide, axes = stashed(e, node)
+    square = e.mean(e.map(graph.mul, wide, wide), axes)
     deviation = e.map(graph.sqrt, e.map(graph.add, square, node.attr_float("epsilon", 1e-5)))
     y = e.cast(e.map(graph.div, wide, deviation), node.type(1).elem)
     return e.map(graph.mul, y, e.spread(node.value(e, 1), shape_of(y)))
@@ -91,11 +93,8 @@ def rms_normalization(e: Emitter, node: Node) -> Value:
 def instance_normalization(e: Emitter, node: Node) -> Value:
     """Standardise each channel of each sample, then scale and shift by channel."""
     x = node.value(e, 0)
-    rank = tensor(x).rank
-    y, _, _ = standardise(e, e.wide(x), list(range(2, rank)), node.attr_float("epsilon", 1e-5))
-    y = e.map(graph.mul, y, e.cast(_per_channel(e, node.value(e, 1), shape_of(x)), elem_of(y)))
-    y = e.map(graph.add, y, e.cast(_per_channel(e, node.value(e, 2), shape_of(x)), elem_of(y)))
-    return e.cast(y, elem_of(x))
+    y, _, _ = standardise(e, e.wide(x), range(2, tensor(x).rank), node.attr_float("epsilon", 1e-5))
+    return e.cast(_affine(e, node, y, shape_of(x)), elem_of(x))
 
 
 @onnx_op("GroupNormalization")
@@ -107,16 +106,10 @@ def group_normalization(e: Emitter, node: Node) -> Value:
     if isinstance(channels, int) and channels % groups:
         raise node.error(f"{channels} channels do not divide into {groups} groups")
     grouped = e.reshape(e.wide(x), (shape[0], groups, floordiv(channels, groups), *shape[2:]))
-    y, _, _ = standardise(e, grouped, list(range(2, tensor(grouped).rank)), node.attr_float("epsilon", 1e-5))
-    scale, bias = (e.cast(node.value(e, i), elem_of(y)) for i in (1, 2))
-    by_group = shape_of(scale) == (groups,) and channels != groups
-    if by_group:
-        split = shape_of(y)
-        y = e.map(graph.add, e.map(graph.mul, y, _per_channel(e, scale, split)), _per_channel(e, bias, split))
-        return e.cast(e.reshape(y, shape), elem_of(x))
-    y = e.reshape(y, shape)
-    y = e.map(graph.add, e.map(graph.mul, y, _per_channel(e, scale, shape)), _per_channel(e, bias, shape))
-    return e.cast(y, elem_of(x))
+    y, _, _ = standardise(e, grouped, range(2, tensor(grouped).rank), node.attr_float("epsilon", 1e-5))
+    by_group = node.type(1).shape == (groups,) and channels != groups
+    y = y if by_group else e.reshape(y, shape)
+    return e.cast(e.reshape(_affine(e, node, y, shape_of(y)), shape), elem_of(x))
 
 
 @onnx_op("LpNormalization")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import Array, greater, lesser
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.ops.conv import Window, window_of, with_static_padding
+from graphfuse.frontends.onnx.ops.conv import window_of
 from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
+from graphfuse.frontends.windows import Window
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, Scalar
@@ -27,7 +28,7 @@ def _pool_window(e: Emitter, node: Node, spatial: Shape) -> tuple[Window, tuple[
     for d, lo, hi, s, extent in zip(spatial, window.low, window.high, window.strides, window.extents, strict=True):
         added.append(_ceil_padding(e, d, lo, hi, s, extent))
     high = tuple(hi + more for hi, more in zip(window.high, added, strict=True))
-    return Window(window.size, window.strides, window.dilation, window.low, high), tuple(added)
+    return replace(window, high=high), tuple(added)
 
 
 def _ceil_padding(e: Emitter, d: Dim, low: Dim, high: Dim, stride: int, extent: int) -> Dim:
@@ -45,19 +46,8 @@ def _ceil_padding(e: Emitter, d: Dim, low: Dim, high: Dim, stride: int, extent: 
 
 
 def _reduce_window(e: Emitter, x: Value, window: Window, kind: str) -> Value:
-    fill = 0.0 if kind == "sum" else _least(elem_of(x))
-    x, window = with_static_padding(e, x, window, fill)
-    lead = tensor(x).rank - len(window.size)
-    return e(
-        graph.reduce_window,
-        x,
-        kind=kind,
-        window=(1,) * lead + window.size,
-        strides=(1,) * lead + window.strides,
-        low=(0,) * lead + window.low,
-        high=(0,) * lead + window.high,
-        dilation=(1,) * lead + window.dilation,
-    )
+    x, window = window.with_static_padding(e, x, 0.0 if kind == "sum" else _least(elem_of(x)))
+    return window.reduce(e, x, kind)
 
 
 def _least(elem: Scalar) -> float:
@@ -139,7 +129,7 @@ def average_pool(e: Emitter, node: Node) -> Value:
         else:
             counts.append(e.reshape(count, (shape_of(count)[0], *(1,) * (len(spatial) - 1 - i))))
     if counts:
-        divisor = functools.reduce(lambda a, b: e.map(graph.mul, a, b), counts)
+        divisor = e.fold(graph.mul, counts)
         divisor = e.map(graph.mul, divisor, float(whole)) if whole != 1 else divisor
         return e.cast(e.map(graph.div, total, e.cast(divisor, elem_of(total))), elem_of(x))
     return e.cast(e.map(graph.div, total, float(whole)), elem_of(x))
@@ -185,17 +175,10 @@ def lrn(e: Emitter, node: Node) -> Value:
     x = node.value(e, 0)
     size = node.attr_int("size")
     wide = e.wide(x)
-    rest = tensor(x).rank - 2
-    total = e(
-        graph.reduce_window,
-        e.map(graph.mul, wide, wide),
-        kind="sum",
-        window=(1, size, *(1,) * rest),
-        strides=(1,) * (rest + 2),
-        low=(0, (size - 1) // 2, *(0,) * rest),
-        high=(0, size - 1 - (size - 1) // 2, *(0,) * rest),
-        dilation=(1,) * (rest + 2),
-    )
+    none = (0,) * (tensor(x).rank - 2)
+    one = tuple(d + 1 for d in none)
+    window = Window((size, *one), (1, *one), (1, *one), ((size - 1) // 2, *none), (size // 2, *none))
+    total = window.reduce(e, e.map(graph.mul, wide, wide), "sum")
     scaled = e.map(graph.mul, total, node.attr_float("alpha", 0.0001) / size)
     base = e.map(graph.add, scaled, node.attr_float("bias", 1.0))
     return e.cast(e.map(graph.div, wide, e.map(graph.pow_, base, node.attr_float("beta", 0.75))), elem_of(x))

@@ -32,11 +32,8 @@ def _spread(e: Emitter, node: Node, v: Value, like: Value) -> Value:
     axis = node.axis(node.attr_int("axis", 1), len(shape))
     block = node.attr_int("block_size", 0)
     if tensor(v).rank == 1 and not block:
-        return e.spread(e.reshape(v, tuple(shape_of(v)[0] if i == axis else 1 for i in range(len(shape)))), shape)
-    blocks = shape_of(v)
-    v = e.broadcast(e.unsqueeze(v, axis + 1), (*blocks[: axis + 1], block, *blocks[axis + 1 :]))
-    v = e.reshape(v, (*blocks[:axis], blocks[axis] * block, *blocks[axis + 1 :]))
-    return e.equalled(e.slice(v, axis, 0, shape[axis]), shape, "the blocks")
+        return e.spread(e.along(v, axis, len(shape)), shape)
+    return e.equalled(e.slice(e.repeat(v, axis, block), axis, 0, shape[axis]), shape, "the blocks")
 
 
 def quantize_of(e: Emitter, x: Value, scale: Value, zero: Value | None, to: Scalar) -> Value:
@@ -135,8 +132,7 @@ def _requantize(e: Emitter, acc: Value, scale: Value, out_scale: Value, zero: Va
 def _centred(e: Emitter, x: Value, zero: Value, axis: int) -> Value:
     """x - zero in i32, the zero point per tensor or along an axis."""
     if tensor(zero).rank == 1 and shape_of(zero) != (1,):
-        rank = tensor(x).rank
-        zero = e.reshape(zero, tuple(shape_of(zero)[0] if i == axis % rank else 1 for i in range(rank)))
+        zero = e.along(zero, axis, tensor(x).rank)
     elif tensor(zero).rank <= 1:
         zero = e.reshape(zero, ())
     return e.map(graph.sub, e.cast(x, I32), e.cast(zero, I32))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.emit import Emitter, shape_of
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import elu_of, hard_sigmoid_of, softplus_of
+from graphfuse.frontends.onnx.ops.activation import FUNCTIONS
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.frontends.onnx.ops.index import reverse_by_length
 from graphfuse.ir.core import Value
@@ -16,6 +16,32 @@ from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim
 
 Activation = Callable[[Emitter, Value], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What all directions share; `states` are the inputs that they start with."""
+
+    gates: int
+    hidden: int
+    states: tuple[int, ...]
+    batch_first: bool
+    clip: float
+    couple: bool
+    linear_before_reset: bool
+
+    @property
+    def rows(self) -> int:
+        """The rows of weights, those of all gates."""
+        return self.gates * self.hidden
+
+    def gate(self, e: Emitter, v: Value, i: int) -> Value:
+        """The part of gate `i` in the last dim."""
+        return e.slice(v, -1, i * self.hidden, self.hidden)
+
+    def clipped(self, e: Emitter, v: Value) -> Value:
+        """Inside -clip..clip, when there is one."""
+        return e.map(graph.min_, e.map(graph.max_, v, -self.clip), self.clip) if self.clip else v
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +57,26 @@ class Direction:
     activations: tuple[Activation, ...]
     reverse: bool
 
+    @staticmethod
+    def of(e: Emitter, node: Node, cell: Cell, batch: Dim, d: int, activations: tuple[Activation, ...]) -> Direction:
+        """Direction `d` of a node."""
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """Attributes that all three operators share."""
+        def pick(v: Value) -> Value:
+            return e.squeeze(e.slice(v, 0, d, 1), 0)
 
-    gates: int
-    hidden: int
-    clip: float
-    couple: bool
-    linear_before_reset: bool
-
-    def gate(self, e: Emitter, v: Value, i: int) -> Value:
-        """The part of gate `i` in the last dim."""
-        return e.slice(v, -1, i * self.hidden, self.hidden)
-
-    def clipped(self, e: Emitter, v: Value) -> Value:
-        """Inside -clip..clip, when there is one."""
-        return e.map(graph.min_, e.map(graph.max_, v, -self.clip), self.clip) if self.clip else v
+        w, r = pick(node.value(e, 1)), pick(node.value(e, 2))
+        bias = node.optional(e, 3)
+        wb, rb = (None, None) if bias is None else e.split(pick(bias), (cell.rows, cell.rows), 0)
+        starts: list[Value] = []
+        for i in cell.states:
+            if (start := node.optional(e, i)) is None:
+                starts.append(e.full((batch, cell.hidden), node.type(0).elem, 0.0))
+            else:
+                starts.append(pick(e.permute(start, (1, 0, 2)) if cell.batch_first else start))
+        peephole = node.optional(e, 7)
+        peepholes = () if peephole is None else e.split(pick(peephole), (cell.hidden,) * 3, 0)
+        is_reverse = d == 1 or node.attr_str("direction", "forward") == "reverse"
+        return Direction(w, r, wb, rb, tuple(starts), peepholes, activations, is_reverse)
 
 
 Step = Callable[[Emitter, Cell, Direction, Value, tuple[Value, ...]], tuple[Value, ...]]
@@ -88,14 +116,11 @@ def _recurrent(
     if kind not in ("forward", "reverse", "bidirectional"):
         raise node.error(f"direction must be forward, reverse or bidirectional, got {kind}")
     cell = Cell(
-        gates,
-        hidden,
-        node.attr_float("clip", 0.0),
-        bool(node.attr_int("input_forget", 0)),
+        gates, hidden, states, batch_first, node.attr_float("clip", 0.0), bool(node.attr_int("input_forget", 0)),
         bool(node.attr_int("linear_before_reset", 0)),
-    )
+    )  # fmt: skip
     count = 2 if kind == "bidirectional" else 1
-    rows, batch = gates * hidden, shape_of(x)[1]
+    rows, batch = cell.rows, shape_of(x)[1]
     start = "the first state", (batch, count, hidden) if batch_first else (count, batch, hidden)
     node = node.fitted(e, {
         1: ("the weights", (count, rows, shape_of(x)[2])),
@@ -109,7 +134,7 @@ def _recurrent(
     outs: list[Value] = []
     lasts: list[tuple[Value, ...]] = []
     for d in range(count):
-        direction = _direction(e, node, x, d, rows, states, batch_first, functions[d], kind)
+        direction = Direction.of(e, node, cell, batch, d, functions[d])
         stacked, last = _run(e, cell, direction, step, x, lengths)
         outs.append(e.unsqueeze(stacked, 1))
         lasts.append(tuple(e.unsqueeze(v, 0) for v in last))
@@ -130,35 +155,6 @@ def _lengths(e: Emitter, node: Node, steps: Dim, batch: Dim) -> Value | None:
     if known is not None and all(v == steps for v in known.reshape(-1)):
         return None
     return e.cast(node.within(e, 4, 0, steps, "lengths"), I64)
-
-
-def _direction(
-    e: Emitter,
-    node: Node,
-    x: Value,
-    d: int,
-    rows: int,
-    states: tuple[int, ...],
-    batch_first: bool,
-    functions: tuple[Activation, ...],
-    kind: str,
-) -> Direction:
-    def pick(v: Value) -> Value:
-        return e.squeeze(e.slice(v, 0, d, 1), 0)
-
-    w, r = pick(node.value(e, 1)), pick(node.value(e, 2))
-    bias = node.optional(e, 3)
-    wb, rb = (None, None) if bias is None else e.split(pick(bias), (rows, rows), 0)
-    hidden = shape_of(r)[1]
-    starts: list[Value] = []
-    for i in states:
-        if (start := node.optional(e, i)) is None:
-            starts.append(e.full((shape_of(x)[1], hidden), elem_of(x), 0.0))
-        else:
-            starts.append(pick(e.permute(start, (1, 0, 2)) if batch_first else start))
-    peephole = node.optional(e, 7)
-    peepholes = () if peephole is None else e.split(pick(peephole), (hidden,) * 3, 0)
-    return Direction(w, r, wb, rb, tuple(starts), peepholes, functions, kind == "reverse" or d == 1)
 
 
 def _run(
@@ -261,27 +257,9 @@ def _activations(node: Node, defaults: tuple[str, ...], directions: int) -> list
     return [tuple(functions[i * width : (i + 1) * width]) for i in range(directions)]
 
 
-_ALPHA = {"affine": 1.0, "leakyrelu": 0.01, "thresholdedrelu": 1.0, "scaledtanh": 1.0, "hardsigmoid": 0.2, "elu": 1.0}
-_BETA = {"affine": 0.0, "scaledtanh": 1.0, "hardsigmoid": 0.5}
-
-
 def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    key = name.lower()
-    alpha = next(alphas, _ALPHA[key]) if key in _ALPHA else 0.0
-    beta = next(betas, _BETA[key]) if key in _BETA else 0.0
-    table: dict[str, Activation] = {
-        "sigmoid": lambda e, x: e.map(graph.sigmoid, x),
-        "tanh": lambda e, x: e.map(graph.tanh, x),
-        "relu": lambda e, x: e.map(graph.max_, x, 0.0),
-        "affine": lambda e, x: e.map(graph.add, e.map(graph.mul, x, alpha), beta),
-        "leakyrelu": lambda e, x: e.select(e.map(graph.lt, x, 0.0), e.map(graph.mul, x, alpha), x),
-        "thresholdedrelu": lambda e, x: e.select(e.map(graph.ge, x, alpha), x, 0.0),
-        "scaledtanh": lambda e, x: e.map(graph.mul, e.map(graph.tanh, e.map(graph.mul, x, beta)), alpha),
-        "hardsigmoid": lambda e, x: hard_sigmoid_of(e, x, alpha, beta),
-        "elu": lambda e, x: elu_of(e, x, alpha),
-        "softsign": lambda e, x: e.map(graph.div, x, e.map(graph.add, e.map(graph.abs_, x), 1.0)),
-        "softplus": softplus_of,
-    }
-    if key not in table:
+    if name.lower() not in FUNCTIONS:
         raise node.error(f"unknown activation {name!r}")
-    return table[key]
+    function, defaults = FUNCTIONS[name.lower()]
+    numbers = [next(given, default) for given, default in zip((alphas, betas), defaults, strict=False)]
+    return lambda e, x: function(e, x, *numbers)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,18 +16,6 @@ from graphfuse.symbolic import Dim, product
 
 Tap = tuple[Value, Value]
 """An index, and the weight of what is there."""
-
-
-def _flat_index(e: Emitter, indices: Sequence[Value], sizes: Sequence[Dim]) -> Value:
-    """The row-major index of one index per dim."""
-    out = indices[0]
-    for index, size in zip(indices[1:], sizes[1:], strict=True):
-        out = e.map(graph.add, e.map(graph.mul, out, e.full((), I64, size)), index)
-    return out
-
-
-def _product(e: Emitter, values: Sequence[Value]) -> Value:
-    return functools.reduce(lambda a, b: e.map(graph.mul, a, b), values)
 
 
 # RoiAlign
@@ -71,13 +57,12 @@ def roi_align(e: Emitter, node: Node) -> Value:
     image = e.reshape(batch, (count, 1, 1))
     terms: list[Value] = []
     for combination in itertools.product(*taps):
-        index = _flat_index(e, [image, *(i for i, _ in combination)], [n, *spatial])
-        weight = e.unsqueeze(e.cast(_product(e, [w for _, w in combination]), elem), -1)
+        index = e.flat_index([image, *(i for i, _ in combination)], [n, *spatial])
+        weight = e.unsqueeze(e.cast(e.fold(graph.mul, [w for _, w in combination]), elem), -1)
         terms.append(e.map(graph.mul, e(graph.take, pixels, index, axis=0), weight))
     # of the largest, the four corners of a sample are candidates of their own
     join = graph.add if mode == "avg" else graph.max_
-    sampled = functools.reduce(lambda a, b: e.map(join, a, b), terms)
-    sampled = e.reshape(sampled, (count, bins[0], samples, bins[1], samples, channels))
+    sampled = e.reshape(e.fold(join, terms), (count, bins[0], samples, bins[1], samples, channels))
     reduced = (
         e.mean(sampled, (2, 4), keepdims=False) if mode == "avg" else e.reduce(sampled, "max", (2, 4), keepdims=False)
     )
@@ -173,14 +158,14 @@ def deform_conv(e: Emitter, node: Node) -> Value:
         at = e.map(graph.add, at, e.map(graph.add, inner, outer))
         axes.append(_zero_padded_taps(e, e.reshape(at, (n, moved, taps_of_window * points)), spatial[i]))
     flat = e.reshape(x, (n, moved, share, product(spatial)))
-    sampled: Value | None = None
-    for combination in itertools.product(*axes):
-        index = e.unsqueeze(_flat_index(e, [i for i, _ in combination], spatial), 2)
+
+    def tap(combination: tuple[Tap, ...]) -> Value:
+        index = e.unsqueeze(e.flat_index([i for i, _ in combination], spatial), 2)
         index = e.broadcast(index, (n, moved, share, taps_of_window * points))
-        weight = e.unsqueeze(e.cast(_product(e, [v for _, v in combination]), elem_of(x)), 2)
-        term = e.map(graph.mul, e(graph.take_along, flat, index, axis=3), weight)
-        sampled = term if sampled is None else e.map(graph.add, sampled, term)
-    assert sampled is not None
+        weight = e.unsqueeze(e.cast(e.fold(graph.mul, [v for _, v in combination]), elem_of(x)), 2)
+        return e.map(graph.mul, e(graph.take_along, flat, index, axis=3), weight)
+
+    sampled = e.fold(graph.add, map(tap, itertools.product(*axes)))
     if (mask := node.optional(e, 4)) is not None:
         sampled = e.map(graph.mul, sampled, e.reshape(mask, (n, moved, 1, taps_of_window * points)))
     columns = e.reshape(sampled, (n, groups, depth * taps_of_window, points))

@@ -1,22 +1,24 @@
 """Resize: per axis, an index map (nearest) or a weighted sum of neighbours (linear, cubic, antialiased).
 
 With numbers for sizes the indices and weights are constants, computed in f64; over symbolic dims they are graph
-expressions of an iota.
+expressions of an iota, by the same formulas.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import operator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import Array, Ratio, to_ratio
 from graphfuse.frontends.onnx.node import INWARDS, Node, onnx_op
+from graphfuse.frontends.terms import Term, absolute, ceil, equal, floor, maximum, minimum, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, F64, I64
 from graphfuse.symbolic import Dim
@@ -117,79 +119,57 @@ def _from_sizes(node: Node, sizes: list[Dim], shape: list[Dim]) -> tuple[list[Di
 # coordinates: where output position i lies in the input
 
 
-def _coordinates(node: Node, axis: Axis) -> Array:
-    """Of every output position of a static axis, in f64."""
-    size, out, scale = axis.numbers
-    node.check_table("the positions", out)
-    i = np.arange(out, dtype=np.float64)
+def _coordinates(e: Emitter, node: Node, axis: Axis) -> Any:
+    """Of every output position, in f64: an array for a static axis, else a term."""
+    size: Any
+    if axis.is_static:
+        size, out, scale = axis.numbers
+        node.check_table("the positions", out)
+        i: Any = np.arange(out, dtype=np.float64)
+    else:
+        i = Term(e, e.iota((axis.out,), 0, F64))
+        size, out = (Term(e, e.full((), F64, d)) for d in (axis.size, axis.out))
+        scale = out / size if axis.scale is None else Term(e, e.full((), F64, axis.scale))
+    shifted = (i + 0.5) / scale - 0.5
     # scales given as f32 make the coordinates; the nominal output length is size * scale, before the floor
-    match node.attr_str("coordinate_transformation_mode", "half_pixel"):
-        case "half_pixel":
-            return (i + 0.5) / scale - 0.5
-        case "half_pixel_symmetric":
-            adjust = out / (size * scale)
-            return size / 2 * (1 - adjust) + (i + 0.5) / scale - 0.5
-        case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if out > 1 else np.zeros(out)
-        case "align_corners":
-            length = size * scale
-            return i * (size - 1) / (length - 1) if length != 1 else np.zeros(out)
-        case "asymmetric":
-            return i / scale
-        case "tf_crop_and_resize":
-            start, end = axis.roi
-            if out > 1:
-                return start * (size - 1) + i * (end - start) * (size - 1) / (out - 1)
-            return np.full(out, 0.5 * (start + end) * (size - 1))
-        case other:
-            raise node.error(f"unknown coordinate_transformation_mode {other}")
-
-
-def _symbolic_coordinates(e: Emitter, node: Node, axis: Axis) -> Value:
-    """The same as a graph expression, in f64."""
-    i = e.iota((axis.out,), 0, F64)
-    size, out = e.full((), F64, axis.size), e.full((), F64, axis.out)
-    scale = e.map(graph.div, out, size) if axis.scale is None else e.full((), F64, axis.scale)
-    shifted = e.map(graph.sub, e.map(graph.div, e.map(graph.add, i, 0.5), scale), 0.5)
     match node.attr_str("coordinate_transformation_mode", "half_pixel"):
         case "half_pixel":
             return shifted
         case "half_pixel_symmetric":
-            adjust = e.map(graph.div, out, e.map(graph.mul, size, scale))
-            offset = e.map(graph.mul, e.map(graph.sub, adjust, 1.0), e.map(graph.mul, size, 0.5))
-            return e.map(graph.sub, shifted, offset)
+            return shifted - (out / (size * scale) - 1.0) * (size * 0.5)
         case "pytorch_half_pixel":
-            return e.select(e.map(graph.gt, out, 1.0), shifted, 0.0)
+            return where(out > 1.0, shifted, 0.0)
         case "align_corners":
-            length = e.map(graph.mul, size, scale)
-            last = e.map(graph.max_, e.map(graph.sub, length, 1.0), 1e-300)
-            grid = e.map(graph.div, e.map(graph.mul, i, e.map(graph.sub, size, 1.0)), last)
-            return e.select(e.map(graph.eq, length, 1.0), 0.0, grid)
+            length = size * scale
+            last = maximum(length - 1.0, 1e-300)
+            return where(equal(length, 1.0), 0.0, i * (size - 1.0) / last)
         case "asymmetric":
-            return e.map(graph.div, i, scale)
+            return i / scale
+        case "tf_crop_and_resize" if axis.is_static:
+            start, end = axis.roi
+            if out > 1:
+                return start * (size - 1) + i * (end - start) * (size - 1) / (out - 1)
+            return np.full(out, 0.5 * (start + end) * (size - 1))
+        case "tf_crop_and_resize":
+            raise node.unknown_dim("tf_crop_and_resize over symbolic dims is not supported")
         case other:
-            raise node.unknown_dim(f"{other} over symbolic dims is not supported")
+            raise node.error(f"unknown coordinate_transformation_mode {other}")
 
 
 # nearest
 
 
 def _nearest(e: Emitter, node: Node, x: Value, axis: Axis) -> Value:
-    mode = _nearest_mode(node, axis)
-    if not axis.is_static:
-        at = _round_symbolic(e, node, _symbolic_coordinates(e, node, axis), mode)
-        last = e.full((), I64, axis.size - 1)
-        at = e.map(graph.min_, e.map(graph.max_, e.cast(at, I64), 0), last)
-        return e(graph.take, x, at, axis=axis.index)
+    at = _rounded(node, _coordinates(e, node, axis), _nearest_mode(node, axis))
+    if isinstance(at, Term):
+        last = Term(e, e.full((), I64, axis.size - 1))
+        return e(graph.take, x, minimum(maximum(at.cast(I64), 0), last).value, axis=axis.index)
     size, _, _ = axis.numbers
-    at = np.clip(_round(node, _coordinates(node, axis), mode), 0, size - 1).astype(np.int64)
+    at = np.clip(at, 0, size - 1).astype(np.int64)
     if len(at) and size and len(at) % size == 0:
         times = len(at) // size
         if (at == np.arange(len(at)) // times).all():  # every element `times` times: a movement
-            shape = shape_of(x)
-            thin = e.unsqueeze(x, axis.index + 1)
-            wide = e.broadcast(thin, (*shape[: axis.index + 1], times, *shape[axis.index + 1 :]))
-            return e.reshape(wide, (*shape[: axis.index], len(at), *shape[axis.index + 1 :]))
+            return e.repeat(x, axis.index, times)
     return e(graph.take, x, e.constant(at), axis=axis.index)
 
 
@@ -203,31 +183,16 @@ def _nearest_mode(node: Node, axis: Axis) -> str:
     return "ceil" if axis.scale < 1 else "floor"
 
 
-def _round(node: Node, at: Array, mode: str) -> Array:
+def _rounded(node: Node, at: Any, mode: str) -> Any:
     match mode:
         case "floor":
-            return np.floor(at)
+            return floor(at)
         case "ceil":
-            return np.ceil(at)
+            return ceil(at)
         case "round_prefer_floor":
-            return np.ceil(at - 0.5)
+            return ceil(at - 0.5)
         case "round_prefer_ceil":
-            return np.floor(at + 0.5)
-        case _:
-            raise node.error(f"unknown nearest_mode {mode}")
-
-
-def _round_symbolic(e: Emitter, node: Node, at: Value, mode: str) -> Value:
-    floor, ceil = ELEMENTWISE["floor"], ELEMENTWISE["ceil"]
-    match mode:
-        case "floor":
-            return e.map(floor, at)
-        case "ceil":
-            return e.map(ceil, at)
-        case "round_prefer_floor":
-            return e.map(ceil, e.map(graph.sub, at, 0.5))
-        case "round_prefer_ceil":
-            return e.map(floor, e.map(graph.add, at, 0.5))
+            return floor(at + 0.5)
         case _:
             raise node.error(f"unknown nearest_mode {mode}")
 
@@ -235,66 +200,65 @@ def _round_symbolic(e: Emitter, node: Node, at: Value, mode: str) -> Value:
 # linear and cubic
 
 
-def _interpolated(e: Emitter, node: Node, x: Value, axis: Axis, mode: str) -> Value:
-    """A weighted sum of taps: for a static axis two or four takes, or one matrix product when antialiased."""
-    if not axis.is_static:
-        return _interpolated_symbolic(e, node, x, axis, mode)
-    size, _, scale = axis.numbers
-    at = _coordinates(node, axis)
-    if node.attr_int("antialias", 0) and scale < 1:
-        return _antialiased(e, node, x, axis, at, mode)
-    base = np.floor(at)
-    fraction = at - base
-    taps = range(2) if mode == "linear" else range(-1, 3)
-    weights = [_linear(fraction - t) if mode == "linear" else _cubic(fraction - t, _a(node)) for t in taps]
-    if mode == "cubic" and node.attr_int("exclude_outside", 0):
-        inside = [(base + t >= 0) & (base + t < size) for t in taps]
-        weights = [np.where(ok, w, 0.0) for ok, w in zip(inside, weights, strict=True)]
-        total = np.sum(weights, axis=0)
-        weights = [w / total for w in weights]
-    out: Value | None = None
-    for t, w in zip(taps, weights, strict=True):
-        index = np.clip(base + t, 0, size - 1).astype(np.int64)
-        out = _add_tap(e, out, e(graph.take, x, e.constant(index), axis=axis.index), e.constant(w), axis)
-    assert out is not None
+def weight_of(distance: Any, step: int, mode: str, a: float = -0.75) -> Any:
+    """What a neighbour `step` after the one in front counts, `distance` away; cubic by Keys' kernel of parameter a."""
+    if mode == "linear":
+        return -(distance - 1.0)
+    first, *rest = (a + 2, -(a + 3), 0.0, 1.0) if step in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
+    out = distance * first
+    for i, c in enumerate(rest):
+        out = out + c
+        out = out * distance if i < len(rest) - 1 else out
     return out
 
 
-def _add_tap(e: Emitter, total: Value | None, taken: Value, weight: Value, axis: Axis) -> Value:
-    after = tensor(taken).rank - axis.index - 1
-    weight = e.reshape(e.cast(weight, elem_of(taken)), (axis.out, *(1,) * after))
-    term = e.map(graph.mul, taken, weight)
-    return term if total is None else e.map(graph.add, total, term)
+def _interpolated(e: Emitter, node: Node, x: Value, axis: Axis, mode: str) -> Value:
+    """A weighted sum of two or four neighbours, or one matrix product when antialiased."""
+    antialias, a = node.attr_int("antialias", 0), node.attr_float("cubic_coeff_a", -0.75)
+    if antialias and not axis.is_static:
+        raise node.unknown_dim("antialias needs static dims")
+    at = _coordinates(e, node, axis)
+    if antialias and axis.numbers[2] < 1:
+        return _antialiased(e, node, x, axis, at, mode)
+    base = floor(at)
+    fraction = at - base
+    last = axis.size - 1 if axis.is_static else Term(e, e.full((), I64, axis.size - 1))
+    taps: list[tuple[Any, Any]] = []
+    for t in range(2) if mode == "linear" else range(-1, 3):
+        place = base + float(t)
+        place = place.cast(I64) if isinstance(place, Term) else place.astype(np.int64)
+        index = minimum(maximum(place, 0), last)
+        weight = weight_of(absolute(fraction - float(t)), t, mode, a)
+        if mode == "cubic" and node.attr_int("exclude_outside", 0):
+            weight = where(equal(place, index), weight, 0.0)
+        taps.append((index, weight))
+    if mode == "cubic" and node.attr_int("exclude_outside", 0):
+        total = functools.reduce(operator.add, (w for _, w in taps))
+        taps = [(index, w / total) for index, w in taps]
+    line = (axis.out, *(1,) * (tensor(x).rank - axis.index - 1))
 
+    def term(tap: tuple[Any, Any]) -> Value:
+        index, weight = (v.value if isinstance(v, Term) else v for v in tap)
+        taken = e(graph.take, x, index if isinstance(index, Value) else e.constant(index), axis=axis.index)
+        weight = weight if isinstance(weight, Value) else e.constant(weight)
+        return e.map(graph.mul, taken, e.reshape(e.cast(weight, elem_of(x)), line))
 
-def _a(node: Node) -> float:
-    return node.attr_float("cubic_coeff_a", -0.75)
-
-
-def _linear(distance: Array) -> Array:
-    return np.maximum(0.0, 1.0 - np.abs(distance))
-
-
-def _cubic(distance: Array, a: float) -> Array:
-    """Keys' kernel."""
-    d = np.abs(distance)
-    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
-    far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+    return e.fold(graph.add, map(term, taps))
 
 
 def _antialiased(e: Emitter, node: Node, x: Value, axis: Axis, at: Array, mode: str) -> Value:
     """Downsampling with the kernel stretched over every input it covers: a matrix of weights."""
     size, out, scale = axis.numbers
     node.check_table("the weights", out, size)
-    radius = (1 if mode == "linear" else 2) / scale
+    radius, a = (1 if mode == "linear" else 2) / scale, node.attr_float("cubic_coeff_a", -0.75)
     matrix = np.zeros((out, size))
     # the kernel's support is cut off at whole taps from the base position, as the reference does it
     reach = math.floor(-radius) + 1
     for o, c in enumerate(at):
         taps = np.arange(reach, 2 - reach) + math.floor(c)
-        distance = (c - taps) * scale
-        w = _linear(distance) if mode == "linear" else _cubic(distance, _a(node))
+        d = np.abs((c - taps) * scale)
+        far = weight_of(d, 2, mode, a) if mode == "cubic" else 0.0
+        w = np.where(d <= 1, weight_of(d, 0, mode, a), np.where(d < 2, far, 0.0))
         if node.attr_int("exclude_outside", 0):
             w = np.where((taps >= 0) & (taps < size), w, 0.0)
         np.add.at(matrix[o], np.clip(taps, 0, size - 1), w / w.sum())
@@ -305,57 +269,13 @@ def _antialiased(e: Emitter, node: Node, x: Value, axis: Axis, at: Array, mode: 
     return e.contract(x, e.cast(e.constant(matrix), elem_of(x)), spec)
 
 
-def _interpolated_symbolic(e: Emitter, node: Node, x: Value, axis: Axis, mode: str) -> Value:
-    if node.attr_int("antialias", 0):
-        raise node.unknown_dim("antialias needs static dims")
-    at = _symbolic_coordinates(e, node, axis)
-    base = e.map(ELEMENTWISE["floor"], at)
-    fraction = e.map(graph.sub, at, base)
-    last = e.full((), I64, axis.size - 1)
-    taps: list[tuple[Value, Value]] = []
-    for t in range(2) if mode == "linear" else range(-1, 3):
-        at_tap = e.cast(e.map(graph.add, base, float(t)), I64)
-        index = e.map(graph.min_, e.map(graph.max_, at_tap, 0), last)
-        distance = e.map(graph.abs_, e.map(graph.sub, fraction, float(t)))
-        weight = _linear_symbolic(e, distance) if mode == "linear" else _cubic_symbolic(e, distance, t, _a(node))
-        if mode == "cubic" and node.attr_int("exclude_outside", 0):
-            weight = e.select(e.map(graph.eq, at_tap, index), weight, 0.0)
-        taps.append((index, weight))
-    if mode == "cubic" and node.attr_int("exclude_outside", 0):
-        total = functools.reduce(lambda a, b: e.map(graph.add, a, b), (w for _, w in taps))
-        taps = [(index, e.map(graph.div, w, total)) for index, w in taps]
-    out: Value | None = None
-    for index, weight in taps:
-        out = _add_tap(e, out, e(graph.take, x, index, axis=axis.index), weight, axis)
-    assert out is not None
-    return out
-
-
-def _linear_symbolic(e: Emitter, distance: Value) -> Value:
-    return e.map(graph.neg, e.map(graph.sub, distance, 1.0))
-
-
-def _cubic_symbolic(e: Emitter, d: Value, tap: int, a: float) -> Value:
-    """Keys' kernel by Horner's rule; taps 0 and 1 are near, the others far."""
-    near = (a + 2, -(a + 3), 0.0, 1.0)
-    far = (a, -5 * a, 8 * a, -4 * a)
-    first, *rest = near if tap in (0, 1) else far
-    out = e.map(graph.mul, d, first)
-    for i, c in enumerate(rest):
-        out = e.map(graph.add, out, c)
-        out = e.map(graph.mul, out, d) if i < len(rest) - 1 else out
-    return out
-
-
 def _fill_outside(e: Emitter, node: Node, x: Value, axes: list[Axis]) -> Value:
     """tf_crop_and_resize puts the extrapolation value where a coordinate leaves the input."""
     if node.attr_str("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
         return x
     fill = node.attr_float("extrapolation_value", 0.0)
     for axis in axes:
-        if not axis.is_static:
-            raise node.unknown_dim("tf_crop_and_resize over symbolic dims is not supported")
-        at = _coordinates(node, axis)
+        at = _coordinates(e, node, axis)
         outside = (at < 0) | (at > axis.numbers[0] - 1)
         if outside.any():
             mask = e.constant(outside.reshape(-1, *(1,) * (tensor(x).rank - axis.index - 1)))

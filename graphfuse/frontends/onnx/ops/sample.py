@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.ops.resize import weight_of
+from graphfuse.frontends.terms import Term, absolute, floor, maximum, minimum, nearest, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, product
+
+Tap = tuple[Value, Value | None, Value | None]
+"""An index; the weight of what is there; and, where it may not, whether it lies inside."""
 
 
 @onnx_op("GridSample")
@@ -29,26 +32,22 @@ def grid_sample(e: Emitter, node: Node) -> Value:
     out = shape_of(grid)[1:-1]
     points = product(out)
     grid = e.reshape(e.cast(grid, elem_of(e.wide(grid))), (batch, points, dims))
-    taps: list[list[tuple[Value, Value | None, Value | None]]] = []
+    taps: list[list[Tap]] = []
     for i, size in enumerate(spatial):
         at = e.squeeze(e.slice(grid, 2, dims - 1 - i, 1), 2)
         taps.append(_taps(e, at, size, mode, padding, aligned=aligned))
     flat = e.reshape(x, (batch, channels, product(spatial)))
-    total: Value | None = None
-    for combination in itertools.product(*taps):
-        index = functools.reduce(
-            lambda acc, s: e.map(graph.add, e.map(graph.mul, acc, e.full((), I64, s[1])), s[0]),
-            zip((t[0] for t in combination[1:]), spatial[1:], strict=True),
-            combination[0][0],
-        )
+
+    def tap(combination: tuple[Tap, ...]) -> Value:
+        index = e.flat_index([at for at, _, _ in combination], spatial)
         picked = e(graph.take_along, flat, e.broadcast(e.unsqueeze(index, 1), (batch, channels, points)), axis=2)
         for _, weight, _ in combination:
             picked = e.map(graph.mul, picked, e.cast(e.unsqueeze(weight, 1), elem_of(x))) if weight else picked
         for _, _, inside in combination:
             picked = e.select(e.unsqueeze(inside, 1), picked, 0) if inside else picked
-        total = picked if total is None else e.map(graph.add, total, picked)
-    assert total is not None
-    return e.reshape(total, (batch, channels, *out))
+        return picked
+
+    return e.reshape(e.fold(graph.add, map(tap, itertools.product(*taps))), (batch, channels, *out))
 
 
 @onnx_op("AffineGrid")
@@ -64,82 +63,58 @@ def affine_grid(e: Emitter, node: Node) -> Value:
     wide = elem_of(theta)
     *columns, total = (e.unsqueeze(e.squeeze(e.slice(theta, 2, j, 1), 2), *range(1, dims + 1)) for j in range(dims + 1))
     for axis, column in zip(reversed(range(dims)), columns, strict=True):
-        length = e.full((), wide, spatial[axis])
+        length = Term(e, e.full((), wide, spatial[axis]))
         if node.attr_int("align_corners", 0):
-            last = e.map(graph.max_, e.map(graph.sub, length, 1.0), 1.0)
-            step, start = e.map(graph.div, 2.0, last), -1.0
+            step, start = 2.0 / maximum(length - 1.0, 1.0), -1.0
         else:
-            step = e.map(graph.div, 2.0, length)
-            start = e.map(graph.sub, e.map(graph.mul, step, 0.5), 1.0)
-        at = e.cast(e.iota((spatial[axis], *(1,) * (dims - axis)), 0), wide)
-        total = e.map(graph.add, total, e.map(graph.mul, column, e.map(graph.add, e.map(graph.mul, at, step), start)))
+            step = 2.0 / length
+            start = step * 0.5 - 1.0
+        at = Term(e, e.cast(e.iota((spatial[axis], *(1,) * (dims - axis)), 0), wide))
+        total = (Term(e, total) + Term(e, column) * (at * step + start)).value
     return e.cast(total, elem)
 
 
-def _taps(
-    e: Emitter, at: Value, size: Dim, mode: str, padding: str, *, aligned: bool
-) -> list[tuple[Value, Value | None, Value | None]]:
+def _taps(e: Emitter, at: Value, size: Dim, mode: str, padding: str, *, aligned: bool) -> list[Tap]:
     """For one dim: indices, weights and (for zero padding) whether the index is inside, per neighbour."""
-    elem = elem_of(at)
-    length = e.full((), elem, size)
-    half = e.map(graph.mul, e.map(graph.add, at, 1.0), 0.5)  # 0..1
+    length = Term(e, e.full((), elem_of(at), size))
+    half = (Term(e, at) + 1.0) * 0.5  # 0..1
     if aligned:
-        position = e.map(graph.mul, half, e.map(graph.sub, length, 1.0))
-        low, high = 0.0, e.map(graph.sub, length, 1.0)
+        position, low, high = half * (length - 1.0), 0.0, length - 1.0
     else:
-        position = e.map(graph.sub, e.map(graph.mul, half, length), 0.5)
-        low, high = -0.5, e.map(graph.sub, length, 0.5)
-    last = e.map(graph.sub, length, 1.0)
+        position, low, high = half * length - 0.5, -0.5, length - 0.5
+    last = length - 1.0
 
-    def padded(p: Value) -> Value:
+    def padded(p: Term) -> Term:
         if padding == "border":
-            return e.map(graph.min_, e.map(graph.max_, p, 0.0), last)
-        if padding == "reflection":
-            return _reflected(e, p, low, high)
-        return p
+            return minimum(maximum(p, 0.0), last)
+        return _reflected(p, low, high) if padding == "reflection" else p
 
     if mode == "nearest":
-        neighbours = [(e.map(ELEMENTWISE["round"], position), None)]
+        neighbours: list[tuple[Term, Term | None]] = [(nearest(position), None)]
     else:
         # as in torch, a cubic's border is around its neighbours; elsewhere it is the same for neighbours and position
         position = position if (mode, padding) == ("cubic", "border") else padded(position)
-        base = e.map(ELEMENTWISE["floor"], position)
-        fraction = e.map(graph.sub, position, base)
+        base = floor(position)
+        fraction = position - base
         steps = range(2) if mode == "linear" else range(-1, 3)
-        neighbours = [(e.map(graph.add, base, float(s)), _weight(e, fraction, s, mode)) for s in steps]
-    out: list[tuple[Value, Value | None, Value | None]] = []
-    for where, weight in neighbours:
-        inside = None
-        if padding == "zeros":
-            inside = e.map(graph.and_, e.map(graph.ge, where, 0.0), e.map(graph.le, where, last))
+        neighbours = [(base + float(s), weight_of(absolute(fraction - float(s)), s, mode)) for s in steps]
+    out: list[Tap] = []
+    for where_, weight in neighbours:
+        inside = ((where_ >= 0.0) & (where_ <= last)).value if padding == "zeros" else None
         # what is still outside (NaN, or zero padding) must not index out of bounds
-        safe = e.map(graph.min_, e.map(graph.max_, padded(where), 0.0), last)
-        out.append((e.cast(safe, I64), weight, inside))
+        safe = minimum(maximum(padded(where_), 0.0), last)
+        out.append((safe.cast(I64).value, weight and weight.value, inside))
     return out
 
 
-def _weight(e: Emitter, fraction: Value, step: int, mode: str) -> Value:
-    distance = e.map(graph.abs_, e.map(graph.sub, fraction, float(step)))
-    if mode == "linear":
-        return e.map(graph.neg, e.map(graph.sub, distance, 1.0))
-    a = -0.75  # Keys' kernel by Horner's rule: two near neighbours, two far ones
-    first, *rest = (a + 2, -(a + 3), 0.0, 1.0) if step in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
-    out = e.map(graph.mul, distance, first)
-    for i, c in enumerate(rest):
-        out = e.map(graph.add, out, c)
-        out = e.map(graph.mul, out, distance) if i < len(rest) - 1 else out
-    return out
-
-
-def _reflected(e: Emitter, p: Value, low: float, high: Value) -> Value:
+def _reflected(p: Term, low: float, high: Term) -> Term:
     """Fold a position back into low..high, as often as it takes."""
-    span = e.map(graph.sub, high, low)
-    span = e.map(graph.max_, span, 1e-6)
-    distance = e.map(graph.abs_, e.map(graph.sub, p, low))
-    folds = e.map(ELEMENTWISE["floor"], e.map(graph.div, distance, span))
-    rest = e.map(graph.sub, distance, e.map(graph.mul, folds, span))
-    odd = e.map(graph.ne, e.map(graph.floormod, folds, 2.0), 0.0)
-    return e.select(odd, e.map(graph.sub, high, rest), e.map(graph.add, rest, low))
+    span = maximum(high - low, 1e-6)
+    distance = absolute(p - low)
+    folds = floor(distance / span)
+    rest = distance - folds * span
+    odd = folds.map(graph.floormod, 2.0).map(graph.ne, 0.0)
+    return where(odd, high - rest, rest + low)
 
 
 @onnx_op("Col2Im")

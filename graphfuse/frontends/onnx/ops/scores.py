@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import softmax_of
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.onnx.forest import TRANSFORMS
 from graphfuse.frontends.onnx.node import Node
-from graphfuse.frontends.onnx.ops.activation import softmax_of
 from graphfuse.ir.core import Value
 
 

@@ -20,6 +20,7 @@ MOST_MATRIX = 8192
 MOST_FAST = 1 << 20
 """The longest of all: its factors are constants, about three times as long."""
 MOST_WEIGHTS = 1 << 24
+"""Of mel bands, computed one by one: as many as a table may have."""
 
 
 def checked_length(node: Node, length: object) -> int:

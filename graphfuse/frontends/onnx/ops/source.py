@@ -148,33 +148,20 @@ def one_hot(e: Emitter, node: Node) -> Value:
     return e.select(e.map(graph.eq, wrapped, where), on, off)
 
 
-def _window(node: Node, coefficients: tuple[float, ...]) -> Host:
-    """A sum of cosines, as the signal-processing windows are."""
+_WINDOWS = {"HannWindow": (0.5, -0.5), "HammingWindow": (25 / 46, -21 / 46), "BlackmanWindow": (0.42, -0.5, 0.08)}
+"""What cosines of 0, 1 and 2 times the angle are multiplied by."""
+
+
+@onnx_op(*_WINDOWS)
+def window(_: Emitter, node: Node) -> Host:
+    """A sum of cosines."""
     count = int(scalar_constant(node, 0, "the size"))
     node.check_table("the window", count)
     length = count if node.attr_int("periodic", 1) else count - 1
     at = np.arange(count, dtype=np.float64) * (2 * np.pi / length)
-    total = sum(c * np.cos(k * at) for k, c in enumerate(coefficients))
+    total = sum(c * np.cos(k * at) for k, c in enumerate(_WINDOWS[node.op]))
     elem: Scalar = elem_from_onnx(node.attr_int("output_datatype", TensorProto.FLOAT), node.loc)
     return host(np.asarray(total), elem)
-
-
-@onnx_op("HannWindow")
-def hann_window(_: Emitter, node: Node) -> Host:
-    """0.5 - 0.5 cos."""
-    return _window(node, (0.5, -0.5))
-
-
-@onnx_op("HammingWindow")
-def hamming_window(_: Emitter, node: Node) -> Host:
-    """25/46 - 21/46 cos."""
-    return _window(node, (25 / 46, -21 / 46))
-
-
-@onnx_op("BlackmanWindow")
-def blackman_window(_: Emitter, node: Node) -> Host:
-    """0.42 - 0.5 cos + 0.08 cos 2."""
-    return _window(node, (0.42, -0.5, 0.08))
 
 
 @onnx_op("OptionalHasElement")

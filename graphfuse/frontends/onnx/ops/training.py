@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Operand, elem_of
 from graphfuse.frontends.onnx.node import Node, onnx_op
@@ -81,31 +79,20 @@ def adam(e: Emitter, node: Node) -> tuple[Value, ...]:
     return _by_output(out)
 
 
-def _standard(e: Emitter, g: Value, v: Value, alpha: float) -> Value:
-    """The direction is the momentum."""
-    return v
-
-
-def _nesterov(e: Emitter, g: Value, v: Value, alpha: float) -> Value:
-    """The direction looks one step ahead."""
-    return e.map(graph.add, g, e.map(graph.mul, v, alpha))
-
-
-_DIRECTIONS: dict[str, Callable[[Emitter, Value, Value, float], Value]] = {"standard": _standard, "nesterov": _nesterov}
-
-
 @onnx_op("Momentum", domain=TRAINING)
 def momentum(e: Emitter, node: Node) -> tuple[Value, ...]:
     """Gradient descent with momentum; the first step takes the gradient as it is."""
     rate, count = _scalar(e, node, 0), _scalar(e, node, 1)
     alpha, mode = node.attr_float("alpha"), node.attr_str("mode")
-    if mode not in _DIRECTIONS:
-        raise node.error(f"mode must be one of {', '.join(_DIRECTIONS)}, got {mode}")
+    if mode not in ("standard", "nesterov"):
+        raise node.error(f"mode must be one of standard, nesterov, got {mode}")
     out: list[tuple[Value, ...]] = []
     for x, g, v in _groups(e, node, 3):
         g = _regularised(e, node, x, g)
         one, beta = e.full((), elem_of(x), 1.0), e.full((), elem_of(x), node.attr_float("beta"))
         v = _blend(e, alpha, v, e.select(e.map(graph.gt, count, 0), beta, one), g)
-        step = e.map(graph.mul, _DIRECTIONS[mode](e, g, v, alpha), e.cast(rate, elem_of(x)))
+        # Nesterov's looks one step ahead
+        direction = v if mode == "standard" else e.map(graph.add, g, e.map(graph.mul, v, alpha))
+        step = e.map(graph.mul, direction, e.cast(rate, elem_of(x)))
         out.append((e.map(graph.sub, x, step), v))
     return _by_output(out)

@@ -15,6 +15,7 @@ from graphfuse.frontends.onnx.forest import AGGREGATES, MEMBER, TRANSFORMS, Fore
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, transform_of, two_scores
 from graphfuse.frontends.onnx.python_ops.call import Call, call_of
+from graphfuse.frontends.onnx.python_ops.trees import base_values
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, F64, I64
@@ -86,8 +87,6 @@ def _read(node: Node, what: str, targets: int) -> Forest:
 
 def _with_base(e: Emitter, call: Call, out: Value, count: int, *, last: bool = False) -> Value:
     """Plus what each target starts with; the last of these for all, on request."""
-    from graphfuse.frontends.onnx.python_ops.trees import base_values
-
     given = base_values(call, count)
     base: Array = (given[-1:] if last else given).astype(numpy_dtype(elem_of(out)))
     return out if not base.any() else e.map(graph.add, out, e.constant(base))

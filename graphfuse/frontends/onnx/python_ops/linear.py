@@ -172,6 +172,7 @@ def _probabilities(c: Call, margins: Array, pairs: list[tuple[int, int]], classe
 
 
 MOST_ITERATIONS = 100
+"""As libsvm has for few classes: it stops there, converged or not."""
 
 
 def _coupled(r: Array) -> Array:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import gelu_of, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import elu_of, gelu_of, hard_sigmoid_of, softmax_of, softplus_of
+from graphfuse.frontends.onnx.ops.activation import FUNCTIONS
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import exact_div, product
 
-_DEFAULTS: dict[str, tuple[float, ...]] = {
-    "Relu": (), "Sigmoid": (), "Tanh": (), "Softplus": (), "Softsign": (), "LeakyRelu": (0.01,), "Elu": (1.0,),
-    "ThresholdedRelu": (1.0,), "HardSigmoid": (0.2, 0.5), "Clip": (float("-inf"), float("inf")),
-}  # fmt: skip
-"""What a fused activation's parameters are when they are left out, alpha first."""
+_NAMES = (
+    "Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", "LeakyRelu", "Elu", "ThresholdedRelu", "HardSigmoid", "Clip",
+)  # fmt: skip
+_FUNCTIONS = FUNCTIONS | {
+    # not at the threshold itself, as recurrent operators have it
+    "thresholdedrelu": (lambda e, x, a: e.select(e.map(graph.gt, x, a), x, 0.0), (1.0,)),
+    "clip": (lambda e, x, a, b: e.map(graph.min_, e.map(graph.max_, x, a), b), (float("-inf"), float("inf"))),
+}
 
 
 def activated(e: Emitter, node: Node, x: Value, parameters: Sequence[float | None] = ()) -> Value:
@@ -23,31 +27,11 @@ def activated(e: Emitter, node: Node, x: Value, parameters: Sequence[float | Non
     name = node.attr_str("activation", "")
     if not name:
         return x
-    if name not in _DEFAULTS:
-        raise node.unsupported(f"activation must be one of {', '.join(_DEFAULTS)}, got {name}")
-    given = list(parameters) + [None] * 2
-    p = [d if g is None else g for g, d in zip(given, _DEFAULTS[name], strict=False)]
-    match name:
-        case "Relu":
-            return e.map(graph.max_, x, 0.0)
-        case "Sigmoid":
-            return e.map(graph.sigmoid, x)
-        case "Tanh":
-            return e.map(graph.tanh, x)
-        case "Softplus":
-            return softplus_of(e, x)
-        case "Softsign":
-            return e.map(graph.div, x, e.map(graph.add, e.map(graph.abs_, x), 1.0))
-        case "LeakyRelu":
-            return e.select(e.map(graph.lt, x, 0.0), e.map(graph.mul, x, p[0]), x)
-        case "Elu":
-            return elu_of(e, x, p[0])
-        case "ThresholdedRelu":
-            return e.select(e.map(graph.gt, x, p[0]), x, 0.0)
-        case "HardSigmoid":
-            return hard_sigmoid_of(e, x, p[0], p[1])
-        case _:
-            return e.map(graph.min_, e.map(graph.max_, x, p[0]), p[1])
+    if name not in _NAMES:
+        raise node.unsupported(f"activation must be one of {', '.join(_NAMES)}, got {name}")
+    function, defaults = _FUNCTIONS[name.lower()]
+    given = zip([*parameters, None, None], defaults, strict=False)
+    return function(e, x, *(default if number is None else number for number, default in given))
 
 
 def named_parameters(node: Node) -> list[float | None]:

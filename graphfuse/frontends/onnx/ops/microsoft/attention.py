@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import softmax_of
 from graphfuse.frontends.onnx.ops.attention import Heads, with_heads, without_heads
 from graphfuse.frontends.onnx.ops.contract import matmul_of
 from graphfuse.frontends.onnx.ops.microsoft.quantize import matmul_integer_to_float
@@ -37,13 +37,18 @@ def wants(node: Node, i: int) -> bool:
     return i < len(node.wanted) and node.wanted[i]
 
 
+Heads3 = tuple[Value, Value, Value]
+"""Queries [B, H, Q, D], keys and values [B, H, K, D]."""
+
+
 def _attended(
-    e: Emitter, node: Node, q: Value, k: Value, v: Value, *, past: Dim, mask: Value | None, bias: Value | None
+    e: Emitter, node: Node, qkv: Heads3, *, past: Dim, mask: Value | None, bias: Value | None
 ) -> tuple[Value, Value]:
-    """Attention of [B, H, Q, D] to [B, H, K, D], as [B, Q, H * D], and the masked scores.
+    """Attention, as [B, Q, H * D], and the masked scores.
 
     `mask` and `bias` are added; `past` keys come before the first query's own.
     """
+    q, k, v = qkv
     queries, size = shape_of(q)[2:]
     if not isinstance(size, int):
         raise node.unknown_dim(f"the head size must be static, got {size}")
@@ -132,7 +137,7 @@ def _projected(
         k, v = e.concat([old_k, k], 2), e.concat([old_v, v], 2)
     added = _mask_of_projected(e, node, mask, batch, steps, shape_of(k)[2], before)
     extra = None if bias is None else node.optional(e, bias)
-    y, _ = _attended(e, node, q, k, v, past=before, mask=added, bias=extra)
+    y, _ = _attended(e, node, (q, k, v), past=before, mask=added, bias=extra)
     present = e.concat([e.unsqueeze(k, 0), e.unsqueeze(v, 0)], 0) if wants(node, 1) else None
     return y, present
 
@@ -153,7 +158,7 @@ def _mask_of_projected(e: Emitter, node: Node, i: int, batch: Dim, queries: Dim,
 def multi_head_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     """Attention of queries to keys and values, apart or packed; also keys and values of all steps, and the scores."""
     refuse(node, (), {8: "past_sequence_length", 9: "cache_indirection"})
-    return _heads_attended(e, node, *_separate(e, node, bias=3), mask=4, bias=5, past=6)
+    return _heads_attended(e, node, _separate(e, node, bias=3), mask=4, bias=5, past=6)
 
 
 @onnx_op("DecoderMaskedMultiHeadAttention", domain=MICROSOFT)
@@ -164,7 +169,7 @@ def decoder_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     if not node.has(1):  # queries, keys and values side by side
         parts = e.split(node.value(e, 0), (_third(node),) * 3, 2)
         node = replace(node, inputs=(*parts, *node.inputs[3:]))
-    return _heads_attended(e, node, *_separate(e, node, bias=10), mask=3, bias=4, past=5)
+    return _heads_attended(e, node, _separate(e, node, bias=10), mask=3, bias=4, past=5)
 
 
 def _third(node: Node) -> Dim:
@@ -174,7 +179,7 @@ def _third(node: Node) -> Dim:
     return width
 
 
-def _separate(e: Emitter, node: Node, bias: int) -> tuple[Value, Value, Value]:
+def _separate(e: Emitter, node: Node, bias: int) -> Heads3:
     """Queries, keys and values, each [B, H, S, D], of inputs 0 to 2 plus input `bias`."""
     query = node.value(e, 0)
     added = node.optional(e, bias)
@@ -199,9 +204,10 @@ def _separate(e: Emitter, node: Node, bias: int) -> tuple[Value, Value, Value]:
 
 
 def _heads_attended(
-    e: Emitter, node: Node, q: Value, k: Value, v: Value, *, mask: int, bias: int, past: int
+    e: Emitter, node: Node, qkv: Heads3, *, mask: int, bias: int, past: int
 ) -> tuple[Value | None, ...]:
     """The operator's outputs; the numbers are of the inputs."""
+    q, k, v = qkv
     before: Dim = 0
     if node.has(past) != node.has(past + 1):
         raise node.error("past keys and values must be given together")
@@ -209,5 +215,5 @@ def _heads_attended(
         before = shape_of(old)[2]
         k, v = e.concat([old, k], 2), e.concat([node.value(e, past + 1), v], 2)
     added = _filtered(e, node, mask, shape_of(q)[0], shape_of(q)[2], shape_of(k)[2])
-    y, scores = _attended(e, node, q, k, v, past=before, mask=added, bias=node.optional(e, bias))
+    y, scores = _attended(e, node, (q, k, v), past=before, mask=added, bias=node.optional(e, bias))
     return y, k, v, scores if wants(node, 3) else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import gelu_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import gelu_of
 from graphfuse.frontends.onnx.ops.contract import gemm, matmul_of, pivoted
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.frontends.onnx.ops.microsoft.activation import activated, named_parameters

@@ -16,7 +16,7 @@ from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
 from graphfuse.frontends.onnx.ops.quantize import dequantize_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I32, I64, U8
-from graphfuse.symbolic import Dim, exact_div
+from graphfuse.symbolic import exact_div
 
 
 @onnx_op("EmbedLayerNormalization", domain=MICROSOFT)
@@ -171,10 +171,10 @@ def gather_block_quantized(e: Emitter, node: Node) -> Value:
         zeros = gathered(zeros)
         if packed and bits < 8:
             zeros = e.slice(_unpacked(e, zeros, bits), along, 0, shape_of(scales)[rank - 1])
-        q = e.map(graph.sub, q, _blocks(e, e.cast(zeros, I32), along, block, length))
+        q = e.map(graph.sub, q, e.slice(e.repeat(e.cast(zeros, I32), along, block), along, 0, length))
     elif packed:
         q = e.map(graph.sub, q, 1 << (bits - 1))
-    scale = _blocks(e, gathered(scales), along, block, length)
+    scale = e.slice(e.repeat(gathered(scales), along, block), along, 0, length)
     y = e.cast(e.map(graph.mul, e.cast(q, elem_of(e.wide(scale))), e.wide(scale)), elem_of(scales))
     lead = (*(1,) * axis, *shape_of(at), *(1,) * (rank - 1 - axis))
     return e.select(e.reshape(found, lead), y, 0.0)
@@ -186,11 +186,3 @@ def _unpacked(e: Emitter, x: Value, bits: int) -> Value:
     parts = [e.unsqueeze(e.map(graph.and_, p, (1 << bits) - 1), -1) for p in parts]
     shape = shape_of(x)
     return e.reshape(e.concat(parts, len(shape)), (*shape[:-1], shape[-1] * (8 // bits)))
-
-
-def _blocks(e: Emitter, x: Value, axis: int, block: int, length: Dim) -> Value:
-    """Each element of an axis repeated for its block, cut to a length."""
-    shape = shape_of(x)
-    x = e.broadcast(e.unsqueeze(x, axis + 1), (*shape[: axis + 1], block, *shape[axis + 1 :]))
-    x = e.reshape(x, (*shape[:axis], shape[axis] * block, *shape[axis + 1 :]))
-    return e.slice(x, axis, 0, length)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import gelu_of, silu_of, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import gelu_of, softmax_of
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import exact_div, product
 
@@ -51,7 +51,7 @@ def _activated(e: Emitter, node: Node, x: Value, tokens: Value) -> Value:
     elif kind == "gelu":
         x = gelu_of(e, x, by_tanh=True)  # as ONNX Runtime's kernels have it
     elif kind == "silu":
-        x = e.map(graph.mul, x, e.map(graph.sigmoid, x))
+        x = silu_of(e, x)
     return e.map(graph.mul, x, _expert(e, node, tokens, 6, "td,efd->etf")) if node.has(6) else x
 
 

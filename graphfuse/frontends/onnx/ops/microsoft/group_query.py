@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import root_mean_square, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import softmax_of
 from graphfuse.frontends.onnx.ops.attention import Heads, heads_of, rotate, without_heads
 from graphfuse.frontends.onnx.ops.microsoft.attention import refuse, wants
-from graphfuse.frontends.onnx.ops.microsoft.normalize import root_mean_square, scaled
+from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import exact_div, floordiv
@@ -104,7 +104,7 @@ def _separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
 
 
 def _normed(e: Emitter, node: Node, x: Value, i: int) -> Value:
-    y, _ = root_mean_square(e, e.wide(x), 3, node.attr_float("qk_norm_epsilon", 1e-6))
+    y, _ = root_mean_square(e, e.wide(x), [3], node.attr_float("qk_norm_epsilon", 1e-6))
     return e.cast(scaled(e, y, node.value(e, i), None), elem_of(x))
 
 
@@ -142,8 +142,7 @@ def _present(e: Emitter, node: Node, new: Value, start: Value, i: int) -> Value:
     grown = capacity - shape_of(past)[2]  # nothing, or all new steps
     e.require("at_most", grown, steps, "steps after the past")
     e.require("divides", steps, grown, "steps after the past")
-    if grown != 0:
-        past = e(graph.pad, past, low=(0, 0, 0, 0), high=(0, 0, grown, 0), value=0.0)
+    past = e.pad(past, 2, 0, grown)
     at = e.map(graph.sub, e.iota((1, 1, capacity, 1), 2), start)
     if steps == 1:
         placed = e.select(e.map(graph.eq, at, 0), new, 0.0)
@@ -163,8 +162,7 @@ def _masked(e: Emitter, node: Node, scores: Value, heads: Heads, start: Value, l
     if (bias := node.optional(e, 10)) is not None:
         shape = (*shape_of(bias)[:2], queries, *node.dims(6, "total_sequence_length"))
         bias = e.equalled(bias, shape, "the bias")
-        if (missing := keys - shape_of(bias)[3]) != 0:
-            bias = e(graph.pad, bias, low=(0, 0, 0, 0), high=(0, 0, 0, missing), value=0.0)
+        bias = e.pad(bias, 3, 0, keys - shape_of(bias)[3])
         count = heads.groups * heads.per_group
         if shape_of(bias)[1] != 1:
             bias = e.spread(bias, (shape_of(bias)[0], count, *shape_of(bias)[2:]))

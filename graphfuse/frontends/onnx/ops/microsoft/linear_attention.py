@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import silu_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.activation import softplus_of
@@ -134,12 +135,12 @@ def causal_conv(e: Emitter, node: Node) -> tuple[Value, Value]:
         past = e.equalled(first(past), (shape_of(x)[0], channels, kept), "the state")
         joined = e.concat([e.cast(past, elem), x], 2)
     else:
-        joined = e(graph.pad, x, low=(0, 0, kept), high=(0, 0, 0), value=0.0)
+        joined = e.pad(x, 2, kept, 0)
     one = {"strides": (1,), "input_dilation": (1,), "low": (0,), "high": (0,)}
     y = e(graph.conv, joined, w, dilation=(dilation,), groups=channels, **one)
     if (bias := node.optional(e, 2)) is not None:
         y = e.map(graph.add, y, e.reshape(e.equalled(bias, (channels,), "the bias"), (channels, 1)))
     if activation != "none":
-        y = e.map(graph.mul, y, e.map(graph.sigmoid, y))
+        y = silu_of(e, y)
     present = e.slice(joined, 2, shape_of(joined)[2] - kept, kept)
     return restored(y), restored(present)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.compositions import inverse_deviation, standardise
+from graphfuse.frontends.compositions import root_mean_square, silu_of, standardise
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, elem_from_onnx, onnx_op
+from graphfuse.frontends.onnx.ops.normalize import stashed
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import F64
 from graphfuse.symbolic import exact_div, floordiv
 
 
@@ -51,26 +51,17 @@ def skip_simplified_layer_normalization(e: Emitter, node: Node) -> tuple[Value |
     node = _of_rows(e, node, {2: "gamma", 3: "the bias"})
     elem = node.type(0).elem
     total = _sum(e, node, (0, 1, 3))
-    y, inverse = root_mean_square(e, total, tensor(total).rank - 1, node.attr_float("epsilon", 1e-12))
+    y, inverse = root_mean_square(e, total, [tensor(total).rank - 1], node.attr_float("epsilon", 1e-12))
     return e.cast(scaled(e, y, node.value(e, 2), None), elem), None, inverse, e.cast(total, elem)
-
-
-def root_mean_square(e: Emitter, x: Value, axis: int, epsilon: float) -> tuple[Value, Value]:
-    """x * r and r = 1 / sqrt(mean(x * x) + epsilon), over the dims from `axis` on."""
-    square = e.mean(e.map(graph.mul, x, x), list(range(axis, tensor(x).rank)))
-    inverse = inverse_deviation(e, square, epsilon)
-    return e.map(graph.mul, x, inverse), inverse
 
 
 @onnx_op("SimplifiedLayerNormalization", domain=MICROSOFT)
 def simplified_layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value]:
     """Root mean square norm over the dims from `axis` on, then scale; also inverse deviation."""
-    x = node.value(e, 0)
-    axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
-    scale = e.spread(node.value(e, 1), shape_of(x)[axis:])
+    wide, axes = stashed(e, node)
+    scale = e.spread(node.value(e, 1), shape_of(wide)[axes[0] :])
     stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
-    wide = e.cast(x, F64 if elem_of(x) == F64 else stash)
-    y, inverse = root_mean_square(e, wide, axis, node.attr_float("epsilon", 1e-5))
+    y, inverse = root_mean_square(e, wide, axes, node.attr_float("epsilon", 1e-5))
     return e.cast(scaled(e, y, scale, None), node.type(1).elem), e.cast(inverse, stash)
 
 
@@ -116,7 +107,7 @@ def _grouped(e: Emitter, node: Node, x: Value) -> Value:
         gamma, beta = (e.reshape(v, (shape_of(v)[0], *(1,) * (len(shape) - 2))) for v in (gamma, beta))
     y = scaled(e, e.reshape(y, shape), gamma, beta)
     if activation == 1:
-        y = e.map(graph.mul, y, e.map(graph.sigmoid, y))
+        y = silu_of(e, y)
     return e.cast(y, node.type(0).elem)
 
 
@@ -133,8 +124,7 @@ def gated_rms_norm(e: Emitter, node: Node) -> Value:
     if activation not in ("silu", "swish", "sigmoid"):
         raise node.unsupported(f"activation must be silu, swish or sigmoid, got {activation}")
     rows = e.reshape(x, (*lead, floordiv(width, size), size))
-    y, _ = root_mean_square(e, rows, len(lead) + 1, node.attr_float("epsilon", 1e-5))
+    y, _ = root_mean_square(e, rows, [len(lead) + 1], node.attr_float("epsilon", 1e-5))
     y = e.reshape(scaled(e, y, weight, None), shape_of(x))
-    opened = e.map(graph.sigmoid, gate)
-    opened = opened if activation == "sigmoid" else e.map(graph.mul, gate, opened)
+    opened = e.map(graph.sigmoid, gate) if activation == "sigmoid" else silu_of(e, gate)
     return e.cast(e.map(graph.mul, y, opened), node.type(0).elem)

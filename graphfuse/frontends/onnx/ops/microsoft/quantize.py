@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import softmax_of
+from graphfuse.frontends.onnx.ops.activation import FUNCTIONS
 from graphfuse.frontends.onnx.ops.contract import matmul_of
 from graphfuse.frontends.onnx.ops.microsoft.conv import channels_last, channels_second
 from graphfuse.frontends.onnx.ops.pool import average_pool
@@ -51,10 +52,6 @@ def _unary(name: str, function: Callable[[Emitter, Node, Value], Value]) -> None
     onnx_op(name, domain=MICROSOFT)(handler)
 
 
-def _leaky_relu(e: Emitter, node: Node, x: Value) -> Value:
-    return e.select(e.map(graph.lt, x, 0.0), e.map(graph.mul, x, node.attr_float("alpha", 0.01)), x)
-
-
 def _softmax(e: Emitter, node: Node, x: Value) -> Value:
     """Softmax along one axis; as of an opset before 13, over all dims from the axis on."""
     axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
@@ -81,7 +78,7 @@ def _global_average_pool(e: Emitter, node: Node, x: Value) -> Value:
 
 
 _unary("QLinearSigmoid", lambda e, _, x: e.map(graph.sigmoid, x))
-_unary("QLinearLeakyRelu", _leaky_relu)
+_unary("QLinearLeakyRelu", lambda e, node, x: FUNCTIONS["leakyrelu"][0](e, x, node.attr_float("alpha", 0.01)))
 _unary("QLinearSoftmax", _softmax)
 _unary("QLinearReduceMean", _mean)
 _unary("QLinearAveragePool", _average_pool)
