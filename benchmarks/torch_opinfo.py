@@ -205,7 +205,7 @@ def core() -> list[str]:
     """Core ATen overloads that neither have a lowering nor are decomposed."""
     import torch
 
-    from graphfuse.frontends.fx.lowering import lowering_of
+    from graphfuse.frontends.fx import lowering_of
     from graphfuse.torch.decompositions import decompositions
 
     out: list[str] = []

@@ -1,16 +1,22 @@
 """The table from ATen operators to functions that emit graph ops, and what such a function is given.
 
 A lowering takes the operator's arguments by the names of its schema: tensors as IR values, sizes as dims, anything
-else as Python has it.
+else as Python has it. Those that are one idea it takes as one, an `Arguments`; what tells apart the operators that it
+is for, `lowers` says.
 
     @lowers(aten.add.Tensor, aten.add.Scalar)
     def add(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value: ...
+
+    @lowers(aten.avg_pool2d.default, rank=2)
+    @lowers(aten.avg_pool3d.default, rank=3)
+    def avg_pool(c: Call, self: Value, how: Pooling, *, rank: int) -> Value: ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, TypeVar
 
 import torch
@@ -49,8 +55,15 @@ def fills_memory() -> bool:
     return settings.fill_uninitialized_memory
 
 
-def lowers(*overloads: Any) -> Callable[[AnyLowering], AnyLowering]:
-    """Register the decorated function for these overloads. One given by name may be missing from this torch."""
+class Arguments:
+    """Arguments of an operator's schema that a lowering takes as one: a dataclass whose fields have their names."""
+
+
+def lowers(*overloads: Any, **how: Any) -> Callable[[AnyLowering], AnyLowering]:
+    """Register the decorated function for these overloads, for which it is given `how`, too.
+
+    An overload that is given by name may be missing from this torch.
+    """
 
     def register(fn: AnyLowering) -> AnyLowering:
         for overload in overloads:
@@ -59,10 +72,32 @@ def lowers(*overloads: Any) -> Callable[[AnyLowering], AnyLowering]:
                 if overload is None:
                     continue
             assert overload not in LOWERINGS, f"{overload} has a lowering already"
-            LOWERINGS[overload] = fn
+            LOWERINGS[overload] = _by_schema(fn, how)
         return fn
 
     return register
+
+
+def _by_schema(fn: Lowering, how: Mapping[str, Any]) -> Lowering:
+    """The function of arguments by the names of the schema alone."""
+    groups = groups_of(fn)
+    if not groups and not how:
+        return fn
+
+    @functools.wraps(fn)
+    def lowering(call: Call, /, **given: Any) -> Results:
+        given = {**how, **given}
+        for name, kind in groups.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})
+        return fn(call, **given)
+
+    return lowering
+
+
+def groups_of(fn: Lowering) -> dict[str, type[Any]]:
+    """The parameters of a function that are `Arguments`."""
+    kinds = {name: fn.__globals__.get(annotation) for name, annotation in fn.__annotations__.items()}
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, Arguments)}
 
 
 def _named(name: str) -> Any:
@@ -75,6 +110,11 @@ def _named(name: str) -> Any:
 def name_of(argument: str) -> str:
     """What a lowering calls an argument of a schema."""
     return {"from": "from_"}.get(argument, argument)
+
+
+def wide_elem(elem: Scalar) -> Scalar:
+    """What torch computes an element in."""
+    return F32 if elem.is_float and elem.bits < 32 else elem
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +187,7 @@ class Call:
 
     def wide(self, x: Value) -> Value:
         """Halves as f32: what torch computes them in."""
-        return self.e.cast(x, F32) if elem_of(x) in (F16, BF16) else x
+        return self.e.cast(x, wide_elem(elem_of(x)))
 
     def floating(self, x: Value) -> Value:
         """What a function of floats is computed in: halves as f32, integers as the result's element, widened."""

@@ -28,6 +28,7 @@ FEW = 8
 MOST_USUAL = 1 << 12
 """The same where all are of one type of `_USUAL`, and there is a lowering, which knows what fits."""
 _MOST_ANSWERS = 1 << 14
+"""That are remembered, more than a program asks; then all are forgotten."""
 _USUAL = (torch.float32, torch.float64)
 _answers: dict[object, str] = {}
 

@@ -4,40 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphfuse.frontends.families import import_families
 from graphfuse.frontends.fx.lowering import LOWERINGS, Lowering
-from graphfuse.frontends.fx.ops import (
-    activation,
-    adaptive_pool,
-    arithmetic,
-    attention,
-    banded,
-    bessel,
-    chebyshev,
-    compare,
-    conv,
-    distance,
-    erf,
-    float_bits,
-    gamma,
-    index,
-    loss,
-    matmul,
-    movement,
-    norm,
-    order,
-    pool,
-    reduce,
-    scatter,
-    search,
-    softmax,
-    source,
-)
 
-FAMILIES = (
-    activation, adaptive_pool, arithmetic, attention, banded, bessel, chebyshev, compare, conv, distance, erf,
-    float_bits, gamma, index, loss, matmul, movement, norm, order, pool, reduce, scatter, search, softmax, source,
-)  # fmt: skip
-"""Modules that fill the table of lowerings."""
+import_families(__name__, __path__)
 
 
 def lowering_of(target: Any) -> Lowering | None:

@@ -8,17 +8,13 @@ import torch
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.frontends.compositions import gelu_of, silu_of
 from graphfuse.frontends.emit import elem_of
 from graphfuse.frontends.fx.lowering import Call, Number, lowers
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
 from graphfuse.ir.core import Value
 
 aten = torch.ops.aten
 SQRT_HALF, SQRT_2_OVER_PI, CUBIC = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
-
-
-def _wide(c: Call, x: Value) -> Value:
-    return c.e.cast(x, wide_elem(elem_of(x)))
 
 
 @lowers(aten.relu.default)
@@ -45,7 +41,7 @@ def hardtanh_backward(c: Call, grad_output: Value, self: Value, min_val: Number,
 
 @lowers(aten.leaky_relu.default)
 def leaky_relu(c: Call, self: Value, negative_slope: Number = 0.01) -> Value:
-    x = _wide(c, self)
+    x = c.wide(self)
     return c.rounded(c.e.select(c.e.map(graph.gt, x, 0.0), x, c.e.map(graph.mul, x, negative_slope)))
 
 
@@ -53,13 +49,13 @@ def leaky_relu(c: Call, self: Value, negative_slope: Number = 0.01) -> Value:
 def leaky_relu_backward(
     c: Call, grad_output: Value, self: Value, negative_slope: Number, self_is_result: bool
 ) -> Value:
-    grad, x = _wide(c, grad_output), _wide(c, self)
+    grad, x = c.wide(grad_output), c.wide(self)
     return c.rounded(c.e.select(c.e.map(graph.gt, x, 0.0), grad, c.e.map(graph.mul, grad, negative_slope)))
 
 
 @lowers(aten.elu.default)
 def elu(c: Call, self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Value:
-    e, x = c.e, _wide(c, self)
+    e, x = c.e, c.wide(self)
     most = c.number(alpha) * c.number(scale)
     below = e.map(graph.mul, e(ELEMENTWISE["expm1"], e.map(graph.mul, x, input_scale)), most)
     return c.rounded(e.select(e.map(graph.gt, x, 0.0), e.map(graph.mul, x, scale), below))
@@ -70,7 +66,7 @@ def elu_backward(
     c: Call, grad_output: Value, alpha: Number, scale: Number, input_scale: Number, is_result: bool,
     self_or_result: Value,
 ) -> Value:  # fmt: skip
-    e, grad, x = c.e, _wide(c, grad_output), _wide(c, self_or_result)
+    e, grad, x = c.e, c.wide(grad_output), c.wide(self_or_result)
     a, s, i = c.number(alpha), c.number(scale), c.number(input_scale)
     if is_result:
         slope = e.map(graph.mul, e.map(graph.add, x, a * s), i)
@@ -82,19 +78,12 @@ def elu_backward(
 
 @lowers(aten.gelu.default)
 def gelu(c: Call, self: Value, approximate: str = "none") -> Value:
-    e, x = c.e, _wide(c, self)
-    if approximate == "tanh":
-        cube = e(graph.mul, e(graph.mul, x, x), x)
-        inner = e.map(graph.mul, e(graph.add, x, e.map(graph.mul, cube, CUBIC)), SQRT_2_OVER_PI)
-        gate = e.map(graph.add, e(graph.tanh, inner), 1.0)
-    else:
-        gate = e.map(graph.add, e(graph.erf, e.map(graph.mul, x, SQRT_HALF)), 1.0)
-    return c.rounded(e(graph.mul, e.map(graph.mul, x, 0.5), gate))
+    return c.rounded(gelu_of(c.e, c.wide(self), by_tanh=approximate == "tanh"))
 
 
 @lowers(aten.gelu_backward.default)
 def gelu_backward(c: Call, grad_output: Value, self: Value, approximate: str = "none") -> Value:
-    e, grad, x = c.e, _wide(c, grad_output), _wide(c, self)
+    e, grad, x = c.e, c.wide(grad_output), c.wide(self)
     square = e(graph.mul, x, x)
     if approximate == "tanh":
         inner = e.map(graph.mul, e(graph.add, x, e.map(graph.mul, e(graph.mul, square, x), CUBIC)), SQRT_2_OVER_PI)
@@ -112,13 +101,12 @@ def gelu_backward(c: Call, grad_output: Value, self: Value, approximate: str = "
 
 @lowers(aten.silu.default)
 def silu(c: Call, self: Value) -> Value:
-    x = _wide(c, self)
-    return c.rounded(c.e(graph.mul, x, c.e(graph.sigmoid, x)))
+    return c.rounded(silu_of(c.e, c.wide(self)))
 
 
 @lowers(aten.silu_backward.default)
 def silu_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    e, grad, x = c.e, _wide(c, grad_output), _wide(c, self)
+    e, grad, x = c.e, c.wide(grad_output), c.wide(self)
     gate = e(graph.sigmoid, x)
     rest = e.map(graph.sub, e.full(c.shape, elem_of(x), 1.0), gate)
     slope = e(graph.mul, gate, e.map(graph.add, e(graph.mul, x, rest), 1.0))
@@ -127,19 +115,19 @@ def silu_backward(c: Call, grad_output: Value, self: Value) -> Value:
 
 @lowers(aten.sigmoid_backward.default)
 def sigmoid_backward(c: Call, grad_output: Value, output: Value) -> Value:
-    e, grad, y = c.e, _wide(c, grad_output), _wide(c, output)
+    e, grad, y = c.e, c.wide(grad_output), c.wide(output)
     return c.rounded(e(graph.mul, grad, e(graph.mul, y, e.map(graph.sub, e.full(c.shape, elem_of(y), 1.0), y))))
 
 
 @lowers(aten.tanh_backward.default)
 def tanh_backward(c: Call, grad_output: Value, output: Value) -> Value:
-    e, grad, y = c.e, _wide(c, grad_output), _wide(c, output)
+    e, grad, y = c.e, c.wide(grad_output), c.wide(output)
     return c.rounded(e(graph.mul, grad, e.map(graph.sub, e.full(c.shape, elem_of(y), 1.0), e(graph.mul, y, y))))
 
 
 @lowers(aten.softplus.default)
 def softplus(c: Call, self: Value, beta: Number = 1, threshold: Number = 20) -> Value:
-    e, x = c.e, _wide(c, self)
+    e, x = c.e, c.wide(self)
     scaled = e.map(graph.mul, x, beta)
     soft = e.map(graph.div, e(ELEMENTWISE["log1p"], e(graph.exp, scaled)), beta)
     return c.rounded(e.select(e.map(graph.gt, scaled, threshold), x, soft))
@@ -147,12 +135,12 @@ def softplus(c: Call, self: Value, beta: Number = 1, threshold: Number = 20) -> 
 
 @lowers(aten.hardsigmoid.default)
 def hardsigmoid(c: Call, self: Value) -> Value:
-    return c.rounded(_gate(c, _wide(c, self)))
+    return c.rounded(_gate(c, c.wide(self)))
 
 
 @lowers(aten.hardswish.default)
 def hardswish(c: Call, self: Value) -> Value:
-    e, x = c.e, _wide(c, self)
+    e, x = c.e, c.wide(self)
     clipped = e.map(graph.min_, e.map(graph.max_, e.map(graph.add, x, 3.0), 0.0), 6.0)
     return c.rounded(e.map(graph.div, e(graph.mul, x, clipped), 6.0))
 
@@ -164,14 +152,14 @@ def _gate(c: Call, x: Value) -> Value:
 
 @lowers(aten.hardsigmoid_backward.default)
 def hardsigmoid_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    e, grad, x = c.e, _wide(c, grad_output), _wide(c, self)
+    e, grad, x = c.e, c.wide(grad_output), c.wide(self)
     inside = e(graph.and_, e.map(graph.gt, x, -3.0), e.map(graph.lt, x, 3.0))
     return c.rounded(e.select(inside, e.map(graph.div, grad, 6.0), 0.0))
 
 
 @lowers(aten.hardswish_backward.default)
 def hardswish_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    e, grad, x = c.e, _wide(c, grad_output), _wide(c, self)
+    e, grad, x = c.e, c.wide(grad_output), c.wide(self)
     middle = e(graph.mul, grad, e.map(graph.add, e.map(graph.div, x, 3.0), 0.5))
     above = e.select(e.map(graph.ge, x, 3.0), grad, middle)
     return c.rounded(e.select(e.map(graph.le, x, -3.0), 0.0, above))

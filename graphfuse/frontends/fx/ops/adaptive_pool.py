@@ -13,10 +13,9 @@ import torch
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, Results, lowers
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.lowering import Call, Results, lowers, wide_elem
 from graphfuse.frontends.fx.ops.banded import mean_of_windows, mean_of_windows_backward, static, windows
-from graphfuse.frontends.fx.ops.pool import MOST_TAPS, max_pool, max_pool_backward, repeated, window_of
+from graphfuse.frontends.fx.ops.pool import MOST_TAPS, Pooling, max_pool, max_pool_backward
 from graphfuse.frontends.host_values import Array
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import Dim
@@ -57,17 +56,9 @@ def adaptive_avg_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Value
     return c.rounded(e.mean(split, [len(lead) + 2 * i + 1 for i in range(rank)], keepdims=False))
 
 
-@lowers(aten._adaptive_avg_pool2d_backward.default)
-def adaptive_avg_pool2d_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    return _mean_backward(c, grad_output, 2)
-
-
-@lowers(aten._adaptive_avg_pool3d_backward.default)
-def adaptive_avg_pool3d_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    return _mean_backward(c, grad_output, 3)
-
-
-def _mean_backward(c: Call, grad_output: Value, rank: int) -> Value:
+@lowers(aten._adaptive_avg_pool2d_backward.default, rank=2)
+@lowers(aten._adaptive_avg_pool3d_backward.default, rank=3)
+def adaptive_avg_pool_backward(c: Call, grad_output: Value, self: Value, *, rank: int) -> Value:
     e, result = c.e, shape_of(grad_output)
     grad, lead = e.cast(grad_output, wide_elem(c.elem)), len(result) - rank
     if all(d == 1 for d in result[-rank:]):
@@ -77,7 +68,7 @@ def _mean_backward(c: Call, grad_output: Value, rank: int) -> Value:
         return c.rounded(mean_of_windows_backward(c, grad, rank))
     grad = e.divide(grad, math.prod(size))
     for i, k in enumerate(size):
-        grad = repeated(c, grad, lead + i, k)
+        grad = e.repeat(grad, lead + i, k)
     return c.rounded(grad)
 
 
@@ -90,7 +81,7 @@ def adaptive_max_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Resul
     spatial, result = shape_of(self)[-rank:], c.shape[-rank:]
     _filled(c, shape_of(self)[1:])
     if (size := _dividing(spatial, result)) is not None:
-        return max_pool(c, self, rank, size, ())
+        return max_pool(c, self, Pooling(size), rank=rank)
     e, lead = c.e, len(c.shape) - rank
     sizes, counts = static(c, spatial), static(c, result)
     least = float("-inf") if c.elem.is_float else -(1 << (c.elem.bits - 1)) if c.elem.is_signed else 0
@@ -106,24 +97,16 @@ def adaptive_max_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Resul
     return best, found
 
 
-@lowers(aten.adaptive_max_pool2d_backward.default)
-def adaptive_max_pool2d_backward(c: Call, grad_output: Value, self: Value, indices: Value) -> Value:
-    return _max_backward(c, grad_output, indices, 2)
-
-
-@lowers(aten.adaptive_max_pool3d_backward.default)
-def adaptive_max_pool3d_backward(c: Call, grad_output: Value, self: Value, indices: Value) -> Value:
-    return _max_backward(c, grad_output, indices, 3)
-
-
-def _max_backward(c: Call, grad: Value, indices: Value, rank: int) -> Value:
+@lowers(aten.adaptive_max_pool2d_backward.default, rank=2)
+@lowers(aten.adaptive_max_pool3d_backward.default, rank=3)
+def adaptive_max_pool_backward(c: Call, grad_output: Value, self: Value, indices: Value, *, rank: int) -> Value:
     """The gradient of each window, added to the element that was its maximum."""
     e, lead = c.e, len(c.shape) - rank
-    spatial, result = c.shape[lead:], shape_of(grad)[lead:]
+    spatial, result = c.shape[lead:], shape_of(grad_output)[lead:]
     if (size := _dividing(spatial, result)) is not None:
-        return max_pool_backward(c, grad, indices, window_of(c, rank, spatial, result, size, ()))
+        return max_pool_backward(c, grad_output, self, Pooling(size), indices, rank=rank)
     plane, count = math.prod(static(c, spatial)), math.prod(static(c, result))
-    grad = e.reshape(e.cast(grad, wide_elem(c.elem)), (*c.shape[:lead], count))
+    grad = e.reshape(e.cast(grad_output, wide_elem(c.elem)), (*c.shape[:lead], count))
     at = e.reshape(indices, (*c.shape[:lead], count))
     zeros = e.full((*c.shape[:lead], plane), elem_of(grad), 0.0)
     out = e(graph.scatter_along, zeros, at, grad, axis=lead, kind="add")

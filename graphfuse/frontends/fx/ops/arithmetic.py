@@ -6,24 +6,18 @@ torch computes halves in f32 and rounds each operator's result once; numbers are
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
+from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers, wide_elem
 from graphfuse.ir.core import OpDef, Value
-from graphfuse.ir.types import BOOL, F32, I8, I16, I32, I64, Scalar
+from graphfuse.ir.types import BOOL, I8, I16, I32, I64
 from graphfuse.symbolic import Expr, bounds
 
 aten, prims = torch.ops.aten, torch.ops.prims
-
-
-def wide_elem(elem: Scalar) -> Scalar:
-    """What torch computes an element in."""
-    return F32 if elem.is_float and elem.bits < 32 else elem
 
 
 def computed(c: Call, kind: OpDef, *operands: Operand) -> Value:
@@ -33,58 +27,40 @@ def computed(c: Call, kind: OpDef, *operands: Operand) -> Value:
     return c.rounded(c.map(kind, *operands, elem=wide_elem(c.elem)))
 
 
-@lowers(aten.add.Tensor, aten.add.Scalar)
-def add(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value:
+@lowers(aten.add.Tensor, aten.add.Scalar, kind=graph.add)
+@lowers(aten.sub.Tensor, aten.sub.Scalar, kind=graph.sub)
+def add(c: Call, self: Operand, other: Operand, alpha: Number = 1, *, kind: OpDef) -> Value:
     if c.elem == BOOL:
-        return c.map(graph.or_, self, _scaled_bool(c, other, alpha))
-    return _scaled(c, graph.add, self, other, alpha)
-
-
-@lowers(aten.sub.Tensor, aten.sub.Scalar)
-def sub(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value:
-    return _scaled(c, graph.sub, self, other, alpha)
+        return c.map(graph.or_, self, other if alpha else False)
+    if alpha == 1:
+        return computed(c, kind, self, other)
+    elem = wide_elem(c.elem)
+    return c.rounded(c.map(kind, self, _times_alpha(c, other, alpha), elem=elem))
 
 
 @lowers(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value:
-    return _scaled(c, graph.sub, other, self, alpha) if alpha == 1 else _scaled_first(c, self, other, alpha)
-
-
-def _scaled(c: Call, kind: OpDef, a: Operand, b: Operand, alpha: Number) -> Value:
     if alpha == 1:
-        return computed(c, kind, a, b)
-    elem = wide_elem(c.elem)
-    return c.rounded(c.map(kind, a, c.map(graph.mul, b, _alpha(c, alpha), elem=elem), elem=elem))
+        return computed(c, graph.sub, other, self)
+    return c.rounded(c.map(graph.sub, other, _times_alpha(c, self, alpha), elem=wide_elem(c.elem)))
 
 
-def _scaled_first(c: Call, a: Operand, b: Operand, alpha: Number) -> Value:
-    elem = wide_elem(c.elem)
-    return c.rounded(c.map(graph.sub, b, c.map(graph.mul, a, _alpha(c, alpha), elem=elem), elem=elem))
+def _times_alpha(c: Call, x: Operand, alpha: Number) -> Value:
+    """An operand times a factor, which torch rounds to the result's element."""
+    return c.map(graph.mul, x, c.value(alpha, None, c.shape), elem=wide_elem(c.elem))
 
 
-def _alpha(c: Call, alpha: Number) -> Value:
-    """The factor of a sum, which torch rounds to the result's element."""
-    return c.value(alpha, None, c.shape)
-
-
-def _scaled_bool(c: Call, x: Operand, alpha: Number) -> Operand:
-    return x if alpha else False
-
-
-@lowers(aten.mul.Tensor, aten.mul.Scalar)
-def mul(c: Call, self: Operand, other: Operand) -> Value:
-    return computed(c, graph.and_ if c.elem == BOOL else graph.mul, self, other)
-
-
-@lowers(aten.div.Tensor, aten.div.Scalar, prims.div.default)
-def div(c: Call, self: Operand, other: Operand) -> Value:
-    return computed(c, graph.div, self, other)
+@lowers(aten.mul.Tensor, aten.mul.Scalar, kind=graph.mul)
+@lowers(aten.div.Tensor, aten.div.Scalar, prims.div.default, kind=graph.div)
+@lowers(aten.atan2.default, kind=graph.atan2)
+def mul(c: Call, self: Operand, other: Operand, *, kind: OpDef) -> Value:
+    return computed(c, graph.and_ if c.elem == BOOL else kind, self, other)
 
 
 @lowers(aten.div.Tensor_mode, aten.div.Scalar_mode)
 def div_mode(c: Call, self: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
     if rounding_mode is None:
-        return div(c, self, other)
+        return computed(c, graph.div, self, other)
     if rounding_mode == "floor":
         return floor_divide(c, self, other)
     if c.elem.is_integer:
@@ -131,19 +107,11 @@ def _floor_divide_floats(c: Call, a: Operand, b: Operand) -> Value:
     return c.rounded(e(graph.select, e(graph.eq, y, zero), plain, exact))
 
 
-@lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
-def remainder(c: Call, self: Operand, other: Operand) -> Value:
-    return _of_rounded(c, graph.floormod, self, _divisor(c, other))
-
-
-@lowers(aten.fmod.Tensor, aten.fmod.Scalar)
-def fmod(c: Call, self: Operand, other: Operand) -> Value:
-    return _of_rounded(c, graph.truncmod, self, _divisor(c, other))
-
-
-def _of_rounded(c: Call, kind: OpDef, *operands: Operand) -> Value:
+@lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor, kind=graph.floormod)
+@lowers(aten.fmod.Tensor, aten.fmod.Scalar, kind=graph.truncmod)
+def remainder(c: Call, self: Operand, other: Operand, *, kind: OpDef) -> Value:
     """As torch computes what is not linear: of halves, numbers too."""
-    return computed(c, kind, *(c.value(o, None, c.shape) for o in operands))
+    return computed(c, kind, *(c.value(o, None, c.shape) for o in (self, _divisor(c, other))))
 
 
 @lowers(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar)
@@ -191,18 +159,15 @@ def fma(call: Call, /, a: Value, b: Value, c: Value) -> Value:
     return call.rounded(call.map(graph.add, call.map(graph.mul, a, b, elem=elem), c, elem=elem))
 
 
-@lowers(aten.addcmul.default)
-def addcmul(c: Call, self: Value, tensor1: Value, tensor2: Value, value: Number = 1) -> Value:
+@lowers(aten.addcmul.default, kind=graph.mul)
+@lowers(aten.addcdiv.default, kind=graph.div)
+def addcmul(c: Call, self: Value, tensor1: Value, tensor2: Value, value: Number = 1, *, kind: OpDef) -> Value:
     elem = wide_elem(c.elem)
-    product = c.map(graph.mul, c.map(graph.mul, tensor1, tensor2, elem=elem), value, elem=elem)
-    return c.rounded(c.map(graph.add, self, product, elem=elem))
-
-
-@lowers(aten.addcdiv.default)
-def addcdiv(c: Call, self: Value, tensor1: Value, tensor2: Value, value: Number = 1) -> Value:
-    elem = wide_elem(c.elem)
-    quotient = c.map(graph.div, c.map(graph.mul, tensor1, value, elem=elem), tensor2, elem=elem)
-    return c.rounded(c.map(graph.add, self, quotient, elem=elem))
+    if kind is graph.mul:
+        term = c.map(graph.mul, c.map(graph.mul, tensor1, tensor2, elem=elem), value, elem=elem)
+    else:
+        term = c.map(graph.div, c.map(graph.mul, tensor1, value, elem=elem), tensor2, elem=elem)
+    return c.rounded(c.map(graph.add, self, term, elem=elem))
 
 
 @lowers(aten.lerp.Tensor, aten.lerp.Scalar)
@@ -218,48 +183,32 @@ def lerp(c: Call, self: Value, end: Value, weight: Operand) -> Value:
 # extremes
 
 
-@lowers(aten.maximum.default)
-def maximum(c: Call, self: Value, other: Value) -> Value:
-    return c.map(graph.or_ if c.elem == BOOL else graph.max_, self, other)
+@lowers(aten.maximum.default, kind=graph.max_)
+@lowers(aten.minimum.default, kind=graph.min_)
+def maximum(c: Call, self: Value, other: Value, *, kind: OpDef) -> Value:
+    if c.elem == BOOL:
+        kind = graph.or_ if kind is graph.max_ else graph.and_
+    return c.map(kind, self, other)
 
 
-@lowers(aten.minimum.default)
-def minimum(c: Call, self: Value, other: Value) -> Value:
-    return c.map(graph.and_ if c.elem == BOOL else graph.min_, self, other)
-
-
-@lowers(aten.fmax.default)
-def fmax(c: Call, self: Value, other: Value) -> Value:
-    return _ignoring_nan(c, maximum(c, self, other), self, other)
-
-
-@lowers(aten.fmin.default)
-def fmin(c: Call, self: Value, other: Value) -> Value:
-    return _ignoring_nan(c, minimum(c, self, other), self, other)
-
-
-def _ignoring_nan(c: Call, extreme: Value, a: Value, b: Value) -> Value:
+@lowers(aten.fmax.default, kind=graph.max_)
+@lowers(aten.fmin.default, kind=graph.min_)
+def fmax(c: Call, self: Value, other: Value, *, kind: OpDef) -> Value:
+    """NaN is ignored."""
+    e, extreme = c.e, maximum(c, self, other, kind=kind)
     if not c.elem.is_float:
         return extreme
-    e = c.e
-    x, y = (e.broadcast(c.value(o), c.shape) for o in (a, b))
+    x, y = (e.broadcast(c.value(o), c.shape) for o in (self, other))
     return e(graph.select, e(graph.isnan, x), y, e(graph.select, e(graph.isnan, y), x, extreme))
 
 
-@lowers(aten.clamp.default, aten.clamp.Tensor)
+@lowers(
+    aten.clamp.default, aten.clamp.Tensor, aten.clamp_min.default, aten.clamp_min.Tensor, aten.clamp_max.default,
+    aten.clamp_max.Tensor,
+)  # fmt: skip
 def clamp(c: Call, self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
     out = c.map(graph.max_, self, min) if min is not None else c.value(self)
     return c.map(graph.min_, out, max) if max is not None else c.e.broadcast(out, c.shape)
-
-
-@lowers(aten.clamp_min.default, aten.clamp_min.Tensor)
-def clamp_min(c: Call, self: Value, min: Operand) -> Value:
-    return c.map(graph.max_, self, min)
-
-
-@lowers(aten.clamp_max.default, aten.clamp_max.Tensor)
-def clamp_max(c: Call, self: Value, max: Operand) -> Value:
-    return c.map(graph.min_, self, max)
 
 
 @lowers(aten.copysign.Tensor, aten.copysign.Scalar)
@@ -267,7 +216,7 @@ def copysign(c: Call, self: Value, other: Operand) -> Value:
     e = c.e
     size = e(graph.abs_, e.broadcast(c.value(self), c.shape))
     if not isinstance(other, Value):
-        return e(graph.neg, size) if math.copysign(1.0, float(other)) < 0 else size  # type: ignore[arg-type]
+        return e(graph.neg, size) if math.copysign(1.0, c.number(other)) < 0 else size
     return e(graph.select, e.broadcast(is_negative(c, other), c.shape), e(graph.neg, size), size)
 
 
@@ -295,11 +244,6 @@ def hypot(c: Call, self: Value, other: Value) -> Value:
 # functions of one tensor
 
 
-def _whole(c: Call, self: Value, kind: OpDef) -> Value:
-    """A function that rounds floats and leaves integers alone."""
-    return c.e(kind, self) if elem_of(self).is_float else c.value(self)
-
-
 @lowers(aten.neg.default)
 def neg(c: Call, self: Value) -> Value:
     return c.e(graph.neg, self)
@@ -321,24 +265,13 @@ def sign(c: Call, self: Value) -> Value:
     return c.e.select(is_zero, 0.0, c.e(graph.sign, self))
 
 
-@lowers(aten.floor.default)
-def floor(c: Call, self: Value) -> Value:
-    return _whole(c, self, ELEMENTWISE["floor"])
-
-
-@lowers(aten.ceil.default)
-def ceil(c: Call, self: Value) -> Value:
-    return _whole(c, self, ELEMENTWISE["ceil"])
-
-
-@lowers(aten.trunc.default)
-def trunc(c: Call, self: Value) -> Value:
-    return _whole(c, self, ELEMENTWISE["trunc"])
-
-
-@lowers(aten.round.default)
-def round_(c: Call, self: Value) -> Value:
-    return _whole(c, self, ELEMENTWISE["round"])
+@lowers(aten.floor.default, kind=ELEMENTWISE["floor"])
+@lowers(aten.ceil.default, kind=ELEMENTWISE["ceil"])
+@lowers(aten.trunc.default, kind=ELEMENTWISE["trunc"])
+@lowers(aten.round.default, kind=ELEMENTWISE["round"])
+def floor(c: Call, self: Value, *, kind: OpDef) -> Value:
+    """Rounds floats, and leaves integers alone."""
+    return c.e(kind, self) if elem_of(self).is_float else c.value(self)
 
 
 @lowers(aten.round.decimals)
@@ -377,20 +310,10 @@ def rsqrt(c: Call, self: Value) -> Value:
     return c.rounded(c.e(graph.div, c.e.full(c.shape, elem_of(x), 1.0), c.e(graph.sqrt, x)))
 
 
-@lowers(aten.exp2.default)
-def exp2(c: Call, self: Value) -> Value:
-    return c.rounded(c.e(ELEMENTWISE["exp2"], c.floating(self)))
-
-
 @lowers(aten.log10.default)
 def log10(c: Call, self: Value) -> Value:
     x = c.floating(self)
     return c.rounded(c.e.map(graph.mul, c.e(graph.log, x), 1 / math.log(10)))
-
-
-@lowers(aten.atan2.default)
-def atan2(c: Call, self: Value, other: Value) -> Value:
-    return computed(c, graph.atan2, self, other)
 
 
 @lowers(aten.logaddexp.default)
@@ -404,16 +327,12 @@ def logaddexp(c: Call, self: Value, other: Value) -> Value:
     return c.rounded(e(graph.select, equal_infinities, x, sum_))
 
 
-def _function(name: str) -> Any:
-    def lowering(c: Call, self: Value) -> Value:
-        return c.rounded(c.e(ELEMENTWISE[name], c.floating(self)))
-
-    lowering.__name__ = name
-    return lowering
+def _function(c: Call, self: Value, *, kind: OpDef) -> Value:
+    return c.rounded(c.e(kind, c.floating(self)))
 
 
 for _name in (
-    "exp", "expm1", "log", "log2", "log1p", "sqrt", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "asin", "acos",
-    "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+    "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "asin",
+    "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
 ):  # fmt: skip
-    lowers(getattr(aten, _name).default)(_function(_name))
+    lowers(getattr(aten, _name).default, kind=ELEMENTWISE[_name])(_function)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,7 @@ import torch
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, lowers
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.lowering import Arguments, Call, lowers, wide_elem
 from graphfuse.frontends.host_values import Array
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
@@ -47,13 +47,13 @@ def along(c: Call, x: Value, axis: int, matrix: Array) -> Value:
             factor = e.constant(weight.astype(numpy_dtype(elem_of(x))).reshape(line))
             term = e.map(graph.mul, term, factor)
         terms.append(term if weight.all() else e.select(e.constant((weight != 0).reshape(line)), term, 0.0))
-    return functools.reduce(lambda a, b: e(graph.add, a, b), terms)
+    return e.fold(graph.add, terms)
 
 
 def static(c: Call, sizes: Sequence[Dim]) -> tuple[int, ...]:
     """Sizes that are known."""
     c.want(all(isinstance(d, int) and d > 0 for d in sizes), "sizes that are not known")
-    return tuple(int(d) for d in sizes)  # type: ignore[arg-type]
+    return tuple(d for d in sizes if isinstance(d, int))
 
 
 # adaptive windows
@@ -141,27 +141,35 @@ def triangles(size: int, count: int, align_corners: bool, scale: float | None) -
     return out
 
 
+@dataclass(frozen=True, slots=True)
+class Resampling(Arguments):
+    """How an image is resampled; the scales of rows and columns may follow from the sizes."""
+
+    align_corners: bool
+    scales_h: float | None = None
+    scales_w: float | None = None
+
+    def matrices(self, c: Call, spatial: Sequence[Dim], result: Sequence[Dim]) -> list[Array]:
+        """From rows to rows, and from columns to columns."""
+        known = zip(static(c, spatial), static(c, result), (self.scales_h, self.scales_w), strict=True)
+        return [triangles(n, m, self.align_corners, scale) for n, m, scale in known]
+
+
 @lowers(aten._upsample_bilinear2d_aa.default)
-def upsample_bilinear2d_aa(
-    c: Call, self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:  # fmt: skip
+def upsample_bilinear2d_aa(c: Call, self: Value, output_size: Sequence[Dim], how: Resampling) -> Value:
     x = _wide_float(c, self)
-    spatial, result = static(c, shape_of(self)[2:]), static(c, c.shape[2:])
-    for i, scale in enumerate((scales_h, scales_w)):
-        x = along(c, x, 2 + i, triangles(spatial[i], result[i], align_corners, scale))
+    for axis, matrix in enumerate(how.matrices(c, shape_of(self)[2:], c.shape[2:]), 2):
+        x = along(c, x, axis, matrix)
     return c.rounded(x)
 
 
 @lowers(aten._upsample_bilinear2d_aa_backward.default)
 def upsample_bilinear2d_aa_backward(
-    c: Call, grad_output: Value, output_size: Sequence[Dim], input_size: Sequence[Dim], align_corners: bool,
-    scales_h: float | None = None, scales_w: float | None = None,
-) -> Value:  # fmt: skip
+    c: Call, grad_output: Value, output_size: Sequence[Dim], input_size: Sequence[Dim], how: Resampling
+) -> Value:
     grad = _wide_float(c, grad_output)
-    spatial, result = static(c, c.shape[2:]), static(c, shape_of(grad_output)[2:])
-    for i, scale in enumerate((scales_h, scales_w)):
-        grad = along(c, grad, 2 + i, triangles(spatial[i], result[i], align_corners, scale).T)
+    for axis, matrix in enumerate(how.matrices(c, c.shape[2:], shape_of(grad_output)[2:]), 2):
+        grad = along(c, grad, axis, matrix.T)
     return c.rounded(grad)
 
 

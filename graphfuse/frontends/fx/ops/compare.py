@@ -18,19 +18,16 @@ from graphfuse.ir.types import BOOL, I64
 aten, prims = torch.ops.aten, torch.ops.prims
 
 
-def _comparison(kind: OpDef) -> Any:
-    def lowering(c: Call, self: Operand, other: Operand) -> Value:
-        elem = c.common(self, other)
-        if elem == BOOL and kind not in (graph.eq, graph.ne):
-            elem = I64
-        return c.map(kind, self, other, elem=elem)
-
-    return lowering
+def _compared(c: Call, self: Operand, other: Operand, *, kind: OpDef) -> Value:
+    elem = c.common(self, other)
+    if elem == BOOL and kind not in (graph.eq, graph.ne):
+        elem = I64
+    return c.map(kind, self, other, elem=elem)
 
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _overloads = getattr(aten, _name)
-    lowers(_overloads.Tensor, _overloads.Scalar)(_comparison(ELEMENTWISE[_name]))
+    lowers(_overloads.Tensor, _overloads.Scalar, kind=ELEMENTWISE[_name])(_compared)
 
 
 @lowers(aten.logical_not.default)
@@ -38,15 +35,11 @@ def logical_not(c: Call, self: Value) -> Value:
     return c.e(graph.not_, c.truth(self))
 
 
-def _logical(kind: OpDef) -> Any:
-    def lowering(c: Call, self: Value, other: Value) -> Value:
-        return c.e(kind, *(c.e.broadcast(c.truth(o), c.shape) for o in (self, other)))
-
-    return lowering
-
-
-for _name, _kind in (("logical_and", graph.and_), ("logical_or", graph.or_), ("logical_xor", graph.xor)):
-    lowers(getattr(aten, _name).default)(_logical(_kind))
+@lowers(aten.logical_and.default, kind=graph.and_)
+@lowers(aten.logical_or.default, kind=graph.or_)
+@lowers(aten.logical_xor.default, kind=graph.xor)
+def logical(c: Call, self: Value, other: Value, *, kind: OpDef) -> Value:
+    return c.e(kind, *(c.e.broadcast(c.truth(o), c.shape) for o in (self, other)))
 
 
 @lowers(aten.bitwise_not.default)
@@ -54,66 +47,46 @@ def bitwise_not(c: Call, self: Value) -> Value:
     return c.e(graph.not_, self)
 
 
-def _bitwise(name: str) -> Any:
-    def lowering(c: Call, self: Operand, other: Operand) -> Value:
-        return c.map(ELEMENTWISE[name], self, other)
-
-    return lowering
+def _bitwise(c: Call, self: Operand, other: Operand, *, kind: OpDef) -> Value:
+    return c.map(kind, self, other)
 
 
 for _name in ("and", "or", "xor"):
     _overloads = getattr(aten, f"bitwise_{_name}")
-    lowers(_overloads.Tensor, _overloads.Scalar, _overloads.Scalar_Tensor)(_bitwise(_name))
+    lowers(_overloads.Tensor, _overloads.Scalar, _overloads.Scalar_Tensor, kind=ELEMENTWISE[_name])(_bitwise)
 
 
-def _shift(name: str) -> Any:
-    def lowering(c: Call, self: Operand, other: Operand) -> Value:
-        e = c.e
-        x, by = (e.broadcast(c.value(o, None, c.shape), c.shape) for o in (self, other))
-        c.want(c.elem.is_integer, "shifts of floats")
-        if not c.elem.is_signed:
-            return e(ELEMENTWISE[name], x, by)
-        # a negative shift is one that is too wide
-        wide = e.full(c.shape, c.elem, min(c.elem.bits, 127))
-        return e(ELEMENTWISE[name], x, e(graph.select, e.map(graph.lt, by, 0), wide, by))
-
-    return lowering
+def _shifted(c: Call, self: Operand, other: Operand, *, kind: OpDef) -> Value:
+    e = c.e
+    x, by = (e.broadcast(c.value(o, None, c.shape), c.shape) for o in (self, other))
+    c.want(c.elem.is_integer, "shifts of floats")
+    if not c.elem.is_signed:
+        return e(kind, x, by)
+    # a negative shift is one that is too wide
+    wide = e.full(c.shape, c.elem, min(c.elem.bits, 127))
+    return e(kind, x, e(graph.select, e.map(graph.lt, by, 0), wide, by))
 
 
-for _name, _operator, _function in (
-    ("bitwise_left_shift", "__lshift__", "shl"),
-    ("bitwise_right_shift", "__rshift__", "shr"),
+for _overloads, _of_python, _name in (
+    (aten.bitwise_left_shift, aten.__lshift__, "shl"),
+    (aten.bitwise_right_shift, aten.__rshift__, "shr"),
 ):
-    _overloads, _of_python = getattr(aten, _name), getattr(aten, _operator)
-    lowers(_overloads.Tensor, _overloads.Tensor_Scalar, _overloads.Scalar_Tensor, _of_python.Tensor, _of_python.Scalar)(
-        _shift(_function)
-    )
+    _forms = (_overloads.Tensor, _overloads.Tensor_Scalar, _overloads.Scalar_Tensor)
+    lowers(*_forms, _of_python.Tensor, _of_python.Scalar, kind=ELEMENTWISE[_name])(_shifted)
 
 
-@lowers(aten.isnan.default)
-def isnan(c: Call, self: Value) -> Value:
-    return c.e(graph.isnan, self) if elem_of(self).is_float else c.e.full(c.shape, BOOL, False)
+@lowers(aten.isnan.default, kind=graph.isnan)
+@lowers(aten.isinf.default, kind=graph.isinf)
+def isnan(c: Call, self: Value, *, kind: OpDef) -> Value:
+    return c.e(kind, self) if elem_of(self).is_float else c.e.full(c.shape, BOOL, False)
 
 
-@lowers(aten.isinf.default)
-def isinf(c: Call, self: Value) -> Value:
-    return c.e(graph.isinf, self) if elem_of(self).is_float else c.e.full(c.shape, BOOL, False)
-
-
-@lowers(aten.isposinf.default)
-def isposinf(c: Call, self: Value) -> Value:
-    return _infinity(c, self, graph.gt)
-
-
-@lowers(aten.isneginf.default)
-def isneginf(c: Call, self: Value) -> Value:
-    return _infinity(c, self, graph.lt)
-
-
-def _infinity(c: Call, x: Value, side: OpDef) -> Value:
-    if not elem_of(x).is_float:
+@lowers(aten.isposinf.default, side=graph.gt)
+@lowers(aten.isneginf.default, side=graph.lt)
+def isposinf(c: Call, self: Value, *, side: OpDef) -> Value:
+    if not elem_of(self).is_float:
         return c.e.full(c.shape, BOOL, False)
-    return c.e(graph.and_, c.e(graph.isinf, x), c.e.map(side, x, 0.0))
+    return c.e(graph.and_, c.e(graph.isinf, self), c.e.map(side, self, 0.0))
 
 
 @lowers(aten.signbit.default)

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.emit import Emitter, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, lowers
 from graphfuse.frontends.fx.ops.banded import static
+from graphfuse.frontends.fx.ops.loss import vector_norm
 from graphfuse.ir.core import Value
 
 aten = torch.ops.aten
@@ -22,21 +23,7 @@ MOST_ROWS = 128
 def cdist(c: Call, x1: Value, x2: Value, p: Number, compute_mode: int | None) -> Value:
     """Norms of all differences between the rows of two tensors."""
     gap = c.e.map(graph.sub, c.e.unsqueeze(x1, -2), c.e.unsqueeze(x2, -3))
-    return _norm(c.e, gap, float(p))  # type: ignore[arg-type]
-
-
-def _norm(e: Emitter, gap: Value, p: float) -> Value:
-    """Of the last dim."""
-    size, axis = e(graph.abs_, gap), [len(shape_of(gap)) - 1]
-    if math.isinf(p):
-        return e.reduce(size, "max", axis, keepdims=False)
-    if p == 0:
-        return e.reduce(e.cast(e.map(graph.ne, size, 0.0), elem_of(gap)), "sum", axis, keepdims=False)
-    if p == 1:
-        return e.reduce(size, "sum", axis, keepdims=False)
-    powers = e(graph.mul, size, size) if p == 2 else e.map(graph.pow_, size, p)
-    total = e.reduce(powers, "sum", axis, keepdims=False)
-    return e(graph.sqrt, total) if p == 2 else e.map(graph.pow_, total, 1 / p)
+    return vector_norm(c.e, gap, c.number(p), (len(shape_of(gap)) - 1,))
 
 
 def _slope(e: Emitter, gap: Value, norm: Value, p: float) -> Value:
@@ -56,7 +43,7 @@ def _slope(e: Emitter, gap: Value, norm: Value, p: float) -> Value:
 
 @lowers(aten._cdist_backward.default)
 def cdist_backward(c: Call, grad: Value, x1: Value, x2: Value, p: Number, cdist: Value) -> Value:
-    e, power = c.e, float(p)  # type: ignore[arg-type]
+    e, power = c.e, c.number(p)
     c.want(power != 2, "the gradient of Euclid's distance is faster in torch")
     if power == 0:
         return e.full(c.shape, c.elem, 0.0)
@@ -80,13 +67,13 @@ def pdist(c: Call, self: Value, p: Number = 2) -> Value:
     if rows == 1:
         return c.e.full(c.shape, c.elem, 0.0)
     first, second = (c.e(graph.take, self, c.e.constant(i), axis=0) for i in _pairs(c, rows))
-    return _norm(c.e, c.e(graph.sub, first, second), float(p))  # type: ignore[arg-type]
+    return vector_norm(c.e, c.e(graph.sub, first, second), c.number(p), (1,))
 
 
 @lowers(aten._pdist_backward.default)
 def pdist_backward(c: Call, grad: Value, self: Value, p: Number, pdist: Value) -> Value:
     """As for all pairs of rows, each pair read where it is kept; a row and itself have no distance."""
-    e, power = c.e, float(p)  # type: ignore[arg-type]
+    e, power = c.e, c.number(p)
     (rows,) = static(c, c.shape[:1])
     if power == 0 or rows == 1:
         return e.full(c.shape, c.elem, 0.0)

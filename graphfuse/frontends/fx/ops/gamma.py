@@ -12,32 +12,10 @@ import math
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.graph import ELEMENTWISE
-from graphfuse.frontends.emit import Emitter, elem_of
-from graphfuse.frontends.fx.lowering import Call, lowers
+from graphfuse.frontends.fx.lowering import Call, lowers, wide_elem
 from graphfuse.frontends.fx.ops import special_tables as tables
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
-from graphfuse.frontends.fx.ops.series import (
-    absolute,
-    add,
-    chebyshev,
-    choose,
-    div,
-    eq,
-    floor,
-    gt,
-    le,
-    log,
-    lowers_function,
-    lt,
-    mul,
-    number,
-    polynomial,
-    pow_,
-    sin,
-    sub,
-    with_sign,
-)
+from graphfuse.frontends.fx.ops.series import chebyshev, lowers_function, polynomial, with_sign
+from graphfuse.frontends.terms import Term, absolute, equal, floor, log, nearest, sin, tan, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64
 
@@ -51,120 +29,122 @@ MOST_DERIVATIVES = 16
 """Higher ones of digamma leave the range of f32 near a pole."""
 
 
-def _is_whole(e: Emitter, x: Value) -> Value:
-    return e(graph.eq, x, floor(e, x))
+def _is_whole(x: Term) -> Term:
+    return equal(x, floor(x))
 
 
-def _from_whole(e: Emitter, x: Value) -> Value:
+def _from_whole(x: Term) -> Term:
     """How far x is from the nearest whole number: exactly, so that pi times it has a sine as accurate as itself."""
-    return sub(e, x, e(ELEMENTWISE["round"], x))
+    return x - nearest(x)
 
 
-def _cotangent(e: Emitter, x: Value) -> Value:
+def _cotangent(x: Term) -> Term:
     """cot(pi x), of the smaller of two angles, so that its zeros are accurate too."""
-    off = _from_whole(e, x)
-    size = absolute(e, off)
-    near = gt(e, size, 0.25)
-    tangent = e(ELEMENTWISE["tan"], mul(e, choose(e, near, sub(e, 0.5, size), size), math.pi))
-    return with_sign(e, choose(e, near, tangent, div(e, 1.0, tangent)), off)
+    off = _from_whole(x)
+    size = absolute(off)
+    near = size > 0.25
+    tangent = tan(where(near, 0.5 - size, size) * math.pi)
+    return with_sign(where(near, tangent, 1.0 / tangent), off)
 
 
 # log gamma
 
 
-def lgamma(e: Emitter, x: Value) -> Value:
+@lowers_function(aten.lgamma.default)
+def lgamma(x: Term) -> Term:
     """log |gamma(x)|; infinite at 0 and the whole numbers below it."""
-    size = absolute(e, x)
-    positive = _lgamma_of_positive(e, size)
+    size = absolute(x)
+    positive = _lgamma_of_positive(size)
     # gamma(x) gamma(-x) = -pi / (x sin(pi x))
-    sine = absolute(e, sin(e, mul(e, _from_whole(e, x), math.pi)))
-    reflected = sub(e, sub(e, sub(e, math.log(math.pi), log(e, sine)), log(e, size)), positive)
-    reflected = choose(e, _is_whole(e, x), math.inf, reflected)
-    return choose(e, le(e, x, 0.0), reflected, positive)
+    sine = absolute(sin(_from_whole(x) * math.pi))
+    reflected = math.log(math.pi) - log(sine) - log(size) - positive
+    reflected = where(_is_whole(x), math.inf, reflected)
+    return where(x <= 0.0, reflected, positive)
 
 
-def _lgamma_of_positive(e: Emitter, x: Value) -> Value:
+def _lgamma_of_positive(x: Term) -> Term:
     """Between 1.5 and 2.5 by a series; a factor or more away by the recurrence; by Stirling's series beyond 8.5."""
-    far = _stirling(e, x)
-    up = number(e, x, 1.0)
+    far = _stirling(x)
+    up = x.full(1.0)
     near = x
     for _ in range(6):  # gamma(x) = (x - 1) gamma(x - 1)
-        high = gt(e, near, 2.5)
-        lower = sub(e, near, 1.0)
-        up, near = choose(e, high, mul(e, up, lower), up), choose(e, high, lower, near)
+        high = near > 2.5
+        lower = near - 1.0
+        up, near = where(high, up * lower, up), where(high, lower, near)
     # gamma(x) = gamma(x + 1) / x, twice below 0.5; t is how far from 2 that ends
-    least, low = lt(e, x, 0.5), lt(e, x, 1.5)
-    down = choose(e, least, mul(e, x, add(e, x, 1.0)), x)
-    t = choose(e, least, x, choose(e, low, sub(e, x, 1.0), sub(e, near, 2.0)))
-    series = mul(e, mul(e, add(e, t, 1.0), t), chebyshev(e, mul(e, t, 4.0), tables.LGAMMA))
-    series = choose(e, low, sub(e, series, log(e, down)), add(e, series, log(e, up)))
-    return choose(e, gt(e, x, 8.5), far, series)
+    least, low = x < 0.5, x < 1.5
+    down = where(least, x * (x + 1.0), x)
+    t = where(least, x, where(low, x - 1.0, near - 2.0))
+    series = (t + 1.0) * t * chebyshev(t * 4.0, tables.LGAMMA)
+    series = where(low, series - log(down), series + log(up))
+    return where(x > 8.5, far, series)
 
 
-def _stirling(e: Emitter, x: Value) -> Value:
-    terms = 10 if elem_of(x) == F64 else 4
-    inverse = div(e, 1.0, x)
+def _stirling(x: Term) -> Term:
+    terms = 10 if x.elem == F64 else 4
+    inverse = 1.0 / x
     coefficients = [b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(BERNOULLI[:terms])]
-    tail = mul(e, inverse, polynomial(e, mul(e, inverse, inverse), coefficients[::-1]))
-    main = mul(e, sub(e, x, 0.5), sub(e, log(e, x), 1.0))
-    return add(e, main, add(e, tail, 0.5 * math.log(2 * math.pi) - 0.5))
+    tail = inverse * polynomial(inverse * inverse, coefficients[::-1])
+    main = (x - 0.5) * (log(x) - 1.0)
+    return main + (tail + (0.5 * math.log(2 * math.pi) - 0.5))
 
 
 # its derivatives
 
 
-def digamma(e: Emitter, x: Value) -> Value:
+@lowers_function(aten.digamma.default)
+def digamma(x: Term) -> Term:
     """The derivative of log gamma; infinite at 0, NaN at the whole numbers below it."""
-    below = lt(e, x, 0.0)
-    y = choose(e, below, sub(e, 1.0, x), x)
-    out = _digamma_of_positive(e, y)
-    out = choose(e, below, sub(e, out, mul(e, _cotangent(e, x), math.pi)), out)
-    out = choose(e, e(graph.and_, below, _is_whole(e, x)), math.nan, out)
-    return choose(e, eq(e, x, 0.0), div(e, -1.0, x), out)
+    below = x < 0.0
+    y = where(below, 1.0 - x, x)
+    out = _digamma_of_positive(y)
+    out = where(below, out - _cotangent(x) * math.pi, out)
+    out = where(below & _is_whole(x), math.nan, out)
+    return where(equal(x, 0.0), -1.0 / x, out)
 
 
-def _digamma_of_positive(e: Emitter, x: Value) -> Value:
-    shift = 10 if elem_of(x) == F64 else 6
-    small = lt(e, x, float(shift))
-    passed = div(e, 1.0, x)
+def _digamma_of_positive(x: Term) -> Term:
+    shift = 10 if x.elem == F64 else 6
+    small = x < float(shift)
+    passed = 1.0 / x
     for k in range(1, shift):
-        passed = add(e, passed, div(e, 1.0, add(e, x, float(k))))
-    far = choose(e, small, add(e, x, float(shift)), x)
-    inverse = div(e, 1.0, far)
-    z = mul(e, inverse, inverse)
+        passed = passed + 1.0 / (x + float(k))
+    far = where(small, x + float(shift), x)
+    inverse = 1.0 / far
+    z = inverse * inverse
     coefficients = [b / (2 * k + 2) for k, b in enumerate(BERNOULLI[:7])]
-    tail = mul(e, z, polynomial(e, z, coefficients[::-1]))
-    out = sub(e, sub(e, log(e, far), mul(e, inverse, 0.5)), tail)
-    return choose(e, small, sub(e, out, passed), out)
+    tail = z * polynomial(z, coefficients[::-1])
+    out = log(far) - inverse * 0.5 - tail
+    return where(small, out - passed, out)
 
 
-def trigamma(e: Emitter, x: Value) -> Value:
+def trigamma(x: Term) -> Term:
     """The derivative of digamma."""
-    low = lt(e, x, 0.5)
-    y = choose(e, low, sub(e, 1.0, x), x)
-    total = number(e, x, 0.0)
+    low = x < 0.5
+    y = where(low, 1.0 - x, x)
+    total = x.full(0.0)
     for k in range(6):
-        step = add(e, y, float(k))
-        total = add(e, total, div(e, 1.0, mul(e, step, step)))
-    inverse = div(e, 1.0, add(e, y, 6.0))
-    z = mul(e, inverse, inverse)
-    tail = mul(e, z, polynomial(e, z, BERNOULLI[:6][::-1]))
-    total = add(e, total, mul(e, inverse, add(e, add(e, mul(e, inverse, 0.5), 1.0), tail)))
+        step = y + float(k)
+        total = total + 1.0 / (step * step)
+    inverse = 1.0 / (y + 6.0)
+    z = inverse * inverse
+    tail = z * polynomial(z, BERNOULLI[:6][::-1])
+    total = total + inverse * (inverse * 0.5 + 1.0 + tail)
     # not reduced: at whole numbers torch's answer is what the rounding of pi leaves
-    sine = sin(e, mul(e, x, math.pi))
-    return choose(e, low, sub(e, div(e, math.pi**2, mul(e, sine, sine)), total), total)
+    sine = sin(x * math.pi)
+    return where(low, math.pi**2 / (sine * sine) - total, total)
 
 
-def polygamma_of(e: Emitter, x: Value, n: int) -> Value:
+def polygamma_of(x: Term, n: int) -> Term:
     """The n-th derivative of digamma, n > 1: -(-1)^n n! zeta(n + 1, x), reflected by derivatives of the cotangent."""
-    below = lt(e, x, 0.0)
+    below = x < 0.0
     sign = -((-1.0) ** n)
-    out = mul(e, _zeta_of_positive(e, float(n + 1), choose(e, below, sub(e, 1.0, x), x)), sign * math.factorial(n))
+    out = _zeta_of_positive(float(n + 1), where(below, 1.0 - x, x)) * (sign * math.factorial(n))
     # psi_n(x) = (-1)^n psi_n(1 - x) - pi d^n/dx^n cot(pi x)
-    slope = mul(e, polynomial(e, _cotangent(e, x), _cotangent_derivative(n)), math.pi ** (n + 1))
-    out = choose(e, below, sub(e, mul(e, out, (-1.0) ** n), slope), out)
-    at_pole = e(graph.and_, le(e, x, 0.0), _is_whole(e, x))
-    return choose(e, at_pole, sign * math.inf, out)
+    slope = polynomial(_cotangent(x), _cotangent_derivative(n)) * math.pi ** (n + 1)
+    out = where(below, out * (-1.0) ** n - slope, out)
+    at_pole = (x <= 0.0) & _is_whole(x)
+    return where(at_pole, sign * math.inf, out)
 
 
 def _cotangent_derivative(n: int) -> list[float]:
@@ -179,10 +159,8 @@ def _cotangent_derivative(n: int) -> list[float]:
 @lowers(aten.polygamma.default)
 def polygamma(c: Call, n: int, self: Value) -> Value:
     c.want(isinstance(n, int) and n <= MOST_DERIVATIVES, f"more than {MOST_DERIVATIVES} derivatives")
-    x = c.floating(self)
-    if n < 2:
-        return c.rounded((digamma, trigamma)[n](c.e, x))
-    return c.rounded(polygamma_of(c.e, x, n))
+    x = Term(c.e, c.floating(self))
+    return c.rounded(((digamma, trigamma)[n](x) if n < 2 else polygamma_of(x, n)).value)
 
 
 # zeta
@@ -191,71 +169,55 @@ def polygamma(c: Call, n: int, self: Value) -> Value:
 @lowers(aten.special_zeta.default)
 def zeta(c: Call, self: Value, other: Value) -> Value:
     elem = wide_elem(c.elem)
-    s, q = (c.e.broadcast(c.value(o, elem), c.shape) for o in (self, other))
-    return c.rounded(hurwitz_zeta(c.e, s, q))
+    s, q = (Term(c.e, c.e.broadcast(c.value(o, elem), c.shape)) for o in (self, other))
+    return c.rounded(hurwitz_zeta(s, q).value)
 
 
-def hurwitz_zeta(e: Emitter, s: Value, q: Value) -> Value:
+def hurwitz_zeta(s: Term, q: Term) -> Term:
     """The sum of (q + k)^-s over k from 0; infinite at s = 1 and q = 0, -1, ...; NaN for s < 1."""
-    below = le(e, q, 0.0)
-    whole = floor(e, q)
+    below = q <= 0.0
+    whole = floor(q)
     # the terms below 0 are those of zeta(s, 1 - f) that zeta(s, 1 - q) lacks, f being what q is above a whole number
-    fraction = sub(e, q, whole)
-    missing = sub(e, _zeta_of_positive(e, s, sub(e, 1.0, fraction)), _zeta_of_positive(e, s, sub(e, 1.0, q)))
-    odd = mul(e, s, 0.5)
-    parity = choose(e, e(graph.eq, odd, floor(e, odd)), number(e, s, 1.0), -1.0)
-    above = _zeta_of_positive(e, s, choose(e, below, fraction, q))
-    out = choose(e, below, add(e, above, mul(e, parity, missing)), above)
-    out = choose(e, e(graph.and_, below, e(graph.ne, s, floor(e, s))), math.nan, out)
-    out = choose(e, e(graph.and_, below, e(graph.eq, q, whole)), math.inf, out)
-    out = choose(e, lt(e, s, 1.0), math.nan, out)
-    return choose(e, eq(e, s, 1.0), math.inf, out)
+    fraction = q - whole
+    missing = _zeta_of_positive(s, 1.0 - fraction) - _zeta_of_positive(s, 1.0 - q)
+    odd = s * 0.5
+    parity = where(equal(odd, floor(odd)), s.full(1.0), -1.0)
+    above = _zeta_of_positive(s, where(below, fraction, q))
+    out = where(below, above + parity * missing, above)
+    out = where(below & s.map(graph.ne, floor(s)), math.nan, out)
+    out = where(below & equal(q, whole), math.inf, out)
+    out = where(s < 1.0, math.nan, out)
+    return where(equal(s, 1.0), math.inf, out)
 
 
-def _zeta_of_positive(e: Emitter, s: Value | float, q: Value) -> Value:
+def _zeta_of_positive(s: Term | float, q: Term) -> Term:
     """By Euler and Maclaurin after nine terms. Each term of the series is made of the one before, so none overflows."""
-    total, b = number(e, q, 0.0), q
+    total, b = q.full(0.0), q
     for k in range(10):
-        b = _power(e, add(e, q, float(k)), s)
-        total = add(e, total, b)
-    w = add(e, q, 9.0)
-    inverse = div(e, 1.0, w)
-    total = add(e, total, div(e, mul(e, b, w), _plus(e, s, -1.0)))
-    total = sub(e, total, mul(e, b, 0.5))
-    term = mul(e, mul(e, b, inverse), _scaled(e, s, 0.5 * BERNOULLI[0]))
+        b = _power(q + float(k), s)
+        total = total + b
+    w = q + 9.0
+    inverse = 1.0 / w
+    total = total + b * w / (s + -1.0)
+    total = total - b * 0.5
+    term = b * inverse * (s * (0.5 * BERNOULLI[0]))
     tail = term
-    for k in range(1, 12 if elem_of(q) == F64 else 5):
+    for k in range(1, 12 if q.elem == F64 else 5):
         ratio = BERNOULLI[k] / BERNOULLI[k - 1] / ((2 * k + 1) * (2 * k + 2))
-        grown = _times(e, _plus(e, s, 2.0 * k - 1), _plus(e, s, 2.0 * k))
-        term = mul(e, term, mul(e, _scaled(e, grown, ratio), mul(e, inverse, inverse)))
-        tail = add(e, tail, term)
-    return choose(e, eq(e, b, 0.0), total, add(e, total, tail))
+        grown = (s + (2.0 * k - 1)) * (s + 2.0 * k)
+        term = term * (grown * ratio * (inverse * inverse))
+        tail = tail + term
+    return where(equal(b, 0.0), total, total + tail)
 
 
-def _power(e: Emitter, x: Value, s: Value | float) -> Value:
+def _power(x: Term, s: Term | float) -> Term:
     """x^-s: by products where s is a number, which is whole."""
-    if isinstance(s, Value):
-        return pow_(e, x, e(graph.neg, s))
+    if isinstance(s, Term):
+        return x**-s
     out, square, left = None, x, int(s)
     while left:
         if left & 1:
-            out = square if out is None else mul(e, out, square)
-        square, left = mul(e, square, square), left >> 1
+            out = square if out is None else out * square
+        square, left = square * square, left >> 1
     assert out is not None, "s is positive"
-    return div(e, 1.0, out)
-
-
-def _plus(e: Emitter, s: Value | float, by: float) -> Value | float:
-    return add(e, s, by) if isinstance(s, Value) else s + by
-
-
-def _scaled(e: Emitter, s: Value | float, by: float) -> Value | float:
-    return mul(e, s, by) if isinstance(s, Value) else s * by
-
-
-def _times(e: Emitter, a: Value | float, b: Value | float) -> Value | float:
-    return mul(e, a, b) if isinstance(a, Value) or isinstance(b, Value) else a * b
-
-
-lowers_function(lgamma, aten.lgamma.default)
-lowers_function(digamma, aten.digamma.default)
+    return 1.0 / out

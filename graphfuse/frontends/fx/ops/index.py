@@ -56,17 +56,9 @@ def gather(c: Call, self: Value, dim: int, index: Value, sparse_grad: bool = Fal
 # by several indices
 
 
-@lowers(aten.index.Tensor)
-def index(c: Call, self: Value, indices: Sequence[Value | None]) -> Value:
-    return _indexed(c, self, indices, trusted=False)
-
-
-@lowers(aten._unsafe_index.Tensor)
-def unsafe_index(c: Call, self: Value, indices: Sequence[Value | None]) -> Value:
-    return _indexed(c, self, indices, trusted=True)
-
-
-def _indexed(c: Call, self: Value, indices: Sequence[Value | None], *, trusted: bool) -> Value:
+@lowers(aten.index.Tensor, trusted=False)
+@lowers(aten._unsafe_index.Tensor, trusted=True)
+def index(c: Call, self: Value, indices: Sequence[Value | None], *, trusted: bool) -> Value:
     e = c.e
     places = places_of(c, indices)
     if len(places) == 1:
@@ -108,24 +100,13 @@ def joined(c: Call, x: Value, indices: Sequence[Value | None], *, trusted: bool)
 
 @lowers(aten.topk.default)
 def topk(c: Call, self: Value, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sequence[Value]:
-    return _selected(c, self, k, dim, largest)
-
-
-@lowers(aten.sort.default)
-def sort(c: Call, self: Value, dim: int = -1, descending: bool = False) -> Sequence[Value]:
-    return _selected(c, self, shape_of(self)[dim] if shape_of(self) else 1, dim, descending)
-
-
-@lowers(aten.sort.stable)
-def sort_stable(c: Call, self: Value, stable: Any = None, dim: int = -1, descending: bool = False) -> Sequence[Value]:
-    return sort(c, self, dim, descending)
-
-
-def _selected(c: Call, x: Value, k: Dim, dim: int, largest: bool) -> Sequence[Value]:
     c.want(isinstance(k, int) and k <= MOST_SELECTED, f"it selects more than {MOST_SELECTED} elements of a line")
-    c.want(elem_of(x) != BOOL, "a selection of bool")
-    if not shape_of(x):
-        return x, c.e.full((), I64, 0)
-    rank = len(shape_of(x))
-    op = c.e.op(graph.topk, x, k=k, axis=dim % rank, largest=largest)
-    return op.results
+    c.want(elem_of(self) != BOOL, "a selection of bool")
+    if not shape_of(self):
+        return self, c.e.full((), I64, 0)
+    return c.e.op(graph.topk, self, k=k, axis=dim % len(shape_of(self)), largest=largest).results
+
+
+@lowers(aten.sort.default, aten.sort.stable)
+def sort(c: Call, self: Value, dim: int = -1, descending: bool = False, stable: Any = None) -> Sequence[Value]:
+    return topk(c, self, shape_of(self)[dim] if shape_of(self) else 1, dim, descending)

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, lowers
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.fx.lowering import Call, Number, lowers, wide_elem
 from graphfuse.ir.core import Value
 
 aten = torch.ops.aten
@@ -50,16 +49,19 @@ def _one_long(shape: Sequence[Any], axis: int) -> tuple[Any, ...]:
 def linalg_vector_norm(
     c: Call, self: Value, ord: Number = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Value:
-    e, axes, p = c.e, c.axes(dim, len(shape_of(self))), float(ord)  # type: ignore[arg-type]
-    x = e.cast(self, wide_elem(c.elem))
+    axes = c.axes(dim, len(shape_of(self)))
+    return c.rounded(vector_norm(c.e, c.e.cast(self, wide_elem(c.elem)), c.number(ord), axes, keepdims=keepdim))
+
+
+def vector_norm(e: Emitter, x: Value, p: float, axes: Sequence[int], *, keepdims: bool = False) -> Value:
+    """The p-norm along axes."""
     size = e(graph.abs_, x)
     if math.isinf(p):
-        return c.rounded(e.reduce(size, "max" if p > 0 else "min", axes, keepdims=keepdim))
+        return e.reduce(size, "max" if p > 0 else "min", axes, keepdims=keepdims)
     if p == 0:
-        counted = e.cast(e.map(graph.ne, x, 0.0), elem_of(x))
-        return c.rounded(e.reduce(counted, "sum", axes, keepdims=keepdim))
+        return e.reduce(e.cast(e.map(graph.ne, x, 0.0), elem_of(x)), "sum", axes, keepdims=keepdims)
     if p == 1:
-        return c.rounded(e.reduce(size, "sum", axes, keepdims=keepdim))
+        return e.reduce(size, "sum", axes, keepdims=keepdims)
     powers = e(graph.mul, x, x) if p == 2 else e.map(graph.pow_, size, p)
-    total = e.reduce(powers, "sum", axes, keepdims=keepdim)
-    return c.rounded(e(graph.sqrt, total) if p == 2 else e.map(graph.pow_, total, 1 / p))
+    total = e.reduce(powers, "sum", axes, keepdims=keepdims)
+    return e(graph.sqrt, total) if p == 2 else e.map(graph.pow_, total, 1 / p)

@@ -9,18 +9,12 @@ import torch
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, lowers
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.lowering import Call, Number, lowers, wide_elem
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I32
 
 aten = torch.ops.aten
 _DIFFER = "its operands' types differ"
-
-
-@lowers(aten.mm.default)
-def mm(c: Call, self: Value, mat2: Value) -> Value:
-    return product(c, self, mat2, "mk,kn->mn")
 
 
 @lowers(aten._int_mm.default)
@@ -29,20 +23,13 @@ def int_mm(c: Call, self: Value, mat2: Value) -> Value:
     return c.e.contract(self, mat2, "mk,kn->mn", I32)
 
 
-@lowers(aten.bmm.default)
-def bmm(c: Call, self: Value, mat2: Value) -> Value:
-    return product(c, self, mat2, "bmk,bkn->bmn")
-
-
-@lowers(aten.mv.default)
-def mv(c: Call, self: Value, vec: Value) -> Value:
-    return product(c, self, vec, "mk,k->m")
-
-
-@lowers(aten.dot.default, aten.vdot.default)
-def dot(c: Call, self: Value, **given: Value) -> Value:
+@lowers(aten.mm.default, spec="mk,kn->mn")
+@lowers(aten.bmm.default, spec="bmk,bkn->bmn")
+@lowers(aten.mv.default, spec="mk,k->m")
+@lowers(aten.dot.default, aten.vdot.default, spec="k,k->")
+def mm(c: Call, self: Value, *, spec: str, **given: Value) -> Value:
     (other,) = given.values()
-    return product(c, self, other, "k,k->")
+    return product(c, self, other, spec)
 
 
 def product(c: Call, a: Value, b: Value, spec: str) -> Value:
@@ -54,47 +41,30 @@ def product(c: Call, a: Value, b: Value, spec: str) -> Value:
     return c.e.contract(a, b, spec, elem_of(a))
 
 
-@lowers(aten.addmm.default)
-def addmm(c: Call, self: Value, mat1: Value, mat2: Value, beta: Number = 1, alpha: Number = 1) -> Value:
-    return _added(c, self, mat1, mat2, "mk,kn->mn", beta, alpha)
-
-
-@lowers(aten.baddbmm.default)
-def baddbmm(c: Call, self: Value, batch1: Value, batch2: Value, beta: Number = 1, alpha: Number = 1) -> Value:
-    return _added(c, self, batch1, batch2, "bmk,bkn->bmn", beta, alpha)
-
-
-@lowers(aten.addmv.default)
-def addmv(c: Call, self: Value, mat: Value, vec: Value, beta: Number = 1, alpha: Number = 1) -> Value:
-    return _added(c, self, mat, vec, "mk,k->m", beta, alpha)
-
-
-@lowers(aten.addbmm.default)
-def addbmm(c: Call, self: Value, batch1: Value, batch2: Value, beta: Number = 1, alpha: Number = 1) -> Value:
-    return _added(c, self, batch1, batch2, "bmk,bkn->mn", beta, alpha)
-
-
-def _added(c: Call, x: Value, a: Value, b: Value, spec: str, beta: Number, alpha: Number) -> Value:
+@lowers(aten.addmm.default, spec="mk,kn->mn")
+@lowers(aten.baddbmm.default, spec="bmk,bkn->bmn")
+@lowers(aten.addmv.default, spec="mk,k->m")
+@lowers(aten.addbmm.default, spec="bmk,bkn->mn")
+def addmm(c: Call, self: Value, beta: Number = 1, alpha: Number = 1, *, spec: str, **given: Value) -> Value:
     """beta * x + alpha * (a @ b), rounded once; x is not read where beta is 0, so that its NaNs do not count."""
-    c.want(len({elem_of(v) for v in (x, a, b)}) == 1, _DIFFER)
+    a, b = given.values()
+    c.want(len({elem_of(v) for v in (self, a, b)}) == 1, _DIFFER)
     elem = wide_elem(c.elem)
     out: Any = c.e.cast(c.e.contract(a, b, spec, elem if elem != c.elem else None), elem)
     if alpha != 1:
         out = c.map(graph.mul, out, alpha, elem=elem)
     if beta == 0:
         return c.rounded(out)
-    term = x if beta == 1 else c.map(graph.mul, x, beta, elem=elem)
+    term = self if beta == 1 else c.map(graph.mul, self, beta, elem=elem)
     return c.rounded(c.map(graph.add, out, term, elem=elem))
 
 
 @lowers(aten._trilinear.default)
-def trilinear(
-    c: Call, i1: Value, i2: Value, i3: Value, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
-    sumdim: Sequence[int], unroll_dim: int = 1,
-) -> Value:  # fmt: skip
+def trilinear(c: Call, i1: Value, i2: Value, i3: Value, sumdim: Sequence[int], **given: Any) -> Value:
     """The sum over some dims of a product of three tensors, each of which lacks some: two products, one sum."""
-    rank, letters = len(shape_of(i1)) + len(expand1), "abcdefghijklmnopqrstuvwxyz"
-    names = ["".join(letters[i] for i in range(rank) if i not in e) for e in (expand1, expand2, expand3)]
+    rank, letters = len(shape_of(i1)) + len(given["expand1"]), "abcdefghijklmnopqrstuvwxyz"
+    lacking = (given[f"expand{k}"] for k in (1, 2, 3))
+    names = ["".join(letters[i] for i in range(rank) if i not in dims) for dims in lacking]
     out = "".join(letters[i] for i in range(rank) if i not in sumdim)
     between = "".join(n for n in letters[:rank] if n in names[0] + names[1] and n in names[2] + out)
     c.want(set(out) <= set("".join(names)), "the result has a dim of none of them")

@@ -206,8 +206,7 @@ def diagonal(c: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
         return e.full(c.shape, c.elem, 0)
     # element i * (count + 1) of the flat square, as the first column of rows one longer
     flat = e.reshape(x, (*outer, count * count))
-    zeros = tuple(0 for _ in outer)
-    padded = e(graph.pad, flat, low=(*zeros, 0), high=(*zeros, count), value=False if c.elem.name == "bool" else 0)
+    padded = e.pad(flat, -1, 0, count, False if c.elem == BOOL else 0)
     return e.reshape(e.slice(e.reshape(padded, (*outer, count, count + 1)), -1, 0, 1), c.shape)
 
 
@@ -292,9 +291,7 @@ def diagonal_scatter(c: Call, self: Value, src: Value, offset: int = 0, dim1: in
     x = e.permute(self, order)
     shape = shape_of(x)
     first, count = max(-offset, 0), shape_of(src)[-1]
-    low, high = (0,) * (rank - 2), (*(0,) * (rank - 2), shape[-2] - count - first)
-    filling = False if c.elem == BOOL else 0
-    spread = e(graph.pad, c.value(src), low=(*low, first), high=high, value=filling)
+    spread = e.pad(c.value(src), -1, first, shape[-2] - count - first, False if c.elem == BOOL else 0)
     rows, columns = e.iota(shape, rank - 2), e.iota(shape, rank - 1)
     is_met = e(graph.eq, columns, e(graph.add, rows, e.full(shape, I64, offset)))
     out = e(graph.select, is_met, e.broadcast(e.unsqueeze(spread, -1), shape), x)

@@ -68,33 +68,15 @@ def kthvalue(c: Call, self: Value, k: int, dim: int = -1, keepdim: bool = False)
     return line.first(c.e.map(graph.eq, line.ranks(), k - 1))
 
 
-@lowers(aten.median.dim)
-def median_dim(c: Call, self: Value, dim: int, keepdim: bool = False) -> Sequence[Value]:
-    return _median(c, self, dim, ignores_nan=False)
-
-
-@lowers(aten.nanmedian.dim)
-def nanmedian_dim(c: Call, self: Value, dim: int, keepdim: bool = False) -> Sequence[Value]:
-    return _median(c, self, dim, ignores_nan=True)
-
-
-@lowers(aten.median.default)
-def median(c: Call, self: Value) -> Value:
-    return _median(c, self if not shape_of(self) else c.e.flatten(self), 0, ignores_nan=False)[0]
-
-
-@lowers(aten.nanmedian.default)
-def nanmedian(c: Call, self: Value) -> Value:
-    return _median(c, self if not shape_of(self) else c.e.flatten(self), 0, ignores_nan=True)[0]
-
-
-def _median(c: Call, x: Value, dim: int, *, ignores_nan: bool) -> Sequence[Value]:
+@lowers(aten.median.dim, ignores_nan=False)
+@lowers(aten.nanmedian.dim, ignores_nan=True)
+def median_dim(c: Call, self: Value, dim: int, keepdim: bool = False, *, ignores_nan: bool) -> Sequence[Value]:
     """The lower of two in the middle, and where it is. NaN wins unless it is ignored."""
     e = c.e
-    if not shape_of(x):
-        return x, e.full((), I64, 0)
-    line = _Line(c, x, dim)
-    if not elem_of(x).is_float:
+    if not shape_of(self):
+        return self, e.full((), I64, 0)
+    line = _Line(c, self, dim)
+    if not elem_of(self).is_float:
         return line.first(e.map(graph.eq, line.ranks(), (line.size - 1) // 2))
     is_number = e.cast(e(graph.not_, e(graph.isnan, line.x)), I32)
     numbers = e.reduce(is_number, "sum", (len(shape_of(line.x)) - 1,))
@@ -102,6 +84,12 @@ def _median(c: Call, x: Value, dim: int, *, ignores_nan: bool) -> Sequence[Value
     if not ignores_nan:  # the first NaN
         middle = e.select(e.map(graph.lt, numbers, line.size), numbers, middle)
     return line.first(e.map(graph.eq, line.ranks(), middle))
+
+
+@lowers(aten.median.default, ignores_nan=False)
+@lowers(aten.nanmedian.default, ignores_nan=True)
+def median(c: Call, self: Value, *, ignores_nan: bool) -> Value:
+    return median_dim(c, self if not shape_of(self) else c.e.flatten(self), 0, ignores_nan=ignores_nan)[0]
 
 
 @lowers(aten.mode.default)

@@ -9,11 +9,10 @@ import torch
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, lowers
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.lowering import Call, Number, lowers, wide_elem
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, F32, I64, U8
-from graphfuse.symbolic import Dim, bounds
+from graphfuse.symbolic import Dim, bounds, product
 
 aten, prims = torch.ops.aten, torch.ops.prims
 Dims = Sequence[int] | int | None
@@ -26,29 +25,21 @@ def rank_of(x: Value) -> int:
 
 def count_of(x: Value, axes: Sequence[int]) -> Dim:
     """How many elements are combined into one."""
-    total: Dim = 1
-    for a in axes:
-        total = total * shape_of(x)[a]
-    return total
+    return product(shape_of(x)[a] for a in axes)
 
 
-@lowers(aten.sum.default, aten.sum.dim_IntList, prims.sum.default)
-def sum_(c: Call, dim: Dims = None, keepdim: bool = False, **given: Any) -> Value:
+@lowers(aten.sum.default, aten.sum.dim_IntList, prims.sum.default, kind="sum")
+@lowers(aten.prod.default, aten.prod.dim_int, kind="prod")
+def sum_(c: Call, dim: Dims = None, keepdim: bool = False, *, kind: str, **given: Any) -> Value:
     x: Value = given["self" if "self" in given else "inp"]
     axes = c.axes(dim if dim is not None else given.get("dims"), rank_of(x))
-    return c.rounded(c.e.reduce(c.e.cast(x, wide_elem(c.elem)), "sum", axes, keepdims=keepdim))
+    return c.rounded(c.e.reduce(c.e.cast(x, wide_elem(c.elem)), kind, axes, keepdims=keepdim))
 
 
 @lowers(aten.mean.default, aten.mean.dim)
 def mean(c: Call, self: Value, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Value:
     axes = c.axes(dim, rank_of(self))
     return c.rounded(c.e.mean(c.e.cast(self, wide_elem(c.elem)), axes, keepdims=keepdim))
-
-
-@lowers(aten.prod.default, aten.prod.dim_int)
-def prod(c: Call, self: Value, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    axes = c.axes(dim, rank_of(self))
-    return c.rounded(c.e.reduce(c.e.cast(self, wide_elem(c.elem)), "prod", axes, keepdims=keepdim))
 
 
 def _want_some(c: Call, x: Value, axes: Sequence[int]) -> None:
@@ -64,73 +55,45 @@ def extreme(c: Call, x: Value, kind: str, axes: Sequence[int], *, keepdims: bool
     return c.e.reduce(x, kind, axes, keepdims=keepdims)
 
 
-@lowers(aten.amax.default, aten.max.default)
-def amax(c: Call, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    return extreme(c, self, "max", c.axes(dim, rank_of(self)), keepdims=keepdim)
+@lowers(aten.amax.default, aten.max.default, kind="max")
+@lowers(aten.amin.default, aten.min.default, kind="min")
+def amax(c: Call, self: Value, dim: Dims = None, keepdim: bool = False, *, kind: str) -> Value:
+    return extreme(c, self, kind, c.axes(dim, rank_of(self)), keepdims=keepdim)
 
 
-@lowers(aten.amin.default, aten.min.default)
-def amin(c: Call, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    return extreme(c, self, "min", c.axes(dim, rank_of(self)), keepdims=keepdim)
-
-
-@lowers(aten.max.dim)
-def max_dim(c: Call, self: Value, dim: int, keepdim: bool = False) -> Sequence[Value]:
-    return _with_index(c, self, "max", dim, keepdim)
-
-
-@lowers(aten.min.dim)
-def min_dim(c: Call, self: Value, dim: int, keepdim: bool = False) -> Sequence[Value]:
-    return _with_index(c, self, "min", dim, keepdim)
-
-
-def _with_index(c: Call, x: Value, kind: str, dim: int, keepdim: bool) -> Sequence[Value]:
-    if rank_of(x) == 0:
-        return x, c.e.full((), I64, 0)
-    axis = dim % rank_of(x)
-    number = c.e.cast(x, F32) if elem_of(x) == BOOL else x
+@lowers(aten.max.dim, kind="max")
+@lowers(aten.min.dim, kind="min")
+def max_dim(c: Call, self: Value, dim: int, keepdim: bool = False, *, kind: str) -> Sequence[Value]:
+    if rank_of(self) == 0:
+        return self, c.e.full((), I64, 0)
+    axis = dim % rank_of(self)
+    number = c.e.cast(self, F32) if elem_of(self) == BOOL else self
     index = c.e(graph.arg_reduce, number, axis=axis, kind=kind, keepdims=keepdim)
-    return extreme(c, x, kind, (axis,), keepdims=keepdim), index
+    return extreme(c, self, kind, (axis,), keepdims=keepdim), index
 
 
-@lowers(aten.argmax.default)
-def argmax(c: Call, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    return _index(c, self, "max", dim, keepdim)
-
-
-@lowers(aten.argmin.default)
-def argmin(c: Call, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    return _index(c, self, "min", dim, keepdim)
-
-
-def _index(c: Call, x: Value, kind: str, dim: int | None, keepdim: bool) -> Value:
-    if rank_of(x) == 0:
+@lowers(aten.argmax.default, kind="max")
+@lowers(aten.argmin.default, kind="min")
+def argmax(c: Call, self: Value, dim: int | None = None, keepdim: bool = False, *, kind: str) -> Value:
+    if rank_of(self) == 0:
         return c.e.full(c.shape, I64, 0)
-    flat = c.e.flatten(x) if dim is None else x
-    axis = 0 if dim is None else dim % rank_of(x)
+    flat = c.e.flatten(self) if dim is None else self
+    axis = 0 if dim is None else dim % rank_of(self)
     _want_some(c, flat, (axis,))
     found = c.e(graph.arg_reduce, flat, axis=axis, kind=kind, keepdims=keepdim and dim is not None)
     return c.e.reshape(found, c.shape)
 
 
-@lowers(aten.any.default, aten.any.dim, aten.any.dims)
-def any_(c: Call, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    return _logical(c, self, "any", dim, keepdim)
-
-
-@lowers(aten.all.default, aten.all.dim, aten.all.dims)
-def all_(c: Call, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    return _logical(c, self, "all", dim, keepdim)
-
-
-def _logical(c: Call, x: Value, kind: str, dim: Dims, keepdim: bool) -> Value:
-    axes = () if isinstance(dim, list) and not dim else c.axes(dim, rank_of(x))
-    return c.e.cast(c.e.reduce(c.truth(x), kind, axes, keepdims=keepdim), c.elem)
+@lowers(aten.any.default, aten.any.dim, aten.any.dims, kind="any")
+@lowers(aten.all.default, aten.all.dim, aten.all.dims, kind="all")
+def any_(c: Call, self: Value, dim: Dims = None, keepdim: bool = False, *, kind: str) -> Value:
+    axes = () if isinstance(dim, list) and not dim else c.axes(dim, rank_of(self))
+    return c.e.cast(c.e.reduce(c.truth(self), kind, axes, keepdims=keepdim), c.elem)
 
 
 @lowers(aten.var.correction)
 def var(c: Call, self: Value, dim: Dims = None, correction: Number | None = None, keepdim: bool = False) -> Value:
-    return c.rounded(_moments(c, self, dim, correction, keepdim)[0])
+    return var_mean(c, self, dim, correction, keepdim)[0]
 
 
 @lowers(aten.std.correction)
@@ -142,8 +105,7 @@ def std(c: Call, self: Value, dim: Dims = None, correction: Number | None = None
 def var_mean(
     c: Call, self: Value, dim: Dims = None, correction: Number | None = None, keepdim: bool = False
 ) -> Sequence[Value]:
-    variance, mean_ = _moments(c, self, dim, correction, keepdim)
-    return c.rounded(variance), c.rounded(mean_)
+    return [c.rounded(v) for v in _moments(c, self, dim, correction, keepdim)]
 
 
 def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: bool) -> tuple[Value, Value]:
@@ -153,8 +115,7 @@ def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: b
     center = e.mean(wide, axes)
     distance = e.map(graph.sub, wide, center)
     squares = e.reduce(e(graph.mul, distance, distance), "sum", axes, keepdims=keepdim)
-    count = count_of(x, axes)
-    by = c.number(1 if correction is None else correction)
+    count, by = count_of(x, axes), c.number(1 if correction is None else correction)
     if isinstance(count, int):
         variance = e.map(graph.div, squares, max(count - by, 0.0))
     else:
@@ -163,42 +124,26 @@ def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: b
     return variance, center if keepdim else e.reshape(center, shape_of(squares))
 
 
-@lowers(aten.cumsum.default)
-def cumsum(c: Call, self: Value, dim: int, dtype: Any = None) -> Value:
-    return _running(c, self, "sum", dim)
-
-
-@lowers(aten.cumprod.default)
-def cumprod(c: Call, self: Value, dim: int, dtype: Any = None) -> Value:
-    return _running(c, self, "prod", dim)
-
-
-def _running(c: Call, x: Value, kind: str, dim: int) -> Value:
-    wide = c.e.cast(x, wide_elem(c.elem))
-    if rank_of(x) == 0:
+@lowers(aten.cumsum.default, kind="sum")
+@lowers(aten.cumprod.default, kind="prod")
+def cumsum(c: Call, self: Value, dim: int, dtype: Any = None, *, kind: str) -> Value:
+    wide = c.e.cast(self, wide_elem(c.elem))
+    if rank_of(self) == 0:
         return c.rounded(wide)
-    return c.rounded(c.e(graph.cumulate, wide, axis=dim % rank_of(x), kind=kind))
+    return c.rounded(c.e(graph.cumulate, wide, axis=dim % rank_of(self), kind=kind))
 
 
-@lowers(aten.cummax.default)
-def cummax(c: Call, self: Value, dim: int) -> Sequence[Value]:
-    return _running_extreme(c, self, "max", dim)
-
-
-@lowers(aten.cummin.default)
-def cummin(c: Call, self: Value, dim: int) -> Sequence[Value]:
-    return _running_extreme(c, self, "min", dim)
-
-
-def _running_extreme(c: Call, x: Value, kind: str, dim: int) -> Sequence[Value]:
+@lowers(aten.cummax.default, kind="max")
+@lowers(aten.cummin.default, kind="min")
+def cummax(c: Call, self: Value, dim: int, *, kind: str) -> Sequence[Value]:
     """The extreme so far, and where it was met last: the last place that holds what was the extreme there."""
     e = c.e
-    if rank_of(x) == 0:
-        return x, e.full((), I64, 0)
-    axis, number = dim % rank_of(x), e.cast(x, U8) if elem_of(x) == BOOL else x
+    if rank_of(self) == 0:
+        return self, e.full((), I64, 0)
+    axis, number = dim % rank_of(self), e.cast(self, U8) if elem_of(self) == BOOL else self
     running = e(graph.cumulate, number, axis=axis, kind=kind)
     is_met = e(graph.eq, number, running)
-    if elem_of(x).is_float:
+    if elem_of(self).is_float:
         is_met = e(graph.or_, is_met, e(graph.isnan, number))
-    place = e.select(is_met, e.iota(shape_of(x), axis), 0)
-    return e.cast(running, elem_of(x)), e(graph.cumulate, place, axis=axis, kind="max")
+    place = e.select(is_met, e.iota(shape_of(self), axis), 0)
+    return e.cast(running, elem_of(self)), e(graph.cumulate, place, axis=axis, kind="max")

@@ -11,8 +11,7 @@ import torch
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers, wide_elem
 from graphfuse.frontends.fx.ops.index import adjacent, joined, places_of
 from graphfuse.frontends.fx.ops.movement import strided_places
 from graphfuse.ir.core import Value
@@ -23,21 +22,13 @@ aten = torch.ops.aten
 KINDS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul", "mean": "add"}
 
 
-@lowers(aten.scatter.src, aten.scatter.value)
-def scatter(c: Call, self: Value, dim: int, index: Value, src: Operand = 0, value: Operand = 0) -> Value:
-    return _scattered(c, self, dim, index, src if isinstance(src, Value) else value, "set")
-
-
-@lowers(aten.scatter_add.default)
-def scatter_add(c: Call, self: Value, dim: int, index: Value, src: Value) -> Value:
-    return c.rounded(_scattered(c, self, dim, index, src, "add"))
-
-
-@lowers(aten.scatter.reduce, aten.scatter.value_reduce)
-def scatter_with(
+@lowers(aten.scatter.src, aten.scatter.value, aten.scatter.reduce, aten.scatter.value_reduce)
+@lowers(aten.scatter_add.default, reduce="add")
+def scatter(
     c: Call, self: Value, dim: int, index: Value, src: Operand = 0, value: Operand = 0, reduce: str = ""
 ) -> Value:
-    return c.rounded(_scattered(c, self, dim, index, src if isinstance(src, Value) else value, KINDS[reduce]))
+    written = src if isinstance(src, Value) else value
+    return c.rounded(_scattered(c, self, dim, index, written, KINDS[reduce] if reduce else "set"))
 
 
 @lowers(aten.scatter_reduce.two)
@@ -121,20 +112,10 @@ def _of_bool(kind: str, elem: Scalar) -> tuple[str, Scalar]:
     return {"add": "max", "mul": "min"}.get(kind, kind) if elem == BOOL else kind, _combining(elem)
 
 
-@lowers(aten.index_put.default)
-def index_put(c: Call, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
-    return _put(c, self, indices, values, accumulate, trusted=False)
-
-
-@lowers(aten._unsafe_index_put.default)
-def unsafe_index_put(
-    c: Call, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
-) -> Value:
-    return _put(c, self, indices, values, accumulate, trusted=True)
-
-
-def _put(
-    c: Call, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool, *, trusted: bool
+@lowers(aten.index_put.default, trusted=False)
+@lowers(aten._unsafe_index_put.default, trusted=True)
+def index_put(
+    c: Call, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, *, trusted: bool
 ) -> Value:
     e = c.e
     if (masked := _masked(c, self, indices, values, accumulate)) is not None:
@@ -142,15 +123,11 @@ def _put(
     places = places_of(c, indices)
     shape, at = joined(c, self, indices, trusted=trusted)
     rest = [i for i in range(len(shape_of(self))) if i not in places]
-    before = [i for i in rest if i < places[0]] if adjacent(places) else []
-    after = rest[len(before) :]
-    sizes = [shape_of(self)[i] for i in before], [shape_of(self)[i] for i in after]
-    updates = e.broadcast(c.value(values), (*sizes[0], *shape, *sizes[1]))
-    lead = len(before)
-    updates = e.permute(
-        updates,
-        [*range(lead, lead + len(shape)), *range(lead), *range(lead + len(shape), lead + len(shape) + len(after))],
-    )
+    lead = sum(i < places[0] for i in rest) if adjacent(places) else 0
+    sizes = [shape_of(self)[i] for i in rest]
+    updates = e.broadcast(c.value(values), (*sizes[:lead], *shape, *sizes[lead:]))
+    after = range(lead + len(shape), len(shape) + len(rest))
+    updates = e.permute(updates, [*range(lead, lead + len(shape)), *range(lead), *after])
     order = [*places, *rest]
     out = _combined(c, e.permute(self, order), at, updates, "add" if accumulate else "set")
     return c.rounded(e.permute(out, [order.index(i) for i in range(len(order))]))

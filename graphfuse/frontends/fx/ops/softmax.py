@@ -7,22 +7,12 @@ from typing import Any
 import torch
 
 from graphfuse.dialects import graph
+from graphfuse.frontends.compositions import log_softmax_of, softmax_of
 from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, lowers
-from graphfuse.frontends.fx.ops.arithmetic import wide_elem
+from graphfuse.frontends.fx.lowering import Call, lowers, wide_elem
 from graphfuse.ir.core import Value
 
 aten, prims = torch.ops.aten, torch.ops.prims
-
-
-def _shifted(c: Call, x: Value, axis: int) -> Value:
-    return c.e.map(graph.sub, x, c.e.reduce(x, "max", [axis]))
-
-
-def softmax_of(c: Call, x: Value, axis: int) -> Value:
-    """Softmax in the element of x."""
-    powers = c.e(graph.exp, _shifted(c, x, axis))
-    return c.e.map(graph.div, powers, c.e.reduce(powers, "sum", [axis]))
 
 
 @lowers(aten._softmax.default)
@@ -30,7 +20,7 @@ def softmax(c: Call, self: Value, dim: int, half_to_float: bool) -> Value:
     x = c.e.cast(self, wide_elem(c.elem))
     if not c.shape:
         return c.rounded(c.e(graph.div, c.e(graph.exp, c.e(graph.sub, x, x)), c.e.full((), elem_of(x), 1.0)))
-    return c.rounded(softmax_of(c, x, dim % len(c.shape)))
+    return c.rounded(softmax_of(c.e, x, dim % len(c.shape)))
 
 
 @lowers(aten._safe_softmax.default)
@@ -39,7 +29,7 @@ def safe_softmax(c: Call, self: Value, dim: int, dtype: Any = None) -> Value:
     e, axis = c.e, dim % len(c.shape)
     x = e.cast(self, wide_elem(c.elem))
     is_masked = e.reduce(e.map(graph.eq, x, float("-inf")), "all", [axis])
-    return c.rounded(e.select(is_masked, 0.0, softmax_of(c, x, axis)))
+    return c.rounded(e.select(is_masked, 0.0, softmax_of(e, x, axis)))
 
 
 @lowers(aten._log_softmax.default)
@@ -47,10 +37,7 @@ def log_softmax(c: Call, self: Value, dim: int, half_to_float: bool) -> Value:
     x = c.e.cast(self, wide_elem(c.elem))
     if not c.shape:
         return c.rounded(c.e(graph.sub, x, x))
-    axis = dim % len(c.shape)
-    shifted = _shifted(c, x, axis)
-    total = c.e.reduce(c.e(graph.exp, shifted), "sum", [axis])
-    return c.rounded(c.e.map(graph.sub, shifted, c.e(graph.log, total)))
+    return c.rounded(log_softmax_of(c.e, x, dim % len(c.shape)))
 
 
 @lowers(aten.logsumexp.default)

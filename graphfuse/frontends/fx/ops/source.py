@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, Operand, fills_memory, lowers
-from graphfuse.ir.core import Value
+from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import F32, F64, I64
 from graphfuse.symbolic import Dim
 
@@ -27,16 +27,11 @@ def full(c: Call, **given: Any) -> Value:
     return c.e.broadcast(c.value(value, None, c.shape), c.shape)
 
 
-@lowers(
-    aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten._efficientzerotensor.default
-)  # fmt: skip
-def zeros(c: Call, **_: Any) -> Value:
-    return c.e.full(c.shape, c.elem, 0)
-
-
-@lowers(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
-def ones(c: Call, **_: Any) -> Value:
-    return c.e.full(c.shape, c.elem, 1)
+@lowers(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, number=0)
+@lowers(aten._efficientzerotensor.default, number=0)
+@lowers(aten.ones.default, aten.ones_like.default, aten.new_ones.default, number=1)
+def zeros(c: Call, *, number: int, **_: Any) -> Value:
+    return c.e.full(c.shape, c.elem, number)
 
 
 @lowers(
@@ -74,23 +69,14 @@ def iota(c: Call, length: Dim, start: Dim, step: Dim, **_: Any) -> Value:
     return arange(c, start=start, step=step)
 
 
-@lowers(aten.tril.default)
-def tril(c: Call, self: Value, diagonal: Dim = 0) -> Value:
-    return _triangle(c, self, diagonal, lower=True)
-
-
-@lowers(aten.triu.default)
-def triu(c: Call, self: Value, diagonal: Dim = 0) -> Value:
-    return _triangle(c, self, diagonal, lower=False)
-
-
-def _triangle(c: Call, x: Value, diagonal: Dim, *, lower: bool) -> Value:
-    e, shape = c.e, shape_of(x)
+@lowers(aten.tril.default, side=graph.le)
+@lowers(aten.triu.default, side=graph.ge)
+def tril(c: Call, self: Value, diagonal: Dim = 0, *, side: OpDef) -> Value:
+    e, shape = c.e, shape_of(self)
     rank = len(shape)
     rows, columns = e.iota(shape, rank - 2, I64), e.iota(shape, rank - 1, I64)
-    edge = e(graph.add, rows, e.full(shape, I64, diagonal))
-    kept = e(graph.le if lower else graph.ge, columns, edge)
-    return e(graph.select, kept, x, c.zeros(x))
+    kept = e(side, columns, e(graph.add, rows, e.full(shape, I64, diagonal)))
+    return e(graph.select, kept, self, c.zeros(self))
 
 
 @lowers(aten.eye.default, aten.eye.m)
@@ -99,13 +85,8 @@ def eye(c: Call, **_: Any) -> Value:
     return e.cast(e(graph.eq, e.iota(c.shape, 0, I64), e.iota(c.shape, 1, I64)), c.elem)
 
 
-@lowers(aten.tril_indices.default)
-def tril_indices(c: Call, row: int, col: int, offset: int = 0, **_: Any) -> Value:
+@lowers(aten.tril_indices.default, made=torch.tril_indices)
+@lowers(aten.triu_indices.default, made=torch.triu_indices)
+def tril_indices(c: Call, row: int, col: int, offset: int = 0, *, made: Any, **_: Any) -> Value:
     with unset_fake_temporarily():
-        return c.e.constant(torch.tril_indices(row, col, offset, dtype=c.result.dtype).numpy())
-
-
-@lowers(aten.triu_indices.default)
-def triu_indices(c: Call, row: int, col: int, offset: int = 0, **_: Any) -> Value:
-    with unset_fake_temporarily():
-        return c.e.constant(torch.triu_indices(row, col, offset, dtype=c.result.dtype).numpy())
+        return c.e.constant(made(row, col, offset, dtype=c.result.dtype).numpy())
