@@ -24,6 +24,7 @@ TRACKED_ELEMENTS = 4096
 """Larger constants are carried, not computed with: constant folding is a later pass's business."""
 
 MAX_DENOMINATOR = 1 << 40
+"""Of a ratio: no scale of a model comes near, and exact numbers would else grow with every step."""
 
 
 class UndecidedError(Exception):

@@ -16,6 +16,7 @@ _LEVELS = (
 )  # fmt: skip
 _PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS) for op in ops}
 MAX_DEPTH = 50
+"""Of brackets, signs and choices: a level is up to twelve Python frames, one for each precedence."""
 
 
 class ConditionError(Exception):

@@ -23,7 +23,9 @@ _PIECE = re.compile(
     re.VERBOSE,
 )
 _INDENT = 2
+"""Columns of a level."""
 _TAB = 8
+"""Columns to which a tab in a source leads."""
 _BEFORE_BRACKET = frozenset(("if", "for", "while", "switch"))
 
 

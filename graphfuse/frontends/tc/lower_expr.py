@@ -18,6 +18,7 @@ from graphfuse.ir.core import Attr, Builder, Op, OpDef, Value
 from graphfuse.ir.types import BOOL, I8, I32, I64, Ptr, Scalar
 
 MAX_DEPTH = 300
+"""Of typed nodes inside one another, with calls inlined: they are lowered by recursion."""
 MAX_OPS = 50_000
 """Ops of a kernel; calls are inlined, so that a short source may ask for many."""
 

@@ -33,7 +33,9 @@ class Watch(Protocol):
 
 
 MAX_INCLUDE_DEPTH = 20
+"""Files that include one another in turn: one that includes itself is not read for ever."""
 MAX_INCLUDES = 500
+"""In all: files that include others twice would be read 2^20 times."""
 DIRECTIVES = (
     "define", "elif", "else", "endif", "error", "if", "ifdef", "ifndef", "include", "line", "pragma", "undef",
     "warning",

@@ -12,6 +12,7 @@ from graphfuse.frontends.tc.tokens import Token
 MAX_DEPTH = 200
 """Nesting of statements and expressions, brackets counting for BRACKET; a level is at most three Python frames."""
 BRACKET = 3
+"""Levels that a bracket takes: statement, chain of operators, operand."""
 
 TYPE_WORDS = frozenset(
     ("void", "_Bool", "char", "short", "int", "long", "float", "double", "half", "signed", "unsigned", "_Complex")

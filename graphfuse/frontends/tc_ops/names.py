@@ -10,6 +10,7 @@ from graphfuse.frontends.tc_ops.expression import ExpressionError
 from graphfuse.frontends.tc_ops.header import Header, is_type
 
 MOST_AXES = 3
+"""Of a grid, as a GPU launches it."""
 
 
 def check(header: Header) -> Header:
