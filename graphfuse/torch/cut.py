@@ -139,13 +139,10 @@ def base_of(node: fx.Node, out: Cut) -> fx.Node:
 
 
 def _kind(node: fx.Node, declined: Mapping[fx.Node, str], kinds: Mapping[fx.Node, Kind]) -> tuple[Kind, str]:
-    if node.op in ("placeholder", "get_attr"):
-        return Kind.INPUT, ""
-    if node.op == "output":
-        return Kind.EXTERN, ""
+    if node.op in ("placeholder", "get_attr", "output"):
+        return Kind.EXTERN if node.op == "output" else Kind.INPUT, ""
     if node.target is operator.getitem and isinstance(node.args[0], fx.Node):
-        of = kinds[node.args[0]]
-        return (Kind.EXTERN if of is Kind.EXTERN else of), ""
+        return kinds[node.args[0]], ""
     written = node.args[0] if node.target is aten.copy_.default else None
     if isinstance(written, fx.Node) and kinds[written] is Kind.INPUT and not _is_read(node):
         return Kind.COPY_BACK, ""
@@ -153,18 +150,18 @@ def _kind(node: fx.Node, declined: Mapping[fx.Node, str], kinds: Mapping[fx.Node
         if isinstance(node.target, torch._ops.OpOverload) and node.target is not aten.sym_size.int:
             return Kind.EXTERN, "its result is a number that is known only when it runs"
         return Kind.SIZE, ""
-    if node in declined:
-        return Kind.EXTERN, declined[node]
-    if (reason := why_not(node)) is not None:
+    if (reason := declined.get(node) or why_not(node) or _why_not_there(node)) is not None:
         return Kind.EXTERN, reason
+    return Kind.VIEW if node.target in VIEWS else Kind.COMPUTE, ""
+
+
+def _why_not_there(node: fx.Node) -> str | None:
+    """Why no kernel runs where a node's tensors are."""
     devices = _devices(node)
     if len(devices) > 1:
-        return Kind.EXTERN, "its operands are on several devices"
-    if other := {d.type for d in devices} - {"cpu", "cuda"}:
-        return Kind.EXTERN, f"no kernels for the device {other.pop()}"
-    if node.target in VIEWS:
-        return Kind.VIEW, ""
-    return Kind.COMPUTE, ""
+        return "its operands are on several devices"
+    other = {d.type for d in devices} - {"cpu", "cuda"}
+    return f"no kernels for the device {other.pop()}" if other else None
 
 
 def _is_read(node: fx.Node) -> bool:

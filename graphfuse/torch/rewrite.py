@@ -145,18 +145,22 @@ def _size_sources(nodes: Sequence[fx.Node]) -> Mapping[str, SizeSource]:
         if isinstance(value, torch.SymInt):
             if (name := symbol_of(dim_of(value))) and name not in out:
                 out[name] = node
-        elif isinstance(value, torch.Tensor) and node.op == "placeholder":
-            for axis, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt) and (name := symbol_of(dim_of(size))):
+        elif node.op == "placeholder":
+            for axis, size in _open_sizes(value):
+                if name := symbol_of(dim_of(size)):
                     out.setdefault(name, (node, axis))
     for node in nodes:  # sizes that depend on data: of what externs return
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            for axis, size in enumerate(value.shape):
-                # a number that dims have no words for is computed of others: the tensor may be, with it
-                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                    out.setdefault(symbol_of(dim_of(size)), (node, axis))
+        for axis, size in _open_sizes(node.meta.get("val")):
+            # a number that dims have no words for is computed of others: the tensor may be, with it
+            if size.node.expr.is_Symbol:
+                out.setdefault(symbol_of(dim_of(size)), (node, axis))
     return out
+
+
+def _open_sizes(value: Any) -> Iterator[tuple[int, torch.SymInt]]:
+    """The axes of a tensor whose size is no number, and that size."""
+    sizes = value.shape if isinstance(value, torch.Tensor) else ()
+    return ((axis, size) for axis, size in enumerate(sizes) if isinstance(size, torch.SymInt))
 
 
 def _expressions(nodes: Sequence[fx.Node]) -> Mapping[str, Any]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import sympy
 import torch
 
-from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, maximum, minimum, mod, sym, symbols
+from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, maximum, minimum, mod, product, sym, symbols
 
 LARGEST = (1 << 31) - 1
 """A dim without an upper bound: kernels count elements of one dim in 32 bits."""
@@ -45,34 +45,24 @@ def dim_of_expr(expr: Any) -> Dim:
         return int(expr)
     if expr.is_Symbol:
         return sym(str(expr))
-    args = expr.args
-    if expr.is_Add:
-        total: Dim = 0
-        for a in args:
-            total = total + dim_of_expr(a)
-        return total
     if expr.is_Mul:
-        return _product(args)
-    if expr.is_Pow and args[1].is_Integer and 0 < int(args[1]) <= 16:
-        base, out = dim_of_expr(args[0]), 1
-        for _ in range(int(args[1])):
-            out = out * base
-        return out
-    match type(expr).__name__, args:
-        case (("FloorDiv" | "CleanDiv"), (a, b)):
-            return floordiv(dim_of_expr(a), dim_of_expr(b))
-        case (("Mod" | "PythonMod"), (a, b)):
-            return mod(dim_of_expr(a), dim_of_expr(b))
-        case "ModularIndexing", (a, b, c):
-            return mod(floordiv(dim_of_expr(a), dim_of_expr(b)), dim_of_expr(c))
-        case "Max", _:
-            return _fold(maximum, args)
-        case "Min", _:
-            return _fold(minimum, args)
-        case "Identity", (a,):
-            return dim_of_expr(a)
-        case _:
-            return _opaque(expr)
+        return _product(expr.args)
+    if expr.is_Pow and expr.args[1].is_Integer and 0 < int(expr.args[1]) <= 16:
+        return product([dim_of_expr(expr.args[0])] * int(expr.args[1]))
+    make = _MADE.get(type(expr).__name__)
+    return _opaque(expr) if make is None else make(*map(dim_of_expr, expr.args))
+
+
+_MADE: Mapping[str, Callable[..., Dim]] = {
+    "Add": lambda *dims: sum(dims, 0),
+    "Max": lambda *dims: functools.reduce(maximum, dims),
+    "Min": lambda *dims: functools.reduce(minimum, dims),
+    "Identity": lambda a: a,
+    "ModularIndexing": lambda a, b, c: mod(floordiv(a, b), c),
+    **dict.fromkeys(("FloorDiv", "CleanDiv"), floordiv),
+    **dict.fromkeys(("Mod", "PythonMod"), mod),
+}
+"""Dims by the name of the expression's class, of what it is made of."""
 
 
 def _opaque(expr: Any) -> Dim:
@@ -116,13 +106,6 @@ def _product(args: Sequence[Any]) -> Dim:
         return out
     exact = exact_div(out, divisor)
     return exact if exact is not None else _opaque(sympy.Mul(*args))
-
-
-def _fold(extreme: Any, args: Sequence[Any]) -> Dim:
-    out = dim_of_expr(args[0])
-    for a in args[1:]:
-        out = extreme(out, dim_of_expr(a))
-    return out
 
 
 def ranges_of(value: Any) -> dict[str, tuple[int, int]]:

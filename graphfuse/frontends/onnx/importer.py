@@ -364,16 +364,14 @@ class _Importer:
             raise VerifyError(f"{proto.op_type}: malformed node: {type(e).__name__}: {e}", loc) from e
         except MemoryError as e:
             raise too_large("a constant does not fit into memory") from e
-        for result in results:
+        for i, (name, is_wanted) in enumerate(zip(proto.output, wanted, strict=True)):
+            result = results[i] if i < len(results) else None
             if result is not None:
                 check_tensor(result.type, too_large)
-        for i, (name, result) in enumerate(zip(proto.output, results, strict=False)):
             if name and result is not None:
                 scope.names[name] = result
-            elif wanted[i]:
+            elif is_wanted:
                 raise UnsupportedError(f"{proto.op_type}: output {i} is not supported", loc)
-        if any(wanted[len(results) :]):
-            raise UnsupportedError(f"{proto.op_type}: output {len(results)} is not supported", loc)
 
     def _results(self, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         if (operator := self.kernels.get(name_of(node.proto))) is not None:

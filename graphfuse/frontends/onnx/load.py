@@ -421,24 +421,28 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
         if model.functions:
             check_calls(model, file)
             model = _inlined(model)
-        newest = onnx.defs.onnx_opset_version()
         if default_opset(model) == batched_scan.OPSET:
             batched_scan.without_batches(model, all_nodes(model.graph))
-        opset = default_opset(model)
-        if opset in (0, newest):
-            return model
-        try:
-            converted = version_converter.convert_version(model, newest)
-        except (RuntimeError, ValueError, version_converter.ConvertError, shape_inference.InferenceError) as e:
-            if opset >= NATIVE_OPSET:
-                return model
-            message = f"cannot convert the model from opset {opset} to {newest}: {_first_line(e)}"
-            raise UnsupportedError(message, Loc(file)) from e
-        _name_old_meanings(converted, opset)
+        return _converted(model, file)
     except (DecodeError, EncodeError, UnicodeDecodeError) as e:
         raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(file)) from e
     except (checker.ValidationError, shape_inference.InferenceError, RuntimeError) as e:
         raise VerifyError(f"the model is not valid: {_first_line(e)}", Loc(file)) from e
+
+
+def _converted(model: onnx.ModelProto, file: str) -> onnx.ModelProto:
+    """The model in the newest opset; as it is where onnx cannot convert it and handlers take it."""
+    opset, newest = default_opset(model), onnx.defs.onnx_opset_version()
+    if opset in (0, newest):
+        return model
+    try:
+        converted = version_converter.convert_version(model, newest)
+    except (RuntimeError, ValueError, version_converter.ConvertError, shape_inference.InferenceError) as e:
+        if opset >= NATIVE_OPSET:
+            return model
+        message = f"cannot convert the model from opset {opset} to {newest}: {_first_line(e)}"
+        raise UnsupportedError(message, Loc(file)) from e
+    _name_old_meanings(converted, opset)
     return converted
 
 

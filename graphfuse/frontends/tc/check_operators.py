@@ -240,8 +240,7 @@ class OperatorChecker(Checker):
             if isinstance(a.to, Void):
                 self.fail("operands", f"operand of {op!r}: expected a pointer to a scalar, found {left.type}", node)
             offset = to_elem(right, promoted(b))
-            if op == "-":
-                offset = self._negative(offset, node.at)
+            offset = self._negative(offset, node.at) if op == "-" else offset
             return t.PointerAdd(node.at, with_shape(a, shape), broadcast(left, shape), broadcast(offset, shape))
         if isinstance(a, Pointer) and isinstance(b, Pointer) and a.to == b.to:
             operands = (broadcast(left, shape), broadcast(right, shape))

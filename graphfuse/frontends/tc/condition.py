@@ -107,26 +107,25 @@ class _Reader:
             value = self.ternary(live=live)
             self._expect(")")
             return value
-        if token.kind == "name":
-            return _Value(0)
-        number = parse_number(token.text) if token.kind == "number" else None
-        if token.kind == "char":
-            value = parse_char(token.text)
-            if isinstance(value, int):
-                return _Value(value)
-            raise ConditionError(f"#if: {value}", token)
-        if number is None:
-            raise ConditionError(f"#if: expected an integer expression, found {_shown(token)}", token)
-        if isinstance(number, str):
-            raise ConditionError(f"#if: {number}", token)
-        if isinstance(number, FloatLiteral):
-            raise ConditionError(f"#if: expected an integer, found {token.text!r}", token)
-        return _Value(number.value, number.signed or number.bits == 32)
+        return _literal(token)
 
     def _expect(self, text: str) -> None:
         token = self._take()
         if token.text != text:
             raise ConditionError(f"#if: expected {text!r}, found {_shown(token)}", token)
+
+
+def _literal(token: Token) -> _Value:
+    """What one token stands for; a name that is left is 0."""
+    read = {"number": parse_number, "char": parse_char, "name": lambda _: 0}.get(token.kind)
+    found = read(token.text) if read is not None else None
+    if found is None:
+        raise ConditionError(f"#if: expected an integer expression, found {_shown(token)}", token)
+    if isinstance(found, str):
+        raise ConditionError(f"#if: {found}", token)
+    if isinstance(found, FloatLiteral):
+        raise ConditionError(f"#if: expected an integer, found {token.text!r}", token)
+    return _Value(found) if isinstance(found, int) else _Value(found.value, found.signed or found.bits == 32)
 
 
 def _shown(token: Token) -> str:

@@ -118,22 +118,19 @@ class _Finder:
                 return self._is_size_variable(v)
             case t.Binary(op="%" | "&", left=a, right=b) | t.Function(name="min", args=(a, b)):
                 return self.is_size(a) and self.is_size(b)
-            case t.Binary(op="/" | ">>", left=a):
-                return self.is_size(a)
-            case t.Binary(op="+" | "-" | "*" | "<<" | "|" | "^", left=a, right=b):
+            case t.Binary(op="+" | "-" | "*" | "<<" | "|" | "^", left=a, right=b) | t.Select(then=a, other=b):
                 return self.is_size(a) or self.is_size(b)
-            case t.Binary():
-                return False
-            case t.Select(then=a, other=b):
-                return self.is_size(a) or self.is_size(b)
+            case t.Binary(op=op, left=a):
+                return op in ("/", ">>") and self.is_size(a)
             case t.Call(function=f):
                 return any(self.is_size(a) for a in self._results.get(f, []))
             case t.Convert(x=a):
                 elem = elem_of(a.type)
                 return not (isinstance(elem, Arith) and elem.kind == "int" and elem.bits < 32) and self.is_size(a)
-            case t.Let(body=a) | t.Sequence(second=a) | t.Assign(value=a) | t.Unary(x=a) | t.Assume(x=a):
-                return self.is_size(a)
-            case t.Splat(x=a) | t.Broadcast(x=a) | t.Reshape(x=a) | t.Transpose(x=a) | t.Reduce(x=a) | t.Scan(x=a):
+            case (
+                t.Let(body=a) | t.Sequence(second=a) | t.Assign(value=a) | t.Unary(x=a) | t.Assume(x=a) | t.Splat(x=a)
+                | t.Broadcast(x=a) | t.Reshape(x=a) | t.Transpose(x=a) | t.Reduce(x=a) | t.Scan(x=a)
+            ):  # fmt: skip
                 return self.is_size(a)
             case _:
                 return True

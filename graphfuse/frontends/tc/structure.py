@@ -199,9 +199,9 @@ def _count(s: t.Loop, body: tuple[Flat, ...]) -> Count | None:
     if not isinstance(step, t.Assign) or not isinstance(s.condition, t.Binary):
         return None
     v, change = step.variable, step.value
-    if not isinstance(v.type, Arith) or v.type.kind != "int" or v.type.bits < 32:
-        return None
     if not isinstance(change, t.Binary) or change.op not in ("+", "-"):
+        return None
+    if not isinstance(v.type, Arith) or v.type.kind != "int" or v.type.bits < 32:
         return None
     by = change.right
     if not (isinstance(change.left, t.Read) and change.left.variable is v):
@@ -219,11 +219,9 @@ def _count(s: t.Loop, body: tuple[Flat, ...]) -> Count | None:
         return None
     is_one = isinstance(by, t.Const) and by.value == 1
     fits = op in ((">", ">=") if down else ("<", "<=")) or (op == "!=" and is_one)
-    if isinstance(by, t.Const) and by.value == 0:
-        return None
-    if not v.type.signed and (not is_one or op != "<"):
-        return None  # what wraps is not counted
-    return Count(s.at, v, op, bound, by, down, body) if fits else None
+    never = isinstance(by, t.Const) and by.value == 0
+    wraps = not v.type.signed and (not is_one or op != "<")
+    return Count(s.at, v, op, bound, by, down, body) if fits and not never and not wraps else None
 
 
 def _is_value_of(x: t.Expr, v: t.Variable) -> bool:

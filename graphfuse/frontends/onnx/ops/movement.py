@@ -210,17 +210,15 @@ def pad(e: Emitter, node: Node) -> Value:
         raise node.error(f"mode must be constant, reflect, edge or wrap, got {mode}")
     for axis, (lo, hi) in enumerate(ends):
         cut_low, cut_high = (-p if isinstance(p, int) and p < 0 else 0 for p in (lo, hi))
-        if cut_low or cut_high:
-            x = e.slice(x, axis, cut_low, shape_of(x)[axis] - cut_low - cut_high)
+        x = e.slice(x, axis, cut_low, shape_of(x)[axis] - cut_low - cut_high)
         ends[axis] = (lo + cut_low, hi + cut_high)
     if all(p == (0, 0) for p in ends):
         return x
     low_pads, high_pads = tuple(lo for lo, _ in ends), tuple(hi for _, hi in ends)
     if mode == "reflect":
-        for d, (lo, hi) in zip(shape_of(x), ends, strict=True):
-            for p in (lo, hi):
-                if p != 0:
-                    e.require("at_most", p, d - 1, "elements that are reflected")
+        for d, p in zip(shape_of(x) * 2, low_pads + high_pads, strict=True):
+            if p != 0:
+                e.require("at_most", p, d - 1, "elements that are reflected")
     if mode != "constant":
         return e(graph.pad, x, low=low_pads, high=high_pads, mode=mode)
     return _pad_constant(e, node, x, low_pads, high_pads)
