@@ -27,6 +27,17 @@ MAX_DENOMINATOR = 1 << 40
 """Of a ratio: no scale of a model comes near, and exact numbers would else grow with every step."""
 
 
+def distinct(x: Array, axis: int | None, *, in_order: bool) -> tuple[Array, Array, Array, Array]:
+    """Distinct elements or slices, sorted or in order of appearance; where each is first, which each is, how many."""
+    values, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    inverse = inverse.reshape(-1)
+    if in_order:
+        order = np.argsort(first)
+        values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    return values, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+
+
 class UndecidedError(Exception):
     """A question about dims that their ranges do not answer; the caller falls back to run time."""
 

@@ -27,9 +27,7 @@ from graphfuse.frontends.tc.types import (
     Void,
     broadcast_shapes,
     common,
-    elem_of,
     promoted,
-    shape_of,
     with_shape,
 )
 
@@ -95,7 +93,7 @@ class BuiltinChecker(ExprChecker):
         for i, (arg, param) in enumerate(zip(node.args, function.params, strict=True)):
             with self.conversions("argument", arg, f"argument {i} of {function.name}: "):
                 args.append(converted(self.value(arg), param.type))
-            if "readonly" not in param.attributes and isinstance(elem_of(param.type), Pointer):
+            if "readonly" not in param.attributes and isinstance(param.elem, Pointer):
                 param.sources.update(roots(args[-1]))
         if self.guards:
             message = f"{function.name!r} is called whatever the condition of '?:', '&&' or '||' is"
@@ -128,7 +126,7 @@ class BuiltinChecker(ExprChecker):
             # what is under a condition is asserted only where that holds
             read: t.Expr = t.Read(node.at, temp.type, temp)
             absent = self.negated(read, node.at) if holds else read
-            shape = broadcast_shapes(shape_of(condition.type), shape_of(temp.type))
+            shape = broadcast_shapes(condition.shape, temp.shape)
             operands = (broadcast(absent, shape), broadcast(condition, shape))
             condition = t.Binary(node.at, with_shape(BOOL, shape), "|", *operands)
         return t.Assert(node.at, VOID, condition, message)
@@ -144,7 +142,7 @@ class BuiltinChecker(ExprChecker):
         shape: tuple[int, ...] = ()
         with self.conversions("printf", node, "printf: "):
             for x in values:
-                shape = broadcast_shapes(shape, shape_of(x.type))
+                shape = broadcast_shapes(shape, x.shape)
         out: list[t.Expr] = []
         for letter, x, arg in zip(letters, values, node.args[1:], strict=True):
             elem = self.number(x, arg, f"printf: value of %{letter}")
@@ -177,7 +175,7 @@ def _same_numbers(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Exp
     shape: tuple[int, ...] = ()
     with c.conversions("broadcast", node, f"arguments of {name}: "):
         for x in args:
-            shape = broadcast_shapes(shape, shape_of(x.type))
+            shape = broadcast_shapes(shape, x.shape)
     elem = promoted(elem)
     return [broadcast(to_elem(x, elem), shape) for x in args], elem
 
@@ -190,7 +188,7 @@ def _float_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.E
         args = [to_elem(x, FLOAT) for x in args]
         elem = FLOAT
     out = BOOL if op in ("isnan", "isinf") else elem
-    return t.Function(node.at, with_shape(out, shape_of(args[0].type)), op, tuple(args))
+    return t.Function(node.at, with_shape(out, args[0].shape), op, tuple(args))
 
 
 def _int_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
@@ -202,7 +200,7 @@ def _int_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Exp
     if name == "umulhi":
         elem = UINT if elem.bits == 32 else elem
         args = [to_elem(x, elem) for x in args]
-    return t.Function(node.at, with_shape(elem, shape_of(args[0].type)), op, tuple(args))
+    return t.Function(node.at, with_shape(elem, args[0].shape), op, tuple(args))
 
 
 def _abs(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
@@ -230,7 +228,7 @@ def _select(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) ->
     condition = c.boolean(args[0], node.args[0])
     then, other = c.arms(args[1], args[2], node, name)
     with c.conversions("broadcast", node, f"condition of {name}: "):
-        shape = broadcast_shapes(shape_of(condition.type), shape_of(then.type))
+        shape = broadcast_shapes(condition.shape, then.shape)
     then, other = broadcast(then, shape), broadcast(other, shape)
     return t.Select(node.at, then.type, broadcast(condition, shape), then, other)
 
@@ -264,7 +262,7 @@ def _dot(c: BuiltinChecker, node: ast.Call) -> t.Expr:
         c.fail("arguments", f"dot: expected 2 to 4 arguments, found {len(node.args)}", node)
     left, right, *rest = (c.value(n) for n in nodes)
     tile = c.product(left, right, node, "arguments 0 and 1 of dot")
-    elem = elem_of(left.type)
+    elem = left.elem
     assert isinstance(elem, Arith)
     if precision not in ("", "ieee") and elem != FLOAT:
         c.fail("dot", f"dot: {precision} is a precision for float, found {left.type} and {right.type}", last or node)
@@ -295,7 +293,7 @@ def _scan(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t
     c.arity(node, name, 1, 2)
     x = args[0]
     elem = c.number(x, node.args[0], f"argument 0 of {name}")
-    shape = shape_of(x.type)
+    shape = x.shape
     if not shape:
         c.fail("arguments", f"{name}: expected a tile, found {x.type}", node)
     if len(args) == 1 and len(shape) > 1:
@@ -332,7 +330,7 @@ def _read_modify_write(
     masks: list[t.Expr],
 ) -> t.Expr:
     pointer = first[0]
-    elem = elem_of(pointer.type)
+    elem = pointer.elem
     if not isinstance(elem, Pointer) or isinstance(elem.to, Void):
         c.fail("arguments", f"argument 0 of {name}: expected a pointer, found {pointer.type}", node.args[0])
     if elem.to.bits < 16:
@@ -341,14 +339,14 @@ def _read_modify_write(
         c.fail("arguments", f"{name}: expected a pointer to integers, found {pointer.type}", node.args[0])
     c.writable(pointer, node.args[0])
     with c.conversions("broadcast", node, f"arguments of {name}: "):
-        shape = shape_of(pointer.type)
+        shape = pointer.shape
         for x in (*values, *masks):
-            shape = broadcast_shapes(shape, shape_of(x.type))
+            shape = broadcast_shapes(shape, x.shape)
         pointer = broadcast(pointer, shape)
         values = [broadcast(to_elem(x, elem.to), shape) for x in values]
     mask = None
     if masks:
-        if elem_of(masks[0].type) != BOOL and not isinstance(masks[0], t.Const):
+        if masks[0].elem != BOOL and not isinstance(masks[0], t.Const):
             c.fail("mask", f"mask of {name}: expected bool, found {masks[0].type}", node.args[-1])
         mask = broadcast(to_elem(masks[0], BOOL), shape)
     return t.Atomic(node.at, with_shape(elem.to, shape), kind, pointer, c.mask(pointer, mask, node), tuple(values))

@@ -25,7 +25,6 @@ from graphfuse.frontends.tc.types import (
     Void,
     elem_of,
     promoted,
-    shape_of,
 )
 
 _ON_POINTERS = ("aligned", "readonly", "writeonly", "noalias")
@@ -352,7 +351,7 @@ class _Checker(BuiltinChecker):
 
     def _condition(self, node: ast.Expr, of: str) -> t.Expr:
         x = self.boolean(self.value(node), node)
-        if shape_of(x.type):
+        if x.shape:
             self.fail("condition", f"condition of {of!r}: expected a scalar, found {x.type}", node)
         return x
 
@@ -392,8 +391,8 @@ class _Checker(BuiltinChecker):
 
     def _switch(self, node: ast.Switch) -> list[t.Stmt]:
         value = self.value(node.value)
-        elem = elem_of(value.type)
-        if shape_of(value.type) or not isinstance(elem, Arith) or elem.is_float:
+        elem = value.elem
+        if value.shape or not isinstance(elem, Arith) or elem.is_float:
             self.fail("condition", f"value of 'switch': expected an integer, found {value.type}", node.value)
         elem = promoted(elem)
         value = converted(value, elem)

@@ -24,7 +24,6 @@ from graphfuse.frontends.tc.types import (
     Void,
     elem_of,
     promoted,
-    shape_of,
     with_shape,
 )
 
@@ -64,7 +63,7 @@ class ExprChecker(MemoryChecker):
         return self._bitcast(node, x, to)
 
     def _bitcast(self, node: ast.Cast, x: t.Expr, to: Type) -> t.Expr:
-        old, new = elem_of(x.type), elem_of(to)
+        old, new = x.elem, elem_of(to)
         if not isinstance(old, Arith) or not isinstance(new, Arith):
             self.fail("cast", f"bitcast: expected numbers, found {x.type} as {to}", node)
         if old.bits != new.bits:
@@ -73,7 +72,7 @@ class ExprChecker(MemoryChecker):
         if isinstance(x, t.Const) and (folded := bitcast_const(x, new)) is not None:
             x = folded
         else:
-            x = t.Bitcast(node.at, with_shape(new, shape_of(x.type)), x)
+            x = t.Bitcast(node.at, with_shape(new, x.shape), x)
         with self.conversions("cast", node, f"bitcast to {to}: "):
             return cast(x, to)
 
@@ -111,7 +110,7 @@ class ExprChecker(MemoryChecker):
         self.fail("subscript", f"{expected}, found an index: parts of tiles cannot be taken", item)
 
     def _permuted(self, x: t.Expr, node: ast.Subscript) -> t.Expr:
-        rank = len(shape_of(x.type))
+        rank = len(x.shape)
         axes: list[int] = []
         for item in node.items:
             if item.kind != "^" or item.axis is None:
@@ -130,15 +129,15 @@ class ExprChecker(MemoryChecker):
                       if item.kind != ":"]  # fmt: skip
         if len(reductions) > 1 and any(item.kind.startswith("arg") for _, item in reductions):
             self.fail("subscript", "argmax and argmin: expected no other reduction beside them", node)
-        original = elem_of(x.type)
+        original = x.elem
         for axis, item in reversed(reductions):
             x = self._reduce(x, axis, item)
         if reductions and not reductions[0][1].kind.startswith("arg") and isinstance(original, Arith):
             x = to_elem(x, original) if original.is_float else x
         shape: list[int] = []
-        kept = iter(shape_of(x.type))
+        kept = iter(x.shape)
         shape += [next(kept) if i.kind == ":" else 1 for i in node.items if i.kind in (":", "newaxis")]
-        return reshape(x, tuple(shape)) if shape_of(x.type) or shape == [] else fill(x, tuple(shape))
+        return reshape(x, tuple(shape)) if x.shape or shape == [] else fill(x, tuple(shape))
 
     def _reduce(self, x: t.Expr, axis: int, item: ast.SubscriptItem) -> t.Expr:
         elem = self.number(x, item, f"operand of reduction {item.kind!r}")
@@ -158,7 +157,7 @@ class ExprChecker(MemoryChecker):
             if elem.bits == 8:
                 x, elem = to_elem(x, FLOAT), FLOAT
             kind = {"max": "maxnum", "min": "minnum"}.get(kind, kind)
-        shape = shape_of(x.type)
+        shape = x.shape
         out = INT if kind.startswith("arg") else elem
         return t.Reduce(item.at, with_shape(out, shape[:axis] + shape[axis + 1 :]), x, axis, kind)
 

@@ -19,8 +19,6 @@ from graphfuse.frontends.tc.types import (
     Void,
     broadcast_shapes,
     broadcasts_to,
-    elem_of,
-    shape_of,
     with_shape,
 )
 
@@ -47,7 +45,7 @@ class MemoryChecker(OperatorChecker):
             other = self.value(node.other)
         then, other = self.arms(then, other, node, "?:")
         with self.conversions("broadcast", node, "condition of '?:': "):
-            shape = broadcast_shapes(shape_of(condition.type), shape_of(then.type))
+            shape = broadcast_shapes(condition.shape, then.shape)
         then, other = broadcast(then, shape), broadcast(other, shape)
         select = t.Select(node.at, then.type, broadcast(read_of(temp, node.at), shape), then, other)
         out = t.Let(node.at, select.type, temp, condition, select)
@@ -55,10 +53,10 @@ class MemoryChecker(OperatorChecker):
 
     def arms(self, then: t.Expr, other: t.Expr, node: ast.Expr, op: str) -> tuple[t.Expr, t.Expr]:
         """Both arms of a choice as one type."""
-        a, b = elem_of(then.type), elem_of(other.type)
+        a, b = then.elem, other.elem
         what = f"arms of {op!r} of types {then.type} and {other.type}: "
         with self.conversions("broadcast", node, what):
-            shape = broadcast_shapes(shape_of(then.type), shape_of(other.type))
+            shape = broadcast_shapes(then.shape, other.shape)
             if isinstance(a, Arith) and isinstance(b, Arith):
                 elem = a if a == b else self.common(then, other)
                 then, other = to_elem(then, elem), to_elem(other, elem)
@@ -68,10 +66,10 @@ class MemoryChecker(OperatorChecker):
 
     def mask(self, pointer: t.Expr, explicit: t.Expr | None, at: ast.Expr) -> t.Expr | None:
         """The mask of an access: what is written, and the conditions around it."""
-        shape = shape_of(pointer.type)
+        shape = pointer.shape
         mask = explicit
         for temp, holds in self.guards:
-            given = shape_of(temp.type)
+            given = temp.shape
             if not broadcasts_to(given, shape):
                 if not shape:
                     guard: t.Expr = read_of(temp, at.at)
@@ -94,7 +92,7 @@ class MemoryChecker(OperatorChecker):
 
     def _pointer(self, node: ast.Expr, op: str, at: Located) -> t.Expr:
         x = self.value(node)
-        elem = elem_of(x.type)
+        elem = x.elem
         if not isinstance(elem, Pointer) or isinstance(elem.to, Void):
             self.fail("dereference", f"operand of {op!r}: expected a pointer, found {x.type}", at)
         return x
@@ -103,12 +101,12 @@ class MemoryChecker(OperatorChecker):
         if node is None:
             return None
         mask = self.value(node)
-        if elem_of(mask.type) != BOOL:
+        if mask.elem != BOOL:
             self.fail("mask", f"mask of '*?': expected bool, found {mask.type}", node)
         with self.conversions("mask", node, f"mask of '*?' for {pointer.type}: "):
-            if not broadcasts_to(shape_of(mask.type), shape_of(pointer.type)):
-                raise ShapeError(f"cannot broadcast {mask.type} to {list(shape_of(pointer.type))}")
-        return broadcast(mask, shape_of(pointer.type))
+            if not broadcasts_to(mask.shape, pointer.shape):
+                raise ShapeError(f"cannot broadcast {mask.type} to {list(pointer.shape)}")
+        return broadcast(mask, pointer.shape)
 
     def _load(self, node: ast.Expr, operand: ast.Expr, mask: ast.Expr | None) -> t.Expr:
         op = "*" if mask is None else "*?"
@@ -117,10 +115,10 @@ class MemoryChecker(OperatorChecker):
 
     def load(self, pointer: t.Expr, mask: t.Expr | None, node: ast.Expr) -> t.Expr:
         """Read through checked pointers."""
-        elem = elem_of(pointer.type)
+        elem = pointer.elem
         assert isinstance(elem, Pointer)
         assert isinstance(elem.to, Arith)
-        return t.Load(node.at, with_shape(elem.to, shape_of(pointer.type)), pointer, self.mask(pointer, mask, node))
+        return t.Load(node.at, with_shape(elem.to, pointer.shape), pointer, self.mask(pointer, mask, node))
 
     def _masked(self, node: ast.MaskedDeref) -> t.Expr:
         return self._load(node, node.operand, node.mask)
@@ -165,15 +163,15 @@ class MemoryChecker(OperatorChecker):
         with self.conversions("assignment", node, f"{variable.name or 'result'}: "):
             value = converted(value, variable.type)
         for temp, holds in self.guards:
-            if not broadcasts_to(shape_of(temp.type), shape_of(variable.type)):
+            if not broadcasts_to(temp.shape, variable.shape):
                 message = f"{variable.name!r} of type {variable.type} is assigned under a condition of type {temp.type}"
                 self.fail("assignment", message, node)
-            condition = broadcast(read_of(temp, node.at), shape_of(variable.type))
+            condition = broadcast(read_of(temp, node.at), variable.shape)
             old = t.Read(node.at, variable.type, variable)
             arms = (value, old) if holds else (old, value)
             value = t.Select(node.at, variable.type, condition, *arms)
         variable.initialised = True
-        if isinstance(elem_of(variable.type), Pointer):
+        if isinstance(variable.elem, Pointer):
             variable.sources.update(roots(value))
         return t.Assign(node.at, variable.type, variable, value)
 
@@ -197,7 +195,7 @@ class MemoryChecker(OperatorChecker):
 
     def writable(self, pointer: t.Expr, node: ast.Expr) -> None:
         """Refuse stores to const memory; a promise of `__readonly` is dropped with a warning."""
-        elem = elem_of(pointer.type)
+        elem = pointer.elem
         assert isinstance(elem, Pointer)
         if elem.const or elem.bank:
             what = "the constant bank" if elem.bank else "const memory"
@@ -217,11 +215,11 @@ class MemoryChecker(OperatorChecker):
 
     def store(self, pointer: t.Expr, mask: t.Expr | None, value: t.Expr, node: ast.Expr) -> t.Expr:
         """Write through checked pointers."""
-        elem = elem_of(pointer.type)
+        elem = pointer.elem
         assert isinstance(elem, Pointer)
         assert isinstance(elem.to, Arith)
         with self.conversions("assignment", node, f"store through {pointer.type}: "):
-            value = converted(value, with_shape(elem.to, shape_of(pointer.type)))
+            value = converted(value, with_shape(elem.to, pointer.shape))
         return t.Store(node.at, value.type, pointer, self.mask(pointer, mask, node), value)
 
     def effect(self, node: ast.Expr) -> t.Expr:

@@ -30,9 +30,7 @@ from graphfuse.frontends.tc.types import (
     Void,
     broadcast_shapes,
     common,
-    elem_of,
     promoted,
-    shape_of,
     with_shape,
 )
 
@@ -58,15 +56,15 @@ class OperatorChecker(Checker):
 
     def number(self, x: t.Expr, at: Located, what: str) -> Arith:
         """The element of an operand of arithmetic."""
-        elem = elem_of(x.type)
+        elem = x.elem
         if not isinstance(elem, Arith):
             self.fail("operands", f"{what}: expected a number, found {x.type}", at)
         return elem
 
     def boolean(self, x: t.Expr, at: Located) -> t.Expr:
         """A condition: `x != 0`, element by element."""
-        elem = elem_of(x.type)
-        if isinstance(elem, Pointer) and not shape_of(x.type):
+        elem = x.elem
+        if isinstance(elem, Pointer) and not x.shape:
             return t.Convert(x.at, BOOL, x)
         self.number(x, at, "condition")
         return to_elem(x, BOOL)
@@ -82,14 +80,14 @@ class OperatorChecker(Checker):
         if isinstance(inner, ast.Unary) and inner.op == "*":
             return self.value(inner.operand)
         x = self.value(inner)
-        what = "a tile" if shape_of(x.type) else "a variable"
+        what = "a tile" if x.shape else "a variable"
         return self.fail(
             "address", f"operand of '&': expected something in memory, found {what}, which has no address", node
         )
 
     def _transpose(self, node: ast.Unary) -> t.Expr:
         x = self.value(node.operand)
-        shape = shape_of(x.type)
+        shape = x.shape
         if len(shape) < 2:
             self.fail("operands", f"operand of '^': expected a tile of rank 2 or more, found {x.type}", node)
         rank = len(shape)
@@ -129,7 +127,7 @@ class OperatorChecker(Checker):
         with self.guarded(temp if guard else None, holds=node.op == "&&"):
             right = self.boolean(self.value(node.right), node.right)
         with self.conversions("broadcast", node):
-            shape = broadcast_shapes(shape_of(left.type), shape_of(right.type))
+            shape = broadcast_shapes(left.shape, right.shape)
         if isinstance(left, t.Const) and isinstance(right, t.Const):
             value = left.value and right.value if node.op == "&&" else left.value or right.value
             return t.Const(node.at, BOOL, int(bool(value)))
@@ -147,7 +145,7 @@ class OperatorChecker(Checker):
         ends: list[t.Const] = []
         for side, inner in (("start", node.left), ("end", node.right)):
             x = self.value(inner)
-            if not isinstance(elem_of(x.type), Arith) or (isinstance(x, t.Const) and not isinstance(x.value, int)):
+            if not isinstance(x.elem, Arith) or (isinstance(x, t.Const) and not isinstance(x.value, int)):
                 self.fail("range", f"{side} of '...': expected an integer, found {x.type}", inner)
             if not isinstance(x, t.Const):
                 self.fail(
@@ -169,7 +167,7 @@ class OperatorChecker(Checker):
         """An infix operator on checked operands."""
         if op == "@":
             return self._dot(left, right, node)
-        a, b = elem_of(left.type), elem_of(right.type)
+        a, b = left.elem, right.elem
         if isinstance(a, Pointer) or isinstance(b, Pointer):
             return self._pointer_binary(op, left, right, node)
         assert isinstance(a, Arith)
@@ -183,10 +181,10 @@ class OperatorChecker(Checker):
         if isinstance(left, t.Const) and isinstance(right, t.Const):
             return self._folded(op, left, right, elem, node)
         with self.conversions("broadcast", node, f"operands of {op!r} of types {left.type} and {right.type}: "):
-            shape = broadcast_shapes(shape_of(left.type), shape_of(right.type))
-        if op == "*" and shape_of(left.type) == shape and _is_one(right):
+            shape = broadcast_shapes(left.shape, right.shape)
+        if op == "*" and left.shape == shape and _is_one(right):
             return to_elem(left, elem)  # strides of 1 are written out
-        if op == "*" and shape_of(right.type) == shape and _is_one(left):
+        if op == "*" and right.shape == shape and _is_one(left):
             return to_elem(right, elem)
         operands = [broadcast(to_elem(x, elem), shape) for x in (left, right)]
         self._check_constant_operand(op, right, elem, node)
@@ -203,7 +201,7 @@ class OperatorChecker(Checker):
 
     def common(self, left: t.Expr, right: t.Expr) -> Arith:
         """The type two operands get; a weak literal takes the floating type of the other."""
-        a, b = elem_of(left.type), elem_of(right.type)
+        a, b = left.elem, right.elem
         assert isinstance(a, Arith)
         assert isinstance(b, Arith)
         for x, other in ((left, b), (right, a)):
@@ -231,9 +229,9 @@ class OperatorChecker(Checker):
         return t.Const(node.at, elem, value)
 
     def _pointer_binary(self, op: str, left: t.Expr, right: t.Expr, node: ast.Expr) -> t.Expr:
-        a, b = elem_of(left.type), elem_of(right.type)
+        a, b = left.elem, right.elem
         with self.conversions("broadcast", node, f"operands of {op!r} of types {left.type} and {right.type}: "):
-            shape = broadcast_shapes(shape_of(left.type), shape_of(right.type))
+            shape = broadcast_shapes(left.shape, right.shape)
         if op == "+" and isinstance(b, Pointer) and not isinstance(a, Pointer):
             left, right, a, b = right, left, b, a
         if op in ("+", "-") and isinstance(a, Pointer) and isinstance(b, Arith) and not b.is_float:
@@ -261,7 +259,7 @@ class OperatorChecker(Checker):
 
     def _negative(self, x: t.Expr, at: Token) -> t.Expr:
         """-x as an offset; what has no sign is widened first."""
-        elem = elem_of(x.type)
+        elem = x.elem
         assert isinstance(elem, Arith)
         x = x if elem.signed else to_elem(x, LONG)
         return t.Const(at, x.type, -x.value) if isinstance(x, t.Const) else t.Unary(at, x.type, "-", x)
@@ -296,7 +294,7 @@ DOT_RESULTS: dict[Arith, Arith] = {
 
 
 def _is_float(x: t.Const) -> bool:
-    elem = elem_of(x.type)
+    elem = x.elem
     return isinstance(elem, Arith) and elem.is_float
 
 

@@ -31,7 +31,7 @@ class ConversionError(Exception):
 
 def to_elem(x: t.Expr, elem: Element | Void) -> t.Expr:
     """Convert the elements as C does; the shape stays."""
-    old = elem_of(x.type)
+    old = x.elem
     if old == elem and not (isinstance(x, t.Const) and x.weak):
         return x
     if isinstance(elem, Void) or isinstance(old, Void):
@@ -44,11 +44,11 @@ def to_elem(x: t.Expr, elem: Element | Void) -> t.Expr:
         return t.Const(x.at, elem, const_as(x.value, elem))
     if isinstance(x, t.Splat):
         inner = to_elem(x.x, elem)
-        return t.Splat(x.at, with_shape(elem, shape_of(x.type)), inner)
+        return t.Splat(x.at, with_shape(elem, x.shape), inner)
     if elem == BOOL:
-        zero = fill(t.Const(x.at, old, 0), shape_of(x.type))
-        return t.Binary(x.at, with_shape(BOOL, shape_of(x.type)), "!=", x, zero)
-    return t.Convert(x.at, with_shape(elem, shape_of(x.type)), x)
+        zero = fill(t.Const(x.at, old, 0), x.shape)
+        return t.Binary(x.at, with_shape(BOOL, x.shape), "!=", x, zero)
+    return t.Convert(x.at, with_shape(elem, x.shape), x)
 
 
 def _to_pointer(x: t.Expr, old: Element, elem: Pointer) -> t.Expr:
@@ -60,17 +60,17 @@ def _to_pointer(x: t.Expr, old: Element, elem: Pointer) -> t.Expr:
             raise ConversionError(f"expected {elem}, found {x.type}: the conversion drops 'const'")
         return x
     if Void() in (old.to, elem.to):
-        return t.PointerCast(x.at, with_shape(elem, shape_of(x.type)), x)
+        return t.PointerCast(x.at, with_shape(elem, x.shape), x)
     raise ConversionError(f"expected {elem}, found {x.type}: write the conversion as a cast")
 
 
 def cast_elem(x: t.Expr, elem: Element | Void) -> t.Expr:
     """As `to_elem`, with the conversions that must be asked for: between pointers."""
-    old = elem_of(x.type)
+    old = x.elem
     if isinstance(old, Pointer) and isinstance(elem, Pointer):
         if old == elem:
             return x
-        return t.PointerCast(x.at, with_shape(elem, shape_of(x.type)), x)
+        return t.PointerCast(x.at, with_shape(elem, x.shape), x)
     return to_elem(x, elem)
 
 
@@ -94,7 +94,7 @@ def fill(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
 
 def broadcast(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
     """Repeat `x`, whose shape fits, to a shape."""
-    old = shape_of(x.type)
+    old = x.shape
     if old == shape:
         return x
     if not old:
@@ -109,12 +109,12 @@ def reshape(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
     """The same elements under another shape; a tile of a scalar is a splat."""
     if isinstance(x, t.Splat):
         return fill(x.x, shape)
-    return x if shape_of(x.type) == shape else t.Reshape(x.at, with_shape(_element(x), shape), x)
+    return x if x.shape == shape else t.Reshape(x.at, with_shape(_element(x), shape), x)
 
 
 def to_shape(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
     """The shape of a tile's initialiser, assignment or cast: broadcast, or reshape where the elements are as many."""
-    old = shape_of(x.type)
+    old = x.shape
     if old == shape:
         return x
     if not shape:
@@ -143,7 +143,7 @@ def converted(x: t.Expr, to: Type) -> t.Expr:
     """What an initialiser, an assignment or an argument of type `to` makes of `x`."""
     if x.type == to and not (isinstance(x, t.Const) and x.weak):
         return x
-    small_first = elements(shape_of(x.type)) <= elements(shape_of(to))
+    small_first = elements(x.shape) <= elements(shape_of(to))
     if small_first:
         return to_shape(to_elem(x, elem_of(to)), shape_of(to))
     return to_elem(to_shape(x, shape_of(to)), elem_of(to))
@@ -151,8 +151,8 @@ def converted(x: t.Expr, to: Type) -> t.Expr:
 
 def cast(x: t.Expr, to: Type) -> t.Expr:
     """`(to) x`; a scalar type converts each element of a tile."""
-    shape = shape_of(to) or shape_of(x.type)
-    if not shape_of(to) and isinstance(elem_of(x.type), Pointer) != isinstance(elem_of(to), Pointer):
+    shape = shape_of(to) or x.shape
+    if not shape_of(to) and isinstance(x.elem, Pointer) != isinstance(elem_of(to), Pointer):
         raise ConversionError(f"cannot cast {x.type} to {to}")
     return to_shape(cast_elem(x, elem_of(to)), shape)
 
@@ -190,6 +190,6 @@ def _unpack(x: t.Const, data: bytes, to: Arith) -> t.Const | None:
 
 
 def _element(x: t.Expr) -> Element:
-    elem = elem_of(x.type)
+    elem = x.elem
     assert not isinstance(elem, Void)
     return elem

@@ -16,7 +16,7 @@ from graphfuse.frontends.tc.liveness import Liveness, Variables, expression
 from graphfuse.frontends.tc.lower_expr import ExprLowering, Lowered, PointerValue, pointer_type, scalar_of
 from graphfuse.frontends.tc.structure import Structured, structured
 from graphfuse.frontends.tc.tokens import Token
-from graphfuse.frontends.tc.types import Pointer, elem_of, shape_of
+from graphfuse.frontends.tc.types import Pointer
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Value
 from graphfuse.ir.types import I64
 from graphfuse.ir.types import Type as BlockType
@@ -285,7 +285,7 @@ class _Slot:
         """What is handed on."""
         if isinstance(value, Value):
             return [value]
-        offset = lowering.offset_of(value, shape_of(self.variable.type), at)
+        offset = lowering.offset_of(value, self.variable.shape, at)
         if self.moves_root:
             return [value.root, offset]
         if value.root != self._root:
@@ -343,7 +343,7 @@ def _pointer_sources(body: Sequence[Flat]) -> dict[t.Variable, tuple[list[t.Vari
     work: list[Any] = list(body)
     while work:
         node = work.pop()
-        if isinstance(node, t.Assign | t.Let) and isinstance(elem_of(node.variable.type), Pointer):
+        if isinstance(node, t.Assign | t.Let) and isinstance(node.variable.elem, Pointer):
             found, casts = out.get(node.variable, ([], False))
             out[node.variable] = ([*found, *roots(node.value)], casts or _has_cast(node.value))
         if isinstance(node, Branch):

@@ -13,7 +13,7 @@ from graphfuse.errors import Loc
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.tokens import Token
-from graphfuse.frontends.tc.types import Arith, Pointer, Type, Void, elem_of, shape_of
+from graphfuse.frontends.tc.types import Arith, Pointer, Type, Void, elem_of
 from graphfuse.ir.core import Attr, Builder, Op, OpDef, Value
 from graphfuse.ir.types import BOOL, I8, I32, I64, Ptr, Scalar
 
@@ -133,10 +133,10 @@ class ExprLowering(ABC):
 
     def undefined(self, variable: t.Variable, at: Token) -> Lowered:
         """The value of a variable that was never set: 0."""
-        elem = elem_of(variable.type)
+        elem = variable.elem
         if not isinstance(elem, Arith):
             self.unsupported(f"pointer {variable.name!r} is read before it is set", at)
-        return self.const(0, elem.elem, shape_of(variable.type), at)
+        return self.const(0, elem.elem, variable.shape, at)
 
     def _let(self, x: t.Let) -> Lowered:
         self.env[x.variable] = self.expr(x.value, x.variable.name)
@@ -151,7 +151,7 @@ class ExprLowering(ABC):
         return out
 
     def _convert(self, x: t.Convert) -> Lowered:
-        if isinstance(elem_of(x.x.type), Pointer):
+        if isinstance(x.x.elem, Pointer):
             p = self.pointer(x.x)
             at = self.emit(block.address, self._plain(p, x.at), at=x.at)
             return self.emit(block.ELEMENTWISE["ne"], at, self.const(0, I64, (), x.at), at=x.at)
@@ -172,13 +172,13 @@ class ExprLowering(ABC):
         root = p.root
         offset = p.offset
         if offset is not None and old.bytes % new.bytes:
-            if shape_of(x.type):
+            if x.shape:
                 message = f"tiles of pointers to {old} cannot be cast to wider {new}: cast the pointer they are made of"
                 self.unsupported(message, x.at)
             root, offset = self._plain(p, x.at), None
         root = self.emit(block.pointer_cast, root, at=x.at, to=new)
         if offset is not None and old.bytes != new.bytes:
-            times = self.const(old.bytes // new.bytes, I64, shape_of(x.type), x.at)
+            times = self.const(old.bytes // new.bytes, I64, x.shape, x.at)
             offset = self.emit(block.mul, offset, times, at=x.at, nsw=True)
         return PointerValue(root, offset)
 
@@ -187,7 +187,7 @@ class ExprLowering(ABC):
     def _shaped(self, x: t.Splat | t.Broadcast | t.Reshape | t.Transpose) -> Lowered:
         inner = x.x
         if isinstance(x, t.Splat) and isinstance(inner, t.Const):
-            return self.const(inner.value, scalar_of(inner.type), shape_of(x.type), x.at, self.hint)
+            return self.const(inner.value, scalar_of(inner.type), x.shape, x.at, self.hint)
         out = self.expr(inner)
         if isinstance(out, PointerValue):
             return out if out.offset is None else PointerValue(out.root, self.reshaped(out.offset, x))
@@ -195,7 +195,7 @@ class ExprLowering(ABC):
 
     def reshaped(self, value: Value, x: t.Splat | t.Broadcast | t.Reshape | t.Transpose) -> Value:
         """Do to a value what a node does to its operand's shape."""
-        shape = shape_of(x.type)
+        shape = x.shape
         match x:
             case t.Splat():
                 return self.emit(block.splat, value, at=x.at, shape=shape)
@@ -206,10 +206,10 @@ class ExprLowering(ABC):
             case t.Reshape() if shape:
                 return self.emit(block.reshape, value, at=x.at, shape=shape)
             case _:
-                return self._only_element(value, len(shape_of(x.x.type)), x.at)
+                return self._only_element(value, len(x.x.shape), x.at)
 
     def _only_element(self, value: Value, rank: int, at: Token) -> Value:
-        kind = "any" if block.elem_of(value.type) == BOOL else "max"
+        kind = "any" if block.value.elem == BOOL else "max"
         for axis in reversed(range(rank)):
             value = self.emit(block.reduce, value, at=at, axis=axis, kind=kind)
         return value
@@ -223,7 +223,7 @@ class ExprLowering(ABC):
         # chains that group to the left, as in the checker
         chain: list[t.Binary] = []
         first: t.Expr = x
-        while isinstance(first, t.Binary) and not isinstance(elem_of(first.left.type), Pointer):
+        while isinstance(first, t.Binary) and not isinstance(first.left.elem, Pointer):
             chain.append(first)
             first = first.left
         if not chain:
@@ -237,7 +237,7 @@ class ExprLowering(ABC):
         return self._infix(chain[0], left)
 
     def _infix(self, x: t.Binary, left: Value) -> Value:
-        elem = elem_of(x.left.type)
+        elem = x.left.elem
         assert isinstance(elem, Arith)
         if x.op == "+" and isinstance(x.right, t.Dot):
             return self.dot(x.right, left)
@@ -253,13 +253,13 @@ class ExprLowering(ABC):
 
     def _compare_pointers(self, x: t.Binary) -> Value:
         distance = self._distance(x.left, x.right, x.at)
-        zero = self.const(0, I64, shape_of(x.left.type), x.at)
+        zero = self.const(0, I64, x.left.shape, x.at)
         return self.emit(block.ELEMENTWISE[_INFIX[x.op]], distance, zero, at=x.at)
 
     def _distance(self, left: t.Expr, right: t.Expr, at: Token) -> Value:
         """How many elements one pointer is past another."""
         a, b = self.pointer(left), self.pointer(right)
-        shape = shape_of(left.type)
+        shape = left.shape
         out = self.emit(block.sub, self.offset_of(a, shape, at), self.offset_of(b, shape, at), at=at, nsw=True)
         if a.root == b.root:
             return out
@@ -290,8 +290,8 @@ class ExprLowering(ABC):
         if isinstance(x, t.Const):
             return self.const(x.value, I64, (), x.at)
         if isinstance(x, t.Splat) and isinstance(x.x, t.Const):
-            return self.const(x.x.value, I64, shape_of(x.type), x.at)
-        if isinstance(x, t.Splat | t.Broadcast | t.Reshape) and shape_of(x.type):
+            return self.const(x.x.value, I64, x.shape, x.at)
+        if isinstance(x, t.Splat | t.Broadcast | t.Reshape) and x.shape:
             return self.reshaped(self.wide(x.x), x)
         value = self.value(x)
         return value if scalar_of(x.type) == I64 else self.emit(block.cast, value, at=x.at, to=I64)
@@ -299,7 +299,7 @@ class ExprLowering(ABC):
     # choices
 
     def _select(self, x: t.Select) -> Lowered:
-        if isinstance(elem_of(x.type), Pointer):
+        if isinstance(x.elem, Pointer):
             return self._select_pointers(x)
         merged = self._load_or_constant(x)
         if merged is not None:
@@ -319,7 +319,7 @@ class ExprLowering(ABC):
 
     def _select_pointers(self, x: t.Select) -> Lowered:
         condition, a, b = self.value(x.condition), self.pointer(x.then), self.pointer(x.other)
-        shape = shape_of(x.type)
+        shape = x.shape
         root = a.root
         if a.root != b.root:
             uniform = x.condition.x if isinstance(x.condition, t.Splat) else None
@@ -356,7 +356,7 @@ class ExprLowering(ABC):
     def dot(self, x: t.Dot | t.Accumulate, acc: Value | None, precision: str = "ieee") -> Value:
         """acc + a @ b; batch dims stand behind the others in the language, and in front of them in block IR."""
         left, right = self.value(x.left), self.value(x.right)
-        shape = shape_of(x.type)
+        shape = x.shape
         rank = len(shape)
         to_front = (*range(2, rank), 0, 1)
         if rank > 2:
@@ -373,7 +373,7 @@ class ExprLowering(ABC):
     def _access(self, pointer: t.Expr, mask: t.Expr | None, at: Token) -> tuple[Value, Value, tuple[Value, ...]]:
         p = self.pointer(pointer)
         masks = () if mask is None else (self.value(mask),)
-        return p.root, self.offset_of(p, shape_of(pointer.type), at), masks
+        return p.root, self.offset_of(p, pointer.shape, at), masks
 
     def _load(self, x: t.Load, other: float = 0) -> Value:
         root, offset, masks = self._access(x.pointer, x.mask, x.at)
@@ -391,7 +391,7 @@ class ExprLowering(ABC):
         root, offset, masks = self._access(x.pointer, x.mask, x.at)
         values = tuple(map(self.value, x.values))
         # a scalar one may be a lock: it orders what is around it
-        order = "relaxed" if shape_of(x.type) else "acq_rel"
+        order = "relaxed" if x.shape else "acq_rel"
         if x.kind == "cas":
             return self.emit(effects.atomic_cas, root, offset, *values, *masks, at=x.at, order=order)
         return self.emit(effects.atomic, root, offset, *values, *masks, at=x.at, kind=x.kind, order=order)

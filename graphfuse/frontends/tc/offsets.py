@@ -11,7 +11,7 @@ from typing import Any
 
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.diagnostics import Note, Reporter
-from graphfuse.frontends.tc.types import Arith, elem_of
+from graphfuse.frontends.tc.types import Arith
 
 
 def find_overflows(unit: t.Unit, report: Reporter) -> None:
@@ -28,8 +28,7 @@ def find_overflows(unit: t.Unit, report: Reporter) -> None:
             names = sorted({v.name for v in finder.sizes(product) if v.name})
             wide = f", as by declaring {' or '.join(map(repr, names))} as long" if names else ""
             message = (
-                f"this product of {elem_of(product.type)} is an offset, and may pass 2^31: "
-                f"expected a factor of type long{wide}"
+                f"this product of {product.elem} is an offset, and may pass 2^31: expected a factor of type long{wide}"
             )
             notes = [] if add.at is product.at else [Note("the offset is used here", add.at.span)]
             report.warning("offset-overflow", message, product.at, notes)
@@ -125,7 +124,7 @@ class _Finder:
             case t.Call(function=f):
                 return any(self.is_size(a) for a in self._results.get(f, []))
             case t.Convert(x=a):
-                elem = elem_of(a.type)
+                elem = a.elem
                 return not (isinstance(elem, Arith) and elem.kind == "int" and elem.bits < 32) and self.is_size(a)
             case (
                 t.Let(body=a) | t.Sequence(second=a) | t.Assign(value=a) | t.Unary(x=a) | t.Assume(x=a) | t.Splat(x=a)
@@ -136,7 +135,7 @@ class _Finder:
                 return True
 
     def _is_size_variable(self, v: t.Variable) -> bool:
-        elem = elem_of(v.type)
+        elem = v.elem
         if not isinstance(elem, Arith) or elem.bits < 32:
             return False
         if v not in self._values:
@@ -149,5 +148,5 @@ class _Finder:
 
 
 def _is_narrow(x: t.Expr) -> bool:
-    elem = elem_of(x.type)
+    elem = x.elem
     return isinstance(elem, Arith) and elem.kind == "int" and elem.bits <= 32

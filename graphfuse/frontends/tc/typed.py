@@ -17,13 +17,30 @@ from typing import Any, TypeAlias
 
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.tree import Tree
-from graphfuse.frontends.tc.types import Type
+from graphfuse.frontends.tc.types import Element, Type, Void, elem_of, shape_of
 
 _serials = itertools.count()
 
 
+class _Typed:
+    """What has a type."""
+
+    __slots__ = ()
+    type: Type
+
+    @property
+    def elem(self) -> Element | Void:
+        """The element of its type."""
+        return elem_of(self.type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its type; a scalar's is empty."""
+        return shape_of(self.type)
+
+
 @dataclass(slots=True, eq=False)
-class Variable:
+class Variable(_Typed):
     """A parameter, a local, or a temporary (no name)."""
 
     name: str
@@ -41,7 +58,7 @@ class Variable:
     """Grows from variable to variable: an order that does not depend on addresses."""
 
 
-class Node(Tree):
+class Node(Tree, _Typed):
     """A value of a type; `at` is where an op made of it points."""
 
     at: Token

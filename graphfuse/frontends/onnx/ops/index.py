@@ -6,7 +6,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Shape, shape_of, tensor
-from graphfuse.frontends.host_values import Array, Host
+from graphfuse.frontends.host_values import Array, Host, distinct
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
@@ -157,14 +157,5 @@ def unique(_: Emitter, node: Node) -> tuple[Host, ...]:
     """Distinct elements or slices of a tensor known at compile time, sorted or in order of appearance."""
     array = _data(node, 0, "the tensor")
     axis = node.axis(node.attr_int("axis"), array.ndim) if "axis" in node.attributes else None
-    values, first, inverse, counts = np.unique(
-        array, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
-    inverse = inverse.reshape(-1)
-    if not node.attr_int("sorted", 1):
-        order = np.argsort(first)
-        values = np.take(values, order, axis=axis or 0)
-        first, counts = first[order], counts[order]
-        inverse = np.argsort(order)[inverse]
-    rest = (Host(v.astype(np.int64), I64) for v in (first, inverse, counts))
-    return (Host(values, node.type(0).elem), *rest)
+    values, *rest = distinct(array, axis, in_order=not node.attr_int("sorted", 1))
+    return (Host(values, node.type(0).elem), *(Host(v, I64) for v in rest))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.host_values import Array, distinct
 from graphfuse.frontends.onnx.node import MICROSOFT
 from graphfuse.frontends.onnx.python_ops.call import Call, python_op
 
@@ -29,22 +29,14 @@ def unique(c: Call) -> tuple[Array, ...]:
     """Distinct elements or slices, sorted or in order of appearance: first indices, which each is, and counts."""
     x, axis = c.array(0), c.get("axis")
     axis = None if axis is None else c.axis(int(axis), x.ndim)
-    values, first, inverse, counts = np.unique(x, True, True, True, axis)  # noqa: FBT003  (its parameters in order)
-    inverse = inverse.reshape(-1)
-    if not c.get("sorted", 1):
-        order = np.argsort(first)
-        values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
-        inverse = np.argsort(order)[inverse]
-    return values, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+    return distinct(x, axis, in_order=not c.get("sorted", 1))
 
 
 @python_op("Unique", domain=MICROSOFT)
 def unique_in_order(c: Call) -> tuple[Array, ...]:
     """Distinct elements in order of appearance, which of them each element is, and counts."""
-    values, first, inverse, counts = np.unique(c.array(0), True, True, True)  # noqa: FBT003
-    order = np.argsort(first)
-    which = np.argsort(order)[inverse.reshape(-1)]
-    return values[order], which.astype(np.int64), counts[order].astype(np.int64)
+    values, _, which, counts = distinct(c.array(0), None, in_order=True)
+    return values, which, counts
 
 
 @python_op("NonMaxSuppression")
