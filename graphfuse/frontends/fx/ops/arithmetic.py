@@ -114,19 +114,15 @@ def remainder(c: Call, self: Operand, other: Operand, *, kind: OpDef) -> Value:
     return computed(c, kind, *(c.value(o, None, c.shape) for o in (self, _divisor(c, other))))
 
 
-@lowers(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar)
-def pow_(c: Call, self: Operand, exponent: Operand) -> Value:
+@lowers(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar, prims.pow.default)
+def pow_(c: Call, self: Operand, **given: Operand) -> Value:
+    (exponent,) = given.values()
     if isinstance(self, Value) and isinstance(exponent, (int, float)):
         if (product := _by_products(c, self, exponent)) is not None:
             return product
         c.want(not c.elem.is_integer or exponent >= 0, "integers to negative powers raise")
     c.want(c.elem != BOOL, "powers of bool")
     return computed(c, graph.pow_, self, exponent)
-
-
-@lowers(prims.pow.default)
-def prims_pow(c: Call, self: Value, other: Value) -> Value:
-    return pow_(c, self, other)
 
 
 def _by_products(c: Call, x: Value, exponent: float) -> Value | None:
@@ -220,13 +216,14 @@ def copysign(c: Call, self: Value, other: Operand) -> Value:
     return e(graph.select, e.broadcast(is_negative(c, other), c.shape), e(graph.neg, size), size)
 
 
-def is_negative(c: Call, x: Value) -> Value:
+@lowers(aten.signbit.default)
+def is_negative(c: Call, self: Value) -> Value:
     """Whether the sign bit is set."""
-    elem = elem_of(x)
+    elem = elem_of(self)
     if not elem.is_float:
-        return c.e.map(graph.lt, x, 0) if elem.is_signed else c.e.full(shape_of(x), BOOL, False)
+        return c.e.map(graph.lt, self, 0) if elem.is_signed else c.e.full(shape_of(self), BOOL, False)
     bits = {8: I8, 16: I16, 32: I32, 64: I64}[elem.bits]
-    return c.e.map(graph.lt, c.e(graph.bitcast, x, to=bits), 0)
+    return c.e.map(graph.lt, c.e(graph.bitcast, self, to=bits), 0)
 
 
 @lowers(aten.hypot.default)
@@ -242,11 +239,6 @@ def hypot(c: Call, self: Value, other: Value) -> Value:
 
 
 # functions of one tensor
-
-
-@lowers(aten.neg.default)
-def neg(c: Call, self: Value) -> Value:
-    return c.e(graph.neg, self)
 
 
 @lowers(aten.abs.default)

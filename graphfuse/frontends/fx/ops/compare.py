@@ -11,7 +11,6 @@ from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import elem_of
 from graphfuse.frontends.fx.elements import element_of
 from graphfuse.frontends.fx.lowering import Call, Operand, lowers
-from graphfuse.frontends.fx.ops.arithmetic import is_negative
 from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BOOL, I64
 
@@ -42,9 +41,10 @@ def logical(c: Call, self: Value, other: Value, *, kind: OpDef) -> Value:
     return c.e(kind, *(c.e.broadcast(c.truth(o), c.shape) for o in (self, other)))
 
 
-@lowers(aten.bitwise_not.default)
-def bitwise_not(c: Call, self: Value) -> Value:
-    return c.e(graph.not_, self)
+@lowers(aten.bitwise_not.default, kind=graph.not_)
+@lowers(aten.neg.default, kind=graph.neg)
+def plain(c: Call, self: Value, *, kind: OpDef) -> Value:
+    return c.e(kind, self)
 
 
 def _bitwise(c: Call, self: Operand, other: Operand, *, kind: OpDef) -> Value:
@@ -89,11 +89,6 @@ def isposinf(c: Call, self: Value, *, side: OpDef) -> Value:
     return c.e(graph.and_, c.e(graph.isinf, self), c.e.map(side, self, 0.0))
 
 
-@lowers(aten.signbit.default)
-def signbit(c: Call, self: Value) -> Value:
-    return is_negative(c, self)
-
-
 @lowers(aten.where.self)
 def where(c: Call, condition: Value, self: Operand, other: Operand) -> Value:
     chosen = [c.e.broadcast(c.value(o, None, c.shape), c.shape) for o in (self, other)]
@@ -117,11 +112,6 @@ def to_copy(c: Call, **given: Any) -> Value:
     c.want(source.device == c.result.device, "it copies between devices")
     c.want(not given.get("pin_memory"), "it pins memory")
     return c.e.cast(x, c.elem)
-
-
-@lowers(aten.clone.default, aten.lift_fresh_copy.default, aten.lift_fresh.default, aten.detach.default)
-def clone(c: Call, self: Value, **_: Any) -> Value:
-    return self
 
 
 @lowers(aten.copy.default)

@@ -18,20 +18,19 @@ from graphfuse.symbolic import Dim, bounds
 aten, prims = torch.ops.aten, torch.ops.prims
 
 
-@lowers(aten.view.default, aten._unsafe_view.default, aten.view_copy.default)
-def view(c: Call, self: Value, size: Sequence[Any]) -> Value:
-    return c.e.reshape(self, c.shape)
-
-
 @lowers(
-    aten.unsqueeze.default, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.squeeze_copy.dims,
-    aten.unsqueeze_copy.default, aten._reshape_alias.default,
+    aten.view.default, aten._unsafe_view.default, aten.view_copy.default, aten.unsqueeze.default, aten.squeeze.dims,
+    aten.squeeze.dim, aten.squeeze.default, aten.squeeze_copy.dims, aten.unsqueeze_copy.default,
+    aten._reshape_alias.default,
 )  # fmt: skip
 def same_elements(c: Call, self: Value, *_: Any, **__: Any) -> Value:
     return c.e.reshape(self, c.shape)
 
 
-@lowers(aten.alias.default, aten.alias_copy.default, prims.view_of.default)
+@lowers(
+    aten.alias.default, aten.alias_copy.default, prims.view_of.default, aten.clone.default, aten.detach.default,
+    aten.lift_fresh_copy.default, aten.lift_fresh.default,
+)  # fmt: skip
 def alias(c: Call, **given: Any) -> Value:
     return next(iter(given.values()))
 
@@ -70,10 +69,9 @@ def broadcast_in_dim(c: Call, a: Value, shape: Sequence[Any], broadcast_dimensio
     return c.e.broadcast(c.e.reshape(a, sizes), c.shape)
 
 
-@lowers(aten.slice.Tensor, aten.slice_copy.Tensor)
-def slice_(
-    c: Call, self: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
-) -> Value:
+@lowers(aten.slice.Tensor, aten.slice_copy.Tensor, aten.narrow_copy.default)
+def slice_(c: Call, self: Value, dim: int = 0, start: Dim | None = None, step: int = 1, **_: Any) -> Value:
+    """Up to where, the result's size says."""
     dim %= len(shape_of(self))
     c.want(isinstance(step, int), "the step of a slice is no number")
     size = shape_of(self)[dim]
@@ -103,12 +101,14 @@ def _start(c: Call, start: Dim, size: Dim) -> Dim:
 @lowers(aten.select.int, aten.select_copy.int)
 def select(c: Call, self: Value, dim: int, index: Dim) -> Value:
     dim %= len(shape_of(self))
+    return c.e.reshape(c.e.slice(self, dim, _from_start(c, index, shape_of(self)[dim]), 1), c.shape)
+
+
+def _from_start(c: Call, index: Dim, size: Dim) -> Dim:
+    """An index that may count from the end, which is known of it."""
     low, high = bounds(index, c.e.ranges)
-    if high < 0:
-        index = index + shape_of(self)[dim]
-    else:
-        c.want(low >= 0, f"the index {index} may count from the end")
-    return c.e.reshape(c.e.slice(self, dim, index, 1), c.shape)
+    c.want(high < 0 or low >= 0, f"the index {index} may count from the end")
+    return index + size if high < 0 else index
 
 
 @lowers(aten.split_with_sizes.default, aten.split_with_sizes_copy.default)
@@ -239,12 +239,7 @@ def slice_scatter(
 @lowers(aten.select_scatter.default)
 def select_scatter(c: Call, self: Value, src: Value, dim: int, index: Dim) -> Value:
     dim %= len(c.shape)
-    low, high = bounds(index, c.e.ranges)
-    if high < 0:
-        index = index + c.shape[dim]
-    else:
-        c.want(low >= 0, f"the index {index} may count from the end")
-    return slice_scatter(c, self, c.e.unsqueeze(src, dim), dim, index)
+    return slice_scatter(c, self, c.e.unsqueeze(src, dim), dim, _from_start(c, index, c.shape[dim]))
 
 
 @lowers(aten.as_strided.default, aten.as_strided_copy.default)
@@ -296,8 +291,3 @@ def diagonal_scatter(c: Call, self: Value, src: Value, offset: int = 0, dim1: in
     is_met = e(graph.eq, columns, e(graph.add, rows, e.full(shape, I64, offset)))
     out = e(graph.select, is_met, e.broadcast(e.unsqueeze(spread, -1), shape), x)
     return e.permute(out, [order.index(i) for i in range(rank)])
-
-
-@lowers(aten.narrow_copy.default)
-def narrow_copy(c: Call, self: Value, dim: int, start: Dim, length: Dim) -> Value:
-    return slice_(c, self, dim, start)

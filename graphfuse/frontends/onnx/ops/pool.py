@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -80,27 +83,18 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
         assert isinstance(hi, int), "static dims have static padding"
         count = (d + lo + hi - ((k - 1) * dl + 1)) // s + 1
         node.check_table("the windows", count, k)
-        rows.append(_window_rows(count, k, s, dl, lo))
-    # index[o0, o1, .., k0, k1, ..] into the flattened spatial dims; padding is a position that cannot win
-    n, outs = len(sizes), [row.shape[0] for row in rows]
+        rows.append(window_rows(count, k, s, dl, lo))
+    outs = [row.shape[0] for row in rows]
     node.check_table("the windows", *outs, *window.size)
-    index: Array = np.zeros((*outs, *window.size), dtype=np.int64)
-    valid: Array = np.ones(index.shape, dtype=bool)
-    column_major = node.attr_int("storage_order", 0)
-    stored: Array = np.zeros_like(index)
-    for i, (row, d) in enumerate(zip(rows, sizes, strict=True)):
-        at = row.reshape([row.shape[0] if j == i else row.shape[1] if j == n + i else 1 for j in range(2 * n)])
-        index = index * d + np.clip(at, 0, d - 1)
-        valid = valid & (at >= 0) & (at < d)
-        stride = int(np.prod(sizes[:i])) if column_major else int(np.prod(sizes[i + 1 :]))
-        stored = stored + np.clip(at, 0, d - 1) * stride
+    index, valid = positions(rows, sizes)  # padding is a position that cannot win
+    stored, _ = positions(rows, sizes, column_major=bool(node.attr_int("storage_order", 0)))
     cells, count = int(np.prod(outs)), int(np.prod(window.size))
     flat = e.reshape(x, (shape[0], shape[1], int(np.prod(sizes))))
     taken = e(graph.take, flat, e.constant(index.reshape(cells, count)), axis=2)
     taken = e.select(e.constant(valid.reshape(cells, count)), taken, float("-inf"))
     best = e(graph.arg_reduce, taken, axis=3, kind="max", keepdims=True)
-    positions = e.broadcast(e.constant(stored.reshape(cells, count)), shape_of(taken))
-    found = e.squeeze(e(graph.take_along, positions, best, axis=3), 3)
+    places = e.broadcast(e.constant(stored.reshape(cells, count)), shape_of(taken))
+    found = e.squeeze(e(graph.take_along, places, best, axis=3), 3)
     planes = e.iota((shape[0], shape[1], cells), 0)
     planes = e.map(graph.mul, planes, e.full((), elem_of(planes), shape[1]))
     planes = e.map(graph.add, planes, e.iota((shape[0], shape[1], cells), 1))
@@ -108,9 +102,19 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
     return e.reshape(found, (shape[0], shape[1], *outs))
 
 
-def _window_rows(count: int, size: int, stride: int, dilation: int, low: int) -> Array:
+def window_rows(count: int, size: int, stride: int, dilation: int, low: int) -> Array:
     """The positions that each of `count` windows covers along one dim, as [count, size]."""
     return np.arange(count)[:, None] * stride + np.arange(size) * dilation - low
+
+
+def positions(rows: Sequence[Array], sizes: Sequence[int], *, column_major: bool = False) -> tuple[Array, Array]:
+    """Positions [a, b] along each dim as those in the flattened dims [a0, a1, .., b0, b1, ..], and which are inside."""
+    n = len(rows)
+    ats = [row.reshape([row.shape[j // n] if j % n == i else 1 for j in range(2 * n)]) for i, row in enumerate(rows)]
+    clipped = np.broadcast_arrays(*(np.clip(at, 0, max(d - 1, 0)) for at, d in zip(ats, sizes, strict=True)))
+    inside = functools.reduce(operator.and_, ((at >= 0) & (at < d) for at, d in zip(ats, sizes, strict=True)))
+    dims, order = tuple(max(d, 1) for d in sizes), "F" if column_major else "C"
+    return np.ravel_multi_index(tuple(clipped), dims, order=order).astype(np.int64), np.asarray(inside)
 
 
 @onnx_op("AveragePool")
@@ -151,7 +155,7 @@ def _axis_count(e: Emitter, node: Node, d: Dim, window: Window, i: int, added: D
     if isinstance(length, int) and isinstance(low_out, int) and isinstance(high_out, int):
         n = (length + low_out + high_out - ((size - 1) * dilation + 1)) // stride + 1
         node.check_table("the windows", n, size)
-        at = _window_rows(n, size, stride, dilation, low_out)
+        at = window_rows(n, size, stride, dilation, low_out)
         counts = ((at >= 0) & (at < length)).sum(axis=1)
         if (counts == counts[:1]).all() and n:
             return int(counts[0])

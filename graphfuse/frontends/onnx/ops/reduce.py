@@ -7,7 +7,7 @@ import math
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.ir.core import Value
+from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BOOL, F64, U8
 
 
@@ -51,14 +51,12 @@ def _reduced(e: Emitter, op: str, x: Value, axes: tuple[int, ...]) -> Value:
             return e.reduce(e.map(graph.abs_, x), "sum", axes)
         case "ReduceL2":
             total = e.reduce(e.map(graph.mul, x, x), "sum", axes)
-            if elem_of(x).is_float:
-                return e.map(graph.sqrt, total)
-            return e.cast(e.map(graph.sqrt, e.cast(total, F64)), elem_of(x))
+            return _in_floats(e, graph.sqrt, total)
         case "ReduceLogSum":
-            return _log(e, e.reduce(x, "sum", axes))
+            return _in_floats(e, graph.log, e.reduce(x, "sum", axes))
         case _:
             if not axes or not elem_of(x).is_float:
-                return _log(e, e.reduce(e.map(graph.exp, x) if elem_of(x).is_float else _exp(e, x), "sum", axes))
+                return _in_floats(e, graph.log, e.reduce(_in_floats(e, graph.exp, x), "sum", axes))
             return _log_sum_exp(e, x, axes)
 
 
@@ -71,13 +69,10 @@ def _log_sum_exp(e: Emitter, x: Value, axes: tuple[int, ...]) -> Value:
     return e.map(graph.add, e.map(graph.log, e.reduce(powers, "sum", axes)), shift)
 
 
-def _log(e: Emitter, x: Value) -> Value:
+def _in_floats(e: Emitter, kind: OpDef, x: Value) -> Value:
+    """A function of floats, of integers by way of f64."""
     elem = elem_of(x)
-    return e.map(graph.log, x) if elem.is_float else e.cast(e.map(graph.log, e.cast(x, F64)), elem)
-
-
-def _exp(e: Emitter, x: Value) -> Value:
-    return e.cast(e.map(graph.exp, e.cast(x, F64)), elem_of(x))
+    return e.map(kind, x) if elem.is_float else e.cast(e.map(kind, e.cast(x, F64)), elem)
 
 
 @onnx_op("ArgMax", "ArgMin")

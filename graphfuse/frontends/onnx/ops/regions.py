@@ -10,6 +10,7 @@ from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.terms import Term, floor, maximum, minimum, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, product
@@ -69,17 +70,17 @@ def roi_align(e: Emitter, node: Node) -> Value:
     return e.permute(reduced, (0, 3, 1, 2))
 
 
-def _inside_taps(e: Emitter, at: Value, size: Dim) -> list[Tap]:
+def _inside_taps(e: Emitter, x: Value, size: Dim) -> list[Tap]:
     """The two neighbours of a position that is moved inside; nothing where it is more than one outside."""
-    length = e.full((), elem_of(at), size)
-    last = e.map(graph.sub, length, 1.0)
-    near = e.map(graph.and_, e.map(graph.ge, at, -1.0), e.map(graph.le, at, length))
-    at = e.map(graph.min_, e.map(graph.max_, at, 0.0), last)
-    low = e.map(ELEMENTWISE["floor"], at)
-    high = e.map(graph.min_, e.map(graph.add, low, 1.0), last)
-    above = e.map(graph.sub, at, low)
-    below = e.map(graph.add, e.map(graph.neg, above), 1.0)
-    return [(e.cast(i, I64), e.select(near, w, 0.0)) for i, w in ((low, below), (high, above))]
+    length = Term(e, e.full((), elem_of(x), size))
+    last, at = length - 1.0, Term(e, x)
+    near = (at >= -1.0) & (at <= length)
+    at = minimum(maximum(at, 0.0), last)
+    low = floor(at)
+    high = minimum(low + 1.0, last)
+    above = at - low
+    below = -above + 1.0
+    return [(i.cast(I64).value, where(near, w, 0.0).value) for i, w in ((low, below), (high, above))]
 
 
 @onnx_op("MaxRoiPool")
@@ -183,15 +184,16 @@ def _parts(node: Node, channels: Dim, groups: int) -> int:
     return channels // groups
 
 
-def _zero_padded_taps(e: Emitter, at: Value, size: Dim) -> list[Tap]:
+def _zero_padded_taps(e: Emitter, x: Value, size: Dim) -> list[Tap]:
     """The two neighbours of a position; those outside have no weight."""
-    low = e.map(ELEMENTWISE["floor"], at)
-    above = e.map(graph.sub, at, low)
-    below = e.map(graph.add, e.map(graph.neg, above), 1.0)
-    last = e.map(graph.sub, e.full((), elem_of(at), size), 1.0)
+    at = Term(e, x)
+    low = floor(at)
+    above = at - low
+    below = -above + 1.0
+    last = Term(e, e.full((), elem_of(x), size)) - 1.0
     out: list[Tap] = []
-    for where, weight in ((low, below), (e.map(graph.add, low, 1.0), above)):
-        inside = e.map(graph.and_, e.map(graph.ge, where, 0.0), e.map(graph.le, where, last))
-        safe = e.map(graph.min_, e.map(graph.max_, where, 0.0), last)  # NaN, too, indexes something
-        out.append((e.cast(safe, I64), e.select(inside, weight, 0.0)))
+    for place, weight in ((low, below), (low + 1.0, above)):
+        inside = (place >= 0.0) & (place <= last)
+        safe = minimum(maximum(place, 0.0), last)  # NaN, too, indexes something
+        out.append((safe.cast(I64).value, where(inside, weight, 0.0).value))
     return out

@@ -9,6 +9,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.ops.pool import positions, window_rows
 from graphfuse.frontends.onnx.ops.resize import weight_of
 from graphfuse.frontends.terms import Term, absolute, floor, maximum, minimum, nearest, where
 from graphfuse.ir.core import Value
@@ -131,13 +132,8 @@ def col2im(e: Emitter, node: Node) -> Value:
         (d + pads[i] + pads[n + i] - dilation[i] * (block[i] - 1) - 1) // strides[i] + 1 for i, d in enumerate(image)
     ]
     node.check_table("the columns", *block, *counts)
-    index = np.zeros((*block, *counts), dtype=np.int64)
-    inside = np.ones(index.shape, dtype=bool)
-    for i, d in enumerate(image):
-        at = np.arange(block[i])[:, None] * dilation[i] + np.arange(counts[i]) * strides[i] - pads[i]
-        at = at.reshape([block[i] if j == i else counts[i] if j == n + i else 1 for j in range(2 * n)])
-        inside = inside & (at >= 0) & (at < d)
-        index = index * d + np.clip(at, 0, d - 1)
+    rows = [window_rows(*dim) for dim in zip(counts, block, strides, dilation, pads[:n], strict=True)]
+    index, inside = positions([row.T for row in rows], image)
     batch, columns, _ = shape_of(x)
     taps = int(np.prod(block))
     channels = product((columns,)) // taps
