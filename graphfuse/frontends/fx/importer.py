@@ -322,7 +322,6 @@ def _symbols_in(x: object) -> set[str]:
     return set[str]().union(*map(_symbols_in, x)) if isinstance(x, tuple) else set()
 
 
-
 _TORCH = str(Path(torch.__file__).parent)
 
 
