@@ -194,6 +194,20 @@ func @f(%x: tensor<0x4x2x2xu8>, %z: tensor<i32>) {{
 """,
         ),
         (
+            "multiply-bytes",
+            f"""
+func @f(%x: tensor<2x1x2x2xu8>) {{
+  %v0 = graph.cast(%x) {{to = i32}} : tensor<2x1x2x2xi32>
+  %v1 = graph.full() {{elem = i32, shape = [2, 1, 2, 2], value = 300}} : tensor<2x1x2x2xi32>
+  %v2 = graph.sub(%v0, %v1) : tensor<2x1x2x2xi32>
+  %v3 = graph.constant() {{value = dense<2x1x1x2xi8, [1 -2 3 4]>}} : tensor<2x1x1x2xi8>
+  %v4 = graph.cast(%v3) {{to = i32}} : tensor<2x1x1x2xi32>
+  %v5 = graph.conv(%v2, %v4) {{{ONES}, high = [0, 1], low = [0, 0]}} : tensor<2x2x2x2xi32>
+  return(%v5)
+}}
+""",
+        ),
+        (
             "split-long-sums",
             """
 func @f(%x: tensor<4x8192xbool>, %w: tensor<8192x4xbool>) {
@@ -203,7 +217,7 @@ func @f(%x: tensor<4x8192xbool>, %w: tensor<8192x4xbool>) {
 """,
         ),
     ],
-    ids=["scaled-then-cut", "symbolic-channels", "no-columns", "no-channels", "bools"],
+    ids=["scaled-then-cut", "symbolic-channels", "no-columns", "no-channels", "zero-point-of-no-byte", "bools"],
 )
 def test_passes_decline_what_they_cannot_do(passes: str, text: str) -> None:
     assert {p.name for p in parse_pipeline(passes)} <= PASSES.keys()

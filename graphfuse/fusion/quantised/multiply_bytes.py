@@ -237,6 +237,9 @@ def _conv(op: Op, x: Value, w: Array, zero: _Number) -> Value | None:
     taken: Value | None
     attrs: dict[str, Attr] = {"elem": I32}
     if zero.value is None:
+        least = -128 if tensor_of(x).elem.is_signed else 0
+        if any((*low, *high)) and not least <= zero.known < least + 256:
+            return None  # no byte to pad with
         x = padded(x, (0, 0, *low), (0, 0, *high), zero.known)
         attrs |= {"low": (0,) * spatial, "high": (0,) * spatial}
         taken = zero.times(per_channel, shape)
