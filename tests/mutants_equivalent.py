@@ -44,6 +44,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("fold_batch_norm.py", "scale_after_scale", "not _read_once(x, uses)", "False"): COST,
     ("split_long_sums.py", "multiply_in_parts", "1", "0"): COST,
     ("split_long_sums.py", "reduce_rows_first", "2", "1"): COST,
+    ("split_long_sums.py", "multiply_in_parts", "share > 1", "True"): COST,
     ("decompose_conv.py", "one_by_one", "out == groups > 1", "False"): COST,
     ("simplify_movement.py", "concat_of_concat", "0", "1"): "stands for one operand: only its length is asked",
     ("simplify_movement.py", "permute_of_take", "array_of(table) is None", "False"): COST,

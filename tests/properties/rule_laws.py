@@ -51,6 +51,8 @@ _STEP = {"float16": 2.0**-8, "bfloat16": 2.0**-5, "float64": 2.0**-40}
 """What results may be off by, as a part of the largest."""
 
 
+DOES_NOT_RUN = (GraphfuseError, IndexError, ValueError, OverflowError, MemoryError)
+"""What the interpreter raises for programs that mean nothing."""
 FEW = 6
 """Elements of which most say nothing."""
 _OF_SIGNED_ZERO = ("div", "pow", "atan2", "bitcast", "sqrt")
@@ -113,7 +115,7 @@ def runs(func: Func, seed: int) -> bool:
         try:
             given = inputs(func, values, np.random.default_rng(seed), awkward=False)
             interp.run(func, *given, symbols=values)
-        except (GraphfuseError, IndexError, ValueError):
+        except DOES_NOT_RUN:
             continue
         return True
     return False
@@ -145,7 +147,7 @@ def keeps_results(before: Func, passes: Sequence[Pass], seed: int) -> None:
             given = inputs(before, values, np.random.default_rng(seed), awkward=awkward)
             try:
                 want = interp.run(before, *given, symbols=values)
-            except (GraphfuseError, IndexError, ValueError, OverflowError, MemoryError):
+            except DOES_NOT_RUN:
                 continue  # a slice beyond the end, an index outside
             try:
                 got = interp.run(after, *given, symbols=values)
