@@ -9,6 +9,7 @@ from __future__ import annotations
 from graphfuse.constraints import require
 from graphfuse.dialects.block import MAX_GRID_RANK
 from graphfuse.dialects.elementwise import check_reduce_kind, declare
+from graphfuse.dialects.operands import axis_of, per_dim, positive, tensor
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
 from graphfuse.ir.dense import Dense
@@ -18,29 +19,7 @@ from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
 MOVES = (Trait.PURE, Trait.MOVEMENT)
 
 
-def _tensor(t: Type, what: str = "operand") -> Tensor:
-    if not isinstance(t, Tensor):
-        raise VerifyError(f"{what} must be a tensor, got {t}")
-    return t
-
-
-def _axis(axis: int, rank: int) -> int:
-    if not 0 <= axis < rank:
-        raise VerifyError(f"axis must be in 0..{rank - 1}, got {axis}")
-    return axis
-
-
-def _per_dim(name: str, values: tuple[object, ...], count: int) -> None:
-    if len(values) != count:
-        raise VerifyError(f"{name} must have {count} entries, got {len(values)}")
-
-
-def _positive(name: str, values: tuple[int, ...]) -> None:
-    if any(v < 1 for v in values):
-        raise VerifyError(f"{name} must be positive, got {values}")
-
-
-ELEMENTWISE = declare("graph", lambda t: _tensor(t).elem, lambda t, elem: Tensor(_tensor(t).shape, elem))
+ELEMENTWISE = declare("graph", lambda t: tensor(t).elem, lambda t, elem: Tensor(tensor(t).shape, elem))
 """Every shared elementwise function on tensors, by bare name: `ELEMENTWISE["exp"]` is `graph.exp`."""
 
 add, sub, mul, div = (ELEMENTWISE[n] for n in ("add", "sub", "mul", "div"))
@@ -57,7 +36,7 @@ isnan, isinf = ELEMENTWISE["isnan"], ELEMENTWISE["isinf"]
 @opdef("graph.select", Trait.PURE, Trait.ELEMENTWISE)
 def select(condition: Type, a: Type, b: Type) -> Type:
     """Elementwise `condition ? a : b`."""
-    c, ta, tb = _tensor(condition), _tensor(a), _tensor(b)
+    c, ta, tb = tensor(condition), tensor(a), tensor(b)
     if c.elem != BOOL:
         raise VerifyError(f"condition must have a bool element, got {c}")
     if ta != tb or c.shape != ta.shape:
@@ -73,13 +52,13 @@ def cast(x: Type, *, to: Scalar, saturate: bool = False) -> Type:
     wrap and out-of-range floats follow the hardware: through i32 for targets up to i32, else through i64, where
     NaN and anything out of range is the least value, and then the low bits (u64 also has its upper half).
     """
-    return Tensor(_tensor(x).shape, to)
+    return Tensor(tensor(x).shape, to)
 
 
 @opdef("graph.bitcast", Trait.PURE, Trait.ELEMENTWISE)
 def bitcast(x: Type, *, to: Scalar) -> Type:
     """Reinterpret the bits of each element as another scalar of the same width."""
-    t = _tensor(x)
+    t = tensor(x)
     if t.elem.bits != to.bits:
         raise VerifyError(f"widths differ: {t.elem} and {to}")
     return Tensor(t.shape, to)
@@ -103,7 +82,7 @@ def full(*, shape: tuple[Dim, ...], elem: Scalar, value: bool | float | Expr) ->
 @opdef("graph.iota", Trait.PURE)
 def iota(*, shape: tuple[Dim, ...], elem: Scalar, axis: int) -> Type:
     """Element [..., i, ...] is its index along `axis`."""
-    _axis(axis, len(shape))
+    axis_of(axis, len(shape))
     return Tensor(shape, elem)
 
 
@@ -116,10 +95,10 @@ def reduce(x: Type, *, axes: tuple[int, ...], kind: str, keepdims: bool = False)
 
     An empty `max` is the least value.
     """
-    t = _tensor(x)
+    t = tensor(x)
     check_reduce_kind(kind, t.elem)
     for a in axes:
-        _axis(a, t.rank)
+        axis_of(a, t.rank)
     if len(set(axes)) != len(axes):
         raise VerifyError(f"axes repeat: {axes}")
     if keepdims:
@@ -130,8 +109,8 @@ def reduce(x: Type, *, axes: tuple[int, ...], kind: str, keepdims: bool = False)
 @opdef("graph.arg_reduce", Trait.PURE)
 def arg_reduce(x: Type, *, axis: int, kind: str, keepdims: bool = False, last: bool = False) -> Type:
     """The i64 index of the `max` or `min` along `axis`: the first one, or the `last`. NaN counts as extreme."""
-    t = _tensor(x)
-    _axis(axis, t.rank)
+    t = tensor(x)
+    axis_of(axis, t.rank)
     if kind not in ("max", "min"):
         raise VerifyError(f"kind must be max or min, got {kind}")
     shape = tuple(1 if i == axis else d for i, d in enumerate(t.shape) if keepdims or i != axis)
@@ -144,8 +123,8 @@ def cumulate(x: Type, *, axis: int, kind: str, exclusive: bool = False, reverse:
 
     Sums and products of floats are made in f64, and each is rounded once.
     """
-    t = _tensor(x)
-    _axis(axis, t.rank)
+    t = tensor(x)
+    axis_of(axis, t.rank)
     if kind not in ("sum", "prod", "max", "min"):
         raise VerifyError(f"kind must be sum, prod, max or min, got {kind}")
     return t
@@ -166,7 +145,7 @@ def reduce_window(
 
     Positions in the padding (`low` before, `high` after) are ignored.
     """
-    t = _tensor(x)
+    t = tensor(x)
     for name, values in (
         ("window", window),
         ("strides", strides),
@@ -174,9 +153,9 @@ def reduce_window(
         ("high", high),
         ("dilation", dilation),
     ):
-        _per_dim(name, values, t.rank)
+        per_dim(name, values, t.rank)
         if name not in ("low", "high"):
-            _positive(name, values)
+            positive(name, values)
     if kind not in ("sum", "max", "min"):
         raise VerifyError(f"kind must be sum, max or min, got {kind}")
     for d, k, lo, hi, dl in zip(t.shape, window, low, high, dilation, strict=True):
@@ -211,7 +190,7 @@ def contract(a: Type, b: Type, *, spec: str, elem: Scalar | None = None) -> Type
     Each letter is one dim; letters missing on the right are summed. Products and sums are made in `elem`
     (default: the operands' element; f16 and bf16 accumulate in f32), which is the result's element.
     """
-    ta, tb = _tensor(a, "operand 0"), _tensor(b, "operand 1")
+    ta, tb = tensor(a, "operand 0"), tensor(b, "operand 1")
     lhs, rhs, out = parse_spec(spec)
     if ta.elem != tb.elem and elem is None:
         raise VerifyError(f"elements differ: {ta.elem} and {tb.elem}")
@@ -235,7 +214,7 @@ def contract_parts(*parts: Type, spec: str) -> Type:
     rounded to nearest at least every 64 terms.
     """
     count = len(parts) // 2
-    types = [_tensor(t, f"operand {i}") for i, t in enumerate(parts)]
+    types = [tensor(t, f"operand {i}") for i, t in enumerate(parts)]
     if not parts or len(parts) % 2 or any(t != types[i // count * count] for i, t in enumerate(types)):
         raise VerifyError("expected the terms of two sums, as many of each, of one type")
     result = contract.infer(types[0], types[count], spec=spec, elem=F32)
@@ -249,7 +228,7 @@ def contract_blocks(x: Type, q: Type, s: Type, *, spec: str) -> Type:
 
     The scaled integers are rounded to x's element. Sums are f32.
     """
-    tx, tq, ts = (_tensor(t, f"operand {i}") for i, t in enumerate((x, q, s)))
+    tx, tq, ts = (tensor(t, f"operand {i}") for i, t in enumerate((x, q, s)))
     lhs, rhs, out = parse_spec(spec)
     if len(rhs) != 2 or rhs[1] != lhs[-1:] or out != lhs[:-1] + rhs[0]:
         raise VerifyError(f"expected a spec such as mk,nk->mn, got {spec!r}")
@@ -293,7 +272,7 @@ def conv(
     zeros (negative crops); `input_dilation` spreads the input (a transposed convolution); result as x with O for C.
     Products and sums are made in `elem`, as those of `contract`.
     """
-    tx, tw = _tensor(x, "operand 0"), _tensor(w, "operand 1")
+    tx, tw = tensor(x, "operand 0"), tensor(w, "operand 1")
     if layout not in ("nchw", "nhwc"):
         raise VerifyError(f"layout must be nchw or nhwc, got {layout}")
     spatial = tx.rank - 2
@@ -302,10 +281,10 @@ def conv(
     for name, values in (
         ("strides", strides), ("low", low), ("high", high), ("dilation", dilation), ("input_dilation", input_dilation),
     ):  # fmt: skip
-        _per_dim(name, values, spatial)
+        per_dim(name, values, spatial)
         if name not in ("low", "high"):
-            _positive(name, values)
-    _positive("groups", (groups,))
+            positive(name, values)
+    positive("groups", (groups,))
     first = layout == "nchw"
     channels, size = (tx.shape[1], tx.shape[2:]) if first else (tx.shape[-1], tx.shape[1:-1])
     kernel, per_group, out = (
@@ -320,7 +299,7 @@ def conv(
     for d, k, s, lo, hi, dl, up in zip(size, kernel, strides, low, high, dilation, input_dilation, strict=True):
         if not isinstance(k, int):
             raise VerifyError(f"the window must be static, got {k}")
-        _positive("window", (k,))
+        positive("window", (k,))
         spread = (d - 1) * up + 1
         _window_fits(spread, k, lo, hi, dl)
         result.append(window_size(spread, k, s, lo, hi, dl))
@@ -333,7 +312,7 @@ def conv(
 @opdef("graph.reshape", *MOVES)
 def reshape(x: Type, *, shape: tuple[Dim, ...]) -> Type:
     """The same elements in row-major order under another shape."""
-    t = _tensor(x)
+    t = tensor(x)
     have, want = t.elements, product(shape)
     if have != want:
         require("equal", have, want, "elements", f"{t} has {have} elements, the new shape {want}")
@@ -343,7 +322,7 @@ def reshape(x: Type, *, shape: tuple[Dim, ...]) -> Type:
 @opdef("graph.permute", *MOVES)
 def permute(x: Type, *, perm: tuple[int, ...]) -> Type:
     """Result dim i is operand dim `perm[i]`."""
-    t = _tensor(x)
+    t = tensor(x)
     if sorted(perm) != list(range(t.rank)):
         raise VerifyError(f"perm must be a permutation of 0..{t.rank - 1}, got {perm}")
     return Tensor(tuple(t.shape[p] for p in perm), t.elem)
@@ -352,7 +331,7 @@ def permute(x: Type, *, perm: tuple[int, ...]) -> Type:
 @opdef("graph.broadcast", *MOVES)
 def broadcast(x: Type, *, shape: tuple[Dim, ...]) -> Type:
     """Repeat along new leading dims and along dims of size 1 (numpy's rule, right-aligned)."""
-    t = _tensor(x)
+    t = tensor(x)
     if t.rank > len(shape):
         raise VerifyError(f"cannot broadcast {t} to {len(shape)} dims")
     for d, want in zip(t.shape, shape[len(shape) - t.rank :], strict=True):
@@ -364,8 +343,8 @@ def broadcast(x: Type, *, shape: tuple[Dim, ...]) -> Type:
 @opdef("graph.stretch", *MOVES)
 def stretch(x: Type, *, shape: tuple[Dim, ...]) -> Type:
     """Repeat along the dims that turn out to be 1 when it runs: each dim of x is the wanted one, or 1."""
-    t = _tensor(x)
-    _per_dim("shape", shape, t.rank)
+    t = tensor(x)
+    per_dim("shape", shape, t.rank)
     for d, want in zip(t.shape, shape, strict=True):
         if d not in (1, want):
             require("stretches", d, want, "broadcast", f"cannot broadcast dim {d} to {want}")
@@ -375,9 +354,9 @@ def stretch(x: Type, *, shape: tuple[Dim, ...]) -> Type:
 @opdef("graph.slice", *MOVES)
 def slice_(x: Type, *, starts: tuple[Dim, ...], sizes: tuple[Dim, ...], steps: tuple[int, ...]) -> Type:
     """Result index i reads operand index `starts + i * steps`; every dim has an entry, steps are positive."""
-    t = _tensor(x)
+    t = tensor(x)
     for name, values in (("starts", starts), ("sizes", sizes), ("steps", steps)):
-        _per_dim(name, values, t.rank)
+        per_dim(name, values, t.rank)
     for d, start, size, step in zip(t.shape, starts, sizes, steps, strict=True):
         if step < 1:
             raise VerifyError(f"steps must be positive, got {step}")
@@ -394,9 +373,9 @@ def pad(
     x: Type, *, low: tuple[Dim, ...], high: tuple[Dim, ...], value: bool | float = 0, mode: str = "constant"
 ) -> Type:
     """Grow each dim by `low` before and `high` after (not negative); mode constant, edge, reflect or wrap."""
-    t = _tensor(x)
-    _per_dim("low", low, t.rank)
-    _per_dim("high", high, t.rank)
+    t = tensor(x)
+    per_dim("low", low, t.rank)
+    per_dim("high", high, t.rank)
     if mode not in ("constant", "edge", "reflect", "wrap"):
         raise VerifyError(f"mode must be constant, edge, reflect or wrap, got {mode}")
     for p in (*low, *high):
@@ -410,11 +389,11 @@ def pad(
 @opdef("graph.concat", *MOVES)
 def concat(*xs: Type, axis: int) -> Type:
     """Join along `axis`; other dims are equal."""
-    ts = [_tensor(x) for x in xs]
+    ts = [tensor(x) for x in xs]
     if not ts:
         raise VerifyError("at least one operand is needed")
     first = ts[0]
-    _axis(axis, first.rank)
+    axis_of(axis, first.rank)
     total: Dim = 0
     for t in ts:
         if t.elem != first.elem or t.rank != first.rank:
@@ -429,9 +408,9 @@ def concat(*xs: Type, axis: int) -> Type:
 @opdef("graph.flip", *MOVES)
 def flip(x: Type, *, axes: tuple[int, ...]) -> Type:
     """Reverse the order along `axes`."""
-    t = _tensor(x)
+    t = tensor(x)
     for a in axes:
-        _axis(a, t.rank)
+        axis_of(a, t.rank)
     return t
 
 
@@ -439,7 +418,7 @@ def flip(x: Type, *, axes: tuple[int, ...]) -> Type:
 
 
 def _indices(t: Type) -> Tensor:
-    t = _tensor(t, "indices")
+    t = tensor(t, "indices")
     if t.elem.name not in ("i32", "i64"):
         raise VerifyError(f"indices must be i32 or i64, got {t}")
     return t
@@ -448,8 +427,8 @@ def _indices(t: Type) -> Tensor:
 @opdef("graph.take", Trait.PURE)
 def take(x: Type, indices: Type, *, axis: int) -> Type:
     """Whole slices of x along `axis`: the axis is replaced by the dims of `indices`."""
-    t, i = _tensor(x), _indices(indices)
-    _axis(axis, t.rank)
+    t, i = tensor(x), _indices(indices)
+    axis_of(axis, t.rank)
     return Tensor((*t.shape[:axis], *i.shape, *t.shape[axis + 1 :]), t.elem)
 
 
@@ -459,8 +438,8 @@ def take_along(x: Type, indices: Type, *, axis: int) -> Type:
 
     Ranks are equal; dims of `indices` other than `axis` are at most those of x.
     """
-    t, i = _tensor(x), _indices(indices)
-    _axis(axis, t.rank)
+    t, i = tensor(x), _indices(indices)
+    axis_of(axis, t.rank)
     if t.rank != i.rank:
         raise VerifyError(f"ranks differ: {t} and {i}")
     _indices_fit(t, i, axis)
@@ -477,7 +456,7 @@ def _indices_fit(t: Tensor, i: Tensor, axis: int) -> None:
 @opdef("graph.gather_nd", Trait.PURE)
 def gather_nd(x: Type, indices: Type, *, batch_dims: int = 0) -> Type:
     """The last dim of `indices` is a (partial) index into x after `batch_dims` shared leading dims."""
-    t, i = _tensor(x), _indices(indices)
+    t, i = tensor(x), _indices(indices)
     if i.rank < 1 or not isinstance(i.shape[-1], int):
         raise VerifyError(f"the last dim of indices must be static, got {i}")
     depth = i.shape[-1]
@@ -499,8 +478,8 @@ def _scatter_kind(kind: str) -> None:
 @opdef("graph.scatter_along", Trait.PURE)
 def scatter_along(x: Type, indices: Type, updates: Type, *, axis: int, kind: str = "set") -> Type:
     """A copy of x where element `indices` along `axis` is set to, or combined with, the update; later updates win."""
-    t, i, u = _tensor(x), _indices(indices), _tensor(updates)
-    _axis(axis, t.rank)
+    t, i, u = tensor(x), _indices(indices), tensor(updates)
+    axis_of(axis, t.rank)
     _scatter_kind(kind)
     message = f"indices {i} and updates {u} must have one shape, and updates x's element {t.elem}"
     if i.rank != u.rank or u.elem != t.elem:
@@ -516,7 +495,7 @@ def scatter_along(x: Type, indices: Type, updates: Type, *, axis: int, kind: str
 @opdef("graph.scatter_nd", Trait.PURE)
 def scatter_nd(x: Type, indices: Type, updates: Type, *, kind: str = "set") -> Type:
     """A copy of x where the slices that `indices` names are set to, or combined with, `updates`."""
-    t, i, u = _tensor(x), _indices(indices), _tensor(updates)
+    t, i, u = tensor(x), _indices(indices), tensor(updates)
     _scatter_kind(kind)
     if i.rank < 1 or not isinstance(i.shape[-1], int) or i.shape[-1] > t.rank:
         raise VerifyError(f"the last dim of indices must be static and at most {t.rank}, got {i}")
@@ -531,8 +510,8 @@ def scatter_nd(x: Type, indices: Type, updates: Type, *, kind: str = "set") -> T
 @opdef("graph.topk", Trait.PURE)
 def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Type]:
     """The k largest (or smallest) along `axis`, sorted, and their i64 indices; ties go to the lower index."""
-    t = _tensor(x)
-    _axis(axis, t.rank)
+    t = tensor(x)
+    axis_of(axis, t.rank)
     require("at_most", k, t.shape[axis], "k of the dim", f"k is {k}, the dim only {t.shape[axis]}")
     require("at_most", 0, k, "k")
     shape = tuple(k if i == axis else d for i, d in enumerate(t.shape))
@@ -560,7 +539,7 @@ def loop(*carried: Type, count: Dim, symbol: str, bodies: tuple[Block, ...]) -> 
     yielded = tuple(v.type for v in bodies[0].terminator.operands)
     if yielded[: len(carried)] != carried:
         raise VerifyError(f"carried types change: {_list(carried)} to {_list(yielded[: len(carried)])}")
-    stacked = [_tensor(t) for t in yielded[len(carried) :]]
+    stacked = [tensor(t) for t in yielded[len(carried) :]]
     if not symbol.isidentifier():
         raise VerifyError(f"symbol must be a name, got {symbol!r}")
     for t in stacked:
@@ -595,7 +574,7 @@ def call(
     if len(symbols) != len(args) or len(set(symbols)) != len(symbols):
         raise VerifyError(f"expected a name of its own for each argument, got {symbols} for {len(args)}")
     results = tuple(Tensor(shape, elem) for shape, elem in zip(shapes, elems, strict=True))
-    pointers = tuple(Ptr(_tensor(t).elem) for t in (*inputs, *results))
+    pointers = tuple(Ptr(tensor(t).elem) for t in (*inputs, *results))
     takes = bodies[0].params.types
     numbers = takes[len(pointers) :]
     if takes[: len(pointers)] != pointers or len(numbers) != len(args):

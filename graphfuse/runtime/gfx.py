@@ -35,11 +35,10 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, cast, overload
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -51,6 +50,7 @@ from graphfuse.errors import ArtifactError, FileError, Loc
 from graphfuse.files import is_regular, kind, reason, writing
 from graphfuse.host.program_json import host_from_json, host_to_json
 from graphfuse.knobs import WeightMode, settings
+from graphfuse.runtime.lazy import LazyLedger, LazyTexts
 from graphfuse.runtime.weights import PIECE, Blob, Extent, Held, OpenFile, StoredArray, UnpackedArray
 
 MAGIC = b"\x89GFX\r\n\x1a\n"
@@ -567,46 +567,4 @@ def _lazy(file: _File, variant: int) -> dict[str, Any]:
     ir, ledger = (_numbered(name, variant) for name in ("ir", "ledger"))
     for name in (ir, ledger):
         file.section(name)
-    return {"ir": LazyTexts(file, ir), "ledger": LazyLedger(file, ledger)}
-
-
-class LazyTexts(Mapping[str, str]):
-    """The IR texts of a file, checked and unpacked when first asked for."""
-
-    def __init__(self, file: _File, section: str) -> None:
-        self._read: Callable[[], Any] = lambda: file.json(section)
-
-    @cached_property
-    def _texts(self) -> dict[str, str]:
-        root = Node(self._read(), "ir")
-        return {name: root[name].text() for name in root.object()}
-
-    def __getitem__(self, stage: str) -> str:
-        return self._texts[stage]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-
-class LazyLedger(Sequence[Json]):
-    """The ledger of a file, checked and unpacked when first asked for."""
-
-    def __init__(self, file: _File, section: str) -> None:
-        self._read: Callable[[], Any] = lambda: file.json(section)
-
-    @cached_property
-    def _rows(self) -> list[Json]:
-        return [n.value for n in Node(self._read(), "ledger").items()]
-
-    @overload
-    def __getitem__(self, index: int) -> Json: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Json]: ...
-    def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
+    return {"ir": LazyTexts(lambda: file.json(ir)), "ledger": LazyLedger(lambda: file.json(ledger))}
