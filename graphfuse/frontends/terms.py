@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import Scalar
 
 Operand: TypeAlias = "Term | float"
-Infix: TypeAlias = "ClassVar[Callable[[Term, Operand], Term]]"
 
 
 def _infix(kind: OpDef) -> Callable[[Term, Operand], Term]:
@@ -80,7 +79,7 @@ def _plain(x: Operand) -> Value | float:
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`a` where a condition holds, else `b`."""
     if not isinstance(condition, Term):
-        return np.where(condition, a, b)
+        return cast("Any", np.where(condition, a, b))
     return Term(condition.e, condition.e.select(condition.value, _plain(a), _plain(b)))
 
 

@@ -115,9 +115,13 @@ class _Reader:
             raise ConditionError(f"#if: expected {text!r}, found {_shown(token)}", token)
 
 
+def _zero(_: str) -> int:
+    return 0
+
+
 def _literal(token: Token) -> _Value:
     """What one token stands for; a name that is left is 0."""
-    read = {"number": parse_number, "char": parse_char, "name": lambda _: 0}.get(token.kind)
+    read = {"number": parse_number, "char": parse_char, "name": _zero}.get(token.kind)
     found = read(token.text) if read is not None else None
     if found is None:
         raise ConditionError(f"#if: expected an integer expression, found {_shown(token)}", token)

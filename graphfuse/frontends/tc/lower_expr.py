@@ -209,7 +209,7 @@ class ExprLowering(ABC):
                 return self._only_element(value, len(x.x.shape), x.at)
 
     def _only_element(self, value: Value, rank: int, at: Token) -> Value:
-        kind = "any" if block.value.elem == BOOL else "max"
+        kind = "any" if block.elem_of(value.type) == BOOL else "max"
         for axis in reversed(range(rank)):
             value = self.emit(block.reduce, value, at=at, axis=axis, kind=kind)
         return value

@@ -294,7 +294,8 @@ def batch_norm_functional(c: Call, norm: BatchNorm) -> Results:
     reserved = [_nothing(c, t) for t in c.outs[3:-2]]
     if not norm.training:
         y = _inferred(c, norm)
-        kept = _all_as(c, (norm.running_mean, norm.running_var), c.outs[-2:])
+        running = [x for x in (norm.running_mean, norm.running_var) if x is not None]
+        kept = _all_as(c, running, c.outs[-2:])
         return y, _nothing(c, c.outs[1]), _nothing(c, c.outs[2]), *reserved, *kept
     y, mean, inverse, variance = _trained(c, norm)
     stats = _all_as(c, _updated(c, norm, mean, variance), c.outs[-2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import gelu_of, log_softmax_of, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, Node, onnx_op
-from graphfuse.ir.core import Value
+from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import F16, F32, F64
 from graphfuse.symbolic import bounds, product
 
@@ -133,14 +134,37 @@ def shrink(e: Emitter, node: Node) -> Value:
 
 # by the names that recurrent operators and fused ones have for them
 
-FUNCTIONS: dict[str, tuple[Callable[..., Value], tuple[float, ...]]] = {
-    "sigmoid": (lambda e, x: e.map(graph.sigmoid, x), ()),
-    "tanh": (lambda e, x: e.map(graph.tanh, x), ()),
-    "relu": (lambda e, x: e.map(graph.max_, x, 0.0), ()),
-    "affine": (lambda e, x, a, b: e.map(graph.add, e.map(graph.mul, x, a), b), (1.0, 0.0)),
-    "leakyrelu": (lambda e, x, a: _negative_branch(e, x, e.map(graph.mul, x, a)), (0.01,)),
-    "thresholdedrelu": (lambda e, x, a: e.select(e.map(graph.ge, x, a), x, 0.0), (1.0,)),
-    "scaledtanh": (lambda e, x, a, b: e.map(graph.mul, e.map(graph.tanh, e.map(graph.mul, x, b)), a), (1.0, 1.0)),
+
+def _of_one(kind: OpDef, *numbers: float) -> Callable[[Emitter, Value], Value]:
+    return lambda e, x: e.map(kind, x, *numbers)
+
+
+def _affine(e: Emitter, x: Value, alpha: float, beta: float) -> Value:
+    return e.map(graph.add, e.map(graph.mul, x, alpha), beta)
+
+
+def _leaky_relu(e: Emitter, x: Value, alpha: float) -> Value:
+    return _negative_branch(e, x, e.map(graph.mul, x, alpha))
+
+
+def above(kind: OpDef) -> Callable[[Emitter, Value, float], Value]:
+    """x where it compares so with alpha, else 0."""
+    return lambda e, x, alpha: e.select(e.map(kind, x, alpha), x, 0.0)
+
+
+def _scaled_tanh(e: Emitter, x: Value, alpha: float, beta: float) -> Value:
+    return e.map(graph.mul, e.map(graph.tanh, e.map(graph.mul, x, beta)), alpha)
+
+
+Function: TypeAlias = "tuple[Callable[..., Value], tuple[float, ...]]"
+FUNCTIONS: dict[str, Function] = {
+    "sigmoid": (_of_one(graph.sigmoid), ()),
+    "tanh": (_of_one(graph.tanh), ()),
+    "relu": (_of_one(graph.max_, 0.0), ()),
+    "affine": (_affine, (1.0, 0.0)),
+    "leakyrelu": (_leaky_relu, (0.01,)),
+    "thresholdedrelu": (above(graph.ge), (1.0,)),
+    "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
     "hardsigmoid": (hard_sigmoid_of, (0.2, 0.5)),
     "elu": (elu_of, (1.0,)),
     "softsign": (softsign_of, ()),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -112,7 +110,8 @@ def positions(rows: Sequence[Array], sizes: Sequence[int], *, column_major: bool
     n = len(rows)
     ats = [row.reshape([row.shape[j // n] if j % n == i else 1 for j in range(2 * n)]) for i, row in enumerate(rows)]
     clipped = np.broadcast_arrays(*(np.clip(at, 0, max(d - 1, 0)) for at, d in zip(ats, sizes, strict=True)))
-    inside = functools.reduce(operator.and_, ((at >= 0) & (at < d) for at, d in zip(ats, sizes, strict=True)))
+    within: list[Array] = [(at >= 0) & (at < d) for at, d in zip(ats, sizes, strict=True)]
+    inside = np.all(np.broadcast_arrays(*within), axis=0)
     dims, order = tuple(max(d, 1) for d in sizes), "F" if column_major else "C"
     return np.ravel_multi_index(tuple(clipped), dims, order=order).astype(np.int64), np.asarray(inside)
 

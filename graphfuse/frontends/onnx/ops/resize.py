@@ -147,6 +147,7 @@ def _coordinates(e: Emitter, node: Node, axis: Axis) -> Any:
             return i / scale
         case "tf_crop_and_resize" if axis.is_static:
             start, end = axis.roi
+            size, out, _ = axis.numbers
             if out > 1:
                 return start * (size - 1) + i * (end - start) * (size - 1) / (out - 1)
             return np.full(out, 0.5 * (start + end) * (size - 1))

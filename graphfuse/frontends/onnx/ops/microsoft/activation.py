@@ -8,17 +8,24 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import gelu_of, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import FUNCTIONS
+from graphfuse.frontends.onnx.ops.activation import FUNCTIONS, Function, above
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import exact_div, product
 
 _NAMES = (
     "Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", "LeakyRelu", "Elu", "ThresholdedRelu", "HardSigmoid", "Clip",
 )  # fmt: skip
-_FUNCTIONS = FUNCTIONS | {
+
+
+def _clip(e: Emitter, x: Value, low: float, high: float) -> Value:
+    return e.map(graph.min_, e.map(graph.max_, x, low), high)
+
+
+_FUNCTIONS: dict[str, Function] = {
+    **FUNCTIONS,
     # not at the threshold itself, as recurrent operators have it
-    "thresholdedrelu": (lambda e, x, a: e.select(e.map(graph.gt, x, a), x, 0.0), (1.0,)),
-    "clip": (lambda e, x, a, b: e.map(graph.min_, e.map(graph.max_, x, a), b), (float("-inf"), float("inf"))),
+    "thresholdedrelu": (above(graph.gt), (1.0,)),
+    "clip": (_clip, (float("-inf"), float("inf"))),
 }
 
 
