@@ -501,6 +501,7 @@ def test_interrupt_while_modules_are_imported(artifact, module):
     """Ctrl-C may come at any time; modules in C make other errors of it."""
     lines = (
         "import signal, sys, graphfuse.cli",
+        "signal.signal(signal.SIGINT, signal.default_int_handler)",  # which a shell in the background has ignored
         "class Finder:",
         f" def find_spec(name, *_): return name == {module!r} and signal.raise_signal(signal.SIGINT) or None",
         "sys.meta_path.insert(0, Finder)",

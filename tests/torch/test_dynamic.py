@@ -1,5 +1,6 @@
 """Sizes that change: one graph serves them all, and what is computed of sizes is right at each."""
 
+import re
 import warnings
 
 import pytest
@@ -90,7 +91,8 @@ def test_a_range_of_counts_that_may_change():
         run = compiled(lambda x, n: torch.histc(x, 5, 0, n), dynamic=True)
         for n in (3, 7):
             assert torch.equal(run(torch.arange(9.0), n), torch.histc(torch.arange(9.0), 5, 0, n))
-    assert left_to_torch(graphs) == {"histc": "its range is a size that may change"}
+    (why,) = left_to_torch(graphs).values()
+    assert re.fullmatch(r"a parameter is the size \w+, which may change", why)
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(4, 0, 5), (0, 3, 5), (4, 3, 0)])
