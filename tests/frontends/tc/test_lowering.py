@@ -251,6 +251,14 @@ def test_shapes_that_are_no_powers_of_two():
     np.testing.assert_array_equal(out, [*a.sum(1), *a.max(0), *[0] * 7, 3, 0, 0, 0])
 
 
+@pytest.mark.parametrize("shape", ["[1]", "[1, 1]"])
+def test_tiles_of_one_element_are_scalars(shape):
+    body = f"""int v{shape} = n; bool found{shape} = v > m; int one = v; bool is_larger = found;
+               *I = one; *(I + 1) = is_larger ? 1 : 2;"""
+    assert ints(body, n=-7, m=-9, size=2).tolist() == [-7, 1]
+    assert ints(body, n=-7, m=9, size=2).tolist() == [-7, 2]
+
+
 def test_batched_product():
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-8, 8, s).astype(np.int8) for s in ((4, 8, 2, 2), (8, 4, 2, 2)))
