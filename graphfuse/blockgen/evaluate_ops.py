@@ -131,20 +131,23 @@ def _conv(ev: Evaluator, op: Op, index: Index) -> Value:
 
 def _looked_up(ev: Evaluator, indices: Value, at: Index, size: Dim) -> Dim:
     """A variable holding an index read from memory, counted from the end when negative and kept in bounds."""
-    code = ev.value(indices, at)
+    code = from_the_end(ev, ev.value(indices, at), size)
+    zero, last = (_number_like(ev, d, code) for d in (0, size - 1))
+    # out-of-range indices are the caller's error; clamping keeps them from reading foreign memory, where there is some
+    return ev.bind("g", 0, size - 1, ev.emit(block.max_, ev.emit(block.min_, code, last), zero))
+
+
+def from_the_end(ev: Evaluator, code: Value, size: Dim) -> Value:
+    """An index read from memory as i64, counted from the end when negative; it may be out of range."""
     if block.elem_of(code.type) != I64:
         code = ev.emit(block.cast, code, to=I64)
-    shape = code.type.shape if isinstance(code.type, Tile) else None
+    zero, d = (_number_like(ev, n, code) for n in (0, size))
+    return ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, d), code)
 
-    def number(dim: Dim) -> Value:
-        value = ev.index(dim)
-        return value if shape is None else ev.shaped(value, shape)
 
-    zero, d = number(0), number(size)
-    wrapped = ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, d), code)
-    # out-of-range indices are the caller's error; clamping keeps them from reading foreign memory, where there is some
-    safe = ev.emit(block.max_, ev.emit(block.min_, wrapped, number(size - 1)), zero)
-    return ev.bind("g", 0, size - 1, safe)
+def _number_like(ev: Evaluator, dim: Dim, code: Value) -> Value:
+    value = ev.index(dim)
+    return ev.shaped(value, code.type.shape) if isinstance(code.type, Tile) else value
 
 
 def _take(ev: Evaluator, op: Op, index: Index) -> Value:

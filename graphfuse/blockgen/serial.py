@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.evaluate import COMBINE, neutral, running_elem
+from graphfuse.blockgen.evaluate_ops import from_the_end
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, nest
@@ -141,13 +142,9 @@ def _loops(kernel: Kernel, shape: Sequence[Dim], body: Callable[[Index], None]) 
 def _position(kernel: Kernel, indices: Value, at: Index, size: Dim) -> tuple[Dim, Value]:
     """An index read from memory, from the end when negative, and whether it is in range."""
     ev = kernel.ev
-    code = ev.value(indices, at)
-    if code.type != I64:
-        code = ev.emit(block.cast, code, to=I64)
-    zero, end = ev.const(0, I64), ev.index(size)
-    wrapped = ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, end), code)
-    inside = ev.emit(block.and_, ev.emit(block.ge, wrapped, zero), ev.emit(block.lt, wrapped, end))
-    return ev.bind("g", 0, size - 1, wrapped), inside
+    code = from_the_end(ev, ev.value(indices, at), size)
+    inside = ev.emit(block.and_, ev.emit(block.ge, code, ev.const(0, I64)), ev.emit(block.lt, code, ev.index(size)))
+    return ev.bind("g", 0, size - 1, code), inside
 
 
 def _combined(kernel: Kernel, op: Op, where: Index, update: Value) -> Value:

@@ -147,15 +147,15 @@ class Session:
                 if turns is None:
                     return None
                 known[wiring.key] = turns
-            return turns.run(workspace, ready, arrays, wiring, most, functools.partial(self._look_at_all, ready.bound))
+            look = functools.partial(self._look_at_all, ready.bound) if self.executable.checks else None
+            return turns.run(workspace, ready, arrays, wiring, most, look)
         finally:
             self._callers.give(workspace)
 
     def _look_at_all(self, bound: Bound, reports: Array) -> None:
         """Raise the first error that turns reported."""
-        if checks := self.executable.checks:
-            for report in reports[(reports != FINE).any(1)][:1].tolist():
-                look(checks, report, bound.values)
+        for report in reports[(reports != FINE).any(1)][:1].tolist():
+            look(self.executable.checks, report, bound.values)
 
     def _run(self, arrays: list[Array], out: Mapping[str, Array]) -> list[Array]:
         workspace = self._callers.take()

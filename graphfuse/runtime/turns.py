@@ -149,9 +149,9 @@ class Turns:
         inputs: Sequence[Array],
         wiring: Wiring,
         most: int,
-        look: Callable[[Array], None],
+        look: Callable[[Array], None] | None,
     ) -> Made:
-        """Up to so many turns, or until one ends it. `look` gets what turns made last, and may raise."""
+        """Up to so many turns, or until one ends it. `look` gets what turns report, and may raise."""
         self._place(ready.bound, inputs, workspace.arena(ready.peak), wiring)
         records = address_of(self._records)
         pieces: dict[int, list[Array]] = {o: [] for o in wiring.stacked}
@@ -170,7 +170,8 @@ class Turns:
                 said = self._made[wiring.going].get(1, turns).reshape(-1)
                 if not (goes_on := bool(said.all())):
                     turns = int(said.argmin()) + 1
-            look(self._made[-1].get(1, turns))
+            if look is not None:
+                look(self._made[-1].get(1, turns))
             for o, piece in pieces.items():
                 piece.append(self._made[o].get(1, turns))
             for rows in self._made:

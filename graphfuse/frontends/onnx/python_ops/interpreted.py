@@ -74,7 +74,7 @@ def _imported(model: onnx.ModelProto, fed: dict[str, Array], wanted: set[str]) -
     """Its function, with those inputs as constants whose values it wants."""
     while True:
         try:
-            return import_model(model, bind={name: fed[name] for name in wanted})
+            return import_model(model, bind={name: fed[name] for name in tuple(wanted)})  # another call may add to it
         except UnknownValueError as e:
             if not set(e.inputs) - wanted:
                 raise
