@@ -16,6 +16,7 @@ from graphfuse.errors import InputError, TooLargeError, UnsupportedError
 from graphfuse.frontends.onnx.limits import check_depth
 from graphfuse.frontends.onnx.node import UnknownValueError
 from graphfuse.frontends.onnx.specialise import free_inputs, model_of_node, open_shapes, specialised
+from graphfuse.symbolic import symbols
 
 log = logging.getLogger(__name__)
 
@@ -87,8 +88,9 @@ class OnnxModel:
         if not self._takes_none and any(0 in np.shape(v) for v in inputs.values() if not isinstance(v, (list, dict))):
             # a model's dims begin at 1 unless somebody says otherwise, and here is who does
             signature = self.whole.signature
-            self.whole = self._compiled(self.model, {signature.shown(n): (0, high) for n, _, high in signature.dims})
-            self._takes_none = True
+            named = frozenset[str]().union(*(symbols(d) for spec in signature.inputs for d in spec.shape))
+            dims = {signature.shown(n): (0, high) for n, _, high in signature.dims if n in named}
+            self.whole, self._takes_none = self._compiled(self.model, dims), True
         return self.whole(inputs)
 
     def _fall_back(self, why: UnsupportedError) -> None:

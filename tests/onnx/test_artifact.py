@@ -675,3 +675,11 @@ def test_onnx_models_compile_by_value_before_python_runs_anything():
     model = OnnxModel(model_of("(float[n] x, int64[1] k) => (float[m] y, int64[m] i) { y, i = TopK(x, k) }"))
     model({"x": np.arange(4, dtype=F32), "k": np.array([2])})
     assert model.how == "by value"
+
+
+def test_an_empty_input_of_a_model_whose_other_dims_only_a_run_knows():
+    """Dims of 0 are declared on demand: those of inputs, and not those that host code counts."""
+    model = OnnxModel(model_of("(float[0] x) => (float[m] y) { u = Unique(x)  y = Neg(u) }"))
+    for _ in range(2):
+        assert model({"x": np.zeros(0, F32)})["y"].shape == (0,)
+    assert model.how == "host"
