@@ -6,14 +6,14 @@ forbids merging (a bound check, an iota, a data-dependent or non-affine index).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
 from graphfuse.blockgen.movement import shape_of, sources
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Trait, Value, dims_of
-from graphfuse.symbolic import Dim, sym, symbols
+from graphfuse.symbolic import Dim, substitute, sym, symbols
 
 
 @dataclass
@@ -21,9 +21,21 @@ class Accesses:
     """Linear offsets of all loads and stores, and the variables that must keep their identity."""
 
     offsets: list[Dim] = field(default_factory=list[Dim])
+    of: list[Value] = field(default_factory=list[Value])
+    """What lies at each of the offsets."""
     opaque: set[str] = field(default_factory=set[str])
     edges: list[tuple[Dim, Dim]] = field(default_factory=list[tuple[Dim, Dim]])
     """Where a concat or pad goes over to another operand: an index and a value of it at which it does."""
+    reshaped: bool = False
+    """Whether an index was cut into digits, some of which may be constant only within the dims."""
+
+    def take(self, other: Accesses) -> None:
+        """Add what another walk found."""
+        self.offsets += other.offsets
+        self.of += other.of
+        self.opaque |= other.opaque
+        self.edges += other.edges
+        self.reshaped |= other.reshaped
 
     def uses(self, name: str) -> bool:
         """Whether what is read depends on this variable."""
@@ -50,7 +62,7 @@ class AccessAnalysis:
         if value in self.computed:
             return
         if value in self.leaves:
-            self.touch(linear(index, strides_of(shape_of(value))))
+            self.touch(value, index)
             return
         op = value.owner
         assert isinstance(op, Op)
@@ -61,6 +73,7 @@ class AccessAnalysis:
             if op.kind is graph.pad:  # what clamps or folds an index may vanish within bounds, but must not be merged
                 grown = zip(index, shape_of(op.operands[0]), shape_of(op.result), strict=True)
                 self._opaque(*(i for i, before, after in grown if before != after))
+            self.found.reshaped |= op.kind is graph.reshape
             for source in found:
                 for lo, at, hi in source.where:
                     self._opaque(lo, at, hi)
@@ -69,8 +82,18 @@ class AccessAnalysis:
         else:
             self._other(op, index)
 
-    def touch(self, offset: Dim) -> None:
-        """Record a memory access at `offset`."""
+    def write(self, value: Value, index: Index) -> None:
+        """Record the store of a value at `index`, and what computing it reads."""
+        self.touch(value, index)
+        self.visit(value, index)
+
+    def touch(self, value: Value, index: Index) -> None:
+        """Record an access to the memory of a value."""
+        self.found.of.append(value)
+        self.offset(linear(index, strides_of(shape_of(value))))
+
+    def offset(self, offset: Dim) -> None:
+        """Record an access at `offset`."""
         offset = self.space.simplify(offset)
         for name in symbols(offset):
             if name in self.space.var_bounds and coefficient(offset, name) is None:
@@ -125,20 +148,69 @@ class Merged:
     extent: Dim
 
 
-def merge(shape: Sequence[Dim], names: Sequence[str], found: Accesses, barriers: Sequence[int] = ()) -> list[Merged]:
-    """Join adjacent dims when every offset's strides allow it. Dims of size 1 vanish.
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A region's accesses, found by walking it from variables `names` over the dims of `shape`.
 
-    `names[i]` is the variable that ran over dim i; no merge crosses from `b - 1` to `b` for b in `barriers`.
+    `again` walks it from another index.
     """
-    out: list[Merged] = []
-    for i, d in enumerate(shape):
-        if d == 1:
-            continue
-        if out and _joins(out[-1], i, shape, names, found, barriers):
-            out[-1] = Merged(out[-1].first, i, out[-1].extent * d)
-        else:
+
+    space: IndexSpace
+    shape: Sequence[Dim]
+    names: Sequence[str]
+    again: Callable[[Index], Accesses]
+    found: Accesses
+
+    @staticmethod
+    def over(space: IndexSpace, shape: Sequence[Dim], walk: Callable[[Index], Accesses]) -> Walk:
+        """Walk a region at every index of a shape."""
+        names = dim_names(space, shape)
+        return Walk(space, shape, names, walk, walk(as_index(names)))
+
+    def merge(self, barriers: Sequence[int] = ()) -> list[Merged]:
+        """Join adjacent dims when every offset's strides allow it. Dims of size 1 vanish.
+
+        No merge crosses from `b - 1` to `b` for b in `barriers`. A merged variable leaves the dim that it sits on:
+        where a reshape may have used that dim's bounds, only what a second walk finds at the same offsets is merged.
+        """
+        out = self._joined(barriers, lambda _: True)
+        if self.found.reshaped and not self._moves_nothing(out):
+            return self._joined(barriers, self._moves_nothing)
+        return out
+
+    def _joined(self, barriers: Sequence[int], allowed: Callable[[list[Merged]], bool]) -> list[Merged]:
+        out: list[Merged] = []
+        for i, d in enumerate(self.shape):
+            if d == 1:
+                continue
+            if out and _joins(out[-1], i, self.shape, self.names, self.found, barriers):
+                more = [*out[:-1], Merged(out[-1].first, i, out[-1].extent * d)]
+                if allowed([*more, *(Merged(j, j, d) for j, d in enumerate(self.shape) if j > i and d != 1)]):
+                    out = more
+                    continue
             out.append(Merged(i, i, d))
-    return out
+        return out
+
+    def _moves_nothing(self, dims: list[Merged]) -> bool:
+        """Whether the region, walked at positions of merged dims, is found to access what it did before."""
+        if all(d.first == d.last for d in dims):
+            return True
+        at = [self.space.fresh("l", 0, d.extent - 1) for d in dims]
+        moved = merged_index(len(self.shape), dims, at)
+        found, own = self.again(moved), {str(i) for i in at}
+        was = dict(zip(self.names, moved, strict=True))
+        return found.opaque.isdisjoint(
+            str(i) for i, d in zip(at, dims, strict=True) if d.first != d.last
+        ) and self._by_value(found, {}, own) == self._by_value(self.found, was, own)
+
+    def _by_value(self, found: Accesses, at: Mapping[str, Dim], keep: set[str]) -> set[tuple[Value, Dim]]:
+        """Offsets with variables replaced; those that only this walk made are called by their order."""
+        out: set[tuple[Value, Dim]] = set()
+        for value, offset in zip(found.of, found.offsets, strict=True):
+            dim = self.space.simplify(substitute(offset, at))
+            made = sorted(symbols(dim) & self.space.var_bounds.keys() - keep, key=self.space.rank)
+            out.add((value, substitute(dim, {name: sym(f"#{i}") for i, name in enumerate(made)})))
+        return out
 
 
 def _joins(

@@ -19,9 +19,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, as_index, dim_names, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
-from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
+from graphfuse.blockgen.index import Index, coefficient, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, for_row_tiles, nest
 from graphfuse.blockgen.movement import shape_of
@@ -78,18 +78,11 @@ class ContractionKernel:
         out, depth = as_index(names), as_index(k_names)
         lhs = self._reads(work.lhs, work.lhs_at(out, depth))
         rhs = self._reads(work.rhs, work.rhs_at(out, depth))
-        more = [self._reads(v, at(out, depth)) for b in self.beside for v, at in ((b.lhs, b.lhs_at), (b.rhs, b.rhs_at))]
-        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset(w.result for w in self.works))
-        found = analysis.found
-        for value in kernel.outputs:
-            where = reshape_index(out, self.domain, shape_of(value), kernel.space)
-            analysis.touch(linear(where, strides_of(shape_of(value))))
-            analysis.visit(value, where)
-        for operand in (lhs, rhs, *more):
-            found.offsets += operand.offsets
-            found.opaque |= operand.opaque
-        self.dims = merge(self.domain, names, found)
-        self.k_dims = merge(work.depth, k_names, found)
+        rank, index = len(names), (*out, *depth)
+        walk = Walk(kernel.space, (*self.domain, *work.depth), (*names, *k_names), self._walk, self._walk(index))
+        dims = walk.merge(barriers=[rank])
+        self.dims = [d for d in dims if d.first < rank]
+        self.k_dims = [Merged(d.first - rank, d.last - rank, d.extent) for d in dims if d.first >= rank]
         self.in_lhs = [lhs.uses(names[d.last]) for d in self.dims]
         self.in_rhs = [rhs.uses(names[d.last]) for d in self.dims]
         if self.dims and self.in_lhs[-1] and not self.in_rhs[-1]:
@@ -100,6 +93,18 @@ class ContractionKernel:
         self.names, self.k_names = names, k_names
         self.rhs_reads = rhs
         self._tile(lhs, names)
+
+    def _walk(self, index: Index) -> Accesses:
+        """What the kernel reads and writes at an index of the domain and, behind it, of the depth."""
+        kernel, rank = self.kernel, len(self.domain)
+        out, depth = index[:rank], index[rank:]
+        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset(w.result for w in self.works))
+        for value in kernel.outputs:
+            analysis.write(value, reshape_index(out, self.domain, shape_of(value), kernel.space))
+        for w in self.works:
+            for value, at in ((w.lhs, w.lhs_at), (w.rhs, w.rhs_at)):
+                analysis.found.take(self._reads(value, at(out, depth)))
+        return analysis.found
 
     def _reads(self, value: Value, index: Index) -> Accesses:
         """What one operand reads, by itself: both may be the same value."""

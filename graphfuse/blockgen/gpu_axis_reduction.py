@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane, neutral
 from graphfuse.blockgen.gpu_reduction import across, combined, live_or_neutral, partial_elem
 from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_chunks, in_whole_or_part, lane_along, warps_for
-from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
+from graphfuse.blockgen.index import Index, reshape_index
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
@@ -106,17 +106,17 @@ class AxisReduction:
 
     def _merged(self) -> list[Merged]:
         kernel, terms = self.kernel, self.terms
-        names = dim_names(kernel.space, self.shape)
-        index = as_index(names)
-        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset([terms.result]))
-        for value, where in terms.reads(index):
-            analysis.visit(value, where)
-        for value in kernel.outputs:
-            where = self._result_index(value, index)
-            analysis.touch(linear(where, strides_of(shape_of(value))))
-            analysis.visit(value, where)
+
+        def walk(index: Index) -> Accesses:
+            analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset([terms.result]))
+            for value, where in terms.reads(index):
+                analysis.visit(value, where)
+            for value in kernel.outputs:
+                analysis.write(value, self._result_index(value, index))
+            return analysis.found
+
         borders = [i for i in range(1, len(self.shape)) if (i in self.axes) != (i - 1 in self.axes)]
-        dims = merge(self.shape, names, analysis.found, borders)
+        dims = Walk.over(kernel.space, self.shape, walk).merge(borders)
         if any(d.first in self.axes for d in dims):
             return dims
         return [*dims, Merged(self.axes[-1], self.axes[-1], 1)]  # a sum of one: `merge` leaves out dims of 1

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen import gpu_axis_reduction
-from graphfuse.blockgen.access import AccessAnalysis, Accesses, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import merged_index
 from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
@@ -24,10 +24,11 @@ from graphfuse.blockgen.gpu_tiles import (
     vector,
     warps_for,
 )
-from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of, unravel
+from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
 from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
 from graphfuse.blockgen.loops import digits
 from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.pointwise import walked
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func
@@ -44,19 +45,7 @@ def emit(kernel: Kernel) -> Func:
     if (reduction := gpu_axis_reduction.find(kernel)) is not None:
         return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
-    names, found = accesses(kernel, domain)
-    return Tiling(kernel, domain, names, found, lambda index: store_outputs(kernel, domain, index)).emit()
-
-
-def accesses(kernel: Kernel, domain: Sequence[Dim]) -> tuple[list[str], Accesses]:
-    """Variables over the domain, and what the region reads and writes there."""
-    names = dim_names(kernel.space, domain)
-    analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
-    for value in kernel.outputs:
-        index = reshape_index(as_index(names), domain, shape_of(value), kernel.space)
-        analysis.touch(linear(index, strides_of(shape_of(value))))
-        analysis.visit(value, index)
-    return names, analysis.found
+    return Tiling(kernel, domain, lambda index: store_outputs(kernel, domain, index)).emit()
 
 
 def store_outputs(kernel: Kernel, domain: Sequence[Dim], index: Index) -> None:
@@ -73,12 +62,12 @@ class Tiling:
         self,
         kernel: Kernel,
         domain: Sequence[Dim],
-        names: Sequence[str],
-        found: Accesses,
         compute: Callable[[Index], None],
     ) -> None:
         self.kernel, self.domain, self.compute = kernel, domain, compute
-        self.dims = merge(domain, names, found)
+        walk = walked(kernel, domain)
+        names, found = walk.names, walk.found
+        self.dims = walk.merge()
         self.extents = [d.extent for d in self.dims]
         self.ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         self.strides = [[coefficient(o, names[d.last]) for d in self.dims] for o in found.offsets]

@@ -6,17 +6,16 @@ When there are very many updates, one program copies and then applies them one b
 from __future__ import annotations
 
 from graphfuse.blockgen import serial
-from graphfuse.blockgen.gpu_pointwise import Tiling, accesses
-from graphfuse.blockgen.gpu_tiles import (
-    at_most,
-)
+from graphfuse.blockgen.evaluate_ops import from_the_end
+from graphfuse.blockgen.gpu_pointwise import Tiling
+from graphfuse.blockgen.gpu_tiles import at_most
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, nest
 from graphfuse.blockgen.movement import Source, shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int
-from graphfuse.ir.types import BOOL, I64, Tile
+from graphfuse.ir.types import BOOL
 from graphfuse.symbolic import Dim, symbols
 
 MANY = 4096
@@ -41,28 +40,12 @@ def emit(kernel: Kernel) -> Func:
             kernel.ev.store(leaf, index, kernel.ev.value(value, index))
 
     domain = shape_of(op.result)
-    names, found = accesses(kernel, domain)
-    return Tiling(kernel, domain, names, found, compute).emit()
+    return Tiling(kernel, domain, compute).emit()
 
 
 def _full(kernel: Kernel, value: Value) -> Value:
     """A value per lane."""
     return kernel.ev.shaped(value, kernel.ev.full_shape()) if kernel.ev.lanes else value
-
-
-def _place(kernel: Kernel, code: Value, size: Dim) -> Value:
-    """An index read from memory, from the end when negative; one that is out of range is no element's."""
-    ev = kernel.ev
-    if block.elem_of(code.type) != I64:
-        code = ev.emit(block.cast, code, to=I64)
-    shape = code.type.shape if isinstance(code.type, Tile) else None
-
-    def number(dim: Dim) -> Value:
-        got = ev.index(dim)
-        return got if shape is None else ev.shaped(got, shape)
-
-    zero = number(0)
-    return ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, number(size)), code)
 
 
 def _updated(kernel: Kernel, op: Op, held: Value, update: Value, match: Value) -> Value:
@@ -87,7 +70,7 @@ def _set_along(kernel: Kernel, op: Op, index: Index) -> Value:
 
     def step(u: Dim, carried: Carried) -> list[Value]:
         at = (*index[:axis], u, *index[axis + 1 :])
-        place = _place(kernel, ev.guarded(Source(indices, at, where), element_of(indices), 0, None), sizes[axis])
+        place = from_the_end(ev, ev.guarded(Source(indices, at, where), element_of(indices), 0, None), sizes[axis])
         match = ev.emit(block.eq, *ev.unified([place, ev.index(index[axis])]))
         if inside is not None:
             match = ev.emit(block.and_, *ev.unified([match, inside]))
@@ -109,7 +92,7 @@ def _set_slices(kernel: Kernel, op: Op, index: Index) -> Value:
     def step(at: Index, carried: Carried) -> list[Value]:
         match: Value | None = None
         for k in range(depth):
-            place = _place(kernel, ev.value(indices, (*at, k)), sizes[k])
+            place = from_the_end(ev, ev.value(indices, (*at, k)), sizes[k])
             same = ev.emit(block.eq, *ev.unified([place, ev.index(index[k])]))
             match = same if match is None else ev.emit(block.and_, *ev.unified([match, same]))
 

@@ -57,6 +57,10 @@ class IndexSpace:
         self._rank[name] = len(self._rank)
         return sym(name)
 
+    def rank(self, name: str) -> int:
+        """How many variables are older than this one."""
+        return self._rank[name]
+
     def nonnegative(self, dim: Dim) -> bool:
         """Whether `dim >= 0` is proved for every value of the variables and symbols."""
         if isinstance(dim, int):
@@ -82,7 +86,7 @@ class IndexSpace:
     def _eliminate(self, dim: Expr) -> Dim | None:
         """Replace one variable that occurs linearly by the bound that makes `dim` smallest."""
         # latest first: bounds name earlier variables only, and proofs must not depend on the order of a set
-        for name in sorted(symbols(dim) & self.var_bounds.keys(), key=self._rank.__getitem__, reverse=True):
+        for name in sorted(symbols(dim) & self.var_bounds.keys(), key=self.rank, reverse=True):
             if (c := coefficient(dim, name)) is None:
                 continue
             lo, hi = self.var_bounds[name]

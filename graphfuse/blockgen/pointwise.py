@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane
-from graphfuse.blockgen.index import Index, coefficient, linear, reshape_index, strides_of
+from graphfuse.blockgen.index import Index, coefficient, reshape_index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece
 from graphfuse.blockgen.movement import shape_of
@@ -38,9 +38,8 @@ MAX_PARTS = 64
 def emit(kernel: Kernel) -> Func:
     """One program per position of the outer dims and chunk of the innermost dim."""
     domain = shape_of(kernel.outputs[0])
-    names = dim_names(kernel.space, domain)
-    found = _accesses(kernel, domain, names)
-    dims = merge(domain, names, found)
+    walk = walked(kernel, domain)
+    names, found, dims = walk.names, walk.found, walk.merge()
     if not dims:
         return _single_element(kernel, domain)
     ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
@@ -113,14 +112,16 @@ def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequenc
     return kernel.finish(grid, max(1, round(side * columns * cost)))
 
 
-def _accesses(kernel: Kernel, domain: Sequence[Dim], names: Sequence[str]) -> Accesses:
-    """What the region reads and writes at the index of these names."""
-    analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
-    for value in kernel.outputs:
-        index = reshape_index(as_index(names), domain, shape_of(value), kernel.space)
-        analysis.touch(linear(index, strides_of(shape_of(value))))
-        analysis.visit(value, index)
-    return analysis.found
+def walked(kernel: Kernel, domain: Sequence[Dim]) -> Walk:
+    """What the region reads and writes at an index of `domain`."""
+
+    def walk(at: Index) -> Accesses:
+        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
+        for value in kernel.outputs:
+            analysis.write(value, reshape_index(at, domain, shape_of(value), kernel.space))
+        return analysis.found
+
+    return Walk.over(kernel.space, domain, walk)
 
 
 def _cuts(found: Accesses, name: str, extent: int) -> list[int]:

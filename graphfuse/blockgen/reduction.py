@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from graphfuse.blockgen.access import AccessAnalysis, Merged, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Leaf
-from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
+from graphfuse.blockgen.index import Index, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, nest, reduce_row
 from graphfuse.blockgen.movement import shape_of
@@ -42,17 +42,17 @@ class RowKernel:
 
     def _merged(self) -> tuple[list[Merged], list[Merged]]:
         kernel = self.kernel
-        names = dim_names(kernel.space, self.domain)
-        index = as_index(names)
-        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
-        for op in kernel.body.ops:
-            if op.kind is graph.reduce:
-                analysis.visit(op.operands[0], index)
-        for value in kernel.outputs:
-            where = self.output_index(value, index)
-            analysis.touch(linear(where, strides_of(shape_of(value))))
-            analysis.visit(value, where)
-        dims = merge(self.domain, names, analysis.found, barriers=[self.split])
+
+        def walk(index: Index) -> Accesses:
+            analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
+            for op in kernel.body.ops:
+                if op.kind is graph.reduce:
+                    analysis.visit(op.operands[0], index)
+            for value in kernel.outputs:
+                analysis.write(value, self.output_index(value, index))
+            return analysis.found
+
+        dims = Walk.over(kernel.space, self.domain, walk).merge(barriers=[self.split])
         return [d for d in dims if d.first < self.split], [d for d in dims if d.first >= self.split]
 
     def is_row_value(self, value: Value) -> bool:

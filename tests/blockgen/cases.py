@@ -95,6 +95,10 @@ POINTWISE = (
         return(y)"""),
 )  # fmt: skip
 
+TWICE = """r = reshape(x) {shape = [(n), 1, 6]}; b = broadcast(r) {shape = [(n), 2, 6]}
+    t = reshape(b) {shape = [(n), 12]}; c = slice(t) {starts = [0, 6], sizes = [(n), 6], steps = [1, 1]}"""
+"""The second of two copies of x."""
+
 MOVEMENT = (
     *(case("pointwise", f"pad_{mode}", "x: 3x5xf32",
            f'y = pad(x) {{low = [1, 2], high = [0, 4], mode = "{mode}", value = -1.5}}; return(y)')
@@ -116,6 +120,8 @@ MOVEMENT = (
         a = slice(x) {starts = [(n - 1), 0], sizes = [1, 8], steps = [1, 1]}; c = exp(a)
         b = slice(x) {starts = [0, 4], sizes = [(n), 4], steps = [1, 1]}; d = exp(b); return(c, d)
         """, "n in 1..64", over("n", values=(1, 9))),
+    # a slice of one copy: constant within the dims, and not beyond them
+    case("pointwise", "tiled_and_cut", "x: (n)x6xf32", f"{TWICE}; y = exp(c); return(y)", N, over("n")),
     case("pointwise", "flip", "x: 4x13xf32", "f = flip(x) {axes = [0, 1]}; s = add(f, x); return(s)"),
     case("pointwise", "permute_3", "x: 2x3x17xf32", "p = permute(x) {perm = [2, 0, 1]}; return(p)"),
     case("pointwise pointwise", "rotate_half", "x: (n)x8xf32", """
@@ -176,6 +182,8 @@ REDUCTION = (
          over("n", values=(0, 1, 4))),
     case("reduction", "two_dims_of_a_view", "x: 5x3x(n)xf32",
          'p = permute(x) {perm = [0, 2, 1]}; s = reduce(p) {axes = [2, 1], kind = "max"}; return(s)', N, over("n")),
+    fused("reduction", "of_a_cut_tile", "x: (n)x6xf32",
+          f'{TWICE}; s = reduce(c) {{axes = [0, 1], kind = "sum"}}; return(s)', N, over("n")),
     case("reduction", "to_scalar", "x: (n)x5xf32", 's = reduce(x) {axes = [0, 1], kind = "sum"}; return(s)', N,
          over("n", values=(0, 1, 30))),
     case("reduction", "mean_of_squares", "x: 4x130xf32", """
@@ -254,6 +262,8 @@ CONTRACTION = (
         w = full() {shape = [3, 3, 4, 5], elem = f32, value = 0.02}
         y = conv(x, w) {strides = [1, 1], low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1], layout = "nhwc"}
         return(y)"""),  # noqa: E501
+    fused("contraction", "of_a_cut_tile", "x: (n)x6xf32, w: (n)x6x9xf32",
+          f'{TWICE}; y = contract(c, w) {{spec = "ab,abn->n"}}; return(y)', N, over("n")),
     case("contraction", "gram", "x: 9x13xf32", 'y = contract(x, x) {spec = "mk,nk->mn"}; return(y)'),
     case("contraction", "squared_rows", "x: 9x13xf32", 'y = contract(x, x) {spec = "mk,mk->m"}; return(y)'),
     case("contraction", "squared_columns", "x: 13x9xf32", 'y = contract(x, x) {spec = "km,km->m"}; return(y)'),

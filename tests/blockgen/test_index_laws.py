@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphfuse.blockgen import index as index_module
-from graphfuse.blockgen.access import AccessAnalysis, as_index, dim_names, merge, merged_index
+from graphfuse.blockgen.access import AccessAnalysis, Walk, as_index, dim_names, merged_index
 from graphfuse.blockgen.index import IndexSpace, linear, reshape_index, strides_of, unravel
 from graphfuse.blockgen.tiling import Piece, pieces
 from graphfuse.symbolic import (
@@ -278,6 +278,14 @@ def accesses(draw: st.DrawFn) -> tuple[tuple[Dim, ...], list[list[Dim]], list[tu
     return shape, arrays, divided
 
 
+def walk_of(space: IndexSpace, shape: tuple[Dim, ...], names: list[str], offsets: list[Dim]) -> Walk:
+    """A walk that found these offsets, and no reshape."""
+    analysis = AccessAnalysis(space, set())
+    for offset in offsets:
+        analysis.offset(offset)
+    return Walk(space, shape, names, lambda _: analysis.found, analysis.found)
+
+
 def merged_offsets_are_equal(shape: tuple[Dim, ...], arrays: list[list[Dim]], divided: list[tuple[int, int]]) -> None:
     """Each position of the merged loops touches what its index touches in every array."""
     space = IndexSpace(RANGES)
@@ -286,10 +294,7 @@ def merged_offsets_are_equal(shape: tuple[Dim, ...], arrays: list[list[Dim]], di
     offsets: list[Dim] = [linear(index, strides) for strides in arrays]
     # simplified: a quotient that bounds make constant is none that a schedule could see
     offsets += [space.simplify(floordiv(index[i], by)) for i, by in divided]
-    analysis = AccessAnalysis(space, set())
-    for offset in offsets:
-        analysis.touch(offset)
-    dims = merge(shape, names, analysis.found)
+    dims = walk_of(space, shape, names, offsets).merge()
     values = {"n": 3, "m": 2}
     numbers = [evaluate(d, values) for d in shape]
     for at in np.ndindex(*numbers):
@@ -315,10 +320,9 @@ def test_dense_arrays_merge_to_one_dim() -> None:
     space = IndexSpace(RANGES)
     shape = (N, 1, 4, M)
     names = dim_names(space, shape)
-    analysis = AccessAnalysis(space, set())
-    analysis.touch(linear(as_index(names), strides_of(shape)))
-    assert [d.extent for d in merge(shape, names, analysis.found)] == [N * M * 4]
-    assert len(merge(shape, names, analysis.found, barriers=[2])) == 2
+    walk = walk_of(space, shape, names, [linear(as_index(names), strides_of(shape))])
+    assert [d.extent for d in walk.merge()] == [N * M * 4]
+    assert len(walk.merge(barriers=[2])) == 2
 
 
 # planted bugs
@@ -370,7 +374,7 @@ def test_the_laws_find_a_careless_merge(monkeypatch: pytest.MonkeyPatch) -> None
         if "floordiv" not in str(offset):
             self.found.offsets.append(offset)
 
-    monkeypatch.setattr(AccessAnalysis, "touch", careless)
+    monkeypatch.setattr(AccessAnalysis, "offset", careless)
     with pytest.raises(AssertionError):
         merged_offsets_are_equal((2, 3), [[3, 1]], [(1, 2)])
 

@@ -338,11 +338,49 @@ class Drawing:
         if not found:
             return z
         axis = self.one(*found)
-        size = self.rng.randint(max(1, shape[axis] // 2), shape[axis])
-        start = self.rng.randint(0, shape[axis] - size)
+        n = shape[axis]
+        if equal := [g for g in (2, 3, 5) if n % g == 0 and self.maybe(0.5)]:
+            size = n // self.one(*equal)
+            start = size * self.rng.randrange(n // size)
+        else:
+            size = self.rng.randint(max(1, n // 2), n)
+            start = self.rng.randint(0, n - size)
         starts, sizes = [0] * len(shape), list(shape)
         starts[axis], sizes[axis] = start, size
         return self.slice(z, starts, sizes)
+
+    def tiled(self, z: str) -> str:
+        """The elements of one dim, one behind the other, some times over."""
+        shape = self.shapes[z]
+        i = self.rng.randrange(len(shape)) if shape else 0
+        if not shape or isinstance(shape[i], Named):
+            return z
+        times = self.one(2, 2, 3, 5)
+        z = self.broadcast(self.reshape(z, [*shape[:i], 1, *shape[i:]]), [*shape[:i], times, *shape[i:]])
+        return self.reshape(z, [*shape[:i], times * shape[i], *shape[i + 1 :]])
+
+    def every_other(self, z: str) -> str:
+        """Elements at even distances."""
+        shape = self.shapes[z]
+        steps = [1 if isinstance(n, Named) or n < 3 else self.one(1, 1, 2, 3) for n in shape]
+        sizes = [n if step == 1 else (n - 1) // step + 1 for n, step in zip(shape, steps, strict=True)]
+        return self.op("slice", z, shape=sizes, attrs=f"starts = {[0] * len(shape)}, sizes = {sizes}, steps = {steps}")
+
+    def flipped(self, z: str) -> str:
+        rank = len(self.shapes[z])
+        return self.op("flip", z, attrs=f"axes = {[self.rng.randrange(rank)]}") if rank else z
+
+    def widened(self, z: str) -> str:
+        """Padded along one dim, with zeros or with what is there."""
+        shape = self.shapes[z]
+        found = [i for i, n in enumerate(shape) if not isinstance(n, Named) and n > 1]
+        if not found:
+            return z
+        axis, mode = self.one(*found), self.one("constant", "edge", "wrap", "reflect")
+        low, high = ([self.rng.randint(0, 3) if i == axis else 0 for i in range(len(shape))] for _ in "lh")
+        new = [n + a + b for n, a, b in zip(shape, low, high, strict=True)]
+        how = "value = 0.0" if mode == "constant" else f'mode = "{mode}", value = 0.0'
+        return self.op("pad", z, shape=new, attrs=f"low = {low}, high = {high}, {how}")
 
     # ends
 
@@ -452,6 +490,21 @@ class Drawing:
         for _ in range(self.rng.randint(3, 9)):
             z = self.one(*steps)(z)
         return self.one(self.total, self.softmax, self.norm)(z) if self.maybe(0.2) and self.shapes[z] else z
+
+    def movement(self) -> str:
+        """Elements taken from elsewhere, again and again, with elementwise work and perhaps a sum in between."""
+        shape: Dims = []
+        for _ in range(self.one(1, 2, 2, 3)):
+            shape.append(self.size(1, max(1, min(512, self.work // 64 // int(np.prod(shape or [1]))))))
+        z = self.param([self.unknown(n) for n in shape], self.elem())
+        steps: list[Callable[[str], str]] = [
+            self.regrouped, self.regrouped, self.regrouped, self.tiled, self.turned, self.part, self.part,
+            self.every_other, self.flipped, self.widened, self.elementwise, self.beside, self.also_returned,
+        ]  # fmt: skip
+        for _ in range(self.rng.randint(3, 9)):
+            if self.shapes[z] and int(np.prod(self.shapes[z])) < self.work:
+                z = self.one(*steps, self.joined)(z)
+        return self.one(self.total, self.softmax, self.norm)(z) if self.maybe(0.3) and self.shapes[z] else z
 
     def bytes_product(self) -> str:
         """Integers, whose sums are exact."""
@@ -575,6 +628,7 @@ class Drawing:
 
 KINDS = {
     "product": 35, "convolution": 22, "reduction": 11, "attention": 12, "bytes_product": 4, "pointwise": 4, "chain": 12,
+    "movement": 8,
 }  # fmt: skip
 """How often each is drawn."""
 
@@ -672,7 +726,7 @@ def _checked(
     op: Op, operands: Sequence[Array], plain: Sequence[Array], runner: Runner, symbols: Mapping[str, int]
 ) -> Iterator[Outcome]:
     exact = interp.evaluate_op(op, [widened(a) for a in operands], symbols, wide=True)
-    got = [np.empty_like(a) for a in plain]
+    got = [np.empty(a.shape, a.dtype) for a in plain]
     for a in got:
         a.reshape(-1).view(np.uint8)[...] = 0xFF
     runner(op, [np.ascontiguousarray(a) for a in operands], got, symbols)
