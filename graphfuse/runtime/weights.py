@@ -52,6 +52,10 @@ class OpenFile:
         self.path = path
         self.nbytes = os.fstat(self._file).st_size
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A number of an open file means nothing to a copy, or to another process."""
+        raise TypeError(f"cannot copy or pickle the open file {self.path}")
+
     def fill(self, at: int, room: memoryview) -> None:
         """Read bytes from a position; it is an error where the file has become shorter."""
         done = 0
@@ -156,6 +160,10 @@ class StoredArray:
         self.nbytes = dtype.itemsize * math.prod(self.shape)
         self._kept: list[Array] = []
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies are in memory: the file may be closed, or gone, before they are read."""
+        return np.asarray, (self.array(),)
+
     def array(self) -> Array:
         """The array, the same for every caller: its address is kept."""
         return self._of(self._blob.array()) if self._panels is None else _kept(self._kept, self.fresh)
@@ -192,6 +200,10 @@ class UnpackedArray:
 
     def __init__(self, stored: StoredArray, panels: Panels, shape: tuple[int, ...]) -> None:
         self._stored, self._panels, self.shape = stored, panels, shape
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a stored array's."""
+        return np.asarray, (self.array(),)
 
     @property
     def nbytes(self) -> int:

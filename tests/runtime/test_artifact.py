@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import json
 import os
+import pickle
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +175,23 @@ def test_weights_that_differ_by_their_panels_are_stored_once(tmp_path):
     assert weights < 1.5 * 48 * 80 * 4
     gfx.save(loaded, tmp_path / "again.gfx")
     assert (tmp_path / "again.gfx").read_bytes() == (tmp_path / "m.gfx").read_bytes()
+
+
+@pytest.mark.parametrize("weights", ["checked", "mapped"])
+def test_copies_do_not_need_the_file(tmp_path, weights):
+    """torch's cache keeps executables pickled: the number of an open file is another file's in the next process."""
+    graphfuse.compile(matmul(), target="cpu:x86-64-v3").save(tmp_path / "m.gfx")
+    loaded = gfx.load(tmp_path / "m.gfx", weights)
+    file = loaded.weights[0].data._blob.extent.file
+    kept, copied = pickle.dumps(loaded.weights), copy.deepcopy(loaded.weights)
+    with pytest.raises(TypeError, match=r"cannot copy or pickle the open file .*m\.gfx"):
+        pickle.dumps(file)
+    want = loaded.weights[0].array.copy()
+    del loaded, file
+    gc.collect()
+    for (weight,) in (pickle.loads(kept), copied):
+        np.testing.assert_array_equal(weight.array, want)
+        np.testing.assert_array_equal(np.asarray(weight.packed[0]).reshape(-1), np.arange(48 * 80))
 
 
 def test_one_target_has_its_panels_in_the_file(tmp_path):
