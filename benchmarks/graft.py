@@ -30,7 +30,7 @@ from graphfuse.compiled_model import CompiledModel
 from graphfuse.dialects import control, graph
 from graphfuse.frontends.tc_ops import Operator
 from graphfuse.frontends.tc_ops.header import parse_headers
-from graphfuse.fusion.regions.legality import never_graft
+from graphfuse.fusion.regions.rules import never_graft
 from graphfuse.ir.core import Builder, Func, Params, Value
 from graphfuse.ir.types import F16, F32, Scalar, Tensor
 from graphfuse.knobs import Options

@@ -28,6 +28,7 @@ from graphfuse.fusion.products.split_long_sums import share_sums, split_long_red
 from graphfuse.fusion.quantised.multiply_bytes import bytes_along_channels
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.partition import Decision
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.gpu.pipeline import gpu_passes
 from graphfuse.ir.core import Block, Func, Params
 from graphfuse.ir.passes import PASSES, Pass, passing, pipeline_text
@@ -107,11 +108,13 @@ def partitioned(func: Func, target: str, *, fuse: bool = True) -> tuple[Func, li
     is_gpu = isinstance(machine, GpuMachine)
     return outline(
         func,
-        fuse=fuse,
-        reads_padded=is_gpu,
-        most_repeated=MOST_REPEATED if is_gpu else 0,
-        why_apart=why_apart(machine, func.ranges),
-        why_not_graft=why_not_graft(ranges_of(func), machine),
+        Rules(
+            fuse=fuse,
+            reads_padded=is_gpu,
+            most_repeated=MOST_REPEATED if is_gpu else 0,
+            why_apart=why_apart(machine, func.ranges),
+            why_not_graft=why_not_graft(ranges_of(func), machine),
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import Tile
 from graphfuse.ir.verifier import verify
@@ -53,7 +54,7 @@ def test_convolutions_read_through_padding(channels: int) -> None:
         p = pad(x) {low = [0, 1, 2, 0], high = [0, 1, 0, 0]}
         y = conv(p, w) {strides = [2, 1], low = ZERO, high = ZERO, dilation = [1, 1], input_dilation = [1, 1], LAYOUT}
         return(y)""".replace("ZERO", "[0, 0]").replace("LAYOUT", 'layout = "nhwc"'))  # fmt: skip
-    regions, _ = outline(func, reads_padded=True)
+    regions, _ = outline(func, Rules(reads_padded=True))
     assert [op.attrs["kind"] for op in region_ops(regions)] == ["contraction"]
     check_blocks(regions, Case("padded", (), func).arrays({}), GPU)
     apart, _ = outline(func)

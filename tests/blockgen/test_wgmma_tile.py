@@ -13,6 +13,7 @@ from graphfuse.blockgen.kernel import GpuMachine, Kernel
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.ir.types import scalar
 from tests.blockgen.cases import case
 from tests.blockgen.gpu_cases import contract, linear
@@ -213,7 +214,7 @@ def test_the_image_of_a_convolution_is_not_read_again_after_it():
             p = pad(x) {{low = [0, 1, 1, 0], high = [0, 1, 1, 0], value = 0.0}}
             y = conv(p, w) {{{steps}, layout = "nhwc"}}; a = abs({added}); s = add(y, a); return(s)
             """)  # fmt: skip
-        func, _ = outline(padded.func, reads_padded=True)
+        func, _ = outline(padded.func, Rules(reads_padded=True))
         (region,) = (op for op in func.walk() if op.kind is graph.region)
         (product,) = (op for op in region.body.ops if op.kind is graph.conv)
         return epilogue_ns(Kernel(region, "conv", {}, GpuMachine()), product.operands)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse.fusion.products.split_columns import never_apart
 from graphfuse.fusion.regions.dataflow import MOST_REPEATED_OPS
 from graphfuse.fusion.regions.partition import Partition, partition
+from graphfuse.fusion.regions.rules import Rules, never_apart
 from graphfuse.ir.parser import parse
 
 ROWS = "tensor<(n)x8xf32>"
@@ -16,7 +16,7 @@ def parted(params: str, body: str, dims: str = "dims (n in 1..64)", most_repeate
     """The partition of a function given by its ops' lines."""
     lines = "\n".join(f"  {s.strip()}" for s in body.strip().splitlines())
     func = parse(f"func @main({params}) {dims} {{\n{lines}\n}}\n")
-    return partition(func.body, most_repeated=most_repeated)
+    return partition(func.body, Rules(most_repeated=most_repeated))
 
 
 def shapes(part: Partition) -> list[str]:
@@ -240,7 +240,7 @@ OPERANDS = f"%x: {ROWS}, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>"
 def at_once(params: str, body: str) -> Partition:
     """The partition for a target that makes any products at once."""
     func = parse(f"func @main({params}) dims (n in 1..64) {{\n{body}\n}}\n")
-    return partition(func.body, why_apart=never_apart)
+    return partition(func.body, Rules(why_apart=never_apart))
 
 
 def test_products_that_meet_are_one_kernel_where_there_is_a_schedule() -> None:

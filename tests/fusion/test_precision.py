@@ -21,6 +21,7 @@ from graphfuse.fusion.precision.lower_precision import lower_precision
 from graphfuse.fusion.precision.store_halves import store_halves
 from graphfuse.fusion.precision.value_ranges import Class, classify, fits
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import BF16, F16, Scalar
@@ -168,7 +169,7 @@ s = add(x, m)
     x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
     allowed = np.tri(4, 8, dtype=bool)
     allowed[2] = np.isinf(low)  # all of a row is masked, unless that makes NaN
-    regions, _ = outline(lower_precision(func, to=F16), fuse=fuse)
+    regions, _ = outline(lower_precision(func, to=F16), Rules(fuse=fuse))
     (want,), (got,) = run(func, x, allowed), run(store_halves(regions, to=F16), x, allowed)
     np.testing.assert_allclose(got, want, atol=2e-3)
 

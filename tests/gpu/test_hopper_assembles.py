@@ -12,6 +12,7 @@ from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import gpu, graph
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.gpu import assembler
 from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.lower import emit_ptx, lower
@@ -59,7 +60,7 @@ GATHERING = {
 @pytest.mark.parametrize("name", GATHERING)
 def test_epilogues_that_gather_spill_nothing(name):
     """They did, by mma.sync in tiles of 256x256 and 128x192, as no view is what they read."""
-    func, _ = outline(graph_func(*GATHERING[name]), reads_padded=True)
+    func, _ = outline(graph_func(*GATHERING[name]), Rules(reads_padded=True))
     (region,) = region_ops(func)
     machine = GpuMachine(has_wgmma=True)
     done = transformed(lower_region(region, "k", func.ranges, machine), TARGET)

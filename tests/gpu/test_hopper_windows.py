@@ -13,6 +13,7 @@ from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import gpu, graph
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
@@ -82,7 +83,7 @@ class Conv:
 
 def compiled(found, multiprocessors=8, **attrs):
     """The region of a case, its block function, and that with roles."""
-    func, _ = outline(found.func, reads_padded=True)
+    func, _ = outline(found.func, Rules(reads_padded=True))
     (region,) = (op for op in func.walk() if op.kind is graph.region)
     machine = GpuMachine(multiprocessors=multiprocessors, has_wgmma=True)
     kernel = lower_region(region, "conv", func.ranges, machine)

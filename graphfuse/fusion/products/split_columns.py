@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.products.merge_contractions import epilogue_of
-from graphfuse.fusion.regions.partition import WhyApart
+from graphfuse.fusion.regions.rules import WhyApart, never_apart
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, is_op, sliced
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
@@ -45,11 +45,6 @@ class _Cut:
     product: Op
     through: tuple[Op, ...]
     slices: tuple[Op, ...]
-
-
-def never_apart(products: Sequence[Op], *, meet: bool) -> None:
-    """For targets that make any products of one operand at once."""
-    del products, meet
 
 
 def cut_columns(func: Func, why_apart: WhyApart = never_apart) -> Func:

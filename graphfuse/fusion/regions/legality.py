@@ -7,6 +7,7 @@ from typing import Protocol
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import Dataflow
+from graphfuse.fusion.regions.rules import WhyNotGraft
 from graphfuse.ir.core import Op, Trait, Value, dims_of
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, product
@@ -78,20 +79,6 @@ def why_not_follow(flow: Dataflow, group: Region, product_: Region) -> str | Non
     if any(op.kind in _NEEDS_BOUNDS for op in group.ops):
         return "it reads it at other places"
     return next((r for op in group.ops if (r := _why_not_aligned(flow, op, product_)) is not None), None)
-
-
-class WhyNotGraft(Protocol):
-    """Why no elementwise work may be done inside a called kernel, where it stores a result or loads an operand."""
-
-    def __call__(self, call: Op, index: int, *, before: bool) -> str | None:
-        """Of the result of that index, or `before`, the operand; None if it may."""
-        ...
-
-
-def never_graft(call: Op, index: int, *, before: bool) -> str:
-    """For pipelines that leave calls alone."""
-    del index, before
-    return f"nothing is known of kernel {call.attrs['name']}"
 
 
 def call_of(region: Region) -> Op:

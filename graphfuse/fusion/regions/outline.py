@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside
-from graphfuse.fusion.regions.legality import WhyNotGraft, never_graft
-from graphfuse.fusion.regions.partition import Decision, Group, Partition, WhyApart, always_apart, partition
+from graphfuse.fusion.regions.partition import Decision, Group, Partition, partition
+from graphfuse.fusion.regions.rules import ANY, Rules
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, walk
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.rewrite import dead_code
@@ -42,31 +41,11 @@ def _as_return(terminator: Op) -> Op:
     return control.return_(*terminator.operands)
 
 
-def outline(
-    func: Func,
-    *,
-    fuse: bool = True,
-    reads_padded: bool = False,
-    most_repeated: int = 0,
-    why_apart: WhyApart = always_apart,
-    why_not_graft: WhyNotGraft = never_graft,
-) -> tuple[Func, list[Decision]]:
-    """Partition a function (loop bodies too) into regions; also the ledger of decisions.
-
-    Without `fuse` every op that does work is a region of its own. `reads_padded` and `most_repeated`: see `Dataflow`.
-    `why_apart` and `why_not_graft`: see `partition`.
-    """
+def outline(func: Func, rules: Rules = ANY) -> tuple[Func, list[Decision]]:
+    """Partition a function (loop bodies too) into regions; also the ledger of decisions."""
     kernels = Kernels()
     ledger: list[Decision] = []
-    cut = partial(
-        partition,
-        fuse=fuse,
-        reads_padded=reads_padded,
-        most_repeated=most_repeated if fuse else 0,
-        why_apart=why_apart,
-        why_not_graft=why_not_graft,
-    )
-    body = _Outliner(func.body, kernels, ledger, {}, cut).run()
+    body = _Outliner(func.body, kernels, ledger, {}, lambda block: partition(block, rules)).run()
     return dead_code(replace(func, body=body)), ledger
 
 

@@ -7,9 +7,8 @@ schedule: `legality.py` has the predicates, each giving a reason or None. The le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import networkx as nx
 
@@ -18,9 +17,7 @@ from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside
 from graphfuse.fusion.regions.legality import (
     MAX_OPS,
-    WhyNotGraft,
     form_of,
-    never_graft,
     products_of,
     why_not_absorb,
     why_not_after_call,
@@ -30,6 +27,7 @@ from graphfuse.fusion.regions.legality import (
     why_not_merge,
     why_not_share,
 )
+from graphfuse.fusion.regions.rules import ANY, Rules
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, product
@@ -71,42 +69,15 @@ class Partition:
     ledger: list[Decision]
 
 
-class WhyApart(Protocol):
-    """Why the target had better make products of one operand one by one; None if it has a good schedule for all.
-
-    `meet` says that elementwise work brings the results together: one kernel for all saves a way through memory.
-    """
-
-    def __call__(self, products: Sequence[Op], *, meet: bool) -> str | None:
-        """The first reason, or None."""
-        ...
-
-
-def always_apart(products: Sequence[Op], *, meet: bool) -> str:
-    """For targets that have no schedule for several products."""
-    del meet
-    return f"no schedule for {len(products)} products"
-
-
-def partition(
-    block: Block,
-    *,
-    fuse: bool = True,
-    reads_padded: bool = False,
-    most_repeated: int = 0,
-    why_apart: WhyApart = always_apart,
-    why_not_graft: WhyNotGraft = never_graft,
-) -> Partition:
-    """Group the ops of a block; transparent ops and constants belong to no group. Without `fuse`, one op a group."""
-    return _Partitioner(Dataflow(block, reads_padded, most_repeated), fuse, why_apart, why_not_graft).run()
+def partition(block: Block, rules: Rules = ANY) -> Partition:
+    """Group the ops of a block; transparent ops and constants belong to no group."""
+    return _Partitioner(Dataflow(block, rules.reads_padded, rules.most_repeated if rules.fuse else 0), rules).run()
 
 
 class _Partitioner:
-    def __init__(self, flow: Dataflow, fuse: bool, why_apart: WhyApart, why_not_graft: WhyNotGraft) -> None:
+    def __init__(self, flow: Dataflow, rules: Rules) -> None:
         self.flow = flow
-        self.fuse = fuse
-        self.why_apart = why_apart
-        self.why_not_graft = why_not_graft
+        self.rules = rules
         self.position = {op: i for i, op in enumerate(flow.block.ops)}
         self.of: dict[Op, Group] = {}
         self.groups: list[Group] = []
@@ -116,7 +87,7 @@ class _Partitioner:
         self.inside_attention: set[Op] = set()
 
     def run(self) -> Partition:
-        for found in find_attention(self.flow, with_masks=self.flow.reads_padded) if self.fuse else ():
+        for found in find_attention(self.flow, with_masks=self.flow.reads_padded) if self.rules.fuse else ():
             self.attention[found.output] = (found.scores, found.between)
             self.inside_attention |= {found.scores, *found.between}
         for op in self.flow.block.ops:
@@ -124,7 +95,7 @@ class _Partitioner:
                 continue
             if not self.flow.is_transparent(op):
                 self._place(op)
-        if self.fuse:
+        if self.rules.fuse:
             self._release_products_of_vectors()
             # each makes room for the other: siblings share consumers once merged, and consumers become siblings
             while self._merge_siblings() or self._merge_edges(self._why_not_merge):
@@ -156,7 +127,7 @@ class _Partitioner:
                 self._start("reduction", [op], domain, split)
         elif op.kind in (graph.contract, graph.contract_parts, graph.contract_blocks) or is_plain_convolution(op):
             self._start("contraction", [op], _shape(op.result))
-        elif is_stacking(op) and self.fuse:
+        elif is_stacking(op) and self.rules.fuse:
             self._start("stack", [op], _shape(op.result))
         else:
             self._start(SPECIAL.get(op.kind, "pointwise"), [op], _shape(op.results[0]))
@@ -184,7 +155,7 @@ class _Partitioner:
 
     def _join(self, op: Op, domain: tuple[Dim, ...]) -> bool:
         """Try the producers' groups, latest first."""
-        if not self.fuse:
+        if not self.rules.fuse:
             return False
         candidates = sorted(set(self._producers(op)), key=lambda g: -g.index)
         for group in candidates:
@@ -200,17 +171,17 @@ class _Partitioner:
 
     def _why_not_join(self, op: Op, domain: tuple[Dim, ...], group: Group) -> str | None:
         if group.kind == "call":
-            return why_not_after_call(self.flow, [op], domain, group, self.why_not_graft)
+            return why_not_after_call(self.flow, [op], domain, group, self.rules.why_not_graft)
         return why_not_join(self.flow, op, domain, group)
 
     def _why_not_merge(self, flow: Dataflow, group: Group, consumer: Group, alone: bool) -> str | None:
         if consumer.kind == "call":
-            return why_not_before_call(flow, group, consumer, alone, self.why_not_graft)
+            return why_not_before_call(flow, group, consumer, alone, self.rules.why_not_graft)
         return why_not_merge(flow, group, consumer, alone)
 
     def _why_not_follow(self, group: Group, producer: Group) -> str | None:
         if producer.kind == "call":
-            return why_not_after_call(self.flow, group.ops, group.domain, producer, self.why_not_graft)
+            return why_not_after_call(self.flow, group.ops, group.domain, producer, self.rules.why_not_graft)
         return why_not_follow(self.flow, group, producer)
 
     def _cycle(self, op: Op, group: Group, candidates: list[Group]) -> str | None:
@@ -303,7 +274,7 @@ class _Partitioner:
                 if not _have_one_operand(group, consumer):
                     continue
                 alone = len(consumers) == 1
-                reason = why_not_share(self.flow, group, consumer, alone) or self.why_apart(products, meet=True)
+                reason = why_not_share(self.flow, group, consumer, alone) or self.rules.why_apart(products, meet=True)
                 self._record(group.ops[-1], consumer, reason)
                 if reason is None:
                     self._merge(group, consumer)
@@ -315,7 +286,7 @@ class _Partitioner:
             first = first_of.setdefault(form, group)
             if first is group or nx.has_path(self.view, first, group) or nx.has_path(self.view, group, first):
                 continue
-            reason = self.why_apart([*products_of(first), *products_of(group)], meet=False)
+            reason = self.rules.why_apart([*products_of(first), *products_of(group)], meet=False)
             self._record(group.ops[0], first, reason)
             if reason is None:
                 self._merge(group, first)
