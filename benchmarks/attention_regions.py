@@ -10,7 +10,7 @@ from graphfuse.ir.core import Builder, Func, Op, Params, Value
 from graphfuse.ir.types import F32, I64, Scalar, Tensor, scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import Dim, evaluate, sym
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 LAYOUTS = {"bhsd": "bhsd", "bshd": "bshd", "packed": "bshd"}
 """Of queries, keys and values in memory; `packed` is [batch, sequence, 3, heads, depth], one tensor."""

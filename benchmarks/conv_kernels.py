@@ -16,7 +16,7 @@ from graphfuse.ir.printer import to_text
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tensor, scalar
 from graphfuse.ir.verifier import verify
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 
 @dataclass(frozen=True, slots=True)

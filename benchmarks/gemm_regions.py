@@ -18,7 +18,7 @@ from graphfuse.ir.core import Builder, Func, Params, Value
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import F32, Tensor, scalar
 from graphfuse.ir.verifier import verify
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 TARGET = Target.parse("cuda:sm_90a")
 ROWS: dict[str, AbstractContextManager[Any]] = {

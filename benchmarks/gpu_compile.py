@@ -126,7 +126,7 @@ def measure(name: str) -> dict[str, Any]:
     from graphfuse.compiler import build
     from graphfuse.gpu.workers import workers
     from graphfuse.knobs import Options
-    from graphfuse.target import Target
+    from graphfuse.targets import Target
 
     begun = time.perf_counter(), time.process_time(), _children()
     made = [build(f, Target.parse(TARGET), Options()) for f in parts]

@@ -28,7 +28,7 @@ from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
 from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.runtime.device import Device
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 Array = np.ndarray[Any, Any]
 ELEMS = ("f32", "f16", "bf16")

@@ -52,7 +52,7 @@ from graphfuse.ir.types import BF16, F32, Tensor
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
 from graphfuse.runtime.cuda.session import ARENA, SCRATCH
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 SHAPES = ((2048, 3072, 768), (16, 4096, 4096), (8192, 8192, 1024), (4096, 14336, 4096))
 SMALL = (72, 96, 256)

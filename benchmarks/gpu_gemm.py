@@ -104,7 +104,7 @@ def gemms(
 def compile_one(gemm: Gemm, label: str, folder: str, assembler: str, arch: str = TARGET) -> dict[str, Any]:
     """How to launch a product, with the tile that the label says or the compiler chooses."""
     from benchmarks.gemm_regions import ROWS, kernels_of, region_text
-    from graphfuse.target import Target
+    from graphfuse.targets import Target
 
     target = Target.parse(arch)
     folder = tempfile.mkdtemp(dir=folder)
@@ -125,7 +125,7 @@ def compile_plan(gemm: Gemm, folder: str, assembler: str, arch: str = TARGET) ->
     from benchmarks.gemm_regions import product
     from graphfuse.artifact import Pointer
     from graphfuse.compiler import Options, build
-    from graphfuse.target import Target
+    from graphfuse.targets import Target
 
     target = Target.parse(arch)
     made = build(product(gemm), target, Options())

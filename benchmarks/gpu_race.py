@@ -46,7 +46,7 @@ def compile_text(code: str, folder: str, assembler: str, m: int = 0, arch: str =
     from graphfuse.gpu.pipeline import transformed
     from graphfuse.ir.parser import parse
     from graphfuse.symbolic import evaluate
-    from graphfuse.target import Target
+    from graphfuse.targets import Target
 
     target = Target.parse(arch)
     begun = time.perf_counter()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,17 +25,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import record
 from benchmarks.gpu_fused_graphs import Ours
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Recorded, arguments, asked, medians, race
-from graphfuse import compiler, pipelines
+from graphfuse import compiler
 from graphfuse.compiled_model import CompiledModel
+from graphfuse.cpu import backend as cpu_backend
 from graphfuse.dialects import control, graph
 from graphfuse.frontends.tc_ops import Operator
 from graphfuse.frontends.tc_ops.header import parse_headers
 from graphfuse.fusion.regions.rules import never_graft
+from graphfuse.gpu import backend as gpu_backend
 from graphfuse.ir.core import Builder, Func, Params, Value
 from graphfuse.ir.types import F16, F32, Scalar, Tensor
 from graphfuse.knobs import Options
 from graphfuse.llvm.host import host_target
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 SOURCE = Path(__file__).resolve().parent.parent / "models/kernels/ops/matmul.tc"
 TILES = "TM = 64, TN = 64, TK = 32"
@@ -82,7 +84,9 @@ def layer(shape: tuple[int, int, int], elem: Scalar, kernel: Operator | None) ->
 @contextmanager
 def without_grafts() -> Generator[None]:
     """The compiler leaves called kernels alone."""
-    with mock.patch.object(pipelines, "why_not_graft", return_value=never_graft):
+    with ExitStack() as stack:
+        for backend in (cpu_backend, gpu_backend):
+            stack.enter_context(mock.patch.object(backend, "why_not_graft", return_value=never_graft))
         yield
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphfuse.kernels.source import SourceWarning
     from graphfuse.kernels.torch_op import tc_op
     from graphfuse.knobs import Options
-    from graphfuse.target import Target
+    from graphfuse.targets import Target
     from graphfuse.torch.explain import explain
 
 __version__ = "0.1.0"

@@ -45,7 +45,7 @@ from graphfuse.runtime.bound import MAX_BYTES, MAX_LAUNCHES
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.session import thread_count
 from graphfuse.stages import artifact_numerics, artifact_precision, dump, graph_func
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 if TYPE_CHECKING:
     from graphfuse.frontends.tc_ops import Operator
@@ -76,8 +76,8 @@ def compile(
 
     Args:
         model: An ONNX file, or a `ModelProto` or its bytes (with the weights inside).
-        target: `cpu` is this machine; `cpu:NAME` one of `graphfuse.target.CPUS`, `cuda:ARCH` one of its `GPUS`; or
-            several of these. Default: what `device` runs.
+        target: `cpu` is this machine; `cpu:NAME` one of `graphfuse.targets.cpu.CPUS`, `cuda:ARCH` one of
+            `graphfuse.targets.nvidia.GPUS`; or several of these. Default: what `device` runs.
         dims: The model's symbolic dims by name: a number to fix one, or inclusive bounds.
         threads: How many threads run it; default: `GRAPHFUSE_THREADS`, else the usable cores.
         numerics: `strict`, `eager` or `fast` (docs/numerics.md); default: what `options` says, else `eager`.

@@ -19,7 +19,7 @@ import numpy as np
 from graphfuse.constraints import Constraint
 from graphfuse.host.program import HostGraph
 from graphfuse.symbolic import Dim, product
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from graphfuse.value_checks import REFUSED, Check
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"

@@ -32,7 +32,9 @@ from graphfuse.knobs import Options
 from graphfuse.llvm.loader import Library, load_object
 from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.symbolic import Dim, evaluate
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.backend import Stages, backend_of
+from graphfuse.targets.generated import Generated
 
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +81,7 @@ def verify_regions(
 
 
 class _Checker:
-    def __init__(self, done: compiler.Stages, runner: Runner, symbols: Mapping[str, int]) -> None:
+    def __init__(self, done: Stages, runner: Runner, symbols: Mapping[str, int]) -> None:
         self.done = done
         self.runner = runner
         self.symbols = dict(symbols)
@@ -131,13 +133,12 @@ class Runner(Protocol):
         ...
 
 
-def runner_of(done: compiler.Stages, target: Target, driver: Driver | None, ordinal: int) -> Runner:
+def runner_of(done: Stages, target: Target, driver: Driver | None, ordinal: int) -> Runner:
     """What runs kernels on this processor, or on the GPU that `driver` has as number `ordinal`."""
-    if target.kind == "cuda":
-        assert driver is not None, "code for a GPU needs a driver"
-        return GpuRunner(done, target, driver, ordinal)
-    code, scratch = compiler.generate_code(done.kernels, target)
-    return _CpuRunner(done, load_object(code, list(done.kernels)), scratch)
+    made = backend_of(target).code(done)
+    if driver is not None:
+        return GpuRunner(done, made, target, driver, ordinal)
+    return _CpuRunner(done, load_object(made.code.object, list(done.kernels)), made.scratch)
 
 
 def _tensors(op: Op) -> list[Tensor]:
@@ -148,7 +149,7 @@ def _tensors(op: Op) -> list[Tensor]:
 class _CpuRunner:
     """Calls a kernel for its whole grid."""
 
-    done: compiler.Stages
+    done: Stages
     library: Library
     scratch: Mapping[str, Dim]
 
@@ -168,9 +169,9 @@ class _CpuRunner:
 class GpuRunner:
     """Runs a kernel as a model of its own, with one step, at one set of shapes."""
 
-    def __init__(self, done: compiler.Stages, target: Target, driver: Driver, ordinal: int) -> None:
+    def __init__(self, done: Stages, made: Generated, target: Target, driver: Driver, ordinal: int) -> None:
         self._done, self._target, self._driver, self._ordinal = done, target, driver, ordinal
-        self._made = compiler.code_for_gpu(done, target)
+        self._made = made
         self.texts, self.launches = self._made.texts, self._made.launches
         """Block functions with layouts, and what assemblers say, by kernel."""
 

@@ -26,7 +26,7 @@ from graphfuse.runtime.report import report
 from graphfuse.runtime.session import Profile, Session
 from graphfuse.runtime.workspace import Workspace
 from graphfuse.stages import artifact_precision, graph_func
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from graphfuse.value_checks import look
 
 if TYPE_CHECKING:

@@ -1,13 +1,12 @@
 """From graph IR to an executable, one stage per line.
 
-graph_passes       canonical forms, folding, layout           pipelines.py
-partition          regions, one kernel each                   fusion/regions/outline.py
+graph_passes       canonical forms, folding, layout           the target's (cpu/, gpu/graph_passes.py)
+partition          regions, one kernel each                   fusion/regions/outline.py, by the target's rules
 region_passes      f16 or bf16 in memory, if asked for        pipelines.py
-lower_region       region to block function                   blockgen/lower.py
-apply_numerics     roundings inside a kernel                  blockgen/numerics.py
-generate_code      block functions to one LLVM object         cpu/lower.py
-                   or, for a GPU, to PTX and a cubin          gpu/code.py
+lower_region       region to block function                   the target's, of blockgen/lower.py
+rounded            roundings inside a kernel                  the target's, of blockgen/numerics.py
 plan               buffers and launches                       fusion/regions/plan.py
+code               block functions to an object or a cubin    the target's (cpu/, gpu/backend.py)
 """
 
 from __future__ import annotations
@@ -15,32 +14,24 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import numpy as np
 
-from graphfuse.artifact import COPY, Code, Executable, Json, KernelMeta, Launch, Plan, Signature, TensorSpec, Weight
+from graphfuse.artifact import COPY, Executable, Json, KernelMeta, Signature, TensorSpec, Weight
 from graphfuse.blockgen.confine import check_loops, confine_calls, forget_promises
 from graphfuse.blockgen.gpu_mask import MASK
-from graphfuse.blockgen.kernel import GpuMachine, Machine
-from graphfuse.blockgen.lower import lower_region
-from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.blockopt.calls import optimize_calls
 from graphfuse.constraints import Constraint, Kind, decided, listening
-from graphfuse.cpu import lower as cpu
-from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.dialects import graph
+from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import VerifyError
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.plan import KernelCall, Planned, plan
 from graphfuse.fusion.regions.traffic import bytes_read_by
-from graphfuse.gpu.alignment import with_alignments
-from graphfuse.gpu.code import GpuCode, gpu_code
-from graphfuse.gpu.transforms.overlap_launches import with_constants
-from graphfuse.gpu.workers import workers
 from graphfuse.ir import snapshots
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
 from graphfuse.ir.dense import Dense
@@ -50,39 +41,25 @@ from graphfuse.ir.printer import module_text, to_text
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Ptr, Tensor
 from graphfuse.knobs import Options, settings
-from graphfuse.llvm import codegen
-from graphfuse.pipelines import graph_passes, machine_of, partition, partitioned, ranges_of, region_passes
+from graphfuse.pipelines import graph_passes, partition, partitioned, region_passes
 from graphfuse.symbolic import Dim
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.backend import Stages, backend_of
+from graphfuse.targets.generated import Generated
+from graphfuse.targets.machine import Machine
 from graphfuse.value_checks import ATTR, checks_of
 
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class Stages:
-    """Every intermediate form of one compilation, for `--emit`, `verify` and the artifact."""
-
-    graph: Func
-    regions: Func
-    ledger: list[Decision]
-    kernels: dict[str, Func]
-    """Block functions by kernel name."""
-    region_ops: dict[str, Op]
-    """One region per kernel name."""
-    lower: Callable[[str, Machine], Func]
-    """The block function of a kernel for another machine."""
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
-
-
 def stages(func: Func, target: Target, options: Options) -> Stages:
     """Graph IR to block functions."""
-    if target.kind == "cuda" or not options.check_indices:  # for a GPU somebody would have to wait
+    backend, clock, text = backend_of(target), _Clock(), str(target)
+    if not (options.check_indices and backend.checks_values):
         func = without_checks(func)
-    clock, machine, text = _Clock(), machine_of(target), str(target)
     with timing() as seconds:
         canonical = run(optimize_calls(func), graph_passes(target, options), "graph")
-        ledger: list[Decision] = []
+        ledger = [Decision("target", text, fused=False, reason=backend.note)] if backend.note else []
 
         def cut(func: Func, *, target: str = "", fuse: bool = True) -> Func:
             regions, found = partitioned(func, target, fuse=fuse)
@@ -96,15 +73,11 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
     ranges = ranges_of(regions)
 
     def lowered(name: str, machine: Machine) -> Func:
-        has_fma = target.arch != "x86_64" or target.has("fma")
-        kernel = lower_region(region_ops[name], name, ranges, machine)
+        kernel = backend.lower_region(region_ops[name], name, ranges, machine)
         kernel = snapshots.after(kernel, snapshots.Place("block", name, 0, "lower-region"))
-        rounded = apply_numerics(kernel, options.numerics, has_fma=has_fma)
-        if target.kind == "cuda" and options.numerics == "strict":  # its code generator has approximations
-            rounded = replace(rounded, attrs={**rounded.attrs, "numerics": "strict"})
-        return rounded
+        return backend.rounded(kernel, options.numerics)
 
-    kernels = clock("blockgen", lambda: {name: lowered(name, machine) for name in region_ops})
+    kernels = clock("blockgen", lambda: {name: lowered(name, backend.machine) for name in region_ops})
     ledger += [
         Decision("mask", name, fused=False, reason=str(f.attrs[MASK])) for name, f in kernels.items() if MASK in f.attrs
     ]
@@ -142,10 +115,6 @@ def _without_collections() -> Generator[None]:
             gc.enable()
 
 
-LARGE = 128
-"""Ops of a graph whose kernels are too many for one process."""
-
-
 @_without_collections()
 def build(func: Func, target: Target, options: Options) -> Executable:
     """Compile `@main` for a target."""
@@ -155,16 +124,16 @@ def build(func: Func, target: Target, options: Options) -> Executable:
 
 def _build(func: Func, target: Target, options: Options) -> Executable:
     check_names("GRAPHFUSE_PRINT_AFTER", settings.print_after)
-    if target.kind == "cuda" and len(func.body.ops) >= LARGE and not snapshots.wanted():
-        workers.start()
+    backend = backend_of(target)
+    backend.begin(len(func.body.ops))
     done = stages(func, target, options)
     clock = _Clock()
     kernels = dict(done.kernels)
     planned = clock("plan", lambda: _planned(done))
-    code, launches, scratch, texts = clock("code", lambda: _code(done, planned.plan, target))
+    made = clock("code", lambda: backend.code(done, planned.plan))
     if done.kernels != kernels:  # other grids
         planned = clock("plan again", lambda: _planned(done))
-    metas = [_meta(name, f, done, scratch[name], launches.get(name)) for name, f in done.kernels.items()]
+    metas = [_meta(name, f, done, made) for name, f in done.kernels.items()]
     metas.append(KernelMeta("copy_bytes", "rwi", COPY, ""))
     for name, seconds in {**done.seconds, **clock.seconds}.items():
         log.info("%s: %.0f ms", name, seconds * 1e3)
@@ -174,8 +143,8 @@ def _build(func: Func, target: Target, options: Options) -> Executable:
         kernels=tuple(metas),
         weights=tuple(_weight(f"w{i}", d) for i, d in enumerate(planned.weights)),
         target=str(target),
-        code={str(target): code},
-        ir=_texts(done, texts),
+        code={str(target): made.code},
+        ir=_texts(done, made),
         ledger=[_decision(d) for d in done.ledger],
         checks=checks_of(done.graph.attrs.get(ATTR, ())),
         meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
@@ -185,65 +154,6 @@ def _build(func: Func, target: Target, options: Options) -> Executable:
 def _weight(name: str, dense: Dense) -> Weight:
     packed = None if dense.packed is None else (np.ascontiguousarray(dense.packed[0].array), dense.packed[1])
     return Weight(name, dense.elem.name, np.ascontiguousarray(dense.array), packed)
-
-
-def _code(done: Stages, placed: Plan, target: Target) -> tuple[Code, dict[str, Launch], dict[str, Dim], dict[str, str]]:
-    """Code, how a GPU's kernels are launched, each kernel's scratch bytes, and stages whose text replaces another."""
-    if target.kind == "cuda":
-        made = code_for_gpu(done, target, lambda kernels: with_constants(with_alignments(kernels, placed), placed))
-        return made.code, made.launches, made.scratch, {"block": "\n".join(made.texts.values())}
-    made, scratch = generate_code(done.kernels, target)
-    return Code.of(target, made), {}, scratch, {}
-
-
-def code_for_gpu(
-    done: Stages, target: Target, placed: Callable[[Mapping[str, Func]], Mapping[str, Func]] = lambda kernels: kernels
-) -> GpuCode:
-    """Code of all kernels, with what `placed` knows of the tensors they get.
-
-    Where a tile was chosen for `wgmma`, and memory or the epilogue are nothing for that, another tile is chosen: the
-    kernels of `done` are those there is code for, and the ledger has the reasons.
-    """
-    machine = machine_of(target)
-    assert isinstance(machine, GpuMachine)
-    reasons: dict[str, str] = {}
-
-    def instead(name: str, why: str) -> Func | None:
-        reasons[name] = why
-        if done.region_ops[name].attrs["kind"] == "call":
-            return None  # its tile is the programmer's
-        func = done.kernels[name] = done.lower(name, replace(machine, has_wgmma=False))
-        return placed({name: func})[name]
-
-    made = gpu_code(placed(done.kernels).values(), target, instead)
-    said = {name: reasons[name] for name in done.kernels if name in reasons}
-    done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in said.items()]
-    return made
-
-
-def generate_code(kernels: Mapping[str, Func], target: Target) -> tuple[bytes, dict[str, Dim]]:
-    """One relocatable object with every kernel and the executor, and each kernel's scratch bytes."""
-    lowered = cpu.lower(list(kernels.values()), target)
-    support = (COPY_BYTES, executor_ir(target.arch, _os_of(target)))
-    return codegen.object_code(lowered.text, target, *support), {k.name: k.scratch_bytes for k in lowered.kernels}
-
-
-COPY_BYTES = """
-define void @copy_bytes(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
-  %src = load ptr, ptr %args
-  %to_at = getelementptr i8, ptr %args, i64 8
-  %dst = load ptr, ptr %to_at
-  %n_at = getelementptr i8, ptr %args, i64 16
-  %n = load i64, ptr %n_at
-  call void @llvm.memcpy.p0.p0.i64(ptr %dst, ptr %src, i64 %n, i1 false)
-  ret void
-}
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-"""
-
-
-def _os_of(target: Target) -> str:
-    return "darwin" if "darwin" in target.triple else "linux"
 
 
 def _planned(done: Stages) -> Planned:
@@ -256,7 +166,7 @@ def _call(func: Func) -> KernelCall:
     return KernelCall(symbols, attr_dim(func, "grid"), attr_dim(func, "work"))
 
 
-def _meta(name: str, func: Func, done: Stages, scratch: Dim, launch: Launch | None) -> KernelMeta:
+def _meta(name: str, func: Func, done: Stages, made: Generated) -> KernelMeta:
     region = done.region_ops[name]
     reads = bytes_read_by(region, done.graph.ranges)
     writes = sum((t.nbytes for t in region.types if isinstance(t, Tensor)), 0)
@@ -265,7 +175,8 @@ def _meta(name: str, func: Func, done: Stages, scratch: Dim, launch: Launch | No
     params = "r" * pointers[0] + "w" * pointers[1] + "i" * scalars
     flops = attr_dim(func, "flops") if "flops" in func.attrs else 0
     label = region.loc.short if region.loc else ""
-    return KernelMeta(name, params, str(region.attrs["kind"]), label, scratch, flops, reads, writes, launch)
+    kind, launch = str(region.attrs["kind"]), made.launches.get(name)
+    return KernelMeta(name, params, kind, label, made.scratch[name], flops, reads, writes, launch)
 
 
 def signature_of(func: Func) -> Signature:
@@ -304,10 +215,10 @@ def _constraints(func: Func) -> tuple[Constraint, ...]:
     return tuple(found.values())
 
 
-def _texts(done: Stages, instead: Mapping[str, str]) -> dict[str, str]:
-    """The stages as text, but where there is another text instead."""
-    made = {"graph": to_text(done.graph, locations=True), "regions": to_text(done.regions), **instead}
-    return made if "block" in made else {**made, "block": module_text(done.kernels.values())}
+def _texts(done: Stages, made: Generated) -> dict[str, str]:
+    """The stages as text; block functions as the target's own passes left them, where it has any."""
+    block = "\n".join(made.texts.values()) if made.texts else module_text(done.kernels.values())
+    return {"graph": to_text(done.graph, locations=True), "regions": to_text(done.regions), "block": block}
 
 
 def _decision(d: Decision) -> Json:

@@ -11,7 +11,7 @@ from graphfuse.errors import UsageError
 from graphfuse.knobs import code_key, settings
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime.device import Device
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 if TYPE_CHECKING:
     from graphfuse.gpu_driver import Driver
@@ -55,13 +55,8 @@ def compiled_key(source: Mapping[str, str], target: Target) -> str:
     # locks and user folders take 30 ms to import, which loading an artifact need not pay
     from graphfuse.runtime.cache import cache_key
 
-    assembler = ""
-    if target.kind == "cuda":
-        from graphfuse.gpu.assembler import assembler_version
-
-        assembler = assembler_version()
     knobs = repr(sorted(code_key().items()))
-    return cache_key({**source, "target": repr(target), "knobs": knobs, "assembler": assembler})
+    return cache_key({**source, "target": repr(target), "knobs": knobs, "assembler": target.family.tools()})
 
 
 def driver_of(device: Device, arch: str = EMULATED_ARCH) -> Driver:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from graphfuse.artifact import TensorMap
-from graphfuse.target import GpuInfo
+from graphfuse.targets.nvidia import GpuInfo
 
 UNUSABLE_CODE = {200: "it is damaged", 209: "it is for another architecture", 218: "the PTX is refused"}
 """Results of loading code that mean: this code, on this GPU, never."""

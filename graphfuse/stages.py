@@ -143,25 +143,18 @@ def emit(executable: Executable, stage: str) -> str:
         return "\n".join(f"// part {i}\n{emit(p, stage)}" for i, p in enumerate(executable.parts))
     if stage in executable.ir:
         return executable.ir[stage]
-    made = ("llvm", "ptx") if executable.is_gpu else ("llvm", "asm")
-    if stage not in made or "block" not in executable.ir:
-        raise UsageError(f"no stage {stage!r} of {executable.target}: one of {', '.join((*executable.ir, *made))}")
-    if stage == "ptx":
-        return executable.code[executable.target].ptx
-    importlib.import_module("graphfuse.dialects")  # registers the ops the text names
-    from graphfuse.cpu.lower import lower
     from graphfuse.ir.parser import parse_module
-    from graphfuse.llvm.codegen import assembly
+    from graphfuse.targets.backend import backend_of
 
-    funcs = list(parse_module(executable.ir["block"], "<artifact>"))
-    if executable.is_gpu:
-        from graphfuse.gpu.lower import lower as lower_for_gpu
-
-        return lower_for_gpu(funcs, parse_target(executable.target)).text
     host = host_target()
-    target = host if str(host) == executable.target else parse_target(executable.target)
-    text = lower(funcs, target).text
-    return text if stage == "llvm" else assembly(text, target)
+    backend = backend_of(host if str(host) == executable.target else parse_target(executable.target))
+    if stage not in backend.code_stages or "block" not in executable.ir:
+        known = ", ".join((*executable.ir, *backend.code_stages))
+        raise UsageError(f"no stage {stage!r} of {executable.target}: one of {known}")
+    if ptx := executable.code[executable.target].ptx if stage == "ptx" else "":
+        return ptx
+    importlib.import_module("graphfuse.dialects")  # registers the ops the text names
+    return backend.code_text(list(parse_module(executable.ir["block"], "<artifact>")), stage, lowered=True)
 
 
 def optimize_text(text: str, passes: str, file: str = "<string>") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphfuse.knobs import settings
 from graphfuse.llvm.host import parse_target
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 HOST = parse_target(settings.target or "cpu")
 

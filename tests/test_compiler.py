@@ -10,7 +10,6 @@ import pytest
 from graphfuse import compiler
 from graphfuse.blockgen import loops
 from graphfuse.blockgen.evaluate import neutral
-from graphfuse.blockgen.kernel import Machine
 from graphfuse.checking import verify_regions
 from graphfuse.dialects import graph
 from graphfuse.interp import graph as interp
@@ -19,7 +18,9 @@ from graphfuse.ir.parser import parse, parse_module
 from graphfuse.ir.printer import to_text
 from graphfuse.knobs import Options
 from graphfuse.runtime.session import Session
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.backend import backend_of
+from graphfuse.targets.machine import Machine
 from tests.machine import HOST
 
 MODEL = """func @main(%x: tensor<(batch)x20xf32>) {inputs = ["x"], outputs = ["y", "most"]} dims (batch in 1..64) {
@@ -52,7 +53,7 @@ def test_stages_hold_every_form() -> None:
     ("cpu:neoverse-n1", Machine(16, 32)),
 ])  # fmt: skip
 def test_a_target_says_what_tiling_needs(cpu: str, machine: Machine) -> None:
-    assert compiler.machine_of(Target.parse(cpu)) == machine
+    assert backend_of(Target.parse(cpu)).machine == machine
 
 
 @pytest.fixture(scope="module")

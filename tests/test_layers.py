@@ -16,7 +16,8 @@ LEVEL_0 = {
     "errors",
     "files",
     "knobs",
-    "target",
+    "targets",
+    "targets.nvidia",
     "symbolic",
     "value_checks",
     "artifact",
@@ -51,7 +52,9 @@ TOP = {
     "kernels",
     "lsp",
 }
-EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | {"frontends", "fusion", "runtime"}
+OF_TARGETS = {"targets.backend", "cpu.backend", "cpu.graph_passes", "gpu.backend", "gpu.graph_passes"}
+"""What makes code for a target, from graph to launches."""
+EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | OF_TARGETS | {"frontends", "fusion", "runtime"}
 
 MAY_IMPORT = {
     **dict.fromkeys(LEVEL_0, LEVEL_0),
@@ -66,6 +69,8 @@ MAY_IMPORT = {
     "codegen": DIALECTS | {"llvm", "codegen"},
     "cpu": DIALECTS | {"blockopt", "llvm", "codegen", "cpu"},
     "gpu": DIALECTS | {"llvm", "codegen", "gpu"},
+    **dict.fromkeys(OF_TARGETS, DIALECTS | BLOCK | BACKENDS | OF_TARGETS | {"fusion"}),
+    "targets.nvidia": LEVEL_0 | {"gpu"},
     "runtime": LEVEL_0 | {"llvm", "runtime"},
     "devices": LEVEL_0 | {"llvm", "gpu", "runtime"},
     "compiler": EVERYTHING,
@@ -185,3 +190,58 @@ def own_imports(file, modules):
                 yield from ((node.lineno, m) for f in full if (m := f if f in modules else module) in modules)
             case ast.Import(names=names):
                 yield from ((node.lineno, n.name) for n in names if n.name in modules)
+
+
+# targets own their machines
+
+OWN = ("targets/", "cpu/", "gpu/", "runtime/cuda/")
+"""Where a target's own name, kind and modules are known."""
+DEVICES = (
+    "runtime/device.py",
+    "devices.py",
+    "onnx_backend.py",
+    "inference_session.py",
+    "llvm/host.py",
+    "frontends/fx/",
+    "torch/",
+)
+"""Where devices are told apart that users name, or that torch's tensors are on; those are no targets."""
+DRIVERS = ("checking.py", "compiled_model.py", "devices.py", "kernels/", "onnx_backend.py", "torch/")
+"""What launches on a GPU, and so knows its driver."""
+WORDS = {"cuda", "cpu", "nvptx64", "x86_64", "aarch64", "emulator"}
+
+
+def asked_of_targets(file):
+    """(line, text) where a module asks for which target it is, by its name or kind or the class of its machine."""
+    for node in ast.walk(tree_of(file)):
+        match node:
+            case ast.Compare():
+                sides = [node.left, *node.comparators]
+                words = {s.value for s in sides if isinstance(s, ast.Constant) and isinstance(s.value, str)}
+                named = any(isinstance(s, ast.Attribute) and ast.unparse(s).endswith("target.kind") for s in sides)
+                if named or words & WORDS or any(w.startswith("sm_") for w in words):
+                    yield node.lineno, ast.unparse(node)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]) if "Machine" in ast.unparse(kinds):
+                yield node.lineno, ast.unparse(node)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [f for f in FILES if not f.relative_to(ROOT).as_posix().startswith(OWN)],
+    ids=lambda f: str(f.relative_to(ROOT)),
+)
+def test_only_targets_know_which_they_are(file):
+    where = file.relative_to(ROOT).as_posix()
+    if not where.startswith((*DEVICES, "kernels/arguments.py", "cli/kernel.py")):
+        assert not list(asked_of_targets(file))
+    code = ("graphfuse.gpu.", "graphfuse.cpu.", "graphfuse.runtime.cuda")
+    known = [name for _, name in imports(file) if name.startswith(code) and not name.endswith("graph_passes")]
+    assert where.startswith(DRIVERS) or not known
+
+
+def test_a_question_is_seen(tmp_path):
+    asking = tmp_path / "asking.py"
+    asking.write_text(
+        'a = target.kind == kind\nb = x == "cuda"\nc = isinstance(m, GpuMachine)\nd = x.cpu == "sm_80"\ne = x == "y"\n'
+    )
+    assert [line for line, _ in asked_of_targets(asking)] == [1, 2, 3, 4]

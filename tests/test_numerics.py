@@ -29,7 +29,7 @@ from graphfuse.knobs import NUMERICS, Numerics, Options
 from graphfuse.pipelines import graph_passes
 from graphfuse.runtime.session import Session
 from graphfuse.stages import artifact_numerics, graph_func
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.interp.inputs import assert_same_numbers
 from tests.machine import HOST
 from tests.properties.fusion_programs import fusion_programs

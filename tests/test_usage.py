@@ -20,7 +20,7 @@ from graphfuse.kernels.tuned import parse_config
 from graphfuse.knobs import scope
 from graphfuse.runtime.cache import trusted_cache
 from graphfuse.runtime.cuda import dlpack
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from graphfuse.gpu.transforms.rematerialise import conversion, tile_of
 from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse_module
 from graphfuse.knobs import Options
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 BYTES_OF_INSTRUCTION = 16
 

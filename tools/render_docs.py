@@ -19,7 +19,7 @@ from graphfuse.cpu import lower as cpu
 from graphfuse.frontends.onnx import import_model
 from graphfuse.ir.printer import to_text
 from graphfuse.knobs import Options
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 INTRODUCTION = """# Life of a kernel
 

@@ -33,7 +33,7 @@ from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
 from graphfuse.blockgen.gpu_reduction import across, levels, live_or, live_or_neutral, partial_elem
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
 from graphfuse.blockgen.index import Index, unravel
-from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
@@ -140,8 +140,7 @@ class GpuAttention(AttentionKernel):
         self.depth = product(self.roles.scores.depth)
         found = find_softmax(self.reduces, self.roles.output.lhs)
         self.scores = None if found is None else self._analyse(found)
-        machine = kernel.machine
-        has_wgmma = isinstance(machine, GpuMachine) and machine.has_wgmma
+        has_wgmma = kernel.machine.has_wgmma
         why = self._why_no_wgmma(columns) if found is not None else "no softmax lies between the products"
         self.boxed = has_wgmma and not why
         width = max(LEAST_SIDE, min(MAX_VALUES, power_of_two(at_most(columns, ranges))))
@@ -223,7 +222,6 @@ class GpuAttention(AttentionKernel):
     def _tile(self, values: int) -> AttentionTile:
         """Of a program of warpgroups."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        assert isinstance(machine, GpuMachine)
         rows, keys = (at_most(d, ranges) for d in (self.rows, self.keys))
         heads = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
         depth = power_of_two(at_most(self.depth, ranges))
@@ -232,7 +230,6 @@ class GpuAttention(AttentionKernel):
     def _sizes(self, values: int) -> tuple[int, int, int]:
         """(Rows, keys, warps) of a program: as many rows as there are programs for all multiprocessors with."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        assert isinstance(machine, GpuMachine)
         narrow = element_of(self.roles.scores.lhs).bytes <= 2
         rows = power_of_two(at_most(self.rows, ranges))
         outer = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)

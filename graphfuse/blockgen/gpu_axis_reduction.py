@@ -14,7 +14,7 @@ from graphfuse.blockgen.evaluate import Lane, neutral
 from graphfuse.blockgen.gpu_reduction import across, combined, live_or_neutral, partial_elem
 from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_chunks, in_whole_or_part, lane_along, warps_for
 from graphfuse.blockgen.index import Index, reshape_index
-from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
@@ -129,7 +129,6 @@ class AxisReduction:
     def _widths(self) -> tuple[int, int]:
         """Lanes along the kept and along the reduced dim."""
         ranges, machine = self.kernel.space.ranges, self.kernel.machine
-        assert isinstance(machine, GpuMachine)
         reduced = self.dims[self.along].extent
         if self.across is None:
             return 1, max(2, fitting(reduced, LINE, TILE, ranges))

@@ -38,7 +38,7 @@ from graphfuse.blockgen.gpu_tiles import (
 from graphfuse.blockgen.gpu_wgmma_tile import Product
 from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_stride, takes_windows
 from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
-from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results
@@ -81,9 +81,7 @@ class GpuContraction(ContractionKernel):
         roles = list(zip(self.in_lhs, self.in_rhs, strict=True))
         self.row_dims = [i for i, (a, b) in enumerate(roles) if a and not b]
         self.column_dims = [i for i, (a, b) in enumerate(roles) if b and not a]
-        machine = self.kernel.machine
-        assert isinstance(machine, GpuMachine)
-        self.gpu = machine
+        self.gpu = self.kernel.machine
 
     def emit(self) -> Func:
         """The kernel for what the product is."""

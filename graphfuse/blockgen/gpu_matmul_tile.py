@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from graphfuse.blockgen.gpu_mma_tile import mma_tile
 from graphfuse.blockgen.gpu_tiles import power_of_two
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, WgmmaTile, step_bytes, wgmma_tile
-from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.ir.types import Scalar
+from graphfuse.targets.machine import Machine
 
 ROW_BYTES = 128
 """Bytes of k in one step: a line of shared memory."""
@@ -53,7 +53,7 @@ _WIDE = (
 
 
 def product_tile(
-    machine: GpuMachine,
+    machine: Machine,
     elem: Scalar,
     p: Product,
     *,
@@ -73,7 +73,7 @@ def product_tile(
     return min(candidates, key=lambda t: (_cost(machine, elem, t, p), -t.m * t.n))
 
 
-def _copied(machine: GpuMachine, elem: Scalar, p: Product, largest: int) -> ProductTile:
+def _copied(machine: Machine, elem: Scalar, p: Product, largest: int) -> ProductTile:
     """Where tensor cores multiply what is copied to shared memory."""
     k_bytes = p.k_bytes * max(p.terms, 1)
     tile = mma_tile(machine.multiprocessors, machine.shared_bytes, p.m, p.n, k_bytes, p.batch, largest)
@@ -81,7 +81,7 @@ def _copied(machine: GpuMachine, elem: Scalar, p: Product, largest: int) -> Prod
     return ProductTile(tile.m, tile.n, step, tile.warps, tile.stages)
 
 
-def boxed_tile(machine: GpuMachine, elem: Scalar, p: Product, *, step: int = 0) -> ProductTile:
+def boxed_tile(machine: Machine, elem: Scalar, p: Product, *, step: int = 0) -> ProductTile:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros.
 
     `step` is what one has of k where an image is read in windows; else it is a line of shared memory.
@@ -92,7 +92,7 @@ def boxed_tile(machine: GpuMachine, elem: Scalar, p: Product, *, step: int = 0) 
 
 
 def streamed_tile(
-    machine: GpuMachine, elem: Scalar, sizes: tuple[int, int, int], batch: int = 1, scaled: int = 0
+    machine: Machine, elem: Scalar, sizes: tuple[int, int, int], batch: int = 1, scaled: int = 0
 ) -> ProductTile:
     """The tile where few rows meet a matrix of bytes, and loading that takes time: long steps, many on the way.
 
@@ -109,7 +109,7 @@ def streamed_tile(
     return ProductTile(rows, columns, step, columns // 16, stages)
 
 
-def _candidates(machine: GpuMachine, elem: Scalar, k: int) -> Iterator[ProductTile]:
+def _candidates(machine: Machine, elem: Scalar, k: int) -> Iterator[ProductTile]:
     step = max(LEAST_SIDE, min(ROW_BYTES // max(1, elem.bytes), power_of_two(k)))
     for m, n, warps, _ in _table(elem):
         if elem.bytes > 4 and m * n > 64 * 64:  # an accumulator of 8 bytes an element
@@ -123,7 +123,7 @@ def _table(elem: Scalar) -> tuple[tuple[int, int, int, float], ...]:
     return _NARROW if elem.bytes <= 2 else _WIDE
 
 
-def _cost(machine: GpuMachine, elem: Scalar, tile: ProductTile, p: Product) -> float:
+def _cost(machine: Machine, elem: Scalar, tile: ProductTile, p: Product) -> float:
     tiles = -(-p.m // tile.m) * -(-p.n // tile.n) * p.batch
     waves = -(-tiles // machine.multiprocessors)
     rate = next(r for tm, tn, _, r in _table(elem) if (tm, tn) == (tile.m, tile.n))

@@ -25,7 +25,7 @@ from graphfuse.blockgen.gpu_tiles import (
     warps_for,
 )
 from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
-from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import digits
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.pointwise import walked
@@ -95,7 +95,6 @@ class Tiling:
         Two vectors in flight per operand, fewer where there would not be a program for every multiprocessor.
         """
         machine = self.kernel.machine
-        assert isinstance(machine, GpuMachine)
         least = vector(element_of(self.kernel.outputs[0]))
         many = len(self.ops) > 24 or len(self.kernel.body.params.types) + len(self.kernel.outputs) > 5
         per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))

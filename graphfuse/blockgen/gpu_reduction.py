@@ -24,7 +24,7 @@ from graphfuse.blockgen.gpu_tiles import (
     warps_for,
 )
 from graphfuse.blockgen.index import Index, unravel
-from graphfuse.blockgen.kernel import WARP, GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.reduction import RowKernel
@@ -33,6 +33,7 @@ from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Attr, Func, Op, Value, dims_of
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.targets.machine import WARP
 
 LONGEST_TILE = 32768
 """Elements of a row that is held in registers, of up to 4 bytes each."""
@@ -170,7 +171,6 @@ class _GpuRows(RowKernel):
     def _height(self, row: int) -> int:
         """Rows of a program: to `LEAST_TILE` elements, but to fewer when there are few rows."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        assert isinstance(machine, GpuMachine)
         height = max(1, LEAST_TILE // row)
         total = at_most(positions([d.extent for d in self.outer]), ranges)
         while height > 1 and height * row > 256 and total < height * machine.multiprocessors:
@@ -250,7 +250,6 @@ class _GpuRows(RowKernel):
     def _chunk(self) -> int:
         """Lanes of a chunk: more where there are few rows for each multiprocessor."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        assert isinstance(machine, GpuMachine)
         few = at_most(positions([d.extent for d in self.outer]), ranges) < 4 * machine.multiprocessors
         return fitting(self.extents[-1], CHUNK // 4, CHUNK * 2 if few else CHUNK, ranges, slack=0.05)
 

@@ -16,12 +16,13 @@ from graphfuse.blockgen.gpu_contraction import TYPICAL
 from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES, VECTOR_BYTES
 from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
 from graphfuse.blockgen.index import IndexSpace, coefficient, strides_of
-from graphfuse.blockgen.kernel import GpuMachine, Machine, element_of
+from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Trait, Value
 from graphfuse.ir.types import BF16, F16
 from graphfuse.symbolic import Dim, bounds, exact_div, product, substitute
+from graphfuse.targets.machine import Machine
 
 _ELEM_BYTES = 2
 """Of f16 and bf16, the only elements whose rows are moved apart."""
@@ -48,14 +49,14 @@ def rows_to_align(machine: Machine, ranges: _Ranges) -> Callable[[Op], Pads]:
     """For a machine: which rows of a contraction's operands are copied, and how far apart."""
 
     def pads(op: Op) -> Pads:
-        if not isinstance(machine, GpuMachine) or not machine.has_wgmma:
+        if not machine.has_wgmma:
             return _NONE
         return _pads(machine, ranges, op)
 
     return pads
 
 
-def _pads(machine: GpuMachine, ranges: _Ranges, op: Op) -> Pads:
+def _pads(machine: Machine, ranges: _Ranges, op: Op) -> Pads:
     if any(element_of(v) not in (F16, BF16) or element_of(v) != element_of(op.operands[0]) for v in op.operands):
         return _NONE
     form = _Form.of(op)

@@ -21,7 +21,7 @@ from graphfuse.blockgen.gpu_tiles import (
     warps_for,
 )
 from graphfuse.blockgen.index import Index
-from graphfuse.blockgen.kernel import GpuMachine, Kernel, element_of, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
@@ -98,7 +98,6 @@ class _Lines:
         if not self.outer:
             return 1
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        assert isinstance(machine, GpuMachine)
         height = max(1, LEAST_TILE // size)
         while height > 1 and at_most(positions(self.outer), ranges) < height * machine.multiprocessors:
             height //= 2

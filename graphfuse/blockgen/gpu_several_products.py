@@ -12,11 +12,12 @@ from typing import Protocol
 
 from graphfuse.blockgen.gpu_contraction import TYPICAL, WGMMA_ELEMS
 from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
-from graphfuse.blockgen.kernel import GpuMachine, Machine, element_of
+from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Value
 from graphfuse.symbolic import Dim, bounds
+from graphfuse.targets.machine import Machine
 
 MOST_PRODUCTS = 3
 """More would leave an accumulator too few columns."""
@@ -49,14 +50,14 @@ def why_apart(machine: Machine, ranges: _Ranges) -> WhyApart:
     """
 
     def reason(products: Sequence[Op], *, meet: bool) -> str | None:
-        if not isinstance(machine, GpuMachine) or not machine.has_wgmma:
+        if not machine.has_wgmma:
             return "the target has no schedule for several products"
         return _why_apart(machine, ranges, products, meet=meet)
 
     return reason
 
 
-def _why_apart(machine: GpuMachine, ranges: _Ranges, products: Sequence[Op], *, meet: bool) -> str | None:
+def _why_apart(machine: Machine, ranges: _Ranges, products: Sequence[Op], *, meet: bool) -> str | None:
     if len(products) > MOST_PRODUCTS:
         return f"{len(products)} products have no room for their accumulators"
     first = products[0]

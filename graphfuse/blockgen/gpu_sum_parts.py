@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, microseconds, wgmma_tile
-from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.ir.types import Scalar
+from graphfuse.targets.machine import Machine
 
 MOST = 16
 """Parts: from there on adding them up costs what more programs save."""
@@ -35,7 +35,7 @@ def sum_parts(machine: Machine) -> Callable[[int, int, int, int, Scalar], int | 
     """
 
     def parts(rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int | None:
-        if not isinstance(machine, GpuMachine) or not machine.has_wgmma or elem.name not in WGMMA_ELEMS:
+        if not machine.has_wgmma or elem.name not in WGMMA_ELEMS:
             return None
         if min(rows, columns, batch, depth) < 1:
             return None
@@ -44,7 +44,7 @@ def sum_parts(machine: Machine) -> Callable[[int, int, int, int, Scalar], int | 
     return parts
 
 
-def _parts(machine: GpuMachine, rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int:
+def _parts(machine: Machine, rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int:
     def us(count: int) -> float:
         made = Product(rows, columns, depth // count * elem.bytes, batch * count)
         product = microseconds(wgmma_tile(machine.multiprocessors, made), machine.multiprocessors, made)

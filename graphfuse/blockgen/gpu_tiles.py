@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from graphfuse.blockgen.evaluate import Lane
-from graphfuse.blockgen.kernel import WARP, Kernel
+from graphfuse.blockgen.kernel import Kernel
 from graphfuse.blockgen.loops import Carried
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv, exact_div, floordiv
+from graphfuse.targets.machine import WARP
 
 AtChunk = Callable[[Lane, Dim, Carried], Sequence[Value]]
 """Emits what happens in a chunk of a dim, given its lane and position, and gives the next carried values."""

@@ -17,7 +17,7 @@ from typing import Protocol
 from graphfuse.blockgen.dense_views import NoViewError, Numbers, View, numbers_of, view_of
 from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
-from graphfuse.blockgen.kernel import GpuMachine, Kernel, Machine
+from graphfuse.blockgen.kernel import Kernel
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, control, graph
 from graphfuse.dialects.call import function_of
@@ -51,12 +51,14 @@ class WhyNot(Protocol):
         ...
 
 
-def why_not_graft(ranges: Mapping[str, tuple[int, int]], machine: Machine) -> WhyNot:
-    """Whether elementwise work may be done inside a called kernel: see `fusion.legality.WhyNotGraft`."""
-    copies = isinstance(machine, GpuMachine) and machine.has_wgmma
+def why_not_graft(ranges: Mapping[str, tuple[int, int]], *, copies_tiles: bool = False) -> WhyNot:
+    """Whether elementwise work may be done inside a called kernel: see `fusion.regions.rules.WhyNotGraft`.
+
+    `copies_tiles`: products get their operands copied as they are in memory.
+    """
 
     def why(call: Op, index: int, *, before: bool) -> str | None:
-        if before and copies and _feeds_product(call, index):
+        if before and copies_tiles and _feeds_product(call, index):
             return "a product of the kernel reads it, which copies tiles as they are in memory"
         if before:
             return _why_not(call, index, ranges, block.load_view)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
 from graphfuse.blockgen.evaluate_ops import HANDLERS
@@ -12,44 +12,7 @@ from graphfuse.dialects import control
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value
 from graphfuse.ir.types import I64, Ptr, Scalar, Tensor
 from graphfuse.symbolic import Dim
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What tiling needs to know of a target: bytes of a vector register, how many there are, and cache sizes."""
-
-    vector_bytes: int = 32
-    registers: int = 16
-    l1_bytes: int = 32 << 10
-    l2_bytes: int = 1 << 20
-    stream_bytes: int = 32 << 20
-    """Results of at least this size are written past the cache: nothing of them would survive in it."""
-
-    def lanes(self, elem: Scalar) -> int:
-        """Elements of one vector register; narrow elements are computed at 32 bits."""
-        return max(1, self.vector_bytes // max(4, elem.bytes))
-
-
-@dataclass(frozen=True, slots=True)
-class GpuMachine(Machine):
-    """A GPU: a program is a block of threads, its tiles are spread over their registers."""
-
-    stream_bytes: int = 1 << 62
-    multiprocessors: int = 132
-    shared_bytes: int = 227 << 10
-    """Shared memory of one block."""
-    max_warps: int = 32
-    """Warps of one block."""
-    has_wgmma: bool = False
-    """Whether products of warpgroups and copies of boxes (TMA) are there: Hopper."""
-
-    def lanes(self, elem: Scalar) -> int:
-        """Elements of a tile that one warp holds one of each: what schedules without an opinion of their own use."""
-        return WARP
-
-
-WARP = 32
-"""Threads of a warp."""
+from graphfuse.targets.machine import Machine
 
 
 class Kernel:

@@ -20,14 +20,17 @@ from graphfuse.blockgen import (
     serial,
     topk,
 )
-from graphfuse.blockgen.kernel import GpuMachine, Kernel, Machine
+from graphfuse.blockgen.kernel import Kernel
 from graphfuse.ir.core import Attr, Func, Op, walk
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import Tensor
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import Expr, symbols
+from graphfuse.targets.machine import Machine
 
-EMITTERS: dict[str, Callable[[Kernel], Func]] = {
+Emitters = Mapping[str, Callable[[Kernel], Func]]
+
+EMITTERS: Emitters = {
     "pointwise": pointwise.emit,
     "reduction": reduction.emit,
     "contraction": contraction.emit,
@@ -38,7 +41,7 @@ EMITTERS: dict[str, Callable[[Kernel], Func]] = {
     "call": graft.emit,
 }
 """By kind of region, for CPUs."""
-GPU_EMITTERS: dict[str, Callable[[Kernel], Func]] = {
+GPU_EMITTERS: Emitters = {
     "pointwise": gpu_pointwise.emit,
     "reduction": gpu_reduction.emit,
     "contraction": gpu_contraction.emit,
@@ -51,7 +54,9 @@ GPU_EMITTERS: dict[str, Callable[[Kernel], Func]] = {
 """By kind of region, for GPUs."""
 
 
-def lower_region(region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine) -> Func:
+def lower_region(
+    region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
+) -> Func:
     """The block function that computes `region`; parameters: inputs, outputs, then the symbols of `ranges`."""
     kind = region.attrs["kind"]
     assert isinstance(kind, str)
@@ -59,7 +64,6 @@ def lower_region(region: Op, name: str, ranges: Mapping[str, tuple[int, int]], m
     kernel = Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine)
     if all(isinstance(t, Tensor) and t.elements == 0 for t in region.types):
         return kernel.finish(0, 1)
-    emitters = GPU_EMITTERS if isinstance(machine, GpuMachine) else EMITTERS
     func = emitters[kind](kernel)
     func = dead_code(common_subexpressions(func))
     verify(func)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from graphfuse.artifact import FOUR, Panels
 from graphfuse.blockgen.evaluate import accumulator
-from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.blockgen.products import are_bytes
 from graphfuse.blockgen.tiling import panel_vectors
 from graphfuse.dialects import graph
@@ -25,15 +24,14 @@ from graphfuse.ir.dense import Dense
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import I32
 from graphfuse.symbolic import Dim
+from graphfuse.targets.machine import Machine
 
 _Key = tuple[int, Panels]
 """The id of a constant, and how it is laid out."""
 
 
 def pack_for_machine(func: Func, machine: Machine) -> Func:
-    """Pack the constant right-hand sides of contractions and dense convolutions; for a CPU only."""
-    if isinstance(machine, GpuMachine):  # tiles come from matrices as they are
-        return func
+    """Pack the constant right-hand sides of contractions and dense convolutions, for a CPU."""
     packed: dict[_Key, Dense] = {}
 
     def visit(op: Op) -> Replacement | None:

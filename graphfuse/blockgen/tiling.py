@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphfuse.blockgen.kernel import Machine
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import Scalar
 from graphfuse.symbolic import Dim, Ranges, bounds, floordiv
+from graphfuse.targets.machine import Machine
 
 TRANSCENDENTAL = frozenset(
     f"graph.{n}" for n in (

@@ -21,7 +21,7 @@ from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
 from graphfuse.files import check_outputs, exists
 from graphfuse.runtime.report import choose_dims, given_dims
 from graphfuse.symbolic import evaluate, symbols
-from graphfuse.target import physical_bytes
+from graphfuse.targets.memory import physical_bytes
 
 threads_option = click.option("--threads", type=click.IntRange(1, 1024), help="How many threads run the model.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

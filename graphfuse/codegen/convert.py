@@ -143,11 +143,11 @@ def _round_to_odd(kernel: Kernel, x: Reg) -> Reg:
 
 
 def _native_half(kernel: Kernel) -> bool:
-    return kernel.target.arch != "x86_64" or kernel.target.has("f16c")
+    return kernel.target.instructions.halves
 
 
 def _native_bfloat(kernel: Kernel) -> bool:
-    return kernel.target.kind == "cuda"
+    return kernel.target.instructions.bfloats
 
 
 def _half_to_f32(kernel: Kernel, x: Reg) -> Reg:

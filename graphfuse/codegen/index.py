@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from graphfuse.codegen.kernel import Kernel, integer, lowers, vector_type, width_of
 from graphfuse.dialects import block
-from graphfuse.dialects.block import MOST_PROGRAMS
 from graphfuse.ir.core import Op, attr_number
 from graphfuse.ir.types import Tile
 from graphfuse.llvm.module import Reg
@@ -107,7 +106,7 @@ class _Arithmetic:
 
     def _divides_in_i32(self, call: Call) -> bool:
         """Whether a quotient or remainder of i64 should be one of i32: GPUs have 64-bit products only in parts."""
-        wanted = self._kernel.target.kind == "cuda" and call.fn in ("floordiv", "mod")
+        wanted = not self._kernel.target.instructions.long_division and call.fn in ("floordiv", "mod")
         return wanted and all(_fits_i32(d, self._ranges) for d in call.args)
 
     def _ends_in_i32(self, call: Call) -> bool:
@@ -116,7 +115,8 @@ class _Arithmetic:
         And `ptxas` lets no products overlap in a kernel with calls.
         """
         number, divisor = call.args
-        if self._kernel.target.kind != "cuda" or (isinstance(divisor, int) and divisor & (divisor - 1) == 0):
+        power = isinstance(divisor, int) and divisor & (divisor - 1) == 0
+        if power or self._kernel.target.instructions.long_division:
             return False
         low, high = bounds(number, self._ranges)
         return low >= 0 and high < _I32[1] and bounds(divisor, self._ranges)[0] >= 1
@@ -157,7 +157,8 @@ def lower_program_id(kernel: Kernel, op: Op) -> None:
 def numbers_below(kernel: Kernel, programs: Dim) -> tuple[int, int]:
     """What the number of a program can be; on a GPU a launch has no more programs than fit 31 bits."""
     high = max(0, bounds(programs, kernel.ranges)[1] - 1)
-    return 0, min(high, MOST_PROGRAMS - 1) if kernel.target.kind == "cuda" else high
+    most = kernel.target.instructions.most_programs
+    return 0, high if most is None else min(high, most - 1)
 
 
 @lowers(block.num_programs)

@@ -107,8 +107,8 @@ def _floormod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 
 def _safe_count(kernel: Kernel, elem: Scalar, count: Reg) -> Reg:
-    """LLVM 22 for NVPTX drops a test of the count, as shifts there clamp it, but truncates it to 32 bits before."""
-    if kernel.target.kind != "cuda" or elem.bits < 64:
+    """What a shift may be given, where LLVM would cut the count to 32 bits."""
+    if kernel.target.instructions.whole_counts or elem.bits < 64:
         return count
     return kernel.binary("and", count, integer(63, count.type))
 

@@ -13,7 +13,7 @@ from graphfuse.ir.core import Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import Scalar, Type
 from graphfuse.llvm.module import FunctionText, Reg
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 Lowering = Callable[["Kernel", Op], None]
 AnyLowering: TypeAlias = Callable[[Any, Op], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 K = TypeVar("K")
 

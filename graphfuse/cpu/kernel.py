@@ -20,7 +20,7 @@ from graphfuse.ir.core import Func, Op, OpDef, Value
 from graphfuse.ir.types import Scalar, Tile, Type
 from graphfuse.llvm.module import FunctionText, Reg
 from graphfuse.symbolic import Dim
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 if TYPE_CHECKING:
     from graphfuse.cpu.lower_memory import View

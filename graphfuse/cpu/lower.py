@@ -26,7 +26,7 @@ from graphfuse.ir.types import I64, Ptr, Scalar
 from graphfuse.llvm import codegen
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 FAMILIES = (arith, control, index, lower_dot, lower_effects, lower_memory, lower_scan, lower_shape, pointers)
 """Modules that fill the tables of lowerings."""

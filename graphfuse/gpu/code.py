@@ -10,7 +10,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 from graphfuse.artifact import Code, Launch
 from graphfuse.gpu.assembler import Assembled, Resources, assemble, is_for_ptxas
@@ -19,29 +18,18 @@ from graphfuse.gpu.workers import workers
 from graphfuse.ir.core import Func
 from graphfuse.knobs import settings
 from graphfuse.llvm.host import available_cores
-from graphfuse.symbolic import Dim
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.generated import Generated
 
 GROUP_CHARACTERS = 64 << 10
 """PTX for one assembler, at least: `ptxas` takes 0.1 s for it, and 0.01 s to start. Itself, it uses one core."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuCode:
-    """The kernels of a module by name."""
-
-    code: Code
-    launches: dict[str, Launch]
-    scratch: dict[str, Dim]
-    texts: dict[str, str]
-    """Block functions with layouts."""
 
 
 Instead = Callable[[str, str], Func | None]
 """Another block function for a kernel, by its name and why it does not use `wgmma`; None where it stays."""
 
 
-def gpu_code(kernels: Iterable[Func], target: Target, instead: Instead = lambda _name, _why: None) -> GpuCode:
+def gpu_code(kernels: Iterable[Func], target: Target, instead: Instead = lambda _name, _why: None) -> Generated:
     """Compile block functions for a GPU; where a tile was chosen for `wgmma` in vain, what there is `instead`."""
     funcs = list(kernels)
     with ThreadPoolExecutor(settings.threads or available_cores()) as assemblers, ThreadPoolExecutor(1) as llvm:
@@ -77,10 +65,10 @@ def gpu_code(kernels: Iterable[Func], target: Target, instead: Instead = lambda 
         warnings=tuple(warnings),
         cubins=tuple(map(len, cubins)) if len(cubins) > 1 else (),
     )
-    return GpuCode(
+    return Generated(
         code,
-        {k.info.name: _launch(k, found.get(k.info.name)) for k in made},
         {k.info.name: k.info.scratch_bytes for k in made},
+        {k.info.name: _launch(k, found.get(k.info.name)) for k in made},
         {k.info.name: k.text for k in made},
     )
 

@@ -10,7 +10,7 @@ from graphfuse.gpu.pipeline import fitted
 from graphfuse.ir.core import Func
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import Ptr
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 
 @dataclass(frozen=True, slots=True)

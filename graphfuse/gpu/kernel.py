@@ -21,7 +21,7 @@ from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.types import Ptr, Scalar, Tile, Type
 from graphfuse.llvm.module import FunctionText, Reg
 from graphfuse.symbolic import Dim
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
 """LLVM types of addresses."""

@@ -44,7 +44,7 @@ from graphfuse.ir.types import BOOL, I64, Ptr, Scalar
 from graphfuse.llvm import codegen
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim, product
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 FAMILIES = (
     arith, control, index, lower_async, lower_atomics, lower_cluster, lower_control, lower_convert, lower_debug,

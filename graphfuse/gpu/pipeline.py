@@ -21,12 +21,13 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass, run
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.symbolic import Expr
-from graphfuse.target import GPU_SIZES, Target
+from graphfuse.targets import Target
+from graphfuse.targets.profiles.nvidia import GPUS
 
 
 def gpu_passes(func: Func, target: Target | None = None) -> tuple[Pass, ...]:
     """What runs on a block function before it is lowered."""
-    room = GPU_SIZES[target.cpu][1] if target else SHARED_BYTES
+    room = GPUS[target.cpu].machine.shared_bytes if target else SHARED_BYTES
     one_axis = isinstance(func.attrs.get("grid"), int | Expr)
     return (
         quiet,
@@ -70,7 +71,7 @@ def fitted(funcs: Sequence[Func], target: Target) -> tuple[tuple[Func, ...], Low
 
     Raises TargetError where that is not enough.
     """
-    room = GPU_SIZES[target.cpu][1]
+    room = GPUS[target.cpu].machine.shared_bytes
     while True:
         made = tuple(transformed(f, target) for f in funcs)
         lowered = lower(made, target)

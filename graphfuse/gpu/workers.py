@@ -30,7 +30,7 @@ from graphfuse.ir import snapshots
 from graphfuse.ir.core import Func
 from graphfuse.knobs import settings
 from graphfuse.llvm.host import available_cores
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 MOST_WORKERS = 8
 """Each is a process with LLVM in it, and the longest kernel of a graph ends when it does."""

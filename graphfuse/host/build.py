@@ -51,7 +51,7 @@ from graphfuse.ir.dense import scalar_of
 from graphfuse.ir.types import BOOL, I64, Tensor
 from graphfuse.knobs import Options
 from graphfuse.symbolic import Dim, bounds, sym, symbols
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 Dims = Mapping[str, "int | tuple[int, int]"]
 Types: TypeAlias = "Mapping[str, ValueType | None]"
@@ -282,7 +282,7 @@ class _Drafts:
 
     def _kernel(self, node: Any) -> tuple[_Draft, ...]:
         """The compiled part of an operator that Python runs, as its body."""
-        if domain_of(node) or node.op_type != "NonMaxSuppression" or self.target.kind == "cuda":
+        if domain_of(node) or node.op_type != "NonMaxSuppression" or self.target.is_gpu:
             return ()
         part = Part((suppression.NODE,), suppression.INPUTS, suppression.OUTPUTS)
         types = suppression.types_of(self.fresh(), self.fresh())

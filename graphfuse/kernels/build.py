@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from graphfuse.artifact import Code, Executable, KernelMeta, Plan, Signature
-from graphfuse.cpu import lower as cpu
+from graphfuse.artifact import Executable, KernelMeta, Plan, Signature
 from graphfuse.devices import compiled_key
-from graphfuse.gpu.code import gpu_code
 from graphfuse.ir.core import Func
 from graphfuse.ir.printer import to_text
 from graphfuse.kernels.signature import parameters
 from graphfuse.runtime.cache import default_cache
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.backend import backend_of
 
 
 def build(func: Func, target: Target) -> Executable:
@@ -24,16 +23,10 @@ def build(func: Func, target: Target) -> Executable:
 
 def compiled(func: Func, target: Target) -> Executable:
     """Code for a target, how it is launched, and the block function that it was made from."""
+    name, made = func.name, backend_of(target).kernel_code(func)
     modes = "".join(p.mode for p in parameters(func))
-    if target.kind == "cuda":
-        made = gpu_code([func], target)
-        code, launch, scratch = made.code, made.launches[func.name], made.scratch[func.name]
-        text = made.texts[func.name]
-    else:
-        lowered = cpu.lower([func], target)
-        code, launch, scratch = Code.of(target, cpu.compile_object(lowered)), None, lowered.kernels[0].scratch_bytes
-        text = to_text(func)
-    meta = KernelMeta(func.name, modes, "kernel", func.name, scratch, launch=launch)
+    meta = KernelMeta(name, modes, "kernel", name, made.scratch[name], launch=made.launches.get(name))
     # sizes are not negative, whatever numbers a kernel takes besides
     signature = Signature((), (), tuple((name, max(low, 0), max(high, 0)) for name, low, high in func.dims))
-    return Executable(signature, Plan((), ()), (meta,), (), str(target), {str(target): code}, {"block": text})
+    text = made.texts.get(name) or to_text(func)
+    return Executable(signature, Plan((), ()), (meta,), (), str(target), {str(target): made.code}, {"block": text})

@@ -15,14 +15,10 @@ from graphfuse import usage
 from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.divisors import are_positive
 from graphfuse.blockopt.grid import AXES
-from graphfuse.cpu import lower as cpu_lower
 from graphfuse.devices import driver_of
 from graphfuse.dialects import block
 from graphfuse.dialects.block import MOST_PROGRAMS
 from graphfuse.errors import InputError, UsageError
-from graphfuse.gpu import lower as gpu_lower
-from graphfuse.gpu import pipeline as gpu_pipeline
-from graphfuse.gpu.compiled_kernel import ptx_of
 from graphfuse.ir.core import Attr, Func
 from graphfuse.kernels.arguments import Bound, bind, in_order
 from graphfuse.kernels.build import build
@@ -37,7 +33,8 @@ from graphfuse.runtime.cuda.arrays import current_stream
 from graphfuse.runtime.cuda.context import Context, context_of
 from graphfuse.runtime.device import Device
 from graphfuse.symbolic import Dim
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.backend import backend_of
 
 Grid: TypeAlias = "int | Sequence[int] | Callable[[Macros], int | Sequence[int]]"
 
@@ -267,11 +264,7 @@ class Kernel:
     def stage_text(self, stage: str, target: Target | str, axes: int = 1) -> str:
         """`llvm` or `asm` (for a GPU, PTX) of what `compile` makes."""
         wanted, func = self._ahead(target, axes)
-        if wanted.kind == "cuda":
-            lowered = gpu_lower.lower([gpu_pipeline.transformed(func, wanted)], wanted)
-            return lowered.text if stage == "llvm" else ptx_of(lowered)
-        made = cpu_lower.lower([func], wanted)
-        return made.text if stage == "llvm" else cpu_lower.emit_assembly(made)
+        return backend_of(wanted).code_text([func], stage)
 
     @property
     def compiled(self) -> list[KernelMeta]:

@@ -7,7 +7,7 @@ import functools
 import llvmlite.binding as llvm
 
 from graphfuse.errors import TargetError
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 
 @functools.cache

@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import llvmlite.binding as llvm
 
-from graphfuse.target import Target, cpu_target
+from graphfuse.targets import Target
+from graphfuse.targets.cpu import cpu_target
 
 
 @functools.cache

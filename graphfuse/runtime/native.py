@@ -17,7 +17,7 @@ from graphfuse.artifact import Code, Executable
 from graphfuse.errors import ArtifactError
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 _P, _I = ctypes.c_void_p, ctypes.c_int64
 EXECUTOR: Final[dict[str, tuple[Any, ...]]] = {

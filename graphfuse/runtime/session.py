@@ -30,7 +30,8 @@ from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.ready import Ready
 from graphfuse.runtime.turns import Made, Turns, Wiring
 from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes, workspaces
-from graphfuse.target import GPU_SIZES, physical_bytes
+from graphfuse.targets.memory import physical_bytes
+from graphfuse.targets.profiles.nvidia import GPUS
 from graphfuse.value_checks import FINE, look
 
 log = logging.getLogger(__name__)
@@ -265,7 +266,7 @@ def memory(executable: Executable, values: Mapping[str, int], threads: int) -> M
     weights = sum(w.nbytes for w in executable.weights)
     if executable.is_gpu:
         bound = template.bind(values, range(len(executable.kernels)), 1)
-        scratch = scratch_on_gpu(executable, bound, GPU_SIZES[executable.target.partition(":")[2]][0])
+        scratch = scratch_on_gpu(executable, bound, GPUS[executable.target.partition(":")[2]].machine.multiprocessors)
     else:
         scratch = template.scratch_bytes(values) * threads
     return Memory(plan.peak, plan.lower_bound, weights, scratch)

@@ -15,7 +15,7 @@ from graphfuse.llvm.host import parse_target
 from graphfuse.runtime.cache import default_cache
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.report import code_warnings
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 log = logging.getLogger(__name__)
 

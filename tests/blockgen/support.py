@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.blockgen.kernel import Machine
-from graphfuse.blockgen.lower import lower_region
+from graphfuse.blockgen.lower import EMITTERS, GPU_EMITTERS, lower_region
 from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.outline import outline
@@ -29,6 +28,7 @@ from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import I64, Ptr, Scalar, Tensor
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import evaluate
+from graphfuse.targets.machine import GpuMachine, Machine
 
 Array = np.ndarray[Any, Any]
 
@@ -142,7 +142,8 @@ def check_blocks(func: Func, inputs: Sequence[Array], machine: Machine) -> list[
         operands = [env[v] for v in op.operands]
         results = interp.evaluate_op(op, operands, symbols)
         if op.kind is graph.region:
-            kernel = lower_region(op, "k", func.ranges, machine)
+            emitters = GPU_EMITTERS if isinstance(machine, GpuMachine) else EMITTERS
+            kernel = lower_region(op, "k", func.ranges, machine, emitters)
             kernels.append(kernel)
             exact = interp.evaluate_op(op, [widened(a) for a in operands], symbols, wide=True)
             for got, want, wide in zip(launched(kernel, op, operands, symbols), results, exact, strict=True):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from graphfuse import checking
-from graphfuse.blockgen.kernel import Machine
 from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.dialects import control, graph
 from graphfuse.ir.core import Block, Func, Op, Params, Value, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import I8, I32, U8, Tensor
+from graphfuse.targets.machine import Machine
 from tests.machine import HOST
 
 

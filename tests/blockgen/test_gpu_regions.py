@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import Tile
 from graphfuse.ir.verifier import verify
+from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import ALL
 from tests.blockgen.gpu_cases import GPU_CASES
 from tests.blockgen.support import Case, check_blocks, graph_func, region_ops

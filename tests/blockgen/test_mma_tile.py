@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.blockgen.gpu_mma_tile import SHAPES, MmaTile, clocks, mma_tile
-from graphfuse.target import GPU_SIZES
+from graphfuse.targets.profiles.nvidia import GPUS
 
-PARTS = sorted(set(GPU_SIZES.values()))
-H200 = GPU_SIZES["sm_90"]
+PARTS = sorted({(p.machine.multiprocessors, p.machine.shared_bytes) for p in GPUS.values()})
+H200 = (132, 227 << 10)
 
 
 def test_what_warps_read():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from graphfuse.checking import verify_regions
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.blockgen.cases import ALL
 from tests.blockgen.support import Case
 from tests.machine import HOST, host_and

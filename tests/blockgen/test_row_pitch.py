@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.blockgen.gpu_row_pitch import rows_to_align
-from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.dialects import graph
+from graphfuse.targets.machine import GpuMachine, Machine
 from tests.blockgen.support import graph_func
 
 HOPPER = GpuMachine(has_wgmma=True)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from graphfuse.blockgen.gpu_several_products import why_apart
-from graphfuse.blockgen.kernel import GpuMachine, Machine
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.rules import Rules, never_apart
+from graphfuse.targets.machine import GpuMachine, Machine
 from tests.blockgen.support import Case, check_blocks, graph_func, region_ops
 
 HOPPER = GpuMachine(has_wgmma=True)

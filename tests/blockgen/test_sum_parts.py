@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
-from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.ir.types import BF16, F32
+from graphfuse.targets.machine import GpuMachine
 
 HOPPER = GpuMachine(has_wgmma=True)
 

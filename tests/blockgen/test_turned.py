@@ -14,7 +14,7 @@ from graphfuse.ir.core import Func, Op
 from graphfuse.ir.types import Tile
 from graphfuse.knobs import Options
 from graphfuse.runtime.session import Session
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.blockgen.support import AVX512, Case, graph_func, lowered, region_ops
 from tests.machine import HOST, host_and
 

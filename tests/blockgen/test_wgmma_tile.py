@@ -9,12 +9,13 @@ import pytest
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
 from graphfuse.blockgen.gpu_matmul_tile import boxed_tile
 from graphfuse.blockgen.gpu_wgmma_tile import TILES, Product, WgmmaTile, microseconds, wgmma_tile
-from graphfuse.blockgen.kernel import GpuMachine, Kernel
-from graphfuse.blockgen.lower import lower_region
+from graphfuse.blockgen.kernel import Kernel
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.ir.types import scalar
+from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import case
 from tests.blockgen.gpu_cases import contract, linear
 
@@ -169,9 +170,9 @@ def test_what_boxes_can_be_copied_of(name):
     case, boxed = BOXED[name]
     func, _ = outline(case.func)
     (region,) = (op for op in func.walk() if op.kind is graph.region)
-    kernel = lower_region(region, "product", func.ranges, GpuMachine(has_wgmma=True))
+    kernel = lower_region(region, "product", func.ranges, GpuMachine(has_wgmma=True), GPU_EMITTERS)
     assert ("schedule" in kernel.attrs) == boxed
-    assert "schedule" not in lower_region(region, "product", func.ranges, GpuMachine()).attrs
+    assert "schedule" not in lower_region(region, "product", func.ranges, GpuMachine(), GPU_EMITTERS).attrs
 
 
 def test_rows_that_are_no_whole_sectors_want_large_tiles_that_blocks_share():

@@ -17,7 +17,7 @@ from graphfuse.ir.core import Builder, Func, Params, Value
 from graphfuse.ir.types import BOOL, F16, F32, I32, I64, Ptr, Tile
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import sym
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 
 class Kernel(Builder):

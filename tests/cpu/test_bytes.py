@@ -10,7 +10,7 @@ from graphfuse.interp.block import launch
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import scalar
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.cpu.test_programs import Native
 from tests.machine import host_and
 

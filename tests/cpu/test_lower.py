@@ -23,7 +23,7 @@ from graphfuse.ir.parser import parse
 from graphfuse.ir.types import scalar
 from graphfuse.llvm.loader import Library, load_object
 from graphfuse.symbolic import evaluate
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.machine import HOST, host_and
 
 TARGETS = host_and("cpu:x86-64-v3", "cpu:x86-64-v2")

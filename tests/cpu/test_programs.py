@@ -21,7 +21,7 @@ from graphfuse.ir.types import Ptr, Scalar, scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.llvm.loader import load_object
 from graphfuse.symbolic import evaluate
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.blocks import IDS
 from tests.gpu import test_atomics as gpu_atomics
 from tests.gpu import test_combining as combining

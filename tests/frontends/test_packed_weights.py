@@ -12,7 +12,7 @@ from graphfuse.errors import UnsupportedError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.ir.core import tensor_of
 from graphfuse.knobs import Options
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.frontends.support import check, declare, one_op, onnxruntime_reference
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.compiler import stages
 from graphfuse.dialects import graph
 from graphfuse.frontends.onnx import import_model
@@ -15,7 +14,8 @@ from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.knobs import Options
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.support import AVX512, Case, check_blocks, graph_func
 
 HOPPER = Target.parse("cuda:sm_90a")

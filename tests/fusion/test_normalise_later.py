@@ -15,7 +15,7 @@ from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.parser import parse
 from graphfuse.knobs import Options
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.blockgen.support import region_ops
 
 HOPPER = Target.parse("cuda:sm_90a")

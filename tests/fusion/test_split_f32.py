@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.dialects import graph
 from graphfuse.errors import VerifyError
 from graphfuse.fusion.precision import split_f32 as module
@@ -16,6 +15,7 @@ from graphfuse.interp import graph as interp
 from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.verifier import verify
+from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import softmax
 from tests.blockgen.support import check_blocks, graph_func
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.dialects import graph
 from graphfuse.fusion.products.split_long_sums import share_sums
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.verifier import verify
+from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import attention, softmax
 from tests.blockgen.support import Case, check_blocks, graph_func
 

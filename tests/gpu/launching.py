@@ -12,7 +12,7 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Scalar
 from graphfuse.symbolic import evaluate
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 SM_80, SM_90A = Target.parse("cuda:sm_80"), Target.parse("cuda:sm_90a")
 

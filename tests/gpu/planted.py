@@ -18,7 +18,7 @@ from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.lower import emit_ptx
 from graphfuse.gpu.pipeline import compile_functions
 from graphfuse.interp import graph as interp
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.gpu import test_hopper
 from tests.gpu.launching import compiled, emulate, numbers, results
 from tests.gpu.sweep_cases import SweepCase

@@ -33,7 +33,7 @@ from unittest import mock
 
 import numpy as np
 
-from graphfuse import compiler, pipelines
+from graphfuse import compiler
 from graphfuse.checking import GpuRunner, Runner, runner_of
 from graphfuse.dialects import graph
 from graphfuse.errors import DeviceError, ParseError, VerifyError
@@ -46,7 +46,9 @@ from graphfuse.ir.types import scalar
 from graphfuse.knobs import Options
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime.cuda.bindings import open_driver
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.backend import backend_of
+from graphfuse.targets.profiles.nvidia import GPUS, Profile
 from tests.blockgen.support import graph_func, widened
 
 Array = np.ndarray[Any, Any]
@@ -700,16 +702,15 @@ class Outcome:
 
 def outcomes(case: RandomCase, target: Target, driver: Driver | None = None) -> Iterator[Outcome]:
     """Compile a case, and run every region; for a GPU without a driver it is compiled only."""
-    of = pipelines.machine_of
     few = case.multiprocessors if target.kind == "cuda" else 0
-
-    def machine(t: Target) -> Any:
-        return replace(of(t), multiprocessors=few) if few else of(t)  # type: ignore[call-arg]  # it is a GPU's
-
-    with mock.patch.object(compiler, "machine_of", machine), mock.patch.object(pipelines, "machine_of", machine):
+    sizes: dict[str, Profile] = {}
+    if few:
+        profile = GPUS[target.cpu]
+        sizes[target.cpu] = replace(profile, machine=replace(profile.machine, multiprocessors=few))
+    with mock.patch.dict(GPUS, sizes):
         done = compiler.stages(case.func, target, Options())
         if target.kind == "cuda" and driver is None:
-            compiler.code_for_gpu(done, target)
+            backend_of(target).code(done)
             return
         runner = runner_of(done, target, driver, 0)
     env = dict(zip(done.regions.params, case.inputs, strict=True))

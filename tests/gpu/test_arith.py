@@ -23,7 +23,7 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import scalar
 from graphfuse.knobs import Options
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, of NaN and overflow
 Array = Any

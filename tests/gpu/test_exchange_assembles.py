@@ -6,7 +6,7 @@ from graphfuse.gpu import lower
 from graphfuse.gpu.assembler import assemble
 from graphfuse.ir.layout_families import Mma, Operand
 from graphfuse.ir.parser import parse
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.gpu.launching import compiled
 from tests.gpu.test_convert_lowering import COLUMNS, ELEMS, PAIRS, ROWS, program
 from tests.gpu.test_dot import CHAIN

@@ -12,7 +12,7 @@ from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.knobs import Options
 from graphfuse.runtime.cuda.session import CudaSession
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.blockgen.support import graph_func
 from tests.fusion.test_dequantise_later import dequantised
 from tests.fusion.test_normalise_later import norm

@@ -10,8 +10,7 @@ import pytest
 
 from benchmarks.gemm_kernels import STATISTICS, Gemm, split_text, text
 from graphfuse.blockgen.gpu_wgmma_tile import WgmmaTile
-from graphfuse.blockgen.kernel import GpuMachine
-from graphfuse.blockgen.lower import lower_region
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.dialects import gpu, graph
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.gpu.emulator import EmulatorError
@@ -23,7 +22,8 @@ from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import scalar
 from graphfuse.ir.verifier import verify
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import case
 from tests.blockgen.gpu_cases import contract, linear
 from tests.blockgen.support import launched
@@ -257,7 +257,9 @@ def test_regions(name, tile, monkeypatch):
     case = REGIONS[name]
     func, _ = outline(case.func)
     (region,) = (op for op in func.walk() if op.kind is graph.region)
-    kernel = lower_region(region, "product", func.ranges, GpuMachine(multiprocessors=1, has_wgmma=tile is not None))
+    kernel = lower_region(
+        region, "product", func.ranges, GpuMachine(multiprocessors=1, has_wgmma=tile is not None), GPU_EMITTERS
+    )
     for values in case.sizes:
         roles = transformed(kernel, TARGET)
         verify(roles)

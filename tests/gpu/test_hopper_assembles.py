@@ -8,8 +8,7 @@ from benchmarks import gemm_regions
 from benchmarks.gemm_kernels import Gemm
 from benchmarks.gemm_regions import region_text
 from graphfuse.blockgen.gpu_wgmma_tile import WgmmaTile
-from graphfuse.blockgen.kernel import GpuMachine
-from graphfuse.blockgen.lower import lower_region
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.dialects import gpu, graph
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.rules import Rules
@@ -19,7 +18,8 @@ from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import F32
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.support import graph_func, region_ops
 
 TARGET = Target.parse("cuda:sm_90a")
@@ -63,7 +63,7 @@ def test_epilogues_that_gather_spill_nothing(name):
     func, _ = outline(graph_func(*GATHERING[name]), Rules(reads_padded=True))
     (region,) = region_ops(func)
     machine = GpuMachine(has_wgmma=True)
-    done = transformed(lower_region(region, "k", func.ranges, machine), TARGET)
+    done = transformed(lower_region(region, "k", func.ranges, machine, GPU_EMITTERS), TARGET)
     assert any(op.kind is gpu.wgmma for op in done.walk())
     made = assemble(emit_ptx(lower([done], TARGET)).rstrip("\0\n") + "\n", "sm_90a")
     if made is None:

@@ -21,7 +21,7 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.gpu.test_hopper import emulate
 
 TARGET = Target.parse("cuda:sm_90a")

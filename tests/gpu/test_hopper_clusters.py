@@ -13,7 +13,7 @@ from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.ir.core import Func
 from graphfuse.runtime.cuda.session import CudaSession
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.blockgen.support import graph_func
 from tests.gpu.test_hopper import PINGPONG, check, compiled, drop, inputs, run
 

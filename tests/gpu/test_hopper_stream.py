@@ -18,7 +18,7 @@ from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.runtime.gfx import load, save
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.gpu.test_hopper import check, compiled, drop, inputs, run
 
 MOST_SPILLED = 32

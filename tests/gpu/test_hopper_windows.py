@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from graphfuse.blockgen.gpu_wgmma_tile import FOR_WINDOWS, WgmmaTile
-from graphfuse.blockgen.kernel import GpuMachine
-from graphfuse.blockgen.lower import lower_region
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.dialects import gpu, graph
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.rules import Rules
@@ -22,7 +21,8 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.verifier import verify
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import case
 from tests.blockgen.support import launched
 from tests.gpu.test_hopper import emulate
@@ -86,7 +86,7 @@ def compiled(found, multiprocessors=8, **attrs):
     func, _ = outline(found.func, Rules(reads_padded=True))
     (region,) = (op for op in func.walk() if op.kind is graph.region)
     machine = GpuMachine(multiprocessors=multiprocessors, has_wgmma=True)
-    kernel = lower_region(region, "conv", func.ranges, machine)
+    kernel = lower_region(region, "conv", func.ranges, machine, GPU_EMITTERS)
     kernel = Func(kernel.name, kernel.body, {**kernel.attrs, **attrs}, kernel.dims)
     verify(kernel)
     roles = transformed(kernel, TARGET)

@@ -9,7 +9,7 @@ from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.parser import parse
-from graphfuse.target import Target
+from graphfuse.targets import Target
 
 TARGET = Target.parse("cuda:sm_90a")
 

@@ -12,7 +12,7 @@ from graphfuse.gpu.emulator import Buffer, Emulator, EmulatorError, TensorMap
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.parser import parse
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.gpu.launching import SM_80, SM_90A, compiled
 from tests.gpu.test_hopper import inputs
 from tests.gpu.test_hopper import run as gemm_run

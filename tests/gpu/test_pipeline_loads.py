@@ -13,7 +13,8 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Scalar
 from graphfuse.ir.verifier import verify
-from graphfuse.target import GPU_SIZES, Target
+from graphfuse.targets import Target
+from graphfuse.targets.profiles.nvidia import GPUS
 from tests.gpu.launching import check, compiled, numbers
 
 LAWS = settings(max_examples=12, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
@@ -155,7 +156,7 @@ def test_the_loop_of_a_large_tile():
 def test_stages_fit_in_shared_memory(arch):
     target = Target.parse(f"cuda:{arch}")
     _, kernel = compiled(matmul((128, 128, 64), (4096, 4096, 4096), warps=8, stages=8), target)
-    assert 64 << 10 <= kernel.shared_bytes <= GPU_SIZES[arch][1]
+    assert 64 << 10 <= kernel.shared_bytes <= GPUS[arch].machine.shared_bytes
 
 
 @given(data=st.data())

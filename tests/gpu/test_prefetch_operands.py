@@ -11,7 +11,7 @@ from benchmarks.gemm_kernels import Gemm
 from graphfuse.dialects import control, gpu
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.ir.parser import parse
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.gpu.launching import SM_80, check, compiled, numbers
 from tests.gpu.test_hopper import compiled as compiled_product
 from tests.gpu.test_pipeline_loads import count, matmul

@@ -7,7 +7,7 @@ import pytest
 
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.ir.printer import to_text
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.gpu.random_regions import KINDS, drawn, excess, outcomes
 from tests.machine import HOST
 

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 import graphfuse.blockgen
-from graphfuse.blockgen.kernel import GpuMachine
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.gpu.lower import emit_ptx
 from graphfuse.gpu.pipeline import compile_functions
 from graphfuse.interp import graph as interp
-from graphfuse.pipelines import machine_of
 from graphfuse.symbolic import evaluate
-from graphfuse.target import Target
+from graphfuse.targets import Target
+from graphfuse.targets.backend import backend_of
 from tests.blockgen.support import assert_close, region_ops, widened
 from tests.gpu.launching import emulate, results
 from tests.gpu.sweep_cases import FAST, KINDS, TABLE, SweepCase
@@ -28,13 +27,12 @@ from tests.gpu.sweep_cases import FAST, KINDS, TABLE, SweepCase
 def block_function(case: SweepCase):
     """The region, and the block function that blockgen makes of it."""
     target = Target.parse(f"cuda:{case.arch}")
-    machine = machine_of(target)
-    assert isinstance(machine, GpuMachine)
+    machine = backend_of(target).machine
     if few := KINDS[case.kind].multiprocessors:
         machine = replace(machine, multiprocessors=few)
     func = case.case().func
     (region,) = region_ops(func)
-    return region, lower_region(region, "kernel", func.ranges, machine)
+    return region, lower_region(region, "kernel", func.ranges, machine, GPU_EMITTERS)
 
 
 def sweep(case: SweepCase) -> None:

@@ -15,7 +15,7 @@ from graphfuse.kernels.api import kernel
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.specialise import Facts, specialised
 from graphfuse.kernels.tuner import TunedKernel
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.kernels.products import (
     FOLDER,
     Case,

@@ -31,7 +31,7 @@ from graphfuse.ir.rewrite import rebuild
 from graphfuse.ir.verifier import verify
 from graphfuse.kernels import specialise
 from graphfuse.symbolic import Expr, floordiv
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.interp.inputs import random_array
 from tests.kernels import test_gallery, test_gallery_products, test_seeds
 from tests.kernels.products import Case

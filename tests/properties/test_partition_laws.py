@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphfuse.blockgen.kernel import Machine
 from graphfuse.dialects import control, graph
 from graphfuse.errors import GraphfuseError
 from graphfuse.fusion.regions import legality
@@ -24,6 +23,7 @@ from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import Tensor
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import evaluate
+from graphfuse.targets.machine import Machine
 from tests.blockgen.support import AVX2, AVX512, NEON, check_blocks
 from tests.interp.inputs import assert_same_numbers, observations, random_array
 from tests.properties.fusion_programs import fusion_programs

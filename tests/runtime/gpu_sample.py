@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from graphfuse.artifact import COPY, Code, Executable, KernelMeta, Launch, Pointer, Scalar, Step
 from graphfuse.llvm.codegen import assembly
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.runtime import sample
 
 GLOBAL = "ptr addrspace(1)"

@@ -42,7 +42,7 @@ from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.session import Session
 from graphfuse.stages import graph_func
 from graphfuse.symbolic import ceildiv, maximum, minimum, mod, sym
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from graphfuse.value_checks import Check
 from tests.runtime.sample import executable, inputs, with_plan
 

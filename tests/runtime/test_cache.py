@@ -27,7 +27,7 @@ from graphfuse.runtime.cache import (
     model_digest,
     trusted_cache,
 )
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from models import tinygpt
 from tests.runtime.sample import executable
 

@@ -44,7 +44,7 @@ from graphfuse.runtime.cuda.bindings import BindingsDriver
 from graphfuse.runtime.cuda.context import choose_variant, context_of
 from graphfuse.runtime.cuda.graphs import MAX_GRAPHS
 from graphfuse.runtime.cuda.session import CudaSession
-from graphfuse.target import GpuInfo
+from graphfuse.targets.nvidia import GpuInfo
 from tests.gpu.emulator.test_asynchronous import tensor_kernel
 from tests.gpu.emulator.test_im2col import kernel as im2col_kernel
 from tests.runtime import sample

@@ -11,16 +11,15 @@ import onnx
 import pytest
 
 import graphfuse
-from graphfuse import compiler
 from graphfuse.api import recompile, verify_regions
 from graphfuse.artifact import Plan, Pointer, Step
 from graphfuse.cli import main
 from graphfuse.compiled_model import CompiledModel
-from graphfuse.compiler import code_for_gpu
 from graphfuse.dialects import block
 from graphfuse.errors import ArtifactError, DeviceError, TargetError, UsageError
 from graphfuse.gpu import assembler
 from graphfuse.gpu.alignment import divisor, with_alignments
+from graphfuse.gpu.backend import Backend
 from graphfuse.gpu.transforms.hopper.affine import Scalars, find_box
 from graphfuse.ir.parser import parse
 from graphfuse.knobs import scope
@@ -237,13 +236,15 @@ def test_regions_in_the_emulator(tmp_path, capsys):
 def test_a_wrong_kernel_is_found(tmp_path, monkeypatch, old, new):
     """A sum that became a difference is seen; so are results that nobody writes."""
 
-    def broken(done, target):
-        made = code_for_gpu(done, target)
+    whole = Backend.code
+
+    def broken(*args):
+        made = whole(*args)
         text, count = re.subn(old, new, made.code.ptx)
         assert count
         return dataclasses.replace(made, code=dataclasses.replace(made.code, ptx=text, object=b""))
 
-    monkeypatch.setattr(compiler, "code_for_gpu", broken)
+    monkeypatch.setattr(Backend, "code", broken)
     path = tmp_path / "m.onnx"
     onnx.save(small(), path)
     rows = verify_regions(path, [FEED["x"], FEED["y"]], device="emulator")

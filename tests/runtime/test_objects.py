@@ -14,7 +14,7 @@ from graphfuse.llvm import elf
 from graphfuse.llvm.elf import check_object
 from graphfuse.runtime import gfx
 from graphfuse.runtime.native import EXECUTOR
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.machine import HOST
 from tests.runtime.sample import executable
 

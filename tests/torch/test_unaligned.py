@@ -16,7 +16,7 @@ import torch.nn.functional as F  # noqa: E402, N812
 
 from graphfuse.gpu.emulator.driver import EmulatedDriver  # noqa: E402
 from graphfuse.runtime.cuda.direct import CudaDirect  # noqa: E402
-from graphfuse.target import Target  # noqa: E402
+from graphfuse.targets import Target  # noqa: E402
 from graphfuse.torch import build  # noqa: E402
 from graphfuse.torch.cuda_graphs import Recording, recorded  # noqa: E402
 from tests.torch.support import compiled, recorded_graphs  # noqa: E402

@@ -27,7 +27,7 @@ from graphfuse.gpu.emulator.report import Report
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
 from graphfuse.gpu.emulator.types import Array
 from graphfuse.gpu_driver import Argument, CopyCall, LaunchCall
-from graphfuse.target import GpuInfo
+from graphfuse.targets.nvidia import GpuInfo
 
 VERSION = 13000
 """Of CUDA, as cuDriverGetVersion gives it."""

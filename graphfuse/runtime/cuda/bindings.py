@@ -17,7 +17,7 @@ from graphfuse.artifact import TensorMap, elem_dtype
 from graphfuse.errors import DeviceError
 from graphfuse.gpu_driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.runtime.cuda.batch import Batch, Replay
-from graphfuse.target import GpuInfo
+from graphfuse.targets.nvidia import GpuInfo
 
 log = logging.getLogger(__name__)
 

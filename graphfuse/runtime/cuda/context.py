@@ -12,7 +12,7 @@ from graphfuse.artifact import GPU_PREFIX, Code, Executable, Launch
 from graphfuse.errors import ArtifactError, DeviceError, GraphfuseError
 from graphfuse.gpu_driver import OLD_DRIVER, UNUSABLE_CODE, Driver, DriverError
 from graphfuse.runtime.cuda.memory import Pool
-from graphfuse.target import GpuInfo
+from graphfuse.targets.nvidia import GpuInfo
 
 STATIC_SHARED = 48 << 10
 """Bytes of dynamic shared memory a kernel may have without asking."""

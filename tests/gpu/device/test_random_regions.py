@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse.target import Target
+from graphfuse.targets import Target
 from tests.gpu.random_regions import drawn, outcomes
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]

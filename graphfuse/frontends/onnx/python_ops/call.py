@@ -14,7 +14,7 @@ from graphfuse.errors import InputError, Loc
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx
 from graphfuse.ir.dense import numpy_dtype
-from graphfuse.target import physical_bytes
+from graphfuse.targets.memory import physical_bytes
 
 T = TypeVar("T")
 

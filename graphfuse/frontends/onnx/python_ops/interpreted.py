@@ -21,7 +21,7 @@ from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func, strs_of
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import static
-from graphfuse.target import physical_bytes
+from graphfuse.targets.memory import physical_bytes
 from graphfuse.value_checks import ATTR, checks_of, look
 
 MOST_KNOWN = 16

@@ -1,0 +1,40 @@
+"""Which graph passes run for a processor, and the one that asks what it is."""
+
+from __future__ import annotations
+
+from graphfuse.blockgen.pack_weights import pack_for_machine
+from graphfuse.fusion.conv.winograd import winograd
+from graphfuse.fusion.passes import ATTENTION, BYTES, CHANGES_ROUNDING, for_numerics
+from graphfuse.fusion.precision.lower_precision import lower_precision
+from graphfuse.fusion.products.split_long_sums import split_long_reductions
+from graphfuse.fusion.quantised.multiply_bytes import bytes_along_channels
+from graphfuse.ir.core import Func
+from graphfuse.ir.passes import Pass, passing
+from graphfuse.ir.types import scalar
+from graphfuse.knobs import Options
+from graphfuse.llvm.host import host_target, parse_target
+from graphfuse.targets import Target
+from graphfuse.targets.cpu import machine_of
+
+
+@passing("graph", after=("fold-constants", "layout"))
+def pack_weights(func: Func, *, target: str = "") -> Func:
+    """Lay constant factors out in the panels that the target's kernels read."""
+    host = host_target()
+    return pack_for_machine(func, machine_of(host if target in ("", str(host)) else parse_target(target)))
+
+
+def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
+    """What runs between import and partitioning (docs/numerics.md, docs/precision.md)."""
+    numerics, precision = options.numerics, options.precision
+    passes = for_numerics(numerics)
+    if target.arch == "x86_64":  # which multiplies bytes four at a time
+        first = (p for p in BYTES if numerics != "strict" or p not in CHANGES_ROUNDING)
+        passes = (*first, *passes, bytes_along_channels)
+    if precision != "f32":  # the transforms lose digits that halves lack
+        passes = tuple(p for p in passes if p is not winograd)
+    if numerics == "fast":
+        passes = (*passes, *ATTENTION)
+    if precision != "f32":
+        passes = (*passes, lower_precision.given(to=scalar(precision)))
+    return (*passes, split_long_reductions, pack_weights.given(target=str(target)))

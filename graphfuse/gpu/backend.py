@@ -1,0 +1,121 @@
+"""Makes code for an NVIDIA GPU: PTX, and cubins where there is an assembler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from graphfuse.artifact import Plan
+from graphfuse.blockgen.gpu_several_products import why_apart
+from graphfuse.blockgen.graft import why_not_graft
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
+from graphfuse.blockgen.numerics import apply_numerics
+from graphfuse.fusion.regions.partition import Decision
+from graphfuse.fusion.regions.rules import Rules
+from graphfuse.gpu import lower as gpu
+from graphfuse.gpu.alignment import with_alignments
+from graphfuse.gpu.code import gpu_code
+from graphfuse.gpu.compiled_kernel import ptx_of
+from graphfuse.gpu.graph_passes import graph_passes
+from graphfuse.gpu.pipeline import gpu_passes, transformed
+from graphfuse.gpu.transforms.overlap_launches import with_constants
+from graphfuse.gpu.workers import workers
+from graphfuse.ir import snapshots
+from graphfuse.ir.core import Func, Op
+from graphfuse.ir.passes import Pass
+from graphfuse.knobs import Numerics, Options
+from graphfuse.targets.backend import Ranges, Stages
+from graphfuse.targets.generated import Generated
+from graphfuse.targets.machine import GpuMachine, Machine
+from graphfuse.targets.profiles.nvidia import GPUS, Profile
+from graphfuse.targets.target import Target
+
+LARGE = 128
+"""Ops of a graph whose kernels are too many for one process."""
+MOST_REPEATED = 16384
+"""Elements of a row that every kernel that reads it computes again: fewer are faster than a launch."""
+
+
+class Backend:
+    """See `graphfuse.targets.backend.Backend`."""
+
+    level = "gpu"
+    checks_values = False  # somebody would have to wait
+    code_stages = ("llvm", "ptx")
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    @property
+    def _profile(self) -> Profile:
+        return GPUS[self.target.cpu]
+
+    @property
+    def machine(self) -> GpuMachine:
+        """Its profile's."""
+        return self._profile.machine
+
+    @property
+    def note(self) -> str:
+        """Its profile's."""
+        return self._profile.note
+
+    def graph_passes(self, options: Options) -> tuple[Pass, ...]:
+        """Halves, masks and rows as tensor cores take them."""
+        return graph_passes(self.target, options)
+
+    def rules(self, ranges: Ranges, loops: Ranges) -> Rules:
+        """Several products a kernel where they have a schedule; each that reads a short row computes it again."""
+        machine = self.machine
+        return Rules(
+            reads_padded=True,
+            most_repeated=MOST_REPEATED,
+            why_apart=why_apart(machine, ranges),
+            why_not_graft=why_not_graft(loops, copies_tiles=machine.has_wgmma),
+        )
+
+    def lower_region(self, region: Op, name: str, ranges: Ranges, machine: Machine) -> Func:
+        """By the emitters for GPUs."""
+        return lower_region(region, name, ranges, machine, GPU_EMITTERS)
+
+    def rounded(self, func: Func, numerics: Numerics) -> Func:
+        """Also told to the code generator, which has approximations."""
+        rounded = apply_numerics(func, numerics, has_fma=self.target.instructions.fma)
+        return replace(rounded, attrs={**rounded.attrs, "numerics": "strict"}) if numerics == "strict" else rounded
+
+    def kernel_passes(self, func: Func) -> tuple[Pass, ...]:
+        """Layouts, and what moves and computes tiles."""
+        return gpu_passes(func, self.target)
+
+    def begin(self, ops: int) -> None:
+        """Start processes that compile kernels beside this one."""
+        if ops >= LARGE and not snapshots.wanted():
+            workers.start()
+
+    def code(self, done: Stages, plan: Plan | None = None) -> Generated:
+        """Where a tile was chosen for `wgmma`, and memory or the epilogue are nothing for that, another is chosen."""
+        reasons: dict[str, str] = {}
+
+        def placed(kernels: Mapping[str, Func]) -> Mapping[str, Func]:
+            return kernels if plan is None else with_constants(with_alignments(kernels, plan), plan)
+
+        def instead(name: str, why: str) -> Func | None:
+            reasons[name] = why
+            if done.region_ops[name].attrs["kind"] == "call":
+                return None  # its tile is the programmer's
+            func = done.kernels[name] = done.lower(name, replace(self.machine, has_wgmma=False))
+            return placed({name: func})[name]
+
+        made = gpu_code(placed(done.kernels).values(), self.target, instead)
+        said = {name: reasons[name] for name in done.kernels if name in reasons}
+        done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in said.items()]
+        return made
+
+    def kernel_code(self, func: Func) -> Generated:
+        """A cubin with the kernel alone."""
+        return gpu_code([func], self.target)
+
+    def code_text(self, funcs: Sequence[Func], stage: str, *, lowered: bool = False) -> str:
+        """LLVM IR, or PTX."""
+        made = gpu.lower(list(funcs) if lowered else [transformed(f, self.target) for f in funcs], self.target)
+        return made.text if stage == "llvm" else ptx_of(made)

@@ -1,0 +1,74 @@
+"""Which graph passes run for a GPU, and those that ask which one."""
+
+from __future__ import annotations
+
+from graphfuse.blockgen.gpu_row_pitch import rows_to_align
+from graphfuse.blockgen.gpu_several_products import why_apart
+from graphfuse.blockgen.gpu_sum_parts import sum_parts
+from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
+from graphfuse.dialects.ranges import ranges_of
+from graphfuse.errors import UsageError
+from graphfuse.fusion.conv.winograd import winograd
+from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, PIXELS, for_numerics
+from graphfuse.fusion.precision.lower_precision import lower_precision
+from graphfuse.fusion.products.align_rows import copy_rows
+from graphfuse.fusion.products.normalise_later import normalise_later
+from graphfuse.fusion.products.own_masks import own_masks
+from graphfuse.fusion.products.split_columns import cut_columns
+from graphfuse.fusion.products.split_long_sums import share_sums
+from graphfuse.ir.core import Func
+from graphfuse.ir.passes import Pass, passing
+from graphfuse.ir.rewrite import dead_code
+from graphfuse.ir.types import scalar
+from graphfuse.knobs import Options
+from graphfuse.targets import Target
+from graphfuse.targets.machine import GpuMachine
+from graphfuse.targets.profiles.nvidia import GPUS
+
+
+def _machine(target: str) -> GpuMachine:
+    profile = GPUS.get(Target.parse(target).cpu)
+    if profile is None:
+        raise UsageError(f"target: expected cuda:<arch>, found {target!r}")
+    return profile.machine
+
+
+@passing("graph", after=("merge-contractions",))
+def split_columns(func: Func, *, target: str = "") -> Func:
+    """Multiply by slices of a matrix, where the target makes no kernel of these products together."""
+    return cut_columns(func, why_apart(_machine(target), func.ranges)) if target else cut_columns(func)
+
+
+@passing("graph", after=("canonicalize",))
+def split_long_sums(func: Func, *, target: str = "") -> Func:
+    """Give each of the programs that the target runs at a time a part of every long sum."""
+    if not target:
+        return share_sums(func)
+    machine = _machine(target)
+    return share_sums(func, machine.multiprocessors, MOST_SPLIT if machine.has_wgmma else 1, sum_parts(machine))
+
+
+@passing("graph", after=("merge-contractions", "simplify-movement"))
+def align_rows(func: Func, *, target: str = "") -> Func:
+    """Copy operands of products whose rows begin at addresses that the target cannot copy tiles from."""
+    return copy_rows(func, rows_to_align(_machine(target), ranges_of(func))) if target else copy_rows(func)
+
+
+def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
+    """What runs between import and partitioning (docs/numerics.md, docs/precision.md)."""
+    numerics, precision, text = options.numerics, options.precision, str(target)
+    strict, has_wgmma = numerics == "strict", _machine(text).has_wgmma
+    # tensor cores leave nothing to save by fewer multiplications
+    passes = tuple(p for p in for_numerics(numerics) if p is not winograd)
+    if not strict:
+        passes = (dead_code, *AS_STORED, *passes, *ATTENTION)
+    if precision != "f32":
+        passes = (*passes, lower_precision.given(to=scalar(precision)))
+    pixels = PIXELS if has_wgmma and not strict else ()
+    norms = () if strict else (normalise_later.given(centred=numerics == "fast"),)
+    cuts = split_columns.given(target=text), split_long_sums.given(target=text)
+    parts = BY_PARTS if has_wgmma and not strict and precision == "f32" else ()
+    # late: no rule may see that what is added is left out again
+    aligned = (align_rows.given(target=text),) if has_wgmma else ()
+    # nothing that finds equal values may run after `own_masks`
+    return (*passes, *pixels, *norms, *cuts, *parts, *aligned, own_masks)

@@ -1,0 +1,63 @@
+"""Processors as targets: `cpu:znver4`."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Collection
+
+from graphfuse.errors import TargetError
+from graphfuse.targets.machine import Machine
+from graphfuse.targets.profiles.cpus import ARM, CPUS, X86
+from graphfuse.targets.target import FAMILIES, Instructions, Target, feature_names, suggestion
+
+GENERIC = "aarch64" if platform.machine().lower() in ("aarch64", "arm64") else "x86-64"
+"""What `cpu:generic` means: the least that a processor of this machine's architecture has."""
+
+
+def cpu_target(arch: str, cpu: str, features: str, triple: str = "") -> Target:
+    """A processor, whose vector width follows from its features."""
+    names = feature_names(features)
+    width = 16
+    if arch == X86:
+        width = 64 if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= names else 32 if "avx2" in names else 16
+    registers = 32 if width == 64 or arch == ARM else 16
+    return Target("cpu", arch, cpu, features, width, registers, triple or f"{arch}-unknown-linux-gnu")
+
+
+def machine_of(target: Target) -> Machine:
+    """What schedules need to know of a processor."""
+    return Machine(vector_bytes=target.vector_bytes, registers=target.registers)
+
+
+class Cpu:
+    """The family."""
+
+    is_gpu = False
+    backend = "graphfuse.cpu.backend"
+
+    def parse(self, name: str) -> Target:
+        """One that has a name; `generic` is this machine's architecture."""
+        if not name:
+            raise TargetError("target 'cpu' means the host: ask graphfuse.llvm.host.host_target()")
+        name = GENERIC if name == "generic" else name
+        if name not in CPUS:
+            raise TargetError(f"unknown processor {name!r}{suggestion(name) or ': one of generic, ' + ', '.join(CPUS)}")
+        arch, features = CPUS[name]
+        return cpu_target(arch, name, features)
+
+    def names(self) -> Collection[str]:
+        """Those that have one."""
+        return CPUS.keys()
+
+    def instructions(self, target: Target) -> Instructions:
+        """What x86 lacks without an extension, or altogether, as maximum and minimum that propagate NaN."""
+        if target.arch != X86:
+            return Instructions()
+        return Instructions(halves=target.has("f16c"), extremes=False, fma=target.has("fma"))
+
+    def tools(self) -> str:
+        """LLVM, whose version is graphfuse's."""
+        return ""
+
+
+FAMILIES["cpu"] = Cpu()

@@ -1,0 +1,55 @@
+"""What schedules need to know of the machine they are for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Element(Protocol):
+    """An element type, as far as room for it goes."""
+
+    @property
+    def bytes(self) -> int:
+        """In memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Bytes of a vector register, how many there are, cache sizes, and what a GPU has besides."""
+
+    vector_bytes: int = 32
+    registers: int = 16
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 1 << 20
+    stream_bytes: int = 32 << 20
+    """Results of at least this size are written past the cache: nothing of them would survive in it."""
+    multiprocessors: int = 1
+    """Of a GPU: each runs some blocks of threads at a time."""
+    shared_bytes: int = 0
+    """Shared memory of one block of threads."""
+    has_wgmma: bool = False
+    """Whether products of warpgroups and copies of boxes (TMA) are there: Hopper."""
+
+    def lanes(self, elem: Element) -> int:
+        """Elements of one vector register; narrow elements are computed at 32 bits."""
+        return max(1, self.vector_bytes // max(4, elem.bytes))
+
+
+WARP = 32
+"""Threads of a warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMachine(Machine):
+    """A GPU: a program is a block of threads, its tiles are spread over their registers."""
+
+    stream_bytes: int = 1 << 62
+    multiprocessors: int = 132
+    shared_bytes: int = 227 << 10
+
+    def lanes(self, elem: Element) -> int:
+        """Elements of a tile that one warp holds one of each: what schedules without an opinion of their own use."""
+        del elem
+        return WARP

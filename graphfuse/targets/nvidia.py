@@ -1,0 +1,89 @@
+"""NVIDIA's GPUs as targets: `cuda:sm_90a`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from graphfuse.errors import TargetError
+from graphfuse.targets.profiles.nvidia import GPUS
+from graphfuse.targets.target import FAMILIES, Instructions, Target
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInfo:
+    """A GPU there is: name, compute capability, bytes of memory, the most shared memory a block may have, size."""
+
+    name: str
+    major: int
+    minor: int
+    memory_bytes: int
+    shared_bytes: int
+    multiprocessors: int
+
+    @property
+    def arch(self) -> str:
+        """Such as `sm_90`."""
+        return f"sm_{self.major}{self.minor}"
+
+    @property
+    def number(self) -> int:
+        """Such as 90."""
+        return 10 * self.major + self.minor
+
+    @property
+    def best_target(self) -> str:
+        """The architecture to compile for: its own, else the newest before it."""
+        if f"{self.arch}a" in GPUS:
+            return f"{self.arch}a"
+        known = [a for a in GPUS if a[3:].isdigit() and int(a[3:]) <= self.number]
+        return max(known, key=lambda a: int(a[3:]), default="sm_80")
+
+    def why_not(self, arch: str) -> str | None:
+        """Why code for `arch` does not run on it; None if it does."""
+        digits = arch.removeprefix("sm_")
+        number = digits.rstrip("af")
+        if not number.isdigit():
+            return f"{arch!r} is no architecture"
+        if digits.endswith("a") and int(number) != self.number:
+            return f"expected {arch}, found {self.arch} ({self.name})"
+        if int(number) > self.number:
+            return f"expected {arch} or newer, found {self.arch} ({self.name})"
+        return None
+
+
+class Nvidia:
+    """The family."""
+
+    is_gpu = True
+    backend = "graphfuse.gpu.backend"
+
+    def parse(self, name: str) -> Target:
+        """Such as `sm_90a`."""
+        if name not in GPUS:
+            close = difflib.get_close_matches(name, GPUS, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else f": one of {', '.join(GPUS)}"
+            raise TargetError(f"unknown GPU architecture {name!r}{hint}")
+        return Target("cuda", "nvptx64", name, f"+{GPUS[name].ptx}", 16, 16, "nvptx64-nvidia-cuda")
+
+    def names(self) -> Collection[str]:
+        """The architectures."""
+        return GPUS.keys()
+
+    def instructions(self, target: Target) -> Instructions:
+        """PTX has halves and fma; 64-bit integers are made of parts.
+
+        LLVM 22 drops a test of a shift's count, as shifts clamp it, but truncates counts of i64 to 32 bits before.
+        """
+        del target
+        return Instructions(bfloats=True, long_division=False, whole_counts=False, most_programs=(1 << 31) - 1)
+
+    def tools(self) -> str:
+        """The assembler."""
+        from graphfuse.gpu.assembler import assembler_version
+
+        return assembler_version()
+
+
+FAMILIES["cuda"] = Nvidia()

@@ -1,0 +1,36 @@
+"""Processors that have a name: architecture, and the features that code for them may use."""
+
+from __future__ import annotations
+
+X86 = "x86_64"
+ARM = "aarch64"
+_V2 = "+cx16,+popcnt,+sahf,+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2"
+_V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
+_V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+_ICELAKE = f"{_V4},+avx512ifma,+avx512vbmi,+avx512vbmi2,+avx512vnni,+avx512bitalg,+avx512vpopcntdq"
+_NEON = "+neon,+fp-armv8"
+
+CPUS: dict[str, tuple[str, str]] = {
+    "x86-64": (X86, "+sse,+sse2"),
+    "x86-64-v2": (X86, _V2),
+    "x86-64-v3": (X86, _V3),
+    "x86-64-v4": (X86, _V4),
+    "haswell": (X86, _V3),
+    "skylake": (X86, _V3),
+    "skylake-avx512": (X86, _V4),
+    "cascadelake": (X86, f"{_V4},+avx512vnni"),
+    "icelake-server": (X86, _ICELAKE),
+    "sapphirerapids": (X86, f"{_ICELAKE},+avx512bf16,+avx512fp16"),
+    "znver2": (X86, _V3),
+    "znver3": (X86, _V3),
+    "znver4": (X86, f"{_ICELAKE},+avx512bf16"),
+    "znver5": (X86, f"{_ICELAKE},+avx512bf16"),
+    "aarch64": (ARM, _NEON),
+    "cortex-a72": (ARM, _NEON),
+    "neoverse-n1": (ARM, f"{_NEON},+fullfp16,+dotprod,+lse"),
+    "neoverse-v1": (ARM, f"{_NEON},+fullfp16,+dotprod,+lse,+bf16"),
+    "neoverse-n2": (ARM, f"{_NEON},+fullfp16,+dotprod,+lse,+bf16"),
+    "neoverse-v2": (ARM, f"{_NEON},+fullfp16,+dotprod,+lse,+bf16"),
+    "apple-m1": (ARM, f"{_NEON},+fullfp16,+dotprod,+lse"),
+}
+"""Named processors: architecture and the features that code for it may use."""
