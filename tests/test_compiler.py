@@ -17,6 +17,7 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse, parse_module
 from graphfuse.ir.printer import to_text
 from graphfuse.knobs import Options
+from graphfuse.runtime.report import target_notes
 from graphfuse.runtime.session import Session
 from graphfuse.targets import Target
 from graphfuse.targets.backend import backend_of
@@ -54,6 +55,16 @@ def test_stages_hold_every_form() -> None:
 ])  # fmt: skip
 def test_a_target_says_what_tiling_needs(cpu: str, machine: Machine) -> None:
     assert backend_of(Target.parse(cpu)).machine == machine
+
+
+@pytest.mark.parametrize(
+    ("arch", "said"), [("sm_90a", ""), ("sm_80", "fitted on an H200"), ("sm_100a", "no schedules of its own")]
+)
+def test_the_ledger_says_what_a_target_takes_from_another(arch: str, said: str) -> None:
+    made = compiler.build(model(), Target.parse(f"cuda:{arch}"), Options())
+    notes = target_notes(made)
+    assert [note.partition(": ")[0] for note in notes] == ([f"cuda:{arch}"] if said else [])
+    assert all(said in note for note in notes)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from graphfuse.files import exists
 from graphfuse.knobs import Options
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime import gfx
-from graphfuse.runtime.report import code_warnings, fits_this_host_only, host_operators, kernel_count
+from graphfuse.runtime.report import code_warnings, fits_this_host_only, host_operators, kernel_count, target_notes
 from graphfuse.stages import emit
 
 STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
@@ -90,5 +90,7 @@ def _sum_up(compiled: CompiledModel, output: Path) -> None:
     if fits_this_host_only(compiled.executable):
         mine = host_target().cpu
         echo(f"{output}: for {mine} and CPUs with all that this one has (--target portable: most)", err=True)
+    for note in target_notes(compiled.executable):
+        echo(note, err=True)
     for warning in code_warnings(compiled.executable):
         echo(f"warning: {warning}", err=True)

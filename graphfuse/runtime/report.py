@@ -169,6 +169,12 @@ def code_warnings(executable: Executable) -> list[str]:
     return out
 
 
+def target_notes(executable: Executable) -> list[str]:
+    """What is not as good on a target as it may be, by what its profile says."""
+    ledgers = (d for whole in executable.variants for p in (whole, *whole.parts) for d in p.ledger)
+    return list(dict.fromkeys(f"{d['consumer']}: {d['reason']}" for d in ledgers if d["producer"] == "target"))
+
+
 def _spec(spec: TensorSpec, signature: Signature) -> dict[str, Any]:
     shape = [d if isinstance(d, int) else signature.shown(d) for d in spec.shape]
     return {"name": spec.name, "elem": spec.elem, "shape": shape}
