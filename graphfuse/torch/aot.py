@@ -75,6 +75,9 @@ def compile_dynamo_graph(
     if any(isinstance(n.meta.get("example_value"), torch.SymFloat) for n in gm.graph.nodes):
         # torch's cache does not look at what was decided by such a number (`scale > 0.5`)
         config["enable_autograd_cache"] = False
+    if any(map(_may_overlap, _outputs(gm))):
+        # torch would copy gradients into the strides of the output, where elements may share memory (`x.sin().unfold`)
+        config["guess_tangent_strides_as_outputs"] = False
     compiler_config: Any = torch.compiler.config
     with functorch_config.patch(config), compiler_config.patch(cache_key_tag=_tag(options)):
         made = aot_autograd(
@@ -87,6 +90,22 @@ def compile_dynamo_graph(
         # for `aot_compile`; torch 2.13 does it itself
         return BundledAOTAutogradSerializableCallable(made)
     return made
+
+
+def _may_overlap(value: object) -> bool:
+    """Whether a static tensor is strided so that elements of it may lie in one place."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.layout == torch.strided
+        and not value._has_symbolic_sizes_strides
+        and torch._debug_has_internal_overlap(value) != 0
+    )
+
+
+def _outputs(gm: fx.GraphModule) -> list[object]:
+    """What a graph of Dynamo's returns, as it was traced."""
+    returned = next(n for n in gm.graph.nodes if n.op == "output")
+    return [n.meta.get("example_value") for n in returned.all_input_nodes]
 
 
 def _tag(options: TorchOptions) -> str:

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402, N812
+from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from graphfuse.errors import InputError, UsageError, VerifyError  # noqa: E402
 from graphfuse.torch import aot, backend, compiled_part  # noqa: E402
@@ -49,6 +50,24 @@ def test_a_backward_that_runs_twice():
         torch.testing.assert_close(torch.autograd.grad(loss, inputs, retain_graph=True), want)
     loss.backward()
     torch.testing.assert_close([x.grad for x in inputs], list(want))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.sin().unfold(0, 4, 1), lambda x: x.tanh().unfold(1, 3, 2)[1:].mT,
+        lambda x: (x.exp().as_strided((3, 4), (2, 1)), x.cos()),
+        lambda x: (x * 2).expand(2, *x.shape),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_of_what_overlaps(fn, dynamic):
+    """One that arrives has a number for each element, also where elements of the output share memory."""
+    x = torch.randn(7, 8, requires_grad=True)
+    results = [tree_leaves(run(x)) for run in (compiled(fn, dynamic=dynamic), fn)]
+    given = [torch.randn(y.shape) for y in results[0]]
+    got, want = (torch.autograd.grad(found, x, given) for found in results)
+    torch.testing.assert_close(got, want)
 
 
 def test_what_is_not_compiled_runs_between_two_parts():
