@@ -63,6 +63,12 @@ GROWS = """g (bool c, float[n] x) => (float[k] y) <int64 most = {6}> {
     w = Concat<axis = 0>(v, x)
     on = Less(i, most)
   }>(, c, x) }"""
+COUNTED = """g (float[N] x) => (float[k] y)
+  <int64 many = {100}, bool yes = {1}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] end = {1000}> {
+  y = Loop<body = l (int64 i, bool c, float[m] v) => (bool on, float[j] w) {
+    BODY
+    on = Identity(c)
+  }>(many, yes, x) }"""
 NESTED = """g (bool c, float x) => (float y, float[k, 3] all) <float one = {1}, float limit = {40}, int64 three = {3}> {
   y, all = Loop<body = o (int64 i, bool c, float v) => (bool on, float w, float[3] row) {
     w, row = Loop<body = l (int64 j, bool d, float p) => (bool on2, float q, float q) {
@@ -103,6 +109,22 @@ CASES = {
         [np.array(9), YES, np.full((2, 3), 250, np.uint8), np.array([True, False, True]), np.ones((0, 2), F)],
     ),
     "grows": (GROWS, [YES, np.ones(2, F)]),
+    "counted, shrinks": (
+        COUNTED.replace("N", "n").replace("BODY", "w = ReduceMean<keepdims = 1>(v, zero)"),
+        [np.arange(4, dtype=F)],
+    ),
+    "counted, shrinks from 4": (
+        COUNTED.replace("N", "4").replace("BODY", "w = ReduceMean<keepdims = 1>(v, zero)"),
+        [np.arange(4, dtype=F)],
+    ),
+    "counted, grows": (
+        COUNTED.replace("N", "n").replace("BODY", "w = Concat<axis = 0>(v, x)"),
+        [np.arange(4, dtype=F)],
+    ),
+    "counted, loses a row": (
+        COUNTED.replace("N", "n").replace("BODY", "w = Slice(v, one, end, zero)"),
+        [np.arange(120, dtype=F)],
+    ),
     "nested": (NESTED, [YES, F(0.5)]),
     "slices along axes, from both ends": (
         SCANNED,
@@ -117,7 +139,7 @@ def model_of(text):
 
 def loaded(text, tmp_path, threads=1):
     """Saved, and loaded again."""
-    dims = {"n": (0, 64)} if "n]" in text.partition("=>")[0] else None
+    dims = {"n": (0, 256)} if "n]" in text.partition("=>")[0] else None
     graphfuse.compile(model_of(text), dims=dims).save(tmp_path / "m.gfx")
     return graphfuse.load(tmp_path / "m.gfx", threads=threads)
 

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import onnx
 
+from graphfuse.constraints import decided
 from graphfuse.dialects import control, graph
 from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.host_values import Host, Tracked, host
@@ -152,9 +153,23 @@ def _rolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips: D
         condition, *rest = w.graph(body, inner)
         if not isinstance(condition, Host) or condition.symbolic or not bool(condition.array.reshape(-1)[0]):
             raise node.unsupported("a condition that data decides is not supported")
-        return [e.value(v) for v in rest]
+        out = [e.value(v) for v in rest]
+        for before, after in zip(carried, out, strict=False):
+            if not _keeps_shape(e, before, after):
+                raise node.unsupported(f"a loop carries {before.type}, and next {after.type}")
+        return out
 
     return _watching(w, trips, starts, step)
+
+
+def _keeps_shape(e: Emitter, x: Value, y: Value) -> bool:
+    """Whether all dims are known to be equal: what a Loop carries may change its shape, and not only once."""
+    if tensor(x).rank != tensor(y).rank:
+        return False
+    return all(
+        decided("equal", a, b, e.ranges) or not e.unproved.keys().isdisjoint({("equal", a, b), ("equal", b, a)})
+        for a, b in zip(shape_of(x), shape_of(y), strict=True)
+    )
 
 
 def _watching(
