@@ -9,7 +9,7 @@ says of sizes it says of those that are known, and of those that are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -103,3 +103,11 @@ exp, log, log1p, sqrt, sin, cos, tan, acos, erf, isinf, isnan, nearest = (
     _function(ELEMENTWISE[n])
     for n in ("exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "acos", "erf", "isinf", "isnan", "round")
 )
+
+
+def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
+    """By Horner's rule; the highest power comes first."""
+    out = x.full(coefficients[0])
+    for c in coefficients[1:]:
+        out = out * x + c
+    return out

@@ -11,9 +11,9 @@ import math
 import torch
 
 from graphfuse.frontends.fx.ops import special_tables as tables
-from graphfuse.frontends.fx.ops.series import Function, chebyshev, epsilon, lowers_function, polynomial, with_sign
+from graphfuse.frontends.fx.ops.series import Function, chebyshev, epsilon, lowers_function, with_sign
 from graphfuse.frontends.fx.ops.special_tables import Table
-from graphfuse.frontends.terms import Term, absolute, cos, equal, exp, isinf, log, sin, sqrt, where
+from graphfuse.frontends.terms import Term, absolute, cos, equal, exp, isinf, log, polynomial, sin, sqrt, where
 
 aten = torch.ops.aten
 TWO_OVER_PI = 2 / math.pi

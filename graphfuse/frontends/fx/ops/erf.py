@@ -1,7 +1,7 @@
 """Functions of the normal distribution: complements and inverses of the error function.
 
 `erfcx` by a Chebyshev series of all positive numbers (M. M. Shepherd and J. G. Laframboise, 1981), `erfc` from it;
-the inverses as torch has them (Pavlis' erfinv, Cephes' ndtri).
+`erfinv` as torch has it (Pavlis').
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import math
 import torch
 
 from graphfuse.frontends.fx.ops import special_tables as tables
-from graphfuse.frontends.fx.ops.series import chebyshev, lowers_function, polynomial, with_sign
-from graphfuse.frontends.terms import Term, absolute, equal, erf, exp, log, minimum, sqrt, where
+from graphfuse.frontends.fx.ops.series import chebyshev, lowers_function, with_sign
+from graphfuse.frontends.normal import ndtri
+from graphfuse.frontends.terms import Term, absolute, equal, erf, exp, log, minimum, polynomial, sqrt, where
 from graphfuse.ir.types import F64, I32, I64
 
 aten = torch.ops.aten
-EXP_OF_MINUS_2 = math.exp(-2)
+lowers_function(aten.special_ndtri.default)(ndtri)
 
 
 def _erfcx_of_positive(x: Term) -> Term:
@@ -71,24 +72,3 @@ def erfinv(y: Term) -> Term:
     x = where(equal(size, 1.0), math.inf, x)
     x = with_sign(x, y)
     return where(size > 1.0, math.nan, x)
-
-
-@lowers_function(aten.special_ndtri.default)
-def ndtri(y: Term) -> Term:
-    """Where the normal distribution is y: quotients in the middle, and of sqrt(-2 log y) on both sides."""
-    upper = y > 1 - EXP_OF_MINUS_2
-    tail = where(upper, 1.0 - y, y)
-    off = y - 0.5
-    z = off * off
-    middle = z * polynomial(z, tables.NDTRI_P0) / polynomial(z, tables.NDTRI_Q0)
-    middle = (off + off * middle) * math.sqrt(2 * math.pi)
-    x = sqrt(log(tail) * -2.0)
-    first = x - log(x) / x
-    z = 1.0 / x
-    near = z * polynomial(z, tables.NDTRI_P1) / polynomial(z, tables.NDTRI_Q1)
-    far = z * polynomial(z, tables.NDTRI_P2) / polynomial(z, tables.NDTRI_Q2)
-    side = first - where(x < 8.0, near, far)
-    side = where(upper, side, -side)
-    out = where(tail > EXP_OF_MINUS_2, middle, side)
-    out = where(equal(y, 0.0), -math.inf, where(equal(y, 1.0), math.inf, out))
-    return where((y < 0.0) | (y > 1.0), math.nan, out)

@@ -14,8 +14,8 @@ import torch
 from graphfuse.dialects import graph
 from graphfuse.frontends.fx.lowering import Call, lowers, wide_elem
 from graphfuse.frontends.fx.ops import special_tables as tables
-from graphfuse.frontends.fx.ops.series import chebyshev, lowers_function, polynomial, with_sign
-from graphfuse.frontends.terms import Term, absolute, equal, floor, log, nearest, sin, tan, where
+from graphfuse.frontends.fx.ops.series import chebyshev, lowers_function, with_sign
+from graphfuse.frontends.terms import Term, absolute, equal, floor, log, nearest, polynomial, sin, tan, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64
 

@@ -37,14 +37,6 @@ def epsilon(x: Term) -> float:
     return torch.finfo(torch.float64 if x.elem == F64 else torch.float32).eps
 
 
-def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
-    """By Horner's rule; the highest power comes first."""
-    out = x.full(coefficients[0])
-    for c in coefficients[1:]:
-        out = out * x + c
-    return out
-
-
 def chebyshev(x: Term, coefficients: Sequence[float]) -> Term:
     """The sum of c_k T_k(x / 2) by Clenshaw's rule, with half of c_0; the highest order comes first."""
     limit = epsilon(x) / 64 * max(map(abs, coefficients))
