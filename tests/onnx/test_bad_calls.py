@@ -10,7 +10,6 @@ from onnx import helper
 
 from graphfuse.errors import InputError, Loc
 from graphfuse.frontends.onnx.python_ops import (
-    linear,
     maps,
     ml,
     random,
@@ -19,19 +18,11 @@ from graphfuse.frontends.onnx.python_ops import (
     sizes,
     strings,
     text,
-    trees,
 )
 from graphfuse.frontends.onnx.python_ops.call import call_of
-from tests.frontends.test_bad_operators import ENSEMBLE, LINEAR, REGRESSOR, SUPPORT, TREES
 
 X = np.zeros((2, 2), np.float32)
 TEXTS = np.array(["a", "b"], object)
-MACHINES = {
-    "coefficients": [1.0, 1.0],
-    "support_vectors": [0.0, 0.0, 1.0, 1.0],
-    "vectors_per_class": [1, 1],
-    "classlabels_ints": [0, 1],
-}
 GRAMS = {
     "mode": "TF",
     "min_gram_length": 1,
@@ -54,33 +45,6 @@ def ints(*values: int) -> Any:
 
 
 CASES = [
-    bad("LinearRegressor: intercepts: expected 1, found 2", linear.linear_regressor, X, coefficients=[1.0, 2.0],
-        intercepts=[0.0, 1.0]),
-    bad("LinearRegressor: input 0: expected one or two dims, found 3", linear.linear_regressor, np.zeros((1, 2, 2)),
-        coefficients=[1.0, 2.0]),
-    bad("SVMRegressor: kernel_type: expected LINEAR, POLY, RBF or SIGMOID, found COSINE", linear.svm_regressor, X,
-        **SUPPORT, kernel_type="COSINE"),
-    bad("SVMRegressor: coefficients: expected 1, found 2", linear.svm_regressor, X, **{**SUPPORT, "coefficients": [1.0,
-        2.0]}),
-    bad("SVMClassifier: vectors_per_class: expected at least two counts, found [2]", linear.svm_classifier, X,
-        **{**MACHINES, "vectors_per_class": [2]}),
-    bad("SVMClassifier: rho: expected 1, found 2", linear.svm_classifier, X, **MACHINES, rho=[0.0, 1.0]),
-    bad("SVMClassifier: prob_a and prob_b: expected 1, found 2 and 1", linear.svm_classifier, X, **MACHINES, rho=[0.0],
-        prob_a=[1.0, 1.0], prob_b=[0.0]),
-    bad("LinearClassifier: expected a label for each of 2 classes, found 1", linear.linear_classifier, X + 1,
-        **{**LINEAR, "classlabels_ints": [7]}),
-    bad("LinearRegressor: post_transform: expected one of NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT, found TANH",
-        linear.linear_regressor, X, coefficients=[1.0, 2.0], post_transform="TANH"),
-    bad("TreeEnsemble: post_transform: expected 0..4, found 7", trees.tree_ensemble, X, **ENSEMBLE, post_transform=7),
-    bad("TreeEnsemble: aggregate_function: expected 0..3, found 9", trees.tree_ensemble, X, **ENSEMBLE,
-        aggregate_function=9),
-    bad(f"{REGRESSOR}: aggregate_function: expected one of AVERAGE, SUM, MIN, MAX, found MEDIAN",
-        trees.tree_ensemble_regressor, X, **TREES, aggregate_function="MEDIAN"),
-    bad(f"{REGRESSOR}: base_values: expected 1, found 2", trees.tree_ensemble_regressor, X, **TREES, base_values=[0.0,
-        1.0]),
-    bad(f"{REGRESSOR}: input 0: expected two dims, found 3", trees.tree_ensemble_regressor, X[None], **TREES),
-    bad(f"{REGRESSOR}: nodes_featureids: expected 0..1, found 5", trees.tree_ensemble_regressor, X, **{**TREES,
-        "nodes_featureids": [5, 0, 0]}),
     bad("CastMap: input 0: expected a map, found list", maps.cast_map, [X]),
     bad("CastMap: cast_to and map_form: expected TO_FLOAT, ... and DENSE or SPARSE, found TO_FLOAT and THIN",
         maps.cast_map, {1: 2.0}, map_form="THIN"),

@@ -85,6 +85,19 @@ def test_linear_classifier(transform, ints, targets):
     compare("LinearClassifier", (r.standard_normal((9, 4)) * 3).astype(dtype), outputs=2, **attributes)
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_linear_classifier_without_intercepts(is_open):
+    """As many scores as there are coefficients for each feature, of which perhaps only a run knows how many."""
+    x, weights = rng().standard_normal((5, 4)).astype(np.float32), rng(1).standard_normal((3, 4))
+    attributes = {"coefficients": weights.reshape(-1), "classlabels_strings": ["a", "b", "c"]}
+    model = model_of("LinearClassifier", (x,), 2, 3, attributes)
+    if is_open:
+        model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "n"
+    labels, scores = graphfuse.compile(model)({"x0": x}).values()
+    np.testing.assert_allclose(scores, x @ weights.T, rtol=1e-5, atol=1e-5)
+    assert labels.tolist() == ["abc"[i] for i in scores.argmax(1)]
+
+
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_linear_regressor(transform):
     r = rng()
@@ -318,6 +331,53 @@ def test_tree_ensemble(dtype, aggregate, sets):
             "TreeEnsemble", whole_numbers(4, dtype, missing=True), version=5, aggregate_function=aggregate,
             post_transform=transform, **attributes,
         )  # fmt: skip
+
+
+def test_a_path_that_is_too_long_to_unroll():
+    depth = 70
+    leaves = range(depth, 2 * depth + 1)
+    attributes = {
+        "nodes_treeids": [0] * (2 * depth + 1), "nodes_nodeids": range(2 * depth + 1),
+        "nodes_featureids": [i % 4 for i in range(depth)] + [0] * (depth + 1),
+        "nodes_values": [-3.0 + i / 20 for i in range(depth)] + [0.0] * (depth + 1),
+        "nodes_modes": ["BRANCH_GTE"] * depth + ["LEAF"] * (depth + 1),
+        "nodes_truenodeids": [*range(1, depth + 1), *[0] * (depth + 1)],
+        "nodes_falsenodeids": [*range(depth + 1, 2 * depth + 1), *[0] * (depth + 1)],
+        "target_treeids": [0] * (depth + 1), "target_nodeids": leaves, "target_ids": [0] * (depth + 1),
+        "target_weights": [float(i) for i in leaves], "n_targets": 1,
+    }  # fmt: skip
+    compare("TreeEnsembleRegressor", np.vstack([whole_numbers(1), np.full((1, 4), 9, np.float32)]), **attributes)
+
+
+def test_classifiers_in_a_branch():
+    """What Python does behind them is in the branch, too."""
+    x, machine = np.eye(2, dtype=np.float32), {
+        "coefficients": [1.0, -1.0], "support_vectors": [0.0, 1.0, 1.0, 0.0], "vectors_per_class": [1, 1],
+        "rho": [0.1], "prob_a": [-1.0], "prob_b": [0.1], "classlabels_strings": ["a", "b"],
+    }  # fmt: skip
+    model = model_of("SVMClassifier", (x, np.array([True])), 2, 3, machine)
+    (node,) = model.graph.node
+    del node.input[1]
+    branch = helper.make_graph([node], "branch", [], model.graph.output)
+    for o in model.graph.output:
+        o.name += "_chosen"
+    names = [o.name for o in model.graph.output]
+    node.CopyFrom(helper.make_node("If", ["x1"], names, then_branch=branch, else_branch=branch))
+    labels, scores = OnnxModel(model)({"x0": x, "x1": np.array([True])}).values()
+    want = run("SVMClassifier", x, outputs=2, **machine)
+    assert labels.tolist() == want[0].tolist()
+    np.testing.assert_array_equal(scores, want[1])
+
+
+def test_trees_of_an_input_whose_rank_only_a_run_knows():
+    x, trees = whole_numbers(4, missing=True), ensemble(1, 1, np.float32, sets=True)
+    model = model_of("TreeEnsemble", (x, np.array(0)), 1, 5, trees)
+    model.graph.node[0].input[:] = ["x"]
+    model.graph.node.insert(0, helper.make_node("SequenceAt", ["x0", "x1"], ["x"]))
+    model.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x0", TensorProto.FLOAT, None))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y0", TensorProto.FLOAT, ["n", 1]))
+    found = graphfuse.compile(model)({"x0": [x], "x1": np.array(0)})["y0"]
+    np.testing.assert_array_equal(found, run("TreeEnsemble", x, version=5, **trees))
 
 
 def test_trees_that_are_none():

@@ -21,11 +21,7 @@ CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 """Operators whose bodies are graphs of their own, cut in turn."""
 
 ALSO_COMPILED = frozenset(
-    {
-        *("OptionalHasElement", "OptionalGetElement", "NonZero", "Compress", "Unique", "Dropout"),
-        *("LinearClassifier", "LinearRegressor", "SVMRegressor", "OneHotEncoder"),
-        *("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
-    }
+    {"OptionalHasElement", "OptionalGetElement", "NonZero", "Compress", "Unique", "Dropout", "OneHotEncoder"}
 )
 """Operators that are compiled in a model without host code, but not for every input."""
 

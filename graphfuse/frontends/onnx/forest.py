@@ -1,25 +1,24 @@
 """Decision trees of `ai.onnx.ml` as tables: one row per node, whichever operator they are written in.
 
-Owns reading the attributes and checking that they are trees. Walking them is `ops/trees.py`'s, compiled, and
-`python_ops/trees.py`'s.
+Owns reading the attributes and checking that they are trees. Walking them is `ops/trees.py`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.onnx.limits import MOST_TABLE
 
 Get = Callable[..., Any]
 """An attribute by name, or what to take for one that is not there."""
 
 MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 """What a node asks of its feature, as `TreeEnsemble` numbers it."""
-COMPARE = (np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal)
 MEMBER, LEAF = 6, 7
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -36,8 +35,8 @@ class Forest:
     yes: Array
     no: Array
     nan_is_yes: Array
-    members: Mapping[int, Array]
-    """The set of each node that asks for membership."""
+    sets: Array
+    """A row for each node that asks for membership: the members, filled up with NaN, which nothing equals."""
     roots: Array
     leaf: Array
     target: Array
@@ -82,7 +81,7 @@ def read_ensemble(get: Get) -> Forest:
         yes=yes,
         no=no,
         nan_is_yes=_flags(get("nodes_missing_value_tracks_true"), len(modes), len(leaves)),
-        members=_members(modes, get("membership_values")),
+        sets=_sets(modes, get("membership_values")),
         roots=_ints(get("tree_roots")),
         leaf=ends[0],
         target=leaves,
@@ -126,7 +125,7 @@ def read_trees(get: Get, what: str, targets: int) -> Forest:
         yes=yes,
         no=no,
         nan_is_yes=_flags(get("nodes_missing_value_tracks_true"), len(modes), 0),
-        members={},
+        sets=np.empty((0, 0)),
         roots=first,  # the first node of a tree is its root
         leaf=np.array(places, np.int64),
         target=_ints(get(f"{what}_ids")),
@@ -145,18 +144,18 @@ def _flags(values: Any, count: int, leaves: int) -> Array:
     return np.concatenate([given != 0 if given.size else np.zeros(count, bool), np.zeros(leaves, bool)])
 
 
-def _members(modes: Array, values: Any) -> dict[int, Array]:
-    """The set of each node that tests for membership: NaN ends a set."""
-    sets: list[list[float]] = [[]]
-    for v in np.empty(0) if values is None else np.asarray(values):
-        if np.isnan(v):
-            sets.append([])
-        else:
-            sets[-1].append(v)
-    nodes = np.flatnonzero(modes == MEMBER).tolist()
-    if len(sets) - 1 != len(nodes):
-        raise ValueError(f"membership_values: expected {len(nodes)} sets, found {len(sets) - 1}")
-    return {node: np.asarray(s) for node, s in zip(nodes, sets, strict=False)}
+def _sets(modes: Array, values: Any) -> Array:
+    """The set of each node that asks for membership: NaN ends a set."""
+    given = np.empty(0) if values is None else np.asarray(values)
+    ends = np.flatnonzero(np.isnan(given))
+    if len(ends) != (count := np.count_nonzero(modes == MEMBER)):
+        raise ValueError(f"membership_values: expected {count} sets, found {len(ends)}")
+    sizes = np.diff(ends, prepend=-1)
+    if count * (most := sizes.max(initial=0)) > MOST_TABLE:
+        raise ValueError(f"membership_values: expected a table of up to {MOST_TABLE}, found {count}x{most}")
+    sets = np.full((count, most), np.nan)
+    sets[np.arange(most) < sizes[:, None]] = given[: sizes.sum()]
+    return sets
 
 
 def _checked(forest: Forest) -> Forest:

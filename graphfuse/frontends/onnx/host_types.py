@@ -19,6 +19,7 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.cut import Part, domain_of
 from graphfuse.frontends.onnx.node import MICROSOFT, attributes_of, elem_from_onnx, elem_to_onnx
 from graphfuse.frontends.onnx.specialise import tensor_proto
+from graphfuse.frontends.onnx.split_classifiers import ML, OWN
 from graphfuse.ir.types import BOOL, F32, I64, Scalar, Tensor
 from graphfuse.symbolic import Dim, Ranges, product, substitute, symbols
 
@@ -307,9 +308,10 @@ def _of_sequences(
 
 def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: Fresh) -> list[ValueType | None] | None:
     """Operators of `ai.onnx.ml`, of whose shapes onnx says nothing."""
-    x = types.get(node.input[0]) if domain_of(node) == "ai.onnx.ml" and node.input else None
-    if x is None:
+    if domain_of(node) not in (ML, OWN) or not node.input:
         return None
+    if (x := types[node.input[0]]) is None:  # onnx crashes over trees of an input without a type
+        return [None for _ in node.output]
     a = attributes_of(node)
     rows = x.shape[0] if isinstance(x, (Tensor, Strings)) and len(x.shape) > 1 else 1
     match node.op_type:
@@ -324,16 +326,10 @@ def _of_ml(node: onnx.NodeProto, types: Mapping[str, ValueType | None], fresh: F
             return [_of_elem(_CASTS.get(a.get("cast_to", b""), TensorProto.FLOAT), (1, width))]
         case "ArrayFeatureExtractor" if isinstance(x, Strings) and isinstance(at := types[node.input[1]], Tensor):
             return [Strings((*(x.shape[:-1] or (1,)), product(at.shape)))]
-        case "SVMClassifier" | "LinearClassifier" | "TreeEnsembleClassifier":
-            named = bool(a.get("classlabels_strings"))
-            labels: ValueType = Strings((rows,)) if named else Tensor((rows,), I64)
-            return [labels, Tensor((rows, _scores(node.op_type, a) or fresh()), F32)]
-        case "SVMRegressor":
-            return [Tensor((rows, 1), F32)]
-        case "LinearRegressor":
-            return [Tensor((rows, int(a.get("targets", 1))), F32)]
-        case "TreeEnsembleRegressor" if "n_targets" in a:
-            return [Tensor((rows, int(a["n_targets"])), F32)]
+        case "SVMClassifier" if "classes" in a:  # what makes probabilities of margins
+            return [Tensor((rows, int(a["classes"])), F32)]
+        case "SVMClassifier" | "LinearClassifier":  # of how many features, only a run knows
+            return [Tensor((rows,), I64), Tensor((rows, fresh()), F32)]
         case "LabelEncoder" | "CategoryMapper" if isinstance(x, (Tensor, Strings)):
             return [_relabelled(node.op_type, a, x)]
         case _:
@@ -346,19 +342,6 @@ _CASTS = {b"TO_INT64": TensorProto.INT64, b"TO_STRING": TensorProto.STRING}
 def _of_elem(elem: int, shape: tuple[Dim, ...]) -> ValueType:
     """A tensor of one of ONNX's elements."""
     return Strings(shape) if elem == TensorProto.STRING else Tensor(shape, elem_from_onnx(elem))
-
-
-def _scores(op: str, a: Mapping[str, Any]) -> int | None:
-    """How many scores a classifier gives each row, where its attributes say so."""
-    if op == "TreeEnsembleClassifier":
-        count = len(a.get("classlabels_strings") or a.get("classlabels_int64s") or ())
-        return count if count > 1 else None
-    if op == "LinearClassifier":
-        return max(len(a.get("intercepts") or ()), 2) if a.get("intercepts") else None
-    classes = len(a.get("vectors_per_class") or ())
-    if a.get("prob_a"):
-        return classes or None
-    return max(2, classes * (classes - 1) // 2) if classes else None
 
 
 def _relabelled(op: str, a: Mapping[str, Any], x: Tensor | Strings) -> ValueType:

@@ -20,7 +20,7 @@ from onnx import TensorProto, checker, inliner, numpy_helper, shape_inference, v
 
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx import batched_scan
+from graphfuse.frontends.onnx import batched_scan, split_classifiers
 from graphfuse.frontends.onnx.declared import check_bodies
 from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_imports
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, OLD_MEANINGS, WHOLE_MASK, elem_from_onnx
@@ -94,6 +94,8 @@ def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]]
     weights = _take_weights(graph, file, folder, raw)
     _load_small_external(graph, file, folder)
     model = _normalise(model, file, keep)
+    if any(o.domain == split_classifiers.ML for o in model.opset_import):
+        split_classifiers.split_classifiers(model.graph, file)
     check_bodies(model, all_nodes(model.graph))
     return Loaded(model, weights, file, folder, inputs)
 

@@ -71,7 +71,10 @@ def model_of_node(node: onnx.NodeProto, inputs: Sequence[Any], opset: int | None
     version = onnx.defs.onnx_opset_version() if opset is None else opset
     imports = [helper.make_opsetid("", version)]
     if node.domain not in ("", "ai.onnx"):
-        imports.append(helper.make_opsetid(node.domain, 1))
+        key, named = (node.domain, node.op_type), {a.name for a in node.attribute}
+        known = [s for s in onnx.defs.get_all_schemas_with_history() if (s.domain, s.name) == key]
+        oldest = min((s.since_version for s in known if named <= s.attributes.keys()), default=1)
+        imports.append(helper.make_opsetid(node.domain, oldest))
     return helper.make_model(graph, opset_imports=imports, ir_version=onnx.IR_VERSION)
 
 

@@ -8,12 +8,21 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.host_values import greater
+from graphfuse.frontends.host_values import Array, greater
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, transform_of, two_scores
+from graphfuse.frontends.onnx.ops.scores import (
+    chosen_label,
+    classified,
+    highest,
+    rows_of,
+    score_transform,
+    transform_of,
+    two_scores,
+)
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, I64
+from graphfuse.symbolic import Dim
 
 ML = "ai.onnx.ml"
 
@@ -89,62 +98,99 @@ def normalizer(e: Emitter, node: Node) -> Value:
     return e.map(graph.div, x, e.select(e.map(graph.eq, norm, 0.0), 1.0, norm))
 
 
-def _linear(e: Emitter, node: Node, count: int) -> Value:
-    """x times the coefficients of each of `count` targets, plus its intercept."""
-    x = _floats(e, node.value(e, 0))
-    weights = np.array(node.attributes["coefficients"], dtype=np.float32)
-    if count < 1 or weights.size % count:
-        raise node.error(f"{weights.size} coefficients cannot be of {count} targets")
-    x = x if tensor(x).rank > 1 else e.unsqueeze(x, 0)
-    y = e.contract(x, e.constant(weights.reshape(count, -1)), "nc,tc->nt")
-    if "intercepts" in node.attributes:
-        y = e.map(graph.add, y, e.constant(np.array(node.attributes["intercepts"], dtype=np.float32)))
-    return y
+def _linear(e: Emitter, node: Node, count: int = 0) -> Value:
+    """x times the coefficients of each of `count` targets (0: of as many as there are), plus its intercept."""
+    x = _floats(e, rows_of(e, node))
+    features = shape_of(x)[1]
+    if not count:
+        if not isinstance(features, int):
+            raise node.unknown_dim("the number of features must be known at compile time")
+        count = max(_numbers(node, "coefficients").size // max(features, 1), 1)
+    y = e.contract(x, e.constant(_rows(node, "coefficients", count, features)), "nc,tc->nt")
+    if (given := _numbers(node, "intercepts")).size not in (0, count):
+        raise node.error(f"intercepts: expected {count}, found {given.size}")
+    return e.map(graph.add, y, e.constant(given)) if given.size else y
+
+
+def _numbers(node: Node, name: str) -> Array:
+    """An attribute of floats; nothing if it is left out."""
+    return np.array(node.attributes.get(name, []), dtype=np.float32)
+
+
+def _rows(node: Node, name: str, count: int, features: Dim) -> Array:
+    """An attribute of floats as `count` rows of as many numbers."""
+    given = _numbers(node, name)
+    if count < 1 or given.size % count or (isinstance(features, int) and given.size != count * features):
+        raise node.error(f"{name}: expected {count} rows of {features}, found {given.size} numbers")
+    return given.reshape(count, -1)
 
 
 @onnx_op("LinearRegressor", domain=ML)
 def linear_regressor(e: Emitter, node: Node) -> Value:
     """A linear function of each target, transformed."""
-    return score_transform(e, node, transform_of(node), _linear(e, node, node.attr_int("targets", 1)))
+    return score_transform(e, transform_of(node), _linear(e, node, node.attr_int("targets", 1)))
 
 
 @onnx_op("LinearClassifier", domain=ML)
 def linear_classifier(e: Emitter, node: Node) -> tuple[Value, Value]:
     """The class of the highest score, and the scores. One score is the second class's."""
-    labels, kind = node.attributes.get("classlabels_ints"), transform_of(node)
-    if not labels or "intercepts" not in node.attributes:
-        raise node.unsupported("texts as labels, and models without intercepts, are not compiled")
-    scores = _linear(e, node, len(node.attributes["intercepts"]))
-    if shape_of(scores)[1] == 1:
-        second = e.squeeze(scores, 1)
-        winner = e.cast(e.map(graph.gt, second, 0.0), I64)
-        return chosen_label(e, labels, winner), two_scores(e, node, kind, second, mirrored=False)
-    winner = e.squeeze(e(graph.arg_reduce, scores, axis=1, kind="max", keepdims=True), 1)
-    return chosen_label(e, labels, winner), score_transform(e, node, kind, scores)
+    return classified(e, node, _linear(e, node, len(node.attributes.get("intercepts", []))), mirrored=False)
 
 
 @onnx_op("SVMRegressor", domain=ML)
 def svm_regressor(e: Emitter, node: Node) -> Value:
     """The kernel with each support vector, weighted and summed; a linear model where there are none."""
-    x = _floats(e, node.value(e, 0))
-    x = x if tensor(x).rank > 1 else e.unsqueeze(x, 0)
-    weights = np.array(node.attributes["coefficients"], dtype=np.float32)
     if count := node.attr_int("n_supports", 0):
-        vectors = np.array(node.attributes["support_vectors"], dtype=np.float32)
-        if weights.size != count or vectors.size % count:
-            raise node.error(f"{weights.size} coefficients and {vectors.size} numbers cannot be of {count} vectors")
-        values = _svm_kernel(e, node, x, e.constant(vectors.reshape(count, -1)))
+        values = _svm_kernel(e, node, count)
+        y = e.contract(values, e.constant(_rows(node, "coefficients", 1, count)), "nc,tc->nt")
     else:
-        values = x
-    y = e.contract(values, e.constant(weights[None]), "nc,tc->nt")
-    y = e.map(graph.add, y, float(node.attributes.get("rho", [0.0])[0]))
+        y = _linear(e, node, 1)
+    y = e.map(graph.add, y, _first_rho(node))
     if node.attr_int("one_class", 0):
         y = e.select(e.map(graph.gt, y, 0.0), e.full(shape_of(y), F32, 1.0), -1.0)
-    return score_transform(e, node, transform_of(node), y)
+    return score_transform(e, transform_of(node), y)
 
 
-def _svm_kernel(e: Emitter, node: Node, x: Value, vectors: Value) -> Value:
-    """The kernel of every row with every vector, [rows, vectors]."""
+def _first_rho(node: Node) -> float:
+    return float((*_numbers(node, "rho"), 0.0)[0])
+
+
+@onnx_op("SVMClassifier", domain=ML)
+def svm_classifier(e: Emitter, node: Node) -> tuple[Value, Value]:
+    """The class with most votes of the machines for two classes each, and their margins.
+
+    Coefficients of each class may be in place of support vectors. Probabilities are made of the margins by what the
+    loader puts behind (`split_classifiers.py`).
+    """
+    per_class = node.attr_ints("vectors_per_class", ())
+    if not per_class:
+        return classified(e, node, e.map(graph.add, _linear(e, node), _first_rho(node)), mirrored=True)
+    classes, total, rho, kind = len(per_class), sum(per_class), _numbers(node, "rho"), transform_of(node)
+    if classes < 2 or min(per_class) < 0 or not total:
+        raise node.error(f"vectors_per_class: expected at least two counts, found {list(per_class)}")
+    if rho.size != (pairs := classes * (classes - 1) // 2):
+        raise node.error(f"rho: expected {pairs}, found {rho.size}")
+    weights, values = _rows(node, "coefficients", classes - 1, total), _svm_kernel(e, node, total)
+    node.check_table("the weights of the machines", pairs, total)
+    first, second = np.triu_indices(classes, 1)
+    class_of = np.repeat(np.arange(classes), per_class)
+    of_second = np.where(class_of == second[:, None], weights[first], np.float32(0))
+    machines = np.where(class_of == first[:, None], weights[second - 1], of_second)
+    margins = e.map(graph.add, e.contract(values, e.constant(machines), "nv,pv->np"), e.constant(rho))
+    # a machine votes for its first class in place of its second
+    each = np.eye(classes, dtype=np.float32)
+    moved = e.contract(e.cast(e.map(graph.gt, margins, 0.0), F32), e.constant(each[first] - each[second]), "np,pc->nc")
+    label = chosen_label(e, node, highest(e, e.map(graph.add, moved, e.constant(each[second].sum(0)))), classes)
+    if pairs > 1:
+        return label, score_transform(e, kind, margins)
+    # the margin is the first class's, the score that of the second
+    return label, two_scores(e, kind, e.squeeze(margins, 1), mirrored=not kind.startswith("SOFTMAX"))
+
+
+def _svm_kernel(e: Emitter, node: Node, count: int) -> Value:
+    """The kernel of every row with every one of `count` support vectors, [rows, count]."""
+    x = _floats(e, rows_of(e, node))
+    vectors = e.constant(_rows(node, "support_vectors", count, shape_of(x)[1]))
     kind = node.attr_str("kernel_type", "LINEAR")
     gamma, coef0, degree = [*map(float, node.attributes.get("kernel_params", [])), 0.0, 0.0, 0.0][:3]
     if kind == "RBF":

@@ -1,7 +1,6 @@
 """Ensembles of decision trees, compiled: all rows walk all trees at once, one question of every tree per step.
 
 What a node asks is looked up in tables of constants; leaves lead to themselves, so that short paths wait for long ones.
-Sets of members and texts as labels are Python's (`python_ops/trees.py`).
 """
 
 from __future__ import annotations
@@ -9,20 +8,28 @@ from __future__ import annotations
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.forest import AGGREGATES, MEMBER, TRANSFORMS, Forest, read_ensemble, read_trees
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.ops.scores import chosen_label, score_transform, transform_of, two_scores
-from graphfuse.frontends.onnx.python_ops.call import Call, call_of
-from graphfuse.frontends.onnx.python_ops.trees import base_values
+from graphfuse.frontends.onnx.ops.control import loop_of
+from graphfuse.frontends.onnx.ops.scores import (
+    chosen_label,
+    highest,
+    labels_of,
+    rows_of,
+    score_transform,
+    transform_of,
+    two_scores,
+)
+from graphfuse.frontends.onnx.python_ops.call import call_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, F64, I64
 
 ML = "ai.onnx.ml"
 MOST_STEPS = 64
-"""Questions on a path: each is a few kernels."""
+"""Questions on a path that are unrolled: each is a few kernels. More are a loop."""
 
 _ASK = (graph.le, graph.lt, graph.ge, graph.gt, graph.eq, graph.ne)
 
@@ -33,47 +40,40 @@ def tree_ensemble(e: Emitter, node: Node) -> Value:
     combine, kind = node.attr_int("aggregate_function", 1), node.attr_int("post_transform", 0)
     if not 0 <= combine < len(AGGREGATES) or not 0 <= kind < len(TRANSFORMS):
         raise node.error(f"unknown aggregate_function {combine} or post_transform {kind}")
-    x = node.value(e, 0)
-    out = _combined(e, node, _read(node, "", 0), x, AGGREGATES[combine])
-    return e.cast(score_transform(e, node, TRANSFORMS[kind], out), elem_of(x))
+    out = _combined(e, node, _read(node, "", 0), AGGREGATES[combine])
+    return e.cast(score_transform(e, TRANSFORMS[kind], out), node.type(0).elem)
 
 
 @onnx_op("TreeEnsembleRegressor", domain=ML)
 def tree_ensemble_regressor(e: Emitter, node: Node) -> Value:
     """The same, for trees in the older form."""
-    call = call_of(node.proto, (), node.loc)
     combine = node.attr_str("aggregate_function", "SUM")
     if combine not in AGGREGATES:
         raise node.error(f"aggregate_function: expected one of {', '.join(AGGREGATES)}, found {combine}")
     targets = node.attr_int("n_targets", 1)
-    out = _combined(e, node, _read(node, "target", targets), node.value(e, 0), combine)
-    out = _with_base(e, call, out, targets)
-    return e.cast(score_transform(e, node, transform_of(node), out), F32)
+    out = _combined(e, node, _read(node, "target", targets), combine)
+    out = _with_base(e, node, out, targets)
+    return e.cast(score_transform(e, transform_of(node), out), F32)
 
 
 @onnx_op("TreeEnsembleClassifier", domain=ML)
 def tree_ensemble_classifier(e: Emitter, node: Node) -> tuple[Value, Value]:
     """The class of the highest sum of weights, and the sums. One class's weights are the second's."""
-    call = call_of(node.proto, (), node.loc)
-    labels = node.attributes.get("classlabels_int64s")
-    if not labels:
-        raise node.unsupported("texts as labels are not compiled")
-    forest = _read(node, "class", len(labels))
-    kind = transform_of(node)
-    scores = _combined(e, node, forest, node.value(e, 0), "SUM")
-    if len(labels) == 2 and len(np.unique(forest.target)) == 1:
+    classes, kind = len(labels_of(node)), transform_of(node)
+    forest = _read(node, "class", classes)
+    scores = _combined(e, node, forest, "SUM")
+    if classes == 2 and len(np.unique(forest.target)) == 1:
         which = int(forest.target[0])
-        second = e.squeeze(e.slice(_with_base(e, call, scores, 2, last=True), 1, which, 1), 1)
+        second = e.squeeze(e.slice(_with_base(e, node, scores, 2, last=True), 1, which, 1), 1)
         is_probability = bool((forest.weight >= 0).all())
         winner = e.cast(e.map(graph.gt, second, 0.5 if is_probability else 0.0), I64)
-        pair = two_scores(e, node, kind, second, mirrored=not is_probability)
+        pair = two_scores(e, kind, second, mirrored=not is_probability)
         if which:  # the first class has a score, too: nothing
-            pair = score_transform(e, node, kind, _with_base(e, call, scores, 2))
+            pair = score_transform(e, kind, _with_base(e, node, scores, 2))
     else:
-        scores = _with_base(e, call, scores, len(labels))
-        winner = e.squeeze(e(graph.arg_reduce, scores, axis=1, kind="max", keepdims=True), 1)
-        pair = score_transform(e, node, kind, scores)
-    return chosen_label(e, labels, winner), e.cast(pair, F32)
+        scores = _with_base(e, node, scores, classes)
+        winner, pair = highest(e, scores), score_transform(e, kind, scores)
+    return chosen_label(e, node, winner, classes), e.cast(pair, F32)
 
 
 def _read(node: Node, what: str, targets: int) -> Forest:
@@ -85,16 +85,19 @@ def _read(node: Node, what: str, targets: int) -> Forest:
         raise node.error(str(e)) from None
 
 
-def _with_base(e: Emitter, call: Call, out: Value, count: int, *, last: bool = False) -> Value:
+def _with_base(e: Emitter, node: Node, out: Value, count: int, *, last: bool = False) -> Value:
     """Plus what each target starts with; the last of these for all, on request."""
-    given = base_values(call, count)
-    base: Array = (given[-1:] if last else given).astype(numpy_dtype(elem_of(out)))
-    return out if not base.any() else e.map(graph.add, out, e.constant(base))
+    get = call_of(node.proto, (), node.loc).get
+    tensor = get("base_values_as_tensor")
+    given = np.array(get("base_values", []) if tensor is None else tensor, numpy_dtype(elem_of(out))).reshape(-1)
+    if given.size not in (0, 1, count):
+        raise node.error(f"base_values: expected {count}, found {given.size}")
+    return e.map(graph.add, out, e.constant(given[-1:] if last else given)) if given.any() else out
 
 
-def _combined(e: Emitter, node: Node, forest: Forest, x: Value, combine: str) -> Value:
+def _combined(e: Emitter, node: Node, forest: Forest, combine: str) -> Value:
     """What the leaves of each row add up to, [rows, targets], in the type that the trees are compared in."""
-    x = x if tensor(x).rank != 1 else e.unsqueeze(x, 0)
+    x = rows_of(e, node)
     rows, features = shape_of(x)
     if isinstance(features, int) and forest.feature.size and forest.feature.max() >= features:
         raise node.error(f"nodes_featureids: expected 0..{features - 1}, found {forest.feature.max()}")
@@ -107,12 +110,11 @@ def _combined(e: Emitter, node: Node, forest: Forest, x: Value, combine: str) ->
         depth = forest.depth
     except ValueError as error:
         raise node.error(str(error)) from None
-    if depth > MOST_STEPS:
-        raise node.unsupported(f"expected trees of up to {MOST_STEPS} questions, found {depth}")
-    if (forest.mode == MEMBER).any():
-        raise node.unsupported("sets of members are not compiled")
     trees = len(forest.roots)
     at = e.broadcast(e.constant(forest.roots.astype(np.int64)), (rows, trees))
+    if depth > MOST_STEPS:
+        (at,) = loop_of(e, depth, [at], lambda _, carried: [_step(e, forest, x, *carried)])
+        depth = 0
     for _ in range(depth):
         at = _step(e, forest, x, at)
     table = forest.table(combine).astype(numpy_dtype(elem))
@@ -134,6 +136,11 @@ def _step(e: Emitter, forest: Forest, x: Value, at: Value) -> Value:
     value = e(graph.take_along, x, of(forest.feature.astype(np.int64)), axis=1)
     asked = [int(m) for m in np.unique(forest.mode) if m < len(_ASK)]
     answers = [(m, e.map(_ASK[m], value, of(split))) for m in asked]
+    if forest.sets.size:
+        sets = e.constant(forest.sets.astype(split.dtype))
+        members = e(graph.take, sets, of(np.maximum(np.cumsum(forest.mode == MEMBER) - 1, 0)), axis=0)
+        is_one = e.map(graph.eq, e.unsqueeze(value, 2), members)
+        answers.append((MEMBER, e.reduce(is_one, "any", (2,), keepdims=False)))
     mode = of(forest.mode.astype(np.int64))
     yes = answers[0][1]
     for m, answer in answers[1:]:

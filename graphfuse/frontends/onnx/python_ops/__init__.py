@@ -1,11 +1,10 @@
-"""Operators that Python executes between compiled parts: strings, sequences, data-dependent shapes, decision trees.
+"""Operators that Python executes between compiled parts: strings, sequences, data-dependent shapes.
 
 One file per family fills the table of `call.py`; why they are not compiled: docs/adr/0013-host-code-between-parts.md.
 """
 
 from graphfuse.frontends.onnx.python_ops import (
     images,
-    linear,
     maps,
     ml,
     random,
@@ -13,12 +12,12 @@ from graphfuse.frontends.onnx.python_ops import (
     sequences,
     sizes,
     strings,
+    svm,
     text,
-    trees,
 )
 from graphfuse.frontends.onnx.python_ops.call import ON_STRINGS, PYTHON_OPS, Call, call_of
 
 __all__ = [
-    "ON_STRINGS", "PYTHON_OPS", "Call", "call_of", "images", "linear", "maps", "ml", "random", "selection",
-    "sequences", "sizes", "strings", "text", "trees",
+    "ON_STRINGS", "PYTHON_OPS", "Call", "call_of", "images", "maps", "ml", "random", "selection",
+    "sequences", "sizes", "strings", "svm", "text",
 ]  # fmt: skip
