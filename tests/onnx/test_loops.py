@@ -7,7 +7,7 @@ import pytest
 from onnx import parser
 
 import graphfuse
-from graphfuse.errors import IndexRangeError, InputError
+from graphfuse.errors import IndexRangeError, InputError, VerifyError
 from graphfuse.host import control
 from graphfuse.runtime import turns
 from graphfuse.runtime.workspace import Workspace
@@ -227,3 +227,14 @@ def test_slices_that_are_not_as_many(tmp_path):
     feeds = {"s": np.ones(2, F), "x": np.ones((4, 3), F), "y": np.ones((2, 4), F)}
     with pytest.raises(InputError, match=r"Scan: expected as many slices of each input, found \[3, 2\]"):
         model(feeds)
+
+
+@pytest.mark.parametrize("n", ["3", "n"])
+def test_a_state_that_changes_its_shape(n):
+    """A Scan's may not, as a Loop's may; one of a single row is not repeated."""
+    text = f"""g (float[3] s, float[4, {n}] x) => (float[3] t) {{
+      t = Scan<num_scan_inputs = 1, body = l (float[a] p, float[b] q) => (float[c] r) {{
+        r = ReduceMax<keepdims = 1>(q)
+      }}>(s, x) }}"""
+    with pytest.raises(VerifyError, match="Scan: dim 0 of next state 0: expected 1 = 3"):
+        graphfuse.compile(model_of(text))

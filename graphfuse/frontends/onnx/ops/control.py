@@ -232,7 +232,12 @@ def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         inner = w.nested(scope)
         slices = [e.squeeze(e.slice(x, 0, at, 1), 0) for x in xs]
         inner.names.update(zip((p.name for p in body.input), (*carried, *slices), strict=True))
-        return [e.value(v) for v in w.graph(body, inner)]
+        out = [e.value(v) for v in w.graph(body, inner)]
+        kept = [
+            e.equalled(after, shape_of(before), f"next state {i}")
+            for i, (before, after) in enumerate(zip(carried, out, strict=False))
+        ]
+        return [*kept, *out[states:]]
 
     results = list(_watching(w, count, starts, step))
     out_axes = node.attr_ints("scan_output_axes", (0,) * outs)
