@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 def stages(func: Func, target: Target, options: Options) -> Stages:
     """Graph IR to block functions."""
-    backend, clock, text = backend_of(target), _Clock(), str(target)
+    backend, text = backend_of(target), str(target)
     if not (options.check_indices and backend.checks_values):
         func = without_checks(func)
     with timing() as seconds:
@@ -77,11 +77,11 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
         kernel = snapshots.after(kernel, snapshots.Place("block", name, 0, "lower-region"))
         return backend.rounded(kernel, options.numerics)
 
-    kernels = clock("blockgen", lambda: {name: lowered(name, backend.machine) for name in region_ops})
+    kernels = _timed(seconds, "blockgen", lambda: {name: lowered(name, backend.machine) for name in region_ops})
     ledger += [
         Decision("mask", name, fused=False, reason=str(f.attrs[MASK])) for name, f in kernels.items() if MASK in f.attrs
     ]
-    return Stages(func, regions, ledger, kernels, region_ops, lowered, {**seconds, **clock.seconds})
+    return Stages(func, regions, ledger, kernels, region_ops, lowered, seconds)
 
 
 def without_checks(func: Func) -> Func:
@@ -127,15 +127,14 @@ def _build(func: Func, target: Target, options: Options) -> Executable:
     backend = backend_of(target)
     backend.begin(len(func.body.ops))
     done = stages(func, target, options)
-    clock = _Clock()
     kernels = dict(done.kernels)
-    planned = clock("plan", lambda: _planned(done))
-    made = clock("code", lambda: backend.code(done, planned.plan))
+    planned = _timed(done.seconds, "plan", lambda: _planned(done))
+    made = _timed(done.seconds, "code", lambda: backend.code(done, planned.plan))
     if done.kernels != kernels:  # other grids
-        planned = clock("plan again", lambda: _planned(done))
+        planned = _timed(done.seconds, "plan again", lambda: _planned(done))
     metas = [_meta(name, f, done, made) for name, f in done.kernels.items()]
     metas.append(KernelMeta("copy_bytes", "rwi", COPY, ""))
-    for name, seconds in {**done.seconds, **clock.seconds}.items():
+    for name, seconds in done.seconds.items():
         log.info("%s: %.0f ms", name, seconds * 1e3)
     return Executable(
         signature=signature_of(done.graph),
@@ -235,12 +234,8 @@ def _decision(d: Decision) -> Json:
 T = TypeVar("T")
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def __call__(self, name: str, work: Callable[[], T]) -> T:
-        start = time.perf_counter()
-        out = work()
-        self.seconds[name] = time.perf_counter() - start
-        return out
+def _timed(seconds: dict[str, float], name: str, work: Callable[[], T]) -> T:
+    start = time.perf_counter()
+    out = work()
+    seconds[name] = time.perf_counter() - start
+    return out

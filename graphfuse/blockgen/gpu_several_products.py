@@ -7,8 +7,7 @@ lost is freedom in tiles: the accumulators share the registers, and a sum cannot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 from graphfuse.blockgen.gpu_contraction import TYPICAL, WGMMA_ELEMS
 from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
@@ -32,21 +31,13 @@ _LAUNCH_US = 2.0
 _VIEWS = (graph.reshape, graph.permute, graph.slice_, graph.flip)
 
 
-class WhyApart(Protocol):
-    """As fusion has it: see `why_apart`."""
-
-    def __call__(self, products: Sequence[Op], *, meet: bool) -> str | None:
-        """The first reason, or None."""
-        ...
-
-
 _Ranges = Mapping[str, tuple[int, int]]
 
 
-def why_apart(machine: Machine, ranges: _Ranges) -> WhyApart:
+def why_apart(machine: Machine, ranges: _Ranges) -> Callable[..., str | None]:
     """The predicate for a machine: the first reason why contractions of one operand are no kernel, or None.
 
-    It is given the contractions, and whether their results meet.
+    It is given the contractions, and whether their results meet: `fusion.regions.rules.WhyApart`.
     """
 
     def reason(products: Sequence[Op], *, meet: bool) -> str | None:

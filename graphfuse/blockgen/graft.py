@@ -12,7 +12,6 @@ result back, adds to it or scatters it is left alone, and the ledger has the rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 from graphfuse.blockgen.dense_views import NoViewError, Numbers, View, numbers_of, view_of
 from graphfuse.blockgen.evaluate import Lane
@@ -43,15 +42,7 @@ from graphfuse.symbolic import INF, Dim, substitute, sym, symbols
 # whether work may move in
 
 
-class WhyNot(Protocol):
-    """Why not, for the result of that index or, `before`, the operand."""
-
-    def __call__(self, call: Op, index: int, *, before: bool) -> str | None:
-        """None if there is no reason."""
-        ...
-
-
-def why_not_graft(ranges: Mapping[str, tuple[int, int]], *, copies_tiles: bool = False) -> WhyNot:
+def why_not_graft(ranges: Mapping[str, tuple[int, int]], *, copies_tiles: bool = False) -> Callable[..., str | None]:
     """Whether elementwise work may be done inside a called kernel: see `fusion.regions.rules.WhyNotGraft`.
 
     `copies_tiles`: products get their operands copied as they are in memory.

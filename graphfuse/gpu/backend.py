@@ -26,8 +26,8 @@ from graphfuse.ir.passes import Pass
 from graphfuse.knobs import Numerics, Options
 from graphfuse.targets.backend import Ranges, Stages
 from graphfuse.targets.generated import Generated
-from graphfuse.targets.machine import GpuMachine, Machine
-from graphfuse.targets.profiles.nvidia import GPUS, Profile
+from graphfuse.targets.machine import Machine
+from graphfuse.targets.profiles.nvidia import GPUS
 from graphfuse.targets.target import Target
 
 LARGE = 128
@@ -45,20 +45,7 @@ class Backend:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-
-    @property
-    def _profile(self) -> Profile:
-        return GPUS[self.target.cpu]
-
-    @property
-    def machine(self) -> GpuMachine:
-        """Its profile's."""
-        return self._profile.machine
-
-    @property
-    def note(self) -> str:
-        """Its profile's."""
-        return self._profile.note
+        self.machine, self.note = GPUS[target.cpu].machine, GPUS[target.cpu].note
 
     def graph_passes(self, options: Options) -> tuple[Pass, ...]:
         """Halves, masks and rows as tensor cores take them."""

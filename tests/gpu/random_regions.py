@@ -703,14 +703,14 @@ class Outcome:
 def outcomes(case: RandomCase, target: Target, driver: Driver | None = None) -> Iterator[Outcome]:
     """Compile a case, and run every region; for a GPU without a driver it is compiled only."""
     few = case.multiprocessors if target.kind == "cuda" else 0
-    sizes: dict[str, Profile] = {}
+    backend, sizes = backend_of(target), dict[str, Profile]()
+    machine = replace(backend.machine, multiprocessors=few) if few else backend.machine
     if few:
-        profile = GPUS[target.cpu]
-        sizes[target.cpu] = replace(profile, machine=replace(profile.machine, multiprocessors=few))
-    with mock.patch.dict(GPUS, sizes):
+        sizes[target.cpu] = replace(GPUS[target.cpu], machine=machine)
+    with mock.patch.dict(GPUS, sizes), mock.patch.object(backend, "machine", machine):
         done = compiler.stages(case.func, target, Options())
         if target.kind == "cuda" and driver is None:
-            backend_of(target).code(done)
+            backend.code(done)
             return
         runner = runner_of(done, target, driver, 0)
     env = dict(zip(done.regions.params, case.inputs, strict=True))
