@@ -29,14 +29,6 @@ class Accesses:
     reshaped: bool = False
     """Whether an index was cut into digits, some of which may be constant only within the dims."""
 
-    def take(self, other: Accesses) -> None:
-        """Add what another walk found."""
-        self.offsets += other.offsets
-        self.of += other.of
-        self.opaque |= other.opaque
-        self.edges += other.edges
-        self.reshaped |= other.reshaped
-
     def uses(self, name: str) -> bool:
         """Whether what is read depends on this variable."""
         return name in self.opaque or any(name in symbols(offset) for offset in self.offsets)

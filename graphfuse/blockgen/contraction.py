@@ -103,7 +103,7 @@ class ContractionKernel:
             analysis.write(value, reshape_index(out, self.domain, shape_of(value), kernel.space))
         for w in self.works:
             for value, at in ((w.lhs, w.lhs_at), (w.rhs, w.rhs_at)):
-                analysis.found.take(self._reads(value, at(out, depth)))
+                analysis.visit(value, at(out, depth))
         return analysis.found
 
     def _reads(self, value: Value, index: Index) -> Accesses:

@@ -11,7 +11,7 @@ result back, adds to it or scatters it is left alone, and the ledger has the rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from graphfuse.blockgen.dense_views import NoViewError, Numbers, View, numbers_of, view_of
 from graphfuse.blockgen.evaluate import Lane

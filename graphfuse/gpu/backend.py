@@ -94,8 +94,8 @@ class Backend:
             return placed({name: func})[name]
 
         made = gpu_code(placed(done.kernels).values(), self.target, instead)
-        said = {name: reasons[name] for name in done.kernels if name in reasons}
-        done.ledger += [Decision("wgmma", name, fused=False, reason=why) for name, why in said.items()]
+        said = (name for name in done.kernels if name in reasons)
+        done.ledger += [Decision("wgmma", name, fused=False, reason=reasons[name]) for name in said]
         return made
 
     def kernel_code(self, func: Func) -> Generated:

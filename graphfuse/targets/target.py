@@ -113,10 +113,6 @@ class Target:
         missing = sorted(self.feature_set - host.feature_set)
         return f"the host lacks {', '.join(missing)}" if missing else None
 
-    def can_run_on(self, host: Target) -> bool:
-        """Whether code for this target runs on `host`."""
-        return self.why_not_on(host) is None
-
 
 @functools.cache
 def feature_names(features: str) -> frozenset[str]:
