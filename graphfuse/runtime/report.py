@@ -9,7 +9,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from graphfuse import usage
 from graphfuse.artifact import COPY, Executable, Pointer, Signature, Step, TensorSpec
@@ -171,8 +171,9 @@ def code_warnings(executable: Executable) -> list[str]:
 
 def target_notes(executable: Executable) -> list[str]:
     """What is not as good on a target as it may be, by what its profile says."""
-    ledgers = (d for whole in executable.variants for p in (whole, *whole.parts) for d in p.ledger)
-    return list(dict.fromkeys(f"{d['consumer']}: {d['reason']}" for d in ledgers if d["producer"] == "target"))
+    parts = (p for whole in executable.variants for p in (whole, *whole.parts))
+    decisions = (cast("Mapping[str, str]", d) for p in parts for d in p.ledger)
+    return list(dict.fromkeys(f"{d['consumer']}: {d['reason']}" for d in decisions if d["producer"] == "target"))
 
 
 def _spec(spec: TensorSpec, signature: Signature) -> dict[str, Any]:
