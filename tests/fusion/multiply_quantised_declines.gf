@@ -70,6 +70,15 @@ func @scales_along_input_channels_stay(%x: tensor<1x2x3x3xu8>) {
   %c = graph.conv(%d, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], low = [0, 0], strides = [1, 1]} : tensor<1x2x3x3xf32>
   return(%c)
 }
+func @scales_of_f64_stay(%x: tensor<(n)x2xi32>) dims (n in 1..64) {
+  %f = graph.cast(%x) {to = f64} : tensor<(n)x2xf64>
+  %t = graph.full() {elem = f64, shape = [(n), 2], value = 0.25} : tensor<(n)x2xf64>
+  %d = graph.mul(%f, %t) : tensor<(n)x2xf64>
+  %s = graph.full() {elem = f64, shape = [(n), 2], value = 0.5} : tensor<(n)x2xf64>
+  %v = graph.div(%d, %s) : tensor<(n)x2xf64>
+  %r = graph.round(%v) : tensor<(n)x2xf64>
+  return(%r)
+}
 // -----
 func @not_an_average(%x: tensor<2x6xi8>) {
   %v0 = graph.permute(%x) {perm = [1, 0]} : tensor<6x2xi8>
@@ -144,4 +153,14 @@ func @scales_along_input_channels_stay(%x: tensor<1x2x3x3xu8>) {
   %w = graph.mul(%g, %u) : tensor<2x2x1x1xf32>
   %c = graph.conv(%d, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], low = [0, 0], strides = [1, 1]} : tensor<1x2x3x3xf32>
   return(%c)
+}
+
+func @scales_of_f64_stay(%x: tensor<(n)x2xi32>) dims (n in 1..64) {
+  %f = graph.cast(%x) {to = f64} : tensor<(n)x2xf64>
+  %t = graph.full() {elem = f64, shape = [(n), 2], value = 0.25} : tensor<(n)x2xf64>
+  %d = graph.mul(%f, %t) : tensor<(n)x2xf64>
+  %s = graph.full() {elem = f64, shape = [(n), 2], value = 0.5} : tensor<(n)x2xf64>
+  %v = graph.div(%d, %s) : tensor<(n)x2xf64>
+  %r = graph.round(%v) : tensor<(n)x2xf64>
+  return(%r)
 }
