@@ -8,12 +8,12 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.gemm_kernels import Gemm
-from graphfuse import pipelines
 from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile, gpu_row_pitch
 from graphfuse.blockgen.gpu_matmul_tile import ProductTile
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 from graphfuse.compiler import Options, stages
 from graphfuse.dialects import block, control, graph
+from graphfuse.gpu import graph_passes
 from graphfuse.ir.core import Builder, Func, Params, Value
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.types import F32, Tensor, scalar
@@ -22,7 +22,7 @@ from graphfuse.targets import Target
 
 TARGET = Target.parse("cuda:sm_90a")
 ROWS: dict[str, AbstractContextManager[Any]] = {
-    "as stored": patch.object(pipelines, "rows_to_align", lambda *_: lambda _: ((0, 0), (0, 0))),
+    "as stored": patch.object(graph_passes, "rows_to_align", lambda *_: lambda _: ((0, 0), (0, 0))),
     "copied": patch.object(gpu_row_pitch, "_single_loads_us", lambda *_: float("inf")),
 }
 """What becomes of operands whose rows TMA cannot read, instead of what the compiler's model says."""
@@ -47,7 +47,7 @@ def region_text(
     chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, step_bytes=lambda *_: step_bytes)
     if isinstance(tile, ProductTile):
         chosen = patch.multiple(gpu_contraction, product_tile=lambda *_, **__: tile, boxed_tile=lambda *_, **__: tile)
-    whole = patch.object(pipelines, "sum_parts", lambda _: lambda *_: 1)
+    whole = patch.object(graph_passes, "sum_parts", lambda _: lambda *_: 1)
     with chosen, whole, ROWS["as stored"]:
         func = _kernel(gemm, target)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))

@@ -206,7 +206,7 @@ DEVICES = (
     "torch/",
 )
 """Where devices are told apart that users name, or that torch's tensors are on; those are no targets."""
-DRIVERS = ("checking.py", "compiled_model.py", "devices.py", "kernels/", "onnx_backend.py", "torch/")
+DRIVERS = ("checking.py", "compiled_model.py", "devices.py", "kernels/", "onnx_backend.py", "pipelines.py", "torch/")
 """What launches on a GPU, and so knows its driver."""
 WORDS = {"cuda", "cpu", "nvptx64", "x86_64", "aarch64", "emulator"}
 

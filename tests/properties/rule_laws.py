@@ -19,6 +19,7 @@ import numpy as np
 
 from graphfuse import pipelines
 from graphfuse.errors import GraphfuseError, VerifyError
+from graphfuse.fusion.passes import CHANGES_ROUNDING
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.parser import parse_module
@@ -32,7 +33,7 @@ from tests.properties.rule_programs import SEPARATOR, TESTS, Example, choices, e
 
 assert pipelines.PASSES is PASSES, "importing it registers them all"
 
-ROUNDS = {p.name for p in pipelines.CHANGES_ROUNDING} | {
+ROUNDS = {p.name for p in CHANGES_ROUNDING} | {
     "multiply-by-reciprocal", "attention-in-f32", "normalise-later", "dequantise-later", "split-long-sums",
     "split-long-reductions", "pack-pixels", "split-f32",
 }  # fmt: skip

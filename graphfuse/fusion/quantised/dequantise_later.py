@@ -78,7 +78,7 @@ def dequantise_later(func: Func) -> Func:
 
 
 def _later(op: Op, ranges: Ranges) -> Replacement | None:
-    if op.kind is not graph.contract or tensor_of(op.operands[0]).elem not in FLOATS:
+    if op.kind is not graph.contract or not {tensor_of(v).elem for v in (op.operands[0], op.result)} <= {*FLOATS}:
         return None
     x, w = op.operands
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
