@@ -138,15 +138,21 @@ class Cache:
 
     def entries(self) -> list[Path]:
         """Every entry, the most recently used first."""
-        found: list[tuple[float, Path]] = []
-        for path in self.folder.glob("*.gfx"):
-            with contextlib.suppress(OSError):  # another process may be removing it
-                found.append((path.stat().st_mtime, path))
-        return [path for _, path in sorted(found, reverse=True)]
+        return [Path(path) for _, path, _ in self._files(".gfx")]
+
+    def _files(self, ending: str) -> list[tuple[float, str, int]]:
+        """Files by when they were last used, the last first: that time, the path, and how many bytes."""
+        found: list[tuple[float, str, int]] = []
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as files:
+            for file in files:
+                if file.name.endswith(ending):
+                    with contextlib.suppress(OSError):  # another process may be removing it
+                        found.append(((status := file.stat()).st_mtime, file.path, status.st_size))
+        return sorted(found, reverse=True)
 
     def info(self) -> Info:
         """How much there is."""
-        sizes = [_size(p) for p in self.entries()]
+        sizes = [nbytes for _, _, nbytes in self._files(".gfx")]
         return Info(self.folder, len(sizes), sum(sizes))
 
     def gc(self, max_bytes: int = MAX_BYTES, max_age_s: float | None = None, keep: str = "") -> list[Path]:
@@ -155,20 +161,19 @@ class Cache:
         A process that has a removed entry mapped goes on using it: the system keeps its bytes.
         """
         removed: list[Path] = []
-        total = 0
-        now = time.time()
-        for path in self.entries():
-            total += _size(path)
-            with contextlib.suppress(OSError):
-                old = max_age_s is not None and now - path.stat().st_mtime > max_age_s
-                if path.stem != keep and (total > max_bytes or old):
-                    total -= _size(path)
-                    path.unlink()
-                    removed.append(path)
-        for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
-            with contextlib.suppress(OSError):
-                if now - path.stat().st_mtime > 3600:
-                    path.unlink()
+        total, now, kept = 0, time.time(), str(self._path(keep))
+        for used, path, nbytes in self._files(".gfx"):
+            old = max_age_s is not None and now - used > max_age_s
+            if path == kept or not (old or total + nbytes > max_bytes):
+                total += nbytes
+            else:
+                with contextlib.suppress(OSError):
+                    Path(path).unlink()
+                    removed.append(Path(path))
+        for used, path, _ in self._files(".tmp"):  # of a process that was killed while it wrote
+            if now - used > 3600:
+                with contextlib.suppress(OSError):
+                    Path(path).unlink()
         return removed
 
     def verify(self) -> list[tuple[Path, str]]:
@@ -183,13 +188,6 @@ class Cache:
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.gfx"
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def default_cache() -> Cache | None:
