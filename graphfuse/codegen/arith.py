@@ -96,7 +96,7 @@ def extreme(kernel: Kernel, name: str, a: Reg, b: Reg) -> Reg:
 
     x86's `maxps(x, y)` is `x > y ? x : y`, which gives y when either is NaN.
     """
-    if kernel.target.instructions.extremes:
+    if kernel.instructions.extremes:
         return kernel.intrinsic("maximum" if name == "max" else "minimum", a.type, a, b)
     if is_plain_constant(b):
         a, b = b, a

@@ -143,11 +143,11 @@ def _round_to_odd(kernel: Kernel, x: Reg) -> Reg:
 
 
 def _native_half(kernel: Kernel) -> bool:
-    return kernel.target.instructions.halves
+    return kernel.instructions.halves
 
 
 def _native_bfloat(kernel: Kernel) -> bool:
-    return kernel.target.instructions.bfloats
+    return kernel.instructions.bfloats
 
 
 def _half_to_f32(kernel: Kernel, x: Reg) -> Reg:

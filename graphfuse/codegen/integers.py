@@ -108,7 +108,7 @@ def _floormod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 def _safe_count(kernel: Kernel, elem: Scalar, count: Reg) -> Reg:
     """What a shift may be given, where LLVM would cut the count to 32 bits."""
-    if kernel.target.instructions.whole_counts or elem.bits < 64:
+    if kernel.instructions.whole_counts or elem.bits < 64:
         return count
     return kernel.binary("and", count, integer(63, count.type))
 

@@ -146,6 +146,7 @@ class Kernel(ABC):
 
     def __init__(self, func: Func, target: Target, text: FunctionText) -> None:
         self.func, self.target, self.text = func, target, text
+        self.instructions = target.instructions
         self.values: dict[Value, KernelValue] = {}
         self.bounds: dict[Value, tuple[int, int]] = {}
         """What is known of i64 values."""
