@@ -109,22 +109,15 @@ CASES = {
         [np.array(9), YES, np.full((2, 3), 250, np.uint8), np.array([True, False, True]), np.ones((0, 2), F)],
     ),
     "grows": (GROWS, [YES, np.ones(2, F)]),
-    "counted, shrinks": (
-        COUNTED.replace("N", "n").replace("BODY", "w = ReduceMean<keepdims = 1>(v, zero)"),
-        [np.arange(4, dtype=F)],
-    ),
-    "counted, shrinks from 4": (
-        COUNTED.replace("N", "4").replace("BODY", "w = ReduceMean<keepdims = 1>(v, zero)"),
-        [np.arange(4, dtype=F)],
-    ),
-    "counted, grows": (
-        COUNTED.replace("N", "n").replace("BODY", "w = Concat<axis = 0>(v, x)"),
-        [np.arange(4, dtype=F)],
-    ),
-    "counted, loses a row": (
-        COUNTED.replace("N", "n").replace("BODY", "w = Slice(v, one, end, zero)"),
-        [np.arange(120, dtype=F)],
-    ),
+    **{
+        f"counted, {what}": (COUNTED.replace("N", rows).replace("BODY", body), [np.arange(count, dtype=F)])
+        for what, rows, count, body in (
+            ("shrinks", "n", 4, "w = ReduceMean<keepdims = 1>(v, zero)"),
+            ("shrinks from 4", "4", 4, "w = ReduceMean<keepdims = 1>(v, zero)"),
+            ("grows", "n", 4, "w = Concat<axis = 0>(v, x)"),
+            ("loses a row", "n", 120, "w = Slice(v, one, end, zero)"),
+        )
+    },
     "nested": (NESTED, [YES, F(0.5)]),
     "slices along axes, from both ends": (
         SCANNED,
