@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,28 @@ def test_import_is_light():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
     assert out.stdout.split() == []
+
+
+SCRIPTS = sorted(f for folder in ("tools", "benchmarks", "models") for f in (ROOT.parent / folder).rglob("*.py"))
+
+
+def test_scripts_hide_no_module_of_python():
+    """What runs as `python tools/name.py` finds the folder's modules before Python's own."""
+    assert {f.stem for f in SCRIPTS}.isdisjoint(sys.stdlib_module_names)
+
+
+def test_scripts_import_what_is_there():
+    """Nothing else runs all of them; torch's own are left out, as torch need not be there."""
+    for file in SCRIPTS:
+        for node in ast.walk(tree_of(file)):
+            if not isinstance(node, ast.ImportFrom) or not str(node.module).startswith("graphfuse"):
+                continue
+            if str(node.module).startswith(("graphfuse.torch", "graphfuse.frontends.fx")):
+                continue
+            module = importlib.import_module(str(node.module))
+            for name in node.names:
+                found = hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}")
+                assert found, f"{file.name}:{node.lineno}: {node.module} has no {name.name}"
 
 
 def test_level_0_loads_no_numpy():

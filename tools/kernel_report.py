@@ -22,7 +22,7 @@ from graphfuse.dialects import gpu
 from graphfuse.errors import GraphfuseError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.gpu.assembler import assemble
-from graphfuse.gpu.code import ptx_of
+from graphfuse.gpu.compiled_kernel import ptx_of
 from graphfuse.gpu.kernel import layout_of
 from graphfuse.gpu.pipeline import fitted
 from graphfuse.gpu.transforms.rematerialise import conversion, tile_of

@@ -32,7 +32,7 @@ from graphfuse.ir.verifier import verify
 from graphfuse.knobs import scope
 from graphfuse.stages import optimize_text
 from tests.interp.inputs import assert_same_numbers
-from tools.bisect import guilty
+from tools.bisect_rewrites import guilty
 
 DIGITS = Path(models.__file__).parent / "digits.onnx"
 TARGETS = ("cpu", "cuda:sm_80", "cuda:sm_90a")

@@ -1,4 +1,4 @@
-"""Which rewrite makes a model's results wrong: `python -m tools.bisect model.onnx --dim batch=2`.
+"""Which rewrite makes a model's results wrong: `python -m tools.bisect_rewrites model.onnx --dim batch=2`.
 
 Compiles with more or fewer rewrites (`GRAPHFUSE_STOP_AFTER`), halving the distance until one is left with which results
 are far from the interpreter's and without which they are near. Passes and the rules that fire in them are counted
@@ -67,7 +67,7 @@ def guilty(model: Path, target: str, dims: Mapping[str, int], seed: int, bound: 
 
 def main() -> int:
     """Search, and print what is found; 1 if anything is."""
-    parser = argparse.ArgumentParser(prog="python -m tools.bisect", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.bisect_rewrites", description=__doc__.partition("\n")[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=N")
