@@ -36,7 +36,7 @@ from graphfuse.blockgen.gpu_tiles import (
     whole_tiles,
 )
 from graphfuse.blockgen.gpu_wgmma_tile import Product
-from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_stride, takes_windows
+from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_stride, why_no_windows
 from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
@@ -44,6 +44,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, bounds, ceildiv, exact_div, floordiv, minimum, mod, product, symbols
@@ -185,8 +186,15 @@ class GpuContraction(ContractionKernel):
 
     def _emit_tiles(self) -> Func:
         kernel, ev = self.kernel, self.kernel.ev
-        windows = self._has_windows()
-        rows = self._flat_rows() if windows else self._rows()
+        rows, why = self._rows(), ""
+        boxed = windows = False
+        if self.gpu.has_wgmma:
+            # matrices are no windows: boxes serve them better; `wgmma` is faster wherever it can be fed
+            why = self._why_not_boxed(rows)
+            boxed, why_no_windows = not why, self._why_no_windows() if why else ""
+            windows = not boxed and not why_no_windows
+            rows = self._flat_rows() if windows else rows
+            why = "" if windows else why_no_windows if self._is_convolution() else why
         columns = self.dims[self.column_dims[-1]].extent
         m, n = (positions([self.dims[i].extent for i in dims]) for dims in (rows, self.column_dims))
         others = [i for i in range(len(self.dims)) if i not in rows and i != self.column_dims[-1]]
@@ -197,15 +205,14 @@ class GpuContraction(ContractionKernel):
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
         sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
         made = Product(*sizes[:2], sizes[2] * elem.bytes, batch, len(self.work.terms), len(self.works))
-        # `_has_windows` excludes matrices, which boxes serve better; `wgmma` is faster wherever it can be fed
         if windows:
             made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
             tile = boxed_tile(self.gpu, elem, made, step=step_of(self.k_dims[-1].extent))
-        elif self.gpu.has_wgmma and self._is_boxed(rows):
+        elif boxed:
             ns = self._epilogue_ns()
             exchanges = ns > PLAIN_NS and self._is_stored_by_lanes()
             made = replace(made, in_lines=self._contiguous_columns(), exchanges=exchanges, epilogue_ns=ns)
-            tile = boxed_tile(self.gpu, elem, replace(made, aligned=self._is_boxed(rows, SECTOR_BYTES)))
+            tile = boxed_tile(self.gpu, elem, replace(made, aligned=not self._why_not_boxed(rows, SECTOR_BYTES)))
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)
             tile = product_tile(self.gpu, elem, made, by_registers=by_registers, copied=copied)
@@ -234,6 +241,8 @@ class GpuContraction(ContractionKernel):
             attrs |= {"schedule": tile.wgmma.schedule, "persistent": tile.wgmma.per_multiprocessor}
             attrs |= {"split": tile.wgmma.split} if tile.wgmma.split > 1 else {}
             attrs |= {"share": (tile.wgmma.rows, tile.wgmma.columns)} if tile.wgmma.shared > 1 else {}
+        elif why:
+            attrs[WITHOUT_WGMMA] = why
         return kernel.finish(grid, 1 + tile.m * tile.n * depth * len(self.works) // 16384, attrs)
 
     def _scaled(self, integers: Value, at: Index) -> Value:
@@ -251,6 +260,10 @@ class GpuContraction(ContractionKernel):
         lhs, rhs = element_of(self.work.lhs), element_of(self.work.rhs)
         return lhs.is_float and rhs.is_integer and rhs.bytes == 1
 
+    def _is_convolution(self) -> bool:
+        op = self.work.result.op
+        return op is not None and op.kind is graph.conv
+
     def _epilogue_ns(self) -> float:
         return epilogue_ns(self.kernel, [v for w in self.works for v in (w.lhs, w.rhs)])
 
@@ -259,36 +272,36 @@ class GpuContraction(ContractionKernel):
         pitches = [shape_of(v)[-1] * element_of(v).bytes for v in self.kernel.outputs if shape_of(v)]
         return any(exact_div(p, VECTOR_BYTES) is None for p in pitches)
 
-    def _is_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> bool:
-        """Whether TMA can copy tiles of both operands, and `wgmma` multiply them.
+    def _why_not_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> str:
+        """Why TMA cannot copy tiles of both operands, or `wgmma` not multiply them; "" where they can.
 
         They are memory, of one element of at most 2 bytes, and of rows (columns) and k one is contiguous. All other
         strides are multiples of `unit` bytes.
         """
         elem = element_of(self.work.lhs)
         if elem != element_of(self.work.rhs) or elem.name not in WGMMA_ELEMS:
-            return False
+            return f"warpgroups do not multiply {elem} by {element_of(self.work.rhs)}"
         if len(rows) != 1 or len(self.k_dims) != 1:
-            return False
+            return "rows, or k, are several dims that do not lie one behind the other"
         k = self.k_names[self.k_dims[0].last]
         at = as_index(self.names), as_index(self.k_names)
-        factors = {w.lhs: (w.lhs_at, rows[0]) for w in self.works}
-        factors |= {w.rhs: (w.rhs_at, self.column_dims[-1]) for w in self.works}
-        for value, (index, side) in factors.items():
+        factors = {w.lhs: ("left", w.lhs_at, rows[0]) for w in self.works}
+        factors |= {w.rhs: ("right", w.rhs_at, self.column_dims[-1]) for w in self.works}
+        for value, (which, index, side) in factors.items():
             found = self._reads(value, index(*at))
             if len(found.offsets) != 1 or found.opaque or not is_view(value, self.kernel):
-                return False
+                return f"the {which} operand is computed where it is read"
             names = [k, *(self.names[d.last] for d in self.dims)]
             strides = {name: coefficient(found.offsets[0], name) for name in names}
             along_side = strides[self.names[self.dims[side].last]]
             if strides[k] != 1 and (along_side != 1 or elem.bytes != 2):
-                return False
+                return f"the {which} operand is not contiguous along k" + (", rows or columns" * (elem.bytes == 2))
             if sum(s == 1 for s in strides.values()) != 1:
-                return False
-            whole = unit // elem.bytes
-            if not all(s == 1 or takes_stride(s, whole, self.kernel) for s in strides.values()):
-                return False
-        return True
+                return f"the {which} operand has rows of one element"
+            apart = [s for s in strides.values() if s != 1 and not takes_stride(s, unit // elem.bytes, self.kernel)]
+            if apart:
+                return f"lines of the {which} operand lie {apart[0]} elements apart, no multiple of {unit} bytes"
+        return ""
 
     def _is_copied(self, rows: Sequence[int]) -> bool:
         """Whether tiles of both operands are matrices in memory, which `cp.async` copies as they are."""
@@ -313,20 +326,19 @@ class GpuContraction(ContractionKernel):
                 return True
         return False
 
-    def _has_windows(self) -> bool:
-        """Whether TMA reads the image of a convolution in windows; one that is a matrix is none."""
-        if not self.gpu.has_wgmma or self.beside or self.work.terms or self._is_boxed(self._rows()):
-            return False
+    def _why_no_windows(self) -> str:
+        """Why TMA does not read the image of a convolution in windows; "" if it does."""
         rows = self._flat_rows()
         shared = [i for i in range(len(self.dims)) if i not in (*self.row_dims, *self.column_dims)]
-        if rows != self.row_dims or not self.k_dims or not all(isinstance(self.dims[i].extent, int) for i in rows[1:]):
-            return False
+        is_flat = rows == self.row_dims and all(isinstance(self.dims[i].extent, int) for i in rows[1:])
+        if self.beside or self.work.terms or not self.k_dims or not is_flat:
+            return "its rows are no positions of one image"
         r, c, both = ([self.names[self.dims[i].last] for i in dims] for dims in (rows, self.column_dims, shared))
         at = as_index(self.names), as_index(self.k_names)
         indices = {self.work.lhs: self.work.lhs_at(*at), self.work.rhs: self.work.rhs_at(*at)}
         roles = Roles(r, c, both, [self.k_names[d.last] for d in self.k_dims])
         channels = self.k_dims[-1].extent
-        return takes_windows(self.kernel, self.work, lambda v: self._reads(v, indices[v]), roles, channels)
+        return why_no_windows(self.kernel, self.work, lambda v: self._reads(v, indices[v]), roles, channels)
 
     def _whole_steps(self) -> Dim:
         """k with each tap's channels filled up to whole steps."""

@@ -47,38 +47,45 @@ def step_of(channels: Dim) -> int:
     return min(STEPS, key=lambda n: (-(-channels // n) * n * STEPS[n], -n))
 
 
-def takes_windows(
+def why_no_windows(
     kernel: Kernel, work: Product, reads: Callable[[Value], Accesses], roles: Roles, channels: Dim
-) -> bool:
-    """Whether TMA can read the lhs, an image, in windows and the rhs, weights, in boxes; a tap has so many channels."""
+) -> str:
+    """Why TMA cannot read the lhs, an image, in windows and the rhs, weights, in boxes; "" if it can.
+
+    A tap has so many channels.
+    """
     x, w, op = work.lhs, work.rhs, work.result.op
     elem = element_of(x)
-    if elem != element_of(w) or elem.name not in ("f16", "bf16") or len(roles.rows) < 2 or not roles.depth:
-        return False
+    if elem != element_of(w) or elem.name not in ("f16", "bf16"):
+        return f"windows are of f16 or bf16, not of {elem} and {element_of(w)}"
     image = _image(x)
-    if image is None or not is_view(image, kernel) or not is_view(w, kernel):
-        return False
+    if len(roles.rows) < 2 or not roles.depth or image is None or not is_view(image, kernel) or not is_view(w, kernel):
+        return "the image or the weights are computed where they are read"
     if (roles.shared or (image is x and len(roles.depth) > 1)) and exact_div(channels, step_of(channels)) is None:
-        return False  # a step would go on into the next group, or the next tap: only padding tells these apart
+        # a step would go on into the next group, or the next tap: only padding tells these apart
+        return f"{channels} channels of a tap or group are no whole steps"
     whole = VECTOR_BYTES // elem.bytes
     channel, column = roles.depth[-1], roles.columns[-1]
     for value, lines, outside in ((x, (channel,), roles.columns), (w, (column, channel), roles.rows)):
-        found = reads(value)
+        what, found = "the image" if value is x else "the weights", reads(value)
         if len(found.offsets) != 1 or any(found.uses(name) for name in outside):
-            return False
+            return f"{what} are read at several places"
         (offset,) = found.offsets
         every = (*roles.rows, *roles.columns, *roles.shared, *roles.depth)
         strides = {name: coefficient(offset, name) for name in every}
         along = next((name for name in lines if strides[name] == 1), None)
+        if along is None:
+            return f"channels of {what} do not lie side by side"
         others = [s for name, s in strides.items() if name != along]
         start = substitute(offset, dict.fromkeys(every, 0))
-        if along is None or not all(takes_stride(s, whole, kernel) for s in others) or exact_div(start, whole) is None:
-            return False
+        if not all(takes_stride(s, whole, kernel) for s in others) or exact_div(start, whole) is None:
+            return f"lines of {what} do not begin at multiples of {VECTOR_BYTES} bytes"
     padded = reads(x).opaque
-    if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared):
-        return False
     rank = len(roles.rows) - 1 + (roles.rows[0] in padded)
-    return rank <= 3 and (image is x or (op is not None and _within(op, rank)))
+    if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared) or rank > 3:
+        return "more dims are padded than windows move along"
+    fits = image is x or (op is not None and _within(op, rank))
+    return "" if fits else "its taps or strides are more than a map of windows takes"
 
 
 def takes_stride(stride: Dim | None, whole: int, kernel: Kernel) -> bool:

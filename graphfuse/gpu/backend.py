@@ -10,6 +10,7 @@ from graphfuse.blockgen.gpu_several_products import why_apart
 from graphfuse.blockgen.graft import why_not_graft
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.blockgen.numerics import apply_numerics
+from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.gpu import lower as gpu
@@ -88,8 +89,8 @@ class Backend:
 
         def instead(name: str, why: str) -> Func | None:
             reasons[name] = why
-            if done.region_ops[name].attrs["kind"] == "call":
-                return None  # its tile is the programmer's
+            if done.region_ops[name].attrs["kind"] == "call" or WITHOUT_WGMMA in done.kernels[name].attrs:
+                return None  # its tile is the programmer's, or was chosen for other instructions
             func = done.kernels[name] = done.lower(name, replace(self.machine, has_wgmma=False))
             return placed({name: func})[name]
 

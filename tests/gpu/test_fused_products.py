@@ -103,6 +103,26 @@ def test_another_tile_is_chosen_where_memory_is_nothing_for_wgmma():
     assert kernel.launch.threads < 256, "the tile of a product by mma.sync"
 
 
+MISSED = {
+    "no multiple of 16 bytes": ("x: 64x250xf16, w: 250x64xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}'),
+    "multiply f32 by f32": ("x: 64x256xf32, w: 256x64xf32", 'y = contract(x, w) {spec = "mk,kn->mn"}'),
+    "not contiguous along k": ("x: 64x256xi8, w: 256x64xi8", 'y = contract(x, w) {spec = "mk,kn->mn", elem = i32}'),
+    "channels of the image do not lie side by side": (
+        "x: 2x64x8x8xf16, w: 3x3x64x32xf16",
+        ("v = permute(x) {perm = [0, 2, 3, 1]}; y = conv(v, w) {strides = [1, 1], low = [1, 1], high = [1, 1],"
+        ' dilation = [1, 1], input_dilation = [1, 1], groups = 1, layout = "nhwc"}')),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", MISSED)
+def test_what_misses_wgmma_says_why(why):
+    params, body = MISSED[why]
+    executable = outcome(graph_func(params, f"{body}; return(y)"), options=Options(numerics="strict"))
+    (said,) = (d for d in executable.ledger if d["producer"] == "wgmma")
+    assert why in said["reason"]
+    assert "wgmma" not in executable.code[str(HOPPER)].ptx
+
+
 BACKWARD = {
     "rows": ("x: 96x128xf16, w: 128x96xf16", 'v = flip(x) {axes = [0]}; y = contract(v, w) {spec = "mk,kn->mn"}'),
     "depth": ("x: 96x128xf16, w: 128x96xf16", 'v = flip(w) {axes = [0]}; y = contract(x, v) {spec = "mk,kn->mn"}'),
