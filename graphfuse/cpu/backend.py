@@ -9,7 +9,6 @@ from graphfuse.blockgen.graft import why_not_graft
 from graphfuse.blockgen.lower import EMITTERS, lower_region
 from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.cpu import lower as cpu
-from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.cpu.graph_passes import graph_passes
 from graphfuse.cpu.lower import cpu_passes
 from graphfuse.fusion.regions.rules import Rules
@@ -17,6 +16,7 @@ from graphfuse.ir.core import Func, Op
 from graphfuse.ir.passes import Pass
 from graphfuse.knobs import Numerics, Options
 from graphfuse.llvm import codegen
+from graphfuse.llvm.executor_ir import executor_ir
 from graphfuse.targets.backend import Ranges, Stages
 from graphfuse.targets.cpu import machine_of
 from graphfuse.targets.generated import Generated

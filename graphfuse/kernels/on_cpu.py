@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from graphfuse.artifact import Executable
-from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.errors import ArtifactError, InputError, UsageError
 from graphfuse.kernels import call_ir
 from graphfuse.llvm import codegen
+from graphfuse.llvm.executor_ir import executor_ir
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
 from graphfuse.runtime.callers import Callers

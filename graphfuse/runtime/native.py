@@ -1,7 +1,7 @@
 """Native code of an artifact in this process: picks the object for this CPU, links it, calls the executor.
 
 It reaches llvmlite through `graphfuse.llvm`, as only `cuda/batch.py` does beside it, and it generates no
-code: the object holds the kernels and the executor (`gf_*`, see `cpu/executor_ir.py`).
+code: the object holds the kernels and the executor (`gf_*`, see `llvm/executor_ir.py`).
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from graphfuse.cpu.executor_ir import LAUNCH_BYTES, executor_ir
-from graphfuse.cpu.executor_place_ir import TIMES
+from graphfuse.llvm.executor_ir import LAUNCH_BYTES, executor_ir
+from graphfuse.llvm.executor_place_ir import TIMES
 
 KERNELS = """
 ; args: { ptr counts }: one count per program, and never two threads on one program

@@ -22,8 +22,8 @@ from graphfuse.artifact import (
     TensorSpec,
     Weight,
 )
-from graphfuse.cpu.executor_ir import executor_ir
 from graphfuse.llvm.codegen import object_code
+from graphfuse.llvm.executor_ir import executor_ir
 from graphfuse.llvm.host import host_target
 from graphfuse.symbolic import sym
 

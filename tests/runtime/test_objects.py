@@ -147,7 +147,7 @@ def test_an_artifact_of_it_is_one_error(tmp_path, capfd, body):
 def test_objects_of_the_other_architecture():
     """What compiling for it gives has the form, too: functions that this process lacks aside."""
     other = Target.parse("cpu:aarch64" if HOST.arch == "x86_64" else "cpu:x86-64-v3")
-    from graphfuse.cpu.executor_ir import executor_ir
     from graphfuse.llvm.codegen import object_code
+    from graphfuse.llvm.executor_ir import executor_ir
 
     check_object(object_code(executor_ir(other.arch, "linux"), other), EXECUTOR)

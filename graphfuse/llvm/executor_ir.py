@@ -40,7 +40,7 @@ and it is read before `asleep` is raised, so a wake between the two is not lost.
 from string import Template
 from typing import Final
 
-from graphfuse.cpu.executor_place_ir import place_ir
+from graphfuse.llvm.executor_place_ir import place_ir
 from graphfuse.llvm.fields import with_fields
 
 LAUNCH_BYTES: Final = 32
