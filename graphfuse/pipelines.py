@@ -5,18 +5,14 @@ Importing this module registers every pass there is (`ir.passes.PASSES`).
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 from graphfuse.blockgen.numerics import BLOCK_PASSES
-from graphfuse.blockopt.pipeline import PIPELINE
-from graphfuse.cpu import graph_passes as cpu_graph_passes
-from graphfuse.cpu.lower import cpu_passes
 from graphfuse.dialects.ranges import ranges_of
 from graphfuse.fusion.precision.store_halves import store_halves
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.partition import Decision
-from graphfuse.gpu import graph_passes as gpu_graph_passes
-from graphfuse.gpu.pipeline import gpu_passes
 from graphfuse.ir.core import Block, Func, Params
 from graphfuse.ir.passes import PASSES, Pass, passing, pipeline_text
 from graphfuse.ir.types import scalar
@@ -24,11 +20,10 @@ from graphfuse.knobs import Options
 from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.targets import Target
 from graphfuse.targets.backend import backend_of
+from graphfuse.targets.target import FAMILIES
 
-__all__ = [
-    "PIPELINE", "cpu_graph_passes", "cpu_passes", "gpu_graph_passes", "gpu_passes", "graph_passes", "partitioned",
-    "region_passes",
-]  # fmt: skip
+for _module in ("graphfuse.blockopt.pipeline", *(family.backend for family in FAMILIES.values())):
+    importlib.import_module(_module)
 
 
 def partitioned(func: Func, target: str, *, fuse: bool = True) -> tuple[Func, list[Decision]]:

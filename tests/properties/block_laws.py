@@ -18,10 +18,11 @@ from unittest import mock
 
 import numpy as np
 
-from graphfuse import pipelines
 from graphfuse.blockopt.grid import AXES
+from graphfuse.blockopt.pipeline import PIPELINE
 from graphfuse.dialects import block
 from graphfuse.errors import GraphfuseError
+from graphfuse.gpu.pipeline import gpu_passes
 from graphfuse.interp.block import grid_of, launch, run_program
 from graphfuse.ir.core import Attr, Func, Op, Trait, Value
 from graphfuse.ir.passes import Pass
@@ -103,10 +104,10 @@ def _of_job(name: str, job: Job | Case) -> Iterator[Launch]:
     known = specialise.facts(kernel.parameters, slots, len(axes))
     with mock.patch.object(specialise, "optimized", lambda func: func):
         func = specialise.specialised(kernel.func, kernel.parameters, known)
-    yield Launch(name, func, pipelines.PIPELINE, arrays, symbols)
+    yield Launch(name, func, PIPELINE, arrays, symbols)
     func = specialise.optimized(func)
     for target in TARGETS:
-        yield Launch(f"{name} {target}", func, pipelines.gpu_passes(func, target), arrays, symbols)
+        yield Launch(f"{name} {target}", func, gpu_passes(func, target), arrays, symbols)
 
 
 def _same(want: Sequence[Array], got: Sequence[Array]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse import pipelines
+from graphfuse.blockopt.pipeline import PIPELINE
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op
 from graphfuse.ir.passes import Pass
@@ -31,7 +31,7 @@ def test_drawn_kernels(seeds: range) -> None:
 
 def test_launches_come_to_every_level() -> None:
     passes = {p.name for given in block_laws.launches() for p in given.passes}
-    assert {p.name for p in pipelines.PIPELINE} <= passes
+    assert {p.name for p in PIPELINE} <= passes
     assert {"pipeline-loads", "assign-layouts", "remove-conversions", "hopper-matmul", "overlap-launches"} <= passes
 
 
