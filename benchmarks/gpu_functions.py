@@ -19,16 +19,16 @@ from benchmarks.gpu_timing import arguments, asked
 from graphfuse.compiler import build
 from graphfuse.devices import driver_of
 from graphfuse.dialects.elementwise import FUNCTIONS, Function
-from graphfuse.gpu_driver import Driver
 from graphfuse.interp import elementwise
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
-from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.runtime.device import Device
+from graphfuse.runtime.gpu.session import GpuSession
 from graphfuse.targets import Target
+from graphfuse.targets.driver import Driver
 
 Array = np.ndarray[Any, Any]
 ELEMS = ("f32", "f16", "bf16")
@@ -109,7 +109,7 @@ def measured(elem: str, target: Target, driver: Driver, numerics: str, words: li
         for start in range(0, len(wanted), AT_ONCE):
             some = wanted[start : start + AT_ONCE]
             executable = compiled(some, elem, arity, inputs[0].size, target, numerics)
-            with CudaSession(executable, driver) as session:
+            with GpuSession(executable, driver) as session:
                 found = session.run(feed)
             for f in some:
                 with np.errstate(all="ignore"):

@@ -51,7 +51,7 @@ from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import BF16, F32, Tensor
 from graphfuse.ir.verifier import verify
 from graphfuse.knobs import Options
-from graphfuse.runtime.cuda.session import ARENA, SCRATCH
+from graphfuse.runtime.gpu.session import ARENA, SCRATCH
 from graphfuse.targets import Target
 
 SHAPES = ((2048, 3072, 768), (16, 4096, 4096), (8192, 8192, 1024), (4096, 14336, 4096))

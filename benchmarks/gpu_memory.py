@@ -29,7 +29,7 @@ from benchmarks import record
 from benchmarks.gpu_timing import QUICK, Call, Called, Timing, arguments, asked, elapsed, medians, race, twice
 from benchmarks.memory_cases import Case, cases, host_inputs
 from graphfuse.gpu.emulator.driver import EmulatedDriver
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.session import GpuSession
 
 TARGET = "cuda:sm_90a"
 SMALLER = 4096
@@ -248,7 +248,7 @@ def _emulated(case: Case, numerics: str, torch: Any) -> tuple[float, list[str]]:
     feed = host_inputs(case)
     compiled = graphfuse.compile(case.model(), target=TARGET, numerics=numerics)
     driver = EmulatedDriver(TARGET.partition(":")[2])
-    with CudaSession(compiled.executable, driver) as session:
+    with GpuSession(compiled.executable, driver) as session:
         error = emulated_error(case, session, torch, feed)
     wasted = [
         f"\n    {t.per_request:.2f} for {t.ideal / t.requests:.2f}: {t.text}"
@@ -258,7 +258,7 @@ def _emulated(case: Case, numerics: str, torch: Any) -> tuple[float, list[str]]:
     return error, wasted
 
 
-def emulated_error(case: Case, session: CudaSession, torch: Any, feed: Mapping[str, np.ndarray]) -> float:
+def emulated_error(case: Case, session: GpuSession, torch: Any, feed: Mapping[str, np.ndarray]) -> float:
     """As `Gpu.error`, of what a session on the emulator gives."""
     got = np.asarray(session.run(dict(feed))["out"]).astype(np.float64)
     want = case.torch(torch, *(torch.from_numpy(x.astype(np.float64)) for x in feed.values())).numpy()

@@ -32,7 +32,7 @@ from graphfuse.api import CompiledModel
 from graphfuse.artifact import Launch
 from graphfuse.blockgen import gpu_reduction
 from graphfuse.fusion.products import split_long_sums
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.session import GpuSession
 
 TIMING = Timing(0.0125, 0.025, 5)
 LENGTHS = (64, 128, 512, 1024, 2048, 4096, 8192, 16384, 32768)
@@ -173,7 +173,7 @@ def measure(gpu: Gpu, case: Case, timing: Timing, leaving: Sequence[str] = ()) -
             compiled = variant.compiled(case, "cuda")
             session = compiled.session
             if not variant.graph:
-                session = CudaSession(compiled.executable, session._driver, graphs=False)
+                session = GpuSession(compiled.executable, session._driver, graphs=False)
             out.fill_(float("nan"))
             session.run(feed, out={"out": out})
             torch.cuda.synchronize()

@@ -247,10 +247,11 @@ def gpu_name(device: str) -> str:
     """The driver's name of the GPU that a device means; empty for others."""
     if not device.startswith("CUDA"):
         return ""
+    from graphfuse.devices import driver_of
     from graphfuse.onnx_backend import device_of
-    from graphfuse.runtime.cuda.bindings import open_driver
 
-    return open_driver().device_info(device_of(device).index).name
+    found = device_of(device)
+    return driver_of(found).device_info(found.index).name
 
 
 def by_family(results: list[Result]) -> list[dict[str, Any]]:

@@ -23,17 +23,17 @@ from graphfuse.artifact import (
     TensorSpec,
 )
 from graphfuse.dialects import graph
-from graphfuse.gpu_driver import Driver
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import I64, Tensor
 from graphfuse.knobs import Options
 from graphfuse.llvm.loader import Library, load_object
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.session import GpuSession
 from graphfuse.symbolic import Dim, evaluate
 from graphfuse.targets import Target
 from graphfuse.targets.backend import Stages, backend_of
+from graphfuse.targets.driver import Driver
 from graphfuse.targets.generated import Generated
 
 Array = np.ndarray[Any, Any]
@@ -181,7 +181,7 @@ class GpuRunner:
         feed = {f"in{i}": a for i, a in enumerate(operands)}
         # what the results held before comes in as bytes, and is copied into them by a step of its own
         feed |= {f"before{i}": a.reshape(-1).view(np.uint8) for i, a in enumerate(outputs)}
-        with CudaSession(executable, self._driver, self._ordinal) as session:
+        with GpuSession(executable, self._driver, self._ordinal) as session:
             for array, found in zip(outputs, session.run(feed).values(), strict=True):
                 array[...] = found
 

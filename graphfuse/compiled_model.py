@@ -32,7 +32,7 @@ from graphfuse.value_checks import look
 if TYPE_CHECKING:
     from graphfuse.host.session import HostSession
     from graphfuse.ir.core import Func
-    from graphfuse.runtime.cuda.session import CudaSession
+    from graphfuse.runtime.gpu.session import GpuSession
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class CompiledModel:
     """A compiled model: call it with inputs by name, get outputs by name.
 
     Code is loaded at the first call, so a model for another machine can be saved from here. On a GPU inputs may be
-    there or on the host; see `graphfuse.runtime.cuda.session` for what outputs are then.
+    there or on the host; see `graphfuse.runtime.gpu.session` for what outputs are then.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class CompiledModel:
         self._threads, self._callers = threads, callers
 
     @functools.cached_property
-    def session(self) -> Session | CudaSession | HostSession:
+    def session(self) -> Session | GpuSession | HostSession:
         """What runs it."""
         if self.executable.host is not None:
             return self._host_session()
         if not self.device.is_gpu:
             return Session(choose_cpu(self.executable), self._threads, self._callers)
-        from graphfuse.runtime.cuda.session import CudaSession
+        from graphfuse.runtime.gpu.session import GpuSession
 
         driver = driver_of(self.device, gpu_target_of(self.executable).cpu)
-        return CudaSession(self.executable, driver, self.device.index)
+        return GpuSession(self.executable, driver, self.device.index)
 
     @property
     def signature(self) -> Signature:
@@ -165,7 +165,7 @@ class CompiledModel:
 
     def _on_gpu(self) -> Executable:
         """The variant for the device; interpreted, it needs none."""
-        from graphfuse.runtime.cuda.context import choose_variant, context_of
+        from graphfuse.runtime.gpu.context import choose_variant, context_of
 
         driver = driver_of(self.device, gpu_target_of(self.executable).cpu)
         return choose_variant(self.executable, context_of(driver, self.device.index).info)

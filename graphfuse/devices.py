@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -12,9 +13,10 @@ from graphfuse.knobs import code_key, settings
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime.device import Device
 from graphfuse.targets import Target
+from graphfuse.targets.target import FAMILIES
 
 if TYPE_CHECKING:
-    from graphfuse.gpu_driver import Driver
+    from graphfuse.targets.driver import Driver
 
 Targets = str | Target | Sequence[str | Target]
 EMULATED_ARCH = "sm_90a"
@@ -43,9 +45,7 @@ def _default_target(device: Device) -> str:
         return settings.target or "cpu"
     if settings.target.startswith(GPU_PREFIX):
         return settings.target
-    if device.kind == "emulator":
-        return GPU_PREFIX + EMULATED_ARCH
-    from graphfuse.runtime.cuda.context import context_of
+    from graphfuse.runtime.gpu.context import context_of
 
     return GPU_PREFIX + context_of(driver_of(device), device.index).info.best_target
 
@@ -60,12 +60,6 @@ def compiled_key(source: Mapping[str, str], target: Target) -> str:
 
 
 def driver_of(device: Device, arch: str = EMULATED_ARCH) -> Driver:
-    """What drives a GPU, or the emulator in the role of one."""
-    assert device.is_gpu, "a CPU has no driver"
-    if device.kind == "cuda":
-        from graphfuse.runtime.cuda.bindings import open_driver
-
-        return open_driver()
-    from graphfuse.gpu.emulator.driver import EmulatedDriver
-
-    return EmulatedDriver(arch)
+    """What drives a GPU, or the emulator in the role of one. A GPU's is one for the process. Raises DeviceError."""
+    (module,) = (f.drivers[device.kind] for f in FAMILIES.values() if device.kind in f.drivers)
+    return importlib.import_module(module).open_driver(arch)

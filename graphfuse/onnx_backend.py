@@ -16,9 +16,11 @@ from typing import Any, cast
 import numpy as np
 from onnx.backend import base
 
+from graphfuse.devices import driver_of
 from graphfuse.errors import DeviceError, InputError, UsageError
 from graphfuse.host.model import OnnxModel
 from graphfuse.runtime.device import Device
+from graphfuse.runtime.gpu.context import context_of
 
 
 class PreparedModel(base.BackendRep):
@@ -74,11 +76,8 @@ class Backend(base.Backend):
         """Whether this machine has the device."""
         try:
             found = device_of(device)
-            if found.kind == "cuda":
-                from graphfuse.runtime.cuda.bindings import open_driver
-                from graphfuse.runtime.cuda.context import context_of
-
-                context_of(open_driver(), found.index)
+            if found.is_gpu:
+                context_of(driver_of(found), found.index)
         except (DeviceError, UsageError):
             return False
         return True

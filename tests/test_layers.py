@@ -27,7 +27,6 @@ LEVEL_0 = {
     "constraints",
     "host.program",
     "host.program_json",
-    "gpu_driver",
     "gallery",
     "usage",
 }
@@ -73,7 +72,7 @@ MAY_IMPORT = {
     **dict.fromkeys(OF_TARGETS, DIALECTS | BLOCK | BACKENDS | OF_TARGETS | {"fusion"}),
     "targets.nvidia": LEVEL_0 | {"gpu"},
     "runtime": LEVEL_0 | {"llvm", "runtime"},
-    "devices": LEVEL_0 | {"llvm", "gpu", "runtime"},
+    "devices": LEVEL_0 | {"llvm", "runtime"},
     "compiler": EVERYTHING,
     "pipelines": EVERYTHING,
     "kernels": EVERYTHING,
@@ -105,6 +104,14 @@ ONLY_IN = {
 """Third parties and where they may be imported; runtime links the stored object code."""
 
 FILES = sorted(ROOT.rglob("*.py"))
+
+
+def module_name(file):
+    """The dotted name of a module or package."""
+    return ".".join(file.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(f): f for f in FILES}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
@@ -182,8 +189,7 @@ def test_level_0_loads_no_numpy():
 
 def test_no_modules_import_each_other():
     """Not even by imports inside of functions; what only type checkers see does not count."""
-    names = {module_name(f): f for f in FILES}
-    arrows = {name: {n for _, n in own_imports(file, names)} - {name} for name, file in names.items()}
+    arrows = {name: {n for _, n in own_imports(file, MODULES)} - {name} for name, file in MODULES.items()}
     left = dict(arrows)
     while leaves := {name for name, to in left.items() if not to & left.keys()}:
         left = {name: to for name, to in left.items() if name not in leaves}
@@ -192,11 +198,6 @@ def test_no_modules_import_each_other():
     while left and (following := min(arrows[seen[-1]] & left.keys())) not in seen:
         seen.append(following)
     assert not left, " -> ".join([*seen[seen.index(following) :], following])
-
-
-def module_name(file):
-    """The dotted name of a module or package."""
-    return ".".join(file.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 def own_imports(file, modules):
@@ -219,18 +220,17 @@ def own_imports(file, modules):
 
 OWN = ("targets/", "cpu/", "gpu/", "runtime/cuda/")
 """Where a target's own name, kind and modules are known."""
+OWN_CODE = ("graphfuse.cpu.", "graphfuse.gpu.", "graphfuse.runtime.cuda.")
 DEVICES = (
     "runtime/device.py",
+    "runtime/gpu/arrays.py",
     "devices.py",
-    "onnx_backend.py",
     "inference_session.py",
     "llvm/host.py",
     "frontends/fx/",
     "torch/",
 )
 """Where devices are told apart that users name, or that torch's tensors are on; those are no targets."""
-DRIVERS = ("checking.py", "compiled_model.py", "devices.py", "kernels/", "onnx_backend.py", "pipelines.py", "torch/")
-"""What launches on a GPU, and so knows its driver."""
 WORDS = {"cuda", "cpu", "nvptx64", "x86_64", "aarch64", "emulator"}
 
 
@@ -248,6 +248,11 @@ def asked_of_targets(file):
                 yield node.lineno, ast.unparse(node)
 
 
+def modules_of_targets(file):
+    """(line, module) of what makes code for a target, or drives it: backends and drivers are asked for instead."""
+    return [(line, name) for line, name in own_imports(file, MODULES) if f"{name}.".startswith(OWN_CODE)]
+
+
 @pytest.mark.parametrize(
     "file",
     [f for f in FILES if not f.relative_to(ROOT).as_posix().startswith(OWN)],
@@ -257,9 +262,7 @@ def test_only_targets_know_which_they_are(file):
     where = file.relative_to(ROOT).as_posix()
     if not where.startswith((*DEVICES, "kernels/arguments.py", "cli/kernel.py")):
         assert not list(asked_of_targets(file))
-    code = ("graphfuse.gpu.", "graphfuse.cpu.", "graphfuse.runtime.cuda")
-    known = [name for _, name in imports(file) if name.startswith(code) and not name.endswith("graph_passes")]
-    assert where.startswith(DRIVERS) or not known
+    assert not modules_of_targets(file)
 
 
 def test_a_question_is_seen(tmp_path):
@@ -268,3 +271,13 @@ def test_a_question_is_seen(tmp_path):
         'a = target.kind == kind\nb = x == "cuda"\nc = isinstance(m, GpuMachine)\nd = x.cpu == "sm_80"\ne = x == "y"\n'
     )
     assert [line for line, _ in asked_of_targets(asking)] == [1, 2, 3, 4]
+
+
+def test_a_driver_is_seen(tmp_path):
+    opening = tmp_path / "opening.py"
+    opening.write_text(
+        "from graphfuse.runtime.cuda.bindings import open_driver\nfrom graphfuse.runtime.cuda import bindings\n"
+        "from graphfuse.gpu import graph_passes\nimport graphfuse.cpu.lower\n"
+        "from graphfuse.runtime.gpu import session\nfrom graphfuse.devices import driver_of\n"
+    )
+    assert [line for line, _ in modules_of_targets(opening)] == [1, 2, 3, 4]

@@ -19,7 +19,7 @@ from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.tuned import parse_config
 from graphfuse.knobs import scope
 from graphfuse.runtime.cache import trusted_cache
-from graphfuse.runtime.cuda import dlpack
+from graphfuse.runtime.gpu import dlpack
 from graphfuse.targets import Target
 
 

@@ -14,8 +14,8 @@ from graphfuse.artifact import Array, elem_dtype
 from graphfuse.errors import InputError
 from graphfuse.kernels.signature import Parameter
 from graphfuse.runtime.apart import overlaps_itself
-from graphfuse.runtime.cuda.arrays import torch_dtype, torch_module
-from graphfuse.runtime.cuda.dlpack import KIND_CPU, KIND_CUDA, KIND_MANAGED, KIND_PINNED, Imported
+from graphfuse.runtime.gpu.arrays import torch_dtype, torch_module
+from graphfuse.runtime.gpu.dlpack import KIND_CPU, KIND_CUDA, KIND_MANAGED, KIND_PINNED, Imported
 
 HOST_KINDS = (KIND_CPU, KIND_PINNED)
 NOWHERE = 4096

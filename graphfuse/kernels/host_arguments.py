@@ -15,8 +15,8 @@ from graphfuse.kernels.arguments import integer_range, memory_of, slot_of
 from graphfuse.kernels.call_ir import Seen
 from graphfuse.kernels.signature import Parameter
 from graphfuse.kernels.specialise import has_facts
-from graphfuse.runtime.cuda.arrays import torch_dtype, torch_module
-from graphfuse.runtime.cuda.dlpack import Imported
+from graphfuse.runtime.gpu.arrays import torch_dtype, torch_module
+from graphfuse.runtime.gpu.dlpack import Imported
 
 Ask = Callable[[Any], tuple[int, int] | None]
 

@@ -29,9 +29,9 @@ from graphfuse.kernels.on_gpu import GpuKernel
 from graphfuse.kernels.signature import Parameter, parameters
 from graphfuse.kernels.specialise import Facts, asked_of, check_promises, facts, general, specialised
 from graphfuse.llvm.host import host_target, parse_target
-from graphfuse.runtime.cuda.arrays import current_stream
-from graphfuse.runtime.cuda.context import Context, context_of
 from graphfuse.runtime.device import Device
+from graphfuse.runtime.gpu.arrays import current_stream
+from graphfuse.runtime.gpu.context import Context, context_of
 from graphfuse.symbolic import Dim
 from graphfuse.targets import Target
 from graphfuse.targets.backend import backend_of

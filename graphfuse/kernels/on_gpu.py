@@ -10,19 +10,19 @@ import numpy as np
 
 from graphfuse.artifact import Executable, KernelMeta, Launch, TensorMap
 from graphfuse.errors import InputError
-from graphfuse.gpu_driver import Argument, DriverError
 from graphfuse.kernels.arguments import Bound, packed
 from graphfuse.kernels.specialise import MOST as ALIGNMENT
-from graphfuse.runtime.cuda.arrays import current_stream
-from graphfuse.runtime.cuda.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
-from graphfuse.runtime.cuda.context import Context
-from graphfuse.runtime.cuda.memory import Block
+from graphfuse.runtime.gpu.arrays import current_stream
+from graphfuse.runtime.gpu.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
+from graphfuse.runtime.gpu.context import Context
+from graphfuse.runtime.gpu.memory import Block
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
+from graphfuse.targets.driver import Argument, DriverError
 
 
 class _Call(KernelCall):
-    """One launch with its arguments; see `gpu_driver.LaunchCall`. Never overlaps: what is before it may not be ours."""
+    """A `targets.driver.LaunchCall` with its arguments. Never overlaps: what is before it may not be ours."""
 
     __slots__ = ("_slots", "_table", "_values")
 

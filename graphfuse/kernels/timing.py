@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from graphfuse.runtime.cuda.context import Context
-from graphfuse.runtime.cuda.memory import Block
+from graphfuse.runtime.gpu.context import Context
+from graphfuse.runtime.gpu.memory import Block
 
 FLUSH_BYTES = 256 << 20
 """Twice what any cache holds: half of them are copied to the other half."""

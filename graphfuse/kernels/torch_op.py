@@ -33,7 +33,7 @@ from graphfuse.ir.types import SCALAR_NAMES, Tensor, scalar
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.signature import Parameter
 from graphfuse.kernels.source import read_source
-from graphfuse.runtime.cuda.arrays import torch_dtype
+from graphfuse.runtime.gpu.arrays import torch_dtype
 from graphfuse.symbolic import Dim, static
 
 Backward = Callable[..., Sequence[Any]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from graphfuse.errors import TargetError
 from graphfuse.targets.machine import Machine
@@ -34,6 +34,7 @@ class Cpu:
 
     is_gpu = False
     backend = "graphfuse.cpu.backend"
+    drivers: Mapping[str, str] = {}
 
     def parse(self, name: str) -> Target:
         """One that has a name; `generic` is this machine's architecture."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from graphfuse.errors import TargetError
@@ -34,11 +34,13 @@ class GpuInfo:
 
     @property
     def best_target(self) -> str:
-        """The architecture to compile for: its own, else the newest before it."""
-        if f"{self.arch}a" in GPUS:
-            return f"{self.arch}a"
-        known = [a for a in GPUS if a[3:].isdigit() and int(a[3:]) <= self.number]
-        return max(known, key=lambda a: int(a[3:]), default="sm_80")
+        """The architecture to compile for."""
+        return self.best_of([a for a in GPUS if self.why_not(a) is None]) or "sm_80"
+
+    @staticmethod
+    def best_of(archs: Iterable[str]) -> str:
+        """Of those whose code it runs: its very own, else the newest."""
+        return max(archs, key=lambda a: (not a[3:].isdigit(), int(a[3:].rstrip("af"))), default="")
 
     def why_not(self, arch: str) -> str | None:
         """Why code for `arch` does not run on it; None if it does."""
@@ -58,6 +60,10 @@ class Nvidia:
 
     is_gpu = True
     backend = "graphfuse.gpu.backend"
+    drivers: Mapping[str, str] = {
+        "cuda": "graphfuse.runtime.cuda.bindings",
+        "emulator": "graphfuse.gpu.emulator.driver",
+    }
 
     def parse(self, name: str) -> Target:
         """Such as `sm_90a`."""

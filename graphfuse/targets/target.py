@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +36,8 @@ class Family(Protocol):
     is_gpu: bool
     backend: str
     """The module whose `Backend` makes code."""
+    drivers: Mapping[str, str]
+    """By the kinds of devices that code is launched on, modules whose `open_driver(arch)` gives a `driver.Driver`."""
 
     def parse(self, name: str) -> Target:
         """The target of that name. Raises TargetError."""

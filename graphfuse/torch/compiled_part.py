@@ -16,8 +16,8 @@ from graphfuse.errors import InputError
 from graphfuse.frontends.fx.importer import Part, loc_of, order_of
 from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func, tensor_of
-from graphfuse.runtime.cuda.arrays import ALIGNMENT
 from graphfuse.runtime.direct import MAX_BOUND, Direct
+from graphfuse.runtime.gpu.arrays import ALIGNMENT
 from graphfuse.symbolic import Dim, evaluate
 from graphfuse.torch.quick_call import quick_call
 from graphfuse.torch.runners import Allocation, Runner, allocator, direct, on_gpu

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphfuse.runtime.cuda.arrays import ALIGNMENT
+from graphfuse.runtime.gpu.arrays import ALIGNMENT
 
 Boxed = Callable[[list[Any]], Any]
 

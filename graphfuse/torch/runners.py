@@ -9,7 +9,10 @@ from typing import Any
 import torch
 
 from graphfuse.artifact import Executable
+from graphfuse.devices import driver_of
+from graphfuse.runtime.device import Device
 from graphfuse.runtime.direct import Direct
+from graphfuse.runtime.gpu.direct import GpuDirect
 from graphfuse.runtime.workspace import Shared
 
 Runner = Callable[[tuple[int, ...], Sequence[int]], None]
@@ -35,10 +38,6 @@ _lock = threading.Lock()
 
 def on_gpu(executable: Executable, device: torch.device) -> Runner:
     """What runs an executable on a GPU."""
-    # the driver is only there, and only needed, where there is a GPU
-    from graphfuse.runtime.cuda.bindings import open_driver
-    from graphfuse.runtime.cuda.direct import CudaDirect
-
     index = torch.cuda.current_device() if device.index is None else device.index
     kept: list[torch.Tensor] = []
 
@@ -47,7 +46,7 @@ def on_gpu(executable: Executable, device: torch.device) -> Runner:
         torch.cuda.current_stream(index).synchronize()
         return kept[-1].data_ptr()
 
-    direct = CudaDirect(executable, open_driver(), index, zeroed)
+    direct = GpuDirect(executable, driver_of(Device("cuda", index)), index, zeroed)
 
     def run(values: tuple[int, ...], addresses: Sequence[int]) -> None:
         launches = direct.bind(values)

@@ -33,21 +33,20 @@ from unittest import mock
 
 import numpy as np
 
-from graphfuse import compiler
+from graphfuse import compiler, devices
 from graphfuse.checking import GpuRunner, Runner, runner_of
 from graphfuse.dialects import graph
 from graphfuse.errors import DeviceError, ParseError, VerifyError
-from graphfuse.gpu.emulator.driver import EmulatedDriver
-from graphfuse.gpu_driver import Driver
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
 from graphfuse.knobs import Options
 from graphfuse.llvm.host import parse_target
-from graphfuse.runtime.cuda.bindings import open_driver
+from graphfuse.runtime.device import Device
 from graphfuse.targets import Target
 from graphfuse.targets.backend import backend_of
+from graphfuse.targets.driver import Driver
 from graphfuse.targets.profiles.nvidia import GPUS, Profile
 from tests.blockgen.support import graph_func, widened
 
@@ -768,9 +767,7 @@ def _distance(a: Array, b: Array) -> Array:
 
 def driver_of(device: str, arch: str) -> Driver | None:
     """The GPU's, or the emulator's, or none."""
-    if device == "emulator":
-        return EmulatedDriver(arch)
-    return open_driver() if device == "cuda" else None
+    return None if device == "cpu" else devices.driver_of(Device.parse(device), arch)
 
 
 def work(args: argparse.Namespace) -> None:

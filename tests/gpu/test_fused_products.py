@@ -11,7 +11,7 @@ from graphfuse.interp.graph import run as interpret
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.knobs import Options
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.session import GpuSession
 from graphfuse.targets import Target
 from tests.blockgen.support import graph_func
 from tests.fusion.test_dequantise_later import dequantised
@@ -40,7 +40,7 @@ def outcome(func: Func, symbols=(), options=None):
         dtype = numpy_dtype(t.elem)
         numbers = rng.integers(-90, 90, shape) if t.elem.is_integer else rng.standard_normal(shape)
         given[v.hint] = numbers.astype(dtype)
-    got = CudaSession(executable, EmulatedDriver("sm_90a")).run(given)
+    got = GpuSession(executable, EmulatedDriver("sm_90a")).run(given)
     want = interpret(func, *(given[n] for n in names))
     for name, w in zip(outs, want, strict=True):
         g, w = got[name].astype(np.float64), w.astype(np.float64)

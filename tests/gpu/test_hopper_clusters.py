@@ -12,7 +12,7 @@ from graphfuse.compiler import Options, build
 from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.ir.core import Func
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.session import GpuSession
 from graphfuse.targets import Target
 from tests.blockgen.support import graph_func
 from tests.gpu.test_hopper import PINGPONG, check, compiled, drop, inputs, run
@@ -108,6 +108,6 @@ def test_from_a_graph_to_the_driver():
     assert kernel.launch.cluster == kernel.launch.split == 4
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((rows, k)).astype(np.float16) for rows in (m, n))
-    got = CudaSession(executable, EmulatedDriver("sm_90a")).run({"x": a, "w": b})["y"]
+    got = GpuSession(executable, EmulatedDriver("sm_90a")).run({"x": a, "w": b})["y"]
     want = a.astype(np.float32) @ b.astype(np.float32).T
     np.testing.assert_allclose(got.astype(np.float32), want, rtol=2.0**-11, atol=2.0**-12 * np.abs(want).max())

@@ -16,8 +16,8 @@ from graphfuse.compiler import Options, build
 from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.emulator import EmulatorError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
-from graphfuse.runtime.cuda.session import CudaSession
 from graphfuse.runtime.gfx import load, save
+from graphfuse.runtime.gpu.session import GpuSession
 from graphfuse.targets import Target
 from tests.gpu.test_hopper import check, compiled, drop, inputs, run
 
@@ -123,7 +123,7 @@ def test_from_a_graph_to_the_driver(tmp_path):
     executable = load(tmp_path / "m.gfx")
     (kernel,) = (k for k in executable.kernels if k.launch)
     assert kernel.launch.flags == 4
-    session = CudaSession(executable, EmulatedDriver("sm_90a"))
+    session = GpuSession(executable, EmulatedDriver("sm_90a"))
     for seed in range(3):
         a, b = inputs(gemm, seed)
         want = a.astype(np.float32) @ b.astype(np.float32).T

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from graphfuse.artifact import Im2col
 from graphfuse.errors import GraphfuseError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
-from graphfuse.gpu_driver import Argument
+from graphfuse.targets.driver import Argument
 
 
 class CUresult(enum.IntEnum):

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import graphfuse
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.runtime.callers import WINDOW, Callers
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.session import GpuSession
 from graphfuse.runtime.session import Session
 from graphfuse.runtime.workspace import Workspace, most_callers
 from tests.runtime import gpu_sample
@@ -203,15 +203,15 @@ def test_two_launches_of_a_kernel_run_at_the_same_time(monkeypatch):
 
 
 def test_two_calls_on_a_gpu_run_at_the_same_time(monkeypatch):
-    session = CudaSession(gpu_sample.executable(), EmulatedDriver())
+    session = GpuSession(gpu_sample.executable(), EmulatedDriver())
     feeds = [inputs(n, seed=n) for n in (2, 5)]
-    barrier, found, execute = threading.Barrier(2, timeout=20), {}, CudaSession._execute
+    barrier, found, execute = threading.Barrier(2, timeout=20), {}, GpuSession._execute
 
     def meeting(self, *args, **named):
         barrier.wait()
         return execute(self, *args, **named)
 
-    monkeypatch.setattr(CudaSession, "_execute", meeting)
+    monkeypatch.setattr(GpuSession, "_execute", meeting)
     within(60, *(lambda i=i: found.update({i: session.run(feeds[i])}) for i in range(2)))
     for i, feed in enumerate(feeds):
         np.testing.assert_allclose(found[i]["total"], expected(feed)["total"], rtol=1e-5, atol=1e-5)
@@ -220,10 +220,10 @@ def test_two_calls_on_a_gpu_run_at_the_same_time(monkeypatch):
 def test_callers_take_turns_on_a_gpu_that_has_not_room_for_two():
     """The weights and one caller's memory fit, and so no call fails."""
     source, driver = gpu_sample.executable(), EmulatedDriver()
-    with CudaSession(source, driver) as alone:
+    with GpuSession(source, driver) as alone:
         alone.run(inputs(5))
         one = driver.allocated
-    session = CudaSession(source, EmulatedDriver(memory_bytes=one))
+    session = GpuSession(source, EmulatedDriver(memory_bytes=one))
     feeds = [inputs(n, seed=n) for n in (5, 5, 5)]
     found = {}
 

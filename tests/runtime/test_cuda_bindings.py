@@ -12,10 +12,9 @@ import pytest
 
 from graphfuse.artifact import Im2col, TensorMap
 from graphfuse.errors import DeviceError
-from graphfuse.gpu_driver import OLD_DRIVER, STICKY, UNUSABLE_CODE
 from graphfuse.llvm.launch_loop import CONFIG_BYTES, STREAM_OFFSET
 from graphfuse.runtime.cuda.batch import ATTRIBUTE_BYTES, Batch
-from graphfuse.runtime.cuda.bindings import BindingsDriver
+from graphfuse.runtime.cuda.bindings import OLD_DRIVER, STICKY, UNUSABLE_CODE, BindingsDriver
 from tests.runtime.fake_cuda import CUresult, FakeCuda
 
 cu = pytest.importorskip("cuda.bindings.driver")

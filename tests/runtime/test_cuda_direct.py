@@ -6,8 +6,8 @@ import pytest
 from graphfuse.errors import DeviceError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.runtime.cuda.bindings import BindingsDriver
-from graphfuse.runtime.cuda.direct import CudaDirect
-from graphfuse.runtime.cuda.launches import Launches
+from graphfuse.runtime.gpu.direct import GpuDirect
+from graphfuse.runtime.gpu.launches import Launches
 from tests.runtime.fake_cuda import FakeCuda
 from tests.runtime.gpu_sample import FAULTY, executable
 from tests.runtime.sample import expected, inputs
@@ -46,7 +46,7 @@ def made(model, driver):
         driver.copy_in(address, zeros.ctypes.data, nbytes, 0)
         return address
 
-    return CudaDirect(model, driver, 0, zeroed)
+    return GpuDirect(model, driver, 0, zeroed)
 
 
 def test_numbers_at_every_size(driver):

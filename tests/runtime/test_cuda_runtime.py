@@ -38,12 +38,13 @@ from graphfuse.errors import ArtifactError, DeviceError, InputError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
-from graphfuse.runtime.cuda import bindings, dlpack, transfer
-from graphfuse.runtime.cuda.arrays import DeviceArray
+from graphfuse.runtime.cuda import bindings
 from graphfuse.runtime.cuda.bindings import BindingsDriver
-from graphfuse.runtime.cuda.context import choose_variant, context_of
-from graphfuse.runtime.cuda.graphs import MAX_GRAPHS
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu import dlpack, transfer
+from graphfuse.runtime.gpu.arrays import DeviceArray
+from graphfuse.runtime.gpu.context import choose_variant, context_of
+from graphfuse.runtime.gpu.graphs import MAX_GRAPHS
+from graphfuse.runtime.gpu.session import GpuSession
 from graphfuse.targets.nvidia import GpuInfo
 from tests.gpu.emulator.test_asynchronous import tensor_kernel
 from tests.gpu.emulator.test_im2col import kernel as im2col_kernel
@@ -78,25 +79,25 @@ def assert_right(session, n, seed=0):
 
 
 def test_numbers_at_every_shape(driver):
-    with CudaSession(executable(), driver) as session:
+    with GpuSession(executable(), driver) as session:
         for n in (1, 5, 2, 5, 5, 5, 3, 1, 1):
             assert_right(session, n, seed=n)
 
 
 def test_runs_from_a_file(tmp_path, driver):
     gfx.save(executable(), tmp_path / "m.gfx")
-    assert_right(CudaSession(gfx.load(tmp_path / "m.gfx"), driver), 4)
+    assert_right(GpuSession(gfx.load(tmp_path / "m.gfx"), driver), 4)
 
 
 def test_on_a_device_by_name():
     model = CompiledModel(combined([sample.executable(), executable()]), device="emulator")
     feed = inputs(3)
     np.testing.assert_array_equal(model(feed)["y"], CompiledModel(model.executable)(feed)["y"])
-    assert isinstance(model.session, CudaSession)
+    assert isinstance(model.session, GpuSession)
 
 
 def test_given_outputs_are_written(driver):
-    session, feed = CudaSession(executable(), driver), inputs(3)
+    session, feed = GpuSession(executable(), driver), inputs(3)
     y = np.full((3, WIDTH), 7, np.float32)
     strided = np.zeros((6, 2 * WIDTH), np.float32)[:, ::2]
     found = session.run(feed, {"y": y, "total": strided})
@@ -113,7 +114,7 @@ def test_given_outputs_are_written(driver):
 
 
 def test_profile_has_every_step(driver):
-    profile = CudaSession(executable(), driver).profile(inputs(3))
+    profile = GpuSession(executable(), driver).profile(inputs(3))
     assert [(s.kernel, s.launches) for s in profile.steps] == [
         ("scale_row", 1),
         ("add", 1),
@@ -125,7 +126,7 @@ def test_profile_has_every_step(driver):
 
 
 def test_bad_inputs_leave_the_session_usable(driver):
-    session = CudaSession(executable(), driver)
+    session = GpuSession(executable(), driver)
     with pytest.raises(InputError, match="missing input 'past'"):
         session.run({"x": inputs(3)["x"]})
     with pytest.raises(InputError, match="input 'x': expected float32, found float64"):
@@ -136,7 +137,7 @@ def test_bad_inputs_leave_the_session_usable(driver):
 
 
 def test_threads_take_turns(driver):
-    session = CudaSession(executable(), driver)
+    session = GpuSession(executable(), driver)
     failed = []
 
     def work(seed):
@@ -158,7 +159,7 @@ def test_threads_take_turns(driver):
 def test_arrays_too_large_for_staging(driver, monkeypatch, staged):
     """Of `x` (60 bytes) and `past` (120), none, one, and both one at a time."""
     monkeypatch.setattr(transfer, "STAGED", staged)
-    session = CudaSession(executable(), driver)
+    session = GpuSession(executable(), driver)
     for seed in range(3):
         assert_right(session, 3, seed)
     feed = inputs(3)
@@ -167,7 +168,7 @@ def test_arrays_too_large_for_staging(driver, monkeypatch, staged):
 
 
 def test_non_contiguous_host_inputs(driver):
-    session, feed = CudaSession(executable(), driver), inputs(4)
+    session, feed = GpuSession(executable(), driver), inputs(4)
     found = session.run({"x": np.asfortranarray(feed["x"]), "past": np.repeat(feed["past"], 2, axis=0)[::2]})
     np.testing.assert_allclose(found["y"], expected(feed)["y"], rtol=1e-6)
 
@@ -176,7 +177,7 @@ def test_non_contiguous_host_inputs(driver):
 
 
 def test_weights_are_uploaded_and_code_is_loaded_once(cuda):
-    with CudaSession(executable(), cuda.driver) as session:
+    with GpuSession(executable(), cuda.driver) as session:
         assert_right(session, 3)
         weights = len(session.executable.weights)
         assert cuda.calls["cuMemcpyHtoDAsync"] == weights + 1  # all inputs in one copy
@@ -184,13 +185,13 @@ def test_weights_are_uploaded_and_code_is_loaded_once(cuda):
             assert_right(session, 3)
         assert cuda.calls["cuMemcpyHtoDAsync"] == weights + 4
         assert cuda.calls["cuMemcpyDtoHAsync"] == 4
-    other = CudaSession(executable(), cuda.driver)
+    other = GpuSession(executable(), cuda.driver)
     assert_right(other, 2)
     assert cuda.calls["cuModuleLoadDataEx"] == 1
 
 
 def test_the_second_run_is_recorded_and_replayed(cuda):
-    session = CudaSession(executable(), cuda.driver)
+    session = GpuSession(executable(), cuda.driver)
     assert_right(session, 3)
     assert cuda.calls["cuGraphLaunch"] == 0
     plain = cuda.calls["cuLaunchKernelEx"]
@@ -202,7 +203,7 @@ def test_the_second_run_is_recorded_and_replayed(cuda):
 
 
 def test_without_graphs(cuda):
-    session = CudaSession(executable(), cuda.driver, graphs=False)
+    session = GpuSession(executable(), cuda.driver, graphs=False)
     for seed in range(3):
         assert_right(session, 3, seed)
     assert cuda.calls["cuGraphLaunch"] == 0
@@ -210,7 +211,7 @@ def test_without_graphs(cuda):
 
 @pytest.mark.parametrize("call", ["cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate"])
 def test_launches_go_on_where_graphs_fail(cuda, caplog, call):
-    session = CudaSession(executable(), cuda.driver)
+    session = GpuSession(executable(), cuda.driver)
     cuda.fake.fail[call] = [CUresult.CUDA_ERROR_NOT_SUPPORTED]
     if call == "cuStreamEndCapture":  # the double would record for ever
         cuda.fake.driver.begin_capture = lambda stream: None
@@ -223,7 +224,7 @@ def test_launches_go_on_where_graphs_fail(cuda, caplog, call):
 
 
 def test_many_addresses_share_few_graphs(cuda):
-    session = CudaSession(executable(), cuda.driver)
+    session = GpuSession(executable(), cuda.driver)
     kept = []
     for seed in range(MAX_GRAPHS + 3):
         feed = {k: on_device(cuda.driver, v) for k, v in inputs(3, seed).items()}
@@ -241,7 +242,7 @@ def test_many_addresses_share_few_graphs(cuda):
 
 def test_memory_is_given_back(cuda):
     context = context_of(cuda.driver, 0)
-    session = CudaSession(executable(), cuda.driver)
+    session = GpuSession(executable(), cuda.driver)
     for n in (3, 20, 3):
         assert_right(session, n)
     assert cuda.fake.driver.allocated > 0
@@ -257,7 +258,7 @@ def test_memory_is_given_back(cuda):
 
 def test_too_little_memory(cuda):
     small = FakeCuda(memory_bytes=8 << 10)
-    session = CudaSession(executable(), BindingsDriver(small))
+    session = GpuSession(executable(), BindingsDriver(small))
     message = r"cuda:0 \(emulated sm_90a\)"
     with pytest.raises(DeviceError, match=rf"intermediate tensors: \d+ bytes do not fit into the memory of {message}"):
         session.run(inputs(64))
@@ -314,7 +315,7 @@ class Foreign:
 
 
 def test_arrays_of_other_libraries(driver):
-    session, feed = CudaSession(executable(), driver), inputs(3)
+    session, feed = GpuSession(executable(), driver), inputs(3)
     foreign = {k: Foreign(on_device(driver, v)) for k, v in feed.items()}
     for _ in range(3):
         found = session.run(foreign)
@@ -326,7 +327,7 @@ def test_arrays_of_other_libraries(driver):
 
 
 def test_results_go_in_again_without_a_copy(cuda):
-    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(3)
     first = session.run({k: on_device(cuda.driver, v) for k, v in feed.items()})
     copies = cuda.calls["cuMemcpyHtoDAsync"], cuda.calls["cuMemcpyDtoHAsync"]
     second = session.run({"x": first["y"], "past": first["total"]})
@@ -336,13 +337,13 @@ def test_results_go_in_again_without_a_copy(cuda):
 
 
 def test_host_and_device_inputs_together(driver):
-    session, feed = CudaSession(executable(), driver), inputs(3)
+    session, feed = GpuSession(executable(), driver), inputs(3)
     found = session.run({"x": on_device(driver, feed["x"]), "past": feed["past"]})
     np.testing.assert_allclose(found["total"].numpy(), expected(feed)["total"], rtol=1e-5, atol=1e-5)
 
 
 def test_strided_and_misaligned_device_arrays_are_copied(driver):
-    session, feed = CudaSession(executable(), driver), inputs(3)
+    session, feed = GpuSession(executable(), driver), inputs(3)
     transposed = on_device(driver, np.ascontiguousarray(feed["x"].T))
     wide = np.zeros((6, WIDTH + 2), np.float32)
     wide[:, 1:-1] = feed["past"]
@@ -357,7 +358,7 @@ def test_strided_and_misaligned_device_arrays_are_copied(driver):
 
 
 def test_reversed_device_array(driver):
-    session, feed = CudaSession(executable(), driver), inputs(3)
+    session, feed = GpuSession(executable(), driver), inputs(3)
     rows = Foreign(on_device(driver, feed["x"][::-1]), (3, WIDTH), (-WIDTH, 1), offset=2 * WIDTH * 4)
     found = session.run({"x": rows, "past": on_device(driver, feed["past"])})
     np.testing.assert_allclose(found["y"].numpy(), expected(feed)["y"], rtol=1e-6)
@@ -366,7 +367,7 @@ def test_reversed_device_array(driver):
 def test_wrong_device_arrays(cuda):
     two = FakeCuda(devices=2)
     driver = BindingsDriver(two)
-    session, feed = CudaSession(executable(), driver, 1), inputs(3)
+    session, feed = GpuSession(executable(), driver, 1), inputs(3)
     assert_right(session, 3)
     with pytest.raises(InputError, match="input 'x': expected an array on cuda:1 or on the host, found one on cuda:0"):
         session.run({**feed, "x": on_device(driver, feed["x"])})
@@ -495,7 +496,7 @@ def torch(request, cuda, monkeypatch):
 
 
 def test_torch_tensors_in_and_out(cuda, torch):
-    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(3)
     tensors = {k: Tensor(torch, v) for k, v in feed.items()}
     synchronised = []
     for _ in range(3):
@@ -510,7 +511,7 @@ def test_torch_tensors_in_and_out(cuda, torch):
 
 def test_a_replay_needs_nothing_but_addresses(cuda, torch, monkeypatch):
     """What is not as plain as a replay goes the whole way, with its results and its errors."""
-    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(3)
     tensors = {k: Tensor(torch, v) for k, v in feed.items()}
     out = {k: Tensor(torch, np.zeros_like(v)) for k, v in expected(feed).items()}
     for _ in range(3):
@@ -552,7 +553,7 @@ def test_a_replay_needs_nothing_but_addresses(cuda, torch, monkeypatch):
 
 
 def test_a_replay_that_fails(cuda, torch):
-    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(3)
     tensors = {k: Tensor(torch, v) for k, v in feed.items()}
     out = {k: Tensor(torch, np.zeros_like(v)) for k, v in expected(feed).items()}
     for _ in range(3):
@@ -565,7 +566,7 @@ def test_a_replay_that_fails(cuda, torch):
 
 
 def test_torch_tensors_to_write_to(cuda, torch):
-    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(3)
     tensors = {k: Tensor(torch, v) for k, v in feed.items()}
     y = Tensor(torch, np.zeros((3, WIDTH), np.float32))
     total = Tensor(torch, np.zeros((6, WIDTH), np.float32), contiguous=False)
@@ -581,7 +582,7 @@ def test_torch_tensors_to_write_to(cuda, torch):
 
 def test_an_output_over_an_input(cuda, torch):
     """Row 3 of the sum is not yet read when row 2 is written."""
-    session, feed = CudaSession(executable(), cuda.driver), inputs(64)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(64)
     room = Tensor(torch, np.zeros(2 * feed["past"].size, np.float32))
     past, total = Tensor(torch, feed["past"]), Tensor(torch, np.zeros_like(feed["past"]))
     past.data_ptr, total.data_ptr = room.data_ptr, lambda: room.data_ptr() + 64
@@ -592,7 +593,7 @@ def test_an_output_over_an_input(cuda, torch):
 
 @pytest.mark.parametrize(("shift", "is_apart"), [(0, False), (56, False), (60, True), (-4, False), (-120, True)])
 def test_two_outputs_in_one_memory(cuda, torch, shift, is_apart):
-    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(3)
     room = Tensor(torch, np.zeros(1000, np.float32))
     y, total = (Tensor(torch, np.zeros_like(a)) for a in expected(feed).values())
     y.data_ptr, total.data_ptr = (lambda: room.data_ptr() + 400), (lambda: room.data_ptr() + 400 + shift)
@@ -606,7 +607,7 @@ def test_two_outputs_in_one_memory(cuda, torch, shift, is_apart):
 
 
 def test_outputs_that_overlap_themselves(cuda, torch):
-    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(3)
     y = Tensor(torch, np.zeros((3, WIDTH), np.float32), contiguous=False)
     for strides in ((0, 1), (0, 0), (4, 1)):
         y.stride = lambda strides=strides: strides
@@ -622,7 +623,7 @@ def test_outputs_that_overlap_themselves(cuda, torch):
 
 
 def test_torch_tensors_elsewhere_or_of_another_type(cuda, torch):
-    session, feed = CudaSession(executable(), cuda.driver), inputs(3)
+    session, feed = GpuSession(executable(), cuda.driver), inputs(3)
     x = Tensor(torch, feed["x"])
     x.device.index = 1
     with pytest.raises(InputError, match="expected an array on cuda:0 or on the host, found one on cuda:1"):
@@ -639,7 +640,7 @@ def test_torch_tensors_elsewhere_or_of_another_type(cuda, torch):
 
 @pytest.mark.parametrize("native", [True, False])
 def test_launch_failure_names_kernel_and_node(cuda, native):
-    session = CudaSession(executable(), cuda.driver)
+    session = GpuSession(executable(), cuda.driver)
     if not native:  # a driver that has no such function
         cuda.fake.fail["cuGetProcAddress"] = [CUresult.CUDA_ERROR_NOT_FOUND]
     call = "cuLaunchKernelEx" if native else "cuLaunchKernel"
@@ -653,7 +654,7 @@ def test_launch_failure_names_kernel_and_node(cuda, native):
 
 def test_one_native_call_gives_all_launches(cuda):
     """Kernels, copies and their attributes as they were packed, whatever the addresses."""
-    session = CudaSession(executable(), cuda.driver, graphs=False)
+    session = GpuSession(executable(), cuda.driver, graphs=False)
     for seed in range(3):
         assert_right(session, 3, seed)
     assert cuda.calls["cuLaunchKernelEx"] == 3 * 7
@@ -663,7 +664,7 @@ def test_one_native_call_gives_all_launches(cuda):
 
 
 def test_failures_that_last(cuda):
-    session, other = CudaSession(executable(), cuda.driver), CudaSession(executable(), cuda.driver)
+    session, other = GpuSession(executable(), cuda.driver), GpuSession(executable(), cuda.driver)
     assert_right(session, 3)
     cuda.fake.fail["cuStreamSynchronize"] = [CUresult.CUDA_SUCCESS, CUresult.CUDA_ERROR_ILLEGAL_ADDRESS]
     with pytest.raises(DeviceError, match="a kernel failed, one of 'add', 'scale_row' .*CUDA_ERROR_ILLEGAL_ADDRESS"):
@@ -677,7 +678,7 @@ def test_failures_that_last(cuda):
 
 
 def test_profile_names_the_kernel_that_failed(cuda):
-    session = CudaSession(executable(), cuda.driver)
+    session = GpuSession(executable(), cuda.driver)
     assert_right(session, 3)
     cuda.fake.fail["cuStreamSynchronize"] = [*[CUresult.CUDA_SUCCESS] * 2, CUresult.CUDA_ERROR_ILLEGAL_ADDRESS]
     with pytest.raises(DeviceError, match=r"kernel 'add' \(node '\+ x'\): CUDA_ERROR_ILLEGAL_ADDRESS"):
@@ -688,7 +689,7 @@ def test_emulator_names_kernel_and_node():
     with pytest.raises(
         DeviceError, match=r"cuda:0 \(emulated sm_90a\): kernel 'scale_row' \(node 'x \* w'\): .*out of"
     ):
-        CudaSession(executable(kernels=FAULTY), EmulatedDriver()).run(inputs(3))
+        GpuSession(executable(kernels=FAULTY), EmulatedDriver()).run(inputs(3))
 
 
 def test_no_driver(monkeypatch):
@@ -703,15 +704,15 @@ def test_no_driver(monkeypatch):
     with pytest.raises(DeviceError, match=r"there is no GPU \(CUDA_ERROR_NO_DEVICE\)"):
         BindingsDriver(nothing)
     with pytest.raises(DeviceError, match="there is no GPU"):
-        CudaSession(executable(), BindingsDriver(FakeCuda(devices=0)))
+        GpuSession(executable(), BindingsDriver(FakeCuda(devices=0)))
     with pytest.raises(DeviceError, match="no device cuda:3: expected at most cuda:0"):
-        CudaSession(executable(), BindingsDriver(FakeCuda()), 3)
+        GpuSession(executable(), BindingsDriver(FakeCuda()), 3)
 
     def absent(name):
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(importlib, "import_module", absent)
-    bindings.open_driver.cache_clear()
+    bindings._opened.cache_clear()
     with pytest.raises(DeviceError, match="a GPU needs the package cuda-bindings .*: pip install 'graphfuse"):
         bindings.open_driver()
 
@@ -720,11 +721,11 @@ def test_driver_too_old(cuda):
     old = FakeCuda(version=11040)
     old.fail["cuModuleLoadDataEx"] = [CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION]
     with pytest.raises(DeviceError, match=r"the driver \(CUDA 11\.4\) is too old for PTX 7\.0: install a newer one"):
-        CudaSession(executable(), BindingsDriver(old)).run(inputs(3))
+        GpuSession(executable(), BindingsDriver(old)).run(inputs(3))
 
 
 def test_memory_facts():
-    session, n = CudaSession(executable(), EmulatedDriver()), 7
+    session, n = GpuSession(executable(), EmulatedDriver()), 7
     found = session.memory({"x": (n, WIDTH), "past": (2 * n, WIDTH)})
     assert found.scratch == n * WIDTH * 4  # of every row's program
     assert found.weights == 2 * WIDTH * 4
@@ -734,11 +735,11 @@ def test_memory_facts():
 @pytest.mark.parametrize("result", ["NO_BINARY_FOR_GPU", "UNSUPPORTED_PTX_VERSION"])
 def test_cubin_first_then_ptx(cuda, result):
     cuda.fake.fail["cuModuleLoadDataEx"] = [CUresult[f"CUDA_ERROR_{result}"]]
-    assert_right(CudaSession(executable(cubin=b"not for this one"), cuda.driver), 3)
+    assert_right(GpuSession(executable(cubin=b"not for this one"), cuda.driver), 3)
     assert cuda.calls["cuModuleLoadDataEx"] == 2
     cuda.fake.fail["cuModuleLoadDataEx"] = [CUresult.CUDA_ERROR_INVALID_IMAGE] * 2
     with pytest.raises(ArtifactError, match=r"code for sm_80 on cuda:0 .*: it is damaged \(CUDA_ERROR_INVALID_IMAGE\)"):
-        CudaSession(executable(cubin=b"another"), cuda.driver).run(inputs(3))
+        GpuSession(executable(cubin=b"another"), cuda.driver).run(inputs(3))
 
 
 def test_kernels_of_several_images(cuda, tmp_path):
@@ -754,7 +755,7 @@ def test_kernels_of_several_images(cuda, tmp_path):
         gfx.save(replace(source, code=code), tmp_path / "m.gfx")
         return gfx.load(tmp_path / "m.gfx")
 
-    assert_right(CudaSession(saved(*map(len, images)), cuda.driver), 3)
+    assert_right(GpuSession(saved(*map(len, images)), cuda.driver), 3)
     assert cuda.calls["cuModuleLoadDataEx"] == 2
     with pytest.raises(ArtifactError, match=rf"cubins: expected lengths that make {sum(map(len, images))} bytes"):
         saved(1, 2)
@@ -763,7 +764,7 @@ def test_kernels_of_several_images(cuda, tmp_path):
 def test_kernel_that_is_not_there(cuda):
     cuda.fake.fail["cuModuleGetFunction"] = [CUresult.CUDA_ERROR_NOT_FOUND]
     with pytest.raises(ArtifactError, match="kernel 'add' cannot be loaded: CUDA_ERROR_NOT_FOUND"):
-        CudaSession(executable(), cuda.driver).run(inputs(3))
+        GpuSession(executable(), cuda.driver).run(inputs(3))
 
 
 def gpu(major, minor):
@@ -800,11 +801,11 @@ def test_shared_memory_beyond_the_machine(cuda):
         replace(k, launch=replace(k.launch, shared_bytes=240 << 10)) if k.launch else k for k in source.kernels
     )
     with pytest.raises(DeviceError, match=r"kernel 'add' needs 245760 bytes of shared memory, a block of cuda:0"):
-        CudaSession(replace(source, kernels=kernels), cuda.driver).run(inputs(3))
+        GpuSession(replace(source, kernels=kernels), cuda.driver).run(inputs(3))
 
 
 def test_a_forked_child_may_not_use_it(cuda, monkeypatch):
-    session = CudaSession(executable(), cuda.driver)
+    session = GpuSession(executable(), cuda.driver)
     assert_right(session, 3)
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(DeviceError, match="cannot be used in a forked process"):
@@ -813,7 +814,7 @@ def test_a_forked_child_may_not_use_it(cuda, monkeypatch):
 
 def test_contexts_are_left_as_they_were(cuda):
     cuda.fake.current.append(99)
-    session = CudaSession(executable(), cuda.driver)
+    session = GpuSession(executable(), cuda.driver)
     assert_right(session, 3)
     with pytest.raises(InputError):
         session.run({})
@@ -852,7 +853,7 @@ def tma_executable(**launch):
 
 def test_tensor_maps(tmp_path, driver):
     gfx.save(tma_executable(), tmp_path / "m.gfx")
-    session = CudaSession(gfx.load(tmp_path / "m.gfx"), driver)
+    session = GpuSession(gfx.load(tmp_path / "m.gfx"), driver)
     for n in (40, 36, 40, 40, 40):
         x = np.random.default_rng(n).standard_normal((n, 24)).astype(np.float32)
         found = session.run({"x": x})
@@ -887,7 +888,7 @@ def im2col_executable():
 
 def test_im2col_maps(tmp_path, cuda):
     gfx.save(im2col_executable(), tmp_path / "m.gfx")
-    session = CudaSession(gfx.load(tmp_path / "m.gfx"), cuda.driver)
+    session = GpuSession(gfx.load(tmp_path / "m.gfx"), cuda.driver)
     for n in (2, 3):
         x = np.random.default_rng(n).standard_normal((n, 5, 7, 16)).astype(np.float16)
         padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
@@ -897,7 +898,7 @@ def test_im2col_maps(tmp_path, cuda):
 
 
 def test_tensor_maps_follow_their_tensors(cuda):
-    session = CudaSession(tma_executable(), cuda.driver)
+    session = GpuSession(tma_executable(), cuda.driver)
     for seed in range(3):
         x = np.random.default_rng(seed).standard_normal((40, 24)).astype(np.float32)
         held = on_device(cuda.driver, x)
@@ -914,13 +915,13 @@ def test_tensor_maps_follow_their_tensors(cuda):
 
 
 def test_launch_attributes(cuda):
-    session = CudaSession(tma_executable(overlaps=True), cuda.driver)
+    session = GpuSession(tma_executable(overlaps=True), cuda.driver)
     session.run({"x": np.zeros((40, 24), np.float32)})
     first, second = cuda.fake.launched
     assert first.attributes == (), "what comes before the first is not known"
     assert second.attributes == ("CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION",)
     with scope(pdl=False):
-        CudaSession(tma_executable(overlaps=True), cuda.driver).run({"x": np.zeros((40, 24), np.float32)})
+        GpuSession(tma_executable(overlaps=True), cuda.driver).run({"x": np.zeros((40, 24), np.float32)})
     assert [k.attributes for k in cuda.fake.launched[2:]] == [(), ()]
 
 

@@ -15,7 +15,7 @@ from graphfuse.gpu.code import gpu_code
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.ir.parser import parse
 from graphfuse.runtime.cuda.bindings import BindingsDriver
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.session import GpuSession
 from tests.gpu.launching import SM_80, SM_90A
 from tests.gpu.test_pipeline_loads import matmul
 from tests.runtime.fake_cuda import CUresult, FakeCuda
@@ -63,14 +63,14 @@ def test_a_tile_that_exceeds_the_registers_spills():
 def test_too_little_memory_for_the_weights():
     small = FakeCuda(memory_bytes=64)
     with pytest.raises(DeviceError, match=r"weights: \d+ bytes do not fit into the memory of cuda:0 .* are free\)"):
-        CudaSession(executable(), BindingsDriver(small)).run(inputs(1))
+        GpuSession(executable(), BindingsDriver(small)).run(inputs(1))
     assert small.driver.allocated == 0
 
 
 def test_too_little_memory_for_inputs():
     feed = inputs(64)
     small = FakeCuda(memory_bytes=2048)
-    session = CudaSession(executable(), BindingsDriver(small))
+    session = GpuSession(executable(), BindingsDriver(small))
     with pytest.raises(DeviceError, match=r"\d+ bytes do not fit into the memory of cuda:0"):
         session.run(feed)
 
@@ -78,7 +78,7 @@ def test_too_little_memory_for_inputs():
 @pytest.mark.parametrize("make", [EmulatedDriver, lambda: BindingsDriver(FakeCuda())], ids=["emulator", "bindings"])
 def test_arrays_of_another_type_rank_or_shape(make):
     driver = make()
-    session, feed = CudaSession(executable(), driver), inputs(3)
+    session, feed = GpuSession(executable(), driver), inputs(3)
     x = feed["x"]
     for wrong, words in (
         (x.astype(np.float64), "input 'x': expected float32, found float64"),
@@ -97,7 +97,7 @@ def test_arrays_of_another_type_rank_or_shape(make):
 def test_views_of_device_memory_are_copied(make):
     """Not aligned, transposed, with gaps: right all the same."""
     driver = make()
-    session, feed = CudaSession(executable(), driver), inputs(3)
+    session, feed = GpuSession(executable(), driver), inputs(3)
     x = feed["x"]
     wide = np.zeros((3, WIDTH + 3), np.float32)
     wide[:, 1 : WIDTH + 1] = x
@@ -109,7 +109,7 @@ def test_views_of_device_memory_are_copied(make):
 
 def test_a_launch_with_too_many_registers():
     fake = FakeCuda()
-    session = CudaSession(executable(), BindingsDriver(fake))
+    session = GpuSession(executable(), BindingsDriver(fake))
     fake.fail["cuLaunchKernelEx"] = [CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES]
     with pytest.raises(DeviceError, match=r"kernel 'scale_row' \(node 'x \* w'\): CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"):
         session.run(inputs(3))

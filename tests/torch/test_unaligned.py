@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 
 from graphfuse.gpu.emulator.driver import EmulatedDriver  # noqa: E402
-from graphfuse.runtime.cuda.direct import CudaDirect  # noqa: E402
+from graphfuse.runtime.gpu.direct import GpuDirect  # noqa: E402
 from graphfuse.targets import Target  # noqa: E402
 from graphfuse.torch import build  # noqa: E402
 from graphfuse.torch.cuda_graphs import Recording, recorded  # noqa: E402
@@ -45,7 +45,7 @@ def on_emulator(executable):
         kept.append(torch.zeros(nbytes + 256, dtype=torch.uint8))
         return -(-kept[-1].data_ptr() // 256) * 256
 
-    direct = CudaDirect(executable, driver, 0, zeroed)
+    direct = GpuDirect(executable, driver, 0, zeroed)
 
     def run(values, addresses):
         launches = direct.bind(values)

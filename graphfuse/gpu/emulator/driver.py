@@ -1,6 +1,6 @@
 """A GPU's driver whose device is the emulator: memory is numpy's, and a launch is done when it returns.
 
-It is a `graphfuse.gpu_driver.Driver`. Streams keep nothing waiting, graphs are lists of calls.
+It is a `graphfuse.targets.driver.Driver`. Streams keep nothing waiting, graphs are lists of calls.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.report import Report
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
 from graphfuse.gpu.emulator.types import Array
-from graphfuse.gpu_driver import Argument, CopyCall, LaunchCall
+from graphfuse.targets.driver import Argument, CopyCall, LaunchCall
 from graphfuse.targets.nvidia import GpuInfo
 
-VERSION = 13000
-"""Of CUDA, as cuDriverGetVersion gives it."""
 SHARED_BYTES = 227 << 10
 """Of a block, as on an H200."""
 MULTIPROCESSORS = 4
@@ -46,10 +44,14 @@ _ELEMS: tuple[str, ...] = (*_FLOATS, "i8", "u8", "bool", "i16", "u16", "i32", "u
 _BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
 
 
+def open_driver(arch: str) -> EmulatedDriver:
+    """One GPU of this architecture, of its own."""
+    return EmulatedDriver(arch)
+
+
 class EmulatedDriver:
     """A device with `memory_bytes`; `seed` and `checks` are the emulator's. `reports` has that of every launch."""
 
-    version = VERSION
     takes_cubins = False
 
     def __init__(

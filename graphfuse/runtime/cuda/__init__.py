@@ -1,1 +1,1 @@
-"""Runs an executable's GPU code: on NVIDIA GPUs through their driver, or wherever something implements `Driver`."""
+"""NVIDIA's driver, as a `graphfuse.targets.driver.Driver`."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphfuse.artifact import Array
-from graphfuse.gpu_driver import CopyCall, LaunchCall
 from graphfuse.llvm.launch_loop import CONFIG_BYTES, RECORD_BYTES, REPLAY, SYMBOL, launch_loop
 from graphfuse.runtime.native import address_of
+from graphfuse.targets.driver import CopyCall, LaunchCall
 
 _CONFIG = struct.Struct("<7I4xQQI4x")
 ATTRIBUTE_BYTES = 72

@@ -15,8 +15,8 @@ from typing import Any
 
 from graphfuse.artifact import TensorMap, elem_dtype
 from graphfuse.errors import DeviceError
-from graphfuse.gpu_driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.runtime.cuda.batch import Batch, Replay
+from graphfuse.targets.driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.targets.nvidia import GpuInfo
 
 log = logging.getLogger(__name__)
@@ -36,9 +36,30 @@ _MAP_TYPES = {
 """Element types that TMA knows; any other of one byte is UINT8: only a fill with NaN would tell them apart."""
 
 
+UNUSABLE_CODE = {200: "it is damaged", 209: "it is for another architecture", 218: "the PTX is refused"}
+"""Results of loading code that mean: this code, on this GPU, never."""
+OLD_DRIVER = 222
+"""`CUDA_ERROR_UNSUPPORTED_PTX_VERSION`."""
+STICKY = frozenset({214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999})
+"""Results after which a context is lost."""
+
+
+class CudaError(DriverError):
+    """A call that failed; `code` is its CUresult."""
+
+    def __init__(self, code: int, name: str, detail: str = "") -> None:
+        super().__init__(name, detail)
+        self.code, self.is_sticky, self.unusable = code, code in STICKY, UNUSABLE_CODE.get(code, "")
+
+
+def open_driver(arch: str = "") -> BindingsDriver:
+    """The driver of this process, whatever its GPUs are. Raises DeviceError where there is none, or no GPU."""
+    del arch
+    return _opened()
+
+
 @functools.cache
-def open_driver() -> BindingsDriver:
-    """The driver of this process. Raises DeviceError where there is none, or no GPU."""
+def _opened() -> BindingsDriver:
     try:
         module = importlib.import_module("cuda.bindings.driver")
     except ImportError as e:
@@ -47,7 +68,7 @@ def open_driver() -> BindingsDriver:
 
 
 class BindingsDriver:
-    """`graphfuse.gpu_driver.Driver` over the module `cuda.bindings.driver`."""
+    """`graphfuse.targets.driver.Driver` over the module `cuda.bindings.driver`."""
 
     takes_cubins = True
 
@@ -63,18 +84,12 @@ class BindingsDriver:
             text = {100: "there is no GPU", 803: "the driver does not fit its own library", 34: "only a stub of it is"}
             what = text.get(int(result), "the NVIDIA driver cannot be used")
             raise DeviceError(f"{what} ({_name(result)})")
-        self._version = int(self._call("cuDriverGetVersion"))
 
     def _call(self, function: str, *args: Any) -> Any:
         result, *values = getattr(self._cu, function)(*args)
         if result != self._success:
-            raise DriverError(int(result), _name(result))
+            raise CudaError(int(result), _name(result))
         return values[0] if len(values) == 1 else tuple(values)
-
-    @property
-    def version(self) -> int:
-        """Of CUDA, as 1000 * major + 10 * minor."""
-        return self._version
 
     def device_count(self) -> int:
         """Those that CUDA_VISIBLE_DEVICES lets see."""
@@ -119,8 +134,16 @@ class BindingsDriver:
         names = [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
         try:
             return int(self._call("cuModuleLoadDataEx", image, len(names), names, [log, LOG_BYTES]))
-        except DriverError as e:
-            raise DriverError(e.code, e.name, _line(log.rstrip(b"\0").decode(errors="replace"))) from None
+        except CudaError as e:
+            error = CudaError(e.code, e.name, _line(log.rstrip(b"\0").decode(errors="replace")))
+            if e.code == OLD_DRIVER:
+                version = int(self._call("cuDriverGetVersion"))
+                error.too_old = (
+                    f"the driver (CUDA {version // 1000}.{version % 1000 // 10}) is too old for PTX "
+                    f"{ptx_version(image)}: install a newer one, or compile where an assembler is installed "
+                    "(graphfuse[cuda])"
+                )
+            raise error from None
 
     def function(self, module: int, name: str) -> int:
         """`cuModuleGetFunction`."""
@@ -153,7 +176,7 @@ class BindingsDriver:
     def _allocated(self, function: str, nbytes: int, *flags: int) -> int:
         try:
             return int(self._call(function, nbytes, *flags))
-        except DriverError as e:
+        except CudaError as e:
             if e.code == _OUT_OF_MEMORY:
                 raise MemoryError(f"{nbytes} bytes") from None
             raise
@@ -288,7 +311,7 @@ class BindingsDriver:
 
     def error(self, result: int) -> DriverError:
         """For what native code returned."""
-        return DriverError(result, _name(self._cu.CUresult(result)))
+        return CudaError(result, _name(self._cu.CUresult(result)))
 
     def _addresses(self, *names: str) -> list[int]:
         """Where functions of the driver are; nothing unless all are there."""
@@ -297,7 +320,7 @@ class BindingsDriver:
         for name in names:
             try:
                 address, _ = self._call("cuGetProcAddress", name.encode(), _NATIVE_VERSION, int(flag))
-            except DriverError as e:
+            except CudaError as e:
                 log.info("launches go through Python: no address of %s (%s)", name, e)
                 return []
             found.append(int(address))
@@ -322,7 +345,7 @@ class BindingsDriver:
         """`cuGraphExecUpdate`."""
         try:
             self._call("cuGraphExecUpdate", executable, graph)
-        except DriverError as e:
+        except CudaError as e:
             if e.code == _GRAPH_UPDATE_FAILED:
                 return False
             raise
@@ -339,6 +362,12 @@ class BindingsDriver:
     def destroy_executable(self, executable: int) -> None:
         """`cuGraphExecDestroy`."""
         self._call("cuGraphExecDestroy", executable)
+
+
+def ptx_version(image: bytes) -> str:
+    """What a module's `.version` says."""
+    _, _, rest = image.partition(b".version ")
+    return rest.split(maxsplit=1)[0].decode() if rest else "unknown"
 
 
 def _name(result: Any) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from graphfuse.errors import DeviceError
 from graphfuse.runtime.cuda.bindings import open_driver
-from graphfuse.runtime.cuda.context import context_of
+from graphfuse.runtime.gpu.context import context_of
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 
 import graphfuse
 from graphfuse.knobs import Options, scope
-from graphfuse.runtime.cuda.graphs import MAX_GRAPHS
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.graphs import MAX_GRAPHS
+from graphfuse.runtime.gpu.session import GpuSession
 from tests.gpu.device.graphs import FLOAT, graph, node
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
@@ -70,10 +70,10 @@ def test_overlap_changes_no_bit(case, torch, target, driver):
     executable = graphfuse.compile(model, target=target, **options).executable
     feed = inputs(model, torch)
     with scope(pdl=False):
-        (want,) = CudaSession(executable, driver, graphs=False).run(feed).values()
+        (want,) = GpuSession(executable, driver, graphs=False).run(feed).values()
     with scope(pdl=True):
         for graphs in (False, True):
-            session = CudaSession(executable, driver, graphs=graphs)
+            session = GpuSession(executable, driver, graphs=graphs)
             (out,) = (torch.empty_like(want),)
             for _ in range(40):
                 out.fill_(float("nan"))
@@ -87,11 +87,11 @@ def test_overlap_changes_no_bit(case, torch, target, driver):
 def test_more_addresses_than_graphs(torch, target, driver):
     """Graphs with programmatic edges are updated, or replaced."""
     model, options = CASES["small"]
-    session = CudaSession(graphfuse.compile(model, target=target, **options).executable, driver)
+    session = GpuSession(graphfuse.compile(model, target=target, **options).executable, driver)
     feeds = [inputs(model, torch, i) for i in range(MAX_GRAPHS + 4)]
     name = session.signature.outputs[0].name
     with scope(pdl=False):
-        wanted = [CudaSession(session.executable, driver).run(f)[name] for f in feeds[:2]]
+        wanted = [GpuSession(session.executable, driver).run(f)[name] for f in feeds[:2]]
     outs = [torch.empty_like(wanted[0]) for _ in feeds]
     for _ in range(4):
         for feed, out in zip(feeds, outs, strict=True):
@@ -104,7 +104,7 @@ def test_more_addresses_than_graphs(torch, target, driver):
 def test_threads_and_streams(torch, target, driver):
     """Runs of several threads on streams of their own share one arena."""
     model, options = CASES["decode"]
-    session = CudaSession(graphfuse.compile(model, target=target, **options).executable, driver)
+    session = GpuSession(graphfuse.compile(model, target=target, **options).executable, driver)
     feeds = [inputs(model, torch, i) for i in range(4)]
     wanted = [session.run(f)["y"].clone() for f in feeds]
     torch.cuda.synchronize()
@@ -136,7 +136,7 @@ def test_replays_of_torch_tensors(torch, target, driver):
     )
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     compiled = graphfuse.compile(model, target=target, dims={"n": (1, 4096)})
-    session = CudaSession(compiled.executable, driver)
+    session = GpuSession(compiled.executable, driver)
     x = torch.empty(100, 64, device="cuda")
     for i in range(60):
         x.normal_()

@@ -14,9 +14,9 @@ import pytest
 
 import graphfuse
 from graphfuse.errors import DeviceError, InputError
-from graphfuse.runtime.cuda.arrays import DeviceArray
-from graphfuse.runtime.cuda.memory import _trim_torch
-from graphfuse.runtime.cuda.session import CudaSession
+from graphfuse.runtime.gpu.arrays import DeviceArray
+from graphfuse.runtime.gpu.memory import _trim_torch
+from graphfuse.runtime.gpu.session import GpuSession
 from tests.gpu.device.graphs import GRAPHS, feed_of, pointwise, softmax
 from tests.kernels.places import Foreign
 from tests.runtime.gpu_sample import executable
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_loops_copies_scratch_and_graphs(driver):
-    with CudaSession(executable(), driver) as session:
+    with GpuSession(executable(), driver) as session:
         for n in (1, 64, 2, 17, 17, 17, 64, 64, 3, 1):
             feed = inputs(n, n)
             found, wanted = session.run(feed), expected(feed)
@@ -46,7 +46,7 @@ def test_large_arrays_are_not_staged(driver):
 
 
 def test_profile(driver):
-    profile = CudaSession(executable(), driver).profile(inputs(3))
+    profile = GpuSession(executable(), driver).profile(inputs(3))
     assert all(0 < s.ns < 1e9 for s in profile.steps)
 
 
@@ -54,7 +54,7 @@ def test_memory_is_given_back(context, driver):
     with context.current():
         context.pool.trim()
         before = driver.memory_info()[0]
-    session = CudaSession(executable(), driver)
+    session = GpuSession(executable(), driver)
     for n in (3, 20, 3):
         session.run(inputs(n))
     session.close()
@@ -150,7 +150,7 @@ def test_bfloat16_tensors(torch, target):
 def test_several_gpus(context, driver):
     if driver.device_count() < 2:
         pytest.skip("there is one GPU")
-    sessions = [CudaSession(executable(), driver, i) for i in range(driver.device_count())]
+    sessions = [GpuSession(executable(), driver, i) for i in range(driver.device_count())]
     for seed in range(3):
         for session in sessions:
             feed = inputs(5, seed)
@@ -162,7 +162,7 @@ def test_several_gpus(context, driver):
 
 def test_too_little_memory(context, driver):
     """The rest of the memory is taken, so there is none; afterwards all is as before."""
-    session = CudaSession(executable(), driver)
+    session = GpuSession(executable(), driver)
     session.run(inputs(2))
     with context.current():
         context.pool.trim()

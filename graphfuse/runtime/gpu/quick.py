@@ -1,4 +1,4 @@
-"""The short way through a run, for torch tensors at addresses whose launches are a CUDA graph already.
+"""The short way through a run, for torch tensors at addresses whose launches are a graph already.
 
 Nothing is copied, bound, ordered or recorded then, so nothing but addresses has to be looked at: some microseconds
 instead of tens. Whatever is not as plain as that (another library's array, a stride, a shape or an address not seen
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphfuse.artifact import Signature
-from graphfuse.runtime.cuda.arrays import ALIGNMENT, torch_dtype, torch_module
+from graphfuse.runtime.gpu.arrays import ALIGNMENT, torch_dtype, torch_module
 
 Addresses = tuple[int, ...]
 

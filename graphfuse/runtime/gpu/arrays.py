@@ -16,10 +16,10 @@ import numpy as np
 from graphfuse.artifact import Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import DeviceError, InputError
 from graphfuse.runtime.binding import Binder
-from graphfuse.runtime.cuda import dlpack
-from graphfuse.runtime.cuda.context import Context
-from graphfuse.runtime.cuda.dlpack import KIND_CPU, KIND_CUDA, KIND_MANAGED, Imported
-from graphfuse.runtime.cuda.memory import Block
+from graphfuse.runtime.gpu import dlpack
+from graphfuse.runtime.gpu.context import Context
+from graphfuse.runtime.gpu.dlpack import KIND_CPU, KIND_CUDA, KIND_MANAGED, Imported
+from graphfuse.runtime.gpu.memory import Block
 
 ALIGNMENT = 16
 """Bytes; what kernels assume of every tensor."""

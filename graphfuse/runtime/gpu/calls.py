@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from graphfuse.artifact import KernelMeta, Launch, TensorMap, elem_dtype
-from graphfuse.gpu_driver import Driver
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
+from graphfuse.targets.driver import Driver
 
 MAX_GRID = (1 << 31) - 1
 """Of the grid's first dim, the only one that is used."""
@@ -60,7 +60,7 @@ class EncodedMap:
 
 
 class KernelCall:
-    """The part of a `gpu_driver.LaunchCall` that does not depend on where arguments are kept."""
+    """The part of a `targets.driver.LaunchCall` that does not depend on where arguments are kept."""
 
     __slots__ = ("cluster", "function", "grid", "maps", "name", "overlaps", "params", "shared_bytes", "threads")
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from graphfuse.artifact import Executable, KernelMeta, Launch, Step
 from graphfuse.errors import ArtifactError
-from graphfuse.gpu_driver import Argument, CopyCall, Driver, DriverError, Launcher
 from graphfuse.knobs import settings
 from graphfuse.runtime.bound import Bound, flags_on_gpu, scratch_on_gpu
-from graphfuse.runtime.cuda.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
+from graphfuse.runtime.gpu.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
 from graphfuse.runtime.native import address_of
 from graphfuse.symbolic import evaluate
+from graphfuse.targets.driver import Argument, CopyCall, Driver, DriverError, Launcher
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class Copy:
 
 
 class KernelLaunch(KernelCall):
-    """One launch of a kernel of a plan; see `gpu_driver.LaunchCall`."""
+    """One launch of a kernel of a plan: a `targets.driver.LaunchCall`."""
 
     __slots__ = ("_table", "first", "launch", "meta", "step")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphfuse.artifact import Array, Weight, fresh
-from graphfuse.gpu_driver import Driver
-from graphfuse.runtime.cuda.memory import Pinned
+from graphfuse.runtime.gpu.memory import Pinned
+from graphfuse.targets.driver import Driver
 
 STAGED = 32 << 20
 """Arrays larger than this are copied by the driver itself: pinned memory of that size costs more than it gains."""

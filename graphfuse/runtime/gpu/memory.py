@@ -12,7 +12,7 @@ import numpy as np
 
 from graphfuse.artifact import Array
 from graphfuse.errors import DeviceError
-from graphfuse.gpu_driver import Driver
+from graphfuse.targets.driver import Driver
 
 SMALL = 512
 """Sizes are rounded up to a multiple of this, so that blocks fit more than one use."""

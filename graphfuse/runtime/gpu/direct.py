@@ -1,7 +1,7 @@
 """Runs executables on a GPU on bare addresses, for callers that know shapes and own all memory.
 
 As `graphfuse.runtime.direct` on a CPU. Nothing is recorded here: launches go to the stream they are given, so that a
-caller's capture into a CUDA graph sees them.
+caller's capture into a graph sees them.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from graphfuse.artifact import Executable
-from graphfuse.gpu_driver import Driver
 from graphfuse.runtime.bound import Template
-from graphfuse.runtime.cuda.context import choose_variant, context_of
-from graphfuse.runtime.cuda.launches import Launches, described
-from graphfuse.runtime.cuda.transfer import upload
 from graphfuse.runtime.direct import MAX_BOUND
+from graphfuse.runtime.gpu.context import choose_variant, context_of
+from graphfuse.runtime.gpu.launches import Launches, described
+from graphfuse.runtime.gpu.transfer import upload
+from graphfuse.targets.driver import Driver
 
 Zeroed = Callable[[int], int]
 """Memory on the device that is 0, by its bytes; it must stay as long as the executable."""
 
 
-class CudaDirect:
+class GpuDirect:
     """An executable on a GPU. Symbol values are given in the order of the signature's dims."""
 
     def __init__(self, executable: Executable, driver: Driver, ordinal: int, zeroed: Zeroed) -> None:

@@ -1,4 +1,4 @@
-"""CUDA graphs of the launches of a plan, one for each set of addresses that comes more than once."""
+"""Graphs of the launches of a plan, one for each set of addresses that comes more than once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 
-from graphfuse.gpu_driver import Driver, DriverError
+from graphfuse.targets.driver import Driver, DriverError
 
 log = logging.getLogger(__name__)
 

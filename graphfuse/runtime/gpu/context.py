@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 
 from graphfuse.artifact import GPU_PREFIX, Code, Executable, Launch
 from graphfuse.errors import ArtifactError, DeviceError, GraphfuseError
-from graphfuse.gpu_driver import OLD_DRIVER, UNUSABLE_CODE, Driver, DriverError
-from graphfuse.runtime.cuda.memory import Pool
+from graphfuse.runtime.gpu.memory import Pool
+from graphfuse.targets.driver import Driver, DriverError
 from graphfuse.targets.nvidia import GpuInfo
 
 STATIC_SHARED = 48 << 10
@@ -120,7 +120,7 @@ class Context:
             try:
                 return tuple([self.driver.load_module(image) for image in code.images])
             except DriverError as e:
-                if e.code not in (*UNUSABLE_CODE, OLD_DRIVER) or not code.ptx:
+                if not (e.unusable or e.too_old) or not code.ptx:
                     raise self._unloadable(code, e) from None
         try:
             return (self.driver.load_module(code.ptx.encode() + b"\0"),)
@@ -128,31 +128,16 @@ class Context:
             raise self._unloadable(code, e) from None
 
     def _unloadable(self, code: Code, error: DriverError) -> DeviceError | ArtifactError:
-        if error.code == OLD_DRIVER:
-            version = ptx_version(code.ptx)
-            return DeviceError(
-                f"the driver (CUDA {cuda_text(self.driver.version)}) is too old for PTX {version}: "
-                "install a newer one, or compile where an assembler is installed (graphfuse[cuda])"
-            )
-        if error.code in UNUSABLE_CODE:
-            return ArtifactError(f"code for {code.arch} on {self.where}: {UNUSABLE_CODE[error.code]} ({error})")
+        if error.too_old:
+            return DeviceError(error.too_old)
+        if error.unusable:
+            return ArtifactError(f"code for {code.arch} on {self.where}: {error.unusable} ({error})")
         return self.failure(error, f"loading code for {code.arch}")
 
 
-def ptx_version(ptx: str) -> str:
-    """What a module's `.version` says."""
-    _, _, rest = ptx.partition(".version ")
-    return rest.split(maxsplit=1)[0] if rest else "unknown"
-
-
-def cuda_text(version: int) -> str:
-    """`13.0` for 13000."""
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
 def choose_variant(executable: Executable, info: GpuInfo) -> Executable:
-    """The variant with code for this GPU: for its very architecture, else the newest before it."""
-    found: list[tuple[int, int, Executable]] = []
+    """The variant with the best code for this GPU."""
+    found: dict[str, Executable] = {}
     reasons: list[str] = []
     for v in executable.variants:
         if not v.is_gpu:
@@ -160,12 +145,11 @@ def choose_variant(executable: Executable, info: GpuInfo) -> Executable:
         arch = v.target.removeprefix(GPU_PREFIX)
         reason = info.why_not(arch)
         if reason is None:
-            digits = arch.removeprefix("sm_")
-            found.append((not digits.isdigit(), int(digits.rstrip("af")), v))
+            found.setdefault(arch, v)
         else:
             reasons.append(f"code for {v.target}: {reason}")
     if found:
-        return max(found, key=lambda f: f[:2])[2]
+        return found[info.best_of(found)]
     have = "; ".join(reasons) or f"the artifact has code for {', '.join(v.target for v in executable.variants)} only"
     raise ArtifactError(f"{have}; rebuild it with 'graphfuse compile --recompile --target cuda:{info.best_target}'")
 

@@ -1,7 +1,7 @@
 """Runs an executable on a GPU: the same calls as `graphfuse.runtime.session.Session`.
 
 Kernels run on torch's current stream when an input is a torch tensor on the GPU, else on a stream of the session's
-own. A run with the addresses of an earlier one is recorded as a CUDA graph, those after it replay that. Each of several
+own. A run with the addresses of an earlier one is recorded as a graph, those after it replay that. Each of several
 callers at once has memory, a stream and graphs of its own (`callers.py`); weights and code are there once.
 """
 
@@ -21,20 +21,20 @@ import numpy as np
 
 from graphfuse.artifact import Executable, Signature, elem_dtype
 from graphfuse.errors import DeviceError
-from graphfuse.gpu_driver import Driver
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.callers import Callers
-from graphfuse.runtime.cuda.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
-from graphfuse.runtime.cuda.context import Context, choose_variant, context_of
-from graphfuse.runtime.cuda.graphs import Graphs, Recorder
-from graphfuse.runtime.cuda.launches import Copy, KernelLaunch, Launches, described
-from graphfuse.runtime.cuda.memory import Block, NoRoomError, Pinned
-from graphfuse.runtime.cuda.outputs import Output, make_outputs
-from graphfuse.runtime.cuda.quick import Quick
-from graphfuse.runtime.cuda.transfer import copy_in, copy_out, offsets, upload
+from graphfuse.runtime.gpu.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
+from graphfuse.runtime.gpu.context import Context, choose_variant, context_of
+from graphfuse.runtime.gpu.graphs import Graphs, Recorder
+from graphfuse.runtime.gpu.launches import Copy, KernelLaunch, Launches, described
+from graphfuse.runtime.gpu.memory import Block, NoRoomError, Pinned
+from graphfuse.runtime.gpu.outputs import Output, make_outputs
+from graphfuse.runtime.gpu.quick import Quick
+from graphfuse.runtime.gpu.transfer import copy_in, copy_out, offsets, upload
 from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.session import MAX_BOUND, Memory, Profile, StepTime, available_cores, memory
+from graphfuse.targets.driver import Driver
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ def _release(callers: Callers[_Caller], loaded: _Loaded) -> None:
     loaded.release()
 
 
-class CudaSession:
+class GpuSession:
     """A model loaded on a GPU. Safe to call from several threads, up to `MOST_CALLERS` of which run at the same time.
 
     Inputs may be on the host or on the GPU. Outputs are numpy arrays, torch tensors if an input is one on the GPU, or
@@ -173,7 +173,7 @@ class CudaSession:
         """What the model takes and gives."""
         return self.executable.signature
 
-    def __enter__(self) -> CudaSession:
+    def __enter__(self) -> GpuSession:
         return self
 
     def __exit__(self, *_: object) -> None:

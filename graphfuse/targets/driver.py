@@ -1,7 +1,7 @@
-"""What is asked of a GPU's driver: handles, addresses and streams are plain integers, 0 is none.
+"""What `graphfuse.runtime.gpu` asks of a GPU's driver: handles, addresses and streams are plain integers, 0 is none.
 
-Two things implement it: `graphfuse.runtime.cuda.bindings`, with NVIDIA's driver, and `graphfuse.gpu.emulator.driver`,
-with numpy. They know nothing of each other, so it stands below both.
+A family of targets names the modules that implement it: for NVIDIA's GPUs `graphfuse.runtime.cuda.bindings`, and
+`graphfuse.gpu.emulator.driver`, with numpy. `graphfuse.devices.driver_of` opens one.
 """
 
 from __future__ import annotations
@@ -13,27 +13,22 @@ from typing import Any, Protocol
 from graphfuse.artifact import TensorMap
 from graphfuse.targets.nvidia import GpuInfo
 
-UNUSABLE_CODE = {200: "it is damaged", 209: "it is for another architecture", 218: "the PTX is refused"}
-"""Results of loading code that mean: this code, on this GPU, never."""
-OLD_DRIVER = 222
-"""`CUDA_ERROR_UNSUPPORTED_PTX_VERSION`."""
-STICKY = frozenset({214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999})
-"""Results after which the context answers every call with the same error: only a new process helps."""
-
 
 class DriverError(Exception):
-    """A call of the driver failed. `code` is its CUresult, `name` the result's name, `detail` what else it said."""
+    """A call of the driver failed. `name` is the result's, `detail` what else it said."""
 
-    def __init__(self, code: int, name: str, detail: str = "") -> None:
+    is_sticky = False
+    """The context is lost, and answers every call with the same error: only a new process helps."""
+    unusable = ""
+    """Why this code will never do on this GPU."""
+    too_old = ""
+    """The same, for users, where a newer driver would take it."""
+    launch = -1
+    """Which of a batch of launches it was."""
+
+    def __init__(self, name: str, detail: str = "") -> None:
         super().__init__(f"{name}{': ' + detail if detail else ''}")
-        self.code, self.name, self.detail = code, name, detail
-        self.launch = -1
-        """Which of a batch of launches it was."""
-
-    @property
-    def is_sticky(self) -> bool:
-        """Whether the context is lost."""
-        return self.code in STICKY
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +82,7 @@ class Launcher(Protocol):
 
 
 class Driver(Protocol):
-    """Calls raise DriverError. All but the first four need a context, which `push` makes current.
+    """Calls raise DriverError. What follows `pop` needs a context, which `push` makes current.
 
     `contexts` has what the runtime keeps for each GPU.
     """
@@ -97,11 +92,6 @@ class Driver(Protocol):
     @property
     def takes_cubins(self) -> bool:
         """Whether it runs machine code; else PTX only."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """Of CUDA, as 1000 * major + 10 * minor."""
         ...
 
     def device_count(self) -> int:
@@ -213,11 +203,11 @@ class Driver(Protocol):
         ...
 
     def error(self, result: int) -> DriverError:
-        """For a CUresult that native code returned."""
+        """For a result that native code returned."""
         ...
 
     def replayer(self, context: int) -> Callable[[int, int], int] | None:
-        """Launches a graph in a context, current or not, by native code: 0 or a CUresult. None if there is none."""
+        """Launches a graph in a context, current or not, by native code: 0 or a result. None if there is none."""
         ...
 
     def begin_capture(self, stream: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from graphfuse.artifact import Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import InputError
 from graphfuse.runtime.apart import check_apart, seen_as_array
-from graphfuse.runtime.cuda.arrays import (
+from graphfuse.runtime.gpu.arrays import (
     ALIGNMENT,
     DeviceArray,
     Operand,
@@ -20,7 +20,7 @@ from graphfuse.runtime.cuda.arrays import (
     torch_dtype,
     torch_module,
 )
-from graphfuse.runtime.cuda.context import Context
+from graphfuse.runtime.gpu.context import Context
 
 
 @dataclass(slots=True, eq=False)
