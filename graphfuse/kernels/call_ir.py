@@ -468,8 +468,9 @@ done:
 
 
 class _Method(ctypes.Structure):
-    """A PyMethodDef."""
+    """A PyMethodDef. Functions own it as the module that they are from, and it the code."""
 
+    library: Library
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -494,18 +495,21 @@ def launcher(kernel: int, scratch_bytes: int) -> Callable[[Seen], None]:
 
 
 def _builtin(table: bytes, method: _Method) -> Callable[..., Any]:
-    return _new(ctypes.byref(method), table, None)
+    return _new(ctypes.byref(method), table, method)
 
 
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
 
 
 @functools.cache
 def _method(name: str) -> _Method:
-    """Kept for good, as functions point to it."""
-    return _Method(name.encode(), _library().address(name), _FLAGS[name], None)
+    # threads that come first at the same time have one each, of which one is kept here
+    library = _library()
+    method = _Method(name.encode(), library.address(name), _FLAGS[name], None)
+    method.library = library
+    return method
 
 
 @functools.cache

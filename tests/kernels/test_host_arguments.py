@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +23,7 @@ import graphfuse
 from graphfuse.artifact import elem_dtype
 from graphfuse.errors import InputError
 from graphfuse.ir.types import scalar
-from graphfuse.kernels import host_arguments
+from graphfuse.kernels import call_ir, host_arguments
 from graphfuse.kernels.arguments import bind
 from graphfuse.kernels.host_arguments import HostArguments
 from graphfuse.kernels.kernel import Kernel
@@ -265,6 +267,20 @@ def test_nothing_is_kept_of_a_launch(add: Any) -> None:
     before = [sys.getrefcount(x) for x in watched]
     launches()
     assert max(abs(sys.getrefcount(x) - n) for x, n in zip(watched, before, strict=True)) < 100
+
+
+def test_functions_keep_what_they_call() -> None:
+    """Threads that make the first ones at once have a method and code each, and caches keep those of one."""
+    function, method = call_ir.launcher(0, 0), weakref.ref(call_ir._method(call_ir.LAUNCH))
+    library = weakref.ref(call_ir._library())
+    call_ir._method.cache_clear()
+    call_ir._library.cache_clear()
+    gc.collect()
+    assert method() is not None
+    assert library() is not None
+    del function
+    assert method() is None
+    assert library() is None
 
 
 def test_tensors_of_torch() -> None:
