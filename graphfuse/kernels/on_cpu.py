@@ -118,11 +118,14 @@ class _Pool:
         self._executor.destroy(self.address)
 
 
-@functools.cache
+_executors: dict[None, _Executor] = {}
+
+
 def _executor() -> _Executor:
-    return _Executor()
+    """One for all callers, first ones too that come at the same time: threads run its code for good."""
+    return _executors.get(None) or _executors.setdefault(None, _Executor())
 
 
 if hasattr(os, "register_at_fork"):
     # a forked process has none of the threads
-    os.register_at_fork(after_in_child=_executor.cache_clear)
+    os.register_at_fork(after_in_child=_executors.clear)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ import graphfuse
 from graphfuse.artifact import elem_dtype
 from graphfuse.errors import InputError
 from graphfuse.ir.types import scalar
-from graphfuse.kernels import call_ir, host_arguments
+from graphfuse.kernels import call_ir, host_arguments, on_cpu
 from graphfuse.kernels.arguments import bind
 from graphfuse.kernels.host_arguments import HostArguments
 from graphfuse.kernels.kernel import Kernel
@@ -223,6 +224,22 @@ def test_threads_launch_at_the_same_time(add: Any) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(repeat, range(8)))
+
+
+def test_threads_that_come_first_have_one_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of another would go, and the threads that run it stay."""
+    meeting = threading.Barrier(2, timeout=20)
+
+    class Meeting(on_cpu._Executor):
+        def __init__(self) -> None:
+            super().__init__()
+            meeting.wait()
+
+    monkeypatch.setattr(on_cpu, "_Executor", Meeting)
+    monkeypatch.setattr(on_cpu, "_executors", {})
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (pool.submit(on_cpu._executor) for _ in range(2))
+        assert first.result() is second.result()
 
 
 def test_few_functions_of_python_are_called() -> None:
