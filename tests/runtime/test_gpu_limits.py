@@ -1,6 +1,6 @@
 """What does not fit a GPU, and arrays that are not what a kernel takes: errors by their message, or a slower way.
 
-Drivers, architectures, streams and failing launches are in `test_cuda_runtime.py`.
+Drivers, architectures, streams and failing launches are in `test_gpu_runtime.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.gpu.test_pipeline_loads import matmul
 from tests.runtime.fake_cuda import CUresult, FakeCuda
 from tests.runtime.gpu_sample import executable
 from tests.runtime.sample import WIDTH, expected, inputs
-from tests.runtime.test_cuda_runtime import Foreign, on_device
+from tests.runtime.test_gpu_runtime import Foreign, on_device
 
 TURNED = """
 func @turn(%x: ptr<f32>, %out: ptr<f32>) {grid = 1, warps = 1} {
