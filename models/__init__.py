@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import importlib.util
 import os
 import tempfile
 from collections.abc import Sequence
@@ -82,6 +83,11 @@ def get(name: str) -> Model:
 def requires(name: str) -> tuple[str, ...]:
     """Packages beyond numpy and onnx that building this model needs."""
     return tuple(getattr(get(name), "REQUIRES", ()))
+
+
+def lacking(name: str) -> str:
+    """Those of them that are not installed, as a list for people; not imported, which some are only after others."""
+    return ", ".join(p for p in requires(name) if importlib.util.find_spec(p) is None)
 
 
 def cached(name: str, *, small: bool = False, directory: Path | None = None) -> Path:

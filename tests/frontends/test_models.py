@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -18,10 +16,6 @@ DIRECT = {
 }  # fmt: skip
 
 
-def _runs(name: str) -> bool:
-    return all(importlib.util.find_spec(package) for package in models.requires(name))
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -32,8 +26,8 @@ def _runs(name: str) -> bool:
 )
 def test_model(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    if not _runs(name):
-        pytest.skip(f"needs {', '.join(models.requires(name))}")
+    if packages := models.lacking(name):
+        pytest.skip(f"building {name} needs {packages}")
     model, path = models.get(name), models.cached(name, small=True)
     func = import_model(path, dims=model.DIMS)
     verify(func)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -30,9 +29,8 @@ def _parameters() -> list[object]:
 def name(request: pytest.FixtureRequest) -> str:
     """The model under test; skipped where what builds it is not installed."""
     chosen = str(request.param)
-    for package in models.requires(chosen):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"building {chosen} needs {package}")
+    if packages := models.lacking(chosen):
+        pytest.skip(f"building {chosen} needs {packages}")
     return chosen
 
 

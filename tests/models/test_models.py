@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import ml_dtypes
@@ -41,9 +40,8 @@ def _parameters(names):
 
 
 def _built(name, *, small):
-    for package in models.requires(name):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"building {name} needs {package}")
+    if packages := models.lacking(name):
+        pytest.skip(f"building {name} needs {packages}")
     return models.cached(name, small=small)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -33,9 +31,8 @@ def _no_cache(monkeypatch):
      for n in models.names() for p in BOUNDS],
 )  # fmt: skip
 def test_halves_stay_near_f32(name, precision):
-    for package in models.requires(name):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"building {name} needs {package}")
+    if packages := models.lacking(name):
+        pytest.skip(f"building {name} needs {packages}")
     model, path = models.get(name), models.cached(name, small=True)
     compiled = graphfuse.compile(path, dims=model.DIMS, precision=precision)
     reference = _compare.onnxruntime_of(path)
