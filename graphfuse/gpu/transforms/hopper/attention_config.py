@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphfuse.gpu.transforms.hopper.config import ALIGNMENT, BARRIER_BYTES, PANEL, RESERVED_BYTES, SHARED_BYTES
+from graphfuse.gpu.transforms.hopper.config import (
+    ALIGNMENT,
+    BARRIER_BYTES,
+    PANEL,
+    RESERVED_BYTES,
+    SHARED_BYTES,
+    Config,
+    number_of,
+)
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match_attention import Attention
 from graphfuse.ir.core import Func
@@ -21,31 +29,19 @@ MOST_LIVE = 192
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionConfig:
-    """`warpgroups` of 64 rows each; `stages` blocks of keys, and of values, in shared memory."""
+class AttentionConfig(Config):
+    """Of one group of warpgroups, of 64 rows each; `stages` blocks of keys, and of values, in shared memory."""
 
-    warpgroups: int
-    stages: int
     takes_turns: bool
     """One warpgroup's products begin when the other's have, so that its softmax runs beside them."""
     query_words: bool
     """Queries are kept in registers, and read from shared memory once."""
-    persistent: int
-    """Blocks for each multiprocessor, or 0: one for each program, dealt out by the hardware as others end."""
     resident: int
     """Blocks that a multiprocessor has room for."""
-    registers: tuple[int, ...]
     store_width: int
-    """Columns of a staging buffer."""
-    store_buffers: int
-    """Of a warp: one for all columns, or one for each panel of them."""
+    """Columns of a staging buffer: of a warp there is one for all of them, or one for each panel."""
     read_ahead: int
     """Registers of a thread for what is read while scores are being made."""
-
-    @property
-    def warps(self) -> int:
-        """Of the block, with the producer's four."""
-        return 4 * self.warpgroups + 4
 
 
 def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfig:
@@ -56,8 +52,8 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     """
     (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
     narrow = rows == ROWS and max(columns, *attention.query.shape[1:]) <= NARROW
-    persistent = _number(func, "persistent", 1 if rows > ROWS else 0)
-    resident = persistent or _number(func, "resident", 2 if narrow else 1)
+    persistent = number_of(func, "persistent", 1 if rows > ROWS else 0)
+    resident = persistent or number_of(func, "resident", 2 if narrow else 1)
     if rows % ROWS or (rows // ROWS, resident) not in REGISTERS:
         raise Declined(f"no warpgroups for {rows} queries, {resident} blocks at a time")
     for n in (keys, columns):
@@ -77,7 +73,7 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     while buffers > 1 and room < rows * width * store_bytes * buffers + LEAST_STAGES * (key + value):
         buffers //= 2
     room -= rows * width * store_bytes * buffers
-    stages = min(_number(func, "ring", MOST_STAGES), room // (key + value))
+    stages = min(number_of(func, "ring", MOST_STAGES), room // (key + value))
     if stages < LEAST_STAGES:
         raise Declined(f"shared memory has room for {max(stages, 0)} blocks of keys and values")
     turns = warpgroups == 2 and bool(func.attrs.get("turns", False))
@@ -85,13 +81,16 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     depth = attention.query.shape[1]
     words = words and live + depth // 4 <= MOST_LIVE and depth & depth - 1 == 0
     live += depth // 4 if words else 0
-    registers = REGISTERS[warpgroups, resident]
     return AttentionConfig(
-        warpgroups, stages, turns, words, persistent, resident, registers, width, buffers, MOST_LIVE - live
+        groups=1,
+        warpgroups=warpgroups,
+        stages=stages,
+        persistent=persistent,
+        store_buffers=buffers,
+        registers=REGISTERS[warpgroups, resident],
+        takes_turns=turns,
+        query_words=words,
+        resident=resident,
+        store_width=width,
+        read_ahead=MOST_LIVE - live,
     )
-
-
-def _number(func: Func, name: str, default: int) -> int:
-    value = func.attrs.get(name, default)
-    assert isinstance(value, int), f"{name} is a number"
-    return value

@@ -35,10 +35,12 @@ class Config:
     groups: int
     warpgroups: int
     stages: int
-    per_multiprocessor: int
+    persistent: int
+    """Blocks for each multiprocessor, or 0: one for each program, dealt out by the hardware as others end."""
     store_buffers: int
     """Staging buffers of a warp."""
     registers: tuple[int, ...]
+    """Of a consumer's thread and of a producer's; () where all have as many."""
 
     @property
     def consumers(self) -> int:
@@ -66,7 +68,7 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_byt
     accumulators = product.accumulated // (warpgroups * 128)
     if accumulators > MOST_ACCUMULATORS:
         raise Declined(f"{accumulators} accumulators in a thread")
-    per_multiprocessor = _number(func, "persistent", 1)
+    per_multiprocessor = number_of(func, "persistent", 1)
     registers: tuple[int, ...] = REGISTERS[groups * warpgroups]
     if registers and accumulators > 128:
         registers = (240, 24)
@@ -78,9 +80,9 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_byt
 
     def stages(buffers: int) -> int:
         left = room - -(-staged * buffers // ALIGNMENT) * ALIGNMENT
-        return min(_number(func, "ring", MOST_STAGES), left // product.step_bytes)
+        return min(number_of(func, "ring", MOST_STAGES), left // product.step_bytes)
 
-    buffers = _number(func, "store_buffers", 2 if stages(2) >= ENOUGH_STAGES else 1)
+    buffers = number_of(func, "store_buffers", 2 if stages(2) >= ENOUGH_STAGES else 1)
     while boxes % buffers:  # every tile begins with the first buffer
         buffers -= 1
     if stages(buffers) < 2:
@@ -88,7 +90,8 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_byt
     return Config(groups, warpgroups, stages(buffers), per_multiprocessor, buffers, registers)
 
 
-def _number(func: Func, name: str, default: int) -> int:
+def number_of(func: Func, name: str, default: int) -> int:
+    """What a function's attribute says."""
     value = func.attrs.get(name, default)
     assert isinstance(value, int), f"{name} is a number"
     return value
