@@ -86,7 +86,7 @@ class Tiling:
             grid, tile = self._emit_flat(elements)
         else:
             grid, tile = self._emit_tile(widths)
-        work = 1 + round(tile * cost_per_element(self.ops)) // 64
+        work = 1 + round(tile * cost_per_element(self.kernel.machine.core, self.ops)) // 64
         return self.kernel.finish(grid, work, {"warps": warps_for(tile, per_thread)})
 
     def _amount(self) -> tuple[int, int]:

@@ -148,7 +148,7 @@ class _GpuRows(RowKernel):
         in_whole_or_part(kernel, [*lanes, *inner], lambda: self._tile(row, len(lanes)))
         tile = size * height
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
-        work = 1 + round(tile * cost_per_element(ops)) // 64
+        work = 1 + round(tile * cost_per_element(kernel.machine.core, ops)) // 64
         return kernel.finish(grid, work, _row_block(tile, self._wide()))
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
@@ -244,7 +244,7 @@ class _GpuRows(RowKernel):
             fits = ev.emit(block.le, ev.index(row), ev.const(DYNAMIC_TILE, I64))
             ev.branch(fits, as_tile, in_chunks)
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
-        work = positions(self.extents) * max(1, round(cost_per_element(ops) * 16)) // 1024
+        work = positions(self.extents) * max(1, round(cost_per_element(kernel.machine.core, ops) * 16)) // 1024
         return kernel.finish(grid, work, {"warps": warps_for(self._chunk(), 8, 32)})
 
     def _chunk(self) -> int:

@@ -38,6 +38,7 @@ from graphfuse.ir.core import (
 )
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile
 from graphfuse.symbolic import INF, Dim, substitute, sym, symbols
+from graphfuse.targets.profiles.cpus import CoreCosts
 
 # whether work may move in
 
@@ -147,7 +148,7 @@ class _Emitter:
         attrs: dict[str, Attr] = {n: a for n, a in self.called.attrs.items() if n in block.LAUNCH_ATTRS}
         if "axes" in self.called.attrs:
             attrs["axes"] = tuple(self.numbers.substituted(d) for d in dims_of(self.called.attrs["axes"]))
-        return kernel.finish(grid, _work(self.called, self.numbers), attrs)
+        return kernel.finish(grid, _work(self.called, self.numbers, kernel.machine.core), attrs)
 
     # numbers
 
@@ -266,13 +267,7 @@ class _Emitter:
         self.values[op.result] = made
 
 
-NS_PER_ELEMENT = 0.1
-"""A guess, for one core with vectors of 256 bits: chunks are cut by it, for which the order of magnitude is enough."""
-NS_PER_PRODUCT = 0.02
-"""The same of a dot, for each multiply-add."""
-
-
-def _work(func: Func, numbers: Numbers) -> Dim:
+def _work(func: Func, numbers: Numbers, core: CoreCosts) -> Dim:
     """An estimate of one program's time on a CPU, in nanoseconds: loops count as often as they run, branches once."""
 
     def block_ns(body: Block) -> Dim:
@@ -285,7 +280,7 @@ def _work(func: Func, numbers: Numbers) -> Dim:
                 low, high = (numbers.dim(v) for v in op.operands[:2])
                 trips = high - low
                 inner = inner * trips if _is_fixed(trips, numbers) else inner * TYPICAL_TRIPS
-            total = total + inner + _op_ns(op)
+            total = total + inner + _op_ns(op, core)
         return total
 
     return block_ns(func.body) + 1
@@ -299,11 +294,11 @@ def _is_fixed(dim: Dim, numbers: Numbers) -> bool:
     return symbols(dim).isdisjoint(numbers.space.var_bounds)
 
 
-def _op_ns(op: Op) -> int:
+def _op_ns(op: Op, core: CoreCosts) -> int:
     if op.kind is block.dot:
         a, acc = op.operands[0].type, op.result.type
         assert isinstance(a, Tile), "checked by the type rule"
         assert isinstance(acc, Tile), "checked by the type rule"
-        return round(acc.elements * a.shape[-1] * NS_PER_PRODUCT)
+        return round(acc.elements * a.shape[-1] * core.product_ns)
     tiles = [t for t in (*op.types, *(v.type for v in op.operands)) if isinstance(t, Tile)]
-    return round(max((t.elements for t in tiles), default=0) * NS_PER_ELEMENT)
+    return round(max((t.elements for t in tiles), default=0) * core.tile_ns)

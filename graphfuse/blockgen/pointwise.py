@@ -27,10 +27,6 @@ from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Value
 from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, sym
 
-CHUNK = 4096
-"""Elements one program computes when the innermost dim is long."""
-AHEAD_BYTES = 1024
-"""How far ahead of a load from memory its data are asked for."""
 MAX_PARTS = 64
 """Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
 
@@ -43,32 +39,33 @@ def emit(kernel: Kernel) -> Func:
     if not dims:
         return _single_element(kernel, domain)
     ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
+    core, cost = kernel.machine.core, cost_per_element(kernel.machine.core, ops)
     outer, inner = dims[:-1], dims[-1]
     elem = element_of(kernel.outputs[0])
     vector = kernel.machine.lanes(elem)
     if (dense := _turned(found, dims, names, vector)) is not None:
-        return _squares(kernel, dims, dense, domain, vector, cost_per_element(ops))
+        return _squares(kernel, dims, dense, domain, vector, cost)
     width = pointwise_width(kernel.machine, elem, ops, len(kernel.body.params.types))
     chunks: Dim = 1
     extent = inner.extent
-    if not isinstance(extent, int) or extent > CHUNK:
-        chunks = ceildiv(extent, CHUNK)
+    if not isinstance(extent, int) or extent > core.chunk:
+        chunks = ceildiv(extent, core.chunk)
     grid = positions([d.extent for d in outer]) * chunks
     ev = kernel.ev
     pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
     at_outer, chunk = (pid, 0) if chunks == 1 else digits(kernel, pid, [grid // chunks, chunks])
     at = digits(kernel, at_outer, [d.extent for d in outer])
-    start: Dim = chunk * CHUNK
+    start: Dim = chunk * core.chunk
     size: Dim = extent
     if chunks != 1:
-        code = ev.index(minimum(extent - start, CHUNK))
-        size = ev.bind("size", 1, CHUNK, code)
-    kernel.read_ahead(lambda elem: AHEAD_BYTES // elem.bytes)
+        code = ev.index(minimum(extent - start, core.chunk))
+        size = ev.bind("size", 1, core.chunk, code)
+    kernel.read_ahead(lambda elem: core.ahead_bytes // elem.bytes)
     cuts = _cuts(found, names[inner.last], size) if isinstance(size, int) else []
     for piece in _cut_pieces(cuts, width, vector) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, vector):
         _tiles(kernel, dims, at, start, piece, domain)
-    per_program = extent if chunks == 1 else CHUNK
-    return kernel.finish(grid, per_program * max(1, round(cost_per_element(ops) * 16)) // 16)
+    per_program = extent if chunks == 1 else core.chunk
+    return kernel.finish(grid, per_program * max(1, round(cost * 16)) // 16)
 
 
 def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vector: int) -> int | None:
@@ -94,7 +91,7 @@ def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequenc
     ev, space = kernel.ev, kernel.space
     inner = dims[-1].extent
     assert isinstance(inner, int)
-    columns = next(n for n in range(min(inner, CHUNK // side), 0, -side) if inner % n == 0)
+    columns = next(n for n in range(min(inner, kernel.machine.core.chunk // side), 0, -side) if inner % n == 0)
     others = [d.extent for i, d in enumerate(dims[:-1]) if i != dense]
     extents = [*others, inner // columns, floordiv(dims[dense].extent, side)]
     grid = positions(extents)

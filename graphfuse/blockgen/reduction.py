@@ -89,7 +89,7 @@ class RowKernel:
                 pass
         ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
         per_row = positions([d.extent for d in self.row])
-        return kernel.finish(grid, per_row * max(1, round(cost_per_element(ops) * 16)) // 16)
+        return kernel.finish(grid, per_row * max(1, round(cost_per_element(kernel.machine.core, ops) * 16)) // 16)
 
     def _read_next_row(self) -> None:
         """From here on, passes prefetch the next row: theirs is in the cache, and memory would idle."""

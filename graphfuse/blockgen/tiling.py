@@ -9,6 +9,7 @@ from graphfuse.ir.core import Op
 from graphfuse.ir.types import Scalar
 from graphfuse.symbolic import Dim, Ranges, bounds, floordiv
 from graphfuse.targets.machine import Machine
+from graphfuse.targets.profiles.cpus import CoreCosts
 
 TRANSCENDENTAL = frozenset(
     f"graph.{n}" for n in (
@@ -64,16 +65,16 @@ def pointwise_width(machine: Machine, elem: Scalar, ops: list[Op], inputs: int) 
     return machine.lanes(elem) * (4 if is_light and is_small else 2)
 
 
-def cost_per_element(ops: list[Op]) -> float:
+def cost_per_element(core: CoreCosts, ops: list[Op]) -> float:
     """Nanoseconds one element costs, roughly: memory traffic and arithmetic on one core at vector speed."""
-    cost = 0.15
+    cost = core.element_ns
     for op in ops:
         if op.kind.name in TRANSCENDENTAL:
-            cost += 0.6
+            cost += core.function_ns
         elif op.kind in (graph.take, graph.take_along, graph.gather_nd):
-            cost += 1.0
+            cost += core.look_up_ns
         else:
-            cost += 0.03
+            cost += core.op_ns
     return cost
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from graphfuse.targets.profiles.cpus import CORE, CoreCosts
+
 
 class Element(Protocol):
     """An element type, as far as room for it goes."""
@@ -31,6 +33,8 @@ class Machine:
     """Shared memory of one block of threads."""
     has_wgmma: bool = False
     """Whether products of warpgroups and copies of boxes (TMA) are there: Hopper."""
+    core: CoreCosts = CORE
+    """Of a processor."""
 
     def lanes(self, elem: Element) -> int:
         """Elements of one vector register; narrow elements are computed at 32 bits."""

@@ -1,6 +1,8 @@
-"""Processors that have a name: architecture, and the features that code for them may use."""
+"""Processors that have a name: architecture, and the features that code for them may use; what a core costs."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 X86 = "x86_64"
 ARM = "aarch64"
@@ -34,3 +36,30 @@ CPUS: dict[str, tuple[str, str]] = {
     "apple-m1": (ARM, f"{_NEON},+fullfp16,+dotprod,+lse"),
 }
 """Named processors: architecture and the features that code for it may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreCosts:
+    """Of one core of a processor, by hand; `ahead_bytes` by `python benchmarks/cpu_memory.py`."""
+
+    element_ns: float = 0.15
+    """Of an element that is read and written."""
+    op_ns: float = 0.03
+    """More, of an op on it."""
+    function_ns: float = 0.6
+    """The same of a transcendental function."""
+    look_up_ns: float = 1.0
+    """The same of a look-up in a tensor."""
+    tile_ns: float = 0.1
+    """Of an element of a tile in a hand-written kernel, by each op: chunks are cut by it, for which the order of
+    magnitude is enough."""
+    product_ns: float = 0.02
+    """The same of a dot, for each multiply-add."""
+    chunk: int = 4096
+    """Elements that one program computes when the innermost dim is long."""
+    ahead_bytes: int = 1024
+    """How far ahead of a load from memory its data are asked for."""
+
+
+CORE = CoreCosts()
+"""Of every processor: what differs between those met is less than what is guessed."""
