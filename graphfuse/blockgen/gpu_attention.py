@@ -47,8 +47,6 @@ MAX_DEPTH = 256
 """Elements of a query that are multiplied at once; deeper ones are loaded again for each block of keys."""
 MAX_VALUES = 256
 """Elements of a result row of one program."""
-CACHE_BYTES = 24 << 20
-"""Of keys and values of programs that run at a time, with room left in the cache for the rest."""
 LEAST_ROWS = 32
 """Queries for which a tile of 64 rows pays."""
 LOG2_E = math.log2(math.e)
@@ -197,7 +195,7 @@ class GpuAttention(AttentionKernel):
             return 1
         size = element_of(self.roles.scores.rhs).bytes
         head = at_most(self.keys * (self.depth + columns) * size, self.kernel.space.ranges)
-        most = max(1, CACHE_BYTES // max(1, head))
+        most = max(1, self.kernel.machine.gpu.memory.cache_bytes // max(1, head))
         return max(g for g in range(1, heads + 1) if heads % g == 0 and g <= most)
 
     def _why_no_wgmma(self, columns: Dim) -> str:
@@ -225,7 +223,7 @@ class GpuAttention(AttentionKernel):
         rows, keys = (at_most(d, ranges) for d in (self.rows, self.keys))
         heads = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
         depth = power_of_two(at_most(self.depth, ranges))
-        return gpu_attention_tile.attention_tile(depth, values, rows, keys, heads, machine.multiprocessors)
+        return gpu_attention_tile.attention_tile(depth, values, rows, keys, heads, machine)
 
     def _sizes(self, values: int) -> tuple[int, int, int]:
         """(Rows, keys, warps) of a program: as many rows as there are programs for all multiprocessors with."""

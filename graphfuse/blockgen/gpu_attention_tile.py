@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphfuse.targets.machine import Machine
+
 WARPGROUP_ROWS = 64
 """Of queries: what one `wgmma` takes."""
 MOST_REGISTERS = 192
 """Of a thread, 32 bits each, for scores, probabilities and result."""
 KEYS = (128, 64, 32)
 """Blocks of keys, best first: the longer, the fewer barriers and rescalings."""
-SHORT = 1024
-"""Keys of a walk that is short."""
 NARROW = 64
 """Depth of which a multiprocessor has shared memory and registers for two blocks."""
 
@@ -39,7 +39,7 @@ class AttentionTile:
     """Queries stay in registers."""
 
 
-def attention_tile(depth: int, values: int, rows: int, keys: int, heads: int, multiprocessors: int) -> AttentionTile:
+def attention_tile(depth: int, values: int, rows: int, keys: int, heads: int, machine: Machine) -> AttentionTile:
     """For padded `depth` and `values`, and at most so many rows, keys and heads (of all batches)."""
     wanted = max(KEYS[-1], 1 << (max(keys, 1) - 1).bit_length())
     fitting = [k for k in KEYS if max(depth, values) <= 128 or k <= 64]
@@ -47,6 +47,6 @@ def attention_tile(depth: int, values: int, rows: int, keys: int, heads: int, mu
     width = min(max(fitting, default=KEYS[-1]), wanted)
     narrow = max(depth, values) <= NARROW
     programs = heads * -(-rows // (2 * WARPGROUP_ROWS))
-    if rows <= WARPGROUP_ROWS or programs < multiprocessors or (narrow and keys <= SHORT):
+    if rows <= WARPGROUP_ROWS or programs < machine.multiprocessors or (narrow and keys <= machine.gpu.short_walk):
         return AttentionTile(WARPGROUP_ROWS, width, resident=2 if narrow else 1)
     return AttentionTile(2 * WARPGROUP_ROWS, width, persistent=1)

@@ -24,8 +24,6 @@ from graphfuse.symbolic import Dim, ceildiv
 
 TILE = 4096
 """Elements of a program's tile when the reduced axes are long."""
-IN_FLIGHT = 32 << 10
-"""Bytes that a multiprocessor should have asked for at any time."""
 LINE = 32
 """Neighbours in memory that a tile has at least, if there are so many."""
 
@@ -146,7 +144,8 @@ class AxisReduction:
             high //= 2
         # few programs must have more in flight each; a search carries three registers an element
         share = max(1, min(8, total // high // machine.multiprocessors))
-        most = IN_FLIGHT // share // max(element_of(v).bytes for v, _ in self.terms.reads((0,) * len(self.shape)))
+        widest = max(element_of(v).bytes for v, _ in self.terms.reads((0,) * len(self.shape)))
+        most = machine.gpu.memory.in_flight_bytes // share // widest
         most = min(most, TILE if self.last is not None else 4 * TILE)
         if high * wide < most:
             wide = max(wide, fitting(reduced, wide, most // high, ranges))

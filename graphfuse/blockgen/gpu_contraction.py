@@ -21,7 +21,7 @@ from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
-from graphfuse.blockgen.gpu_epilogue_cost import PLAIN_NS, epilogue_ns
+from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
 from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
@@ -32,6 +32,7 @@ from graphfuse.blockgen.gpu_tiles import (
     in_chunks,
     in_whole_or_part,
     lane_along,
+    typical,
     warps_for,
     whole_tiles,
 )
@@ -47,12 +48,10 @@ from graphfuse.dialects import block, graph
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
-from graphfuse.symbolic import Dim, bounds, ceildiv, exact_div, floordiv, minimum, mod, product, symbols
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, symbols
 
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""
-TYPICAL = 2048
-"""What an unknown extent is taken to be, within its range."""
 WINDOW = 128
 """Taps of a window up to which a depthwise product goes over them one by one."""
 PRODUCTS = (graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv)
@@ -82,7 +81,7 @@ class GpuContraction(ContractionKernel):
         roles = list(zip(self.in_lhs, self.in_rhs, strict=True))
         self.row_dims = [i for i, (a, b) in enumerate(roles) if a and not b]
         self.column_dims = [i for i, (a, b) in enumerate(roles) if b and not a]
-        self.gpu = self.kernel.machine
+        self.machine = self.kernel.machine
 
     def emit(self) -> Func:
         """The kernel for what the product is."""
@@ -98,8 +97,7 @@ class GpuContraction(ContractionKernel):
         return self._emit_tiles()
 
     def _typical(self, extent: Dim) -> int:
-        low, high = bounds(extent, self.kernel.space.ranges)
-        return extent if isinstance(extent, int) else max(low, min(high, TYPICAL))
+        return typical(extent, self.kernel.space.ranges)
 
     # products that are reductions
 
@@ -163,7 +161,7 @@ class GpuContraction(ContractionKernel):
         width = max(2, fitting(columns, 32, 256, ranges))
         rows: Dim = 1 if self.row_dim is None else self.dims[self.row_dim].extent
         total = at_most(positions([d.extent for d in self.dims]), ranges)
-        elements = 1024 if total < 2048 * self.gpu.multiprocessors else 2048
+        elements = 1024 if total < 2048 * self.machine.multiprocessors else 2048
         height = fitting(rows, 1, max(1, elements // width), ranges)
         extents = [*(self.dims[i].extent for i in self.outer), ceildiv(rows, height), ceildiv(columns, width)]
         grid = positions(extents)
@@ -188,7 +186,7 @@ class GpuContraction(ContractionKernel):
         kernel, ev = self.kernel, self.kernel.ev
         rows, why = self._rows(), ""
         boxed = windows = False
-        if self.gpu.has_wgmma:
+        if self.machine.has_wgmma:
             # matrices are no windows: boxes serve them better; `wgmma` is faster wherever it can be fed
             why = self._why_not_boxed(rows)
             boxed, why_no_windows = not why, self._why_no_windows() if why else ""
@@ -207,17 +205,17 @@ class GpuContraction(ContractionKernel):
         made = Product(*sizes[:2], sizes[2] * elem.bytes, batch, len(self.work.terms), len(self.works))
         if windows:
             made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
-            tile = boxed_tile(self.gpu, elem, made, step=step_of(self.k_dims[-1].extent))
+            tile = boxed_tile(self.machine, elem, made, step=step_of(self.machine, self.k_dims[-1].extent))
         elif boxed:
             ns = self._epilogue_ns()
-            exchanges = ns > PLAIN_NS and self._is_stored_by_lanes()
+            exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
             made = replace(made, in_lines=self._contiguous_columns(), exchanges=exchanges, epilogue_ns=ns)
-            tile = boxed_tile(self.gpu, elem, replace(made, aligned=not self._why_not_boxed(rows, SECTOR_BYTES)))
+            tile = boxed_tile(self.machine, elem, replace(made, aligned=not self._why_not_boxed(rows, SECTOR_BYTES)))
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)
-            tile = product_tile(self.gpu, elem, made, by_registers=by_registers, copied=copied)
+            tile = product_tile(self.machine, elem, made, by_registers=by_registers, copied=copied)
         if self._is_converted() and sizes[0] <= MOST_STREAMED:
-            tile = streamed_tile(self.gpu, elem, sizes, batch, self.work.block if self.work.scale else 0)
+            tile = streamed_tile(self.machine, elem, sizes, batch, self.work.block if self.work.scale else 0)
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]
@@ -343,7 +341,7 @@ class GpuContraction(ContractionKernel):
     def _whole_steps(self) -> Dim:
         """k with each tap's channels filled up to whole steps."""
         *taps, channels = (d.extent for d in self.k_dims)
-        step = step_of(channels)
+        step = step_of(self.machine, channels)
         return positions([*taps, ceildiv(channels, step) * step])
 
     def _rows(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""What the ops after a product cost for each element of it: fitted to products with GELU and residuals on an H200."""
+"""What the ops after a product cost for each element of it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ _PLAIN = frozenset({
     "or", "not",
 })  # fmt: skip
 """A few instructions at most; the others take the special function unit."""
-PLAIN_NS, _FUNCTION_NS, _MATRIX_NS = 0.007, 0.07, 0.07
-"""By one warpgroup: of an op (a product's own cast is one), of a function, and of a matrix that is read."""
 
 
 def epilogue_ns(kernel: Kernel, factors: Collection[Value]) -> float:
@@ -29,10 +27,10 @@ def epilogue_ns(kernel: Kernel, factors: Collection[Value]) -> float:
             before.update(op.operands)
     products = [op for op in after if op.kind in (graph.contract, graph.contract_parts, graph.conv)]
     size = product(shape_of(products[0].result))
-    out = 0.0
+    costs, out = kernel.machine.gpu.epilogue, 0.0
     for op in after:
         if op.has(Trait.ELEMENTWISE) and product(shape_of(op.result)) == size:
-            out += PLAIN_NS if op.kind.name.removeprefix("graph.") in _PLAIN else _FUNCTION_NS
+            out += costs.plain_ns if op.kind.name.removeprefix("graph.") in _PLAIN else costs.function_ns
     used = {v for op in after if op not in products for v in op.operands}
     read = [v for v in kernel.body.params.values if v in used and product(shape_of(v)) == size]
-    return out + _MATRIX_NS * len(read)
+    return out + costs.matrix_ns * len(read)

@@ -10,6 +10,7 @@ from graphfuse.blockgen.gpu_tiles import power_of_two
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, WgmmaTile, step_bytes, wgmma_tile
 from graphfuse.ir.types import Scalar
 from graphfuse.targets.machine import Machine
+from graphfuse.targets.profiles.h200 import Rates
 
 ROW_BYTES = 128
 """Bytes of k in one step: a line of shared memory."""
@@ -38,20 +39,6 @@ class ProductTile:
     """Set where warpgroups make the product."""
 
 
-# (m, n, warps, share of the peak rate that a multiprocessor full of such tiles reaches)
-_NARROW = (
-    (128, 256, 8, 1.0), (256, 128, 8, 1.0), (128, 128, 8, 0.92), (128, 64, 4, 0.8), (64, 128, 4, 0.8),
-    (64, 256, 4, 0.88), (64, 64, 4, 0.62), (32, 64, 4, 0.35), (64, 32, 4, 0.35), (16, 128, 4, 0.22), (16, 64, 4, 0.2),
-    (128, 16, 4, 0.2), (64, 16, 4, 0.18), (32, 32, 4, 0.2), (16, 32, 2, 0.12), (32, 16, 2, 0.12), (16, 16, 1, 0.07),
-)  # fmt: skip
-"""For elements of up to 2 bytes that pass through registers to tensor cores."""
-_WIDE = (
-    (128, 128, 8, 1.0), (128, 64, 4, 0.9), (64, 128, 4, 0.9), (64, 64, 4, 0.75), (32, 64, 4, 0.5), (64, 32, 4, 0.5),
-    (32, 32, 2, 0.4), (16, 64, 4, 0.3), (64, 16, 4, 0.3), (16, 32, 2, 0.25), (32, 16, 2, 0.25), (16, 16, 1, 0.15),
-)  # fmt: skip
-"""For elements of 4 bytes and more: each thread a block of the result."""
-
-
 def product_tile(
     machine: Machine,
     elem: Scalar,
@@ -76,7 +63,7 @@ def product_tile(
 def _copied(machine: Machine, elem: Scalar, p: Product, largest: int) -> ProductTile:
     """Where tensor cores multiply what is copied to shared memory."""
     k_bytes = p.k_bytes * max(p.terms, 1)
-    tile = mma_tile(machine.multiprocessors, machine.shared_bytes, p.m, p.n, k_bytes, p.batch, largest)
+    tile = mma_tile(machine, p.m, p.n, k_bytes, p.batch, largest)
     step = max(LEAST_SIDE, min(tile.step // elem.bytes, power_of_two(k_bytes // elem.bytes)))
     return ProductTile(tile.m, tile.n, step, tile.warps, tile.stages)
 
@@ -86,8 +73,8 @@ def boxed_tile(machine: Machine, elem: Scalar, p: Product, *, step: int = 0) -> 
 
     `step` is what one has of k where an image is read in windows; else it is a line of shared memory.
     """
-    tile = wgmma_tile(machine.multiprocessors, p)
-    deep = STEP_BYTES if p.terms or p.results > 1 else step_bytes(tile, p.k_bytes)
+    tile = wgmma_tile(machine, p)
+    deep = STEP_BYTES if p.terms or p.results > 1 else step_bytes(machine, tile, p.k_bytes)
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or deep // elem.bytes, 8, 2, tile)
 
 
@@ -111,7 +98,7 @@ def streamed_tile(
 
 def _candidates(machine: Machine, elem: Scalar, k: int) -> Iterator[ProductTile]:
     step = max(LEAST_SIDE, min(ROW_BYTES // max(1, elem.bytes), power_of_two(k)))
-    for m, n, warps, _ in _table(elem):
+    for m, n, warps, _ in _table(machine, elem):
         if elem.bytes > 4 and m * n > 64 * 64:  # an accumulator of 8 bytes an element
             continue
         stage = (m + n) * step * elem.bytes
@@ -119,12 +106,13 @@ def _candidates(machine: Machine, elem: Scalar, k: int) -> Iterator[ProductTile]
         yield ProductTile(m, n, step, warps, stages)
 
 
-def _table(elem: Scalar) -> tuple[tuple[int, int, int, float], ...]:
-    return _NARROW if elem.bytes <= 2 else _WIDE
+def _table(machine: Machine, elem: Scalar) -> Rates:
+    costs = machine.gpu.uncopied
+    return costs.narrow if elem.bytes <= 2 else costs.wide
 
 
 def _cost(machine: Machine, elem: Scalar, tile: ProductTile, p: Product) -> float:
     tiles = -(-p.m // tile.m) * -(-p.n // tile.n) * p.batch
     waves = -(-tiles // machine.multiprocessors)
-    rate = next(r for tm, tn, _, r in _table(elem) if (tm, tn) == (tile.m, tile.n))
+    rate = next(r for tm, tn, _, r in _table(machine, elem) if (tm, tn) == (tile.m, tile.n))
     return waves * tile.m * tile.n / rate

@@ -1,15 +1,18 @@
 """Tiles of matrix products by `mma.sync`: from shapes, by a model of the time in clocks; no trial runs.
 
-Fitted to an H200, whose tensor cores and shared memory overlap in part only: a step of k takes a time for its products,
-and a time for what goes through shared memory, where every warp reads its part of both operands and copies write them.
-So warps have large tiles. Each scheduler has tensor cores of its own, so four warps at least are wanted; and what a
-tile takes before its first step and behind its last is hidden where two blocks run side by side.
+Tensor cores and shared memory overlap in part only: a step of k takes a time for its products, and a time for what goes
+through shared memory, where every warp reads its part of both operands and copies write them. So warps have large
+tiles. Each scheduler has tensor cores of its own, so four warps at least are wanted; and what a tile takes before its
+first step and behind its last is hidden where two blocks run side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from graphfuse.targets.machine import Machine
+from graphfuse.targets.profiles.h200 import MmaCosts
 
 STEPS = (128, 64)
 """Bytes of k in one step: a line of shared memory, or half of one."""
@@ -23,18 +26,8 @@ _OWN_BYTES = 1024
 """Of shared memory: what a block takes besides its own, and a multiprocessor has more than a block may have."""
 _WARPS = 48
 """Of a multiprocessor, on every part."""
-_MULTIPLIED = 4300
-"""Elements of the tile times bytes of k, in a clock, if shared memory took no time."""
-_MOVED = 128
-"""Bytes in a clock from and to shared memory."""
 _SCHEDULERS = 4
 """Of a multiprocessor: so many warps issue at once."""
-_WAIT = 60
-"""Clocks of a step, in which blocks meet."""
-_ARRIVAL = 1000
-"""Clocks from a copy's start to its end."""
-_ENDS, _ELEMENT = 2000, 0.06
-"""Clocks of a tile before its first step and behind its last, and of each of its elements."""
 _LINE_DEPTH = 16
 """Bytes of k that fragments of one row are read in at a time: two are held."""
 
@@ -76,14 +69,12 @@ SHAPES = (
 """Rows, columns and warps."""
 
 
-def mma_tile(
-    multiprocessors: int, shared_bytes: int, m: int, n: int, k_bytes: int, batch: int = 1, largest: int = 1 << 15
-) -> MmaTile:
+def mma_tile(machine: Machine, m: int, n: int, k_bytes: int, batch: int = 1, largest: int = 1 << 15) -> MmaTile:
     """The tile of at most `largest` elements that takes least time; of equals the largest, with most stages."""
-    tiles = [t for t in _candidates(k_bytes) if t.m * t.n <= largest and t.resident(shared_bytes)]
+    tiles = [t for t in _candidates(k_bytes) if t.m * t.n <= largest and t.resident(machine.shared_bytes)]
 
     def rank(t: MmaTile) -> tuple[float, int, int]:
-        return clocks(t, multiprocessors, shared_bytes, m, n, k_bytes, batch), -t.m * t.n, -t.stages
+        return clocks(t, machine, m, n, k_bytes, batch), -t.m * t.n, -t.stages
 
     return min(tiles, key=rank)
 
@@ -96,27 +87,19 @@ def _candidates(k_bytes: int) -> Iterator[MmaTile]:
                     yield MmaTile(m, n, warps, step, stages)
 
 
-def clocks(
-    tile: MmaTile,
-    multiprocessors: int,
-    shared_bytes: int,
-    m: int,
-    n: int,
-    k_bytes: int,
-    batch: int = 1,
-) -> float:
+def clocks(tile: MmaTile, machine: Machine, m: int, n: int, k_bytes: int, batch: int = 1) -> float:
     """What the model says: the time of the multiprocessor with most tiles."""
-    most = -(-(-(-m // tile.m) * -(-n // tile.n) * batch) // multiprocessors)
+    most = -(-(-(-m // tile.m) * -(-n // tile.n) * batch) // machine.multiprocessors)
     steps = -(-k_bytes // tile.step)
-    resident = tile.resident(shared_bytes)
+    resident, costs = tile.resident(machine.shared_bytes), machine.gpu.mma
     rounds, rest = divmod(most, resident)
-    return rounds * _round(tile, steps, resident) + (_round(tile, steps, rest) if rest else 0)
+    return rounds * _round(tile, steps, resident, costs) + (_round(tile, steps, rest, costs) if rest else 0)
 
 
-def _round(tile: MmaTile, steps: int, blocks: int) -> float:
+def _round(tile: MmaTile, steps: int, blocks: int, costs: MmaCosts) -> float:
     """So many tiles side by side."""
-    multiply = tile.m * tile.n / _MULTIPLIED
-    move = (tile.read + tile.m + tile.n) / _MOVED
+    multiply = tile.m * tile.n / costs.multiplied
+    move = (tile.read + tile.m + tile.n) / costs.moved
     idle = max(1.0, _SCHEDULERS / (blocks * tile.warps))
-    step = max(blocks * tile.step * (multiply + move) * idle + _WAIT, _ARRIVAL / (tile.stages - 1))
-    return steps * step + _ENDS + blocks * tile.m * tile.n * _ELEMENT
+    step = max(blocks * tile.step * (multiply + move) * idle + costs.wait, costs.arrival / (tile.stages - 1))
+    return steps * step + costs.ends + blocks * tile.m * tile.n * costs.element

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.blockgen.access import AccessAnalysis, as_index, dim_names
-from graphfuse.blockgen.gpu_contraction import TYPICAL
-from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES, VECTOR_BYTES
-from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
+from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES, VECTOR_BYTES, typical
+from graphfuse.blockgen.gpu_wgmma_tile import GAIN, Product, microseconds, wgmma_tile
 from graphfuse.blockgen.index import IndexSpace, coefficient, strides_of
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of
@@ -26,18 +25,6 @@ from graphfuse.targets.machine import Machine
 
 _ELEM_BYTES = 2
 """Of f16 and bf16, the only elements whose rows are moved apart."""
-_LAUNCH_US = 2.0
-"""Of a kernel more."""
-_BYTES_PER_US = 3.5e6
-"""Of a kernel that only moves data: on an H200."""
-_GAIN = 1.1
-"""At least: the models are not exact."""
-_SINGLE_US = {128: 1.75, 64: 1.15, 32: 0.5}
-"""Of a step of k by `mma.sync` whose operands come element by element, for square tiles by their side: on an H200."""
-_SINGLE_STEP = 64
-"""Elements of k in it."""
-_START_US = 1.9
-"""Until the first tile's operands are there, and from the last store to the end."""
 
 _Ranges = Mapping[str, tuple[int, int]]
 Pads = tuple[tuple[int, int], ...]
@@ -65,34 +52,37 @@ def _pads(machine: Machine, ranges: _Ranges, op: Op) -> Pads:
     if len(before) != 2 or not form.is_matrices or form.is_boxed(before, VECTOR_BYTES):
         return _NONE
     copies = [form.copied(labels) for labels in (form.lhs, form.rhs)]
-    m, n, k, batch = (_typical(form.size(role), ranges) for role in (form.rows, form.columns, form.summed, form.batch))
+    m, n, k, batch = (typical(form.size(role), ranges) for role in (form.rows, form.columns, form.summed, form.batch))
+
+    costs = machine.gpu.memory
 
     def us(chosen: Sequence[bool]) -> float:
         after = [c[0] if c and yes else p for c, p, yes in zip(copies, before, chosen, strict=True)]
         if not form.is_boxed(after, VECTOR_BYTES):
             return float("inf")
         made = Product(m, n, k * _ELEM_BYTES, batch, aligned=form.is_boxed(after, SECTOR_BYTES))
-        out = microseconds(wgmma_tile(machine.multiprocessors, made), machine.multiprocessors, made)
+        out = microseconds(wgmma_tile(machine, made), machine, made)
         for v, yes in zip(op.operands, chosen, strict=True):
             if yes and not _is_constant(v):
-                out += _LAUNCH_US + 2 * _ELEM_BYTES * _typical(product(shape_of(v)), ranges) / _BYTES_PER_US
+                out += costs.launch_us + 2 * _ELEM_BYTES * typical(product(shape_of(v)), ranges) / costs.bytes_per_us
         return out
 
     may = [(False, True) if c and not p.repeats else (False,) for c, p in zip(copies, before, strict=True)]
     best = min(itertools.product(*may), key=us)
-    if us(best) * _GAIN > _single_loads_us(machine.multiprocessors, m, n, k, batch):
+    if us(best) * GAIN > _single_loads_us(machine, m, n, k, batch):
         return _NONE
     return tuple(c[1] if c and yes else (0, 0) for c, yes in zip(copies, best, strict=True))
 
 
-def _single_loads_us(multiprocessors: int, m: int, n: int, k: int, batch: int) -> float:
+def _single_loads_us(machine: Machine, m: int, n: int, k: int, batch: int) -> float:
     """About how long a product by `mma.sync` takes whose operands are loaded element by element."""
+    costs = machine.gpu.uncopied
 
     def us(side: int, step: float) -> float:
-        waves = -(-(-(-m // side) * -(-n // side) * batch) // multiprocessors)
-        return waves * -(-k // _SINGLE_STEP) * step
+        waves = -(-(-(-m // side) * -(-n // side) * batch) // machine.multiprocessors)
+        return waves * -(-k // costs.step) * step
 
-    return _START_US + min(us(side, step) for side, step in _SINGLE_US.items())
+    return costs.start_us + min(us(side, step) for side, step in costs.step_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +210,3 @@ def _is_constant(value: Value) -> bool:
         assert value.op is not None
         value = value.op.operands[0]
     return value.op is not None and value.op.kind is graph.constant
-
-
-def _typical(extent: Dim, ranges: _Ranges) -> int:
-    low, high = bounds(extent, ranges)
-    return extent if isinstance(extent, int) else int(max(low, min(high, TYPICAL)))

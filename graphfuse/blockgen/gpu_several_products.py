@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from graphfuse.blockgen.gpu_contraction import TYPICAL, WGMMA_ELEMS
+from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
+from graphfuse.blockgen.gpu_tiles import typical
 from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Value
-from graphfuse.symbolic import Dim, bounds
 from graphfuse.targets.machine import Machine
 
 MOST_PRODUCTS = 3
 """More would leave an accumulator too few columns."""
-_BYTES_PER_US = 3.5e6
-"""Of a kernel that only moves data: on an H200."""
 _SURE = 0.985
 """Of the time apart: what is nearer together is no gain that the model can tell."""
-_LAUNCH_US = 2.0
-"""Of a kernel more."""
 
 
 _VIEWS = (graph.reshape, graph.permute, graph.slice_, graph.flip)
@@ -65,13 +61,13 @@ def _why_apart(machine: Machine, ranges: _Ranges, products: Sequence[Op], *, mee
 
     def best(columns: int, results: int = 1) -> float:
         made = Product(m, columns, k * elem.bytes, results=results)
-        return microseconds(wgmma_tile(machine.multiprocessors, made), machine.multiprocessors, made)
+        return microseconds(wgmma_tile(machine, made), machine, made)
 
-    count, size = len(products), m * n * max(2, elem.bytes)
+    count, size, costs = len(products), m * n * max(2, elem.bytes), machine.gpu.memory
     apart, together = count * best(n), best(n, count)
     if meet:  # through memory: from product to product, or from one wide product to what combines its columns
-        combined = best(n * count) + _LAUNCH_US + (count + 1) * size / _BYTES_PER_US
-        apart = min(combined, apart + 2 * (count - 1) * size / _BYTES_PER_US)
+        combined = best(n * count) + costs.launch_us + (count + 1) * size / costs.bytes_per_us
+        apart = min(combined, apart + 2 * (count - 1) * size / costs.bytes_per_us)
     return f"{together:.1f} us together, {apart:.1f} us apart" if together > _SURE * apart else None
 
 
@@ -93,10 +89,5 @@ def _sizes(op: Op, ranges: _Ranges) -> tuple[int, int, int, bool]:
         if c in lhs and c in rhs and c in out:
             batch = batch or d != 1
         role = 2 if c not in out else 0 if c in lhs else 1
-        sizes[role] *= _typical(d, ranges)
+        sizes[role] *= typical(d, ranges)
     return sizes[0], sizes[1], sizes[2], batch
-
-
-def _typical(extent: Dim, ranges: _Ranges) -> int:
-    low, high = bounds(extent, ranges)
-    return extent if isinstance(extent, int) else int(max(low, min(high, TYPICAL)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
-from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, microseconds, wgmma_tile
+from graphfuse.blockgen.gpu_wgmma_tile import GAIN, STEP_BYTES, Product, microseconds, wgmma_tile
 from graphfuse.ir.types import Scalar
 from graphfuse.targets.machine import Machine
 
@@ -18,14 +18,8 @@ MOST = 16
 """Parts: from there on adding them up costs what more programs save."""
 LEAST_STEPS = 8
 """Of a part."""
-_LAUNCH_US = 2.5
-"""Of the second kernel, part of which runs beside the first."""
-_BYTES_PER_US = 4.0e6
-"""From and to the cache."""
 _SUM_BYTES = 4
 """Of an element of a part: sums are f32."""
-_GAIN = 1.1
-"""At least: the model is not exact."""
 
 
 def sum_parts(machine: Machine) -> Callable[[int, int, int, int, Scalar], int | None]:
@@ -45,14 +39,16 @@ def sum_parts(machine: Machine) -> Callable[[int, int, int, int, Scalar], int | 
 
 
 def _parts(machine: Machine, rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int:
+    costs = machine.gpu.memory
+
     def us(count: int) -> float:
         made = Product(rows, columns, depth // count * elem.bytes, batch * count)
-        product = microseconds(wgmma_tile(machine.multiprocessors, made), machine.multiprocessors, made)
-        product = max(product, batch * (rows + columns) * depth * elem.bytes / _BYTES_PER_US)
+        product = microseconds(wgmma_tile(machine, made), machine, made)
+        product = max(product, batch * (rows + columns) * depth * elem.bytes / costs.cached_bytes_per_us)
         if count == 1:
-            return product / _GAIN
+            return product / GAIN
         moved = batch * rows * columns * (count * _SUM_BYTES + elem.bytes)
-        return product + _LAUNCH_US + moved / _BYTES_PER_US
+        return product + costs.beside_us + moved / costs.cached_bytes_per_us
 
     unit = STEP_BYTES // elem.bytes
     counts = [c for c in range(2, MOST + 1) if depth % (c * unit) == 0 and depth // (c * unit) >= LEAST_STEPS]

@@ -20,9 +20,8 @@ from graphfuse.blockgen.products import Product
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Value, attr_number, dims_of, tensor_of
 from graphfuse.symbolic import Dim, bounds, exact_div, substitute
+from graphfuse.targets.machine import Machine
 
-STEPS = {64: 1.0, 32: 1.35, 16: 2.0}
-"""Channels of a step, and what one then takes."""
 MOST_STRIDE = 8
 """Of an im2col tensor map (elementStrides of cuTensorMapEncodeIm2col)."""
 OFFSET_BITS = 16
@@ -40,11 +39,12 @@ class Roles:
     depth: Names
 
 
-def step_of(channels: Dim) -> int:
+def step_of(machine: Machine, channels: Dim) -> int:
     """Channels of a step: many, but few beyond the last."""
+    steps = dict(machine.gpu.wgmma.channel_steps)
     if not isinstance(channels, int):
-        return max(STEPS)
-    return min(STEPS, key=lambda n: (-(-channels // n) * n * STEPS[n], -n))
+        return max(steps)
+    return min(steps, key=lambda n: (-(-channels // n) * n * steps[n], -n))
 
 
 def why_no_windows(
@@ -61,7 +61,8 @@ def why_no_windows(
     image = _image(x)
     if len(roles.rows) < 2 or not roles.depth or image is None or not is_view(image, kernel) or not is_view(w, kernel):
         return "the image or the weights are computed where they are read"
-    if (roles.shared or (image is x and len(roles.depth) > 1)) and exact_div(channels, step_of(channels)) is None:
+    step = step_of(kernel.machine, channels)
+    if (roles.shared or (image is x and len(roles.depth) > 1)) and exact_div(channels, step) is None:
         # a step would go on into the next group, or the next tap: only padding tells these apart
         return f"{channels} channels of a tap or group are no whole steps"
     whole = VECTOR_BYTES // elem.bytes

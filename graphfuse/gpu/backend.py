@@ -33,8 +33,6 @@ from graphfuse.targets.target import Target
 
 LARGE = 128
 """Ops of a graph whose kernels are too many for one process."""
-MOST_REPEATED = 16384
-"""Elements of a row that every kernel that reads it computes again: fewer are faster than a launch."""
 
 
 class Backend:
@@ -57,7 +55,7 @@ class Backend:
         machine = self.machine
         return Rules(
             reads_padded=True,
-            most_repeated=MOST_REPEATED,
+            most_repeated=machine.gpu.memory.most_repeated,
             why_apart=why_apart(machine, ranges),
             why_not_graft=why_not_graft(loops, copies_tiles=machine.has_wgmma),
         )

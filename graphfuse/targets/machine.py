@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from graphfuse.targets.profiles.cpus import CORE, CoreCosts
+from graphfuse.targets.profiles.h200 import H200, GpuCosts
 
 
 class Element(Protocol):
@@ -35,6 +36,8 @@ class Machine:
     """Whether products of warpgroups and copies of boxes (TMA) are there: Hopper."""
     core: CoreCosts = CORE
     """Of a processor."""
+    gpu: GpuCosts = H200
+    """Of a GPU: an H200's, where none were fitted to it."""
 
     def lanes(self, elem: Element) -> int:
         """Elements of one vector register; narrow elements are computed at 32 bits."""

@@ -7,8 +7,8 @@ import pytest
 from graphfuse.blockgen.gpu_mma_tile import SHAPES, MmaTile, clocks, mma_tile
 from graphfuse.targets.profiles.nvidia import GPUS
 
-PARTS = sorted({(p.machine.multiprocessors, p.machine.shared_bytes) for p in GPUS.values()})
-H200 = (132, 227 << 10)
+PARTS = {name: p.machine for name, p in GPUS.items()}
+H200 = PARTS["sm_90a"]
 
 
 def test_what_warps_read():
@@ -36,29 +36,29 @@ def test_blocks_of_a_multiprocessor(tile, shared_bytes, blocks):
     assert tile.resident(shared_bytes) == blocks
 
 
-@pytest.mark.parametrize("part", PARTS, ids=str)
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 def test_large_products_have_large_tiles(part):
-    tile = mma_tile(*part, 8192, 8192, 8192)
+    tile = mma_tile(part, 8192, 8192, 8192)
     assert tile.m * tile.n == 64 * 64 * tile.warps
     assert tile.stages > 2 or tile.step == 128
 
 
-@pytest.mark.parametrize("part", PARTS, ids=str)
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (16, 16, 16), (64, 4096, 4096), (4095, 4097, 1000), (50304, 8, 768)])
 def test_every_shape_has_a_tile(part, shape):
     m, n, k = shape
-    tile = mma_tile(*part, m, n, 2 * k)
-    assert tile.resident(part[1])
+    tile = mma_tile(part, m, n, 2 * k)
+    assert tile.resident(part.shared_bytes)
     assert (tile.m, tile.n, tile.warps) in SHAPES
 
 
 def test_every_multiprocessor_has_a_tile_where_that_pays():
-    tile = mma_tile(*H200, 1024, 1024, 8192)
-    assert H200[0] / 2 < (1024 // tile.m) * (1024 // tile.n) <= H200[0]
+    tile = mma_tile(H200, 1024, 1024, 8192)
+    assert H200.multiprocessors / 2 < (1024 // tile.m) * (1024 // tile.n) <= H200.multiprocessors
 
 
 def test_largest():
-    tile = mma_tile(*H200, 8192, 8192, 8192, 1, 64 * 128)
+    tile = mma_tile(H200, 8192, 8192, 8192, 1, 64 * 128)
     assert tile.m * tile.n == 64 * 128
 
 
@@ -84,12 +84,12 @@ def by_name(name):
 @pytest.mark.parametrize("shape", MEASURED, ids=str)
 def test_the_choice_is_the_best_measured(shape):
     m, n, k = shape
-    tile, best = mma_tile(*H200, m, n, 2 * k), by_name(next(iter(MEASURED[shape])))
+    tile, best = mma_tile(H200, m, n, 2 * k), by_name(next(iter(MEASURED[shape])))
     assert (tile.m, tile.n, tile.warps, tile.step) == (best.m, best.n, best.warps, best.step)
 
 
 @pytest.mark.parametrize("shape", MEASURED, ids=str)
 def test_the_model_is_near(shape):
     m, n, k = shape
-    rates = [clocks(by_name(name), *H200, m, n, 2 * k) / 1e3 / us for name, us in MEASURED[shape].items()]
+    rates = [clocks(by_name(name), H200, m, n, 2 * k) / 1e3 / us for name, us in MEASURED[shape].items()]
     assert max(rates) / min(rates) < NEAR

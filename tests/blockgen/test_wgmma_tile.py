@@ -19,7 +19,7 @@ from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import case
 from tests.blockgen.gpu_cases import contract, linear
 
-SMS = 132
+H200 = GpuMachine()
 GELU_NS = 0.133
 MEASURED = {
     (4096, 4096, 4096): {"256x128": 204.2, "256x128 2 columns": 204.6, "128x256 2 rows": 205.2,
@@ -98,7 +98,7 @@ def is_aligned(k):
 def test_the_chosen_tile_is_about_the_fastest(shape):
     m, n, k = shape
     times = MEASURED[shape]
-    chosen = wgmma_tile(SMS, bf16(m, n, k, aligned=is_aligned(k)))
+    chosen = wgmma_tile(H200, bf16(m, n, k, aligned=is_aligned(k)))
     assert times[label(chosen)] < 1.03 * min(times.values())
 
 
@@ -106,39 +106,39 @@ def test_the_chosen_tile_is_about_the_fastest(shape):
 def test_the_tile_of_a_convolution_is_about_the_fastest(shape):
     m, n, channels = shape
     times = WINDOWS[shape]
-    assert times[label(wgmma_tile(SMS, bf16(m, n, 9 * channels, windows=True)))] < 1.05 * min(times.values())
+    assert times[label(wgmma_tile(H200, bf16(m, n, 9 * channels, windows=True)))] < 1.05 * min(times.values())
 
 
 @pytest.mark.parametrize("shape", MEASURED)
 def test_the_model_is_near_the_measured_times(shape):
     m, n, k = shape
     for name, us in MEASURED[shape].items():
-        said = microseconds(by_label(name), SMS, bf16(m, n, k, aligned=is_aligned(k)))
+        said = microseconds(by_label(name), H200, bf16(m, n, k, aligned=is_aligned(k)))
         assert 0.75 < said / us < 1.25, name
 
 
 def test_few_tiles_and_a_deep_sum_are_split():
-    assert wgmma_tile(SMS, bf16(512, 512, 16384)).split > 1
-    assert wgmma_tile(SMS, bf16(4096, 4096, 4096)).split == 1
-    assert wgmma_tile(SMS, bf16(64, 64, 128)).split == 1, "too short"
+    assert wgmma_tile(H200, bf16(512, 512, 16384)).split > 1
+    assert wgmma_tile(H200, bf16(4096, 4096, 4096)).split == 1
+    assert wgmma_tile(H200, bf16(64, 64, 128)).split == 1, "too short"
 
 
 def test_rows_that_are_few_or_cut_off_take_the_smallest_tile():
-    assert wgmma_tile(SMS, bf16(3, 4096, 512)).m == 64
-    assert wgmma_tile(SMS, bf16(64, 16, 512)).n == 32
+    assert wgmma_tile(H200, bf16(3, 4096, 512)).m == 64
+    assert wgmma_tile(H200, bf16(64, 16, 512)).n == 32
 
 
 def test_a_batch_fills_the_machine():
-    assert wgmma_tile(SMS, bf16(128, 128, 4096)).split > 1
+    assert wgmma_tile(H200, bf16(128, 128, 4096)).split > 1
     large = (WgmmaTile(128, 128), WgmmaTile(128, 128, pingpong=True))
-    assert wgmma_tile(SMS, bf16(128, 128, 4096, batch=1024)) in large
+    assert wgmma_tile(H200, bf16(128, 128, 4096, batch=1024)) in large
 
 
 def test_columns_that_lie_side_by_side_are_copied_in_whole_lines():
     """2048x768x3072 with weights [k, n]: 20.8 us by 128x96, 15.9 by 64x192."""
-    assert wgmma_tile(SMS, bf16(2048, 768, 3072)).n == 96
-    assert wgmma_tile(SMS, bf16(2048, 768, 3072, in_lines=True)).n % 64 == 0
-    assert wgmma_tile(SMS, bf16(64, 4096, 4096, in_lines=True)).n == 32
+    assert wgmma_tile(H200, bf16(2048, 768, 3072)).n == 96
+    assert wgmma_tile(H200, bf16(2048, 768, 3072, in_lines=True)).n % 64 == 0
+    assert wgmma_tile(H200, bf16(64, 4096, 4096, in_lines=True)).n == 32
 
 
 def test_small_tiles_go_deeper():
@@ -177,10 +177,10 @@ def test_what_boxes_can_be_copied_of(name):
 
 def test_rows_that_are_no_whole_sectors_want_large_tiles_that_blocks_share():
     cut = bf16(4096, 4104, 1000, aligned=False)
-    times = {t: microseconds(by_label(t), SMS, cut) for t in ("256x128", "128x128", "64x64")}
+    times = {t: microseconds(by_label(t), H200, cut) for t in ("256x128", "128x128", "64x64")}
     assert times["256x128"] < times["128x128"] < times["64x64"]
-    assert wgmma_tile(SMS, bf16(4096, 4104, 1000, aligned=False)).shared == 2
-    assert wgmma_tile(SMS, bf16(4096, 4104, 1000, aligned=False, windows=True)).shared == 1
+    assert wgmma_tile(H200, bf16(4096, 4104, 1000, aligned=False)).shared == 2
+    assert wgmma_tile(H200, bf16(4096, 4104, 1000, aligned=False, windows=True)).shared == 1
 
 
 FUSED = {
@@ -198,10 +198,10 @@ FUSED = {
 def test_what_follows_the_product_counts(shape):
     m, n, k = shape
     times = FUSED[shape]
-    chosen = wgmma_tile(SMS, bf16(m, n, k, epilogue_ns=GELU_NS))
+    chosen = wgmma_tile(H200, bf16(m, n, k, epilogue_ns=GELU_NS))
     assert times[label(chosen)] < 1.04 * min(times.values())
     for name, us in times.items():
-        said = microseconds(by_label(name), SMS, bf16(m, n, k, epilogue_ns=GELU_NS))
+        said = microseconds(by_label(name), H200, bf16(m, n, k, epilogue_ns=GELU_NS))
         assert 0.75 < said / us < 1.25, name
 
 
@@ -225,8 +225,8 @@ def test_the_image_of_a_convolution_is_not_read_again_after_it():
 
 @pytest.mark.parametrize(("m", "n", "k"), [(4095, 4097, 1000), (8191, 8193, 4096), (500, 1001, 768)])
 def test_results_that_lanes_exchange_leave_registers(m: int, n: int, k: int) -> None:
-    plain, exchanging = wgmma_tile(SMS, bf16(m, n, k)), wgmma_tile(SMS, bf16(m, n, k, exchanges=True))
+    plain, exchanging = wgmma_tile(H200, bf16(m, n, k)), wgmma_tile(H200, bf16(m, n, k, exchanges=True))
     threads = 128 if exchanging.pingpong or exchanging.m == 64 else 256
     assert exchanging.m * exchanging.n <= 128 * threads
-    lost = [microseconds(tile, SMS, bf16(m, n, k)) for tile in (exchanging, plain)]
+    lost = [microseconds(tile, H200, bf16(m, n, k)) for tile in (exchanging, plain)]
     assert lost[0] < 1.3 * lost[1]

@@ -1,8 +1,8 @@
 """NVIDIA's GPUs, a large part of each architecture.
 
 Multiprocessors and the shared memory of a block are those of the CUDA programming guide's tables and of data sheets.
-What schedules cost was fitted on an H200 alone, by `python -m benchmarks.gpu_gemm`: the numbers stand where schedules
-choose, in `blockgen.gpu_wgmma_tile`, `gpu_mma_tile` and `gpu_matmul_tile`.
+What schedules cost was fitted on an H200 alone (`profiles/h200.py`): a machine that names no costs has those, and a
+note that says so.
 """
 
 from __future__ import annotations
