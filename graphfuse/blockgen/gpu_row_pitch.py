@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from graphfuse.blockgen.access import AccessAnalysis, as_index, dim_names
 from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES, VECTOR_BYTES, typical
@@ -20,30 +21,25 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Trait, Value
 from graphfuse.ir.types import BF16, F16
-from graphfuse.symbolic import Dim, bounds, exact_div, product, substitute
+from graphfuse.symbolic import Dim, Ranges, bounds, exact_div, product, substitute
 from graphfuse.targets.machine import Machine
 
 _ELEM_BYTES = 2
 """Of f16 and bf16, the only elements whose rows are moved apart."""
 
-_Ranges = Mapping[str, tuple[int, int]]
 Pads = tuple[tuple[int, int], ...]
 """For each operand how many of its trailing dims are a row, and by how many elements that grows; (0, 0) leaves it."""
 _NONE: Pads = ((0, 0), (0, 0))
 
 
-def rows_to_align(machine: Machine, ranges: _Ranges) -> Callable[[Op], Pads]:
+def rows_to_align(machine: Machine, ranges: Ranges) -> Callable[[Op], Pads]:
     """For a machine: which rows of a contraction's operands are copied, and how far apart."""
-
-    def pads(op: Op) -> Pads:
-        if not machine.has_wgmma:
-            return _NONE
-        return _pads(machine, ranges, op)
-
-    return pads
+    return partial(_pads, machine, ranges)
 
 
-def _pads(machine: Machine, ranges: _Ranges, op: Op) -> Pads:
+def _pads(machine: Machine, ranges: Ranges, op: Op) -> Pads:
+    if not machine.has_wgmma:
+        return _NONE
     if any(element_of(v) not in (F16, BF16) or element_of(v) != element_of(op.operands[0]) for v in op.operands):
         return _NONE
     form = _Form.of(op)
@@ -53,7 +49,6 @@ def _pads(machine: Machine, ranges: _Ranges, op: Op) -> Pads:
         return _NONE
     copies = [form.copied(labels) for labels in (form.lhs, form.rhs)]
     m, n, k, batch = (typical(form.size(role), ranges) for role in (form.rows, form.columns, form.summed, form.batch))
-
     costs = machine.gpu.memory
 
     def us(chosen: Sequence[bool]) -> float:
@@ -178,7 +173,7 @@ class _Form:
         return _Placed(strides), (dims, grown)
 
 
-def _placed(value: Value, labels: str, ranges: _Ranges) -> _Placed | None:
+def _placed(value: Value, labels: str, ranges: Ranges) -> _Placed | None:
     """Where an operand is, if it is a view of memory along strides that are not negative."""
     root = value
     while _is_movement(root):

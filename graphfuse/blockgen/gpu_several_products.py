@@ -7,7 +7,8 @@ lost is freedom in tiles: the accumulators share the registers, and a sum cannot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
 from graphfuse.blockgen.gpu_tiles import typical
@@ -16,35 +17,27 @@ from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Value
+from graphfuse.symbolic import Ranges
 from graphfuse.targets.machine import Machine
 
 MOST_PRODUCTS = 3
 """More would leave an accumulator too few columns."""
 _SURE = 0.985
 """Of the time apart: what is nearer together is no gain that the model can tell."""
-
-
 _VIEWS = (graph.reshape, graph.permute, graph.slice_, graph.flip)
 
 
-_Ranges = Mapping[str, tuple[int, int]]
-
-
-def why_apart(machine: Machine, ranges: _Ranges) -> Callable[..., str | None]:
+def why_apart(machine: Machine, ranges: Ranges) -> Callable[..., str | None]:
     """The predicate for a machine: the first reason why contractions of one operand are no kernel, or None.
 
     It is given the contractions, and whether their results meet: `fusion.regions.rules.WhyApart`.
     """
-
-    def reason(products: Sequence[Op], *, meet: bool) -> str | None:
-        if not machine.has_wgmma:
-            return "the target has no schedule for several products"
-        return _why_apart(machine, ranges, products, meet=meet)
-
-    return reason
+    return partial(_why_apart, machine, ranges)
 
 
-def _why_apart(machine: Machine, ranges: _Ranges, products: Sequence[Op], *, meet: bool) -> str | None:
+def _why_apart(machine: Machine, ranges: Ranges, products: Sequence[Op], *, meet: bool) -> str | None:
+    if not machine.has_wgmma:
+        return "the target has no schedule for several products"
     if len(products) > MOST_PRODUCTS:
         return f"{len(products)} products have no room for their accumulators"
     first = products[0]
@@ -79,7 +72,7 @@ def _is_spread(value: Value) -> bool:
     return op is not None and op.kind is graph.broadcast
 
 
-def _sizes(op: Op, ranges: _Ranges) -> tuple[int, int, int, bool]:
+def _sizes(op: Op, ranges: Ranges) -> tuple[int, int, int, bool]:
     """Rows of the shared operand, columns, depth, and whether there is a batch; unknown extents as tiles take them."""
     a, b = op.operands
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))

@@ -8,6 +8,7 @@ launch and the way of the partial sums through the cache.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
 from graphfuse.blockgen.gpu_wgmma_tile import GAIN, STEP_BYTES, Product, microseconds, wgmma_tile
@@ -27,18 +28,12 @@ def sum_parts(machine: Machine) -> Callable[[int, int, int, int, Scalar], int | 
 
     It is given rows, columns, batch, depth and element.
     """
-
-    def parts(rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int | None:
-        if not machine.has_wgmma or elem.name not in WGMMA_ELEMS:
-            return None
-        if min(rows, columns, batch, depth) < 1:
-            return None
-        return _parts(machine, rows, columns, batch, depth, elem)
-
-    return parts
+    return partial(_parts, machine)
 
 
-def _parts(machine: Machine, rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int:
+def _parts(machine: Machine, rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int | None:
+    if not machine.has_wgmma or elem.name not in WGMMA_ELEMS or min(rows, columns, batch, depth) < 1:
+        return None
     costs = machine.gpu.memory
 
     def us(count: int) -> float:
