@@ -12,7 +12,7 @@ from graphfuse.targets.profiles.h200 import H200
 from graphfuse.targets.profiles.nvidia import GPUS
 
 BENCHMARKS = {path.stem for path in (Path(__file__).parents[1] / "benchmarks").glob("*.py")}
-GROUPS = [Machine().core, H200.wgmma, H200.epilogue, H200.mma, H200.uncopied, H200.memory]
+GROUPS = [Machine().core, H200.wgmma, H200.epilogue, H200.mma, H200.uncopied, H200.memory, H200.parts]
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: type(g).__name__)

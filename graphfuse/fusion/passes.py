@@ -7,7 +7,6 @@ from graphfuse.fusion.conv.fold_batch_norm import fold_batch_norm
 from graphfuse.fusion.conv.pack_pixels import pack_pixels
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.precision.attention_in_f32 import attention_in_f32
-from graphfuse.fusion.precision.split_f32 import split_f32
 from graphfuse.fusion.products.merge_contractions import merge_contractions
 from graphfuse.fusion.quantised.dequantise_later import dequantise_later, fold_all_but_weights
 from graphfuse.fusion.quantised.multiply_bytes import fold_all_but_bytes, multiply_bytes
@@ -69,11 +68,10 @@ ATTENTION: tuple[Pass, ...] = (
 """What runs once operands have been moved: for a GPU unless `strict`, for a CPU where `fast`."""
 
 BY_PARTS: tuple[Pass, ...] = (
-    split_f32,
     fold_constants,  # the parts of weights
     common_subexpressions,  # what several products read is split once
 )
-"""What runs last where `wgmma` makes products, but under `strict`."""
+"""What runs behind `split-f32`."""
 
 
 PIXELS: tuple[Pass, ...] = (

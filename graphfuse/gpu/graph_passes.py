@@ -11,6 +11,7 @@ from graphfuse.errors import UsageError
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, PIXELS, for_numerics
 from graphfuse.fusion.precision.lower_precision import lower_precision
+from graphfuse.fusion.precision.split_f32 import split_products
 from graphfuse.fusion.products.align_rows import copy_rows
 from graphfuse.fusion.products.normalise_later import normalise_later
 from graphfuse.fusion.products.own_masks import own_masks
@@ -54,6 +55,12 @@ def align_rows(func: Func, *, target: str = "") -> Func:
     return copy_rows(func, rows_to_align(_machine(target), ranges_of(func))) if target else copy_rows(func)
 
 
+@passing("graph")
+def split_f32(func: Func, *, target: str = "cuda:sm_90a") -> Func:
+    """Split operands of products of f32 where the target is faster with three bf16 parts of each."""
+    return split_products(func, _machine(target).gpu.parts)
+
+
 def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     """What runs between import and partitioning (docs/numerics.md, docs/precision.md)."""
     numerics, precision, text = options.numerics, options.precision, str(target)
@@ -67,7 +74,7 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     pixels = PIXELS if has_wgmma and not strict else ()
     norms = () if strict else (normalise_later.given(centred=numerics == "fast"),)
     cuts = split_columns.given(target=text), split_long_sums.given(target=text)
-    parts = BY_PARTS if has_wgmma and not strict and precision == "f32" else ()
+    parts = (split_f32.given(target=text), *BY_PARTS) if has_wgmma and not strict and precision == "f32" else ()
     # late: no rule may see that what is added is left out again
     aligned = (align_rows.given(target=text),) if has_wgmma else ()
     # nothing that finds equal values may run after `own_masks`

@@ -24,10 +24,10 @@ from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import array_of
 from graphfuse.ir.core import Func, Op, Value, tensor_of
-from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import BF16, F32, I32, Scalar
 from graphfuse.symbolic import Ranges, bounds
+from graphfuse.targets.profiles.h200 import PartsCosts
 
 PARTS = 3
 """Of 8 bits each: an f32 has 24."""
@@ -39,21 +39,14 @@ LEAST_SIDE = 64
 """Rows, columns and depth of the smallest tile of `wgmma`: below, most of it would be padding."""
 ALIGNED = 8
 """Elements of bf16 in what TMA moves."""
-F32_RATE, PARTS_RATE = 45e6, 100e6
-"""Operations in a microsecond, on an H200."""
-SPLIT_RATE = 0.4e6
-"""Elements that are split in a microsecond."""
-LAUNCH_US = 3.0
-"""Of the kernel that splits an operand, with its memory's round trip."""
 
 
-@passing("graph")
-def split_f32(func: Func) -> Func:
+def split_products(func: Func, costs: PartsCosts) -> Func:
     """Split operands of products where that is faster."""
     attention = {op for found in find_attention(Dataflow(func.body)) for op in (found.scores, found.output)}
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        return _split(new, func.ranges) if old.kind is graph.contract and old not in attention else None
+        return _split(new, func.ranges, costs) if old.kind is graph.contract and old not in attention else None
 
     return dead_code(rebuild(func, visit_pair=visit))
 
@@ -67,11 +60,11 @@ class _Sizes:
     k: int
 
 
-def _split(op: Op, ranges: Ranges) -> Replacement | None:
+def _split(op: Op, ranges: Ranges, costs: PartsCosts) -> Replacement | None:
     if any(tensor_of(v).elem != F32 for v in (*op.operands, op.result)):
         return None
     sizes = _sizes(op, ranges)
-    if sizes is None or not _pays(op, sizes):
+    if sizes is None or not _pays(op, sizes, costs):
         return None
     parts = [part for v in op.operands for part in parts_of(v)]
     return graph.contract_parts(*parts, spec=str(op.attrs["spec"]), loc=op.loc)
@@ -97,11 +90,11 @@ def _sizes(op: Op, ranges: Ranges) -> _Sizes | None:
     return _Sizes(int(m), int(n), k)
 
 
-def _pays(op: Op, sizes: _Sizes) -> bool:
+def _pays(op: Op, sizes: _Sizes, costs: PartsCosts) -> bool:
     made = [v for v in op.operands if array_of(v) is None]
     elements = (sizes.m * sizes.k, sizes.n * sizes.k)
-    cost = sum(LAUNCH_US + n / SPLIT_RATE for v, n in zip(op.operands, elements, strict=True) if v in made)
-    return 2 * sizes.m * sizes.n * sizes.k * (1 / F32_RATE - 1 / PARTS_RATE) > cost
+    us = sum(costs.launch_us + n / costs.split_per_us for v, n in zip(op.operands, elements, strict=True) if v in made)
+    return 2 * sizes.m * sizes.n * sizes.k * (1 / costs.f32_per_us - 1 / costs.parts_per_us) > us
 
 
 def parts_of(x: Value) -> list[Value]:

@@ -163,6 +163,20 @@ class MemoryCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class PartsCosts:
+    """Of products of f32 by three bf16 parts of each factor: `python -m benchmarks.gpu_gemm_kinds --set f32`."""
+
+    f32_per_us: float = 45e6
+    """Operations as they are."""
+    parts_per_us: float = 100e6
+    """The same by parts."""
+    split_per_us: float = 0.4e6
+    """Elements that are split."""
+    launch_us: float = 3.0
+    """Of the kernel that splits an operand, with its memory's round trip."""
+
+
+@dataclass(frozen=True, slots=True)
 class GpuCosts:
     """What schedules for a GPU are chosen by."""
 
@@ -171,6 +185,7 @@ class GpuCosts:
     mma: MmaCosts = MmaCosts()
     uncopied: UncopiedCosts = UncopiedCosts()
     memory: MemoryCosts = MemoryCosts()
+    parts: PartsCosts = PartsCosts()
     short_walk: int = 1024
     """Keys of an attention that is mostly beginnings and ends: `python -m benchmarks.gpu_attention --sweep`."""
 
