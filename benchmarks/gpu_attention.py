@@ -64,7 +64,7 @@ def block_text(attention: Attention, variant: Variant) -> str:
     """The block function."""
     choose = gpu_attention_tile.attention_tile
 
-    def tile(*args: int) -> AttentionTile:
+    def tile(*args: Any) -> AttentionTile:
         return replace(choose(*args), **dict(variant.tile))
 
     with patch.object(gpu_attention_tile, "attention_tile", tile):
