@@ -12,4 +12,4 @@ HOST = parse_target(settings.target or "cpu")
 def host_and(*names: str) -> list[Target]:
     """The host, then those of other targets that it runs."""
     others = (Target.parse(n) for n in names if n != str(HOST))
-    return [HOST, *(t for t in others if t.why_not_on(HOST) is None)]
+    return [HOST, *(t for t in others if t.arch == HOST.arch and t.feature_set <= HOST.feature_set)]

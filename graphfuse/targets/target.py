@@ -108,13 +108,6 @@ class Target:
         """Whether code may use `feature`."""
         return feature in self.feature_set
 
-    def why_not_on(self, host: Target) -> str | None:
-        """Why code for this target does not run on `host`; None if it does."""
-        if self.kind != host.kind or self.arch != host.arch:
-            return f"it is for {self.kind} {self.arch}, the host is {host.kind} {host.arch}"
-        missing = sorted(self.feature_set - host.feature_set)
-        return f"the host lacks {', '.join(missing)}" if missing else None
-
 
 @functools.cache
 def feature_names(features: str) -> frozenset[str]:
