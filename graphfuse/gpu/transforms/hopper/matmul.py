@@ -179,11 +179,9 @@ class _Matmul(Roles[Config]):
             return self.exchange.steps(clones.builder, p.lower, p.trips, p.step)
         return number(clones, self.scalars, p.lower), number(clones, self.scalars, p.upper)
 
-    def _steps(
-        self, clones: Clones, start: Sequence[Value], fill: Fill, ends: tuple[Value, Value] | None = None
-    ) -> Sequence[Value]:
+    def _steps(self, clones: Clones, start: Sequence[Value], fill: Fill, ends: tuple[Value, Value]) -> Sequence[Value]:
         """The loop over K, or over a part of it."""
-        return self.loop(clones, self.product.counter, ends or self._bounds(clones), start, fill, self.product.step)
+        return self.loop(clones, self.product.counter, ends, start, fill, self.product.step)
 
     # roles
 
