@@ -200,13 +200,15 @@ def tma_load(
     strides: tuple[Dim, ...],
     offset: Dim = 0,
     rows: int = 0,
+    parts: int = 1,
     lower: tuple[int, ...] = (),
     upper: tuple[int, ...] = (),
     steps: tuple[int, ...] = (),
 ) -> tuple[Type, ...]:
     """Begin to copy a box to a slot of the ring; elements outside the tensor are 0. Its bytes count at the barrier.
 
-    If `rows` is not 0, only so many rows of the slot are written.
+    If `rows` is not 0, only so many rows of the slot are written. With several `parts`, each block of a cluster copies
+    one part of the rows to all blocks; the bytes that come to a block count at its own barrier.
 
     With `steps` rows are positions of a filter. Along each dim of an image (all dims but the first and the last;
     `lower`, `upper` and `steps` name the innermost first) positions lie `steps` apart, from `lower` to `upper` past the
@@ -223,33 +225,8 @@ def tma_load(
     _barriers_at(barriers, 3)
     if to.elem != elem or len(to.shape) != 3 or not to.swizzle:
         raise VerifyError(f"cannot load boxes of {elem} into {to}")
-    if rows % 8 or not 0 <= rows <= to.shape[1]:
-        raise VerifyError(f"expected a multiple of 8 rows of {to}, got {rows}")
-    return ()
-
-
-@opdef("gpu.tma_load_part")
-def tma_load_part(
-    pointer: Type,
-    ring: Type,
-    slot: Type,
-    barriers: Type,
-    *coordinates: Type,
-    dims: tuple[Dim, ...],
-    strides: tuple[Dim, ...],
-    offset: Dim = 0,
-    rows: int = 0,
-    parts: int,
-) -> tuple[Type, ...]:
-    """As `tma_load`, to all blocks of a cluster, each of which copies one of `parts` parts of the rows.
-
-    The bytes that come to a block count at its own barrier.
-    """
-    elem, to = _tensor(pointer, dims, strides, coordinates), _shared(ring, "operand 1")
-    _slot(slot)
-    _barriers_at(barriers, 3)
-    if to.elem != elem or len(to.shape) != 3 or not to.swizzle or parts < 1 or (rows or to.shape[1]) % (8 * parts):
-        raise VerifyError(f"cannot load boxes of {elem} in {parts} parts of 8 rows or a multiple into {to}")
+    if not 0 <= rows <= to.shape[1] or parts < 1 or (rows or to.shape[1]) % (8 * parts) or (steps and parts > 1):
+        raise VerifyError(f"expected {parts} parts of 8 rows or a multiple of {to}, got {rows or to.shape[1]} rows")
     return ()
 
 

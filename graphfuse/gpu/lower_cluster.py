@@ -5,16 +5,7 @@ from __future__ import annotations
 from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.kernel import WARP_SIZE, Kernel, lowers
-from graphfuse.gpu.lower_hopper import (
-    WARPGROUP,
-    buffer_of,
-    coordinates,
-    displaced,
-    flag_of,
-    slot_address,
-    tensor_map,
-    when,
-)
+from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, flag_of, slot_address, when
 from graphfuse.ir.core import Op, attr_int
 from graphfuse.llvm.module import Reg
 
@@ -68,34 +59,6 @@ def lower_release(kernel: Kernel, op: Op) -> None:
     assert mine is not None
     arrive = when("mbarrier.arrive.shared::cluster.b64 _, [$0];", 1)
     kernel.assembly("void", arrive, "r,r", there, flag_of(kernel, mine))
-
-
-@lowers(gpu.tma_load_part)
-def lower_tma_load_part(kernel: Kernel, op: Op) -> None:
-    """Addresses and barriers are those of the same place in every block."""
-    _, ring, slot, barrier, *at = op.operands
-    buffer, parts = buffer_of(ring), attr_int(op, "parts")
-    rows, columns = buffer.shape[1:]
-    width = min(columns, buffer.swizzle // buffer.elem.bytes)
-    own = ((attr_int(op, "rows") if "rows" in op.attrs else 0) or rows) // parts
-    rank = kernel.special("cluster.ctarank")
-    first = kernel.operate("mul", rank, integer(own, "i32"))
-    to = slot_address(kernel, ring, kernel.scalar(slot), buffer.slot_bytes)
-    to = kernel.operate("add", to, kernel.operate("mul", first, integer(buffer.swizzle, "i32")))
-    signal = slot_address(kernel, barrier, kernel.scalar(slot), 8)
-    map_ = tensor_map(kernel, op, buffer.elem, (own, width), buffer.swizzle)
-    where = coordinates(kernel, at)
-    names = ", ".join(f"${3 + i}" for i in range(len(where)))
-    load = (
-        f"cp.async.bulk.tensor.{len(where)}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-        f".multicast::cluster [$0], [$1, {{{names}}}], [$2], ${3 + len(where)};"
-    )
-    constraints = ",".join(["r", "l", "r", *("r" for _ in where), "h"])
-    everyone = integer((1 << parts) - 1, "i16")
-    for panel in range(columns // width):
-        there = kernel.operate("add", to, integer(panel * rows * buffer.swizzle, "i32")) if panel else to
-        moved = displaced(kernel, where, first, panel * width)
-        kernel.assembly("void", load, constraints, there, map_, signal, *moved, everyone)
 
 
 def _place(kernel: Kernel, op: Op) -> tuple[Reg, int]:

@@ -206,29 +206,38 @@ def displaced(kernel: Kernel, at: Sequence[Reg], rows: Reg | int = 0, columns: i
 
 @lowers(gpu.tma_load)
 def lower_tma_load(kernel: Kernel, op: Op) -> None:
-    """One instruction for each panel of the buffer: a swizzled box is no wider than the swizzle."""
+    """One instruction for each panel of the buffer: a swizzled box is no wider than the swizzle.
+
+    What a block copies to all of a cluster goes to the same place in each of them, and counts at the same barrier.
+    """
     _, ring, slot, barrier, *at = op.operands
-    buffer = buffer_of(ring)
+    buffer, parts = buffer_of(ring), attr_int(op, "parts") if "parts" in op.attrs else 1
     rows, columns = buffer.shape[1:]
     width = min(columns, buffer.swizzle // buffer.elem.bytes)
-    box_rows = (attr_int(op, "rows") if "rows" in op.attrs else 0) or rows
+    own = ((attr_int(op, "rows") if "rows" in op.attrs else 0) or rows) // parts
+    first: Reg | int = 0
+    if parts > 1:
+        first = kernel.operate("mul", kernel.special("cluster.ctarank"), integer(own, "i32"))
     to = slot_address(kernel, ring, kernel.scalar(slot), buffer.slot_bytes)
+    if not isinstance(first, int):
+        to = kernel.operate("add", to, kernel.operate("mul", first, integer(buffer.swizzle, "i32")))
     signal = slot_address(kernel, barrier, kernel.scalar(slot), 8)
-    map_ = tensor_map(kernel, op, buffer.elem, (box_rows, width), buffer.swizzle)
+    map_ = tensor_map(kernel, op, buffer.elem, (own, width), buffer.swizzle)
     rank = len(attr_dims(op, "dims"))
-    where, taps = coordinates(kernel, at[:rank]), [_half(kernel, v) for v in reversed(at[rank:])]
-    names = [f"${3 + i}" for i in range(len(at))]
-    mode, offsets = ("im2col", f", {{{', '.join(names[rank:])}}}") if taps else ("tile", "")
+    where, rest = coordinates(kernel, at[:rank]), [_half(kernel, v) for v in reversed(at[rank:])]
+    names = [f"${3 + i}" for i in range(len(at) + 1)]
+    how, (mode, more) = "", ("im2col", f", {{{', '.join(names[rank:-1])}}}") if rest else ("tile", "")
+    if parts > 1:
+        rest, how, more = [integer((1 << parts) - 1, "i16")], ".multicast::cluster", f", {names[rank]}"
     load = (
-        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
-        f" [$0], [$1, {{{', '.join(names[:rank])}}}], [$2]{offsets};"
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes{how}"
+        f" [$0], [$1, {{{', '.join(names[:rank])}}}], [$2]{more};"
     )
-    constraints = ",".join(["r", "l", "r", *("r" for _ in where), *("h" for _ in taps)])
+    constraints = ",".join(["r", "l", "r", *("r" for _ in where), *("h" for _ in rest)])
     for panel in range(columns // width):
         there = kernel.operate("add", to, integer(panel * rows * buffer.swizzle, "i32")) if panel else to
-        kernel.assembly(
-            "void", load, constraints, there, map_, signal, *displaced(kernel, where, columns=panel * width), *taps
-        )
+        moved = displaced(kernel, where, first, panel * width)
+        kernel.assembly("void", load, constraints, there, map_, signal, *moved, *rest)
 
 
 @lowers(gpu.zero_rows)

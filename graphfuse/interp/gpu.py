@@ -180,27 +180,18 @@ def _places(op: Op, dims: Sequence[int], start: Sequence[int], rows: Array) -> l
     return [image + flat, *out, channel]
 
 
-def _load_rows(context: Context, op: Op, at: Sequence[Any], blocks: Sequence[int], part: int, parts: int) -> None:
-    """A part of the rows of a box to the same place in blocks of the cluster."""
-    pointer, ring, slot, _, *start = at
+def _tma_load(context: Context, op: Op, pointer: Pointer, ring: Pointer, slot: Array, _: Any, *start: Array) -> None:
+    """A part of the rows of a box to the same place in all blocks of the cluster, or all rows to this block's."""
+    parts, rank = _attr(op, "parts", 1), context.place.rank
     count = (_attr(op, "rows", 0) or ring.array.shape[1]) // parts
-    rows = part * count + np.arange(count)
+    rows = rank % parts * count + np.arange(count)
     where, inside = _box(context, op, start, rows, ring.array.shape[2])
     tile = read(context, pointer, where, inside, 0)
-    for block in blocks:
+    for block in range(parts) if parts > 1 else [rank]:
         memory = context.place.cluster.memory
         to, barriers = memory[block, op.operands[1]], memory[block, op.operands[3]]
         to.array[_at(slot), rows], to.written[_at(slot), rows] = tile, True
         barriers[_at(slot)].landed(tile.nbytes)
-
-
-def _tma_load(context: Context, op: Op, *operands: Any) -> None:
-    _load_rows(context, op, operands, [context.place.rank], 0, 1)
-
-
-def _tma_load_part(context: Context, op: Op, *operands: Any) -> None:
-    parts: int = _attr(op, "parts")
-    _load_rows(context, op, operands, range(parts), context.place.rank % parts, parts)
 
 
 def _staged(context: Context, op: Op, staging: Pointer) -> list[int]:
@@ -348,7 +339,6 @@ SEMANTICS: dict[OpDef, Callable[..., Any]] = {
     gpu.send: _send,
     gpu.receive: _receive,
     gpu.tma_load: _tma_load,
-    gpu.tma_load_part: _tma_load_part,
     gpu.zero_rows: _zero_rows,
     gpu.stage: _stage,
     gpu.tma_store: _tma_store,

@@ -48,7 +48,7 @@ func @cluster(%x: ptr<f32>, %out: ptr<f32>) {cluster = 2, grid = 1, persistent =
     %zero = block.const() {elem = i64, value = 0} : i64
     gpu.wait(%empty, %slot_0) {previous = true}
     gpu.expect(%full, %slot_0) {nbytes = 2048}
-    gpu.tma_load_part(%x, %ring, %slot_0, %full, %zero, %zero) {dims = [40, 16], parts = 2, rows = 32, strides = [16, 1]}
+    gpu.tma_load(%x, %ring, %slot_0, %full, %zero, %zero) {dims = [40, 16], parts = 2, rows = 32, strides = [16, 1]}
     yield()
   }
   return()

@@ -99,7 +99,7 @@ func @f(%p: ptr<f16>, %s: shared<2x64x64xf16, swizzle 128>, %b: shared<2xi64>, %
 }
 // -----
 func @f(%p: ptr<f16>, %s: shared<2x64x64xf16, swizzle 128>, %b: shared<2xi64>, %k: i32, %i: i64) {
-  gpu.tma_load(%p, %s, %k, %b, %i, %i) {dims = [64, 64], strides = [64, 1], rows = 12}  // error: gpu.tma_load: expected a multiple of 8 rows of shared<2x64x64xf16, swizzle 128>, got 12
+  gpu.tma_load(%p, %s, %k, %b, %i, %i) {dims = [64, 64], strides = [64, 1], rows = 12}  // error: gpu.tma_load: expected 1 parts of 8 rows or a multiple of shared<2x64x64xf16, swizzle 128>, got 12 rows
   return()
 }
 // -----
@@ -109,7 +109,7 @@ func @f(%p: ptr<f32>, %s: shared<2x64x64xf16, swizzle 128>, %b: shared<2xi64>, %
 }
 // -----
 func @f(%p: ptr<f16>, %s: shared<2x64x64xf16, swizzle 128>, %b: shared<2xi64>, %k: i32, %i: i64) {
-  gpu.tma_load_part(%p, %s, %k, %b, %i, %i) {dims = [64, 64], strides = [64, 1], parts = 3}  // error: gpu.tma_load_part: cannot load boxes of f16 in 3 parts of 8 rows or a multiple into shared<2x64x64xf16, swizzle 128>
+  gpu.tma_load(%p, %s, %k, %b, %i, %i) {dims = [64, 64], strides = [64, 1], parts = 3}  // error: gpu.tma_load: expected 3 parts of 8 rows or a multiple of shared<2x64x64xf16, swizzle 128>, got 64 rows
   return()
 }
 // -----
@@ -119,7 +119,7 @@ func @f(%p: ptr<f16>, %b: shared<2xi64>, %k: i32, %i: i64) {
 }
 // -----
 func @f(%p: ptr<f16>, %s: shared<2x64x64xf16, swizzle 128>, %b: shared<2xi64>, %k: i32, %i: i64) {
-  gpu.tma_load_part(%p, %s, %k, %b, %i, %i) {dims = [64, 64], strides = [64, 1], parts = 0}  // error: gpu.tma_load_part: cannot load boxes of f16 in 0 parts of 8 rows or a multiple into shared<2x64x64xf16, swizzle 128>
+  gpu.tma_load(%p, %s, %k, %b, %i, %i) {dims = [64, 64], strides = [64, 1], parts = 0}  // error: gpu.tma_load: expected 0 parts of 8 rows or a multiple of shared<2x64x64xf16, swizzle 128>, got 64 rows
   return()
 }
 // -----

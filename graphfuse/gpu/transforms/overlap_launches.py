@@ -56,7 +56,7 @@ _LOCAL = frozenset({
     gpu.arrive, gpu.expect,
 })  # fmt: skip
 """Ops that are no pure ones and touch no tensor."""
-_READS = frozenset({block.load_view, block.load, gpu.copy_async, gpu.tma_load, gpu.tma_load_part})
+_READS = frozenset({block.load_view, block.load, gpu.copy_async, gpu.tma_load})
 _STORES = frozenset({block.store_view, block.store})
 
 

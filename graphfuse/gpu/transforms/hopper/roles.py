@@ -151,10 +151,9 @@ class Ring:
             attrs = tensor_attrs(box)
             if self.rows and self.rows[i]:
                 attrs["rows"] = self.rows[i]
-            kind = gpu.tma_load
             if self.parts and self.parts[i] > 1:
-                kind, attrs["parts"] = gpu.tma_load_part, self.parts[i]
-            clones.builder.append(kind.build([box.pointer, buffer, slot, self.full, *at], attrs))
+                attrs["parts"] = self.parts[i]
+            clones.builder.append(gpu.tma_load.build([box.pointer, buffer, slot, self.full, *at], attrs))
 
     # the consumers'
 
