@@ -120,6 +120,48 @@ func @one_slice(%x: ptr<f16>, %y: ptr<f16>, %o: ptr<f32>) {grid = 1, prefetch = 
   block.store_view(%o, %zero, %v16) {strides = [16, 1]}
   return()
 }
+
+// a tile that nobody reads
+layout #l0 = 16x16 linear {register = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]}
+layout #l1 = 16x32 linear {register = [[0, 1], [8, 0], [0, 8], [0, 16]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]}
+layout #l2 = 32x16 linear {register = [[1, 0], [8, 0], [16, 0], [0, 8]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]}
+func @unread(%x: ptr<f16>, %y: ptr<f16>, %o: ptr<f32>) {grid = 1, prefetch = true, stages = 2, warps = 1} {
+  %v0 = gpu.shared_alloc() {elem = f16, shape = [2, 16, 32], swizzle = 64} : shared<2x16x32xf16, swizzle 64>
+  %v1 = gpu.shared_alloc() {elem = f16, shape = [2, 16, 32], swizzle = 64} : shared<2x16x32xf16, swizzle 64>
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %four = block.const() {elem = i64, value = 4} : i64
+  %start = block.const() {elem = f32, layout = #l0, shape = [16, 16], value = 0.0} : tile<16x16xf32, #l0>
+  %v2 = block.lt(%zero, %four) : bool
+  %v3 = block.index(%zero) {expr = (32*i), names = ["i"]} : i64
+  %v4 = block.index(%zero) {expr = (-32*i + 64), names = ["i"]} : i64
+  gpu.copy_async(%x, %v3, %v0, %zero, %v2, %v4) {limited = [1], strides = [128, 1], transposed = false, width = 8}
+  gpu.copy_async(%y, %v3, %v1, %zero, %v2) {strides = [1, 128], transposed = true, width = 8}
+  gpu.commit()
+  %v16, %v17 = for(%zero, %four, %start, %zero) {step = 1} do (%i: i64, %acc: tile<16x16xf32, #l0>, %slot: i64) {
+    gpu.wait_group() {pending = 0}
+    %v5 = block.eq(%slot, %zero) : bool
+    %v6 = block.index(%slot) {expr = (s - 1), names = ["s"]} : i64
+    %v7 = block.const() {elem = i64, value = 1} : i64
+    %v8 = block.select(%v5, %v7, %v6) : i64
+    %v9 = block.index(%i) {expr = (i + 1), names = ["i"]} : i64
+    %v10 = block.lt(%v9, %four) : bool
+    %v11 = block.index(%v9) {expr = (32*i), names = ["i"]} : i64
+    %v12 = block.index(%v9) {expr = (-32*i + 64), names = ["i"]} : i64
+    gpu.copy_async(%x, %v11, %v0, %v8, %v10, %v12) {limited = [1], strides = [128, 1], transposed = false, width = 8}
+    gpu.copy_async(%y, %v11, %v1, %v8, %v10) {strides = [1, 128], transposed = true, width = 8}
+    gpu.commit()
+    %a = gpu.load_shared(%v0, %slot) {layout = #l1, transposed = false} : tile<16x32xf16, #l1>
+    %b = gpu.load_shared(%v1, %slot) {layout = #l2, transposed = true} : tile<32x16xf16, #l2>
+    %c = gpu.load_shared(%v1, %slot) {layout = #l2, transposed = true} : tile<32x16xf16, #l2>
+    %d = block.dot(%a, %b, %acc) : tile<16x16xf32, #l0>
+    %v13 = block.eq(%slot, %v7) : bool
+    %v14 = block.index(%slot) {expr = (s + 1), names = ["s"]} : i64
+    %v15 = block.select(%v13, %zero, %v14) : i64
+    yield(%d, %v15)
+  } : tile<16x16xf32, #l0>, i64
+  block.store_view(%o, %zero, %v16) {strides = [16, 1]}
+  return()
+}
 // -----
 layout #l0 = 16x16 linear {register = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]}
 layout #l1 = 16x16 linear {register = [[1, 0], [8, 0], [0, 8]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]}
@@ -262,6 +304,47 @@ func @one_slice(%x: ptr<f16>, %y: ptr<f16>, %o: ptr<f32>) {grid = 1, prefetch = 
     gpu.commit()
     %a = gpu.load_shared(%v0, %slot) {layout = #l0, transposed = false} : tile<16x16xf16, #l0>
     %b = gpu.load_shared(%v1, %slot) {layout = #l1, transposed = true} : tile<16x16xf16, #l1>
+    %d = block.dot(%a, %b, %acc) : tile<16x16xf32, #l0>
+    %v13 = block.eq(%slot, %v7) : bool
+    %v14 = block.index(%slot) {expr = (s + 1), names = ["s"]} : i64
+    %v15 = block.select(%v13, %zero, %v14) : i64
+    yield(%d, %v15)
+  } : tile<16x16xf32, #l0>, i64
+  block.store_view(%o, %zero, %v16) {strides = [16, 1]}
+  return()
+}
+
+layout #l0 = 16x16 linear {register = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]}
+layout #l1 = 16x32 linear {register = [[0, 1], [8, 0], [0, 8], [0, 16]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]}
+layout #l2 = 32x16 linear {register = [[1, 0], [8, 0], [16, 0], [0, 8]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]}
+func @unread(%x: ptr<f16>, %y: ptr<f16>, %o: ptr<f32>) {grid = 1, prefetch = true, stages = 2, warps = 1} {
+  %v0 = gpu.shared_alloc() {elem = f16, shape = [2, 16, 32], swizzle = 64} : shared<2x16x32xf16, swizzle 64>
+  %v1 = gpu.shared_alloc() {elem = f16, shape = [2, 16, 32], swizzle = 64} : shared<2x16x32xf16, swizzle 64>
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %four = block.const() {elem = i64, value = 4} : i64
+  %start = block.const() {elem = f32, layout = #l0, shape = [16, 16], value = 0.0} : tile<16x16xf32, #l0>
+  %v2 = block.lt(%zero, %four) : bool
+  %v3 = block.index(%zero) {expr = (32*i), names = ["i"]} : i64
+  %v4 = block.index(%zero) {expr = (-32*i + 64), names = ["i"]} : i64
+  gpu.copy_async(%x, %v3, %v0, %zero, %v2, %v4) {limited = [1], strides = [128, 1], transposed = false, width = 8}
+  gpu.copy_async(%y, %v3, %v1, %zero, %v2) {strides = [1, 128], transposed = true, width = 8}
+  gpu.commit()
+  %v16, %v17 = for(%zero, %four, %start, %zero) {step = 1} do (%i: i64, %acc: tile<16x16xf32, #l0>, %slot: i64) {
+    gpu.wait_group() {pending = 0}
+    %v5 = block.eq(%slot, %zero) : bool
+    %v6 = block.index(%slot) {expr = (s - 1), names = ["s"]} : i64
+    %v7 = block.const() {elem = i64, value = 1} : i64
+    %v8 = block.select(%v5, %v7, %v6) : i64
+    %v9 = block.index(%i) {expr = (i + 1), names = ["i"]} : i64
+    %v10 = block.lt(%v9, %four) : bool
+    %v11 = block.index(%v9) {expr = (32*i), names = ["i"]} : i64
+    %v12 = block.index(%v9) {expr = (-32*i + 64), names = ["i"]} : i64
+    gpu.copy_async(%x, %v11, %v0, %v8, %v10, %v12) {limited = [1], strides = [128, 1], transposed = false, width = 8}
+    gpu.copy_async(%y, %v11, %v1, %v8, %v10) {strides = [1, 128], transposed = true, width = 8}
+    gpu.commit()
+    %a = gpu.load_shared(%v0, %slot) {layout = #l1, transposed = false} : tile<16x32xf16, #l1>
+    %b = gpu.load_shared(%v1, %slot) {layout = #l2, transposed = true} : tile<32x16xf16, #l2>
+    %c = gpu.load_shared(%v1, %slot) {layout = #l2, transposed = true} : tile<32x16xf16, #l2>
     %d = block.dot(%a, %b, %acc) : tile<16x16xf32, #l0>
     %v13 = block.eq(%slot, %v7) : bool
     %v14 = block.index(%slot) {expr = (s + 1), names = ["s"]} : i64

@@ -72,10 +72,10 @@ def normalise_later(func: Func, *, centred: bool = False) -> Func:
 def _later(op: Op, uses: Uses, *, centred: bool) -> Value | None:
     """The product of the rows as they are, normalised; None where there is nothing to do or it may not be done."""
     z, w = op.operands
-    weights, elem = array_of(w), tensor_of(z).elem
+    weights, elem, made = array_of(w), tensor_of(z).elem, tensor_of(op.result).elem
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
     k, n = lhs[-1], [c for c in rhs if c not in lhs]
-    if weights is None or elem not in (F16, BF16) or tensor_of(w).elem != elem or len(n) != 1:
+    if weights is None or elem not in (F16, BF16) or tensor_of(w).elem != elem or made not in FLOATS or len(n) != 1:
         return None
     if out != lhs[:-1] + n[0] or {*rhs} != {k, n[0]}:
         return None
@@ -106,7 +106,7 @@ def _later(op: Op, uses: Uses, *, centred: bool) -> Value | None:
         y = graph.add(y, graph.mul(along_rows(rows.s), sums, loc=op.loc).result, loc=op.loc)
     if rows.has_shift:
         y = graph.add(y, along_columns(np.broadcast_to(rows.h, wide.shape[:1]) @ wide), loc=op.loc)
-    return _cast(y.result, tensor_of(op.result).elem)
+    return _cast(y.result, made)
 
 
 def _biased(op: Op, uses: Uses) -> Value | None:

@@ -100,7 +100,7 @@ def _matched(loop: Op, users: Mapping[Value, Sequence[Op]]) -> _Loop | None:
     inside = {v for op in ops for v in op.results} | set(loop.body.params.values)
     if not _follows(head, known, inside) or not _follows(_chain(last.operands[slot.index - 1], ops), known, inside):
         return None
-    loads = [_load(op, users[op.result], products) for op in found]
+    loads = [_load(op, users.get(op.result, ()), products) for op in found]
     slices = {_slices(op, inside.difference(loop.body.params.values)) for op in products}
     read = {op.result for op in found}
     if None in loads or len(slices) != 1 or not all(read.issuperset(op.operands[:2]) for op in products):
