@@ -151,6 +151,49 @@ def test_types_of_many_elements(name):
     assert not left_to_torch(graphs)
 
 
+VIEWS = {
+    "diagonal": (lambda x, y: torch.diagonal_scatter(x, y, 1), (89,)),
+    "select": (lambda x, y: torch.select_scatter(x, y, 0, 1), (90,)),
+    "slice": (lambda x, y: torch.slice_scatter(x, y, 0, 1, 8), (7, 90)),
+    "as_strided": (lambda x, y: torch.as_strided_scatter(x, y, (3, 3), (90, 1)), (3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_written_to_a_view_has_its_sizes(name, dynamic):
+    """Of as many elements torch is not asked."""
+    fn, fits = VIEWS[name]
+    x = torch.randn(90, 90)
+    for axis in range(len(fits)):
+        torch._dynamo.reset()
+        given = x, torch.zeros([n + (i == axis) for i, n in enumerate(fits)])
+        with pytest.raises(RuntimeError, match="size"):
+            fn(*given)
+        with pytest.raises(RuntimeError, match="size"):
+            compiled(fn, dynamic=dynamic)(*given)
+    torch._dynamo.reset()
+    given = x, torch.zeros(fits)
+    with recorded_graphs() as graphs:
+        assert torch.equal(compiled(fn, dynamic=dynamic)(*given), fn(*given))
+    assert dynamic or not left_to_torch(graphs)
+
+
+def test_an_answer_is_about_its_sizes():
+    """Neither what was refused nor what was taken once says anything about other sizes."""
+
+    def fn(x, y):
+        return torch.diagonal_scatter(x, y, 1).exp()
+
+    x = torch.zeros(12, 12)
+    for size in (12, 11, 12):
+        torch._dynamo.reset()
+        with recorded_graphs() as graphs:
+            raised = outcome(compiled(fn), [x, torch.zeros(size)])
+        assert (raised is None) == (size == 11)
+        assert bool(left_to_torch(graphs)) == (size != 11)
+
+
 @pytest.mark.filterwarnings("default")
 def test_some_operators(operators):
     assert not [w for op in operators[3::EVERY] for w in wrong_answers(op, 2)[1]]

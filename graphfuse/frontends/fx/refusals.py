@@ -1,9 +1,9 @@
 """What eager torch refuses that its fake tensors let pass, such as a mix of types: torch itself is asked.
 
-A lowering, or a decomposition, computes what operands mean, and fake tensors check little of types and ranks. So before
-an operator is lowered or decomposed, torch runs it once for each combination of types and ranks, on zeros of the sizes
-it was traced with. Of many elements it is asked on a few, and believed if it takes as few of one type. What it refuses
-is left to it: the program then ends as it does without compiling.
+A lowering, or a decomposition, computes what operands mean, and fake tensors check little of types and sizes. So before
+an operator is lowered or decomposed, torch runs it once for each combination of types and sizes, on zeros. Of many
+elements it is asked on a few, and believed if it takes as few of one type. What it refuses is left to it: the program
+then ends as it does without compiling.
 
 Not of gradients, and on a CPU only: on a GPU an index that fits nothing would end the process' context.
 """
@@ -64,7 +64,7 @@ def _may_be_asked(target: Any, tensors: list[Any]) -> bool:
 
 def _kind(x: Any) -> object:
     if isinstance(x, torch.Tensor):
-        return x.dtype, x.dim()
+        return x.dtype, *map(_hint, x.shape)
     return str(x) if isinstance(x, (bool, str, torch.dtype, int)) else type(x)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from graphfuse.constraints import decided
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, Unsupported, lowers
@@ -214,14 +215,26 @@ def diagonal(c: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 def slice_scatter(
     c: Call, self: Value, src: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
 ) -> Value:
-    e, dim = c.e, dim % len(c.shape)
-    given = shape_of(src)
-    fits = len(given) == len(c.shape) and all(
-        i == dim or e.same(a, b) for i, (a, b) in enumerate(zip(given, c.shape, strict=True))
+    fits_view(c, src, aten.slice.Tensor)
+    dim %= len(c.shape)
+    return _written(c, self, src, dim, _start(c, 0 if start is None else start, c.shape[dim]), step)
+
+
+def fits_view(c: Call, src: Value, view: Any) -> None:
+    """Decline unless `src` has the sizes of the view that it is written to, which fake tensors do not ask for."""
+    given = dict(c.args)
+    del given["src"]
+    with (of := given.pop("self")).fake_mode:
+        sizes = dims_of(view(of, **given).shape)
+    fits = len(sizes) == len(shape_of(src)) and all(
+        decided("equal", a, b, c.e.ranges) for a, b in zip(sizes, shape_of(src), strict=True)
     )
-    c.want(fits, "what it writes has other dims")
-    size, count = c.shape[dim], given[dim]
-    begin = _start(c, 0 if start is None else start, size)
+    c.want(fits, "what it writes may not have the view's sizes")
+
+
+def _written(c: Call, self: Value, src: Value, dim: int, begin: Dim, step: int = 1) -> Value:
+    """`src` in the place of elements along `dim`."""
+    e, size, count = c.e, c.shape[dim], shape_of(src)[dim]
     if step != 1 and count != 0:
         line = tuple(d if i == dim else 1 for i, d in enumerate(c.shape))
         past = e(graph.sub, e.iota(line, dim), e.full(line, I64, begin))
@@ -238,8 +251,9 @@ def slice_scatter(
 
 @lowers(aten.select_scatter.default)
 def select_scatter(c: Call, self: Value, src: Value, dim: int, index: Dim) -> Value:
+    fits_view(c, src, aten.select.int)
     dim %= len(c.shape)
-    return slice_scatter(c, self, c.e.unsqueeze(src, dim), dim, _from_start(c, index, c.shape[dim]))
+    return _written(c, self, c.e.unsqueeze(src, dim), dim, _from_start(c, index, c.shape[dim]))
 
 
 @lowers(aten.as_strided.default, aten.as_strided_copy.default)
@@ -280,6 +294,7 @@ def unfold(c: Call, self: Value, dimension: int, size: int, step: int) -> Value:
 @lowers(aten.diagonal_scatter.default)
 def diagonal_scatter(c: Call, self: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """`src` on a diagonal: spread over all rows, then chosen where rows and columns meet."""
+    fits_view(c, src, aten.diagonal.default)
     e, rank = c.e, len(c.shape)
     dim1, dim2 = dim1 % rank, dim2 % rank
     order = [i for i in range(rank) if i not in (dim1, dim2)] + [dim1, dim2]

@@ -13,7 +13,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers, wide_elem
 from graphfuse.frontends.fx.ops.index import adjacent, joined, places_of
-from graphfuse.frontends.fx.ops.movement import strided_places
+from graphfuse.frontends.fx.ops.movement import fits_view, strided_places
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, I64, U8, Scalar
 from graphfuse.symbolic import Dim
@@ -201,6 +201,7 @@ def put(c: Call, self: Value, index: Value, source: Value, accumulate: bool = Fa
 def as_strided_scatter(
     c: Call, self: Value, src: Value, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None
 ) -> Value:
+    fits_view(c, src, aten.as_strided.default)
     at = strided_places(c, size, stride, storage_offset)
     out = _combined(c, c.e.flatten(self), c.e.unsqueeze(at, -1), c.e.flatten(src), "set")
     return c.e.reshape(out, c.shape)
