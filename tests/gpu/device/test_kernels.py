@@ -173,7 +173,7 @@ def test_an_assertion_that_fails(device):
     """
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=ROOT, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )  # fmt: skip
     assert run.stdout.startswith("holds"), run.stdout + run.stderr
     assert "all are below n" in run.stdout + run.stderr
