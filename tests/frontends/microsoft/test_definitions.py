@@ -46,6 +46,7 @@ from tests.frontends.microsoft.support import (
     signed,
     u8,
     unsigned,
+    weights,
 )
 from tests.frontends.support import Array, declare, floats, onnxruntime_reference
 
@@ -201,6 +202,13 @@ def test_signed_weights_are_unsigned_ones_less_128(c, raised):
     """Of all eight bits: ONNX Runtime's sums of products of unsigned bytes saturate on no processor."""
     twin = replace(c, arrays=tuple(raise_128(x) if i in raised else x for i, x in enumerate(c.arrays)))
     expect(c, *onnxruntime_reference(*twin.model()))
+
+
+@pytest.mark.parametrize(("scales", "zeros"), [(1, 5), (5, 1)])
+def test_one_scale_or_zero_point_is_of_every_column(scales, zeros):
+    x, b, scale, zero = floats(3, 8), weights(8, 5), np.abs(floats(scales)), signed(zeros)
+    whole = (np.broadcast_to(scale, 5).copy(), np.broadcast_to(zero, 5).copy())
+    same(case("DynamicQuantizeMatMul", x, b, scale, zero), case("DynamicQuantizeMatMul", x, b, *whole))
 
 
 def raise_128(x: Array) -> Array:

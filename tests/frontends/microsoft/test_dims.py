@@ -57,6 +57,8 @@ MISFITS = [
     (case("QGemm", unsigned(3, 4), f32(0.1), u8(9), weights(4, 5), COLUMNS, signed(5), integers(0, 9, 1, 5)), 4, 0, 1),
     (case("MatMulIntegerToFloat", unsigned(3, 4), weights(4, 5), f32(1), COLUMNS, None, signed(5), floats(5)), 6, 0, 1),
     (case("DynamicQuantizeMatMul", floats(3, 8), weights(8, 5), COLUMNS, np.zeros(5, I8), floats(5)), 1, 1, 1),
+    (case("DynamicQuantizeMatMul", floats(3, 8), weights(8, 5), COLUMNS, signed(5)), 2, 0, 4),
+    (case("DynamicQuantizeMatMul", floats(3, 8), weights(8, 5), COLUMNS, signed(5)), 3, 0, 4),
     (case("QuantizeLinear", floats(3, 4), COLUMNS[:3], signed(3), axis=0), 2, 0, 1),
     (case("DequantizeLinear", signed(3, 4), COLUMNS[:3], signed(3), axis=0), 1, 0, 1),
     (case("RotaryEmbedding", floats(2, 3, 24), integers(0, 20, 2, 3, dtype=I64), *ROTARY), 3, 0, 1),

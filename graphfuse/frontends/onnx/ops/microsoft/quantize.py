@@ -162,7 +162,6 @@ def matmul_integer_to_float(e: Emitter, node: Node) -> Value:
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(e: Emitter, node: Node) -> Value:
     """The product of floats, quantised over their own range, and a quantised matrix, as floats [+ bias]."""
-    node = _paired(e, node, {3: 2})
     a, scale, zero = dynamic_quantize_linear(e, replace(node, inputs=node.inputs[:1]))
     a = e.map(graph.sub, e.cast(a, I32), e.cast(zero, I32))
     b = _less_zero(e, node, node.value(e, 1), 3)
