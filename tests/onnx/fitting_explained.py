@@ -156,6 +156,19 @@ def crops_a_batch(d: Drawn) -> bool:
     return crop and d.attr("axes") is None and sizes is not None and tuple(sizes[:2]) != d.shape(0)[:2]
 
 
+def crops_at_one_size(d: Drawn) -> bool:
+    """A part of a dim makes as many elements as the whole has."""
+    roi, sizes, shape = d.input(1), d.input(3), d.shape(0)
+    if d.attr("coordinate_transformation_mode") != b"tf_crop_and_resize" or roi is None or sizes is None:
+        return False
+    axes = d.attr("axes", range(len(shape)))
+    starts, ends = np.split(roi, 2)
+    return any(
+        size == shape[axis] and (start, end) != (0, 1)
+        for axis, size, start, end in zip(axes, sizes, starts, ends, strict=True)
+    )
+
+
 def corners_of_scales(d: Drawn) -> bool:
     scales = d.input(2)
     corners = d.attr("coordinate_transformation_mode") == b"align_corners"
@@ -196,6 +209,14 @@ def odd_heads(d: Drawn) -> bool:
     return d.shape(0)[-1] % 2 == 1
 
 
+def keys_beyond(d: Drawn) -> bool:
+    """More keys than queries, no past, and each query looks back only."""
+    keys = d.input(1)
+    if not d.attr("unidirectional", 0) or keys is None or keys.ndim > 4 or d.input(6) is not None:
+        return False
+    return keys.shape[-2] > d.shape(0)[1]
+
+
 def several_continued(d: Drawn) -> bool:
     batch, steps = d.shape(0)[:2]
     return d.input(3) is not None and batch > 1 and steps > 1
@@ -233,6 +254,7 @@ EXPLAINED: list[tuple[tuple[str, ...], str, When, str]] = [
     ((f"{ML}.LinearRegressor", f"{ML}.LinearClassifier"), "refused", few_features, "it takes other coefficients"),
     (("Resize",), "numbers", crops_a_batch, "it crops no batches and channels"),
     (("Resize",), "values", corners_of_scales, "its corners are those of the size that it rounded"),
+    (("Resize",), "values", crops_at_one_size, "it crops no dim that keeps its size"),
     (("STFT",), "refused", one_side_of_complex, "complex numbers have two sides"),
     ((f"{MICROSOFT}.Attention",), "refused", dummy_mask, "it reads what is documented as no mask"),
     ((f"{MICROSOFT}.Inverse",), "refused", not_square, "it gives numbers for matrices that are not square"),
@@ -241,6 +263,7 @@ EXPLAINED: list[tuple[tuple[str, ...], str, When, str]] = [
     (SKIPS, "refused", other_skips, "it begins again with the skip of the first sequence, or leaves some out"),
     (SKIPS, "shape", half_skip, "of halves it does not look at the skip's dims"),
     (ROTATED, "refused", odd_heads, "pairs make up a head"),
+    ((f"{MICROSOFT}.MultiHeadAttention",), "values", keys_beyond, "its last query looks ahead, at all keys"),
     ((f"{MICROSOFT}.GroupQueryAttention",), "numbers", several_continued, "it continues only one sequence by steps"),
     ((f"{MICROSOFT}.GroupQueryAttention",), "refused", past_of_nothing, "up to 1.30 it reads a past that is not given"),
     ((f"{MICROSOFT}.QLinearSoftmax",), "values", one_of_a_kind, "up to 1.30 a probability of 1 overflows"),
