@@ -150,10 +150,9 @@ def few_features(d: Drawn) -> bool:
     return d.shape(0)[-1] * len(d.attr("intercepts")) < len(d.attr("coefficients"))
 
 
-def crops_a_batch(d: Drawn) -> bool:
-    sizes = d.input(3)
-    crop = d.attr("coordinate_transformation_mode") == b"tf_crop_and_resize"
-    return crop and d.attr("axes") is None and sizes is not None and tuple(sizes[:2]) != d.shape(0)[:2]
+def blends_a_batch(d: Drawn) -> bool:
+    blends, sizes = d.attr("mode") in (b"linear", b"cubic"), d.input(3)
+    return blends and d.attr("axes") is None and sizes is not None and tuple(sizes[:2]) != d.shape(0)[:2]
 
 
 def crops_at_one_size(d: Drawn) -> bool:
@@ -252,7 +251,7 @@ EXPLAINED: list[tuple[tuple[str, ...], str, When, str]] = [
     (("CausalConvWithState",), "refused", not_depthwise, "a weight is [channels, 1, k], a state k - 1 long"),
     (("Split",), "numbers", last_piece_is_empty, "the last piece is smaller, which an empty one is"),
     ((f"{ML}.LinearRegressor", f"{ML}.LinearClassifier"), "refused", few_features, "it takes other coefficients"),
-    (("Resize",), "numbers", crops_a_batch, "it crops no batches and channels"),
+    (("Resize",), "numbers", blends_a_batch, "it interpolates between no batches and channels"),
     (("Resize",), "values", corners_of_scales, "its corners are those of the size that it rounded"),
     (("Resize",), "values", crops_at_one_size, "it crops no dim that keeps its size"),
     (("STFT",), "refused", one_side_of_complex, "complex numbers have two sides"),
