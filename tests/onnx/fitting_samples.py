@@ -90,8 +90,10 @@ def node_cases(*, long: bool = True) -> list[Any]:
         for found in pkgutil.walk_packages(module.__path__, f"{package}."):
             if long or found.name.rpartition(".")[2] not in LONG:
                 importlib.import_module(found.name)
-    left_out = ("test_training_dropout", *(() if long else (f"test_{m}" for m in LONG)))
+    of_long = tuple(f"test_{m}" for m in LONG)
+    left_out = ("test_training_dropout", *(() if long else of_long))
     tests = [c for c in module._NodeTestCases if not c.name.startswith(left_out) and not c.name.endswith("_expanded")]
+    tests.sort(key=lambda c: c.name.startswith(of_long))  # else the order is that of importing
     return [c for c in tests if len(c.model.graph.node) == 1 and c.data_sets]
 
 
