@@ -16,6 +16,7 @@ CHOOSING: dict[tuple[str, str], str] = {
         "index.py",
         "_grows_first",
     ): "only chooses which of two runs of dims grows; any that ends in equal products is right",
+    ("canonicalize.py", "_rank_of_known"): "only chooses which operand of a commutative operator stands right",
     ("index.py", "_terms_left"): COST,
     ("winograd.py", "_has_tiles"): COST,
     ("symbolic.py", "_clip"): "only keeps bounds of nothing known from growing",
@@ -67,6 +68,18 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "sum((len(p or (0,)) for p in parts)) > MOST_JOINED",
         "False",
     ): "joining more pieces gives the same tensor; the bound keeps 2^n of them out of the text",
+    (
+        "simplify_movement.py",
+        "matched_groups",
+        "a < b",
+        "b < a",
+    ): "the first product that both sides come to is a multiple of all before it on either side, so neither passes it",
+    (
+        "symbolic.py",
+        "_is_remainder",
+        "not isinstance(atom.args[1], int)",
+        "True",
+    ): "a remainder by a number lies between 0 and it as well: other bounds, which hold",
     ("symbolic.py", "__eq__", "self._hash == other._hash", "True"): "equal terms have equal hashes: it is only quicker",
     (
         "canonicalize.py",
@@ -74,6 +87,12 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "not (elem.is_float or (elem.is_signed and elem.bits >= 8))",
         "False",
     ): "a full wraps to its element, so x - c = x + -c without a sign too; the guard keeps -c out of the text",
+    (
+        "pack_pixels.py",
+        "few_channels_in_runs",
+        "op.attrs.get('layout') != 'nhwc'",
+        "False",
+    ): "of nchw it would read a line of an image, below 8, for channels, and a filter's, at least 8, for results",
     (
         "multiply_bytes.py",
         "pad_channels_last",

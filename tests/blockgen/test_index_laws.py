@@ -181,6 +181,15 @@ def two_shapes(draw: st.DrawFn) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
     return first, second
 
 
+def test_what_an_index_was_made_of_has_its_variables_alone() -> None:
+    s = Space()
+    flat = s.i * M + s.j
+    s.space.follows((flat,), (N * M,), (s.i, s.j), (N, M))
+    assert s.space.origin((flat,), (N * M,)) == ((s.i, s.j), (N, M))
+    s.space.follows((0,), (1,), (s.k,), (4,))
+    assert s.space.origin((0,), (1,)) == ((0,), (1,))
+
+
 def reshape_is_numpys(first: Sequence[Dim], second: Sequence[Dim], values: Mapping[str, int]) -> None:
     """Every index of one shape goes where numpy's reshape puts it."""
     space = IndexSpace(RANGES)

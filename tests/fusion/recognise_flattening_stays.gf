@@ -6,3 +6,10 @@ func @dims_stay(%x: tensor<4x8xf32>) {
   %r = graph.sub(%x, %b) : tensor<4x8xf32>
   return(%r)
 }
+
+// A column is not taken apart: its parts and one are of any shape.
+func @column(%x: tensor<2x3x1xf32>) {
+  %r = graph.reshape(%x) {shape = [6, 1]} : tensor<6x1xf32>
+  %e = graph.exp(%r) : tensor<6x1xf32>
+  return(%e)
+}

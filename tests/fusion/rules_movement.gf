@@ -30,6 +30,12 @@ func @permute_of_take(%i: tensor<3xi64>) {
   %v2 = graph.permute(%v1) {perm = [1, 0]} : tensor<3x3xf32>
   return(%v2)
 }
+func @permute_of_take__two_dims_of_indices(%i: tensor<3x2xi64>) {
+  %v0 = graph.constant() {value = dense<2x2x2xf32, [1.0 2.0 3.0 4.0 5.0 6.0 7.0 8.0]>} : tensor<2x2x2xf32>
+  %v1 = graph.take(%v0, %i) {axis = 0} : tensor<3x2x2x2xf32>
+  %v2 = graph.permute(%v1) {perm = [3, 0, 1, 2]} : tensor<2x3x2x2xf32>
+  return(%v2)
+}
 func @merge_broadcast__of_a_number(%x: tensor<(n)x4xf32>) dims (n in 1..64) {
   %v0 = graph.constant() {value = dense<1xf32, [2.5]>} : tensor<1xf32>
   %v1 = graph.broadcast(%v0) {shape = [(n), 4]} : tensor<(n)x4xf32>
@@ -163,6 +169,12 @@ func @merge_permute__reshaped(%x: tensor<(n)x4x3x2xf32>) dims (n in 1..64) {
 func @permute_of_take(%i: tensor<3xi64>) {
   %v0 = graph.constant() {value = dense<3x2xf32, [1.0 4.0 2.0 5.0 3.0 6.0]>} : tensor<3x2xf32>
   %v1 = graph.take(%v0, %i) {axis = 1} : tensor<3x3xf32>
+  return(%v1)
+}
+
+func @permute_of_take__two_dims_of_indices(%i: tensor<3x2xi64>) {
+  %v0 = graph.constant() {value = dense<2x2x2xf32, [1.0 3.0 5.0 7.0 2.0 4.0 6.0 8.0]>} : tensor<2x2x2xf32>
+  %v1 = graph.take(%v0, %i) {axis = 1} : tensor<2x3x2x2xf32>
   return(%v1)
 }
 

@@ -98,6 +98,7 @@ def cases(rng: random.Random | None, count: int | None) -> Iterator[tuple[Any, .
     index.test_whole_tiles_have_no_limit()
     index.test_dims_a_reshape_leaves_alone_map_to_themselves()
     index.test_dense_arrays_merge_to_one_dim()
+    index.test_what_an_index_was_made_of_has_its_variables_alone()
     every: list[tuple[Any, ...]] = [(formula_laws, f) for d in (1, 2) for f in formulas(d)]
     every += [
         (solved_is_exact, *case) for case in itertools.product((0, 1, 2, 3), (-2, 0, 1, 5), (0, 1, 4), (4, 7, 20))

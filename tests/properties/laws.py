@@ -131,7 +131,7 @@ def ring_laws(x, y, z):
     assert (a + b) + c == a + (b + c)
     assert (a * b) * c == a * (b * c)
     assert a * (b + c) == a * b + a * c
-    assert a - a == 0
+    assert a - a == a + -a == 0
     assert a + 0 == a * 1 == a
     assert a * 0 == 0
     assert hash(a + b) == hash(b + a)

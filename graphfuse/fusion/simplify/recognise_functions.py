@@ -18,7 +18,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.canonicalize import is_power_of_two, never_negative, small_power
-from graphfuse.fusion.simplify.fold_constants import full, number, splat_of
+from graphfuse.fusion.simplify.fold_constants import full, splat_of
 from graphfuse.fusion.simplify.simplify_movement import is_op
 from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
@@ -162,8 +162,9 @@ def mean_is_a_quotient(op: Op) -> Replacement | None:
         if not isinstance(d, int):
             return None
         n *= d
-    one_over = np.asarray(1.0 / n if n else 0.0).astype(numpy_dtype(elem))
-    if float(one_over) != float(value) or number(np.asarray(n).astype(numpy_dtype(elem)), elem) != n:
+    with np.errstate(over="ignore"):
+        count, one_over = np.asarray((n, 1.0 / n if n else 0.0)).astype(numpy_dtype(elem))
+    if float(one_over) != float(value) or float(count) != n:
         return None
     return graph.div(total, full(tensor_of(c).shape, elem, float(n)), loc=op.loc)
 
