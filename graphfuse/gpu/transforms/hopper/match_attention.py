@@ -4,7 +4,7 @@
     m, l, acc = for block of keys carrying (-inf, 0, 0):
         s = dot(q, load_view, 0)
         m, l, p = ...                              (elementwise work and reductions along rows, on s, m and l)
-        acc = dot(p, load_view, acc * ...)
+        acc = dot(p, load_view, acc * exp(...))
 
 Several such loops may follow each other, each carrying on what the one before has. m and l have one dim, or a second
 one of 1.
@@ -140,7 +140,25 @@ def _products(loop: Op) -> tuple[Op, Op, int] | None:
     yielded = loop.body.terminator.operands
     if output.result not in yielded or not is_zero(scores.operands[2]):
         return None
-    return scores, output, yielded.index(output.result)
+    at = yielded.index(output.result)
+    if not _is_weighted(output.operands[2], loop.body.params.values[1 + at]):
+        raise Declined("the sum so far is weighed by something else than exponentials")
+    return scores, output, at
+
+
+def _is_weighted(value: Value, acc: Value) -> bool:
+    """Whether a value is what is carried, times exponentials of rows: the first block's, of zeros, are not made."""
+    op = value.op
+    if op is None or op.kind is not block.mul:
+        return value == acc
+    return any(_is_weighted(a, acc) and _is_exponential(b) for a, b in (op.operands, op.operands[::-1]))
+
+
+def _is_exponential(value: Value) -> bool:
+    op = value.op
+    while op is not None and op.kind in (block.broadcast, block.reshape):
+        op = op.operands[0].op
+    return op is not None and op.kind in (block.ELEMENTWISE["exp"], block.ELEMENTWISE["exp2"])
 
 
 def _is_outside(value: Value, loops: Sequence[Op]) -> bool:
