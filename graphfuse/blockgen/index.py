@@ -142,7 +142,9 @@ class IndexSpace:
                     for _ in range(power):
                         term = term * new
                 total = total + term
-            self._simplified[dim] = _rejoin(total)
+            joined = _rejoin(total)
+            # what digits made together may be simpler again
+            self._simplified[dim] = joined if joined == total else self.simplify(joined)
         return self._simplified[dim]
 
     def _simplify_call(self, call: Call) -> Dim:
@@ -268,7 +270,7 @@ def coefficient(dim: Dim, name: str) -> Dim | None:
         for atom, p in monomial:
             if isinstance(atom, Sym) and atom.name == name:
                 power = p
-            elif isinstance(atom, Call) and name in symbols(_term(((atom, 1),), 1)):
+            elif name in symbols(_term(((atom, 1),), 1)):
                 return None
             else:
                 others = others * _term(((atom, p),), 1)
@@ -318,7 +320,7 @@ def reshape_index(index: Index, shape: Sequence[Dim], source: Sequence[Dim], spa
         return first
     out: list[Dim] = []
     i = j = 0
-    while i < len(shape) or j < len(source):
+    while j < len(source):
         i_end, j_end = _run(shape, source, i, j)
         run_shape, run_source = shape[i:i_end], source[j:j_end]
         if len(run_shape) == 1 and len(run_source) == 1:
@@ -331,24 +333,16 @@ def reshape_index(index: Index, shape: Sequence[Dim], source: Sequence[Dim], spa
 
 
 def _run(shape: Sequence[Dim], source: Sequence[Dim], i: int, j: int) -> tuple[int, int]:
-    """The ends of the shortest non-empty runs from (i, j) whose products are equal."""
+    """The ends of the shortest runs from (i, j), of `source` not empty, whose products are equal."""
     a: Dim = 1
-    b: Dim = 1
-    i_end, j_end = i, j
-    while True:
-        if i_end == i and j_end == j:
-            if i_end < len(shape):
-                a, i_end = a * shape[i_end], i_end + 1
-            if j_end < len(source):
-                b, j_end = b * source[j_end], j_end + 1
-        elif a == b:
-            return i_end, j_end
-        elif i_end == len(shape) and j_end == len(source):
-            return i_end, j_end  # products that cannot be compared: one run of everything left
-        elif j_end == len(source) or (i_end < len(shape) and _grows_first(a, b)):
+    b, i_end, j_end = source[j], i, j + 1
+    # products that cannot be compared: one run of everything left
+    while a != b and (i_end < len(shape) or j_end < len(source)):
+        if j_end == len(source) or (i_end < len(shape) and _grows_first(a, b)):
             a, i_end = a * shape[i_end], i_end + 1
         else:
             b, j_end = b * source[j_end], j_end + 1
+    return i_end, j_end
 
 
 def _grows_first(a: Dim, b: Dim) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphfuse.blockgen import index as index_module
 from graphfuse.blockgen.access import AccessAnalysis, Walk, as_index, dim_names, merged_index
-from graphfuse.blockgen.index import IndexSpace, linear, reshape_index, strides_of, unravel
+from graphfuse.blockgen.index import IndexSpace, coefficient, linear, reshape_index, strides_of, unravel
 from graphfuse.blockgen.tiling import Piece, pieces
 from graphfuse.symbolic import (
     Dim,
@@ -142,8 +142,25 @@ def test_what_must_be_provable() -> None:
     assert space.simplify(floordiv(s.i * 4 + s.k, 28) * 28 + mod(s.i, 7) * 4 + s.k) == s.i * 4 + s.k
     assert space.simplify(floordiv(s.i * 3 + s.k, 9)) == floordiv(s.i * 3 + s.k, 9)
     assert space.simplify(minimum(s.i, N - 1)) == s.i
+    assert space.simplify(floordiv(s.f + s.i * 2, 6) * 3 + mod(floordiv(s.f, 2) + s.i, 3)) == floordiv(s.f, 2) + s.i
+    assert coefficient(s.i * s.i + s.j, str(s.i)) is None
+    assert coefficient(s.i * floordiv(s.f, 2), str(s.i)) == floordiv(s.f, 2)
     assert not space.below(s.i, N - 1)
     assert not space.nonnegative(s.i - s.j)
+
+
+def test_digits_of_a_tile_are_joined() -> None:
+    """Each digit gets simpler in a way of its own, and what some make together gets simpler again."""
+    space = IndexSpace({})
+    row = space.fresh("p", 0, 3135) * 128 + space.fresh("l", 0, 127)
+    image, *at = unravel(row, (32, 112, 112), space)
+    assert space.simplify(linear([image, *at], (112 * 112, 112, 1))) == row
+
+
+def test_dims_that_a_reshape_leaves_alone_need_no_proof() -> None:
+    s, space = Space(), IndexSpace({})
+    anywhere = space.fresh("t", 0, 99)
+    assert reshape_index((s.i, s.k, anywhere), (N, 4, 5), (N * 4, 5), space) == (s.i * 4 + s.k, anywhere)
 
 
 def test_proofs_do_not_depend_on_the_order_of_a_set() -> None:
