@@ -15,6 +15,7 @@ from functools import partial
 from graphfuse.blockgen.access import AccessAnalysis, as_index, dim_names
 from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES, VECTOR_BYTES, typical
 from graphfuse.blockgen.gpu_wgmma_tile import GAIN, Product, microseconds, wgmma_tile
+from graphfuse.blockgen.gpu_windows import MOST_ROW_DIMS
 from graphfuse.blockgen.index import IndexSpace, coefficient, strides_of
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of
@@ -133,17 +134,25 @@ class _Form:
         return product([self.sizes[c] for c in role])
 
     def is_boxed(self, operands: Sequence[_Placed], unit: int) -> bool:
-        """Whether TMA can copy tiles of both operands, of which all but one stride is a multiple of so many bytes."""
+        """Whether TMA can copy tiles of both operands, of which all but one stride is a multiple of so many bytes.
+
+        Rows of the lhs may be positions of an image of known size, which it reads in windows.
+        """
         lhs, rhs = operands
         if not all(self._is_one(self.summed, p.strides) for p in operands):
             return False
         sides = (lhs, self.rows), (rhs, self.columns)
-        if not all(self._is_one(role, p.strides) and self._is_one(role, self.out) for p, role in sides):
+        if not all(self._is_one(role, self.out) for _, role in sides):
             return False
         whole = unit // _ELEM_BYTES
         for p, role in sides:
             inner = p.strides[self.summed[-1]], p.strides[role[-1]]
             others = [*(s for s in inner if s != 1), *(p.strides[c] for c in self.batch)]
+            if not self._is_one(role, p.strides):
+                is_image = len(role) <= MOST_ROW_DIMS and all(isinstance(self.sizes[c], int) for c in role[1:])
+                if p is rhs or self.batch or inner[0] != 1 or not is_image:
+                    return False
+                others += [p.strides[c] for c in role]
             if inner.count(1) != 1 or any(exact_div(s, whole) is None for s in (*others, p.offset)):
                 return False
         return True

@@ -68,3 +68,18 @@ def test_views_are_what_memory_is():
     assert odd == ((0, 0), (1, 16)), "whole sectors, which begin elsewhere"
     same = "v = broadcast(w) {shape = [8, 1024, 2047]};"
     assert pads("x: 8x512x1024xf16, w: 1024x2047xf16", "bmk,bkn->bmn", before=same, **at) == STAYS, "repeated"
+
+
+def test_positions_of_an_image_are_read_in_windows():
+    image = "v = slice(x) {starts = [0, 0, 0, 0], sizes = [8, 14, 14, CHANNELS], steps = [1, 2, 2, 1]};"
+    for channels, want in ((512, STAYS), (510, ((1, 2), (0, 0)))):
+        params = f"x: 8x28x28x{channels}xf16, w: {channels}x1024xf16"
+        before = image.replace("CHANNELS", str(channels))
+        assert pads(params, "bhwk,kn->bhwn", before=before, operands="v, w") == want
+    unknown = image.replace("14, 14", "(h), (h)").replace("CHANNELS", "512")
+    grown = "x: 8x(2*h)x(2*h)x512xf16, w: 512x1024xf16"
+    found = pads(grown, "bhwk,kn->bhwn", before=unknown, operands="v, w", dims="h in 14..16")
+    assert found != STAYS, "windows need the image's size"
+    one = "x: 8x28x28x512xf16, w: 8x512x1024xf16"
+    before = image.replace("CHANNELS", "512")
+    assert pads(one, "bhwk,bkn->bhwn", before=before, operands="v, w") != STAYS, "windows have no batch"
