@@ -13,6 +13,8 @@ the last bits. Cost: one sweep.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from graphfuse.dialects import graph
@@ -51,7 +53,9 @@ def _is_finite(a: Array) -> bool:
 
 
 def _compute(kind: OpDef, a: Array, b: Array, like: Op) -> Array | None:
-    """Elementwise arithmetic on aligned arrays, in the interpreter."""
+    """Elementwise arithmetic on aligned arrays, in the interpreter; None where a row and a column make a matrix."""
+    if math.prod(np.broadcast_shapes(a.shape, b.shape)) > max(a.size, b.size):
+        return None
     op = like if like.kind is kind else kind(*like.operands)
     return elementwise(op, [a, b])
 
@@ -85,8 +89,10 @@ def _scaled_contract(op: Op, scale: Array) -> Value | None:
         if w is None or not varies <= set(labels) or tensor_of(op.operands[i]).elem != tensor_of(op.result).elem:
             continue
         factor = _by_labels(scale, out, labels)
+        if (weights := _times(w, factor, op.operands[i])) is None:
+            return None
         operands = list(op.operands)
-        operands[i] = constant(_times(w, factor), operands[i].op)
+        operands[i] = weights
         return remade(op, *operands).result
     return None
 
@@ -102,11 +108,12 @@ def _by_labels(array: Array, have: str, want: str) -> Array:
     return core.reshape([sizes.get(c, 1) for c in want])
 
 
-def _times(w: Array, factor: Array) -> Array:
-    """Weights scaled, rounded once to their own element."""
-    if w.dtype in (np.float32, np.float64):
-        return np.asarray(w * factor)
-    return (w.astype(np.float32) * factor.astype(np.float32)).astype(w.dtype)
+def _times(w: Array, factor: Array, like: Value) -> Value | None:
+    """Weights scaled, rounded once to their own element; None where that is too small for them."""
+    wide = np.result_type(w.dtype, np.float32) if w.dtype.itemsize >= 4 else np.float32
+    with np.errstate(over="ignore"):
+        scaled = (w.astype(wide) * factor.astype(wide)).astype(w.dtype)
+    return constant(scaled, like.op) if _is_finite(scaled) or not _is_finite(w) else None
 
 
 def _scaled_conv(op: Op, scale: Array) -> Value | None:
@@ -118,7 +125,8 @@ def _scaled_conv(op: Op, scale: Array) -> Value | None:
     if w is None or any(d != 1 for i, d in enumerate(scale.shape) if i != channel):
         return None
     factor = scale.reshape(-1, *[1] * (w.ndim - 1)) if first else scale.reshape(-1)
-    return remade(op, x, constant(_times(w, factor), weights.op)).result
+    new = _times(w, factor, weights)
+    return remade(op, x, new).result if new else None
 
 
 @rule_with(graph.mul)
@@ -176,8 +184,6 @@ def scale_after_scale(op: Op, uses: Uses) -> Replacement | None:
     both, moved = (_compute(graph.mul, a, scale, op) for a in (first, shift))
     if both is None or moved is None:
         return None
-    if both.size > max(first.size, scale.size) or moved.size > max(shift.size, scale.size):
-        return None  # a row times a column would be a matrix
     t = tensor_of(op.result)
     return graph.add(graph.mul(z, materialised(both, t), loc=op.loc), materialised(moved, t), loc=op.loc)
 
@@ -190,7 +196,7 @@ def _merged(op: Op, x: Value, last: Array, uses: Uses) -> Op | None:
         return None
     y, first = below
     both = _compute(op.kind, first, last, op)
-    if both is None or both.size > max(first.size, last.size):
+    if both is None:
         return None
     return op.kind(y, materialised(both, tensor_of(op.result)), loc=op.loc)
 
@@ -215,8 +221,10 @@ def scale_before_contract(op: Op, uses: Uses) -> Replacement | None:
         if not varies <= set(labels[j]) or tensor_of(v).elem != tensor_of(op.operands[j]).elem:
             continue
         factor = _by_labels(scale, labels[i], labels[j])
+        if (weights := _times(w, factor, op.operands[j])) is None:
+            continue
         operands = list(op.operands)
-        operands[i], operands[j] = x, constant(_times(w, factor), operands[j].op)
+        operands[i], operands[j] = x, weights
         return remade(op, *operands)
     return None
 
@@ -241,7 +249,8 @@ def scale_before_conv(op: Op, uses: Uses) -> Replacement | None:
     if groups != 1 and scale.size != 1:
         return None
     factor = scale.reshape(-1, *[1] * (w.ndim - 2)) if first else scale.reshape(-1, 1)
-    return remade(op, y, constant(_times(w, factor), weights.op))
+    new = _times(w, factor, weights)
+    return remade(op, y, new) if new else None
 
 
 RULES: tuple[RuleWith[Uses], ...] = (
