@@ -177,9 +177,9 @@ class _Quantised:
 
 def _quantised(op: Op) -> _Quantised | None:
     """What a cast to bytes quantises."""
-    if op.kind is not graph.cast or not is_byte(tensor_of(op.result).elem):
-        return None
     elem = tensor_of(op.result).elem
+    if not is_byte(elem):
+        return None
     low, high = (-128, 127) if elem.is_signed else (0, 255)
     v: Value | None = _without(op.operands[0], graph.min_, high)
     v = None if v is None else _without(v, graph.max_, low)
@@ -198,7 +198,9 @@ def _quantised(op: Op) -> _Quantised | None:
         return None
     x, divisor = quotient.op.operands
     scale = _uniform(divisor)
-    return None if scale is None or not scale > 0 or tensor_of(x).elem != F32 else _Quantised(x, scale, zero)
+    if scale is None or not 0 < scale < np.inf or tensor_of(x).elem != F32:
+        return None
+    return _Quantised(x, scale, zero)
 
 
 def _without(v: Value, kind: object, number: float) -> Value | None:
@@ -211,9 +213,9 @@ def _without(v: Value, kind: object, number: float) -> Value | None:
 @rule(graph.cast)
 def quantise_as_it_was(op: Op) -> Replacement | None:
     """quantise(dequantise x) = x, of the same scale and zero point."""
-    found = _quantised(op)
-    was = None if found is None else _dequantised(found.x)
-    if found is None or was is None or tensor_of(was.centred.bytes).elem != tensor_of(op.result).elem:
+    if (found := _quantised(op)) is None or (was := _dequantised(found.x)) is None:
+        return None
+    if tensor_of(was.centred.bytes).elem != tensor_of(op.result).elem:
         return None
     same = _uniform(was.scale) == found.scale and _uniform(was.centred.zero) == found.zero
     return was.centred.bytes if same else None
@@ -238,12 +240,9 @@ def _divided(v: Value, by: np.float32, uses: Uses) -> Value | None:
     op = v.op
     if op is None:
         return None
-    t = tensor_of(v)
-    if op.kind is graph.mul and _is_integral(op.operands[0]) and (factor := aligned(op.operands[1])) is not None:
-        quotient = (factor.astype(np.float64) / float(by)).astype(np.float32)
-        if not np.isfinite(quotient).all():
-            return None
-        return graph.mul(op.operands[0], materialised(quotient, t), loc=op.loc).result
+    if op.kind is graph.mul and _is_integral(op.operands[0]):
+        factor = _quotient(op.operands[1], by)
+        return None if factor is None else graph.mul(op.operands[0], factor, loc=op.loc).result
     if uses.get(v, 1) > 1:
         return None
     if op.kind is graph.max_ and _uniform(op.operands[1]) == 0:
@@ -256,9 +255,15 @@ def _divided(v: Value, by: np.float32, uses: Uses) -> Value | None:
 
 
 def _divided_term(v: Value, by: np.float32, uses: Uses) -> Value | None:
-    if (term := aligned(v)) is None:
-        return _divided(v, by, uses)
-    quotient = (term.astype(np.float64) / float(by)).astype(np.float32)
+    return _divided(v, by, uses) if aligned(v) is None else _quotient(v, by)
+
+
+def _quotient(v: Value, by: np.float32) -> Value | None:
+    """v / by of known v; None where f32 does not hold it."""
+    if (array := aligned(v)) is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        quotient = (array.astype(np.float64) / float(by)).astype(np.float32)
     return materialised(quotient, tensor_of(v)) if np.isfinite(quotient).all() else None
 
 
