@@ -434,6 +434,25 @@ def test_strict_graph_passes_keep_every_bit(text: str) -> None:
     )
 
 
+def test_errors_of_what_is_one_number_are_parts_of_it() -> None:
+    func = named(
+        parse("""func @main(%a: tensor<5x4xf32>) {
+      %m = graph.reduce(%a) {axes = [1], keepdims = true, kind = "max"} : tensor<5x1xf32>
+      %b = graph.broadcast(%m) {shape = [5, 4]} : tensor<5x4xf32>
+      %e = graph.exp(%a) : tensor<5x4xf32>
+      %s = graph.reduce(%e) {axes = [1], keepdims = true, kind = "sum"} : tensor<5x1xf32>
+      %d = graph.broadcast(%s) {shape = [5, 4]} : tensor<5x4xf32>
+      %p = graph.div(%e, %d) : tensor<5x4xf32>
+      %t = graph.reduce(%p) {axes = [1], keepdims = true, kind = "sum"} : tensor<5x1xf32>
+      return(%b, %t)
+    }""")
+    )
+    checks = checking.verify_regions(func, HOST, inputs_of(func, {}), Options(numerics="strict"))
+    assert not [c for c in checks if c.is_suspect]
+    one = np.ones(4)
+    assert checking._errors(one + 0.5, one, one)[0] == 0.5
+
+
 @given(text=fusion_programs(), numerics=st.sampled_from(["strict", "fast"]), elem=st.sampled_from(["f32", *HALVES]))
 @COMPILED
 def test_regions_of_random_programs_are_right(text: str, numerics: Numerics, elem: str) -> None:
