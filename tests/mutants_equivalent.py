@@ -50,9 +50,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("decompose_conv.py", "_phases_along", "0", "1"): "where a phase meets no input: its place is not asked for",
     ("simplify_movement.py", "concat_of_concat", "0", "1"): "stands for one operand: only its length is asked",
     ("simplify_movement.py", "permute_of_take", "array_of(table) is None", "False"): COST,
-    ("canonicalize.py", "never_negative", "bool(operands)", "True"): (
-        "of a full of a dim, where roots and powers of whole numbers agree, NaN below 0 too"
-    ),
     ("canonicalize.py", "_is_normal", "126", "127"): (
         "products with a subnormal power of two are as exact; the guard is for what computes with them slowly"
     ),
@@ -68,12 +65,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "sum((len(p or (0,)) for p in parts)) > MOST_JOINED",
         "False",
     ): "joining more pieces gives the same tensor; the bound keeps 2^n of them out of the text",
-    (
-        "simplify_movement.py",
-        "matched_groups",
-        "a < b",
-        "b < a",
-    ): "the first product that both sides come to is a multiple of all before it on either side, so neither passes it",
     (
         "symbolic.py",
         "_is_remainder",
@@ -105,6 +96,45 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "not isinstance(rest, int)",
         "False",
     ): "a factor less such a rest is no int either, which the next term declines",
+    (
+        "symbolic.py",
+        "solved",
+        "not isinstance(factor, int)",
+        "False",
+    ): "a dim of one symbol is a number where that is one",
+    (
+        "symbolic.py",
+        "exact_div",
+        "q is None",
+        "False",
+    ): "only ends a division that fails: what is taken from the rest is a multiple of the divisor, whatever it is",
+    (
+        "symbolic.py",
+        "_without_remainders",
+        "not any((_is_remainder(atom) and p == 1 for monomial, _ in dim.terms for atom, p in monomial))",
+        "False",
+    ): "only ends sooner: the loop finds none then",
+    (
+        "decompose_conv.py",
+        "pad_window",
+        "not any((*low, *high))",
+        "False",
+    ): "without padding the window is made again of the same operand",
+    ("pack_pixels.py", "few_channels_in_runs", "channels - 1", "1 - channels"): (
+        "a number has as many bits as its negative"
+    ),
+    ("pack_pixels.py", "_whole", "elements - 1", "1 - elements"): "a number has as many bits as its negative",
+    ("pack_pixels.py", "_whole", "1", "2"): "a multiple of 8 has a predecessor of as many bits as the one before that",
+    ("fold_batch_norm.py", "_scaled_conv", "1", "2"): "a size below 0 is any that fits",
+    ("fold_batch_norm.py", "scale_before_conv", "1", "2"): "a size below 0 is any that fits",
+    ("decompose_conv.py", "_spatial", "0", "1"): "weights have the rank of what they go over",
+    ("winograd.py", "minimal_filtering", "2", "3"): "zeros beyond all tiles, which nothing reads",
+    ("winograd.py", "_padded", "0", "1"): "where nothing is to grow, a padding of nothing",
+    ("winograd.py", "_padded", "0.0", "1.0"): "what is grown is read by outputs that are cut off",
+    ("winograd.py", "_pads_with_zeros", "0", "1"): "a padding that says no value is padded again: the same numbers",
+    ("winograd.py", "_interleave", "0", "1"): "stands for one of the phases: only its shape is asked",
+    ("winograd.py", "_interleave", "4", "5"): "of 1 column each, channels behind channels are columns side by side",
+    ("winograd.py", "_interleave", "2", "3"): "of 1 line each, columns behind columns are lines one below the other",
 }
 """By module, function, what was there, and what the mutant has instead."""
 

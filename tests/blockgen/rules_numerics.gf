@@ -68,6 +68,40 @@ func @contract_product(%in: ptr<f32>) {grid = 1} {
   %d = block.add(%s, %x) : tile<8xf32>
   return(%d, %s)
 }
+func @cast_without_rounding__of_no_integers(%in: ptr<f32>) {grid = 1} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%in, %zero) {shape = [8], strides = [1]} : tile<8xf32>
+  %i = block.cast(%x) {to = i32} : tile<8xi32>
+  %f = block.cast(%i) {to = f32} : tile<8xf32>
+  %h = block.cast(%x) {to = f16} : tile<8xf16>
+  %g = block.cast(%h) {to = f32} : tile<8xf32>
+  %y = block.cast(%g) {to = f16} : tile<8xf16>
+  return(%f, %y)
+}
+func @map_in_f32__of_an_argument(%a: f16, %in: ptr<f64>) {grid = 1} {
+  %e = block.exp(%a) : f16
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%in, %zero) {shape = [8], strides = [1]} : tile<8xf64>
+  %h = block.cast(%x) {to = f16} : tile<8xf16>
+  %f = block.exp(%h) : tile<8xf16>
+  return(%e, %f)
+}
+func @select_in_f32__of_one(%in: ptr<bf16>) {grid = 1} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%in, %zero) {shape = [8], strides = [1]} : tile<8xbf16>
+  %e = block.exp(%x) : tile<8xbf16>
+  %c = block.lt(%x, %e) : tile<8xbool>
+  %s = block.select(%c, %e, %x) : tile<8xbf16>
+  %t = block.select(%c, %x, %e) : tile<8xbf16>
+  return(%s, %t)
+}
+func @contract_product__of_arguments(%a: f32, %b: f32) {grid = 1} {
+  %p = block.mul(%a, %b) : f32
+  %s = block.add(%a, %p) : f32
+  %d = block.sub(%a, %b) : f32
+  %q = block.add(%d, %b) : f32
+  return(%s, %q)
+}
 // -----
 func @coarse_in_f64(%in: ptr<f32>, %wide: ptr<f64>, %out: ptr<f32>) {grid = 1} {
   %zero = block.const() {elem = i64, value = 0} : i64
@@ -148,4 +182,46 @@ func @contract_product(%in: ptr<f32>) {grid = 1} {
   %s = block.mul(%c, %c) : tile<8xf32>
   %d = block.add(%s, %x) : tile<8xf32>
   return(%d, %s)
+}
+
+func @cast_without_rounding__of_no_integers(%in: ptr<f32>) {grid = 1} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%in, %zero) {shape = [8], strides = [1]} : tile<8xf32>
+  %i = block.cast(%x) {to = i32} : tile<8xi32>
+  %f = block.cast(%i) {to = f32} : tile<8xf32>
+  %h = block.cast(%x) {to = f16} : tile<8xf16>
+  return(%f, %h)
+}
+
+func @map_in_f32__of_an_argument(%a: f16, %in: ptr<f64>) {grid = 1} {
+  %v0 = block.cast(%a) {to = f32} : f32
+  %v1 = block.exp(%v0) : f32
+  %e = block.cast(%v1) {to = f16} : f16
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%in, %zero) {shape = [8], strides = [1]} : tile<8xf64>
+  %h = block.cast(%x) {to = f16} : tile<8xf16>
+  %v2 = block.cast(%h) {to = f32} : tile<8xf32>
+  %v3 = block.exp(%v2) : tile<8xf32>
+  %f = block.cast(%v3) {to = f16} : tile<8xf16>
+  return(%e, %f)
+}
+
+func @select_in_f32__of_one(%in: ptr<bf16>) {grid = 1} {
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %x = block.load_view(%in, %zero) {shape = [8], strides = [1]} : tile<8xbf16>
+  %v0 = block.cast(%x) {to = f32} : tile<8xf32>
+  %v1 = block.exp(%v0) : tile<8xf32>
+  %c = block.lt(%v0, %v1) : tile<8xbool>
+  %v2 = block.select(%c, %v1, %v0) : tile<8xf32>
+  %s = block.cast(%v2) {to = bf16} : tile<8xbf16>
+  %v3 = block.select(%c, %v0, %v1) : tile<8xf32>
+  %t = block.cast(%v3) {to = bf16} : tile<8xbf16>
+  return(%s, %t)
+}
+
+func @contract_product__of_arguments(%a: f32, %b: f32) {grid = 1} {
+  %s = block.fma(%a, %b, %a) : f32
+  %d = block.sub(%a, %b) : f32
+  %q = block.add(%d, %b) : f32
+  return(%s, %q)
 }

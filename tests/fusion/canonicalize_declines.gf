@@ -7,6 +7,61 @@ func @zeros_of_two_signs(%x: tensor<8xf32>) {
   %b = graph.max(%a, %zero) : tensor<8xf32>
   return(%b)
 }
+// The largest of u8 is 255.
+func @least_of_less_than_the_largest(%x: tensor<4xu8>) {
+  %c = graph.full() {elem = u8, shape = [4], value = 15} : tensor<4xu8>
+  %y = graph.min(%x, %c) : tensor<4xu8>
+  return(%y)
+}
+// Whether a long chain is never negative is not asked to its end: each link may ask twice.
+func @root_of_a_long_chain(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  %s0 = graph.abs(%x) : tensor<4xf32>
+  %s1 = graph.add(%s0, %s0) : tensor<4xf32>
+  %s2 = graph.max(%s1, %y) : tensor<4xf32>
+  %s3 = graph.add(%s2, %s2) : tensor<4xf32>
+  %s4 = graph.max(%s3, %y) : tensor<4xf32>
+  %s5 = graph.add(%s4, %s4) : tensor<4xf32>
+  %s6 = graph.max(%s5, %y) : tensor<4xf32>
+  %s7 = graph.add(%s6, %s6) : tensor<4xf32>
+  %s8 = graph.max(%s7, %y) : tensor<4xf32>
+  %h = graph.full() {elem = f32, shape = [4], value = 0.5} : tensor<4xf32>
+  %r = graph.pow(%s8, %h) : tensor<4xf32>
+  return(%r)
+}
+// All bits of u8 are 255.
+func @bits_of_some(%x: tensor<4xu8>) {
+  %c = graph.full() {elem = u8, shape = [4], value = 15} : tensor<4xu8>
+  %y = graph.and(%x, %c) : tensor<4xu8>
+  return(%y)
+}
+// Of different numbers, only constant folding makes new ones.
+func @function_of_numbers(%x: tensor<2xf32>) {
+  %c = graph.constant() {value = dense<2xf32, [1.0 2.0]>} : tensor<2xf32>
+  %e = graph.exp(%c) : tensor<2xf32>
+  %y = graph.add(%x, %e) : tensor<2xf32>
+  return(%y)
+}
+// A dim is a known number, which the other operand need not be.
+func @dim_less_a_value(%x: tensor<4xi64>, %s: tensor<(n)xf32>) dims (n in 1..64) {
+  %n = graph.full() {elem = i64, shape = [4], value = (n)} : tensor<4xi64>
+  %y = graph.sub(%n, %x) : tensor<4xi64>
+  return(%y, %s)
+}
+// In i8 a dim wraps, in a full it does not.
+func @dims_of_few_bits(%x: tensor<(n)xi8>) dims (n in 1..1024) {
+  %n = graph.full() {elem = i8, shape = [(n)], value = (n)} : tensor<(n)xi8>
+  %c = graph.full() {elem = i8, shape = [(n)], value = 100} : tensor<(n)xi8>
+  %a = graph.add(%n, %c) : tensor<(n)xi8>
+  %y = graph.add(%x, %a) : tensor<(n)xi8>
+  return(%y)
+}
+// Of a dim nobody asks for its sign.
+func @root_of_a_dim(%x: tensor<(n)xf32>) dims (n in 1..64) {
+  %n = graph.full() {elem = f32, shape = [(n)], value = (n)} : tensor<(n)xf32>
+  %h = graph.full() {elem = f32, shape = [(n)], value = 0.5} : tensor<(n)xf32>
+  %y = graph.pow(%n, %h) : tensor<(n)xf32>
+  return(%y, %x)
+}
 // -----
 func @zeros_of_two_signs(%x: tensor<8xf32>) {
   %least = graph.full() {elem = f32, shape = [8], value = -0.0} : tensor<8xf32>
@@ -14,4 +69,59 @@ func @zeros_of_two_signs(%x: tensor<8xf32>) {
   %a = graph.max(%x, %least) : tensor<8xf32>
   %b = graph.max(%a, %zero) : tensor<8xf32>
   return(%b)
+}
+
+func @least_of_less_than_the_largest(%x: tensor<4xu8>) {
+  %c = graph.full() {elem = u8, shape = [4], value = 15} : tensor<4xu8>
+  %y = graph.min(%x, %c) : tensor<4xu8>
+  return(%y)
+}
+
+func @root_of_a_long_chain(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  %s0 = graph.abs(%x) : tensor<4xf32>
+  %s1 = graph.add(%s0, %s0) : tensor<4xf32>
+  %s2 = graph.max(%s1, %y) : tensor<4xf32>
+  %s3 = graph.add(%s2, %s2) : tensor<4xf32>
+  %s4 = graph.max(%s3, %y) : tensor<4xf32>
+  %s5 = graph.add(%s4, %s4) : tensor<4xf32>
+  %s6 = graph.max(%s5, %y) : tensor<4xf32>
+  %s7 = graph.add(%s6, %s6) : tensor<4xf32>
+  %s8 = graph.max(%s7, %y) : tensor<4xf32>
+  %h = graph.full() {elem = f32, shape = [4], value = 0.5} : tensor<4xf32>
+  %r = graph.pow(%s8, %h) : tensor<4xf32>
+  return(%r)
+}
+
+func @bits_of_some(%x: tensor<4xu8>) {
+  %c = graph.full() {elem = u8, shape = [4], value = 15} : tensor<4xu8>
+  %y = graph.and(%x, %c) : tensor<4xu8>
+  return(%y)
+}
+
+func @function_of_numbers(%x: tensor<2xf32>) {
+  %c = graph.constant() {value = dense<2xf32, [1.0 2.0]>} : tensor<2xf32>
+  %e = graph.exp(%c) : tensor<2xf32>
+  %y = graph.add(%x, %e) : tensor<2xf32>
+  return(%y)
+}
+
+func @dim_less_a_value(%x: tensor<4xi64>, %s: tensor<(n)xf32>) dims (n in 1..64) {
+  %n = graph.full() {elem = i64, shape = [4], value = (n)} : tensor<4xi64>
+  %y = graph.sub(%n, %x) : tensor<4xi64>
+  return(%y, %s)
+}
+
+func @dims_of_few_bits(%x: tensor<(n)xi8>) dims (n in 1..1024) {
+  %n = graph.full() {elem = i8, shape = [(n)], value = (n)} : tensor<(n)xi8>
+  %c = graph.full() {elem = i8, shape = [(n)], value = 100} : tensor<(n)xi8>
+  %a = graph.add(%n, %c) : tensor<(n)xi8>
+  %y = graph.add(%x, %a) : tensor<(n)xi8>
+  return(%y)
+}
+
+func @root_of_a_dim(%x: tensor<(n)xf32>) dims (n in 1..64) {
+  %n = graph.full() {elem = f32, shape = [(n)], value = (n)} : tensor<(n)xf32>
+  %h = graph.full() {elem = f32, shape = [(n)], value = 0.5} : tensor<(n)xf32>
+  %y = graph.pow(%n, %h) : tensor<(n)xf32>
+  return(%y, %x)
 }

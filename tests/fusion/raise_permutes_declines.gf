@@ -19,3 +19,10 @@ func @more_to_move(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>, %z: tensor<4x6xf32>
   %v2 = graph.permute(%v1) {perm = [1, 0]} : tensor<6x4xf32>
   return(%v2)
 }
+
+// A constant is permuted by fold_constants, which knows who else reads it.
+func @constant() {
+  %v0 = graph.constant() {value = dense<2x3xf32, [1.0 2.0 3.0 4.0 5.0 6.0]>} : tensor<2x3xf32>
+  %v1 = graph.permute(%v0) {perm = [1, 0]} : tensor<3x2xf32>
+  return(%v1)
+}

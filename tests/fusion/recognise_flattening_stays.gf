@@ -13,3 +13,10 @@ func @column(%x: tensor<2x3x1xf32>) {
   %e = graph.exp(%r) : tensor<6x1xf32>
   return(%e)
 }
+
+// A number is of no dims, so none is flattened.
+func @number(%x: tensor<f32>) {
+  %r = graph.reshape(%x) {shape = [1, 1]} : tensor<1x1xf32>
+  %e = graph.exp(%r) : tensor<1x1xf32>
+  return(%e)
+}

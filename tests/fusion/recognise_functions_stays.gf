@@ -14,3 +14,19 @@ func @mean_of_many(%x: tensor<1x70001xf16>) {
   %r = graph.mul(%s, %c) : tensor<1xf16>
   return(%r)
 }
+
+// Of numbers so small that 1 / x is infinite it is 0; no root is so small.
+func @reciprocal_twice(%x: tensor<4xf32>) {
+  %one = graph.full() {elem = f32, shape = [4], value = 1.0} : tensor<4xf32>
+  %d = graph.div(%one, %x) : tensor<4xf32>
+  %r = graph.div(%one, %d) : tensor<4xf32>
+  return(%r)
+}
+
+// A third of the largest is no mean: a product costs less than a quotient.
+func @third_of_the_largest(%x: tensor<8x3xf32>) {
+  %m = graph.reduce(%x) {axes = [1], kind = "max"} : tensor<8xf32>
+  %c = graph.full() {elem = f32, shape = [8], value = 0.3333333432674408} : tensor<8xf32>
+  %r = graph.mul(%m, %c) : tensor<8xf32>
+  return(%r)
+}

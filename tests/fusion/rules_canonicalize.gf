@@ -265,6 +265,25 @@ func @power_by_root__padded(%x: tensor<8xf32>) {
   %v4 = graph.pow(%v2, %v3) : tensor<9xf32>
   return(%v4)
 }
+func @sub_to_add__least_of_i32_in_f32(%x: tensor<8xf32>) {
+  %c = graph.full() {elem = f32, shape = [8], value = -2147483648.0} : tensor<8xf32>
+  %y = graph.sub(%x, %c) : tensor<8xf32>
+  return(%y)
+}
+func @power_by_root__of_more_than_0(%x: tensor<8xf32>) {
+  %one = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %two = graph.full() {elem = f32, shape = [8], value = 2.0} : tensor<8xf32>
+  %m = graph.max(%x, %one) : tensor<8xf32>
+  %a = graph.add(%m, %two) : tensor<8xf32>
+  %h = graph.full() {elem = f32, shape = [8], value = 0.5} : tensor<8xf32>
+  %y = graph.pow(%a, %h) : tensor<8xf32>
+  return(%y)
+}
+func @cast_of_cast__unsigned(%x: tensor<8xu8>) {
+  %v0 = graph.cast(%x) {to = u16} : tensor<8xu16>
+  %v1 = graph.cast(%v0) {to = u32} : tensor<8xu32>
+  return(%v1)
+}
 // -----
 func @uniform_constant(%x: tensor<8xf32>) {
   %v0 = graph.full() {elem = f32, shape = [8], value = 3.0} : tensor<8xf32>
@@ -483,4 +502,24 @@ func @power_by_root__padded(%x: tensor<8xf32>) {
   %v1 = graph.pad(%v0) {high = [1], low = [0], value = 0.0} : tensor<9xf32>
   %v2 = graph.sqrt(%v1) : tensor<9xf32>
   return(%v2)
+}
+
+func @sub_to_add__least_of_i32_in_f32(%x: tensor<8xf32>) {
+  %v0 = graph.full() {elem = f32, shape = [8], value = 2147483648.0} : tensor<8xf32>
+  %y = graph.add(%x, %v0) : tensor<8xf32>
+  return(%y)
+}
+
+func @power_by_root__of_more_than_0(%x: tensor<8xf32>) {
+  %one = graph.full() {elem = f32, shape = [8], value = 1.0} : tensor<8xf32>
+  %two = graph.full() {elem = f32, shape = [8], value = 2.0} : tensor<8xf32>
+  %m = graph.max(%x, %one) : tensor<8xf32>
+  %a = graph.add(%m, %two) : tensor<8xf32>
+  %y = graph.sqrt(%a) : tensor<8xf32>
+  return(%y)
+}
+
+func @cast_of_cast__unsigned(%x: tensor<8xu8>) {
+  %v0 = graph.cast(%x) {to = u32} : tensor<8xu32>
+  return(%v0)
 }

@@ -44,6 +44,20 @@ func @one_by_one__as_many_channels_as_a_symbol_says(%x: tensor<(n)x4x4x4xf32>, %
   %v0 = graph.conv(%x, %w) {dilation = [1, 1], groups = 2, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x4x4x(2*q)xf32>
   return(%v0)
 }
+// Positions of a line that is one tap high are as far apart as they like.
+func @whole_window__dilated(%x: tensor<(n)x1x3x2xf32>, %w: tensor<1x3x2x5xf32>) dims (n in 1..64) {
+  %v0 = graph.conv(%x, %w) {dilation = [2, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x1x1x5xf32>
+  return(%v0)
+}
+// Taps 3 apart meet every second pixel of an image that is spread by 2: every third of the image itself.
+func @phases__dilated(%x: tensor<(n)x1x8x2xf32>, %w: tensor<1x4x2x5xf32>) dims (n in 1..64) {
+  %v0 = graph.conv(%x, %w) {dilation = [1, 3], high = [0, 0], input_dilation = [1, 2], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x1x6x5xf32>
+  return(%v0)
+}
+func @one_by_one__one_result(%x: tensor<(n)x4x4x2xf32>, %w: tensor<1x1x2x1xf32>) dims (n in 1..64) {
+  %v0 = graph.conv(%x, %w) {dilation = [1, 1], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x4x4x1xf32>
+  return(%v0)
+}
 // -----
 func @lift_to_two_dims(%x: tensor<(n)x9x2xf32>, %w: tensor<3x2x4xf32>) dims (n in 1..64) {
   %v0 = graph.reshape(%x) {shape = [(n), 1, 9, 2]} : tensor<(n)x1x9x2xf32>
@@ -225,4 +239,40 @@ func @one_by_one__as_many_channels_as_a_symbol_says(%x: tensor<(n)x4x4x4xf32>, %
   %v3 = graph.contract(%v0, %v2) {spec = "nhwgc,gco->nhwgo"} : tensor<(n)x4x4x2x(q)xf32>
   %v4 = graph.reshape(%v3) {shape = [(n), 4, 4, (2*q)]} : tensor<(n)x4x4x(2*q)xf32>
   return(%v4)
+}
+
+func @whole_window__dilated(%x: tensor<(n)x1x3x2xf32>, %w: tensor<1x3x2x5xf32>) dims (n in 1..64) {
+  %v0 = graph.reshape(%x) {shape = [(n), 6]} : tensor<(n)x6xf32>
+  %v1 = graph.reshape(%w) {shape = [6, 5]} : tensor<6x5xf32>
+  %v2 = graph.contract(%v0, %v1) {spec = "nc,co->no"} : tensor<(n)x5xf32>
+  %v3 = graph.reshape(%v2) {shape = [(n), 1, 1, 5]} : tensor<(n)x1x1x5xf32>
+  return(%v3)
+}
+
+func @phases__dilated(%x: tensor<(n)x1x8x2xf32>, %w: tensor<1x4x2x5xf32>) dims (n in 1..64) {
+  %v0 = graph.slice(%x) {sizes = [(n), 1, 6, 2], starts = [0, 0, 0, 0], steps = [1, 1, 1, 1]} : tensor<(n)x1x6x2xf32>
+  %v1 = graph.constant() {value = dense<1x1xi64, [0]>} : tensor<1x1xi64>
+  %v2 = graph.take(%w, %v1) {axis = 0} : tensor<1x1x4x2x5xf32>
+  %v3 = graph.constant() {value = dense<1x2xi64, [0 2]>} : tensor<1x2xi64>
+  %v4 = graph.take(%v2, %v3) {axis = 2} : tensor<1x1x1x2x2x5xf32>
+  %v5 = graph.reshape(%v4) {shape = [1, 2, 2, 5]} : tensor<1x2x2x5xf32>
+  %v6 = graph.conv(%v0, %v5) {dilation = [1, 3], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x1x3x5xf32>
+  %v7 = graph.reshape(%v6) {shape = [(n), 1, 1, 3, 1, 5]} : tensor<(n)x1x1x3x1x5xf32>
+  %v8 = graph.slice(%x) {sizes = [(n), 1, 6, 2], starts = [0, 0, 2, 0], steps = [1, 1, 1, 1]} : tensor<(n)x1x6x2xf32>
+  %v9 = graph.constant() {value = dense<1x1xi64, [0]>} : tensor<1x1xi64>
+  %v10 = graph.take(%w, %v9) {axis = 0} : tensor<1x1x4x2x5xf32>
+  %v11 = graph.constant() {value = dense<1x2xi64, [1 3]>} : tensor<1x2xi64>
+  %v12 = graph.take(%v10, %v11) {axis = 2} : tensor<1x1x1x2x2x5xf32>
+  %v13 = graph.reshape(%v12) {shape = [1, 2, 2, 5]} : tensor<1x2x2x5xf32>
+  %v14 = graph.conv(%v8, %v13) {dilation = [1, 3], high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<(n)x1x3x5xf32>
+  %v15 = graph.reshape(%v14) {shape = [(n), 1, 1, 3, 1, 5]} : tensor<(n)x1x1x3x1x5xf32>
+  %v16 = graph.concat(%v7, %v15) {axis = 4} : tensor<(n)x1x1x3x2x5xf32>
+  %v17 = graph.reshape(%v16) {shape = [(n), 1, 6, 5]} : tensor<(n)x1x6x5xf32>
+  return(%v17)
+}
+
+func @one_by_one__one_result(%x: tensor<(n)x4x4x2xf32>, %w: tensor<1x1x2x1xf32>) dims (n in 1..64) {
+  %v0 = graph.reshape(%w) {shape = [2, 1]} : tensor<2x1xf32>
+  %v1 = graph.contract(%x, %v0) {spec = "nhwc,co->nhwo"} : tensor<(n)x4x4x1xf32>
+  return(%v1)
 }

@@ -147,6 +147,18 @@ func @contract_of_permute(%q: tensor<2x8x4x3xf32>, %k: tensor<2x4x8x3xf32>) {
   %v1 = graph.contract(%q, %v0) {spec = "bhqd,bhkd->bhqk"} : tensor<2x8x4x4xf32>
   return(%v1)
 }
+func @merge_permute__constant_as_it_is(%x: tensor<2x3xf32>) {
+  %v0 = graph.constant() {value = dense<2x3xf32, [1.0 2.0 3.0 4.0 5.0 6.0]>} : tensor<2x3xf32>
+  %v1 = graph.permute(%v0) {perm = [0, 1]} : tensor<2x3xf32>
+  %v2 = graph.add(%x, %v1) : tensor<2x3xf32>
+  return(%v2)
+}
+func @pad_of_nothing__edge(%x: tensor<3xf32>) {
+  %v0 = graph.full() {elem = f32, shape = [3], value = 0.0} : tensor<3xf32>
+  %v1 = graph.pad(%v0) {high = [1], low = [1], mode = "edge"} : tensor<5xf32>
+  %v2 = graph.concat(%x, %v1) {axis = 0} : tensor<8xf32>
+  return(%v2)
+}
 // -----
 func @merge_reshape(%x: tensor<(n)x2x6xf32>) dims (n in 1..64) {
   %v0 = graph.reshape(%x) {shape = [(n), 3, 4]} : tensor<(n)x3x4xf32>
@@ -282,4 +294,16 @@ func @reduce_of_nothing(%x: tensor<(n)x1x4xf32>) dims (n in 1..64) {
 func @contract_of_permute(%q: tensor<2x8x4x3xf32>, %k: tensor<2x4x8x3xf32>) {
   %v0 = graph.contract(%q, %k) {spec = "bhqd,bkhd->bhqk"} : tensor<2x8x4x4xf32>
   return(%v0)
+}
+
+func @merge_permute__constant_as_it_is(%x: tensor<2x3xf32>) {
+  %v0 = graph.constant() {value = dense<2x3xf32, [1.0 2.0 3.0 4.0 5.0 6.0]>} : tensor<2x3xf32>
+  %v1 = graph.add(%x, %v0) : tensor<2x3xf32>
+  return(%v1)
+}
+
+func @pad_of_nothing__edge(%x: tensor<3xf32>) {
+  %v0 = graph.full() {elem = f32, shape = [5], value = 0.0} : tensor<5xf32>
+  %v1 = graph.concat(%x, %v0) {axis = 0} : tensor<8xf32>
+  return(%v1)
 }

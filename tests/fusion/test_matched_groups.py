@@ -41,4 +41,5 @@ def test_ones_are_of_no_group_and_nothing_else_fits() -> None:
     n = sym("n")
     assert matched_groups((n, 6, 1), (1, n, 1, 2, 3)) == [Group((0,), (1,)), Group((1,), (3, 4))]
     assert matched_groups((4, n), (4, n, 2)) is None
+    assert matched_groups((4, n, 2), (4, n)) is None
     assert matched_groups((0, 4), (2, 0)) is None

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.simplify.fold_constants import constant
+from graphfuse.fusion.simplify.fold_constants import constant, number
 from graphfuse.fusion.simplify.simplify_movement import permuted, reshaped, sliced
 from graphfuse.interp.elementwise import integer_range
 from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
@@ -95,12 +95,7 @@ def phases(op: Op) -> Op | None:
     kernel = tensor_of(op.operands[1]).shape[:-2]
     dims = [_phases_along(k, *at) for k, at in zip(kernel, zip(up, low, dilation, strict=True), strict=True)]
     counts = [ceildiv(d, u) for d, u in zip(tensor_of(op.result).shape[1:-1], up, strict=True)]
-    parts: list[Value] = []
-    for along in itertools.product(*dims):
-        part = _phases_of(op, along, counts)
-        if part is None:
-            return None
-        parts.append(part)
+    parts = [_phases_of(op, along, counts) for along in itertools.product(*dims)]
     for i in reversed(range(len(up))):  # the phases of the last dim vary fastest
         n = len(dims[i])
         rows = [parts[j : j + n] for j in range(0, len(parts), n)]
@@ -118,8 +113,8 @@ def _phases_along(kernel: Dim, up: int, low: int, dilation: int) -> list[_Phases
     common = math.gcd(up, dilation)
     rows: list[tuple[list[int], int]] = []
     for r in range(up):
-        taps = [k for k in range(kernel) if (r + k * dilation - low) % up == 0]
-        rows.append((taps, (r + taps[0] * dilation - low) // up if taps else 0))
+        taps = {k: at // up for k in range(kernel) if (at := r + k * dilation - low) % up == 0}
+        rows.append((list(taps), next(iter(taps.values()), 0)))
     out: list[_Phases] = []
     for (count, first), same in itertools.groupby(rows, lambda row: (len(row[0]), row[1])):
         tables = [taps for taps, _ in same]
@@ -127,7 +122,7 @@ def _phases_along(kernel: Dim, up: int, low: int, dilation: int) -> list[_Phases
     return out
 
 
-def _phases_of(op: Op, along: Sequence[_Phases], counts: list[Dim]) -> Value | None:
+def _phases_of(op: Op, along: Sequence[_Phases], counts: list[Dim]) -> Value:
     """The outputs of some phases of each dim, [n, q, u, q, u, .., o]."""
     x, w = op.operands
     n, *size, _ = tensor_of(x).shape
@@ -138,13 +133,11 @@ def _phases_of(op: Op, along: Sequence[_Phases], counts: list[Dim]) -> Value | N
     ups = tuple(len(p.table) for p in along)
     if any(p.table.size == 0 for p in along):  # they meet no input
         elem, pairs = tensor_of(op.result).elem, zip(counts, ups, strict=True)
-        return graph.full(shape=(n, *itertools.chain(*pairs), out), elem=elem, value=number_zero(elem)).result
+        return graph.full(shape=(n, *itertools.chain(*pairs), out), elem=elem, value=number(0, elem)).result
     low = tuple(-p.first for p in along)
     high = tuple(
         count + (p.table.shape[1] - 1) * p.step - d + p.first for count, p, d in zip(counts, along, size, strict=True)
     )
-    if not all(isinstance(h, int) for h in high):
-        return None
     weights = _phase_weights(w, along, groups)
     ones, steps = (1,) * len(along), tuple(p.step for p in along)
     inner = remade(op, x, weights, low=low, high=high, dilation=steps, input_dilation=ones)
@@ -155,20 +148,14 @@ def _phases_of(op: Op, along: Sequence[_Phases], counts: list[Dim]) -> Value | N
     return reshaped(moved, (*tensor_of(moved).shape[:-2], out))
 
 
-def _strided_after(op: Op) -> Op | None:
+def _strided_after(op: Op) -> Op:
     """Every s-th output of the convolution with stride 1."""
     strides = attr_ints(op, "strides")
     dense = remade(op, *op.operands, strides=(1,) * len(strides))
     whole = phases[0].apply(dense)
-    if not isinstance(whole, Op):
-        return None
+    assert isinstance(whole, Op)
     shape = tensor_of(op.result).shape
     return graph.slice_(whole, starts=(0,) * len(shape), sizes=shape, steps=(1, *strides, 1), loc=op.loc)
-
-
-def number_zero(elem: Scalar) -> float:
-    """0 as attributes of `elem` spell it."""
-    return 0.0 if elem.is_float else 0
 
 
 def _phase_weights(w: Value, along: Sequence[_Phases], groups: int) -> Value:
@@ -208,8 +195,7 @@ def pad_conv(op: Op) -> Op | None:
     if not any((*low, *high)):
         return None
     x, w = op.operands
-    zero = number_zero(tensor_of(x).elem)
-    x = padded(x, (0, *low, 0), (0, *high, 0), zero)
+    x = padded(x, (0, *low, 0), (0, *high, 0), number(0, tensor_of(x).elem))
     none = (0,) * len(low)
     return conv_parts(remade(op, x, w, low=none, high=none))
 
@@ -229,7 +215,7 @@ def pad_window(op: Op) -> Op | None:
 def neutral(kind: str, elem: Scalar) -> float:
     """What `kind` ignores."""
     if kind == "sum":
-        return number_zero(elem) if elem != BOOL else False
+        return number(0, elem)
     if elem.is_float:
         return -math.inf if kind == "max" else math.inf
     if elem == BOOL:
@@ -285,7 +271,7 @@ def whole_window(op: Op) -> Op | None:
     x, w = op.operands
     *kernel, channels, out = tensor_of(w).shape
     n, *size, _ = tensor_of(x).shape
-    if size != kernel or any(d != 1 for d in attr_ints(op, "dilation")):
+    if size != kernel:
         return None
     inner: Dim = product((*kernel, channels))
     new = _product(op, reshaped(x, (n, inner)), reshaped(w, (inner, out)), "nc,co->no")
@@ -302,12 +288,8 @@ def _product(op: Op, x: Value, w: Value, spec: str) -> Op:
 
 
 def _is_plain(op: Op) -> bool:
-    """Channels last, unpadded, not spread."""
-    return (
-        _is_nhwc(op)
-        and not any((*attr_ints(op, "low"), *attr_ints(op, "high")))
-        and all(u == 1 for u in attr_ints(op, "input_dilation"))
-    )
+    """Channels last, not spread; padding of such a one is gone by then."""
+    return _is_nhwc(op) and all(u == 1 for u in attr_ints(op, "input_dilation"))
 
 
 RULES: tuple[Rule, ...] = (*lift_to_two_dims, *phases, *pad_conv, *pad_window, *one_by_one, *whole_window)

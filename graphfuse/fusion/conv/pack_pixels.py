@@ -62,7 +62,7 @@ def few_channels_in_runs(op: Op) -> Op | None:
     while step * wide % PIXELS:
         wide *= 2
     run = step * wide
-    groups = max(1, _whole(-(-taps // step) * run) // run)
+    groups = _whole(-(-taps // step) * run) // run
     needed = (width - taps) // step + groups
     line = math.lcm(step, LINE // math.gcd(LINE, wide))
     grown = -(-max(width, needed * step) // line) * line
@@ -86,7 +86,7 @@ def _grown(x: Value, columns: int, channels: int) -> Value:
     if (
         op is not None
         and op.kind is graph.pad
-        and (op.attrs.get("mode", "constant"), op.attrs["value"]) == ("constant", 0)
+        and (op.attrs.get("mode", "constant"), op.attrs.get("value", 0)) == ("constant", 0)
     ):
         low = list(attr_ints(op, "low"))
         high = [a + b for a, b in zip(attr_ints(op, "high"), high, strict=True)]

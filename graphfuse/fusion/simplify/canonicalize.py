@@ -21,6 +21,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import aligned, array_of, fold_elementwise, full, splat_of, uniform
 from graphfuse.fusion.simplify.simplify_movement import MOVEMENT_RULES, contract_of_permute, is_op
+from graphfuse.interp.elementwise import integer_range
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_number, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.passes import passing
@@ -47,9 +48,7 @@ def _inner(v: Value, kind: OpDef) -> Value | None:
 
 def _is(value: Any, want: float) -> bool:
     """Whether a number is `want`, telling 0.0 from -0.0."""
-    if value is None or isinstance(value, bool) or value != want:
-        return False
-    return isinstance(value, int) or math.copysign(1.0, value) == math.copysign(1.0, want)
+    return value == want and (isinstance(value, int) or math.copysign(1.0, value) == math.copysign(1.0, want))
 
 
 def _elem(op: Op) -> Scalar:
@@ -261,9 +260,8 @@ def never_negative(v: Value, depth: int = 8) -> bool:
             (least := splat_of(u)) is not None and least > 0 for u in op.operands
         )
     if op.kind in (graph.add, graph.mul, graph.div, graph.min_, graph.sqrt, graph.reduce) or op.has(Trait.MOVEMENT):
-        if op.kind is graph.pad and not _is(float(attr_number(op, "value")), 0.0):
-            return False
-        return bool(operands) and all(never_negative(u, depth - 1) for u in op.operands)
+        zeros = bool(operands) and _is(float(attr_number(op, "value")), 0.0)  # what a pad puts around
+        return zeros and all(never_negative(u, depth - 1) for u in op.operands)
     return False
 
 
@@ -293,12 +291,9 @@ def extreme_of_same(op: Op) -> Replacement | None:
     return None
 
 
-def _neutral(kind: OpDef, elem: Scalar) -> float | None:
-    if elem.is_float:
-        return -math.inf if kind is graph.max_ else math.inf
-    if elem.is_signed:
-        return -(1 << (elem.bits - 1)) if kind is graph.max_ else (1 << (elem.bits - 1)) - 1
-    return 0 if kind is graph.max_ else (1 << elem.bits) - 1
+def _neutral(kind: OpDef, elem: Scalar) -> float:
+    least, largest = (-math.inf, math.inf) if elem.is_float else integer_range(elem)
+    return least if kind is graph.max_ else largest
 
 
 @rule(graph.select)
@@ -335,9 +330,7 @@ def logic_with_known(op: Op) -> Replacement | None:
     if x == c:
         return x
     value, elem = splat_of(c), _elem(op)
-    if value is None:
-        return None
-    ones: float = True if elem == BOOL else -1 if elem.is_signed else (1 << elem.bits) - 1
+    ones: float = True if elem == BOOL else -1 if elem.is_signed else integer_range(elem)[1]
     keeps, forces = (ones, 0) if op.kind is graph.and_ else (0, ones)
     if value == keeps:
         return x
@@ -349,7 +342,7 @@ def xor_with_known(op: Op) -> Replacement | None:
     """x xor 0 = x; x xor x = 0; x xor true = not x."""
     x, c = op.operands
     if x == c:
-        return _like(op, False if _elem(op) == BOOL else 0)
+        return _like(op, 0)
     value = splat_of(c)
     if value is None:
         return None
@@ -455,7 +448,8 @@ def _dim_of(v: Value) -> Dim | None:
     if v.op is None or v.op.kind is not graph.full or tensor_of(v).elem.name != "i64":
         return None
     value = v.op.attrs["value"]
-    return value if isinstance(value, int | Expr) else None
+    assert isinstance(value, int | Expr), "it is of i64"
+    return value
 
 
 RULES: tuple[Rule, ...] = (

@@ -153,8 +153,8 @@ def reduce_parts(op: Op, fine: Fine) -> Replacement | None:
 def broadcast_parts(op: Op, fine: Fine) -> Replacement | None:
     """broadcast(reshape z) = reshape(broadcast z)."""
     shape = tensor_of(op.result).shape
-    z = _finer(op.operands[0], fine)
-    if z is None or shape not in fine or tensor_of(z).rank != len(fine[shape][0]):
+    z = _finer(op.operands[0], {shape: fine[shape]}) if shape in fine else None
+    if z is None:
         return None
     return graph.reshape(graph.broadcast(z, shape=fine[shape][0], loc=op.loc), shape=shape, loc=op.loc)
 

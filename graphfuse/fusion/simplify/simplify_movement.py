@@ -181,18 +181,11 @@ def matched_groups(source: Shape, target: Shape) -> list[Group] | None:
         a, b = source[left[i]], target[right[j]]
         i, j = i + 1, j + 1
         while a != b:
-            if 0 in (a, b):
-                return None
+            # the first product that both come to is a multiple of all before it on either side: neither passes it
             if i < len(left) and exact_div(b, a) is not None:
-                a, i = a * source[left[i]], i + 1
-            elif j < len(right) and exact_div(a, b) is not None:
-                b, j = b * target[right[j]], j + 1
-            elif i < len(left) and isinstance(a, int) and isinstance(b, int) and a < b:
                 a, i = a * source[left[i]], i + 1
             elif j < len(right):
                 b, j = b * target[right[j]], j + 1
-            elif i < len(left):
-                a, i = a * source[left[i]], i + 1
             else:
                 return None
         out.append(Group(tuple(left[i0:i]), tuple(right[j0:j])))
@@ -258,23 +251,22 @@ def broadcast_of_reshape(op: Op) -> Replacement | None:
         return None
     (inner,) = x.op.operands
     t, have = tensor_of(inner), tensor_of(x)
-    if t.rank >= have.rank or have.shape != (1,) * (have.rank - t.rank) + t.shape:
+    if have.shape != (1,) * (have.rank - t.rank) + t.shape:
         return None
     return broadcasted(inner, tensor_of(op.result).shape)
 
 
 def _same(got: Value, op: Op) -> bool:
     """Whether a constructor gave back what is there."""
-    return got.op is not None and got.op.kind is op.kind and got.op.operands == op.operands and got.op.attrs == op.attrs
+    return got.op is not None and got.op.kind is op.kind and got.op.operands == op.operands
 
 
 @rule(graph.slice_)
 def slice_of_all(op: Op) -> Replacement | None:
-    """A slice of everything is the operand."""
+    """A slice of everything is the operand: one as large, by steps of 1, begins at 0."""
     (x,) = op.operands
-    if tensor_of(x).shape != op.attrs["sizes"] or any(s != 1 for s in attr_ints(op, "steps")):
-        return None
-    return x if all(s == 0 for s in attr_dims(op, "starts")) else None
+    is_all = tensor_of(x).shape == op.attrs["sizes"] and all(s == 1 for s in attr_ints(op, "steps"))
+    return x if is_all else None
 
 
 @rule(graph.slice_)
@@ -372,11 +364,9 @@ def pad_of_nothing(op: Op) -> Replacement | None:
     if all(p == 0 for p in (*attr_dims(op, "low"), *attr_dims(op, "high"))):
         return x
     t = tensor_of(x)
-    value = splat_of(x)
-    if value is None or op.attrs.get("mode", "constant") != "constant":
-        return None
-    same = str(value) == str(number(op.attrs.get("value", 0), t.elem))  # as text: 0.0 is not -0.0
-    return full(tensor_of(op.result).shape, t.elem, value) if same else None
+    value = number(op.attrs.get("value", 0), t.elem)
+    # as text: 0.0 is not -0.0
+    return full(tensor_of(op.result).shape, t.elem, value) if str(splat_of(x)) == str(value) else None
 
 
 @rule(graph.pad)
@@ -558,7 +548,7 @@ def _absorbed(v: Value, perm: Perm) -> Value:
 def permute_of_contract(op: Op, uses: Uses) -> Replacement | None:
     """permute(contract(a, b)) writes its labels in the permuted order, through elementwise ops in between."""
     (x,) = op.operands
-    if is_op(x, graph.constant) or x.op is None or not absorbs_permute(x, uses):
+    if not absorbs_permute(x, uses):
         return None
     return _absorbed(x, attr_ints(op, "perm"))
 
