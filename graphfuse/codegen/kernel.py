@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,24 +16,26 @@ from graphfuse.ir.types import Scalar, Type
 from graphfuse.llvm.module import FunctionText, Reg
 from graphfuse.targets import Target
 
-Lowering = Callable[["Kernel", Op], None]
 AnyLowering: TypeAlias = Callable[[Any, Op], None]
 """A lowering for one target's kernels."""
+Lowering = TypeVar("Lowering", bound=AnyLowering)
 Function: TypeAlias = Callable[[Any, Scalar, Sequence[Reg]], Reg | None]
 """One target's own form of a function of floats, from the kernel, the operands' element and the operands, if any."""
-LOWERINGS: dict[OpDef, Lowering] = {}
+LOWERINGS: dict[OpDef, AnyLowering] = {}
 """How ops of the block dialect become LLVM IR when it is the same on every target."""
 
 
-def lowers(*kinds: OpDef) -> Callable[[Lowering], Lowering]:
-    """Register a lowering that every target shares."""
+def lowers_into(table: dict[OpDef, AnyLowering], *kinds: OpDef) -> Callable[[Lowering], Lowering]:
+    """Register a lowering of some kinds of ops in a table."""
 
     def register(fn: Lowering) -> Lowering:
-        for kind in kinds:
-            LOWERINGS[kind] = fn
+        table.update(dict.fromkeys(kinds, fn))
         return fn
 
     return register
+
+
+lowers = partial(lowers_into, LOWERINGS)
 
 
 class Registers:

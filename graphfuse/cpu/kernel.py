@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from graphfuse.codegen import kernel as shared
@@ -32,20 +32,11 @@ TRUNCATIONS = {
 }
 """Instructions that truncate f32 to i32, by lanes, and the feature that has them."""
 
-Lowering = Callable[["Kernel", Op], None]
-LOWERINGS: dict[OpDef, Lowering] = {}
+LOWERINGS: dict[OpDef, shared.AnyLowering] = {}
 """How ops become LLVM IR where the CPU has its own way."""
 
 
-def lowers(*kinds: OpDef) -> Callable[[Lowering], Lowering]:
-    """Register a lowering."""
-
-    def register(fn: Lowering) -> Lowering:
-        for kind in kinds:
-            LOWERINGS[kind] = fn
-        return fn
-
-    return register
+lowers = functools.partial(shared.lowers_into, LOWERINGS)
 
 
 class Span(NamedTuple):

@@ -6,8 +6,9 @@ layout's register number. Scalars are the same in every thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from graphfuse.artifact import TensorMap
@@ -16,7 +17,7 @@ from graphfuse.codegen.kernel import Registers, integer, register_type
 from graphfuse.gpu import float8
 from graphfuse.gpu.analysis.axis_info import Facts
 from graphfuse.gpu.analysis.steps import stepped
-from graphfuse.ir.core import Func, Op, OpDef, Value
+from graphfuse.ir.core import Func, OpDef, Value
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.types import Ptr, Scalar, Tile, Type
 from graphfuse.llvm.module import FunctionText, Reg
@@ -32,22 +33,13 @@ EXCHANGE_BYTES = 1024
 STAGING = ("staging", "exchange0", "exchange1")
 """Shared memory that ops use for a moment: for much, and two places for little."""
 
-Lowering = Callable[["Kernel", Op], None]
 LOWERINGS: dict[OpDef, shared.AnyLowering] = {}
 """How ops become LLVM IR where the GPU has its own way."""
 FUNCTIONS: dict[str, shared.Function] = {}
 """Elementwise functions of floats that the GPU has instructions or shorter forms for."""
 
 
-def lowers(*kinds: OpDef) -> Callable[[Lowering], Lowering]:
-    """Register a lowering."""
-
-    def register(fn: Lowering) -> Lowering:
-        for kind in kinds:
-            LOWERINGS[kind] = fn
-        return fn
-
-    return register
+lowers = partial(shared.lowers_into, LOWERINGS)
 
 
 @dataclass(frozen=True, slots=True)
