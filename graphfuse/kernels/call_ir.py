@@ -135,10 +135,8 @@ entry:
   %table = call ptr @PyBytes_AsString(ptr %self)
   %n = load i64, ptr %table->count
   %grid = load ptr, ptr %given
-  %args_at = getelementptr ptr, ptr %given, i64 1
-  %args = load ptr, ptr %args_at
-  %args_type_at = getelementptr i8, ptr %args, i64 $type_at
-  %args_type = load ptr, ptr %args_type_at
+  %args = load ptr, ptr %given[ptr 1]
+  %args_type = load ptr, ptr %args[i8 $type_at]
   %is_args = icmp eq $tuple, %args_type
   br i1 %is_args, label %args_counted, label %not_so
 args_counted:
@@ -146,8 +144,7 @@ args_counted:
   %is_count = icmp eq i64 %arg_count, %n
   br i1 %is_count, label %grid_given, label %not_so
 grid_given:
-  %grid_type_at = getelementptr i8, ptr %grid, i64 $type_at
-  %grid_type = load ptr, ptr %grid_type_at
+  %grid_type = load ptr, ptr %grid[i8 $type_at]
   %is_tuple = icmp eq $tuple, %grid_type
   br i1 %is_tuple, label %grid_counted, label %not_so
 grid_counted:
@@ -163,8 +160,7 @@ axis:
   br i1 %more_axes, label %axis_read, label %grid_read
 axis_read:
   %axis_object = call ptr @PyTuple_GetItem(ptr %grid, i64 %a)
-  %axis_type_at = getelementptr i8, ptr %axis_object, i64 $type_at
-  %axis_type = load ptr, ptr %axis_type_at
+  %axis_type = load ptr, ptr %axis_object[i8 $type_at]
   %is_axis_type = icmp eq $int, %axis_type
   br i1 %is_axis_type, label %axis_number, label %not_so
 axis_number:
@@ -178,8 +174,7 @@ axis_number:
   %is_axis = select i1 %axis_in_range, i1 %is_few, i1 false
   br i1 %is_axis, label %axis_store, label %not_so
 axis_store:
-  %axis_at = getelementptr i64, ptr %axes, i64 %a
-  store i64 %axis_size, ptr %axis_at
+  store i64 %axis_size, ptr %axes[i64 %a]
   %a_next = add i64 %a, 1
   ; ones at its end are no axes
   %is_one_program = icmp eq i64 %axis_size, 1
@@ -216,8 +211,7 @@ head:
 body:
   %param = getelementptr %gf.param, ptr %params, i64 %i
   %value = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
-  %type_at = getelementptr i8, ptr %value, i64 $type_at
-  %type = load ptr, ptr %type_at
+  %type = load ptr, ptr %value[i8 $type_at]
   %wanted_type = load ptr, ptr %param->type
   %is_type = icmp eq ptr %type, %wanted_type
   %kind = load i64, ptr %param->kind
@@ -275,10 +269,8 @@ dim:
   br i1 %more_dims, label %dim_body, label %array_end_known
 dim_body:
   %d_next = sub i64 %d, 1
-  %size_at = getelementptr i64, ptr %shape, i64 %d_next
-  %size = load i64, ptr %size_at
-  %stride_at = getelementptr i64, ptr %strides, i64 %d_next
-  %stride = load i64, ptr %stride_at
+  %size = load i64, ptr %shape[i64 %d_next]
+  %stride = load i64, ptr %strides[i64 %d_next]
   %last = sub i64 %size, 1
   %reach = mul i64 %last, %stride
   %extent_next = add i64 %extent, %reach
@@ -380,10 +372,8 @@ found:
 store:
   %slot = phi i64 [ %slot_found, %found ], [ %slot_said, %known ]
   %end = phi i64 [ %end_found, %found ], [ %end_said, %known ]
-  %slot_at = getelementptr i64, ptr %slots, i64 %i
-  store i64 %slot, ptr %slot_at, align 1
-  %end_at = getelementptr i64, ptr %ends, i64 %i
-  store i64 %end, ptr %end_at, align 1
+  store i64 %slot, ptr %slots[i64 %i], align 1
+  store i64 %end, ptr %ends[i64 %i], align 1
   %facts_kept = load i64, ptr %param->facts_kept
   %or_most = or i64 %slot, $most
   %power = call i64 @llvm.cttz.i64(i64 %or_most, i1 true)
@@ -396,8 +386,7 @@ store:
   %is_fact = icmp ne i64 %facts_kept, 0
   %fact2 = select i1 %is_fact, i64 %fact1, i64 0
   %fact = trunc i64 %fact2 to i8
-  %fact_at = getelementptr i8, ptr %facts, i64 %i
-  store i8 %fact, ptr %fact_at
+  store i8 %fact, ptr %facts[i8 %i]
   br label %next
 next:
   %i_next = add i64 %i, 1
@@ -414,14 +403,10 @@ pair_body:
   %pair_at = getelementptr %gf.pair, ptr %pairs, i64 %k
   %first = load i64, ptr %pair_at->first
   %second = load i64, ptr %pair_at->second
-  %first_begin_at = getelementptr i64, ptr %slots, i64 %first
-  %first_begin = load i64, ptr %first_begin_at
-  %first_end_at = getelementptr i64, ptr %ends, i64 %first
-  %first_end = load i64, ptr %first_end_at
-  %second_begin_at = getelementptr i64, ptr %slots, i64 %second
-  %second_begin = load i64, ptr %second_begin_at
-  %second_end_at = getelementptr i64, ptr %ends, i64 %second
-  %second_end = load i64, ptr %second_end_at
+  %first_begin = load i64, ptr %slots[i64 %first]
+  %first_end = load i64, ptr %ends[i64 %first]
+  %second_begin = load i64, ptr %slots[i64 %second]
+  %second_end = load i64, ptr %ends[i64 %second]
   %is_before = icmp ule i64 %first_end, %second_begin
   %is_behind = icmp ule i64 %second_end, %first_begin
   %is_pair_apart = or i1 %is_before, %is_behind
@@ -447,8 +432,7 @@ define ptr @$launch(ptr %self, ptr %seen) nounwind {
 entry:
   %table = call ptr @PyBytes_AsString(ptr %self)
   %kernel = load ptr, ptr %table
-  %scratch_at = getelementptr i64, ptr %table, i64 1
-  %scratch_bytes = load i64, ptr %scratch_at
+  %scratch_bytes = load i64, ptr %table[i64 1]
   %scratch = alloca i8, i64 %scratch_bytes, align 64
   %seen_bytes = call ptr @PyBytes_AsString(ptr %seen)
   %programs = load i64, ptr %seen_bytes

@@ -359,8 +359,7 @@ ran:
 stop_clock:
   %stop = call i64 @gf.now()
   %ns = sub i64 %stop, %start
-  %ns_at = getelementptr i64, ptr %ns_out, i64 %i
-  store i64 %ns, ptr %ns_at
+  store i64 %ns, ptr %ns_out[i64 %i]
   br label %next
 next:
   %i_next = add i64 %i, 1

@@ -49,13 +49,11 @@ entry:
 each:
   %i = phi i64 [ 0, %entry ], [ %i_next, %each ]
   %any = phi i64 [ 0, %entry ], [ %any_next, %each ]
-  %from = getelementptr i64, ptr %set, i64 %i
-  %bits = load i64, ptr %from
+  %bits = load i64, ptr %set[i64 %i]
   %is_word = icmp eq i64 %i, %word_wide
   %kept = select i1 %is_word, i64 %others, i64 -1
   %left = and i64 %bits, %kept
-  %to = getelementptr i64, ptr %rest, i64 %i
-  store i64 %left, ptr %to
+  store i64 %left, ptr %rest[i64 %i]
   %any_next = or i64 %any, %left
   %i_next = add i64 %i, 1
   %more = icmp ult i64 %i_next, 16

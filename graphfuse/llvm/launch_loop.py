@@ -49,16 +49,13 @@ body:
   br i1 %is_copy, label %copying, label %launching
 launching:
   %function = load ptr, ptr %record->function
-  %stream_at = getelementptr i8, ptr %config, i64 {STREAM_OFFSET}
-  store ptr %stream, ptr %stream_at
+  store ptr %stream, ptr %config[i8 {STREAM_OFFSET}]
   %launched = call i32 %launch(ptr %config, ptr %function, ptr %params, ptr null)
   br label %next
 copying:
   %source = load i64, ptr %params
-  %to_at = getelementptr i64, ptr %params, i64 1
-  %to = load i64, ptr %to_at
-  %nbytes_at = getelementptr i64, ptr %params, i64 2
-  %nbytes = load i64, ptr %nbytes_at
+  %to = load i64, ptr %params[i64 1]
+  %nbytes = load i64, ptr %params[i64 2]
   %copied = call i32 %copy(i64 %to, i64 %source, i64 %nbytes, ptr %stream)
   br label %next
 next:
@@ -78,12 +75,9 @@ define i64 @{REPLAY}(ptr %table, ptr %graph, ptr %stream) nounwind {{
 entry:
   %before = alloca ptr
   %push = load ptr, ptr %table
-  %pop_at = getelementptr ptr, ptr %table, i64 1
-  %pop = load ptr, ptr %pop_at
-  %launch_at = getelementptr ptr, ptr %table, i64 2
-  %launch = load ptr, ptr %launch_at
-  %context_at = getelementptr ptr, ptr %table, i64 3
-  %context = load ptr, ptr %context_at
+  %pop = load ptr, ptr %table[ptr 1]
+  %launch = load ptr, ptr %table[ptr 2]
+  %context = load ptr, ptr %table[ptr 3]
   %pushed = call i32 %push(ptr %context)
   %is_current = icmp eq i32 %pushed, 0
   br i1 %is_current, label %launching, label %done

@@ -33,6 +33,15 @@ def test_names_become_numbers() -> None:
     ]
 
 
+def test_elements_have_places() -> None:
+    assert with_fields("  store i8 %x, ptr %bytes[i8 %i], align 1\n  %y = load i64, ptr %p[i64 3]").splitlines() == [
+        "  %bytes.0 = getelementptr i8, ptr %bytes, i64 %i",
+        "  store i8 %x, ptr %bytes.0, align 1",
+        "  %p.1 = getelementptr i64, ptr %p, i64 3",
+        "  %y = load i64, ptr %p.1",
+    ]
+
+
 def test_a_name_belongs_to_one_struct() -> None:
     with pytest.raises(AssertionError, match="two fields are called x"):
         with_fields("%a = type { x: i64 }\n%b = type { x: i32 }")
