@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 import numpy as np
 
 from graphfuse.gpu.emulator import report
@@ -132,27 +135,27 @@ def read_shared(machine: Machine, g: Gang, at: Array, nbytes: int, *, strong: bo
     """Check and record reads by the active lanes."""
     if machine.hazards:
         by = Access(g.lane_warps, g.lanes, g.pc, strong)
-        try:
+        with located(machine, by):
             machine.hazards.read(by, units_of(machine, at, nbytes))
-        except Hazard as hazard:
-            raise located(machine, by, hazard) from None
 
 
 def write_shared(machine: Machine, g: Gang, at: Array, nbytes: int, *, strong: bool = False) -> None:
     """Check and record writes by the active lanes."""
     if machine.hazards:
         by = Access(g.lane_warps, g.lanes, g.pc, strong)
-        try:
+        with located(machine, by):
             machine.hazards.write(by, units_of(machine, at, nbytes))
-        except Hazard as hazard:
-            raise located(machine, by, hazard) from None
 
 
-def located(machine: Machine, by: Access, hazard: Hazard) -> Exception:
-    """The error for a hazard that these accesses ran into."""
-    row = min(hazard.row, len(by.warps) - 1)
-    lane = int(by.lanes[row])
-    return machine.error(hazard.message, by.pc, int(by.warps[row]), lane if lane < LANES else None)
+@contextmanager
+def located(machine: Machine, by: Access) -> Generator[None]:
+    """Say of a hazard which of these accesses ran into it."""
+    try:
+        yield
+    except Hazard as hazard:
+        row = min(hazard.row, len(by.warps) - 1)
+        lane = int(by.lanes[row])
+        raise machine.error(hazard.message, by.pc, int(by.warps[row]), lane if lane < LANES else None) from None
 
 
 # global memory

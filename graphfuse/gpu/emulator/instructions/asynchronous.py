@@ -9,7 +9,7 @@ import numpy as np
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.decode import Decoder, Source, full
 from graphfuse.gpu.emulator.gang import Gang, Step
-from graphfuse.gpu.emulator.hazards import Access, Hazard
+from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
 from graphfuse.gpu.emulator.instructions import tma
 from graphfuse.gpu.emulator.machine import Machine
@@ -155,10 +155,8 @@ def _issue(machine: Machine, g: Gang, target: Array, source: Array, take: Array,
     if machine.hazards:
         by = Access(g.lane_warps, g.lanes, g.pc)
         units = access.units_of(machine, to, nbytes)
-        try:
+        with access.located(machine, by):
             machine.hazards.may_write(by, units, "write")
-        except Hazard as hazard:
-            raise access.located(machine, by, hazard) from None
         machine.hazards.begin_async_write(units, machine.new_operation(g.pc))
     entry = access.traffic(machine, g.pc, "global")
     entry.requests += int(g.mask.any(1).sum())

@@ -10,7 +10,7 @@ from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
 from graphfuse.gpu.emulator.gang import STOP, Gang, Step
-from graphfuse.gpu.emulator.hazards import Access, Hazard
+from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.machine import Machine
 from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
@@ -74,10 +74,8 @@ def at_position(machine: Machine, g: Gang, position: int, row: int) -> MBarrier:
         raise machine.error(f"no mbarrier was initialised at {where}", g.pc, warp, int(g.lanes[row]))
     if machine.hazards:
         by = Access(np.array([warp]), np.array([int(g.lanes[row])]), g.pc, strong=True)
-        try:
+        with access.located(machine, by):
             machine.hazards.read(by, access.units_of(machine, np.array([position]), 8))
-        except Hazard as hazard:
-            raise access.located(machine, by, hazard) from None
     return barrier
 
 

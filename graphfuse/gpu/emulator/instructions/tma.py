@@ -19,7 +19,7 @@ from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.floats import canonical
 from graphfuse.gpu.emulator.gang import Gang, Step, no_step
-from graphfuse.gpu.emulator.hazards import ANY_LANE, Access, Hazard
+from graphfuse.gpu.emulator.hazards import ANY_LANE, Access
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
@@ -285,10 +285,8 @@ def _start_load(machine: Machine, g: Gang, move: Move, where: int, shift: int, l
     if machine.hazards:
         units = _units(machine, move, shift)
         by = Access(np.array([warp]), np.array([ANY_LANE]), pc)
-        try:
+        with access.located(machine, by):
             machine.hazards.may_write(by, units, "bulk write")
-        except Hazard as hazard:
-            raise access.located(machine, by, hazard) from None
         machine.hazards.begin_async_write(units, operation)
 
     def fire() -> None:
@@ -335,10 +333,8 @@ def _between_ctas(d: Decoder, i: Instruction) -> Step:
             part = words(nbytes)
             if machine.hazards:
                 by = Access(np.array([who[0]]), np.array([who[1]]), g.pc)
-                try:
+                with access.located(machine, by):
                     machine.hazards.read(by, access.units_of(machine, of[lane] + part[:1], nbytes), asynchronous=True)
-                except Hazard as hazard:
-                    raise access.located(machine, by, hazard) from None
             data = machine.shared[of[lane] : of[lane] + nbytes].copy()
             _copy_to(machine, g, data, int(to[lane]), int(where[lane]), lane)
 
@@ -354,10 +350,8 @@ def _copy_to(machine: Machine, g: Gang, data: Array, to: int, where: int, lane: 
     if machine.hazards:
         units = access.units_of(machine, np.array([to]), len(data))
         by = Access(np.array([warp]), np.array([ANY_LANE]), pc)
-        try:
+        with access.located(machine, by):
             machine.hazards.may_write(by, units, "remote write")
-        except Hazard as hazard:
-            raise access.located(machine, by, hazard) from None
         machine.hazards.begin_async_write(units, operation)
 
     def fire() -> None:
@@ -415,10 +409,8 @@ def _start_store(machine: Machine, g: Gang, move: Move, lane: int, reduction: st
         layout = machine.layout
         agent = layout.warps_per_cluster + layout.groups_per_cluster + int(machine.hazards.agent_of_warp[warp])
         by = Access(np.array([warp]), np.array([int(g.lanes[lane])]), pc)
-        try:
+        with access.located(machine, by):
             machine.hazards.read(by, _units(machine, move), agent=agent, time=number, asynchronous=True)
-        except Hazard as hazard:
-            raise access.located(machine, by, hazard) from None
 
     def perform() -> None:
         view = UNSIGNED[8 * move.elem]

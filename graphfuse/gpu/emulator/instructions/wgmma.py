@@ -16,7 +16,7 @@ import numpy as np
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.decode import Decoder, Source, full
 from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Split, Step
-from graphfuse.gpu.emulator.hazards import Access, Hazard
+from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.instructions import mma
 from graphfuse.gpu.emulator.instructions.control import converged
 from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine
@@ -305,10 +305,8 @@ def _check_operand(machine: Machine, g: Gang, warp: int, product: Product, side:
         units = cache[key] + base // layout.unit
         by = Access(np.array([warp]), np.array([LANES]), g.pc)
         agent, time = group_agent(machine, warp), product.number + 1
-        try:
+        with access.located(machine, by):
             machine.hazards.read(by, units, agent=agent, time=time, asynchronous=True)
-        except Hazard as hazard:
-            raise access.located(machine, by, hazard) from None
 
 
 # issue
