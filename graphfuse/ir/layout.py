@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from graphfuse.errors import VerifyError
 
@@ -216,15 +216,6 @@ class LinearLayout:
         total = 0
         for name, bases in self.ins:
             total ^= xor_columns(bases, inputs.get(name, 0))
-        return total
-
-    def flat_array(self, **inputs: Any) -> Any:
-        """`flat` for integer arrays of any library that broadcast together."""
-        total: Any = 0
-        for name, bases in self.ins:
-            x = inputs.get(name, 0)
-            for i, base in enumerate(bases):
-                total = total ^ (x >> i & 1) * base
         return total
 
     def coordinates(self, flat: int) -> tuple[int, ...]:

@@ -13,6 +13,16 @@ from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 Array = np.ndarray[Any, Any]
 
 
+def flat_array(layout: LinearLayout, **inputs: Any) -> Any:
+    """`layout.flat` for integer arrays that broadcast together."""
+    total: Any = 0
+    for name, bases in layout.ins:
+        x = inputs.get(name, 0)
+        for i, base in enumerate(bases):
+            total = total ^ (x >> i & 1) * base
+    return total
+
+
 def simulate(conversion: Conversion, values: Array) -> Array:
     """Run a plan on an array [warp, lane, register]; reading scratch that nobody wrote is an error."""
     source, target = conversion.source, conversion.target
@@ -58,7 +68,7 @@ def _gather(values: Array, where: LinearLayout) -> Array:
     warps = np.arange(values.shape[0])[:, None, None]
     lanes = np.arange(values.shape[1])[None, :, None]
     registers = np.arange(where.size(REGISTER))[None, None, :]
-    at = where.flat_array(warp=warps, lane=lanes, register=registers) + 0 * (warps + lanes + registers)
+    at = flat_array(where, warp=warps, lane=lanes, register=registers) + 0 * (warps + lanes + registers)
     bits = dict(where.outs).get(REGISTER, 0)
     return values[warps, at >> bits, at & (1 << bits) - 1]
 
@@ -67,12 +77,12 @@ def _offsets(access: SharedAccess, warps: int, lanes: int) -> Array:
     w, lane = np.arange(warps)[:, None, None], np.arange(lanes)[None, :, None]
     r = np.arange(access.offsets.size(REGISTER))[None, None, :]
     for group in access.groups:
-        start = access.offsets.flat_array(warp=w, lane=lane, register=group[0])
+        start = flat_array(access.offsets, warp=w, lane=lane, register=group[0])
         assert np.all(start % len(group) == 0), "a vector is not aligned"
         for i, register in enumerate(group):
-            got = access.offsets.flat_array(warp=w, lane=lane, register=register)
+            got = flat_array(access.offsets, warp=w, lane=lane, register=register)
             assert np.array_equal(got, start + i), "a vector is not contiguous"
-    return access.offsets.flat_array(warp=w, lane=lane, register=r) + 0 * (w + lane + r)
+    return flat_array(access.offsets, warp=w, lane=lane, register=r) + 0 * (w + lane + r)
 
 
 def _store(

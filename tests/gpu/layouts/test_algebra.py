@@ -22,6 +22,7 @@ from graphfuse.ir.layout import (
     xor_columns,
 )
 from graphfuse.ir.layout_families import Blocked, Mma, Operand, Tma, Wgmma
+from tests.gpu.layouts.simulate import flat_array
 from tests.gpu.layouts.strategies import LAWS, any_map, distributed, families, shape_for, shapes
 
 identity = LinearLayout.identity
@@ -79,7 +80,7 @@ def test_linear(data, shape):
     assert m.flat(**{n: x[n] ^ y[n] for n in x}) == m.flat(**x) ^ m.flat(**y)
     assert np.ravel_multi_index(m.apply(**x), shape) == m.flat(**x)
     arrays = {n: np.array([x[n], y[n]]) for n in x}
-    assert m.flat_array(**arrays).tolist() == [m.flat(**x), m.flat(**y)]
+    assert flat_array(m, **arrays).tolist() == [m.flat(**x), m.flat(**y)]
     for k in m.kernel():
         assert xor_columns(m.columns, k) == 0
     assert Echelon(m.image()).rank == m.rank == Echelon(m.columns).rank

@@ -24,7 +24,7 @@ from graphfuse.gpu.convert import (
 )
 from graphfuse.ir.layout import BLOCK, LANE, OFFSET, REGISTER, WARP, LinearLayout
 from graphfuse.ir.layout_families import Blocked, Mma, Operand, Shared, Slice, Tma, Wgmma
-from tests.gpu.layouts.simulate import simulate
+from tests.gpu.layouts.simulate import flat_array, simulate
 from tests.gpu.layouts.strategies import LAWS, any_map, distributed
 
 SHAPE = (128, 64)
@@ -46,7 +46,7 @@ LAYOUTS = {name: family.linear(SHAPE) for name, family in FAMILIES.items()}
 def held(layout):
     """What each register holds, as element numbers [warp, lane, register]."""
     w, lane, r = np.ix_(*(np.arange(layout.size(n)) for n in (WARP, LANE, REGISTER)))
-    return layout.flat_array(warp=w, lane=lane, register=r) + 0 * (w + lane + r)
+    return flat_array(layout, warp=w, lane=lane, register=r) + 0 * (w + lane + r)
 
 
 def check(conversion):
