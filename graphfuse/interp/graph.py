@@ -268,7 +268,9 @@ def _as_f64(x: Array) -> Array:
 
 
 def _bitcast(context: Context, op: Op, x: Array) -> Array:
-    out = ew.bitcast(x.astype(numpy_dtype(_operand_elem(op)), copy=False), _elem(op))
+    out = x
+    if _elem(op) != _operand_elem(op):  # else wide floats keep what they have more
+        out = ew.bitcast(x.astype(numpy_dtype(_operand_elem(op)), copy=False), _elem(op))
     return out.astype(context.dtype(_elem(op)), copy=False)
 
 
