@@ -23,7 +23,9 @@ from graphfuse.blockopt.pipeline import PIPELINE
 from graphfuse.dialects import block
 from graphfuse.errors import GraphfuseError
 from graphfuse.gpu.pipeline import gpu_passes
+from graphfuse.interp import block as interp_block
 from graphfuse.interp.block import grid_of, launch, run_program
+from graphfuse.interp.memory import Context, Pointer, write
 from graphfuse.ir.core import Attr, Func, Op, Trait, Value
 from graphfuse.ir.passes import Pass
 from graphfuse.ir.passes import run as run_passes
@@ -46,6 +48,8 @@ ALIGNED = 4096
 """Where arrays lie, as far as passes are told."""
 BEYOND = 2048
 """Elements behind what a kernel needs of an array."""
+MOST_BODIES = 1 << 12
+"""That a launch runs: of loops, branches and programs. No launch as it is runs more than 102."""
 _WORDS = {"kind": ("sum", "max", "min", "prod")}
 _BY_ARITY: dict[int, tuple[Any, ...]] = {
     n: tuple(k for k in block.ELEMENTWISE.values() if k.takes.most == n) for n in (1, 2)
@@ -64,16 +68,24 @@ class Launch:
 
     def result(self, func: Func) -> list[Array]:
         """Memory after every program of a function has run."""
-        memory = [a.copy() for a in self.arrays]
-        launch(func, memory, self.symbols)
+        memory, bodies, run_body = [a.copy() for a in self.arrays], itertools.count(), interp_block._block
+
+        def counted(*args: Any) -> tuple[Any, ...]:
+            if next(bodies) > MOST_BODIES:
+                raise OverflowError("a loop does not end")
+            return run_body(*args)
+
+        with mock.patch.object(interp_block, "_block", counted):
+            launch(func, memory, self.symbols)
         return memory
 
     def races(self, want: Sequence[Array]) -> bool:
-        """Whether the last program first leaves something else: passes may choose the order of programs."""
+        """Whether the last program, and of a store the last element, first leaves something else: passes may choose."""
         memory = [a.copy() for a in self.arrays]
         grid = grid_of(self.func, self.symbols)
-        for program in reversed(range(math.prod(grid))):
-            run_program(self.func, memory, self.symbols, program, grid=grid)
+        with mock.patch.object(interp_block, "write", _write_backwards):
+            for program in reversed(range(math.prod(grid))):
+                run_program(self.func, memory, self.symbols, program, grid=grid)
         try:
             _same(want, memory)
         except AssertionError:
@@ -108,6 +120,10 @@ def _of_job(name: str, job: Job | Case) -> Iterator[Launch]:
     func = specialise.optimized(func)
     for target in TARGETS:
         yield Launch(f"{name} {target}", func, gpu_passes(func, target), arrays, symbols)
+
+
+def _write_backwards(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array) -> None:
+    write(context, pointer, *(np.broadcast_to(x, where.shape).ravel()[::-1] for x in (where, mask, value)))
 
 
 def _same(want: Sequence[Array], got: Sequence[Array]) -> None:
