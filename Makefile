@@ -55,7 +55,7 @@ test-full: venv $(BIN)/.models ## the above, every model, 2,000 fuzz cases
 	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu'
 
 mutants: venv ## wrong rewrite rules, which the laws must find: SEED=1 COUNT=20
-	$(BIN)/python -m tests.mutants --seed $(or $(SEED),0) --count $(or $(COUNT),20)
+	$(BIN)/python -m tests.mutants --seed $(or $(SEED),0) --count $(or $(COUNT),20) --jobs $(JOBS)
 
 test-gpu: venv ## what needs an NVIDIA GPU
 	$(BIN)/python -m pip install --quiet -e '.[test,cuda]'

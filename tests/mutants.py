@@ -29,6 +29,7 @@ import importlib
 import inspect
 import io
 import itertools
+import multiprocessing
 import os
 import random
 import re
@@ -375,6 +376,17 @@ def in_a_process(mutant: Mutant, budget: float) -> str:
     return got if os.WIFEXITED(status) else f"does not end: signal {os.WTERMSIG(status)}"
 
 
+def judged(m: Mutant, budget: float) -> bool:
+    """Run a mutant and say what finds it; whether it survives."""
+    start = time.monotonic()
+    verdict = in_a_process(m, budget)
+    if not verdict and (why := reason(m.key)):
+        verdict = f"equivalent: {why}"
+    first = verdict[:160].splitlines()[0] if verdict else "SURVIVED"
+    print(f"{first}  [{time.monotonic() - start:.0f} s] {m}", flush=True)
+    return not verdict
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Draw mutants, run each, and say which were found."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
@@ -382,6 +394,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--of", choices=OF, default="rules", help="rules, or passes of kernels")
     parser.add_argument("--budget", type=float, default=60.0, help="processor seconds that a mutant gets")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--only", default="", help="mutants whose text has this in it")
     parser.add_argument("--list", action="store_true", help="count all, or with --only print them")
     given = parser.parse_args(args)
@@ -395,16 +408,12 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     # before any process has rules of its own
     (block_laws if given.of == "passes" else rule_laws).reached()
-    survived = 0
     chosen = every if given.only else drawn(every, given.seed, given.count)
-    for m in chosen:
-        start = time.monotonic()
-        verdict = in_a_process(m, given.budget)
-        if not verdict and (why := reason(m.key)):
-            verdict = f"equivalent: {why}"
-        survived += not verdict
-        first = verdict[:160].splitlines()[0] if verdict else "SURVIVED"
-        print(f"{first}  [{time.monotonic() - start:.0f} s] {m}", flush=True)
+
+    # processes, not threads: what a mutant runs in is forked of one of them
+    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+        judge = functools.partial(judged, budget=given.budget)
+        survived = sum(pool.imap_unordered(judge, chosen))
     print(f"{len(chosen) - survived} of {len(chosen)} found or equivalent")
     return int(survived > 0)
 
