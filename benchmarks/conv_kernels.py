@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from benchmarks.gemm_regions import ROWS, WHOLE
 from graphfuse.blockgen import gpu_matmul_tile
 from graphfuse.blockgen.gpu_wgmma_tile import WgmmaTile
 from graphfuse.compiler import Options, stages
 from graphfuse.dialects import control, graph
-from graphfuse.fusion import passes
 from graphfuse.ir.core import Builder, Func, Params
 from graphfuse.ir.printer import to_text
-from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tensor, scalar
 from graphfuse.ir.verifier import verify
 from graphfuse.targets import Target
@@ -107,7 +106,7 @@ def _kernel(conv: Conv) -> Func:
     b.append(control.return_(y))
     func = Func("main", b.block(params), {}, ())
     verify(func)
-    with patch.object(passes, "splitting", lambda *_: dead_code):  # no second kernel for a long sum
+    with WHOLE, ROWS["as stored"]:  # one kernel: no other adds parts of a sum or copies rows
         done = stages(func, Target.parse("cuda:sm_90a"), Options())
     kernels = list(done.kernels.values())
     assert len(kernels) == 1, f"one kernel, not {list(done.kernels)}"

@@ -26,6 +26,8 @@ ROWS: dict[str, AbstractContextManager[Any]] = {
     "copied": patch.object(gpu_row_pitch, "_single_loads_us", lambda *_: float("inf")),
 }
 """What becomes of operands whose rows TMA cannot read, instead of what the compiler's model says."""
+WHOLE = patch.object(graph_passes, "sum_parts", lambda _: lambda *_: 1)
+"""No long sum is made in parts by a kernel of its own."""
 
 
 def region_text(
@@ -47,8 +49,7 @@ def region_text(
     chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, step_bytes=lambda *_: step_bytes)
     if isinstance(tile, ProductTile):
         chosen = patch.multiple(gpu_contraction, product_tile=lambda *_, **__: tile, boxed_tile=lambda *_, **__: tile)
-    whole = patch.object(graph_passes, "sum_parts", lambda _: lambda *_: 1)
-    with chosen, whole, ROWS["as stored"]:
+    with chosen, WHOLE, ROWS["as stored"]:
         func = _kernel(gemm, target)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))
 

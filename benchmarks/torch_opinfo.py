@@ -20,9 +20,9 @@ import queue
 import select
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,8 @@ class Worker:
         return Answer(case, seconds, {"error": f"no answer in {self.args.limit} s" if late else "the process died"})
 
     def _start(self) -> subprocess.Popen[str]:
-        env = {**os.environ, "GRAPHFUSE_CACHE": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        env = {**os.environ, "GRAPHFUSE_CACHE": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
         command = [sys.executable, "-m", "benchmarks.opinfo_worker", str(self.args.samples)]
         command.append("dynamic" if self.args.dynamic else "static")
         self.process = subprocess.Popen(
@@ -102,7 +103,7 @@ class Worker:
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         if not (self._line(300) or "").startswith("ready"):
-            raise SystemExit(f"a worker does not start: {' '.join(command)}")
+            raise RuntimeError(f"a worker does not start: {' '.join(command)}")
         return self.process
 
     def _line(self, seconds: float) -> str | None:
@@ -139,11 +140,9 @@ def sweep(todo: list[Case], args: argparse.Namespace) -> list[Answer]:
             answers.append(answer := worker.ask(case))
             _show(answer, len(answers), len(todo), time.monotonic() - start)
 
-    threads = [threading.Thread(target=work) for _ in range(args.jobs)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for done in [pool.submit(work) for _ in range(args.jobs)]:
+            done.result()
     return answers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import subprocess
 from pathlib import Path
@@ -64,6 +65,20 @@ def test_benchmarks_draw_from_the_seed_they_write(path: Path) -> None:
             assert not isinstance(call.args[0], ast.Constant), f"line {call.lineno}: use record.SEED"
         if ast.unparse(call.func) in ("record.write", "record.environment") and "args.seed" in text:
             assert "args.seed" in map(ast.unparse, call.args), f"line {call.lineno}: write the seed that was asked for"
+
+
+@pytest.mark.parametrize("path", sorted((record.ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.stem)
+def test_what_benchmarks_replace_is_there(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+    modules = {a.asname or a.name: f"{n.module}.{a.name}" for n in imports for a in n.names}
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        how = ast.unparse(call.func).rpartition("patch.")[2]
+        module = modules.get(ast.unparse(call.args[0]), "") if how in ("object", "multiple") else ""
+        if module.startswith("graphfuse"):
+            names = [ast.literal_eval(a) for a in call.args[1:2]] or [k.arg for k in call.keywords]
+            missing = set(names) - vars(importlib.import_module(module)).keys()
+            assert not missing, f"line {call.lineno}: {module} has no {missing}"
 
 
 @pytest.mark.parametrize("path", sorted((record.ROOT / "benchmarks/results").glob("*.json")), ids=lambda p: p.stem)
