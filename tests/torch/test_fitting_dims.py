@@ -90,6 +90,6 @@ def test_some_operators():
 
 @pytest.mark.full
 def test_every_lowering():
-    found = fitting("--count", "lowerings", "--draws", "2")
+    found = fitting("--count", "lowerings", "--draws", "4")
     assert not found["missing"]
     assert found["counts"]["refused"] > 100
