@@ -11,7 +11,19 @@ import pytest
 
 from graphfuse import symbolic
 from graphfuse.errors import ParseError
-from graphfuse.symbolic import bounds, ceildiv, exact_div, floordiv, maximum, minimum, mod, parse_dim, substitute, sym
+from graphfuse.symbolic import (
+    bounds,
+    ceildiv,
+    exact_div,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    parse_dim,
+    solved,
+    substitute,
+    sym,
+)
 
 N, M = sym("n"), sym("m")
 
@@ -107,6 +119,19 @@ def test_bounds_of_what_is_left_of_a_divisor():
     assert bounds(64 * left + m, ranges) == (2, 64 * 7 + 10)
     assert bounds(mod(x, n) * m - n * m, ranges) == (-80, -2)
     assert bounds(minimum(64 * left, m), ranges) == (0, 10)
+    assert bounds(sym("d") * mod(x, n), ranges | {"d": (-3, 4)}) == (-21, 28), "times what may be of either sign"
+
+
+def test_what_divides_is_a_polynomial():
+    assert exact_div(N * M + N, M) is None
+    assert exact_div(N, N * N) is None
+    assert floordiv(8 * N + M, 4) == 2 * N + floordiv(M, 4)
+
+
+def test_bounds_of_a_symbol_by_those_of_a_dim():
+    assert solved(2 * N + 1, 0, 9) == ("n", 0, 4)
+    for dim in (5 - 2 * N, N * N, N + M, floordiv(N, 2)):
+        assert solved(dim, 0, 9) is None
 
 
 def test_what_another_process_made_is_equal_to_what_is_made_here():
