@@ -50,9 +50,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("decompose_conv.py", "_phases_along", "0", "1"): "where a phase meets no input: its place is not asked for",
     ("simplify_movement.py", "concat_of_concat", "0", "1"): "stands for one operand: only its length is asked",
     ("simplify_movement.py", "permute_of_take", "array_of(table) is None", "False"): COST,
-    ("canonicalize.py", "_is_normal", "126", "127"): (
-        "products with a subnormal power of two are as exact; the guard is for what computes with them slowly"
-    ),
     (
         "multiply_quantised.py",
         "_dequantised_in_order",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -30,6 +30,11 @@ INLINE_ELEMENTS = 16
 def numpy_dtype(elem: Scalar) -> np.dtype[Any]:
     """The numpy (or ml_dtypes) dtype that stores `elem`."""
     return np.dtype(_NUMPY[elem.name])
+
+
+def finfo(elem: Scalar) -> Any:
+    """What numpy says of a float's range, of floats of ml_dtypes too."""
+    return cast("Any", ml_dtypes).finfo(numpy_dtype(elem))
 
 
 def scalar_of(dtype: np.dtype[Any]) -> Scalar | None:

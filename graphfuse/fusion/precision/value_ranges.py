@@ -18,15 +18,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable
-from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import Array, array_of, splat_of
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_number
-from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.dense import finfo, numpy_dtype
 from graphfuse.ir.types import Scalar, Tensor
 
 
@@ -59,7 +57,7 @@ def fits(array: Array, elem: Scalar) -> bool:
 
     Finite elements stay finite, whole numbers stay what they are, and not all of it is subnormal.
     """
-    info = cast("Any", ml_dtypes).finfo(numpy_dtype(elem))
+    info = finfo(elem)
     wide = array.astype(np.float32, copy=False)
     finite = wide[np.isfinite(wide)] if not np.isfinite(wide).all() else wide
     if not finite.size:

@@ -13,6 +13,7 @@ simplification, usually two or three.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -23,10 +24,10 @@ from graphfuse.fusion.simplify.fold_constants import aligned, array_of, fold_ele
 from graphfuse.fusion.simplify.simplify_movement import MOVEMENT_RULES, contract_of_permute, is_op
 from graphfuse.interp.elementwise import integer_range
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_number, remade, tensor_of
-from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.dense import finfo, numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
-from graphfuse.ir.types import BOOL, Scalar
+from graphfuse.ir.types import BOOL, F64, Scalar
 from graphfuse.symbolic import Dim, Expr
 
 _FUNCTIONS = tuple(graph.ELEMENTWISE.values())
@@ -173,12 +174,10 @@ def div_by_number(op: Op) -> Replacement | None:
     value, elem = splat_of(c), _elem(op)
     if _is(value, 1):
         return x
-    if value is None or not is_power_of_two(float(value)):
+    if value is None or not elem.is_float or not is_power_of_two(float(value)):
         return None
-    inverse = 1.0 / float(value)
-    with np.errstate(over="ignore"):
-        rounded = float(np.asarray(inverse).astype(numpy_dtype(elem)))
-    if rounded != inverse or not _is_normal(inverse, elem):
+    inverse, info = 1.0 / float(value), finfo(elem)
+    if not float(info.smallest_normal) <= abs(inverse) <= float(info.max):
         return None
     return graph.mul(x, full(tensor_of(c).shape, elem, inverse), loc=op.loc)
 
@@ -186,11 +185,6 @@ def div_by_number(op: Op) -> Replacement | None:
 def is_power_of_two(x: float) -> bool:
     """Whether `x` is 2^k or -2^k."""
     return abs(math.frexp(x)[0]) == 0.5
-
-
-def _is_normal(x: float, elem: Scalar) -> bool:
-    least = {"f64": -1022, "f32": -126, "bf16": -126, "f16": -14}.get(elem.name)
-    return least is not None and math.frexp(x)[1] - 1 >= least
 
 
 @rule(graph.neg, graph.not_)
@@ -399,24 +393,18 @@ def cast_of_cast(op: Op) -> Replacement | None:
     return remade(op, y)
 
 
-_MANTISSA = {"f16": (11, 15), "bf16": (8, 127), "f32": (24, 127), "f64": (53, 1023)}
-
-
+@functools.cache
 def keeps_every_value(source: Scalar, target: Scalar) -> bool:
-    """Whether every value of `source` is one of `target`."""
-    if source in (target, BOOL):
-        return True
-    if target == BOOL or (source.is_float and not target.is_float):
-        return False
-    if source.is_float:
-        if source.name not in _MANTISSA or target.name not in _MANTISSA:
-            return False
-        return all(a <= b for a, b in zip(_MANTISSA[source.name], _MANTISSA[target.name], strict=True))
-    if target.is_float:
-        return target.name in _MANTISSA and source.bits <= min(_MANTISSA[target.name])
-    if source.is_signed and not target.is_signed:
-        return False
-    return source.bits + (target.is_signed and not source.is_signed) <= target.bits
+    """Whether every value of `source` is one of `target`; where they are few, by trying each."""
+    if source.bits <= 16:
+        each = np.arange(2 if source == BOOL else 1 << source.bits).astype(f"u{source.bytes}").view(numpy_dtype(source))
+        with np.errstate(all="ignore"):  # reciprocals tell -0 from 0
+            was, now = (1 / a.astype(np.float64) for a in (each, each.astype(numpy_dtype(target))))
+        return np.array_equal(was, now, equal_nan=True)
+    if source == target or target.is_float:
+        return source == target or (target == F64 and source.bits == 32)
+    has_signs = target.is_signed or not source.is_signed
+    return not source.is_float and has_signs and source.bits + (target.is_signed > source.is_signed) <= target.bits
 
 
 @rule(graph.bitcast)
