@@ -46,6 +46,12 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("split_long_sums.py", "multiply_in_parts", "1", "0"): COST,
     ("split_long_sums.py", "reduce_rows_first", "2", "1"): COST,
     ("split_long_sums.py", "multiply_in_parts", "share > 1", "True"): COST,
+    (
+        "split_long_sums.py",
+        "multiply_in_parts",
+        "tensor_of(a).elem.bytes <= 2",
+        "2 <= tensor_of(a).elem.bytes",
+    ): COST,
     ("decompose_conv.py", "one_by_one", "out == groups > 1", "False"): COST,
     ("decompose_conv.py", "_phases_along", "0", "1"): "where a phase meets no input: its place is not asked for",
     ("simplify_movement.py", "concat_of_concat", "0", "1"): "stands for one operand: only its length is asked",

@@ -16,6 +16,23 @@ func @short_product(%x: tensor<16x1024xf16>, %w: tensor<1024x64xf16>) {
   %r = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<16x64xf16>
   return(%r)
 }
+
+// What sums of rows are divided by, as probabilities of an attention, stays beside its product, on each side of it.
+func @of_sums_on_the_left(%e: tensor<2x8192xf16>, %w: tensor<8192x3xf16>) {
+  %s = graph.reduce(%e) {axes = [1], keepdims = true, kind = "sum"} : tensor<2x1xf16>
+  %b = graph.broadcast(%s) {shape = [2, 8192]} : tensor<2x8192xf16>
+  %p = graph.div(%e, %b) : tensor<2x8192xf16>
+  %r = graph.contract(%p, %w) {spec = "mk,kn->mn"} : tensor<2x3xf16>
+  return(%r)
+}
+
+func @of_sums_on_the_right(%w: tensor<2x8192xf16>, %e: tensor<8192x3xf16>) {
+  %s = graph.reduce(%e) {axes = [1], keepdims = true, kind = "sum"} : tensor<8192x1xf16>
+  %b = graph.broadcast(%s) {shape = [8192, 3]} : tensor<8192x3xf16>
+  %p = graph.div(%e, %b) : tensor<8192x3xf16>
+  %r = graph.contract(%w, %p) {spec = "mk,kn->mn"} : tensor<2x3xf16>
+  return(%r)
+}
 // -----
 func @short(%x: tensor<4x8xf32>) {
   %r = graph.reduce(%x) {axes = [1], kind = "sum"} : tensor<4xf32>
@@ -29,5 +46,21 @@ func @sums_of_rows(%x: tensor<2x8192xf32>, %y: tensor<4xf32>) {
 
 func @short_product(%x: tensor<16x1024xf16>, %w: tensor<1024x64xf16>) {
   %r = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<16x64xf16>
+  return(%r)
+}
+
+func @of_sums_on_the_left(%e: tensor<2x8192xf16>, %w: tensor<8192x3xf16>) {
+  %s = graph.reduce(%e) {axes = [1], keepdims = true, kind = "sum"} : tensor<2x1xf16>
+  %b = graph.broadcast(%s) {shape = [2, 8192]} : tensor<2x8192xf16>
+  %p = graph.div(%e, %b) : tensor<2x8192xf16>
+  %r = graph.contract(%p, %w) {spec = "mk,kn->mn"} : tensor<2x3xf16>
+  return(%r)
+}
+
+func @of_sums_on_the_right(%w: tensor<2x8192xf16>, %e: tensor<8192x3xf16>) {
+  %s = graph.reduce(%e) {axes = [1], keepdims = true, kind = "sum"} : tensor<8192x1xf16>
+  %b = graph.broadcast(%s) {shape = [8192, 3]} : tensor<8192x3xf16>
+  %p = graph.div(%e, %b) : tensor<8192x3xf16>
+  %r = graph.contract(%w, %p) {spec = "mk,kn->mn"} : tensor<2x3xf16>
   return(%r)
 }

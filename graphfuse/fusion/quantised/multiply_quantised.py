@@ -156,7 +156,7 @@ def _by_output(op: Op, scale: Value) -> Array | None:
     if array.size != array.shape[axis]:
         return None
     if op.kind is graph.conv:
-        at = 1 if axis == 0 and op.attrs.get("layout", "nchw") == "nchw" else None
+        at = 1 if axis == 0 else None
     else:
         _, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
         at = out.index(rhs[axis]) if rhs[axis] in out else None
