@@ -8,8 +8,9 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.gemm_kernels import Gemm
-from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile, gpu_row_pitch
+from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile, gpu_product_costs
 from graphfuse.blockgen.gpu_matmul_tile import ProductTile
+from graphfuse.blockgen.gpu_product_costs import ProductCosts
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 from graphfuse.compiler import Options, stages
 from graphfuse.dialects import block, control, graph
@@ -22,8 +23,8 @@ from graphfuse.targets import Target
 
 TARGET = Target.parse("cuda:sm_90a")
 ROWS: dict[str, AbstractContextManager[Any]] = {
-    "as stored": patch.object(graph_passes, "rows_to_align", lambda *_: lambda _: ((0, 0), (0, 0))),
-    "copied": patch.object(gpu_row_pitch, "_single_loads_us", lambda *_: float("inf")),
+    "as stored": patch.object(ProductCosts, "stays", lambda *_: True),
+    "copied": patch.object(gpu_product_costs, "_single_loads_us", lambda *_: 1e9),
 }
 """What becomes of operands whose rows TMA cannot read, instead of what the compiler's model says."""
 WHOLE = patch.object(graph_passes, "sum_parts", lambda _: lambda *_: 1)

@@ -15,7 +15,7 @@ depthwise convolutions are sums over the window of elementwise products.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.access import Accesses, as_index, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
@@ -48,7 +48,7 @@ from graphfuse.dialects import block, graph
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, symbols
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, substitute, symbols
 
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""
@@ -70,6 +70,17 @@ def emit(kernel: Kernel) -> Func:
     ops = [op for op in kernel.body.ops if op.kind in PRODUCTS]
     first, *beside = (product_of(op) for op in ops)
     return GpuContraction(kernel, first, beside).emit()
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """How operands come to the tensor cores of a warpgroup: in boxes or windows that TMA copies, or `why` not."""
+
+    rows: Sequence[int]
+    """The dims that a tile's rows are of."""
+    boxed: bool = False
+    windows: bool = False
+    why: str = ""
 
 
 class GpuContraction(ContractionKernel):
@@ -182,40 +193,64 @@ class GpuContraction(ContractionKernel):
 
     # products of tiles
 
+    @property
+    def is_of_matrices(self) -> bool:
+        """Whether it multiplies rows by columns."""
+        return bool(self.row_dims and self.column_dims and self.k_dims) and not self.elementwise
+
+    def feed(self) -> Feed:
+        """How a product of matrices gets its operands. `wgmma` is faster wherever it can be fed."""
+        rows = self._rows()
+        if not self.machine.has_wgmma:
+            return Feed(rows)
+        if not (why := self._why_not_boxed(rows)):  # matrices are no windows: boxes serve them better
+            return Feed(rows, boxed=True)
+        if not (why_no_windows := self._why_no_windows()):
+            return Feed(self._flat_rows(), windows=True)
+        return Feed(rows, why=why_no_windows if self._is_convolution() else why)
+
+    def _others(self, rows: Sequence[int]) -> list[int]:
+        """The dims of programs, beside rows and the innermost columns."""
+        return [i for i in range(len(self.dims)) if i not in rows and i != self.column_dims[-1]]
+
+    def described(self, feed: Feed) -> Product:
+        """What a model of the time has to know of the product of matrices."""
+        m, n = (positions([self.dims[i].extent for i in dims]) for dims in (feed.rows, self.column_dims))
+        batch = 1
+        for i in self._others(feed.rows):
+            batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
+        depth = self._whole_steps() if feed.windows else product(self.work.depth)
+        size = max(element_of(v).bytes for v in (self.work.lhs, self.work.rhs))
+        sizes = self._typical(m), self._typical(n), self._typical(depth) * size
+        return Product(*sizes, batch, len(self.work.terms), len(self.works))
+
+    def has_whole_sectors(self, rows: Sequence[int]) -> bool:
+        """Whether lines of boxes begin at whole sectors of memory."""
+        return not self._why_not_boxed(rows, SECTOR_BYTES)
+
     def _emit_tiles(self) -> Func:
         kernel, ev = self.kernel, self.kernel.ev
-        rows, why = self._rows(), ""
-        boxed = windows = False
-        if self.machine.has_wgmma:
-            # matrices are no windows: boxes serve them better; `wgmma` is faster wherever it can be fed
-            why = self._why_not_boxed(rows)
-            boxed, why_no_windows = not why, self._why_no_windows() if why else ""
-            windows = not boxed and not why_no_windows
-            rows = self._flat_rows() if windows else rows
-            why = "" if windows else why_no_windows if self._is_convolution() else why
+        feed = self.feed()
+        rows = feed.rows
         columns = self.dims[self.column_dims[-1]].extent
-        m, n = (positions([self.dims[i].extent for i in dims]) for dims in (rows, self.column_dims))
-        others = [i for i in range(len(self.dims)) if i not in rows and i != self.column_dims[-1]]
-        batch = 1
-        for i in others:
-            batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
+        m = positions([self.dims[i].extent for i in rows])
+        others = self._others(rows)
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
-        sizes = (self._typical(m), self._typical(n), self._typical(self._whole_steps() if windows else depth))
-        made = Product(*sizes[:2], sizes[2] * elem.bytes, batch, len(self.work.terms), len(self.works))
-        if windows:
+        made = self.described(feed)
+        if feed.windows:
             made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
             tile = boxed_tile(self.machine, elem, made, step=step_of(self.machine, self.k_dims[-1].extent))
-        elif boxed:
+        elif feed.boxed:
             ns = self._epilogue_ns()
             exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
             made = replace(made, in_lines=self._contiguous_columns(), exchanges=exchanges, epilogue_ns=ns)
-            tile = boxed_tile(self.machine, elem, replace(made, aligned=not self._why_not_boxed(rows, SECTOR_BYTES)))
+            tile = boxed_tile(self.machine, elem, replace(made, aligned=self.has_whole_sectors(rows)))
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)
             tile = product_tile(self.machine, elem, made, by_registers=by_registers, copied=copied)
-        if self._is_converted() and sizes[0] <= MOST_STREAMED:
-            tile = streamed_tile(self.machine, elem, sizes, batch, self.work.block if self.work.scale else 0)
+        if self._is_converted() and made.m <= MOST_STREAMED:
+            tile = streamed_tile(self.machine, elem, made, self.work.block if self.work.scale else 0)
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]
@@ -229,7 +264,7 @@ class GpuContraction(ContractionKernel):
         where = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: column}
         row_digits = unravel(row, [self.dims[i].extent for i in rows], kernel.space) if len(rows) > 1 else (row,)
         index = self._indexed(where | dict(zip(rows, row_digits, strict=True)))
-        held = self._numbered(row, rows, row_lane) if windows else self._held(row_digits, rows, row_lane)
+        held = self._numbered(row, rows, row_lane) if feed.windows else self._held(row_digits, rows, row_lane)
         lhs_index = self._indexed(where | dict(zip(rows, held, strict=True)))
         first, *more = self._sums(tile, index, lhs_index, row_lane, lane)
         store_results(kernel, self.work, index, row_lane, lane, first, list(zip(self.beside, more, strict=True)))
@@ -239,8 +274,8 @@ class GpuContraction(ContractionKernel):
             attrs |= {"schedule": tile.wgmma.schedule, "persistent": tile.wgmma.per_multiprocessor}
             attrs |= {"split": tile.wgmma.split} if tile.wgmma.split > 1 else {}
             attrs |= {"share": (tile.wgmma.rows, tile.wgmma.columns)} if tile.wgmma.shared > 1 else {}
-        elif why:
-            attrs[WITHOUT_WGMMA] = why
+        elif feed.why:
+            attrs[WITHOUT_WGMMA] = feed.why
         return kernel.finish(grid, 1 + tile.m * tile.n * depth * len(self.works) // 16384, attrs)
 
     def _scaled(self, integers: Value, at: Index) -> Value:
@@ -296,9 +331,13 @@ class GpuContraction(ContractionKernel):
                 return f"the {which} operand is not contiguous along k" + (", rows or columns" * (elem.bytes == 2))
             if sum(s == 1 for s in strides.values()) != 1:
                 return f"the {which} operand has rows of one element"
-            apart = [s for s in strides.values() if s != 1 and not takes_stride(s, unit // elem.bytes, self.kernel)]
+            whole = unit // elem.bytes
+            apart = [s for s in strides.values() if s != 1 and not takes_stride(s, whole, self.kernel)]
             if apart:
                 return f"lines of the {which} operand lie {apart[0]} elements apart, no multiple of {unit} bytes"
+            start = substitute(found.offsets[0], dict.fromkeys((*self.names, *self.k_names), 0))
+            if exact_div(start, whole) is None:
+                return f"the {which} operand begins {start} elements into memory, no multiple of {unit} bytes"
         return ""
 
     def _is_copied(self, rows: Sequence[int]) -> bool:

@@ -78,17 +78,15 @@ def boxed_tile(machine: Machine, elem: Scalar, p: Product, *, step: int = 0) -> 
     return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or deep // elem.bytes, 8, 2, tile)
 
 
-def streamed_tile(
-    machine: Machine, elem: Scalar, sizes: tuple[int, int, int], batch: int = 1, scaled: int = 0
-) -> ProductTile:
+def streamed_tile(machine: Machine, elem: Scalar, p: Product, scaled: int = 0) -> ProductTile:
     """The tile where few rows meet a matrix of bytes, and loading that takes time: long steps, many on the way.
 
-    `sizes` are rows, columns and k. Where `scaled` elements along k share a scale, they are a step.
+    Where `scaled` elements along k share a scale, they are a step.
     """
-    m, n, k = sizes
-    rows = max(LEAST_SIDE, min(64, power_of_two(m)))
+    k = p.k_bytes // elem.bytes
+    rows = max(LEAST_SIDE, min(64, power_of_two(p.m)))
     columns = STREAMED_COLUMNS
-    if -(-m // rows) * -(-n // columns) * batch < machine.multiprocessors:
+    if -(-p.m // rows) * -(-p.n // columns) * p.batch < machine.multiprocessors:
         columns //= 2
     step = max(LEAST_SIDE, min(STREAMED_STEP, power_of_two(k), scaled or k))
     stage = step * (rows * elem.bytes + columns)

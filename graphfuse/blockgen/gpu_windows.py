@@ -26,8 +26,6 @@ MOST_STRIDE = 8
 """Of an im2col tensor map (elementStrides of cuTensorMapEncodeIm2col)."""
 OFFSET_BITS = 16
 """Of the taps along all dims of an image together."""
-MOST_ROW_DIMS = 4
-"""Of the positions of an image: that of images, and three that windows move along."""
 Names = Sequence[str]
 
 
@@ -85,7 +83,7 @@ def why_no_windows(
             return f"lines of {what} do not begin at multiples of {VECTOR_BYTES} bytes"
     padded = reads(x).opaque
     rank = len(roles.rows) - 1 + (roles.rows[0] in padded)
-    if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared) or rank >= MOST_ROW_DIMS:
+    if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared) or rank > 3:
         return "more dims are padded than windows move along"
     fits = image is x or (op is not None and _within(op, rank))
     return "" if fits else "its taps or strides are more than a map of windows takes"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphfuse.blockgen.gpu_row_pitch import rows_to_align
+from graphfuse.blockgen.gpu_product_costs import ProductCosts
 from graphfuse.blockgen.gpu_several_products import why_apart
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
@@ -52,7 +52,7 @@ def split_long_sums(func: Func, *, target: str = "") -> Func:
 @passing("graph", after=("merge-contractions", "simplify-movement"))
 def align_rows(func: Func, *, target: str = "") -> Func:
     """Copy operands of products whose rows begin at addresses that the target cannot copy tiles from."""
-    return copy_rows(func, rows_to_align(_machine(target), ranges_of(func))) if target else copy_rows(func)
+    return copy_rows(func, ProductCosts(_machine(target), ranges_of(func)) if target else None)
 
 
 @passing("graph")

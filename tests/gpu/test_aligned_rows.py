@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.gemm_kernels import Gemm
 from benchmarks.gemm_regions import ROWS, kernels_of
-from graphfuse.blockgen import gpu_row_pitch
+from graphfuse.blockgen import gpu_product_costs
 from graphfuse.compiler import stages
 from graphfuse.dialects import control, graph
 from graphfuse.gpu.assembler import assemble
@@ -45,7 +45,7 @@ COPIES = {"nt": 2, "nn": 2, "tn": 1, "tt": 2}
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     """However small."""
-    monkeypatch.setattr(gpu_row_pitch, "_single_loads_us", lambda *_: float("inf"))
+    monkeypatch.setattr(gpu_product_costs, "_single_loads_us", lambda *_: 1e9)
 
 
 def multiplied(layout, epilogue="alone", elem="bf16"):

@@ -18,7 +18,9 @@ what the target does not ask for. Ensures: the same factors. Cost: one sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.attention import find_attention
@@ -32,58 +34,108 @@ from graphfuse.symbolic import product
 
 UNIT = 16
 """Elements of 2 bytes in a sector of memory."""
-
-Pads = tuple[tuple[int, int], ...]
-"""For each operand how many of its trailing dims are a row, and by how many elements that grows; (0, 0) leaves it."""
-WhichRows = Callable[[Op], Pads]
-
-
-def every_row(op: Op) -> Pads:
-    """For targets that do not tell: the last dim of halves is filled up to whole sectors."""
-    return tuple(_last(v) for v in op.operands)
+Row = tuple[int, int]
+"""How many trailing dims of an operand are a row, and by how many elements that grows; (0, 0) leaves it."""
+STAYS: Row = (0, 0)
 
 
-def _last(x: Value) -> tuple[int, int]:
+class Costs(Protocol):
+    """What a target says of products by how their operands lie in memory."""
+
+    gain: ClassVar[float]
+    """How many times less something must cost before it is taken to be less."""
+
+    def stays(self, op: Op) -> bool:
+        """Whether copies are of no use to a product."""
+        ...
+
+    def us(self, op: Op) -> float:
+        """Microseconds that a product takes, with the pads that it reads."""
+        ...
+
+
+def _last(x: Value) -> Row:
+    """The last dim of halves, filled up to whole sectors."""
     t = tensor_of(x)
     length = t.shape[-1] if t.rank else 0
     grown = -length % UNIT if isinstance(length, int) and t.elem in (F16, BF16) else 0
-    return (1, grown) if grown else (0, 0)
+    return (1, grown) if grown else STAYS
 
 
-def copy_rows(func: Func, which: WhichRows = every_row) -> Func:
-    """Copy the operands of products that `which` tells."""
+def _row(op: Op, side: int) -> Row:
+    """The dims of an operand that lie side by side and have one role in the product, in whole sectors."""
+    labels = graph.parse_spec(str(op.attrs["spec"]))
+    shape = tensor_of(op.operands[side]).shape
+    role: tuple[bool, ...] | None = None
+    first = len(shape)
+    for i in reversed(range(len(shape))):
+        if shape[i] != 1:
+            its = tuple(labels[side][i] in each for each in labels)
+            if role not in (None, its):
+                break
+            role, first = its, i
+    length = product(shape[first:])
+    if role is None or not isinstance(length, int) or _is_spread(op.operands[side]):
+        return STAYS
+    return len(shape) - first, -length % UNIT or UNIT  # whole sectors may still be apart by something else
+
+
+def _is_spread(x: Value) -> bool:
+    """Whether it is a view of fewer elements."""
+    while x.op is not None and x.op.has(Trait.MOVEMENT):
+        if x.op.kind in (graph.broadcast, graph.stretch):
+            return True
+        x = x.op.operands[0]
+    return False
+
+
+def copy_rows(func: Func, costs: Costs | None = None) -> Func:
+    """Copy the operands of products for which that costs less; without costs all whose last dim is no whole sectors."""
     attention = {op for found in find_attention(Dataflow(func.body)) for op in (found.scores, found.output)}
-    known: dict[tuple[Value, int, int], Value] = {}
+    known: dict[tuple[Value, Row], Value] = {}
 
     def visit(old: Op, new: Op) -> Replacement | None:
         if old.kind is not graph.contract or old in attention:
             return None
-        pads = which(new)
-        if not any(grown for _, grown in pads):
+        rows = cheapest_rows(new, costs) if costs else tuple(map(_last, new.operands))
+        if not any(grown for _, grown in rows):
             return None
-        operands = list[Value]()
-        for v, (dims, grown) in zip(new.operands, pads, strict=True):
-            operands.append(_with_pitch(v, dims, grown, known) if grown else v)
-        return remade(new, *operands)
+        return remade(new, *(_with_pitch(v, row, known) for v, row in zip(new.operands, rows, strict=True)))
 
     return dead_code(common_subexpressions(rebuild(func, visit_pair=visit)))
 
 
-def _with_pitch(x: Value, dims: int, grown: int, known: dict[tuple[Value, int, int], Value]) -> Value:
-    """`x` as a view of rows, of so many trailing dims, that are `grown` elements further apart than they are long.
+def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
+    """Which operands of a contraction to copy."""
+    if costs.stays(op):
+        return (STAYS,) * len(op.operands)
 
-    `known` has the constants among those that were made so far.
+    def us(rows: Sequence[Row]) -> float:
+        return costs.us(remade(op, *(_with_pitch(v, row) for v, row in zip(op.operands, rows, strict=True))))
+
+    as_stored, *copied = itertools.product(*({STAYS: None, _row(op, side): None} for side in range(2)))
+    best = min(copied, key=us, default=as_stored)
+    return best if copied and us(best) * costs.gain <= us(as_stored) else as_stored
+
+
+def _with_pitch(x: Value, row: Row, known: dict[tuple[Value, Row], Value] | None = None) -> Value:
+    """`x` as a view of rows that are further apart than they are long.
+
+    `known` has the constants among those that were made so far; without it nothing is evaluated.
     """
+    dims, grown = row
+    if not grown:
+        return x
     shape = tensor_of(x).shape
     outer, length = shape[: len(shape) - dims], product(shape[len(shape) - dims :])
-    copy = known.get((x, dims, grown))
+    copy = known.get((x, row)) if known else None
     if copy is None:
         flat = reshaped(x, (*outer, length))
         high = (*(0 for _ in outer), grown)
         padded = graph.pad(flat, low=(0,) * len(high), high=high, value=0.0)
         copy = padded.result
-        if (array := _known(flat)) is not None:
-            known[x, dims, grown] = copy = constant(evaluate(padded, [array])[0], x.op)
+        if known is not None and (array := _known(flat)) is not None:
+            known[x, row] = copy = constant(evaluate(padded, [array])[0], x.op)
     return reshaped(sliced(copy, len(outer), 0, length), shape)
 
 

@@ -1,0 +1,102 @@
+"""What a product of matrices of halves costs as its operands lie in memory.
+
+TMA reads rows that begin at multiples of 16 bytes, and whole sectors much faster. Where an operand's rows do not, such
+as columns of 4097 halves, `mma.sync` makes the product and every element is loaded by itself: large products take twice
+as long. A copy that moves the rows apart costs a launch and the way of the operand through memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from graphfuse.blockgen.gpu_contraction import GpuContraction
+from graphfuse.blockgen.gpu_tiles import typical
+from graphfuse.blockgen.gpu_wgmma_tile import GAIN, Product, microseconds, wgmma_tile
+from graphfuse.blockgen.kernel import Kernel, element_of
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.products import product_of
+from graphfuse.dialects import control, graph
+from graphfuse.ir.core import Block, Op, Params, Trait, Value, remade
+from graphfuse.ir.types import BF16, F16
+from graphfuse.symbolic import Ranges, product
+from graphfuse.targets.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class ProductCosts:
+    """Costs of `graph.contract` ops whose operands are views of memory: `fusion.products.align_rows.Costs`."""
+
+    machine: Machine
+    ranges: Ranges
+    gain: ClassVar[float] = GAIN
+
+    def stays(self, op: Op) -> bool:
+        """Whether rows further apart are of no use: tensor cores are fed as it is, or cannot be."""
+        if not self.machine.has_wgmma:
+            return True
+        elems = {element_of(v) for v in op.operands}
+        if len(elems) > 1 or not elems <= {F16, BF16}:
+            return True
+        kernel = self._kernel(op)
+        if not kernel.is_of_matrices:
+            return True
+        feed = kernel.feed()
+        return feed.boxed or feed.windows
+
+    def us(self, op: Op) -> float:
+        """Microseconds of a product, and of the copies that it reads: pads of what is not known."""
+        kernel = self._kernel(op)
+        feed = kernel.feed()
+        made = kernel.described(feed)
+        if feed.boxed or feed.windows:
+            made = replace(made, aligned=feed.windows or kernel.has_whole_sectors(feed.rows))
+            total = microseconds(wgmma_tile(self.machine, made), self.machine, made)
+        else:
+            total = _single_loads_us(self.machine, made, element_of(op.operands[0]).bytes)
+        costs = self.machine.gpu.memory
+        pads = {v.op for v in map(_root, op.operands) if v.op is not None and v.op.kind is graph.pad}
+        for (x,) in (pad.operands for pad in pads):
+            if (made_by := _root(x).op) is None or made_by.kind is not graph.constant:
+                moved = 2 * element_of(x).bytes * typical(product(shape_of(x)), self.ranges)
+                total += costs.launch_us + moved / costs.bytes_per_us
+        return total
+
+    def _kernel(self, op: Op) -> GpuContraction:
+        """The kernel of the product alone, whose operands are where they begin as views."""
+        roots = tuple(dict.fromkeys(map(_root, op.operands)))
+        params = Params(tuple(v.type for v in roots))
+        made: dict[Value, Value] = dict(zip(roots, params.values, strict=True))
+        ops: list[Op] = []
+
+        def again(v: Value) -> Value:
+            if v not in made:
+                assert v.op is not None
+                ops.append(remade(v.op, *map(again, v.op.operands)))
+                made[v] = ops[-1].result
+            return made[v]
+
+        alone = remade(op, *map(again, op.operands))
+        body = Block(params, (*ops, alone, control.yield_(alone.result)))
+        region = graph.region(*roots, kernel="product", kind="contraction", bodies=(body,))
+        return GpuContraction(Kernel(region, "product", self.ranges, self.machine), product_of(alone))
+
+
+def _single_loads_us(machine: Machine, p: Product, elem_bytes: int) -> float:
+    """About how long a product by `mma.sync` takes whose operands are loaded element by element."""
+    costs = machine.gpu.uncopied
+
+    def us(side: int, step: float) -> float:
+        waves = -(-(-(-p.m // side) * -(-p.n // side) * p.batch) // machine.multiprocessors)
+        return waves * -(-p.k_bytes // (costs.step * elem_bytes)) * step
+
+    return costs.start_us + min(us(side, step) for side, step in costs.step_us)
+
+
+def _root(value: Value) -> Value:
+    """The memory that a value is a view of."""
+    while (
+        (op := value.op) is not None and op.has(Trait.MOVEMENT) and len(op.operands) == 1 and op.kind is not graph.pad
+    ):
+        value = op.operands[0]
+    return value
