@@ -14,6 +14,7 @@ depthwise convolutions are sums over the window of elementwise products.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,7 @@ from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
+from graphfuse.blockgen.gpu_factors import Factor, Roles, step_of, why_no_box, why_no_windows
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
 from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
@@ -37,8 +39,7 @@ from graphfuse.blockgen.gpu_tiles import (
     whole_tiles,
 )
 from graphfuse.blockgen.gpu_wgmma_tile import Product
-from graphfuse.blockgen.gpu_windows import Roles, step_of, takes_stride, why_no_windows
-from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
+from graphfuse.blockgen.index import Index, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, nest
 from graphfuse.blockgen.movement import shape_of
@@ -48,7 +49,7 @@ from graphfuse.dialects import block, graph
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, substitute, symbols
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, symbols
 
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""
@@ -116,9 +117,9 @@ class GpuContraction(ContractionKernel):
         """Whether memory runs along the columns rather than along k."""
         if not self.dims:
             return False
-        found = self._reads(self.work.rhs, self.work.rhs_at(as_index(self.names), as_index(self.k_names)))
-        column = [coefficient(o, self.names[self.dims[-1].last]) for o in found.offsets]
-        depth = [coefficient(o, self.k_names[self.k_dims[-1].last]) for o in found.offsets] if self.k_dims else []
+        right = next(f for f in self.factors if not f.is_left)
+        column = right.strides(self.names[self.dims[-1].last])
+        depth = right.strides(self.k_names[self.k_dims[-1].last]) if self.k_dims else ()
         return 1 in column or 1 not in depth
 
     def _emit_reduction(self) -> Func:
@@ -308,8 +309,7 @@ class GpuContraction(ContractionKernel):
     def _why_not_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> str:
         """Why TMA cannot copy tiles of both operands, or `wgmma` not multiply them; "" where they can.
 
-        They are memory, of one element of at most 2 bytes, and of rows (columns) and k one is contiguous. All other
-        strides are multiples of `unit` bytes.
+        All strides but one are multiples of `unit` bytes.
         """
         elem = element_of(self.work.lhs)
         if elem != element_of(self.work.rhs) or elem.name not in WGMMA_ELEMS:
@@ -317,48 +317,33 @@ class GpuContraction(ContractionKernel):
         if len(rows) != 1 or len(self.k_dims) != 1:
             return "rows, or k, are several dims that do not lie one behind the other"
         k = self.k_names[self.k_dims[0].last]
-        at = as_index(self.names), as_index(self.k_names)
-        factors = {w.lhs: ("left", w.lhs_at, rows[0]) for w in self.works}
-        factors |= {w.rhs: ("right", w.rhs_at, self.column_dims[-1]) for w in self.works}
-        for value, (which, index, side) in factors.items():
-            found = self._reads(value, index(*at))
-            if len(found.offsets) != 1 or found.opaque or not is_view(value, self.kernel):
-                return f"the {which} operand is computed where it is read"
-            names = [k, *(self.names[d.last] for d in self.dims)]
-            strides = {name: coefficient(found.offsets[0], name) for name in names}
-            along_side = strides[self.names[self.dims[side].last]]
-            if strides[k] != 1 and (along_side != 1 or elem.bytes != 2):
-                return f"the {which} operand is not contiguous along k" + (", rows or columns" * (elem.bytes == 2))
-            if sum(s == 1 for s in strides.values()) != 1:
-                return f"the {which} operand has rows of one element"
-            whole = unit // elem.bytes
-            apart = [s for s in strides.values() if s != 1 and not takes_stride(s, whole, self.kernel)]
-            if apart:
-                return f"lines of the {which} operand lie {apart[0]} elements apart, no multiple of {unit} bytes"
-            start = substitute(found.offsets[0], dict.fromkeys((*self.names, *self.k_names), 0))
-            if exact_div(start, whole) is None:
-                return f"the {which} operand begins {start} elements into memory, no multiple of {unit} bytes"
-        return ""
+        sides = {True: self.names[self.dims[rows[0]].last], False: self.names[self.dims[self.column_dims[-1]].last]}
+        whys = (why_no_box(self.kernel, f, sides[f.is_left], k, unit) for f in self.factors)
+        return next(filter(None, whys), "")
+
+    @functools.cached_property
+    def factors(self) -> tuple[Factor, ...]:
+        """What is multiplied, of all products."""
+        o, k = as_index(self.names), as_index(self.k_names)
+        names = (*(self.names[d.last] for d in self.dims), *(self.k_names[d.last] for d in self.k_dims))
+        every = (*self.names, *self.k_names)
+        lefts = {w.lhs: w.lhs_at for w in self.works}
+        rights = {w.rhs: w.rhs_at for w in self.works}
+        return tuple(
+            Factor(value, is_left, self._reads(value, at(o, k)), is_view(value, self.kernel), names, every)
+            for is_left, values in ((True, lefts), (False, rights))
+            for value, at in values.items()
+        )
 
     def _is_copied(self, rows: Sequence[int]) -> bool:
         """Whether tiles of both operands are matrices in memory, which `cp.async` copies as they are."""
-        if len(rows) != 1 or len(self.k_dims) != 1:
-            return False
-        at = as_index(self.names), as_index(self.k_names)
-        factors = {w.lhs: w.lhs_at for w in self.works} | {w.rhs: w.rhs_at for w in self.works}
-        found = {value: self._reads(value, index(*at)) for value, index in factors.items()}
-        return all(len(f.offsets) == 1 and not f.opaque and is_view(v, self.kernel) for v, f in found.items())
+        return len(rows) == 1 and len(self.k_dims) == 1 and all(f.is_memory for f in self.factors)
 
     def _passes_registers(self) -> bool:
         """Whether rows of an operand begin where no `cp.async` does: it copies 4 bytes at least, and from multiples."""
-        at = as_index(self.names), as_index(self.k_names)
-        factors = {w.lhs: w.lhs_at for w in self.works} | {w.rhs: w.rhs_at for w in self.works}
-        for value, index in factors.items():
-            whole = COPIED_BYTES // element_of(value).bytes
-            names = [*(self.names[d.last] for d in self.dims), *(self.k_names[d.last] for d in self.k_dims)]
-            found = self._reads(value, index(*at))
-            strides = [coefficient(offset, name) for offset in found.offsets for name in names]
-            apart = [s for s in strides if s is not None and s != 1]
+        for f in self.factors:
+            whole = COPIED_BYTES // element_of(f.value).bytes
+            apart = [s for name in f.names for s in f.strides(name) if s is not None and s != 1]
             if whole > 1 and any(exact_div(s, whole) is None for s in apart):
                 return True
         return False
@@ -371,11 +356,9 @@ class GpuContraction(ContractionKernel):
         if self.beside or self.work.terms or not self.k_dims or not is_flat:
             return "its rows are no positions of one image"
         r, c, both = ([self.names[self.dims[i].last] for i in dims] for dims in (rows, self.column_dims, shared))
-        at = as_index(self.names), as_index(self.k_names)
-        indices = {self.work.lhs: self.work.lhs_at(*at), self.work.rhs: self.work.rhs_at(*at)}
         roles = Roles(r, c, both, [self.k_names[d.last] for d in self.k_dims])
-        channels = self.k_dims[-1].extent
-        return why_no_windows(self.kernel, self.work, lambda v: self._reads(v, indices[v]), roles, channels)
+        x, w = self.factors
+        return why_no_windows(self.kernel, self.work.result, x, w, roles, self.k_dims[-1].extent)
 
     def _whole_steps(self) -> Dim:
         """k with each tap's channels filled up to whole steps."""
