@@ -13,6 +13,7 @@ import torch
 
 from graphfuse.frontends.fx import ops
 from graphfuse.frontends.fx.lowering import LOWERINGS, groups_of, name_of
+from tests.torch.fitting import REACHED, UNREACHED, overloads
 
 CASES = {
     "add": (lambda x, y: x + y, [(4, 5), (4, 5)], [[(4, 1), (4, 5)], [(1, 5), (4, 5)], [(3, 5), (4, 5)]]),
@@ -80,6 +81,12 @@ def test_lowerings_take_the_arguments_of_their_operators():
         for group, kind in groups_of(fn).items():
             names = names - {f.name for f in fields(kind)} | {group}
         inspect.signature(fn).bind_partial(None, **dict.fromkeys(names))
+
+
+def test_every_lowering_has_a_case():
+    sampled = {name for names in REACHED.values() for name in names}
+    missing = set(map(str, LOWERINGS)) - sampled - overloads().keys() - UNREACHED.keys()
+    assert not missing, "say what comes to it: a sample in fitting.json, or arguments in `overloads` of fitting.py"
 
 
 def test_some_operators():
