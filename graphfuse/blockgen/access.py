@@ -25,7 +25,7 @@ class Accesses:
     """What lies at each of the offsets."""
     opaque: set[str] = field(default_factory=set[str])
     edges: list[tuple[Dim, Dim]] = field(default_factory=list[tuple[Dim, Dim]])
-    """Where a concat or pad goes over to another operand: an index and a value of it at which it does."""
+    """Where a concat or pad may go over to another operand: an index and a value of it at which it does."""
     reshaped: bool = False
     """Whether an index was cut into digits, some of which may be constant only within the dims."""
 
@@ -69,7 +69,8 @@ class AccessAnalysis:
             for source in found:
                 for lo, at, hi in source.where:
                     self._opaque(lo, at, hi)
-                    self.found.edges += [(at, lo), (at, hi)]
+                    if not (self.space.nonnegative(at - lo) and self.space.below(at, hi)):
+                        self.found.edges += [(at, lo), (at, hi)]
                 self.visit(source.value, source.index)
         else:
             self._other(op, index)

@@ -80,7 +80,8 @@ class Feed:
     rows: Sequence[int]
     """The dims that a tile's rows are of."""
     boxed: bool = False
-    windows: bool = False
+    step: int = 0
+    """Channels of a step where an image is read in windows."""
     why: str = ""
 
 
@@ -206,9 +207,8 @@ class GpuContraction(ContractionKernel):
             return Feed(rows)
         if not (why := self._why_not_boxed(rows)):  # matrices are no windows: boxes serve them better
             return Feed(rows, boxed=True)
-        if not (why_no_windows := self._why_no_windows()):
-            return Feed(self._flat_rows(), windows=True)
-        return Feed(rows, why=why_no_windows if self._is_convolution() else why)
+        windows = self._windows()
+        return windows if windows.step or self._is_convolution() else Feed(rows, why=why)
 
     def _others(self, rows: Sequence[int]) -> list[int]:
         """The dims of programs, beside rows and the innermost columns."""
@@ -220,7 +220,7 @@ class GpuContraction(ContractionKernel):
         batch = 1
         for i in self._others(feed.rows):
             batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
-        depth = self._whole_steps() if feed.windows else product(self.work.depth)
+        depth = self._whole_steps(feed.step) if feed.step else product(self.work.depth)
         size = max(element_of(v).bytes for v in (self.work.lhs, self.work.rhs))
         sizes = self._typical(m), self._typical(n), self._typical(depth) * size
         return Product(*sizes, batch, len(self.work.terms), len(self.works))
@@ -239,9 +239,9 @@ class GpuContraction(ContractionKernel):
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
         made = self.described(feed)
-        if feed.windows:
+        if feed.step:
             made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
-            tile = boxed_tile(self.machine, elem, made, step=step_of(self.machine, self.k_dims[-1].extent))
+            tile = boxed_tile(self.machine, elem, made, step=feed.step)
         elif feed.boxed:
             ns = self._epilogue_ns()
             exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
@@ -265,7 +265,7 @@ class GpuContraction(ContractionKernel):
         where = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: column}
         row_digits = unravel(row, [self.dims[i].extent for i in rows], kernel.space) if len(rows) > 1 else (row,)
         index = self._indexed(where | dict(zip(rows, row_digits, strict=True)))
-        held = self._numbered(row, rows, row_lane) if feed.windows else self._held(row_digits, rows, row_lane)
+        held = self._numbered(row, rows, row_lane) if feed.step else self._held(row_digits, rows, row_lane)
         lhs_index = self._indexed(where | dict(zip(rows, held, strict=True)))
         first, *more = self._sums(tile, index, lhs_index, row_lane, lane)
         store_results(kernel, self.work, index, row_lane, lane, first, list(zip(self.beside, more, strict=True)))
@@ -348,22 +348,26 @@ class GpuContraction(ContractionKernel):
                 return True
         return False
 
-    def _why_no_windows(self) -> str:
-        """Why TMA does not read the image of a convolution in windows; "" if it does."""
-        rows = self._flat_rows()
+    def _windows(self) -> Feed:
+        """How TMA reads the image of a convolution in windows, or why it does not."""
+        flat = self._flat_rows()
         shared = [i for i in range(len(self.dims)) if i not in (*self.row_dims, *self.column_dims)]
-        is_flat = rows == self.row_dims and all(isinstance(self.dims[i].extent, int) for i in rows[1:])
+        is_flat = flat == self.row_dims and all(isinstance(self.dims[i].extent, int) for i in flat[1:])
         if self.beside or self.work.terms or not self.k_dims or not is_flat:
-            return "its rows are no positions of one image"
-        r, c, both = ([self.names[self.dims[i].last] for i in dims] for dims in (rows, self.column_dims, shared))
+            return Feed(self._rows(), why="its rows are no positions of one image")
+        r, c, both = ([self.names[self.dims[i].last] for i in dims] for dims in (flat, self.column_dims, shared))
         roles = Roles(r, c, both, [self.k_names[d.last] for d in self.k_dims])
         x, w = self.factors
-        return why_no_windows(self.kernel, self.work.result, x, w, roles, self.k_dims[-1].extent)
+        if why := why_no_windows(self.kernel, self.work.result, x, w, roles):
+            return Feed(self._rows(), why=why)
+        channels = self.k_dims[-1].extent
+        if step := step_of(self.machine, x, roles, channels):
+            return Feed(flat, step=step)
+        return Feed(self._rows(), why=f"{channels} channels of a tap or group are no whole steps")
 
-    def _whole_steps(self) -> Dim:
+    def _whole_steps(self, step: int) -> Dim:
         """k with each tap's channels filled up to whole steps."""
         *taps, channels = (d.extent for d in self.k_dims)
-        step = step_of(self.machine, channels)
         return positions([*taps, ceildiv(channels, step) * step])
 
     def _rows(self) -> list[int]:

@@ -21,7 +21,7 @@ from graphfuse.blockgen.index import coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Value, attr_number, dims_of, tensor_of
-from graphfuse.symbolic import Dim, bounds, exact_div, substitute
+from graphfuse.symbolic import Dim, bounds, exact_div, substitute, symbols
 from graphfuse.targets.machine import Machine
 
 MOST_STRIDE = 8
@@ -75,6 +75,8 @@ def why_no_box(kernel: Kernel, factor: Factor, side: str, k: str, unit: int) -> 
         return f"{which} is not contiguous along k" + (", rows or columns" * (bytes_ == 2))
     if sum(s == 1 for s in strides.values()) != 1:
         return f"{which} has rows of one element"
+    if 0 in (strides[k], strides[side]):
+        return f"{which} repeats its elements"
     apart = [s for s in strides.values() if s != 1 and not _takes_stride(s, unit // bytes_, kernel)]
     if apart:
         return f"lines of {which} lie {apart[0]} elements apart, no multiple of {unit} bytes"
@@ -93,30 +95,34 @@ class Roles:
     depth: Names
 
 
-def step_of(machine: Machine, channels: Dim) -> int:
-    """Channels of a step: many, but few beyond the last."""
+def step_of(machine: Machine, x: Factor, roles: Roles, channels: Dim) -> int:
+    """Channels of a step: many, but few beyond the last of a tap; 0 if there must be none, and none is so short.
+
+    A step that goes on beyond them goes on into the next group, or the next tap: only padding tells taps apart.
+    """
     steps = dict(machine.gpu.wgmma.channel_steps)
+    bounded = frozenset[str]().union(*(symbols(at) for at, _ in x.found.edges))
+    if roles.shared or not bounded.issuperset(roles.depth[:-1]):
+        steps = {n: cost for n, cost in steps.items() if exact_div(channels, n) is not None}
     if not isinstance(channels, int):
-        return max(steps)
-    return min(steps, key=lambda n: (-(-channels // n) * n * steps[n], -n))
+        return max(steps, default=0)
+    return min(steps, key=lambda n: (-(-channels // n) * n * steps[n], -n), default=0)
 
 
-def why_no_windows(kernel: Kernel, result: Value, x: Factor, w: Factor, roles: Roles, channels: Dim) -> str:
-    """Why TMA cannot read an image in windows and weights in boxes; "" if it can. A tap has so many channels."""
+def why_no_windows(kernel: Kernel, result: Value, x: Factor, w: Factor, roles: Roles) -> str:
+    """Why TMA cannot read an image in windows and weights in boxes; "" if it can."""
     elem = element_of(x.value)
     if elem != element_of(w.value) or elem.name not in ("f16", "bf16"):
         return f"windows are of f16 or bf16, not of {elem} and {element_of(w.value)}"
     image = _image(x.value)
-    is_padded = image is not x.value
     if len(roles.rows) < 2 or not roles.depth or image is None or not w.is_view or not is_view(image, kernel):
         return "the image or the weights are computed where they are read"
-    step = step_of(kernel.machine, channels)
-    if (roles.shared or (not is_padded and len(roles.depth) > 1)) and exact_div(channels, step) is None:
-        # a step would go on into the next group, or the next tap: only padding tells these apart
-        return f"{channels} channels of a tap or group are no whole steps"
     whole = VECTOR_BYTES // elem.bytes
     channel, column = roles.depth[-1], roles.columns[-1]
-    for factor, lines, outside in ((x, (channel,), roles.columns), (w, (column, channel), roles.rows)):
+    for factor, lines, inside, outside in (
+        (x, (channel,), roles.rows, roles.columns),
+        (w, (column, channel), roles.columns, roles.rows),
+    ):
         what = "the image" if factor is x else "the weights"
         if len(factor.found.offsets) != 1 or any(factor.found.uses(name) for name in outside):
             return f"{what} are read at several places"
@@ -124,6 +130,8 @@ def why_no_windows(kernel: Kernel, result: Value, x: Factor, w: Factor, roles: R
         along = next((name for name in lines if strides[name] == 1), None)
         if along is None:
             return f"channels of {what} do not lie side by side"
+        if any(strides[name] == 0 for name in (*inside, *roles.depth)):
+            return f"{what} repeat their elements"
         others = [s for name, s in strides.items() if name != along]
         if not all(_takes_stride(s, whole, kernel) for s in others) or exact_div(factor.start, whole) is None:
             return f"lines of {what} do not begin at multiples of {VECTOR_BYTES} bytes"
@@ -131,7 +139,7 @@ def why_no_windows(kernel: Kernel, result: Value, x: Factor, w: Factor, roles: R
     rank = len(roles.rows) - 1 + (roles.rows[0] in padded)
     if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared) or rank > 3:
         return "more dims are padded than windows move along"
-    fits = not is_padded or (op is not None and _within(op, rank))
+    fits = image is x.value or (op is not None and _within(op, rank))
     return "" if fits else "its taps or strides are more than a map of windows takes"
 
 

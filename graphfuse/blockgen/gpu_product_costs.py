@@ -42,15 +42,15 @@ class ProductCosts:
         if not kernel.is_of_matrices:
             return True
         feed = kernel.feed()
-        return feed.boxed or feed.windows
+        return feed.boxed or feed.step > 0
 
     def us(self, op: Op) -> float:
         """Microseconds of a product, and of the copies that it reads: pads of what is not known."""
         kernel = self._kernel(op)
         feed = kernel.feed()
         made = kernel.described(feed)
-        if feed.boxed or feed.windows:
-            made = replace(made, aligned=feed.windows or kernel.has_whole_sectors(feed.rows))
+        if feed.boxed or feed.step:
+            made = replace(made, aligned=feed.step > 0 or kernel.has_whole_sectors(feed.rows))
             total = microseconds(wgmma_tile(self.machine, made), self.machine, made)
         else:
             total = _single_loads_us(self.machine, made, element_of(op.operands[0]).bytes)

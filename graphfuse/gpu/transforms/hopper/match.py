@@ -96,10 +96,10 @@ def match_product(func: Func, scalars: Scalars) -> Product | None:
     """The product of a function whose other ops come after it, or None."""
     loops = [op for op in func.body.ops if op.bodies]
     dots = [op for op in func.body.ops if op.kind is block.dot]
+    if not loops:
+        return _match_single(dots, scalars) if dots else None
     if len(loops) > 1 or len(dots) > 1:
         return None
-    if not loops:
-        return _match_single(dots[0], scalars) if dots else None
     found = _match_loop(loops[0], scalars)
     return _with_rest(found, dots[0], scalars) if found and dots else found
 
@@ -142,11 +142,11 @@ def _chain(last: Value, carried: Value) -> tuple[list[Op], bool] | None:
     return (dots, base is None) if dots and whole else None
 
 
-def _match_single(dot: Op, scalars: Scalars) -> Product | None:
+def _match_single(dots: Sequence[Op], scalars: Scalars) -> Product | None:
     """One step is a loop of one iteration."""
-    if not is_zero(dot.operands[2]):
+    if not all(is_zero(dot.operands[2]) for dot in dots):
         return None
-    return _product([(dot, 0)], (dot.result,), scalars, None, (0, 1, 1))
+    return _product([(dot, i) for i, dot in enumerate(dots)], tuple(d.result for d in dots), scalars, None, (0, 1, 1))
 
 
 def _product(

@@ -1,0 +1,83 @@
+"""What blockgen takes for boxes and windows that TMA copies is that: a tile chosen for `wgmma` gets it."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphfuse.compiler import stages
+from graphfuse.dialects import gpu
+from graphfuse.dialects.gpu import WITHOUT_WGMMA
+from graphfuse.gpu.pipeline import transformed
+from graphfuse.knobs import Options
+from tests.blockgen.support import graph_func
+from tests.gpu.random_regions import drawn
+from tests.gpu.test_fused_products import HOPPER, outcome
+
+FEW, MANY = 6, 120
+
+
+def fed(func):
+    """Of each kernel of products: whether its tile is for `wgmma`, and whether it has that; and why not."""
+    kernels = [k for name, k in stages(func, HOPPER, Options()).kernels.items() if name.startswith("contraction")]
+    made = [transformed(k, HOPPER) for k in kernels]
+    return [
+        ("schedule" in k.attrs, any(op.kind is gpu.wgmma for op in m.walk()), k.attrs.get(WITHOUT_WGMMA, ""))
+        for k, m in zip(kernels, made, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["product", "bytes_product", "convolution"])
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < FEW else pytest.mark.full) for s in range(MANY)])
+def test_tiles_for_wgmma_get_it(seed, kind):
+    case = drawn(seed, 1 << 22, kind)
+    for chosen, made, _ in fed(case.func):
+        assert chosen == made, case.text
+
+
+def convolved(shape, channels, kernel, strides, low, high, groups=1):
+    taps = len(kernel)
+    body = (
+        f"y = conv(x, w) {{strides = {strides}, low = {low}, high = {high}, dilation = {[1] * taps}, "
+        f'input_dilation = {[1] * taps}, groups = {groups}, layout = "nhwc"}}; return(y)'
+    )
+    sizes = ("x".join(map(str, s)) for s in ((*shape, channels), (*kernel, channels // groups, 80)))
+    return graph_func(", ".join(f"{name}: {size}xf16" for name, size in zip("xw", sizes, strict=True)), body)
+
+
+@pytest.mark.parametrize("channels", [96, 48, 80, 64])
+def test_without_padding_channels_are_whole_steps(channels):
+    """Beyond the last channel of a tap comes the next tap."""
+    ((chosen, made, _),) = fed(convolved((2, 12, 12), channels, (3, 3), [1, 1], [0, 0], [0, 0]))
+    assert chosen
+    assert made
+
+
+def test_steps_that_end_with_a_tap_are_right():
+    outcome(convolved((1, 9, 9), 80, (2, 2), [1, 1], [0, 0], [0, 0]))
+
+
+def test_padding_that_is_never_reached_tells_no_taps_apart():
+    ((chosen, _, why),) = fed(convolved((16, 8, 5, 8), 8, (3, 3, 1), [1, 2, 2], [1, 0, 0], [0, 1, 0]))
+    assert not chosen
+    assert why == "8 channels of a tap or group are no whole steps"
+    ((chosen, made, _),) = fed(convolved((16, 8, 5, 8), 8, (3, 3, 1), [1, 1, 2], [1, 0, 0], [0, 1, 0]))
+    assert chosen
+    assert made
+
+
+@pytest.mark.parametrize("at", ["x: 80x1xf16, w: 96x64xf16", "x: 1x96xf16, w: 96x64xf16"])
+def test_what_repeats_is_no_box(at):
+    text = 'u = broadcast(x) {shape = [80, 96]}; y = contract(u, w) {spec = "mk,kn->mn"}; return(y)'
+    for chosen, made, _ in fed(graph_func(at, text)):
+        assert not chosen
+        assert not made
+
+
+def test_several_products_of_one_step():
+    text = """a = contract(x, v) {spec = "mk,nk->mn"}; b = contract(x, w) {spec = "mk,nk->mn"}; s = sigmoid(a);
+        y = mul(s, b); return(y)"""
+    func = graph_func("x: 72x16xf16, v: 40x16xf16, w: 40x16xf16", text)
+    outcome(func)
+    ((chosen, made, _),) = fed(func)
+    assert chosen
+    assert made
