@@ -19,6 +19,10 @@ func @multiply_in_parts__batch(%x: tensor<3x8192xf32>, %w: tensor<3x8192xf32>) {
   %v0 = graph.contract(%x, %w) {spec = "bp,bp->b"} : tensor<3xf32>
   return(%v0)
 }
+func @multiply_in_parts__row(%x: tensor<8192xf16>, %w: tensor<8192x320xf16>) {
+  %v0 = graph.contract(%x, %w) {spec = "k,kn->n"} : tensor<320xf16>
+  return(%v0)
+}
 // -----
 func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
   %v0 = graph.reshape(%x) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
@@ -56,4 +60,13 @@ func @multiply_in_parts__batch(%x: tensor<3x8192xf32>, %w: tensor<3x8192xf32>) {
   %v2 = graph.contract(%v0, %v1) {elem = f32, spec = "bqp,bqp->qb"} : tensor<32x3xf32>
   %v3 = graph.reduce(%v2) {axes = [0], kind = "sum"} : tensor<3xf32>
   return(%v3)
+}
+
+func @multiply_in_parts__row(%x: tensor<8192xf16>, %w: tensor<8192x320xf16>) {
+  %v0 = graph.reshape(%x) {shape = [8, 1024]} : tensor<8x1024xf16>
+  %v1 = graph.reshape(%w) {shape = [8, 1024, 320]} : tensor<8x1024x320xf16>
+  %v2 = graph.contract(%v0, %v1) {elem = f32, spec = "pk,pkn->pn"} : tensor<8x320xf32>
+  %v3 = graph.reduce(%v2) {axes = [0], kind = "sum"} : tensor<320xf32>
+  %v4 = graph.cast(%v3) {to = f16} : tensor<320xf16>
+  return(%v4)
 }
