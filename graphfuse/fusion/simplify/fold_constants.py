@@ -110,9 +110,11 @@ def aligned(v: Value) -> Array | None:
 
 def repeated(v: Value) -> Array | None:
     """A constant that is repeated, reshaped and cast, as scales of blocks are: larger than a constant should be."""
-    if v.op is None or v.op.kind not in (graph.reshape, graph.cast) or not tensor_of(v).is_static:
+    if v.op is None or v.op.kind not in (graph.reshape, graph.cast):
         return None
     (x,) = v.op.operands
+    if not tensor_of(x).is_static:  # as what is reshaped to no element may be
+        return None
     if v.op.kind is graph.cast:
         inner = repeated(x)
         return None if inner is None else evaluate(v.op, [inner])[0]
