@@ -44,6 +44,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ): "a group of other dims stays as it is in the target, and such a form is one of it too",
     ("fold_batch_norm.py", "scale_after_scale", "not _read_once(x, uses)", "False"): COST,
     ("split_long_sums.py", "reduce_rows_first", "2", "1"): COST,
+    ("split_long_sums.py", "multiply_in_parts", "1", "0"): COST,
     ("split_long_sums.py", "multiply_in_parts", "share > 1", "True"): COST,
     (
         "split_long_sums.py",
