@@ -84,8 +84,9 @@ def test_lowerings_take_the_arguments_of_their_operators():
 
 
 def test_every_lowering_has_a_case():
-    sampled = {name for names in REACHED.values() for name in names}
-    missing = set(map(str, LOWERINGS)) - sampled - overloads().keys() - UNREACHED.keys()
+    own = {str(o) for o, fn in LOWERINGS.items() if inspect.unwrap(fn).__module__.startswith(ops.__name__)}
+    missing = own - {name for names in REACHED.values() for name in names} - overloads().keys() - UNREACHED.keys()
+    assert len(own) > 100
     assert not missing, "say what comes to it: a sample in fitting.json, or arguments in `overloads` of fitting.py"
 
 
