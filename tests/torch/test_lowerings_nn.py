@@ -210,6 +210,17 @@ def test_max_pool_of_dilated_windows():
           ops=("max_pool3d_with_indices",))  # fmt: skip
 
 
+@pytest.mark.parametrize("rank", [2, 3])
+def test_what_was_largest_goes_back_to_its_place(rank):
+    pool, back = getattr(F, f"max_pool{rank}d"), getattr(F, f"max_unpool{rank}d")
+
+    def fn(x):
+        y, at = pool(x, 3, stride=2, return_indices=True)  # windows overlap: some places are met twice
+        return back(y, at, 3, stride=2, output_size=x.shape[2:])
+
+    check(fn, images(2, 3, *[9] * rank), ops=(f"max_unpool{rank}d",))
+
+
 def test_avg_pool():
     def pools(x):
         return (

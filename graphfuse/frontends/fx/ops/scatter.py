@@ -16,7 +16,7 @@ from graphfuse.frontends.fx.ops.index import adjacent, joined, places_of
 from graphfuse.frontends.fx.ops.movement import fits_view, strided_places
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, I64, U8, Scalar
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, product
 
 aten = torch.ops.aten
 KINDS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul", "mean": "add"}
@@ -233,3 +233,17 @@ def embedding_dense_backward(
         is_padding = e.reshape(e.map(graph.eq, at, padding_idx), (shape_of(at)[0], 1))
         updates = e.select(is_padding, 0.0, updates)
     return c.rounded(_combined(c, e.full(c.shape, c.elem, 0), e.unsqueeze(at, -1), updates, "add"))
+
+
+@lowers(aten.max_unpool2d.default, aten.max_unpool3d.default)
+def max_unpool(
+    c: Call, self: Value, indices: Value, output_size: Sequence[Dim], stride: Operand = 0, padding: Operand = 0
+) -> Value:
+    """Each element at the place of its image that it was the largest at; 0 elsewhere."""
+    del stride, padding  # which torch has put into the size
+    e, outer = c.e, shape_of(self)[: -len(output_size)]
+    size, count = product(output_size), product(shape_of(self)[len(outer) :])
+    x, at = (e.reshape(v, (*outer, count)) for v in (self, indices))
+    nothing = e.full((*outer, size), c.elem, 0)
+    out = e(graph.scatter_along, nothing, c.indices(at, size), x, axis=len(outer), kind="set")
+    return e.reshape(out, (*outer, *output_size))
