@@ -1,5 +1,7 @@
 """Rules hold bit for bit on the values that break algebra: NaN, infinities, -0.0, denormals, integer extremes."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from graphfuse.interp.graph import run
 from graphfuse.ir.core import Block, Builder, Func, Params
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.printer import to_text
-from graphfuse.ir.types import F32, Tensor, scalar
+from graphfuse.ir.types import F32, SCALAR_NAMES, Tensor, scalar
 from graphfuse.ir.verifier import verify
 
 FLOATS = np.array(
@@ -128,6 +130,14 @@ def test_lossless_casts_merge(source, via):
 @pytest.mark.parametrize(("source", "via"), LOSSY)
 def test_lossy_casts_stay(source, via):
     assert not keeps_every_value(scalar(source), scalar(via))
+
+
+def test_what_casts_keep_is_known_of_all_elements():
+    elems = [scalar(name) for name in sorted(SCALAR_NAMES)]
+    kept = {(a, b) for a in elems for b in elems if keeps_every_value(a, b)}
+    assert all((a, a) in kept for a in elems)
+    for (a, b), c in itertools.product(kept, elems):
+        assert (b, c) not in kept or (a, c) in kept, f"{a} in {b} in {c}"
 
 
 def test_logic():

@@ -114,8 +114,9 @@ def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
         return costs.us(remade(op, *(_with_pitch(v, row) for v, row in zip(op.operands, rows, strict=True))))
 
     as_stored, *copied = itertools.product(*({STAYS: None, _row(op, side): None} for side in range(2)))
-    best = min(copied, key=us, default=as_stored)
-    return best if copied and us(best) * costs.gain <= us(as_stored) else as_stored
+    times = {rows: us(rows) for rows in copied}
+    best = min(times, key=times.__getitem__, default=as_stored)
+    return best if times and times[best] * costs.gain <= us(as_stored) else as_stored
 
 
 def _with_pitch(x: Value, row: Row, known: dict[tuple[Value, Row], Value] | None = None) -> Value:

@@ -399,7 +399,8 @@ def keeps_every_value(source: Scalar, target: Scalar) -> bool:
     if source.bits <= 16:
         each = np.arange(2 if source == BOOL else 1 << source.bits).astype(f"u{source.bytes}").view(numpy_dtype(source))
         with np.errstate(all="ignore"):  # reciprocals tell -0 from 0
-            was, now = (1 / a.astype(np.float64) for a in (each, each.astype(numpy_dtype(target))))
+            wide = each.astype(np.float64)
+            was, now = (1 / a for a in (wide, wide.astype(numpy_dtype(target)).astype(np.float64)))
         return np.array_equal(was, now, equal_nan=True)
     if source == target or target.is_float:
         return source == target or (target == F64 and source.bits == 32)

@@ -244,6 +244,5 @@ def max_unpool(
     e, outer = c.e, shape_of(self)[: -len(output_size)]
     size, count = product(output_size), product(shape_of(self)[len(outer) :])
     x, at = (e.reshape(v, (*outer, count)) for v in (self, indices))
-    nothing = e.full((*outer, size), c.elem, 0)
-    out = e(graph.scatter_along, nothing, c.indices(at, size), x, axis=len(outer), kind="set")
+    out = _scattered(c, e.full((*outer, size), c.elem, 0), -1, at, x, "set")
     return e.reshape(out, (*outer, *output_size))
