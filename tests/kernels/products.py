@@ -284,3 +284,20 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x * math.sqrt(0.5))),
     "silu": lambda x: x / (1 + np.exp(-x)),
 }
+
+
+SMALLEST: Mapping[str, Callable[[], Case]] = {
+    "attention": lambda: attention(1, 2, 160, 160, 64, 128, 64, causal=True, lse=True),
+    "conv": lambda: conv(1, 16, 6, 5, 24, 3, 3, 1, 1, (32, 32, 16)),
+    "conv by windows": lambda: conv(2, 24, 7, 9, 40, 3, 3, 1, 1, (64, 64, 32)),
+    "conv by large windows": lambda: conv(1, 16, 6, 9, 24, 5, 5, 1, 2, (64, 32, 16)),
+    "sdd": lambda: blocksparse("SDD", 1, 2, 64, 64, 64, 16, 32),
+    "dsd": lambda: blocksparse("DSD", 1, 2, 64, 64, 64, 16, 32),
+    "dds": lambda: blocksparse("DDS", 1, 2, 64, 64, 64, 16, 32),
+    "softmax": lambda: blocksparse_softmax(1, 2, 32, 64, 16),
+    "softmax backward": lambda: blocksparse_softmax(1, 2, 32, 64, 16, backward=True),
+    "int4": lambda: int4(20, 64, 64, 32, 16, 64),
+    "int4 in full": lambda: dequantise(72, 64, 32, 64),
+    "grouped": lambda: grouped((5, 0, 21), 40, 48, (16, 32, 32), "relu"),
+}
+"""For the emulator."""

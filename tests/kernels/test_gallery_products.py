@@ -18,6 +18,7 @@ from graphfuse.kernels.tuner import TunedKernel
 from graphfuse.targets import Target
 from tests.kernels.products import (
     FOLDER,
+    SMALLEST,
     Case,
     attention,
     blocksparse,
@@ -51,21 +52,6 @@ CPU = {
     "grouped gelu": lambda: grouped((5, 0, 33, 1), 50, 30, (16, 32, 16), "gelu"),
     "grouped silu, no bias": lambda: grouped((0, 17), 16, 64, (16, 16, 32), "silu", bias=False, type_="float"),
 }
-SMALLEST = {
-    "attention": lambda: attention(1, 2, 160, 160, 64, 128, 64, causal=True, lse=True),
-    "conv": lambda: conv(1, 16, 6, 5, 24, 3, 3, 1, 1, (32, 32, 16)),
-    "conv by windows": lambda: conv(2, 24, 7, 9, 40, 3, 3, 1, 1, (64, 64, 32)),
-    "conv by large windows": lambda: conv(1, 16, 6, 9, 24, 5, 5, 1, 2, (64, 32, 16)),
-    "sdd": lambda: blocksparse("SDD", 1, 2, 64, 64, 64, 16, 32),
-    "dsd": lambda: blocksparse("DSD", 1, 2, 64, 64, 64, 16, 32),
-    "dds": lambda: blocksparse("DDS", 1, 2, 64, 64, 64, 16, 32),
-    "softmax": lambda: blocksparse_softmax(1, 2, 32, 64, 16),
-    "softmax backward": lambda: blocksparse_softmax(1, 2, 32, 64, 16, backward=True),
-    "int4": lambda: int4(20, 64, 64, 32, 16, 64),
-    "int4 in full": lambda: dequantise(72, 64, 32, 64),
-    "grouped": lambda: grouped((5, 0, 21), 40, 48, (16, 32, 32), "relu"),
-}
-"""For the emulator."""
 LARGE = {
     "attention": lambda: attention(2, 4, 500, 700, 128, 64, 64, causal=True, lse=True),
     "conv": lambda: conv(4, 64, 28, 28, 96, 3, 3, 1, 1, (64, 64, 32)),

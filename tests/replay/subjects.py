@@ -10,7 +10,7 @@ import graphfuse
 import models
 from graphfuse.artifact import Executable
 from graphfuse.knobs import Options
-from tests.kernels import test_gallery, test_gallery_products, test_seeds
+from tests.kernels import products, test_gallery, test_seeds
 from tests.kernels.products import Case
 from tests.kernels.running import Job
 
@@ -19,7 +19,7 @@ TARGETS = ("cpu:x86-64-v3", "cuda:sm_80", "cuda:sm_90a")
 PRECISIONS: dict[str, Options] = {"f32": Options(), "f16": Options(precision="f16")}
 KERNELS: dict[str, Mapping[str, Callable[[], Job | Case]]] = {
     "gallery": test_gallery.SMALL,
-    "products": test_gallery_products.SMALLEST,
+    "products": products.SMALLEST,
     "seeds": test_seeds.SMALL,
 }
 
