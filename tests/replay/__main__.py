@@ -1,7 +1,7 @@
 """What a change of the compiler changes in what it compiles: `python -m tests.replay against main`.
 
     record FOLDER        each stage of every model and kernel of the repository, for three targets
-    diff BEFORE AFTER    which subjects differ, in which stage first, and where
+    diff BEFORE AFTER    which subjects differ, in which stage first, and where; --ignore: a pattern, as of an attribute
     against REVISION     both: of that revision, in a worktree of its own, and of this tree
 
 With `--full-size` models are those that benchmarks run, else small ones of the same structure.
@@ -34,10 +34,11 @@ def main() -> int:
     diff = commands.add_parser("diff")
     diff.add_argument("before", type=Path)
     diff.add_argument("after", type=Path)
+    diff.add_argument("--ignore", default="", metavar="PATTERN", help="what makes no difference in texts")
     commands.add_parser("against", parents=[common]).add_argument("revision")
     args = parser.parse_args()
     if args.command == "diff":
-        return _print_changes(args.before, args.after)
+        return _print_changes(args.before, args.after, args.ignore)
     if args.command == "record":
         _record(args, args.folder)
         return 0
@@ -72,8 +73,8 @@ def _record_elsewhere(tree: Path, folder: Path, options: list[str]) -> None:
     subprocess.run(command, cwd=tree / "only", env={**os.environ, "PYTHONPATH": path}, check=True)
 
 
-def _print_changes(before: Path, after: Path) -> int:
-    found = sorted(changes(before, after), key=lambda c: c.subject)
+def _print_changes(before: Path, after: Path, ignored: str = "") -> int:
+    found = sorted(changes(before, after, ignored=ignored), key=lambda c: c.subject)
     for change in found:
         sys.stdout.write(f"{change}\n")
     sys.stdout.write(f"{len(found)} changed\n")

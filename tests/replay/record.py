@@ -10,6 +10,7 @@ import hashlib
 import json
 import lzma
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -70,29 +71,61 @@ class Change:
         return "\n".join((f"{self.subject}: {self.stage} {self.where}", *(f"    {line}" for line in self.lines)))
 
 
-def changes(before: Path, after: Path, context: int = 2) -> Iterator[Change]:
-    """What differs between two records, by subject; only of subjects that both were asked for."""
+def changes(before: Path, after: Path, context: int = 2, ignored: str = "") -> Iterator[Change]:
+    """What differs between two records, by subject; only of subjects that both were asked for.
+
+    How variables of index arithmetic are numbered makes no difference, nor does what the pattern `ignored` matches.
+    """
     old, new = (json.loads((f / INDEX).read_text()) for f in (before, after))
     for subject in old.keys() & new.keys():
-        stages = dict.fromkeys((*old[subject], *new[subject]))
-        stage = next((s for s in stages if old[subject].get(s) != new[subject].get(s)), None)
-        if stage is not None:
+        for stage in dict.fromkeys((*old[subject], *new[subject])):
             digests = old[subject].get(stage), new[subject].get(stage)
-            yield _change(subject, stage, *digests, before, after, context)
+            if digests[0] != digests[1] and (
+                found := _change(subject, stage, *digests, before, after, context, ignored)
+            ):
+                yield found
+                break
 
 
 def _change(
-    subject: str, stage: str, old: str | None, new: str | None, before: Path, after: Path, context: int
-) -> Change:
+    subject: str, stage: str, old: str | None, new: str | None, before: Path, after: Path, context: int, ignored: str
+) -> Change | None:
+    """Of one stage; None where nothing differs that matters."""
     if stage == LEFT_OUT or old is None or new is None:
         return Change(subject, stage, f"only {'before' if new is None else 'after'}: {old or new}")
     a, b = (lzma.decompress((f / "texts" / f"{d}.xz").read_bytes()) for f, d in ((before, old), (after, new)))
     if stage.endswith("object"):
         at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
         return Change(subject, stage, f"differs from byte {at} of {len(a)} and {len(b)} on, of the same block IR")
-    lines = a.decode().splitlines(), b.decode().splitlines()
-    at = next((i for i, (x, y) in enumerate(zip(*lines, strict=False)) if x != y), min(map(len, lines)))
-    return Change(subject, stage, f"differs from line {at + 1} on", tuple(_hunk(*lines, at, context)))
+    lines, others = (_lines(text.decode(), ignored) for text in (a, b))
+    if lines == others:
+        return None
+    shorter = min(len(lines), len(others))
+    at = next((i for i, (x, y) in enumerate(zip(lines, others, strict=False)) if x != y), shorter)
+    return Change(subject, stage, f"differs from line {at + 1} on", tuple(_hunk(lines, others, at, context)))
+
+
+def _lines(text: str, ignored: str) -> list[str]:
+    text = renumbered(text)
+    return (re.sub(ignored, "", text) if ignored else text).splitlines()
+
+
+_NAMES = re.compile(r"names = \[([^]]*)\]")
+
+
+def renumbered(text: str) -> str:
+    """A text in which the variables of `block.index` are numbered by function, in the order of their appearance."""
+    functions = re.split(r"(?m)^(?=func )", text)
+    return "".join(map(_renumbered, functions))
+
+
+def _renumbered(function: str) -> str:
+    found = dict.fromkeys(name for names in _NAMES.findall(function) for name in re.findall(r"\w+", names))
+    if not found:
+        return function
+    numbered = {name: f"{name.rstrip('0123456789')}.{i}" for i, name in enumerate(found)}
+    any_of_them = re.compile(r"(?<![#@\w])(?:" + "|".join(map(re.escape, found)) + r")\b")
+    return any_of_them.sub(lambda m: numbered[m[0]], function)
 
 
 def _hunk(a: list[str], b: list[str], at: int, context: int) -> Iterable[str]:

@@ -37,6 +37,17 @@ def test_a_change_is_shown_where_it_begins(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_variables_are_called_makes_no_difference(tmp_path: Path) -> None:
+    body = 'layout #l3\nfunc @k() {%s} {\n  %%%s = block.index(%%v0) {expr = (2*%s), names = ["%s"]} : tile<#l3>\n}\n'
+    for name, args in (("a", ("work = 1", *["l3"] * 3)), ("b", ("work = 2", *["l7"] * 3))):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, {"m": {"block": (body % args).encode()}})
+    assert [str(c).splitlines()[0] for c in changes(tmp_path / "a", tmp_path / "b")] == [
+        "m: block differs from line 2 on"
+    ]
+    assert list(changes(tmp_path / "a", tmp_path / "b", ignored=r"work = \d")) == []
+
+
 def test_code_that_differs_by_itself_and_what_is_not_compiled_any_more(tmp_path: Path) -> None:
     for name, code, other in (("a", b"ab\x01", {"ptx": b"x"}), ("b", b"ab\x02", {})):
         (tmp_path / name).mkdir()
