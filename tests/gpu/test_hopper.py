@@ -88,6 +88,12 @@ def check(gemm, **options):
 SMALL = Gemm(200, 136, 72)
 
 
+@pytest.mark.parametrize("seed", [1, 3])
+def test_turns_of_one_step(seed):
+    """Nothing but its turn keeps a warp back: one that is late must not miss it."""
+    check(Gemm(64 * 24, 64, 40, (64, 64, 64), attrs=PINGPONG), blocks=1, seed=seed)
+
+
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 @pytest.mark.parametrize("elem", ["bf16", "f16"])

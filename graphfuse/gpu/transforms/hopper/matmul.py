@@ -43,7 +43,7 @@ from graphfuse.ir.core import Attr, Builder, Func, Op, Value, remade
 from graphfuse.ir.layout_families import Wgmma
 from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar, Tile, scalar
-from graphfuse.symbolic import floordiv, minimum, sym
+from graphfuse.symbolic import bounds, floordiv, minimum, sym
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,10 @@ class _Matmul(Roles[Config]):
     def prepare(self, b: Builder) -> None:
         """Turns, the parts of sums that blocks exchange, and rows that are never copied."""
         c, p = self.config, self.product
-        self.turns = Turns(b, every_warp=False) if c.groups > 1 else None
+        # a warp that has not left a barrier must not meet its next phase but one: from the second step on, the first
+        # is waited for, which every warp takes part in
+        of_one_step = c.groups > 1 and p.trips is not None and bounds(p.trips, self.scalars.ranges)[0] < 2
+        self.turns = Turns(b, every_warp=of_one_step) if c.groups > 1 else None
         self.exchange = None
         if self.split > 1:
             self.exchange = exchange(b, self.split, p.accumulated, p.acc.elem, c.warpgroups)
