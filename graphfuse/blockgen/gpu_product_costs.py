@@ -25,7 +25,7 @@ from graphfuse.targets.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class ProductCosts:
-    """Costs of `graph.contract` ops whose operands are views of memory: `fusion.products.align_rows.Costs`."""
+    """Costs of products whose operands are views of memory: `fusion.products.align_rows.Costs`."""
 
     machine: Machine
     ranges: Ranges
@@ -50,12 +50,12 @@ class ProductCosts:
         feed = kernel.feed()
         made = kernel.described(feed)
         if feed.boxed or feed.step:
-            made = replace(made, aligned=feed.step > 0 or kernel.has_whole_sectors(feed.rows))
+            made = replace(made, windows=feed.step > 0, aligned=feed.step > 0 or kernel.has_whole_sectors(feed.rows))
             total = microseconds(wgmma_tile(self.machine, made), self.machine, made)
         else:
             total = _single_loads_us(self.machine, made, element_of(op.operands[0]).bytes)
         costs = self.machine.gpu.memory
-        pads = {v.op for v in map(_root, op.operands) if v.op is not None and v.op.kind is graph.pad}
+        pads = {v.op for v in _roots(op) if v.op is not None and v.op.kind is graph.pad}
         for (x,) in (pad.operands for pad in pads):
             if (made_by := _root(x).op) is None or made_by.kind is not graph.constant:
                 moved = 2 * element_of(x).bytes * typical(product(shape_of(x)), self.ranges)
@@ -64,7 +64,7 @@ class ProductCosts:
 
     def _kernel(self, op: Op) -> GpuContraction:
         """The kernel of the product alone, whose operands are where they begin as views."""
-        roots = tuple(dict.fromkeys(map(_root, op.operands)))
+        roots = tuple(dict.fromkeys(_roots(op)))
         params = Params(tuple(v.type for v in roots))
         made: dict[Value, Value] = dict(zip(roots, params.values, strict=True))
         ops: list[Op] = []
@@ -91,6 +91,14 @@ def _single_loads_us(machine: Machine, p: Product, elem_bytes: int) -> float:
         return waves * -(-p.k_bytes // (costs.step * elem_bytes)) * step
 
     return costs.start_us + min(us(side, step) for side, step in costs.step_us)
+
+
+def _roots(op: Op) -> list[Value]:
+    """The memory that a product reads; a convolution reads its image through the zeros around it."""
+    image, *others = op.operands
+    if op.kind is graph.conv:
+        image = graph.unpadded(image)
+    return [_root(v) for v in (image, *others)]
 
 
 def _root(value: Value) -> Value:

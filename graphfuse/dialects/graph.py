@@ -11,7 +11,7 @@ from graphfuse.dialects.block import MAX_GRID_RANK
 from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.dialects.operands import axis_of, per_dim, positive, tensor
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Block, Trait, opdef
+from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, opdef
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import BOOL, F32, I64, Ptr, Scalar, Tensor, Type
 from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
@@ -384,6 +384,19 @@ def pad(
         if mode != "constant" and (lo, hi) != (0, 0) and not isinstance(d, int):
             require("at_most", 1, d, "dim to repeat as padding")
     return Tensor(tuple(d + lo + hi for d, lo, hi in zip(t.shape, low, high, strict=True)), t.elem)
+
+
+def pads_positions(op: Op) -> bool:
+    """Whether an op adds one value around the positions of an image, and nothing beside its channels, the last dim."""
+    if op.kind is not pad or op.attrs.get("mode", "constant") != "constant":
+        return False
+    *around, channels = zip(dims_of(op.attrs["low"]), dims_of(op.attrs["high"]), strict=True)
+    return channels == (0, 0) and any(any(grown) for grown in around)
+
+
+def unpadded(image: Value) -> Value:
+    """An image without what is added around its positions."""
+    return image.op.operands[0] if image.op is not None and pads_positions(image.op) else image
 
 
 @opdef("graph.concat", *MOVES)

@@ -167,3 +167,34 @@ def test_attention_is_left_alone():
         t = reduce(e) {axes = [1], keepdims = true, kind = "sum"}; u = broadcast(t) {shape = [64, 64]}; p = div(e, u)
         o = contract(p, v) {spec = "mn,nd->md"}; return(o)""")  # fmt: skip
     assert list(stages(func, HOPPER, Options()).kernels) == ["attention_0"]
+
+
+AROUND = "p = pad(x) {low = [0, 1, 1, 0], high = [0, 1, 1, 0], value = 0.0}"
+IMAGES = {
+    "channels apart": (
+        "x: 2x64x10x10xf16, w: 40x64x3x3xf16",
+        f"t = permute(x) {{perm = [0, 2, 3, 1]}}; f = permute(w) {{perm = [2, 3, 1, 0]}}; {AROUND.replace('x', 't')}",
+        "conv(p, f) {groups = 1, strides = [1, 1]",
+    ),
+    "odd channels": ("x: 2x10x10x33xf16, w: 3x3x33x65xf16", AROUND, "conv(p, w) {groups = 1, strides = [1, 1]"),
+    "steps of two, nothing around": (
+        "x: 2x13x11x9xbf16, w: 3x3x9x17xbf16",
+        "",
+        "conv(x, w) {groups = 1, strides = [2, 2]",
+    ),
+    "groups": (
+        "x: 2x32x10x10xf16, w: 3x3x16x64xf16",
+        "t = permute(x) {perm = [0, 2, 3, 1]}",
+        "conv(t, w) {groups = 2, strides = [1, 1]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_are_copied_and_read_in_windows(name):
+    params, before, conv = IMAGES[name]
+    more = 'low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1], layout = "nhwc"}'
+    executable = outcome(graph_func(params, f"{before}; y = {conv}, {more}; return(y)"))
+    code = executable.code["cuda:sm_90a"].ptx
+    assert "wgmma.mma_async" in code
+    assert "im2col" in code

@@ -1,4 +1,4 @@
-"""Operands whose rows begin at odd addresses are copied into rows that TMA can read.
+"""Operands that TMA cannot read, such as rows that begin at odd addresses, are copied into rows that it can.
 
     %y = graph.contract(%x, %w) {spec = "km,kn->mn"} : tensor<4095x4104xbf16>          // x: 1000 x 4095
 
@@ -11,6 +11,14 @@ becomes
 The slice is a view: the product reads 4095 columns of rows that are 4096 apart, and never what was added. Trailing
 dims that are one dim of the product are padded as one. Constants are copied when compiling; an operand of several
 products is copied once.
+
+Images and weights of convolutions likewise, which also become images with their channels side by side:
+
+    %t = graph.permute(%x) {perm = [0, 2, 3, 1]} : tensor<8x64x64x320xf16>
+    %p = graph.pad(%t) {high = [0, 0, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<8x64x64x320xf16>
+
+where a pad of nothing is the copy. More channels are zeros, also in the weights; the zeros around positions stay
+behind the copy.
 
 Requires: whatever changes products has run, and nothing after it merges slices with pads. Declines attention, and
 what the target does not ask for. Ensures: the same factors. Cost: one sweep.
@@ -35,8 +43,12 @@ from graphfuse.symbolic import product
 UNIT = 16
 """Elements of 2 bytes in a sector of memory."""
 Row = tuple[int, int]
-"""How many trailing dims of an operand are a row, and by how many elements that grows; (0, 0) leaves it."""
+"""How many trailing dims of an operand are copied as a row, and by how many elements that grows; (0, 0) leaves it."""
 STAYS: Row = (0, 0)
+Grown = tuple[int, ...]
+"""By how many zeros each dim grows."""
+Known = dict[tuple[Value, Grown], Value]
+"""Copies of constants."""
 
 
 class Costs(Protocol):
@@ -64,6 +76,11 @@ def _last(x: Value) -> Row:
 
 def _row(op: Op, side: int) -> Row:
     """The dims of an operand that lie side by side and have one role in the product, in whole sectors."""
+    if op.kind is graph.conv:
+        channels = tensor_of(op.operands[side]).shape[-1]
+        grown = -channels % UNIT if isinstance(channels, int) else UNIT
+        of_groups = side == 0 and op.attrs.get("groups", 1) != 1  # each would have to grow by itself
+        return STAYS if grown and (of_groups or not isinstance(channels, int)) else (1, grown)
     labels = graph.parse_spec(str(op.attrs["spec"]))
     shape = tensor_of(op.operands[side]).shape
     role: tuple[bool, ...] | None = None
@@ -92,52 +109,72 @@ def _is_spread(x: Value) -> bool:
 def copy_rows(func: Func, costs: Costs | None = None) -> Func:
     """Copy the operands of products for which that costs less; without costs all whose last dim is no whole sectors."""
     attention = {op for found in find_attention(Dataflow(func.body)) for op in (found.scores, found.output)}
-    known: dict[tuple[Value, Row], Value] = {}
+    known: Known = {}
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind is not graph.contract or old in attention:
+        if old.kind is not graph.contract and (old.kind is not graph.conv or not costs):
+            return None
+        if old in attention:
             return None
         rows = cheapest_rows(new, costs) if costs else tuple(map(_last, new.operands))
-        if not any(grown for _, grown in rows):
-            return None
-        return remade(new, *(_with_pitch(v, row, known) for v, row in zip(new.operands, rows, strict=True)))
+        return None if all(row == STAYS for row in rows) else _copied(new, rows, known)
 
     return dead_code(common_subexpressions(rebuild(func, visit_pair=visit)))
 
 
 def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
-    """Which operands of a contraction to copy."""
+    """Which operands of a product to copy."""
     if costs.stays(op):
         return (STAYS,) * len(op.operands)
-
-    def us(rows: Sequence[Row]) -> float:
-        return costs.us(remade(op, *(_with_pitch(v, row) for v, row in zip(op.operands, rows, strict=True))))
-
     as_stored, *copied = itertools.product(*({STAYS: None, _row(op, side): None} for side in range(2)))
-    times = {rows: us(rows) for rows in copied}
+    times = {rows: costs.us(_copied(op, rows)) for rows in copied}
     best = min(times, key=times.__getitem__, default=as_stored)
-    return best if times and times[best] * costs.gain <= us(as_stored) else as_stored
+    return best if times and times[best] * costs.gain <= costs.us(op) else as_stored
 
 
-def _with_pitch(x: Value, row: Row, known: dict[tuple[Value, Row], Value] | None = None) -> Value:
-    """`x` as a view of rows that are further apart than they are long.
+def _copied(op: Op, rows: Sequence[Row], known: Known | None = None) -> Op:
+    """A product of copies. `known` has constants that were copied before; without it none is evaluated."""
+    if op.kind is graph.conv:
+        return _copied_image(op, rows, known)
+    return remade(op, *(_with_pitch(v, row, known) for v, row in zip(op.operands, rows, strict=True)))
 
-    `known` has the constants among those that were made so far; without it nothing is evaluated.
-    """
+
+def _copied_image(op: Op, rows: Sequence[Row], known: Known | None) -> Op:
+    """A convolution of copies: more channels are zeros, of the image and in the weights."""
+    image, weights = op.operands
+    (copies, more), (_, columns) = rows
+    memory = graph.unpadded(image)
+    if copies:
+        copy = _padded(memory, (*(0 for _ in tensor_of(memory).shape[1:]), more), known)
+        image = copy if memory is image or image.op is None else remade(image.op, copy).result
+    if more or rows[1] != STAYS:
+        *taps, _, out = tensor_of(weights).shape
+        grown = _padded(weights, (*(0 for _ in taps), more, columns), known)
+        weights = sliced(grown, len(taps) + 1, 0, out) if columns else grown
+    return remade(op, image, weights)
+
+
+def _with_pitch(x: Value, row: Row, known: Known | None) -> Value:
+    """`x` as a view of rows that are further apart than they are long."""
     dims, grown = row
-    if not grown:
+    if row == STAYS:
         return x
     shape = tensor_of(x).shape
     outer, length = shape[: len(shape) - dims], product(shape[len(shape) - dims :])
-    copy = known.get((x, row)) if known else None
-    if copy is None:
-        flat = reshaped(x, (*outer, length))
-        high = (*(0 for _ in outer), grown)
-        padded = graph.pad(flat, low=(0,) * len(high), high=high, value=0.0)
-        copy = padded.result
-        if known is not None and (array := _known(flat)) is not None:
-            known[x, row] = copy = constant(evaluate(padded, [array])[0], x.op)
+    copy = _padded(reshaped(x, (*outer, length)), (*(0 for _ in outer), grown), known, x)
     return reshaped(sliced(copy, len(outer), 0, length), shape)
+
+
+def _padded(x: Value, high: Grown, known: Known | None, of: Value | None = None) -> Value:
+    """A copy of `x`, which is a view of `of`, with so many zeros behind it along each dim."""
+    key = of or x, high
+    if known is not None and key in known:
+        return known[key]
+    padded = graph.pad(x, low=(0,) * len(high), high=high, value=0.0)
+    if known is None or (array := _known(x)) is None:
+        return padded.result
+    known[key] = constant(evaluate(padded, [array])[0], x.op)
+    return known[key]
 
 
 def _known(x: Value) -> Array | None:

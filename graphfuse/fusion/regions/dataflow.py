@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, walk
+from graphfuse.ir.core import Block, Op, Trait, Value, walk
 from graphfuse.ir.types import Tensor
 
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.stretch, graph.flip})
@@ -113,10 +113,8 @@ class Dataflow:
         return self.reads_padded and self._pads_windows(op)
 
     def _pads_windows(self, op: Op) -> bool:
-        if op.kind is not graph.pad or op.attrs.get("mode", "constant") != "constant":
+        if not graph.pads_positions(op):  # with channels, loads would be no vectors
             return False
-        if any((dims_of(op.attrs["low"])[-1], dims_of(op.attrs["high"])[-1])):
-            return False  # channels: their loads would be no vectors
         users = self.uses[op.result]
         kinds = (graph.conv, graph.reduce_window)
         return bool(users) and all(u.kind in kinds and op.result not in u.operands[1:] for u in users)
