@@ -1,10 +1,14 @@
-"""The exact JSON of an executable: all but weights, code, IR and ledger. What is read may be hostile."""
+"""The exact JSON of an executable: all but weights, code, IR and ledger. What is read may be hostile.
+
+A `Form` is how a value is written and how it is read back: both come from one description of the data class.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from graphfuse.artifact import (
     BUFFER_KINDS,
@@ -14,7 +18,6 @@ from graphfuse.artifact import (
     MAX_SHARED_BYTES,
     Arg,
     Buffer,
-    BufferKind,
     Code,
     Executable,
     Im2col,
@@ -32,115 +35,19 @@ from graphfuse.artifact import (
     Weight,
 )
 from graphfuse.artifact_rules import check
-from graphfuse.constraints import KINDS, Constraint, Kind
+from graphfuse.constraints import KINDS, Constraint
 from graphfuse.errors import ArtifactError, ParseError
 from graphfuse.symbolic import INF, Dim, bounds, parse_dim
 from graphfuse.value_checks import Check
 
+T = TypeVar("T")
+
 MAX_DIM_TEXT = 2048
 """Longest text of a symbolic dim; real ones have a few dozen characters."""
-
-# to JSON. dims are numbers when static, their text when not; both come back exactly
-
-
-def _dim(dim: Dim) -> Json:
-    return int(dim) if isinstance(dim, int) else str(dim)
-
-
-def program_to_json(executable: Executable) -> dict[str, Json]:
-    """Everything about an executable but its weights' bytes, its code, its IR and its ledger."""
-    out: dict[str, Json] = {
-        "signature": signature_to_json(executable.signature),
-        "plan": plan_to_json(executable.plan),
-        "kernels": [_kernel_to_json(k) for k in executable.kernels],
-        "target": executable.target,
-        "meta": executable.meta,
-    }
-    return out | ({"checks": [_check_to_json(c) for c in executable.checks]} if executable.checks else {})
-
-
-def _check_to_json(check: Check) -> Json:
-    ends = () if check.low is None or check.high is None else (_dim(check.low), _dim(check.high))
-    return [check.node, check.operand, check.what, *ends]
-
-
-def signature_to_json(signature: Signature) -> dict[str, Json]:
-    """The JSON of a signature."""
-    out: dict[str, Json] = {
-        "inputs": [_spec_to_json(s) for s in signature.inputs],
-        "outputs": [_spec_to_json(s) for s in signature.outputs],
-        "dims": [[name, lo, hi] for name, lo, hi in signature.dims],
-    }
-    listed = [[c.kind, _dim(c.a), _dim(c.b), c.what, c.node] for c in signature.constraints]
-    names = [[symbol, name] for symbol, name in signature.names]
-    return out | ({"constraints": listed} if listed else {}) | ({"names": names} if names else {})
-
-
-def plan_to_json(plan: Plan) -> dict[str, Json]:
-    """The JSON of a plan."""
-    return {
-        "buffers": [[b.kind, _dim(b.nbytes), b.index, b.first, b.last] for b in plan.buffers],
-        "steps": [_step_to_json(s) for s in plan.steps],
-    }
-
-
-def _spec_to_json(spec: TensorSpec) -> Json:
-    return {"name": spec.name, "elem": spec.elem, "shape": [_dim(d) for d in spec.shape]}
-
-
-def _step_to_json(step: Step | Loop) -> Json:
-    if isinstance(step, Loop):
-        return {
-            "symbol": step.symbol,
-            "count": _dim(step.count),
-            "steps": [_step_to_json(s) for s in step.steps],
-        }
-    args = [[a.buffer, _dim(a.offset)] if isinstance(a, Pointer) else [_dim(a.value)] for a in step.args]
-    return {
-        "kernel": step.kernel,
-        "args": args,
-        "grid": _dim(step.grid),
-        "work": _dim(step.work),
-        "label": step.label,
-    }
-
-
-def _kernel_to_json(kernel: KernelMeta) -> Json:
-    out: dict[str, Json] = {k: getattr(kernel, k) for k in ("name", "params", "kind", "label")}
-    out |= {k: _dim(getattr(kernel, k)) for k in KERNEL_DIMS}
-    return out | ({"launch": _launch_to_json(kernel.launch)} if kernel.launch else {})
-
-
-_LAUNCH_SHAPE = ("threads", "shared_bytes", "cluster", "split", "persistent")
-_LAUNCH_NUMBERS = ("registers", "spill_bytes", "static_shared_bytes")
-
-
-def _launch_to_json(launch: Launch) -> Json:
-    out: dict[str, Json] = {k: getattr(launch, k) for k in (*_LAUNCH_SHAPE, "overlaps")}
-    out |= {k: getattr(launch, k) for k in _LAUNCH_NUMBERS}
-    out |= {"flags": launch.flags} if launch.flags else {}
-    return out | {"symbols": list(launch.symbols), "tensor_maps": [_map_to_json(m) for m in launch.tensor_maps]}
-
-
-def _map_to_json(m: TensorMap) -> Json:
-    out: dict[str, Json] = {
-        "param": m.param,
-        "elem": m.elem,
-        "offset": _dim(m.offset),
-        "dims": [_dim(d) for d in m.dims],
-        "strides": [_dim(d) for d in m.strides],
-        "box": list(m.box),
-        "swizzle": m.swizzle,
-    }
-    if m.im2col:
-        out["im2col"] = {name: list(getattr(m.im2col, name)) for name in _IM2COL}
-    return out
-
-
-_IM2COL = ("lower", "upper", "steps")
-
-
-# from JSON
+MAX_SPLIT = 1 << 16
+"""More blocks than make any program; times a grid they stay within 64 bits."""
+MAX_LOOPS = 8
+"""Loops in loops."""
 
 
 class Node:
@@ -170,6 +77,9 @@ class Node:
         if not isinstance(self.value, dict) or key not in self.value:
             self.fail(f"an object with the key {key!r}")
         return Node(self.value[key], key, self)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.object()
 
     def items(self, least: int = 0, most: int | None = None) -> list[Node]:
         """The elements of a list."""
@@ -229,127 +139,208 @@ def read_dim(text: str) -> Dim:
     return dim
 
 
+# forms
+
+
+@dataclass(frozen=True)
+class Form(Generic[T]):
+    """How a value is written as JSON, and read back. What `may_lack` is left out of an object where it is empty."""
+
+    write: Callable[[T], Any]
+    read: Callable[[Node], T]
+    may_lack: bool = False
+
+
+def _same(value: Any) -> Json:
+    return value
+
+
+# dims are numbers when static, their text when not; both come back exactly
+DIM = Form[Dim](lambda dim: int(dim) if isinstance(dim, int) else str(dim), Node.dim)
+TEXT = Form[str](_same, Node.text)
+FLAG = Form[Any](bool, lambda node: node.value is True)
+OBJECT = Form["Mapping[str, Json]"](_same, Node.object)
+
+
+def integer(lo: int = 0, hi: int = INF) -> Form[int]:
+    """One inside inclusive bounds."""
+    return Form(_same, lambda node: node.integer(lo, hi))
+
+
+def one_of(words: Sequence[str]) -> Form[Any]:
+    """A text out of a fixed set."""
+    return Form(_same, lambda node: node.one_of(words))
+
+
+def optional(form: Form[T]) -> Form[T]:
+    """What an object may lack: then the field has its default, which is empty, 0 or None."""
+    return replace(form, may_lack=True)
+
+
+def listed(form: Form[T], least: int = 0, most: int | None = None) -> Form[tuple[T, ...]]:
+    """A tuple of any length between these."""
+    return Form(
+        lambda values: [form.write(v) for v in values],
+        lambda node: tuple([form.read(n) for n in node.items(least, most)]),
+    )
+
+
+def row(*forms: Form[Any], least: int | None = None) -> Form[tuple[Any, ...]]:
+    """A tuple with a form for each element, or for the first `least` and more."""
+    most = len(forms)
+    return Form(
+        lambda values: [f.write(v) for f, v in zip(forms, values, strict=False)],
+        lambda node: tuple([f.read(n) for f, n in zip(forms, node.items(least or most, most), strict=False)]),
+    )
+
+
+def in_order(kind: Callable[..., T], *forms: Form[Any]) -> Form[T]:
+    """A data class as a list of its fields, in their order."""
+    named, of = list(zip([f.name for f in fields(cast("Any", kind))], forms, strict=True)), row(*forms)
+    return Form(lambda value: [f.write(getattr(value, name)) for name, f in named], lambda node: kind(*of.read(node)))
+
+
+def written(value: object, forms: Mapping[str, Form[Any]]) -> dict[str, Json]:
+    """An object of some fields of a value."""
+    found = ((name, form, getattr(value, name)) for name, form in forms.items())
+    return {name: form.write(v) for name, form, v in found if v or not form.may_lack}
+
+
+def given(node: Node, forms: Mapping[str, Form[Any]]) -> dict[str, Any]:
+    """The fields that an object has."""
+    return {name: form.read(node[name]) for name, form in forms.items() if not form.may_lack or name in node}
+
+
+def record(kind: Callable[..., T], /, **forms: Form[Any]) -> Form[T]:
+    """A data class as an object with a key for each field."""
+    return Form(lambda value: written(value, forms), lambda node: kind(**given(node, forms)))
+
+
+def either(key: str, kind: type, form: Form[Any], other: Form[Any]) -> Form[Any]:
+    """One of two objects: those of a `kind` have this key."""
+    return Form(
+        lambda value: (form if isinstance(value, kind) else other).write(value),
+        lambda node: (form if key in node else other).read(node),
+    )
+
+
+def nested(form: Callable[[], Form[T]], what: str, key: str, most: int) -> Form[T]:
+    """A form that is declared later, as it has others like it in the list `key`, so deep at most."""
+
+    def read(node: Node) -> T:
+        if node.path.count(f"{key}[") > most:
+            node.fail(f"{what} nested at most {most} deep")
+        return form().read(node)
+
+    return Form(lambda value: form().write(value), read)
+
+
+# what an executable is made of
+
+_SPEC = record(TensorSpec, name=TEXT, elem=one_of((*ELEMS, *HOST_VALUES)), shape=listed(DIM))
+
+SIGNATURE = record(
+    Signature,
+    dims=listed(row(TEXT, integer(), integer())),
+    inputs=listed(_SPEC),
+    outputs=listed(_SPEC),
+    constraints=optional(listed(in_order(Constraint, one_of(KINDS), DIM, DIM, TEXT, TEXT))),
+    names=optional(listed(row(TEXT, TEXT))),
+)
+
+
+def _read_arg(node: Node) -> Arg:
+    *buffer, dim = node.items(1, 2)
+    return Pointer(buffer[0].integer(), dim.dim()) if buffer else Scalar(dim.dim())
+
+
+_ARG = Form[Arg](
+    lambda arg: [arg.buffer, DIM.write(arg.offset)] if isinstance(arg, Pointer) else [DIM.write(arg.value)], _read_arg
+)
+_STEP = record(Step, kernel=TEXT, args=listed(_ARG), grid=DIM, work=DIM, label=TEXT)
+_ANY_STEP = either("symbol", Loop, nested(lambda: _LOOP, "loops", "steps", MAX_LOOPS), _STEP)
+_LOOP: Form[Loop] = record(Loop, symbol=TEXT, count=DIM, steps=listed(_ANY_STEP))
+_BUFFER = in_order(Buffer, one_of(BUFFER_KINDS), DIM, integer(), integer(), integer())
+
+PLAN = record(Plan, buffers=listed(_BUFFER), steps=listed(_ANY_STEP))
+
+
+def _of_box(ndim: int) -> Form[Im2col]:
+    """Corners and steps of as many dims; how far a corner may lie outside depends on their number."""
+    most = 1 << 16 // max(ndim, 1) - 1
+    corner = listed(integer(-most, most - 1), ndim, ndim)
+    return record(Im2col, lower=corner, upper=corner, steps=listed(integer(1, 8), ndim, ndim))
+
+
+def _map(rank: int, *, by_im2col: bool) -> Form[TensorMap]:
+    sizes = 2 if by_im2col else rank
+    return record(
+        TensorMap,
+        param=integer(),
+        elem=one_of(ELEMS),
+        offset=DIM,
+        dims=listed(DIM, 1, 5),
+        strides=listed(DIM, rank - 1, rank - 1),
+        box=listed(integer(1, 256), sizes, sizes),
+        swizzle=integer(0, 128),
+        im2col=optional(_of_box(rank - 2)),
+    )
+
+
+_MAP = Form[TensorMap](
+    lambda m: _map(len(m.dims), by_im2col=m.im2col is not None).write(m),
+    lambda node: _map(len(node["dims"].items(1, 5)), by_im2col="im2col" in node).read(node),
+)
+
+_LAUNCH = record(
+    Launch,
+    threads=integer(1, 1024),
+    shared_bytes=integer(0, MAX_SHARED_BYTES),
+    cluster=integer(1, 16),
+    split=integer(1, MAX_SPLIT),
+    persistent=integer(0, 32),
+    overlaps=FLAG,
+    registers=integer(-1),
+    spill_bytes=integer(-1),
+    static_shared_bytes=integer(-1),
+    flags=optional(integer(1, 32)),
+    symbols=listed(TEXT),
+    tensor_maps=listed(_MAP, 0, 64),
+)
+
+_KERNEL = record(
+    KernelMeta,
+    **dict.fromkeys(("name", "params", "kind", "label"), TEXT),
+    **dict.fromkeys(KERNEL_DIMS, DIM),
+    launch=optional(_LAUNCH),
+)
+
+_CHECK_ROW = row(TEXT, TEXT, TEXT, DIM, DIM, least=3)
+
+
+def _read_check(node: Node) -> Check:
+    if len(found := _CHECK_ROW.read(node)) == 4:
+        node.fail("a range or none")
+    return Check(*found)
+
+
+_PROGRAM: dict[str, Form[Any]] = {
+    "signature": SIGNATURE,
+    "plan": PLAN,
+    "kernels": listed(_KERNEL),
+    "target": TEXT,
+    "meta": OBJECT,
+    "checks": optional(listed(Form[Check](lambda check: _CHECK_ROW.write(check.attr), _read_check))),
+}
+
+
+def program_to_json(executable: Executable) -> dict[str, Json]:
+    """Everything about an executable but its weights' bytes, its code, its IR and its ledger."""
+    return written(executable, _PROGRAM)
+
+
 def program_from_json(root: Node, weights: tuple[Weight, ...], code: Mapping[str, Code], **lazy: Any) -> Executable:
     """Read what `program_to_json` wrote and check it; `lazy` gives `ir` and `ledger`."""
-    executable = Executable(
-        signature=signature_from_json(root["signature"]),
-        plan=plan_from_json(root["plan"]),
-        kernels=tuple(_kernel_from_json(k) for k in root["kernels"].items()),
-        weights=weights,
-        target=root["target"].text(),
-        code=code,
-        meta=root["meta"].object(),
-        checks=tuple(_check_from_json(c) for c in root["checks"].items()) if "checks" in root.object() else (),
-        **lazy,
-    )
+    executable = Executable(**given(root, _PROGRAM), weights=weights, code=code, **lazy)
     check(executable)
     return executable
-
-
-def _check_from_json(node: Node) -> Check:
-    row = node.items(3, 5)
-    if len(row) == 4:
-        node.fail("a range or none")
-    low, high = (d.dim() for d in row[3:]) if row[3:] else (None, None)
-    return Check(row[0].text(), row[1].text(), row[2].text(), low, high)
-
-
-def signature_from_json(root: Node) -> Signature:
-    """Read a signature."""
-    dims: list[tuple[str, int, int]] = []
-    for row in root["dims"].items():
-        name, lo, hi = row.items(3, 3)
-        dims.append((name.text(), lo.integer(), hi.integer()))
-    inputs = tuple(_spec_from_json(s) for s in root["inputs"].items())
-    outputs = tuple(_spec_from_json(s) for s in root["outputs"].items())
-    constraints: list[Constraint] = []
-    for row in root["constraints"].items() if "constraints" in root.object() else ():
-        kind, a, b, what, node = row.items(5, 5)
-        word = cast("Kind", kind.one_of(KINDS))
-        constraints.append(Constraint(word, a.dim(), b.dim(), what.text(), node.text()))
-    named = [row.items(2, 2) for row in (root["names"].items() if "names" in root.object() else ())]
-    names = tuple((symbol.text(), name.text()) for symbol, name in named)
-    return Signature(inputs, outputs, tuple(dims), tuple(constraints), names)
-
-
-def plan_from_json(root: Node) -> Plan:
-    """Read a plan; `check` then says whether it fits its executable."""
-    buffers: list[Buffer] = []
-    for row in root["buffers"].items():
-        kind, nbytes, index, first, last = row.items(5, 5)
-        word = cast("BufferKind", kind.one_of(BUFFER_KINDS))
-        buffers.append(Buffer(word, nbytes.dim(), index.integer(), first.integer(), last.integer()))
-    return Plan(tuple(buffers), tuple(_step_from_json(s) for s in root["steps"].items()))
-
-
-def _spec_from_json(node: Node) -> TensorSpec:
-    shape = tuple(d.dim() for d in node["shape"].items())
-    return TensorSpec(node["name"].text(), node["elem"].one_of((*ELEMS, *HOST_VALUES)), shape)
-
-
-def _step_from_json(node: Node, depth: int = 0) -> Step | Loop:
-    if "symbol" not in node.object():
-        args = tuple(_arg_from_json(a) for a in node["args"].items())
-        kernel, label = node["kernel"].text(), node["label"].text()
-        return Step(kernel, args, node["grid"].dim(), node["work"].dim(), label)
-    if depth >= 8:
-        node.fail("loops nested at most 8 deep")
-    steps = tuple(_step_from_json(s, depth + 1) for s in node["steps"].items())
-    return Loop(node["symbol"].text(), node["count"].dim(), steps)
-
-
-def _arg_from_json(node: Node) -> Arg:
-    parts = node.items(1, 2)
-    if len(parts) == 1:
-        return Scalar(parts[0].dim())
-    return Pointer(parts[0].integer(), parts[1].dim())
-
-
-def _kernel_from_json(node: Node) -> KernelMeta:
-    name, params, kind, label = (node[k].text() for k in ("name", "params", "kind", "label"))
-    launch = _launch_from_json(node["launch"]) if "launch" in node.object() else None
-    return KernelMeta(name, params, kind, label, **{k: node[k].dim() for k in KERNEL_DIMS}, launch=launch)
-
-
-MAX_SPLIT = 1 << 16
-"""More blocks than make any program; times a grid they stay within 64 bits."""
-
-
-def _launch_from_json(node: Node) -> Launch:
-    return Launch(
-        threads=node["threads"].integer(1, 1024),
-        shared_bytes=node["shared_bytes"].integer(0, MAX_SHARED_BYTES),
-        cluster=node["cluster"].integer(1, 16),
-        split=node["split"].integer(1, MAX_SPLIT),
-        persistent=node["persistent"].integer(0, 32),
-        flags=node["flags"].integer(1, 32) if "flags" in node.object() else 0,
-        overlaps=node["overlaps"].value is True,
-        symbols=tuple(s.text() for s in node["symbols"].items()),
-        tensor_maps=tuple(_map_from_json(m) for m in node["tensor_maps"].items(0, 64)),
-        **{k: node[k].integer(-1) for k in _LAUNCH_NUMBERS},
-    )
-
-
-def _map_from_json(node: Node) -> TensorMap:
-    dims = tuple(d.dim() for d in node["dims"].items(1, 5))
-    rank = len(dims)
-    im2col = _im2col_from_json(node["im2col"], rank - 2) if "im2col" in node.object() else None
-    sizes = rank if im2col is None else 2
-    return TensorMap(
-        param=node["param"].integer(),
-        elem=node["elem"].one_of(ELEMS),
-        offset=node["offset"].dim(),
-        dims=dims,
-        strides=tuple(d.dim() for d in node["strides"].items(rank - 1, rank - 1)),
-        box=tuple(b.integer(1, 256) for b in node["box"].items(sizes, sizes)),
-        swizzle=int(node["swizzle"].integer(0, 128)),
-        im2col=im2col,
-    )
-
-
-def _im2col_from_json(node: Node, rank: int) -> Im2col:
-    """Corners and steps of as many dims; how far a corner may lie outside depends on their number."""
-    lower, upper, steps = (node[name].items(rank, rank) for name in _IM2COL)
-    most = 1 << 16 // max(rank, 1) - 1
-    low, high = (tuple(c.integer(-most, most - 1) for c in corner) for corner in (lower, upper))
-    return Im2col(low, high, tuple(s.integer(1, 8) for s in steps))

@@ -44,11 +44,25 @@ import numpy as np
 
 from graphfuse import __version__
 from graphfuse.artifact import FOUR, Array, Code, Executable, Json, Panels, Stored, Weight, elem_dtype, fresh
-from graphfuse.artifact_json import Node, program_from_json, program_to_json
+from graphfuse.artifact_json import (
+    FLAG,
+    TEXT,
+    Form,
+    Node,
+    given,
+    in_order,
+    integer,
+    listed,
+    one_of,
+    optional,
+    program_from_json,
+    program_to_json,
+    written,
+)
 from graphfuse.artifact_rules import check, check_variants
 from graphfuse.errors import ArtifactError, FileError, Loc
 from graphfuse.files import is_regular, kind, reason, writing
-from graphfuse.host.program_json import host_from_json, host_to_json
+from graphfuse.host.program_json import PROGRAM
 from graphfuse.knobs import WeightMode, settings
 from graphfuse.runtime.lazy import LazyLedger, LazyTexts
 from graphfuse.runtime.weights import PIECE, Blob, Extent, Held, OpenFile, StoredArray, UnpackedArray
@@ -92,6 +106,17 @@ class _Section:
     sha256: str
 
 
+def _read_offset(node: Node) -> int:
+    try:
+        return int(node.text(), 16)
+    except ValueError:
+        node.fail("a hexadecimal offset")
+
+
+_OFFSET = Form[int](lambda at: f"{at:016x}", _read_offset)
+_SECTION = in_order(_Section, TEXT, _OFFSET, integer(), integer(), one_of(("raw", "zlib")), TEXT)
+
+
 # writing
 
 
@@ -123,10 +148,10 @@ def _parts(executable: Executable, rows: Iterator[Json]) -> Iterator[_Part]:
     programs: list[dict[str, Json]] = []
     for v in variants:
         program = program_to_json(v)
-        program["code"] = [_code_row(target, code) for target, code in v.code.items()]
+        program["code"] = [{"target": target, **written(code, _CODE)} for target, code in v.code.items()]
         program["weights"] = list(itertools.islice(rows, len(v.weights)))
         if v.host is not None:
-            program |= {"host": host_to_json(v.host), "parts": len(v.parts)}
+            program |= {"host": PROGRAM.write(v.host), "parts": len(v.parts)}
         programs.append(program)
     head, *others = programs
     head["others"] = others
@@ -154,10 +179,11 @@ def _all_weights(executable: Executable) -> Iterator[Weight]:
         yield from _all_weights(part)
 
 
-def _code_row(target: str, code: Code) -> Json:
-    row: dict[str, Json] = {"target": target, "arch": code.arch, "os": code.os, "features": list(code.features)}
-    row |= {"cubins": list(code.cubins)} if code.cubins else {}
-    return row | {"ptx": bool(code.ptx), "warnings": list(code.warnings)}
+_CODE: dict[str, Form[Any]] = {
+    "arch": TEXT, "os": TEXT, "features": listed(TEXT), "cubins": optional(listed(integer(1))), "ptx": FLAG,
+    "warnings": listed(TEXT),
+}  # fmt: skip
+"""What the program says of code; the objects, and PTX where there is any, are sections."""
 
 
 def _numbered(name: str, variant: int) -> str:
@@ -203,7 +229,7 @@ def _write_parts(parts: Sequence[_Part], file: BinaryIO) -> None:
 
 def _header(parts: Sequence[_Part], offsets: Sequence[int], digests: Sequence[str]) -> bytes:
     rows: list[Json] = [
-        [p.name, f"{offset:016x}", p.length, p.unpacked, p.encoding, sha]
+        _SECTION.write(_Section(p.name, offset, p.length, p.unpacked, p.encoding, sha))
         for p, offset, sha in zip(parts, offsets, digests, strict=True)
     ]
     return json.dumps({"graphfuse": __version__, "sections": rows}, separators=(",", ":")).encode()
@@ -319,11 +345,11 @@ def _read(file: _File, is_part: bool = False) -> Executable:
 
 def _variant(root: Node, file: _File, number: int, codes: Iterator[int], parts: Iterable[int]) -> Executable:
     weights, code = _read_weights(root["weights"], file), _read_code(root["code"], file, codes)
-    if "host" not in root.object():
+    if "host" not in root:
         return program_from_json(root, weights, code, **_lazy(file, number))
     count = root["parts"].integer(0, MAX_PARTS)
     found = tuple(_read_part(file, i) for i in itertools.islice(parts, count))
-    return program_from_json(root, weights, code, host=host_from_json(root["host"]), parts=found, **_lazy(file, number))
+    return program_from_json(root, weights, code, host=PROGRAM.read(root["host"]), parts=found, **_lazy(file, number))
 
 
 def _read_part(file: _File, number: int) -> Executable:
@@ -419,21 +445,10 @@ class _File:
 
     def _read_sections(self, root: Node, start: int) -> Iterator[_Section]:
         for row in root["sections"].items():
-            name, offset, length, unpacked, encoding, sha = row.items(6, 6)
-            try:
-                at = int(offset.text(), 16)
-            except ValueError:
-                offset.fail("a hexadecimal offset")
-            section = _Section(
-                name.text(),
-                at,
-                length.integer(),
-                unpacked.integer(),
-                encoding.one_of(("raw", "zlib")),
-                sha.text(),
-            )
-            if not start <= at <= at + section.length <= len(self._data) - _TRAILER_BYTES or at % ALIGN:
-                row.fail(f"a section inside {start}..{len(self._data) - _TRAILER_BYTES}")
+            section, end = _SECTION.read(row), len(self._data) - _TRAILER_BYTES
+            at = section.offset
+            if not start <= at <= at + section.length <= end or at % ALIGN:
+                row.fail(f"a section inside {start}..{end}")
             yield section
 
     def section(self, name: str) -> _Section:
@@ -504,10 +519,10 @@ def _read_weights(root: Node, file: _File) -> tuple[Weight, ...]:
             row.fail(f"a tensor at a multiple of {ALIGN} inside {len(file.weights)} bytes of weights")
         data = StoredArray(blob := file.blob(offset, nbytes, row["crc32"].integer()), dtype, shape)
         packed: tuple[Stored, Panels] | None = None
-        if "panels" in row.object():  # made when it is read
+        if "panels" in row:  # made when it is read
             packed = data, _read_panels(row["panels"].items(3, 3), shape)
             data = StoredArray(blob, dtype, shape, packed[1])
-        elif "panels_of" in row.object():
+        elif "panels_of" in row:
             of, *layout = row["panels_of"].items(4, 4)
             whole, panels = _read_shape(of), _read_panels(layout, _read_shape(of))
             if panels.shape(whole) != shape:
@@ -539,14 +554,12 @@ def _read_panels(row: Sequence[Node], shape: Sequence[int]) -> Panels:
 def _read_code(root: Node, file: _File, numbers: Iterator[int]) -> dict[str, Code]:
     code: dict[str, Code] = {}
     for row, i in zip(root.items(), numbers, strict=False):
-        features, warnings = (tuple(f.text() for f in row[key].items()) for key in ("features", "warnings"))
-        arch, os_name = row["arch"].text(), row["os"].text()
-        ptx = file.content(f"ptx.{i}").decode(errors="replace") if row["ptx"].value is True else ""
-        made = file.content(f"code.{i}")
-        cubins = tuple(n.integer(1) for n in row["cubins"].items()) if "cubins" in row.object() else ()
-        if cubins and sum(cubins) != len(made):
-            row["cubins"].fail(f"lengths that make {len(made)} bytes")
-        code[row["target"].text()] = Code(arch, os_name, features, made, ptx, warnings, cubins)
+        known = given(row, _CODE)
+        ptx = file.content(f"ptx.{i}").decode(errors="replace") if known.pop("ptx") else ""
+        made = Code(**known, object=file.content(f"code.{i}"), ptx=ptx)
+        if made.cubins and sum(made.cubins) != len(made.object):
+            row["cubins"].fail(f"lengths that make {len(made.object)} bytes")
+        code[row["target"].text()] = made
     return code
 
 

@@ -31,7 +31,7 @@ from graphfuse.artifact import (
     TensorSpec,
     Weight,
 )
-from graphfuse.artifact_json import plan_to_json, program_to_json, read_dim
+from graphfuse.artifact_json import PLAN, Node, program_to_json, read_dim
 from graphfuse.artifact_rules import check
 from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError, FileError, InputError
@@ -70,14 +70,12 @@ def test_every_kind_of_dim_round_trips():
     dims = [0, 7, n, n * 2 - 3, n * m + m * m, ceildiv(n, 16) * 64, mod(n, m), minimum(n, m) + maximum(n, 4)]
     steps = tuple(Step("k", (Scalar(d), Scalar(-5)), d, d, "é") for d in dims)
     plan = replace(executable().plan, steps=(*steps, Loop("i", n, (Loop("j", m, steps),))))
-    text = json.dumps(plan_to_json(plan))
+    text = json.dumps(PLAN.write(plan))
     assert plan_from(text) == plan
 
 
 def plan_from(text: str):
-    from graphfuse.artifact_json import Node, plan_from_json
-
-    return plan_from_json(Node(json.loads(text)))
+    return PLAN.read(Node(json.loads(text)))
 
 
 @pytest.mark.parametrize("elem", sorted({"bool", "i4", "u8", "i64", "f16", "bf16", "f32", "f64", "f8e4m3", "f4e2m1"}))
