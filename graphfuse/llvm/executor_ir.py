@@ -90,9 +90,7 @@ define internal i64 @gf.now() nounwind {
   %status = call i32 @clock_gettime(i32 $clock, ptr %time)
   %seconds = load i64, ptr %time->seconds
   %part = load i64, ptr %time->part
-  %whole = mul i64 %seconds, 1000000000
-  %now = add i64 %whole, %part
-  ret i64 %now
+  ret i64 (add i64 (mul i64 %seconds, 1000000000), %part)
 }
 
 define internal void @gf.pause() alwaysinline nounwind {
@@ -106,10 +104,8 @@ $place_functions
 
 define internal ptr @gf.scratch(ptr %pool, i64 %thread) alwaysinline nounwind {
   %base = load ptr, ptr %pool->base
-  %stride = load i64, ptr %pool->stride
-  %offset = mul i64 %stride, %thread
-  %scratch = getelementptr i8, ptr %base, i64 %offset
-  ret ptr %scratch
+  %offset = mul i64 (load i64, ptr %pool->stride), %thread
+  ret ptr (getelementptr i8, ptr %base, i64 %offset)
 }
 
 ; claim and run chunks until none is left, then report how many were run
@@ -120,31 +116,24 @@ look:
   %finished = phi i64 [ 0, %entry ], [ %finished_next, %run ]
   ; a look costs no ownership of the line, a failed subtraction would
   %left = load atomic i64, ptr %pool->work monotonic, align 8
-  %any_left = icmp sgt i64 %left, 0
-  br i1 %any_left, label %claim, label %report
+  br i1 (icmp sgt i64 %left, 0), label %claim, label %report
 claim:
   %ticket = atomicrmw sub ptr %pool->work, i64 1 acquire
-  %claimed = icmp sgt i64 %ticket, 0
-  br i1 %claimed, label %run, label %report
+  br i1 (icmp sgt i64 %ticket, 0), label %run, label %report
 run:
   %launch = load ptr, ptr %pool->launch
-  %chunks = load i64, ptr %pool->chunks
+  %index = sub i64 (load i64, ptr %pool->chunks), %ticket
   %chunk = load i64, ptr %pool->chunk_size
   %fn = load ptr, ptr %launch->fn
   %args = load ptr, ptr %launch->args
-  %grid = load i64, ptr %launch->grid
-  %index = sub i64 %chunks, %ticket
   %begin = mul i64 %index, %chunk
-  %rest = sub i64 %grid, %begin
-  %count = call i64 @llvm.smin.i64(i64 %chunk, i64 %rest)
-  %end = add i64 %begin, %count
-  %scratch = call ptr @gf.scratch(ptr %pool, i64 %thread)
-  call void %fn(ptr %args, i64 %begin, i64 %end, ptr %scratch)
+  %rest = sub i64 (load i64, ptr %launch->grid), %begin
+  %end = add i64 %begin, (call i64 @llvm.smin.i64(i64 %chunk, i64 %rest))
+  call void %fn(ptr %args, i64 %begin, i64 %end, ptr (call ptr @gf.scratch(ptr %pool, i64 %thread)))
   %finished_next = add i64 %finished, 1
   br label %look
 report:
-  %ran_any = icmp ne i64 %finished, 0
-  br i1 %ran_any, label %subtract, label %done
+  br i1 (icmp ne i64 %finished, 0), label %subtract, label %done
 subtract:
   %before = atomicrmw sub ptr %pool->pending, i64 %finished acq_rel
   br label %done
@@ -161,23 +150,18 @@ look:
   ; zero until the clock was first read: between two short launches it never is
   %deadline = phi i64 [ 0, %entry ], [ %deadline, %pause ], [ %deadline_set, %clock ]
   %left = load atomic i64, ptr %pool->work monotonic, align 8
-  %any_left = icmp sgt i64 %left, 0
-  br i1 %any_left, label %done, label %pause
+  br i1 (icmp sgt i64 %left, 0), label %done, label %pause
 pause:
   call void @gf.pause()
   %count_next = add i64 %count, 1
-  %again = icmp ult i64 %count_next, 32
-  br i1 %again, label %look, label %clock
+  br i1 (icmp ult i64 %count_next, 32), label %look, label %clock
 clock:
   %stop = load atomic i32, ptr %pool->stop monotonic, align 4
   %now = call i64 @gf.now()
-  %deadline_first = add i64 %now, $spin_ns
   %is_first = icmp eq i64 %deadline, 0
-  %deadline_set = select i1 %is_first, i64 %deadline_first, i64 %deadline
+  %deadline_set = select i1 %is_first, i64 (add i64 %now, $spin_ns), i64 %deadline
   %early = icmp slt i64 %now, %deadline_set
-  %running = icmp eq i32 %stop, 0
-  %go_on = and i1 %early, %running
-  br i1 %go_on, label %look, label %done
+  br i1 (and i1 %early, (icmp eq i32 %stop, 0)), label %look, label %done
 done:
   ret void
 }
@@ -193,21 +177,17 @@ spin:
 look:
   %yields = phi i64 [ 0, %spin ], [ %yields_next, %yield ]
   %left = load atomic i64, ptr %pool->work monotonic, align 8
-  %any_left = icmp sgt i64 %left, 0
-  br i1 %any_left, label %participate, label %idle
+  br i1 (icmp sgt i64 %left, 0), label %participate, label %idle
 participate:
   call void @gf.participate(ptr %pool, i64 %thread)
   br label %spin
 idle:
   %stop = load atomic i32, ptr %pool->stop monotonic, align 4
-  %stopped = icmp ne i32 %stop, 0
-  br i1 %stopped, label %done, label %tired
+  br i1 (icmp ne i32 %stop, 0), label %done, label %tired
 tired:
   %active = load atomic i32, ptr %pool->active monotonic, align 4
-  %is_active = icmp ne i32 %active, 0
   %patient = icmp ult i64 %yields, $yields
-  %stay = and i1 %is_active, %patient
-  br i1 %stay, label %yield, label %lie_down
+  br i1 (and i1 (icmp ne i32 %active, 0), %patient), label %yield, label %lie_down
 yield:
   %yielded = call i32 @sched_yield()
   %yields_next = add i64 %yields, 1
@@ -216,11 +196,8 @@ lie_down:
   %generation = load atomic i32, ptr %pool->generation seq_cst, align 4
   store atomic i32 1, ptr %pool->asleep seq_cst, align 4
   %left_last = load atomic i64, ptr %pool->work seq_cst, align 8
-  %any_last = icmp sgt i64 %left_last, 0
   %stop_last = load atomic i32, ptr %pool->stop seq_cst, align 4
-  %stopped_last = icmp ne i32 %stop_last, 0
-  %up_again = or i1 %any_last, %stopped_last
-  br i1 %up_again, label %spin, label %sleep
+  br i1 (or i1 (icmp sgt i64 %left_last, 0), (icmp ne i32 %stop_last, 0)), label %spin, label %sleep
 sleep:
   call void @gf.lie_down(ptr %pool, ptr %worker, i32 %generation)
   br label %spin
@@ -232,13 +209,11 @@ done:
 define internal void @gf.rouse(ptr %pool) nounwind {
 entry:
   %asleep = load atomic i32, ptr %pool->asleep seq_cst, align 4
-  %any = icmp ne i32 %asleep, 0
-  br i1 %any, label %take, label %done
+  br i1 (icmp ne i32 %asleep, 0), label %take, label %done
 take:
   ; lowered here, not by the woken: they take tens of us, and each launch would wake again
   %was = atomicrmw xchg ptr %pool->asleep, i32 0 seq_cst
-  %now = call i64 @gf.now()
-  store atomic i64 %now, ptr %pool->woken monotonic, align 8
+  store atomic i64 (call i64 @gf.now()), ptr %pool->woken monotonic, align 8
   call void @gf.wake(ptr %pool)
   br label %done
 done:
@@ -247,22 +222,16 @@ done:
 
 define internal i1 @gf.is_shared(ptr %launch, i64 %threads) alwaysinline nounwind {
   %grid = load i64, ptr %launch->grid
-  %chunk_given = load i64, ptr %launch->chunk
-  %chunk = call i64 @llvm.smax.i64(i64 %chunk_given, i64 1)
+  %chunk = call i64 @llvm.smax.i64(i64 (load i64, ptr %launch->chunk), i64 1)
   %several_chunks = icmp slt i64 %chunk, %grid
-  %several_threads = icmp sgt i64 %threads, 1
-  %shared = and i1 %several_chunks, %several_threads
-  ret i1 %shared
+  ret i1 (and i1 %several_chunks, (icmp sgt i64 %threads, 1))
 }
 
 define internal void @gf.launch_shared(ptr %pool, ptr %launch) nounwind {
 entry:
   %grid = load i64, ptr %launch->grid
-  %chunk_given = load i64, ptr %launch->chunk
-  %chunk = call i64 @llvm.smax.i64(i64 %chunk_given, i64 1)
-  %before = sub i64 %grid, 1
-  %full = udiv i64 %before, %chunk
-  %chunks = add i64 %full, 1
+  %chunk = call i64 @llvm.smax.i64(i64 (load i64, ptr %launch->chunk), i64 1)
+  %chunks = add i64 (udiv i64 (sub i64 %grid, 1), %chunk), 1
   store ptr %launch, ptr %pool->launch
   store i64 %chunks, ptr %pool->chunks
   store i64 %chunk, ptr %pool->chunk_size
@@ -274,11 +243,9 @@ entry:
 wait:
   %spins = phi i64 [ 0, %entry ], [ %spins_next, %pause ], [ %spins, %yield ]
   %pending = load atomic i64, ptr %pool->pending acquire, align 8
-  %all_done = icmp eq i64 %pending, 0
-  br i1 %all_done, label %done, label %more
+  br i1 (icmp eq i64 %pending, 0), label %done, label %more
 more:
-  %patient = icmp ult i64 %spins, $caller_spins
-  br i1 %patient, label %pause, label %yield
+  br i1 (icmp ult i64 %spins, $caller_spins), label %pause, label %yield
 pause:
   call void @gf.pause()
   %spins_next = add i64 %spins, 1
@@ -294,13 +261,11 @@ done:
 define internal void @gf.launch_direct(ptr %pool, ptr %launch) nounwind {
 entry:
   %grid = load i64, ptr %launch->grid
-  %some = icmp sgt i64 %grid, 0
-  br i1 %some, label %run, label %done
+  br i1 (icmp sgt i64 %grid, 0), label %run, label %done
 run:
   %fn = load ptr, ptr %launch->fn
   %args = load ptr, ptr %launch->args
-  %scratch = call ptr @gf.scratch(ptr %pool, i64 0)
-  call void %fn(ptr %args, i64 0, i64 %grid, ptr %scratch)
+  call void %fn(ptr %args, i64 0, i64 %grid, ptr (call ptr @gf.scratch(ptr %pool, i64 0)))
   br label %done
 done:
   ret void
@@ -312,8 +277,7 @@ entry:
   br label %scan
 scan:
   %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %next, label %done
+  br i1 (icmp slt i64 %i, %n), label %next, label %done
 next:
   %launch = getelementptr %gf.launch, ptr %launches, i64 %i
   %shared = call i1 @gf.is_shared(ptr %launch, i64 %threads)
@@ -336,8 +300,7 @@ entry:
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %body, label %done
+  br i1 (icmp slt i64 %i, %n), label %body, label %done
 body:
   %launch = getelementptr %gf.launch, ptr %launches, i64 %i
   br i1 %profiled, label %start_clock, label %choose
@@ -346,8 +309,7 @@ start_clock:
   br label %choose
 choose:
   %start = phi i64 [ 0, %body ], [ %now, %start_clock ]
-  %shared = call i1 @gf.is_shared(ptr %launch, i64 %threads)
-  br i1 %shared, label %all, label %one
+  br i1 (call i1 @gf.is_shared(ptr %launch, i64 %threads)), label %all, label %one
 all:
   call void @gf.launch_shared(ptr %pool, ptr %launch)
   br label %ran
@@ -357,9 +319,7 @@ one:
 ran:
   br i1 %profiled, label %stop_clock, label %next
 stop_clock:
-  %stop = call i64 @gf.now()
-  %ns = sub i64 %stop, %start
-  store i64 %ns, ptr %ns_out[i64 %i]
+  store i64 (sub i64 (call i64 @gf.now()), %start), ptr %ns_out[i64 %i]
   br label %next
 next:
   %i_next = add i64 %i, 1
@@ -388,46 +348,37 @@ define void @gf_pool_scratch(ptr %pool, ptr %base, i64 %stride) nounwind {
 define ptr @gf_pool_create(i64 %threads) nounwind {
 entry:
   %pool_at = alloca ptr
-  %valid = icmp sgt i64 %threads, 0
-  br i1 %valid, label %allocate, label %failed
+  br i1 (icmp sgt i64 %threads, 0), label %allocate, label %failed
 allocate:
   %workers = sub i64 %threads, 1
-  %pool_end = getelementptr %gf.pool, ptr null, i64 1
-  %pool_bytes = ptrtoint ptr %pool_end to i64
-  %workers_end = getelementptr %gf.worker, ptr null, i64 %workers
-  %workers_bytes = ptrtoint ptr %workers_end to i64
+  %pool_bytes = ptrtoint ptr (getelementptr %gf.pool, ptr null, i64 1) to i64
+  %workers_bytes = ptrtoint ptr (getelementptr %gf.worker, ptr null, i64 %workers) to i64
   %bytes = add i64 %pool_bytes, %workers_bytes
   %status = call i32 @posix_memalign(ptr %pool_at, i64 128, i64 %bytes)
-  %allocated = icmp eq i32 %status, 0
-  br i1 %allocated, label %fill, label %failed
+  br i1 (icmp eq i32 %status, 0), label %fill, label %failed
 fill:
   %pool = load ptr, ptr %pool_at
   call void @llvm.memset.p0.i64(ptr %pool, i8 0, i64 %bytes, i1 false)
   call void @gf.wait_init(ptr %pool)
   ; workers lie down before the first run
   call void @gf.note_home(ptr %pool)
-  %pid = call i32 @getpid()
-  %pid_wide = zext i32 %pid to i64
-  store i64 %pid_wide, ptr %pool->pid
+  store i64 (zext i32 (call i32 @getpid()) to i64), ptr %pool->pid
   ; counts the threads that exist, so that a failure half way can be undone by destroy
   store i64 1, ptr %pool->threads
   %first = getelementptr %gf.pool, ptr %pool, i64 1
   br label %head
 head:
   %i = phi i64 [ 0, %fill ], [ %i_next, %created ]
-  %more = icmp slt i64 %i, %workers
-  br i1 %more, label %start, label %done
+  br i1 (icmp slt i64 %i, %workers), label %start, label %done
 start:
   %worker = getelementptr %gf.worker, ptr %first, i64 %i
   store ptr %pool, ptr %worker
   %i_next = add i64 %i, 1
   store i64 %i_next, ptr %worker->number
   %started = call i32 @pthread_create(ptr %worker->handle, ptr null, ptr @gf.work, ptr %worker)
-  %is_started = icmp eq i32 %started, 0
-  br i1 %is_started, label %created, label %undo
+  br i1 (icmp eq i32 %started, 0), label %created, label %undo
 created:
-  %alive = add i64 %i_next, 1
-  store i64 %alive, ptr %pool->threads
+  store i64 (add i64 %i_next, 1), ptr %pool->threads
   br label %head
 undo:
   call void @gf_pool_destroy(ptr %pool)
@@ -440,30 +391,24 @@ done:
 
 define void @gf_pool_destroy(ptr %pool) nounwind {
 entry:
-  %is_null = icmp eq ptr %pool, null
-  br i1 %is_null, label %done, label %whose
+  br i1 (icmp eq ptr %pool, null), label %done, label %whose
 whose:
   %pid = load i64, ptr %pool->pid
-  %own_pid = call i32 @getpid()
-  %own_pid_wide = zext i32 %own_pid to i64
-  %is_own = icmp eq i64 %pid, %own_pid_wide
+  %is_own = icmp eq i64 %pid, (zext i32 (call i32 @getpid()) to i64)
   ; in a forked child the workers do not exist: joining one would never return
   br i1 %is_own, label %stop, label %release
 stop:
   store atomic i32 1, ptr %pool->stop seq_cst, align 4
   call void @gf.wake(ptr %pool)
-  %threads = load i64, ptr %pool->threads
-  %workers = sub i64 %threads, 1
+  %workers = sub i64 (load i64, ptr %pool->threads), 1
   %first = getelementptr %gf.pool, ptr %pool, i64 1
   br label %head
 head:
   %i = phi i64 [ 0, %stop ], [ %i_next, %join ]
-  %more = icmp slt i64 %i, %workers
-  br i1 %more, label %join, label %release
+  br i1 (icmp slt i64 %i, %workers), label %join, label %release
 join:
   %worker = getelementptr %gf.worker, ptr %first, i64 %i
-  %handle = load i64, ptr %worker->handle
-  %joined = call i32 @pthread_join(i64 %handle, ptr null)
+  %joined = call i32 @pthread_join(i64 (load i64, ptr %worker->handle), ptr null)
   %i_next = add i64 %i, 1
   br label %head
 release:
@@ -504,8 +449,7 @@ entry:
   br label %look
 look:
   %now = load atomic i32, ptr %pool->generation monotonic, align 4
-  %same = icmp eq i32 %now, %generation
-  br i1 %same, label %wait, label %done
+  br i1 (icmp eq i32 %now, %generation), label %wait, label %done
 wait:
   %waited = call i32 @pthread_cond_wait(ptr %pool->condition, ptr %pool->mutex)
   br label %look

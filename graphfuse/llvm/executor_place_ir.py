@@ -31,36 +31,29 @@ declare i32 @memcmp(ptr, ptr, i64)
 
 ; the caller notes its processor
 define internal void @gf.note_home(ptr %pool) nounwind {
-  %processor = call i32 @sched_getcpu()
-  store atomic i32 %processor, ptr %pool->home monotonic, align 4
+  store atomic i32 (call i32 @sched_getcpu()), ptr %pool->home monotonic, align 4
   ret void
 }
 
 ; copy a set of 1,024 processors without one of them: whether any other is left
 define internal i1 @gf.set_without(ptr %set, ptr %rest, i32 %processor) nounwind {
 entry:
-  %word = lshr i32 %processor, 6
-  %word_wide = zext i32 %word to i64
-  %place = and i32 %processor, 63
-  %place_wide = zext i32 %place to i64
-  %bit = shl i64 1, %place_wide
-  %others = xor i64 %bit, -1
+  %word = zext i32 (lshr i32 %processor, 6) to i64
+  %place = zext i32 (and i32 %processor, 63) to i64
+  %others = xor i64 (shl i64 1, %place), -1
   br label %each
 each:
   %i = phi i64 [ 0, %entry ], [ %i_next, %each ]
   %any = phi i64 [ 0, %entry ], [ %any_next, %each ]
   %bits = load i64, ptr %set[i64 %i]
-  %is_word = icmp eq i64 %i, %word_wide
-  %kept = select i1 %is_word, i64 %others, i64 -1
+  %kept = select i1 (icmp eq i64 %i, %word), i64 %others, i64 -1
   %left = and i64 %bits, %kept
   store i64 %left, ptr %rest[i64 %i]
   %any_next = or i64 %any, %left
   %i_next = add i64 %i, 1
-  %more = icmp ult i64 %i_next, 16
-  br i1 %more, label %each, label %done
+  br i1 (icmp ult i64 %i_next, 16), label %each, label %done
 done:
-  %some = icmp ne i64 %any_next, 0
-  ret i1 %some
+  ret i1 (icmp ne i64 %any_next, 0)
 }
 
 ; sleep, off the caller's processor if others leave room there
@@ -70,39 +63,31 @@ entry:
   %elsewhere = alloca [16 x i64]
   %found = alloca [16 x i64]
   %times = load i64, ptr %worker->anywhere
-  %anywhere = icmp sgt i64 %times, 0
-  br i1 %anywhere, label %count, label %look
+  br i1 (icmp sgt i64 %times, 0), label %count, label %look
 count:
-  %times_left = sub i64 %times, 1
-  store i64 %times_left, ptr %worker->anywhere
+  store i64 (sub i64 %times, 1), ptr %worker->anywhere
   br label %stay
 look:
   %home = load atomic i32, ptr %pool->home monotonic, align 4
-  %is_known = icmp ult i32 %home, 1024
-  br i1 %is_known, label %ask, label %stay
+  br i1 (icmp ult i32 %home, 1024), label %ask, label %stay
 ask:
   %asked = call i32 @sched_getaffinity(i32 0, i64 128, ptr %allowed)
-  %is_told = icmp eq i32 %asked, 0
-  br i1 %is_told, label %choose, label %stay
+  br i1 (icmp eq i32 %asked, 0), label %choose, label %stay
 choose:
-  %some = call i1 @gf.set_without(ptr %allowed, ptr %elsewhere, i32 %home)
-  br i1 %some, label %go, label %stay
+  br i1 (call i1 @gf.set_without(ptr %allowed, ptr %elsewhere, i32 %home)), label %go, label %stay
 go:
   %gone = call i32 @sched_setaffinity(i32 0, i64 128, ptr %elsewhere)
   call void @gf.sleep(ptr %pool, i32 %generation)
   %asked_again = call i32 @sched_getaffinity(i32 0, i64 128, ptr %found)
   %difference = call i32 @memcmp(ptr %found, ptr %elsewhere, i64 128)
-  %is_ours = icmp eq i32 %difference, 0
-  br i1 %is_ours, label %return, label %up
+  br i1 (icmp eq i32 %difference, 0), label %return, label %up
 return:
   %returned = call i32 @sched_setaffinity(i32 0, i64 128, ptr %allowed)
   br label %up
 up:
   %woken = load atomic i64, ptr %pool->woken monotonic, align 8
-  %now = call i64 @gf.now()
-  %late = sub i64 %now, %woken
-  %is_busy = icmp sgt i64 %late, $busy_ns
-  %times_next = select i1 %is_busy, i64 $times, i64 0
+  %late = sub i64 (call i64 @gf.now()), %woken
+  %times_next = select i1 (icmp sgt i64 %late, $busy_ns), i64 $times, i64 0
   store i64 %times_next, ptr %worker->anywhere
   br label %done
 stay:

@@ -1,23 +1,28 @@
-"""Fields of structs by name and elements of arrays, in LLVM IR that is written by hand.
+"""Fields of structs by name, elements of arrays, and operations as operands, in LLVM IR that is written by hand.
 
-`ptr %pool->work` and `ptr %ends[i64 %i]` are operands.
+`ptr %pool->work`, `ptr %ends[i64 %i]` and `i64 (add i64 %i, 1)` are operands.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 
 _STRUCT = re.compile(r"(%[\w.]+) = type \{([^}]*)\}")
 _FIELD = re.compile(r"%(\w+)->(\w+)")
 _ELEMENT = re.compile(r"%(\w+)\[(\w+) ([^\]\s]+)\]")
+_OPERATION = re.compile(r"\((?:add|sub|mul|udiv|and|or|shl|lshr|icmp|select|load|call|zext|ptrtoint|getelementptr) ")
 
 
 def with_fields(text: str) -> str:
     """LLVM IR of IR whose structs name their fields, `%point = type { x: i64, y: i64 }`.
 
     `%p->y` in an instruction is the address of that field; no two structs of a text have one of the same name.
-    `%p[i8 3]` is that of an element, counted by an i64.
+    `%p[i8 3]` is that of an element, counted by an i64. An operation in parentheses is done before, from left to right.
     """
+    numbers = itertools.count()
+    text = "\n".join(part for line in text.splitlines() for part in _unfolded(line, numbers))
     places: dict[str, tuple[str, int]] = {}
 
     def declared(struct: re.Match[str]) -> str:
@@ -40,3 +45,26 @@ def with_fields(text: str) -> str:
             out.append(f"  %{array}.{number} = getelementptr {type_}, ptr %{array}, i64 {index}")
         out.append(_ELEMENT.sub(rf"%\1.{number}", _FIELD.sub(rf"%\2.{number}", line)))
     return "\n".join(out)
+
+
+def _unfolded(line: str, numbers: Iterator[int]) -> Iterator[str]:
+    """An instruction behind those that stand in it, each under a number."""
+    while (place := _first_operation(line)) is not None:
+        begin, end = place
+        name = f"%.{next(numbers)}"
+        yield f"  {name} = {line[begin + 1 : end]}"
+        line = line[:begin] + name + line[end + 1 :]
+    yield line
+
+
+def _first_operation(line: str) -> tuple[int, int] | None:
+    """The parentheses of the operation that ends first."""
+    opened: list[int] = []
+    for i, c in enumerate(line.partition(";")[0]):
+        if c == "(":
+            opened.append(i)
+        elif c == ")" and _OPERATION.match(line, opened[-1]):
+            return opened[-1], i
+        elif c == ")":
+            opened.pop()
+    return None

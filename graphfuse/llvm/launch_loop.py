@@ -39,14 +39,12 @@ entry:
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %body, label %done
+  br i1 (icmp slt i64 %i, %n), label %body, label %done
 body:
   %record = getelementptr %gf.record, ptr %records, i64 %i
   %config = load ptr, ptr %record->config
   %params = load ptr, ptr %record->params
-  %is_copy = icmp eq ptr %config, null
-  br i1 %is_copy, label %copying, label %launching
+  br i1 (icmp eq ptr %config, null), label %copying, label %launching
 launching:
   %function = load ptr, ptr %record->function
   store ptr %stream, ptr %config[i8 {STREAM_OFFSET}]
@@ -55,18 +53,15 @@ launching:
 copying:
   %source = load i64, ptr %params
   %to = load i64, ptr %params[i64 1]
-  %nbytes = load i64, ptr %params[i64 2]
-  %copied = call i32 %copy(i64 %to, i64 %source, i64 %nbytes, ptr %stream)
+  %copied = call i32 %copy(i64 %to, i64 %source, i64 (load i64, ptr %params[i64 2]), ptr %stream)
   br label %next
 next:
   %result = phi i32 [ %launched, %launching ], [ %copied, %copying ]
   %i_next = add i64 %i, 1
-  %is_right = icmp eq i32 %result, 0
-  br i1 %is_right, label %head, label %wrong
+  br i1 (icmp eq i32 %result, 0), label %head, label %wrong
 wrong:
   store i64 %i, ptr %failed
-  %wide = zext i32 %result to i64
-  ret i64 %wide
+  ret i64 (zext i32 %result to i64)
 done:
   ret i64 0
 }}
@@ -77,18 +72,15 @@ entry:
   %push = load ptr, ptr %table
   %pop = load ptr, ptr %table[ptr 1]
   %launch = load ptr, ptr %table[ptr 2]
-  %context = load ptr, ptr %table[ptr 3]
-  %pushed = call i32 %push(ptr %context)
-  %is_current = icmp eq i32 %pushed, 0
-  br i1 %is_current, label %launching, label %done
+  %pushed = call i32 %push(ptr (load ptr, ptr %table[ptr 3]))
+  br i1 (icmp eq i32 %pushed, 0), label %launching, label %done
 launching:
   %launched = call i32 %launch(ptr %graph, ptr %stream)
   %popped = call i32 %pop(ptr %before)
   br label %done
 done:
   %result = phi i32 [ %pushed, %entry ], [ %launched, %launching ]
-  %wide = zext i32 %result to i64
-  ret i64 %wide
+  ret i64 (zext i32 %result to i64)
 }}
 """
 

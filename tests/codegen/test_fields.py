@@ -42,6 +42,29 @@ def test_elements_have_places() -> None:
     ]
 
 
+def test_operations_are_operands_done_from_left_to_right() -> None:
+    line = "  %z = add i64 (mul i64 (load i64, ptr %p), 3), (call i64 @f(i64 (zext i1 %x to i64), i64 2)) ; (add 1)"
+    assert with_fields(line).splitlines() == [
+        "  %.0 = load i64, ptr %p",
+        "  %.1 = mul i64 %.0, 3",
+        "  %.2 = zext i1 %x to i64",
+        "  %.3 = call i64 @f(i64 %.2, i64 2)",
+        "  %z = add i64 %.1, %.3 ; (add 1)",
+    ]
+
+
+def test_an_operation_may_read_fields() -> None:
+    made = with_fields("%t = type { a: i64 }\n  ret i64 (load i64, ptr %p->a)\n  ret i64 (load i64, ptr %p[i64 1])")
+    assert made.splitlines()[1:] == [
+        "  %a.1 = getelementptr %t, ptr %p, i64 0, i32 0",
+        "  %.0 = load i64, ptr %a.1",
+        "  ret i64 %.0",
+        "  %p.3 = getelementptr i64, ptr %p, i64 1",
+        "  %.1 = load i64, ptr %p.3",
+        "  ret i64 %.1",
+    ]
+
+
 def test_a_name_belongs_to_one_struct() -> None:
     with pytest.raises(AssertionError, match="two fields are called x"):
         with_fields("%a = type { x: i64 }\n%b = type { x: i32 }")
