@@ -111,7 +111,6 @@ define internal ptr @gf.scratch(ptr %pool, i64 %thread) alwaysinline nounwind {
 ; claim and run chunks until none is left, then report how many were run
 define internal void @gf.participate(ptr %pool, i64 %thread) nounwind {
 entry:
-  br label %look
 look:
   %finished = phi i64 [ 0, %entry ], [ %finished_next, %run ]
   ; a look costs no ownership of the line, a failed subtraction would
@@ -136,7 +135,6 @@ report:
   br i1 (icmp ne i64 %finished, 0), label %subtract, label %done
 subtract:
   %before = atomicrmw sub ptr %pool->pending, i64 %finished acq_rel
-  br label %done
 done:
   ret void
 }
@@ -144,7 +142,6 @@ done:
 ; returns on work, on stop, or after the spin bound; the three are told apart by the caller
 define internal void @gf.spin(ptr %pool) nounwind {
 entry:
-  br label %look
 look:
   %count = phi i64 [ 0, %entry ], [ %count_next, %pause ], [ 0, %clock ]
   ; zero until the clock was first read: between two short launches it never is
@@ -170,10 +167,8 @@ define internal ptr @gf.work(ptr %worker) nounwind {
 entry:
   %pool = load ptr, ptr %worker->pool
   %thread = load i64, ptr %worker->number
-  br label %spin
 spin:
   call void @gf.spin(ptr %pool)
-  br label %look
 look:
   %yields = phi i64 [ 0, %spin ], [ %yields_next, %yield ]
   %left = load atomic i64, ptr %pool->work monotonic, align 8
@@ -215,7 +210,6 @@ take:
   %was = atomicrmw xchg ptr %pool->asleep, i32 0 seq_cst
   store atomic i64 (call i64 @gf.now()), ptr %pool->woken monotonic, align 8
   call void @gf.wake(ptr %pool)
-  br label %done
 done:
   ret void
 }
@@ -239,7 +233,6 @@ entry:
   store atomic i64 %chunks, ptr %pool->work seq_cst, align 8
   call void @gf.rouse(ptr %pool)
   call void @gf.participate(ptr %pool, i64 0)
-  br label %wait
 wait:
   %spins = phi i64 [ 0, %entry ], [ %spins_next, %pause ], [ %spins, %yield ]
   %pending = load atomic i64, ptr %pool->pending acquire, align 8
@@ -266,7 +259,6 @@ run:
   %fn = load ptr, ptr %launch->fn
   %args = load ptr, ptr %launch->args
   call void %fn(ptr %args, i64 0, i64 %grid, ptr (call ptr @gf.scratch(ptr %pool, i64 0)))
-  br label %done
 done:
   ret void
 }
@@ -274,7 +266,6 @@ done:
 ; wake sleepers ahead of the first shared launch, if there is one
 define internal void @gf.prepare(ptr %pool, ptr %launches, i64 %n, i64 %threads) nounwind {
 entry:
-  br label %scan
 scan:
   %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
   br i1 (icmp slt i64 %i, %n), label %next, label %done
@@ -287,7 +278,6 @@ found:
   call void @gf.note_home(ptr %pool)
   store atomic i32 1, ptr %pool->active monotonic, align 4
   call void @gf.rouse(ptr %pool)
-  br label %done
 done:
   ret void
 }
@@ -297,7 +287,6 @@ entry:
   %threads = load i64, ptr %pool->threads
   %profiled = icmp ne ptr %ns_out, null
   call void @gf.prepare(ptr %pool, ptr %launches, i64 %n, i64 %threads)
-  br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
   br i1 (icmp slt i64 %i, %n), label %body, label %done
@@ -306,7 +295,6 @@ body:
   br i1 %profiled, label %start_clock, label %choose
 start_clock:
   %now = call i64 @gf.now()
-  br label %choose
 choose:
   %start = phi i64 [ 0, %body ], [ %now, %start_clock ]
   br i1 (call i1 @gf.is_shared(ptr %launch, i64 %threads)), label %all, label %one
@@ -315,12 +303,10 @@ all:
   br label %ran
 one:
   call void @gf.launch_direct(ptr %pool, ptr %launch)
-  br label %ran
 ran:
   br i1 %profiled, label %stop_clock, label %next
 stop_clock:
   store i64 (sub i64 (call i64 @gf.now()), %start), ptr %ns_out[i64 %i]
-  br label %next
 next:
   %i_next = add i64 %i, 1
   br label %head
@@ -366,7 +352,6 @@ fill:
   ; counts the threads that exist, so that a failure half way can be undone by destroy
   store i64 1, ptr %pool->threads
   %first = getelementptr %gf.pool, ptr %pool, i64 1
-  br label %head
 head:
   %i = phi i64 [ 0, %fill ], [ %i_next, %created ]
   br i1 (icmp slt i64 %i, %workers), label %start, label %done
@@ -382,7 +367,6 @@ created:
   br label %head
 undo:
   call void @gf_pool_destroy(ptr %pool)
-  br label %failed
 failed:
   ret ptr null
 done:
@@ -402,7 +386,6 @@ stop:
   call void @gf.wake(ptr %pool)
   %workers = sub i64 (load i64, ptr %pool->threads), 1
   %first = getelementptr %gf.pool, ptr %pool, i64 1
-  br label %head
 head:
   %i = phi i64 [ 0, %stop ], [ %i_next, %join ]
   br i1 (icmp slt i64 %i, %workers), label %join, label %release
@@ -413,7 +396,6 @@ join:
   br label %head
 release:
   call void @free(ptr %pool)
-  br label %done
 done:
   ret void
 }
@@ -446,7 +428,6 @@ define internal void @gf.wait_init(ptr %pool) nounwind {
 define internal void @gf.sleep(ptr %pool, i32 %generation) nounwind {
 entry:
   %locked = call i32 @pthread_mutex_lock(ptr %pool->mutex)
-  br label %look
 look:
   %now = load atomic i32, ptr %pool->generation monotonic, align 4
   br i1 (icmp eq i32 %now, %generation), label %wait, label %done

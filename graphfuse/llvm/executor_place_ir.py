@@ -41,7 +41,6 @@ entry:
   %word = zext i32 (lshr i32 %processor, 6) to i64
   %place = zext i32 (and i32 %processor, 63) to i64
   %others = xor i64 (shl i64 1, %place), -1
-  br label %each
 each:
   %i = phi i64 [ 0, %entry ], [ %i_next, %each ]
   %any = phi i64 [ 0, %entry ], [ %any_next, %each ]
@@ -83,7 +82,6 @@ go:
   br i1 (icmp eq i32 %difference, 0), label %return, label %up
 return:
   %returned = call i32 @sched_setaffinity(i32 0, i64 128, ptr %allowed)
-  br label %up
 up:
   %woken = load atomic i64, ptr %pool->woken monotonic, align 8
   %late = sub i64 (call i64 @gf.now()), %woken
@@ -92,7 +90,6 @@ up:
   br label %done
 stay:
   call void @gf.sleep(ptr %pool, i32 %generation)
-  br label %done
 done:
   ret void
 }""")

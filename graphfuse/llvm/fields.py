@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _STRUCT = re.compile(r"(%[\w.]+) = type \{([^}]*)\}")
 _FIELD = re.compile(r"%(\w+)->(\w+)")
@@ -20,9 +20,10 @@ def with_fields(text: str) -> str:
 
     `%p->y` in an instruction is the address of that field; no two structs of a text have one of the same name.
     `%p[i8 3]` is that of an element, counted by an i64. An operation in parentheses is done before, from left to right.
+    A block without an end goes on to the next.
     """
     numbers = itertools.count()
-    text = "\n".join(part for line in text.splitlines() for part in _unfolded(line, numbers))
+    text = "\n".join(part for line in _ended(text.splitlines()) for part in _unfolded(line, numbers))
     places: dict[str, tuple[str, int]] = {}
 
     def declared(struct: re.Match[str]) -> str:
@@ -45,6 +46,16 @@ def with_fields(text: str) -> str:
             out.append(f"  %{array}.{number} = getelementptr {type_}, ptr %{array}, i64 {index}")
         out.append(_ELEMENT.sub(rf"%\1.{number}", _FIELD.sub(rf"%\2.{number}", line)))
     return "\n".join(out)
+
+
+def _ended(lines: Iterable[str]) -> Iterator[str]:
+    """Blocks with a branch to the next where they have none."""
+    last = ""
+    for line in lines:
+        if (label := re.match(r"(\w+):", line)) and not last.startswith(("define ", "  br ", "  ret ", "  ]")):
+            yield f"  br label %{label[1]}"
+        last = last if re.match(r"\s*(;|$)", line) else line
+        yield line
 
 
 def _unfolded(line: str, numbers: Iterator[int]) -> Iterator[str]:

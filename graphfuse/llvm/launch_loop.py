@@ -36,7 +36,6 @@ IR: Final = f"""
 
 define i64 @{SYMBOL}(ptr %launch, ptr %copy, ptr %records, i64 %n, ptr %stream, ptr %failed) nounwind {{
 entry:
-  br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
   br i1 (icmp slt i64 %i, %n), label %body, label %done
@@ -54,7 +53,6 @@ copying:
   %source = load i64, ptr %params
   %to = load i64, ptr %params[i64 1]
   %copied = call i32 %copy(i64 %to, i64 %source, i64 (load i64, ptr %params[i64 2]), ptr %stream)
-  br label %next
 next:
   %result = phi i32 [ %launched, %launching ], [ %copied, %copying ]
   %i_next = add i64 %i, 1
@@ -77,7 +75,6 @@ entry:
 launching:
   %launched = call i32 %launch(ptr %graph, ptr %stream)
   %popped = call i32 %pop(ptr %before)
-  br label %done
 done:
   %result = phi i32 [ %pushed, %entry ], [ %launched, %launching ]
   ret i64 (zext i32 %result to i64)

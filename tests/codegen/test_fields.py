@@ -65,6 +65,12 @@ def test_an_operation_may_read_fields() -> None:
     ]
 
 
+def test_blocks_go_on_to_the_next() -> None:
+    text = "define void @f() {\nentry:\n  store i8 0, ptr %p\n; why\nnext:\n  br label %last\nlast:\n  ret void\n}"
+    branches = [line for line in with_fields(text).splitlines() if "label" in line]
+    assert branches == ["  br label %next", "  br label %last"]
+
+
 def test_a_name_belongs_to_one_struct() -> None:
     with pytest.raises(AssertionError, match="two fields are called x"):
         with_fields("%a = type { x: i64 }\n%b = type { x: i32 }")
