@@ -8,10 +8,11 @@ always a plain int and two equal polynomials always compare equal. Atoms besides
 from __future__ import annotations
 
 import functools
+import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from graphfuse.errors import ParseError, UnsupportedError
 
@@ -307,29 +308,28 @@ def static(dim: Dim) -> int:
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     """The number `dim` is when every symbol has its value; KeyError names a symbol without one."""
+    return dim if isinstance(dim, int) else evaluate_with(_OF_NUMBERS, dim, values)
+
+
+Functions: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]
+_OF_NUMBERS: dict[str, Any] = {"floordiv": operator.floordiv, "mod": operator.mod, "min": min, "max": max}
+
+
+def evaluate_with(functions: Functions, dim: Dim, values: Mapping[str, Any]) -> Any:
+    """The same of values that `functions` are for, such as arrays."""
     if isinstance(dim, int):
         return dim
-    total = 0
+    total: Any = 0
     for monomial, c in dim.terms:
+        term: Any = c
         for atom, p in monomial:
-            c *= _evaluate_atom(atom, values) ** p
-        total += c
+            if isinstance(atom, Sym):
+                value = values[atom.name]
+            else:
+                value = functions[atom.fn](*[evaluate_with(functions, d, values) for d in atom.args])
+            term = term * value**p
+        total = total + term
     return total
-
-
-def _evaluate_atom(atom: Atom, values: Mapping[str, int]) -> int:
-    if isinstance(atom, Sym):
-        return values[atom.name]
-    a, b = (evaluate(d, values) for d in atom.args)
-    match atom.fn:
-        case "floordiv":
-            return a // b
-        case "mod":
-            return a % b
-        case "min":
-            return min(a, b)
-        case _:
-            return max(a, b)
 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:

@@ -28,7 +28,7 @@ from graphfuse.interp.roles import Cluster, Place, Wait
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile
-from graphfuse.symbolic import Atom, Dim, Sym, evaluate
+from graphfuse.symbolic import evaluate, evaluate_with
 
 
 def launch(
@@ -243,31 +243,14 @@ def _index(context: Context, op: Op, *operands: Array) -> Array:
         return ew.literal(number, I64)
     values = {name: np.asarray(v, np.int64) for name, v in context.symbols.items()}
     values |= dict(zip(names, operands, strict=True))
-    return np.broadcast_to(_evaluate(expr, values), _shape_and_elem(op)[0]).astype(np.int64)
+    try:
+        found = evaluate_with(_OF_ARRAYS, expr, values)
+    except KeyError as e:
+        raise InputError(f"dim {e.args[0]!r} has no value") from None
+    return np.broadcast_to(found, _shape_and_elem(op)[0]).astype(np.int64)
 
 
-def _evaluate(dim: Dim, values: Mapping[str, Array]) -> Array:
-    """`symbolic.evaluate` over arrays, wrapping to 64 bits."""
-    if isinstance(dim, int):
-        return np.asarray(dim, np.int64)
-    total = np.zeros((), np.int64)
-    for monomial, c in dim.terms:
-        term = np.asarray(c, np.int64)
-        for atom, power in monomial:
-            value = _evaluate_atom(atom, values)
-            for _ in range(power):
-                term = term * value
-        total = total + term
-    return total
-
-
-def _evaluate_atom(atom: Atom, values: Mapping[str, Array]) -> Array:
-    if isinstance(atom, Sym):
-        if atom.name not in values:
-            raise InputError(f"dim {atom.name!r} has no value")
-        return values[atom.name]
-    functions = {"floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum}
-    return functions[atom.fn](*(_evaluate(d, values) for d in atom.args))
+_OF_ARRAYS = {"floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum}
 
 
 # memory

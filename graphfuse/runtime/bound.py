@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from graphfuse.errors import ArtifactError
 from graphfuse.runtime.native import address_of
 from graphfuse.runtime.planner import ArenaPlan, Ints, lower_bound, plan_arena
 from graphfuse.runtime.weights import read_all
-from graphfuse.symbolic import Call, Dim, Sym, evaluate
+from graphfuse.symbolic import Dim, evaluate, evaluate_with
 
 MAX_LAUNCHES = 1 << 22
 """More launches than any real model has in one call; a plan that asks for more is damaged."""
@@ -134,7 +133,7 @@ class _Segment:
         vectors = {**values, symbol: np.arange(count, dtype=np.int64)}
         with np.errstate(all="raise"):
             for dim, i in self.dims.items():
-                out[:, i] = _evaluate(dim, vectors)
+                out[:, i] = evaluate_with(_OF_ARRAYS, dim, vectors)
         return out
 
 
@@ -142,32 +141,7 @@ def _ints(values: Sequence[int]) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def _evaluate(dim: Dim, values: Mapping[str, Any]) -> Any:
-    """`symbolic.evaluate` where symbols may be arrays."""
-    if isinstance(dim, int):
-        return dim
-    total: Any = 0
-    for monomial, c in dim.terms:
-        term: Any = c
-        for atom, power in monomial:
-            term = term * _atom(atom, values) ** power
-        total = total + term
-    return total
-
-
-def _atom(atom: Sym | Call, values: Mapping[str, Any]) -> Any:
-    if isinstance(atom, Sym):
-        return values[atom.name]
-    a, b = (_evaluate(d, values) for d in atom.args)
-    match atom.fn:
-        case "floordiv":
-            return np.floor_divide(a, b)
-        case "mod":
-            return np.mod(a, b)
-        case "min":
-            return np.minimum(a, b)
-        case _:
-            return np.maximum(a, b)
+_OF_ARRAYS = {"floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
