@@ -6,15 +6,15 @@ Owns their text and what it may say. Knows no op and no target; fragments are th
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from graphfuse.errors import ParseError, VerifyError
 from graphfuse.ir.layout import (
     BLOCK,
-    HARDWARE,
     LANE,
     OFFSET,
     REGISTER,
@@ -262,12 +262,6 @@ class Linear(_Family):
     warp: tuple[Ints, ...] = ()
     block: tuple[Ints, ...] = ()
 
-    @staticmethod
-    def from_layout(layout: LinearLayout) -> Linear:
-        """The text form of a map of hardware bits."""
-        assert set(layout.in_names) <= set(HARDWARE[:4]), f"{layout.in_names}"
-        return Linear(*(layout.vectors(name) for name in HARDWARE[:4]))
-
     def linear(self, shape: Sequence[int]) -> LinearLayout:
         """The map; it must hold every element of a tile of `shape`."""
         ins = {REGISTER: self.register, LANE: self.lane, WARP: self.warp, BLOCK: self.block}
@@ -278,10 +272,6 @@ class Linear(_Family):
 
 
 Layout: TypeAlias = Blocked | Slice | Mma | Operand | Wgmma | Shared | Tma | Linear
-FAMILIES: dict[str, type[Layout]] = {
-    family.__name__.lower(): family for family in (Blocked, Slice, Mma, Operand, Wgmma, Shared, Tma, Linear)
-}
-"""Every family by the name it has in text; its fields are what the text gives."""
 
 # text
 
@@ -296,92 +286,30 @@ def layout_text(layout: Any) -> str:
 
 def parse_linear(text: str) -> LinearLayout:
     """Read what `LinearLayout.text` prints."""
-    m = re.fullmatch(r"\s*(\d{1,9}(?:x\d{1,9})*)\s+(.*)", text, re.DOTALL)
-    family = parse_layout(m[2]) if m else None
-    if m is None or not isinstance(family, Linear):
+    m = re.fullmatch(r"\s*(\d{1,9}(?:x\d{1,9})*)\s+linear\s*\{([^{}]*)\}\s*", text)
+    if m is None:
         raise ParseError(f"expected '8x4 linear {{...}}', got {text!r}")
-    return family.linear([int(n) for n in m[1].split("x")])
+    try:
+        # but for the form of names it is JSON
+        given = json.loads(f"{{{re.sub(r'([a-z]+) *=', _quoted, m[2])}}}", object_pairs_hook=list)
+    except (ValueError, RecursionError) as e:
+        raise ParseError(f"layout {text!r}: {e}") from None
+    known = [f.name for f in dataclasses.fields(Linear)]
+    found: dict[str, tuple[Ints, ...]] = {}
+    for key, bases in given:
+        if key not in known or key in found:
+            raise ParseError(f"layout {text!r}: linear has no such field, or twice: {key!r}")
+        if not _are_bases(bases):
+            raise ParseError(f"layout {text!r}: linear: bad value of {key!r}")
+        found[key] = tuple(map(tuple, bases))
+    return Linear(**found).linear([int(n) for n in m[1].split("x")])
 
 
-def parse_layout(text: str) -> Layout:
-    """Read what `str(layout)` prints."""
-    tokens = re.findall(r"[A-Za-z_]\w*|-?\d{1,9}|\S", text)
-    reader = _Reader([*tokens, ""], text)
-    layout = reader.layout(0)
-    reader.expect("")
-    return layout
+def _quoted(name: re.Match[str]) -> str:
+    return f'"{name[1]}":'
 
 
-_MAX_DEPTH = 20
-"""Of slices of slices: no layout has more than a few."""
-Parsed: TypeAlias = "int | Layout | tuple[Parsed, ...]"
-
-
-class _Reader:
-    def __init__(self, tokens: list[str], text: str) -> None:
-        self._tokens = tokens
-        self._text = text
-        self._at = 0
-
-    def _take(self) -> str:
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def expect(self, want: str) -> None:
-        """The next token is `want`."""
-        if (got := self._tokens[self._at]) != want:
-            raise ParseError(f"layout {self._text!r}: expected {want or 'its end'!r}, got {got!r}")
-        self._at += 1
-
-    def layout(self, depth: int) -> Layout:
-        """`family {field = value, ...}`."""
-        if (name := self._take()) not in FAMILIES:
-            raise ParseError(f"layout {self._text!r}: unknown family {name!r}: expected one of {', '.join(FAMILIES)}")
-        family = FAMILIES[name]
-        known = {f.name: f for f in dataclasses.fields(family)}
-        fields: dict[str, Parsed] = {}
-        self.expect("{")
-        while self._tokens[self._at] != "}":
-            key = self._take()
-            if key not in known or key in fields:
-                raise ParseError(f"layout {self._text!r}: {name} has no such field, or twice: {key!r}")
-            self.expect("=")
-            fields[key] = self._value(depth + 1)
-            if not _fits(str(known[key].type), fields[key]):
-                raise ParseError(f"layout {self._text!r}: {name}: bad value of {key!r}")
-            if self._tokens[self._at] != "}":
-                self.expect(",")
-        self.expect("}")
-        missing = [k for k, f in known.items() if k not in fields and f.default is dataclasses.MISSING]
-        if missing:
-            raise ParseError(f"layout {self._text!r}: {name} needs {', '.join(missing)}")
-        return cast("Any", family)(**fields)  # checked against the fields above
-
-    def _value(self, depth: int) -> Parsed:
-        token = self._tokens[self._at]
-        if depth > _MAX_DEPTH:
-            raise ParseError(f"layout: nested deeper than {_MAX_DEPTH}")
-        if token == "[":
-            self._at += 1
-            items: list[Parsed] = []
-            while self._tokens[self._at] != "]":
-                items.append(self._value(depth + 1))
-                if self._tokens[self._at] != "]":
-                    self.expect(",")
-            self._at += 1
-            return tuple(items)
-        if re.fullmatch(r"-?\d+", token):
-            return int(self._take())
-        return self.layout(depth)
-
-
-def _fits(want: str, value: Parsed) -> bool:
-    match want:
-        case "int":
-            return isinstance(value, int)
-        case "Ints":
-            return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
-        case "tuple[Ints, ...]":
-            return isinstance(value, tuple) and all(_fits("Ints", v) for v in value)
-        case _:
-            return not isinstance(value, int | tuple)
+def _are_bases(value: Any) -> TypeGuard[list[list[int]]]:
+    return isinstance(value, list) and all(
+        isinstance(v, list) and all(type(n) is int for n in cast("list[Any]", v)) for v in cast("list[Any]", value)
+    )
