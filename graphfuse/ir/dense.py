@@ -9,19 +9,10 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from graphfuse.artifact import Panels
+from graphfuse.artifact import ELEM_DTYPES, Panels, elem_dtype
 from graphfuse.ir.types import Scalar, scalar, shape_text
 
-_NUMPY: dict[str, Any] = {
-    "bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
-    "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i2": ml_dtypes.int2, "u2": ml_dtypes.uint2,
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
-    "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2,
-    "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-    "f8e8m0": ml_dtypes.float8_e8m0fnu, "f4e2m1": ml_dtypes.float4_e2m1fn,
-}  # fmt: skip
-_SCALAR = {np.dtype(v): scalar(k) for k, v in _NUMPY.items()}
+_SCALAR = {np.dtype(v): scalar(k) for k, v in ELEM_DTYPES.items()}
 
 INLINE_ELEMENTS = 16
 """Constants up to this size print their values; larger ones print a digest."""
@@ -29,7 +20,7 @@ INLINE_ELEMENTS = 16
 
 def numpy_dtype(elem: Scalar) -> np.dtype[Any]:
     """The numpy (or ml_dtypes) dtype that stores `elem`."""
-    return np.dtype(_NUMPY[elem.name])
+    return elem_dtype(elem.name)
 
 
 def finfo(elem: Scalar) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 from graphfuse.errors import GraphfuseError, Loc, ParseError
 from graphfuse.ir.core import REGISTRY, Attr, Block, Func, Op, OpDef, Params, Value
@@ -27,6 +27,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _TOO_LONG = re.compile(r"\d{400}")
+T = TypeVar("T")
 MAX_DEPTH = 200
 """Bodies and list literals nested deeper than this are refused rather than overflowing the stack."""
 
@@ -126,6 +127,15 @@ class _Parser:
             raise ParseError(f"expected {kind}, got {self._next.text!r}", self._next.loc)
         return self._take()
 
+    def _listed(self, end: str, read: Callable[[], T]) -> list[T]:
+        """What is read up to a mark, with commas between."""
+        items: list[T] = []
+        while not self._accept(end):
+            items.append(read())
+            if self._next.text != end:
+                self._expect(",")
+        return items
+
     # grammar, top down
 
     def func(self) -> Func:
@@ -141,10 +151,7 @@ class _Parser:
         dims: list[tuple[str, int, int]] = []
         if self._accept("dims"):
             self._expect("(")
-            while not self._accept(")"):
-                dims.append(self._dim_range())
-                if self._next.text != ")":
-                    self._expect(",")
+            dims = self._listed(")", self._dim_range)
         return Func(name, self._ops(params), attrs, tuple(dims))
 
     def call(self) -> tuple[str, dict[str, Attr]]:
@@ -211,18 +218,17 @@ class _Parser:
     def _params(self, *, keep_names: bool = False) -> Params:
         """Parameters; those of a function keep their names whole, for a kernel's symbols are named by them."""
         self._expect("(")
-        tokens: list[_Token] = []
-        types: list[Type] = []
-        while not self._accept(")"):
-            tokens.append(self._expect_kind("value"))
-            self._expect(":")
-            types.append(self._type())
-            if self._next.text != ")":
-                self._expect(",")
-        params = Params(tuple(types), tuple(t.text[1:] if keep_names else _hint(t) for t in tokens))
-        for token, value in zip(tokens, params.values, strict=True):
+        given = self._listed(")", self._param)
+        hints = tuple(t.text[1:] if keep_names else _hint(t) for t, _ in given)
+        params = Params(tuple(type_ for _, type_ in given), hints)
+        for (token, _), value in zip(given, params.values, strict=True):
             self._define(token, value)
         return params
+
+    def _param(self) -> tuple[_Token, Type]:
+        token = self._expect_kind("value")
+        self._expect(":")
+        return token, self._type()
 
     def _op(self) -> Op:
         results: list[_Token] = []
@@ -234,11 +240,7 @@ class _Parser:
         word = self._expect_kind("word")
         kind = _opdef(word)
         self._expect("(")
-        operands: list[Value] = []
-        while not self._accept(")"):
-            operands.append(self._use(self._expect_kind("value")))
-            if self._next.text != ")":
-                self._expect(",")
+        operands = self._listed(")", lambda: self._use(self._expect_kind("value")))
         attrs = self._attrs() if self._next.text == "{" else {}
         bodies: list[Block] = []
         while self._accept("do"):
@@ -262,14 +264,15 @@ class _Parser:
     def _attrs(self) -> dict[str, Attr]:
         self._expect("{")
         attrs: dict[str, Attr] = {}
-        while not self._accept("}"):
+
+        def attr() -> None:
             key = self._expect_kind("word").text
             if key in attrs:
                 raise ParseError(f"attribute {key!r} is given twice", self._next.loc)
             self._expect("=")
             attrs[key] = self._literal(0)
-            if self._next.text != "}":
-                self._expect(",")
+
+        self._listed("}", attr)
         return attrs
 
     def _literal(self, depth: int) -> Attr:
@@ -278,7 +281,7 @@ class _Parser:
         if self._next.text == "(":
             return self._expression()
         if self._accept("["):
-            return self._list(depth + 1)
+            return tuple(self._listed("]", lambda: self._literal(depth + 1)))
         token = self._take()
         match token.kind:
             case "number":
@@ -297,14 +300,6 @@ class _Parser:
                 return self._use_layout(token, token.text)
             case _:
                 raise ParseError(f"expected a literal, got {token.text!r}", token.loc)
-
-    def _list(self, depth: int) -> tuple[Attr, ...]:
-        items: list[Attr] = []
-        while not self._accept("]"):
-            items.append(self._literal(depth))
-            if self._next.text != "]":
-                self._expect(",")
-        return tuple(items)
 
     def _expression(self) -> Dim:
         """A parenthesised dim; its text is handed to the dim parser."""
