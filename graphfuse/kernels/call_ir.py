@@ -95,11 +95,9 @@ method:
   br label %both
 attribute:
   %held = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
-  br label %both
 both:
   %found = phi ptr [ %given, %method ], [ %held, %attribute ]
-  %is_found = icmp ne ptr %found, null
-  br i1 %is_found, label %right, label %error
+  br i1 (icmp ne ptr %found, null), label %right, label %error
 right:
   ret ptr %found
 error:
@@ -110,15 +108,13 @@ error:
 define internal i1 @gf.is(ptr %object, ptr %name, i1 %is_method, ptr %wanted) nounwind {
   %found = call ptr @gf.get(ptr %object, ptr %name, i1 %is_method)
   call void @Py_DecRef(ptr %found)
-  %is_wanted = icmp eq ptr %found, %wanted
-  ret i1 %is_wanted
+  ret i1 (icmp eq ptr %found, %wanted)
 }
 
 ; 0 where that raises
 define internal i64 @gf.number(ptr %object, ptr %name, i1 %is_method) nounwind {
   %found = call ptr @gf.get(ptr %object, ptr %name, i1 %is_method)
-  %is_found = icmp ne ptr %found, null
-  br i1 %is_found, label %read, label %done
+  br i1 (icmp ne ptr %found, null), label %read, label %done
 read:
   %number = call i64 @PyLong_AsUnsignedLongLongMask(ptr %found)
   call void @Py_DecRef(ptr %found)
@@ -136,49 +132,34 @@ entry:
   %n = load i64, ptr %table->count
   %grid = load ptr, ptr %given
   %args = load ptr, ptr %given[ptr 1]
-  %args_type = load ptr, ptr %args[i8 $type_at]
-  %is_args = icmp eq $tuple, %args_type
-  br i1 %is_args, label %args_counted, label %not_so
+  br i1 (icmp eq $tuple, (load ptr, ptr %args[i8 $type_at])), label %args_counted, label %not_so
 args_counted:
-  %arg_count = call i64 @PyTuple_Size(ptr %args)
-  %is_count = icmp eq i64 %arg_count, %n
-  br i1 %is_count, label %grid_given, label %not_so
+  br i1 (icmp eq i64 (call i64 @PyTuple_Size(ptr %args)), %n), label %grid_given, label %not_so
 grid_given:
-  %grid_type = load ptr, ptr %grid[i8 $type_at]
-  %is_tuple = icmp eq $tuple, %grid_type
-  br i1 %is_tuple, label %grid_counted, label %not_so
+  br i1 (icmp eq $tuple, (load ptr, ptr %grid[i8 $type_at])), label %grid_counted, label %not_so
 grid_counted:
   %axis_count = call i64 @PyTuple_Size(ptr %grid)
-  %axis_last = sub i64 %axis_count, 1
-  %is_grid = icmp ult i64 %axis_last, $axes
-  br i1 %is_grid, label %axis, label %not_so
+  br i1 (icmp ult i64 (sub i64 %axis_count, 1), $axes), label %axis, label %not_so
 axis:
   %a = phi i64 [ 0, %grid_counted ], [ %a_next, %axis_store ]
   %used = phi i64 [ 1, %grid_counted ], [ %used_next, %axis_store ]
   %programs = phi i64 [ 1, %grid_counted ], [ %programs_next, %axis_store ]
-  %more_axes = icmp slt i64 %a, %axis_count
-  br i1 %more_axes, label %axis_read, label %grid_read
+  br i1 (icmp slt i64 %a, %axis_count), label %axis_read, label %grid_read
 axis_read:
   %axis_object = call ptr @PyTuple_GetItem(ptr %grid, i64 %a)
-  %axis_type = load ptr, ptr %axis_object[i8 $type_at]
-  %is_axis_type = icmp eq $int, %axis_type
-  br i1 %is_axis_type, label %axis_number, label %not_so
+  br i1 (icmp eq $int, (load ptr, ptr %axis_object[i8 $type_at])), label %axis_number, label %not_so
 axis_number:
   %axis_size = call i64 @PyLong_AsLongLongAndOverflow(ptr %axis_object, ptr %overflow)
-  %axis_overflowed = load i32, ptr %overflow
-  %axis_fits = icmp eq i32 %axis_overflowed, 0
-  %axis_in_range0 = icmp ule i64 %axis_size, $most_programs
-  %axis_in_range = and i1 %axis_in_range0, %axis_fits
+  %axis_fits = icmp eq i32 (load i32, ptr %overflow), 0
+  %axis_in_range = and i1 (icmp ule i64 %axis_size, $most_programs), %axis_fits
   %programs_next = mul i64 %programs, %axis_size
-  %is_few = icmp ule i64 %programs_next, $most_programs
-  %is_axis = select i1 %axis_in_range, i1 %is_few, i1 false
+  %is_axis = select i1 %axis_in_range, i1 (icmp ule i64 %programs_next, $most_programs), i1 false
   br i1 %is_axis, label %axis_store, label %not_so
 axis_store:
   store i64 %axis_size, ptr %axes[i64 %a]
   %a_next = add i64 %a, 1
   ; ones at its end are no axes
-  %is_one_program = icmp eq i64 %axis_size, 1
-  %used_next = select i1 %is_one_program, i64 %used, i64 %a_next
+  %used_next = select i1 (icmp eq i64 %axis_size, 1), i64 %used, i64 %a_next
   br label %axis
 grid_read:
   %tensor = load ptr, ptr %table->tensor
@@ -187,11 +168,8 @@ grid_read:
   %no_spans = icmp eq i64 %pair_count, 0
   %no_torch = icmp eq ptr %tensor, null
   %params = getelementptr %gf.head, ptr %table, i64 1
-  %nbytes0 = mul i64 %n, 17
-  %nbytes = add i64 %nbytes0, $fixed
-  %seen = call ptr @PyBytes_FromStringAndSize(ptr null, i64 %nbytes)
-  %is_memory = icmp ne ptr %seen, null
-  br i1 %is_memory, label %begin, label %raise_at_once
+  %seen = call ptr @PyBytes_FromStringAndSize(ptr null, i64 (add i64 (mul i64 %n, 17), $fixed))
+  br i1 (icmp ne ptr %seen, null), label %begin, label %raise_at_once
 begin:
   %seen_bytes = call ptr @PyBytes_AsString(ptr %seen)
   store i64 %programs, ptr %seen_bytes
@@ -203,26 +181,20 @@ begin:
   %used_byte = trunc i64 %used to i8
   store i8 %used_byte, ptr %used_at
   %facts = getelementptr i8, ptr %used_at, i64 1
-  br label %head
 head:
   %i = phi i64 [ 0, %begin ], [ %i_next, %next ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %body, label %all_read
+  br i1 (icmp slt i64 %i, %n), label %body, label %all_read
 body:
   %param = getelementptr %gf.param, ptr %params, i64 %i
   %value = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
   %type = load ptr, ptr %value[i8 $type_at]
-  %wanted_type = load ptr, ptr %param->type
-  %is_type = icmp eq ptr %type, %wanted_type
+  %is_type = icmp eq ptr %type, (load ptr, ptr %param->type)
   %kind = load i64, ptr %param->kind
   br i1 %is_type, label %typed, label %untyped
 untyped:
-  %is_array = icmp eq i64 %kind, 0
-  %may_be_tensor = select i1 %no_torch, i1 false, i1 %is_array
-  br i1 %may_be_tensor, label %of_torch, label %asking
+  br i1 (select i1 %no_torch, i1 false, i1 (icmp eq i64 %kind, 0)), label %of_torch, label %asking
 of_torch:
-  %below = call i32 @PyType_IsSubtype(ptr %type, ptr %tensor)
-  %is_tensor = icmp ne i32 %below, 0
+  %is_tensor = icmp ne i32 (call i32 @PyType_IsSubtype(ptr %type, ptr %tensor)), 0
   br i1 %is_tensor, label %of_tensor, label %asking
 typed:
   switch i64 %kind, label %asking [
@@ -234,18 +206,13 @@ typed:
 
 of_array:
   %capsule = call ptr @PyObject_GetAttr(ptr %value, $__array_struct__)
-  %is_capsule = icmp ne ptr %capsule, null
-  br i1 %is_capsule, label %array_read, label %raise
+  br i1 (icmp ne ptr %capsule, null), label %array_read, label %raise
 array_read:
   %array = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
-  %nd = load i32, ptr %array->nd
-  %nd_wide = sext i32 %nd to i64
-  %elem = load i8, ptr %array->typekind
-  %elem_wide = zext i8 %elem to i64
-  %item = load i32, ptr %array->itemsize
-  %item_wide = sext i32 %item to i64
-  %flags = load i32, ptr %array->array_flags
-  %flags_wide = zext i32 %flags to i64
+  %nd_wide = sext i32 (load i32, ptr %array->nd) to i64
+  %elem_wide = zext i8 (load i8, ptr %array->typekind) to i64
+  %item_wide = sext i32 (load i32, ptr %array->itemsize) to i64
+  %flags_wide = zext i32 (load i32, ptr %array->array_flags) to i64
   %shape = load ptr, ptr %array->shape
   %strides = load ptr, ptr %array->strides
   %data = load i64, ptr %array->data
@@ -254,19 +221,14 @@ array_read:
   %wanted_flags = load i64, ptr %param->flags
   %is_elem = icmp eq i64 %elem_wide, %wanted_elem
   %is_item = icmp eq i64 %item_wide, %wanted_item
-  %flags_here = and i64 %flags_wide, %wanted_flags
-  %is_flags = icmp eq i64 %flags_here, %wanted_flags
-  %is_array0 = and i1 %is_elem, %is_item
-  %is_array1 = and i1 %is_array0, %is_flags
-  %written = load i64, ptr %param->written
-  %is_only_read = icmp eq i64 %written, 0
-  br label %dim
+  %is_flags = icmp eq i64 (and i64 %flags_wide, %wanted_flags), %wanted_flags
+  %is_array1 = and i1 (and i1 %is_elem, %is_item), %is_flags
+  %is_only_read = icmp eq i64 (load i64, ptr %param->written), 0
 dim:
   %d = phi i64 [ %nd_wide, %array_read ], [ %d_next, %dim_body ]
   %is_right = phi i1 [ %is_array1, %array_read ], [ %is_right_next, %dim_body ]
   %extent = phi i64 [ %item_wide, %array_read ], [ %extent_next, %dim_body ]
-  %more_dims = icmp sgt i64 %d, 0
-  br i1 %more_dims, label %dim_body, label %array_end_known
+  br i1 (icmp sgt i64 %d, 0), label %dim_body, label %array_end_known
 dim_body:
   %d_next = sub i64 %d, 1
   %size = load i64, ptr %shape[i64 %d_next]
@@ -277,13 +239,9 @@ dim_body:
   ; what has no elements, what goes back, and what is written and does not step over all dims behind, is asked about
   %is_some = icmp sge i64 %last, 0
   %is_forward = icmp sge i64 %reach, 0
-  %is_over = icmp sge i64 %stride, %extent
-  %is_one = icmp eq i64 %last, 0
-  %is_apart0 = or i1 %is_over, %is_one
+  %is_apart0 = or i1 (icmp sge i64 %stride, %extent), (icmp eq i64 %last, 0)
   %is_apart = or i1 %is_apart0, %is_only_read
-  %is_right0 = and i1 %is_right, %is_forward
-  %is_right1 = and i1 %is_right0, %is_some
-  %is_right_next = and i1 %is_right1, %is_apart
+  %is_right_next = and i1 (and i1 (and i1 %is_right, %is_forward), %is_some), %is_apart
   br label %dim
 array_end_known:
   %array_end = add i64 %data, %extent
@@ -291,63 +249,48 @@ array_end_known:
   br i1 %is_right, label %found, label %asking
 
 of_tensor:
-  %is_on_host = call i1 @gf.is(ptr %value, $is_cpu, i1 false, $true)
-  br i1 %is_on_host, label %tensor_typed, label %otherwise
+  br i1 (call i1 @gf.is(ptr %value, $is_cpu, i1 false, $true)), label %tensor_typed, label %otherwise
 tensor_typed:
-  %dtype = load ptr, ptr %param->dtype
-  %is_dtype = call i1 @gf.is(ptr %value, $dtype, i1 false, ptr %dtype)
+  %is_dtype = call i1 @gf.is(ptr %value, $dtype, i1 false, ptr (load ptr, ptr %param->dtype))
   br i1 %is_dtype, label %tensor_laid_out, label %asking
 tensor_laid_out:
   %is_strided = call i1 @gf.is(ptr %value, $layout, i1 false, ptr %strided)
   br i1 %is_strided, label %tensor_signed, label %asking
 tensor_signed:
-  %is_plain = call i1 @gf.is(ptr %value, $is_neg, i1 true, $false)
-  br i1 %is_plain, label %tensor_read, label %asking
+  br i1 (call i1 @gf.is(ptr %value, $is_neg, i1 true, $false)), label %tensor_read, label %asking
 tensor_read:
   %tensor_data = call i64 @gf.number(ptr %value, $data_ptr, i1 true)
-  %is_tensor_data = icmp ne i64 %tensor_data, 0
-  br i1 %is_tensor_data, label %tensor_spanned, label %asking
+  br i1 (icmp ne i64 %tensor_data, 0), label %tensor_spanned, label %asking
 tensor_spanned:
-  %tensor_written = load i64, ptr %param->written
-  %tensor_only_read = icmp eq i64 %tensor_written, 0
-  %any_strides = and i1 %no_spans, %tensor_only_read
+  %any_strides = and i1 %no_spans, (icmp eq i64 (load i64, ptr %param->written), 0)
   br i1 %any_strides, label %found, label %tensor_dense
 tensor_dense:
   %is_dense = call i1 @gf.is(ptr %value, $is_contiguous, i1 true, $true)
-  %tensor_bytes = call i64 @gf.number(ptr %value, $nbytes, i1 false)
-  %tensor_end = add i64 %tensor_data, %tensor_bytes
+  %tensor_end = add i64 %tensor_data, (call i64 @gf.number(ptr %value, $nbytes, i1 false))
   br i1 %is_dense, label %found, label %asking
 
 of_integer:
   %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %value, ptr %overflow)
-  %overflowed = load i32, ptr %overflow
-  %fits = icmp eq i32 %overflowed, 0
+  %fits = icmp eq i32 (load i32, ptr %overflow), 0
   %low = load i64, ptr %param->low
   %high = load i64, ptr %param->high
-  %is_low = icmp sge i64 %number, %low
-  %is_high = icmp sle i64 %number, %high
-  %in_range0 = and i1 %is_low, %is_high
-  %in_range = and i1 %in_range0, %fits
-  br i1 %in_range, label %found, label %asking
+  %in_range0 = and i1 (icmp sge i64 %number, %low), (icmp sle i64 %number, %high)
+  br i1 (and i1 %in_range0, %fits), label %found, label %asking
 of_f32:
-  %to_round = call double @PyFloat_AsDouble(ptr %value)
-  %rounded = fptrunc double %to_round to float
+  %rounded = fptrunc double (call double @PyFloat_AsDouble(ptr %value)) to float
   %bits = bitcast float %rounded to i32
   %bits_wide = zext i32 %bits to i64
   br label %found
 of_f64:
-  %double = call double @PyFloat_AsDouble(ptr %value)
-  %double_bits = bitcast double %double to i64
+  %double_bits = bitcast double (call double @PyFloat_AsDouble(ptr %value)) to i64
   br label %found
 
 asking:
   %ask = load ptr, ptr %param->ask
   %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %ask, ptr %value, ptr null)
-  %is_answer = icmp ne ptr %answer, null
-  br i1 %is_answer, label %answered, label %raise
+  br i1 (icmp ne ptr %answer, null), label %answered, label %raise
 answered:
-  %is_none = icmp eq $none, %answer
-  br i1 %is_none, label %answered_none, label %known
+  br i1 (icmp eq $none, %answer), label %answered_none, label %known
 answered_none:
   call void @Py_DecRef(ptr %answer)
   br label %otherwise
@@ -365,40 +308,29 @@ found:
     [ %number, %of_integer ], [ %bits_wide, %of_f32 ], [ %double_bits, %of_f64 ]
   %end_found = phi i64 [ %array_end, %array_end_known ], [ 0, %tensor_spanned ], [ %tensor_end, %tensor_dense ],
     [ 0, %of_integer ], [ 0, %of_f32 ], [ 0, %of_f64 ]
-  %divisor = load i64, ptr %param->divisor
-  %rest = srem i64 %slot_found, %divisor
-  %divides = icmp eq i64 %rest, 0
-  br i1 %divides, label %store, label %asking
+  %rest = srem i64 %slot_found, (load i64, ptr %param->divisor)
+  br i1 (icmp eq i64 %rest, 0), label %store, label %asking
 store:
   %slot = phi i64 [ %slot_found, %found ], [ %slot_said, %known ]
   %end = phi i64 [ %end_found, %found ], [ %end_said, %known ]
   store i64 %slot, ptr %slots[i64 %i], align 1
   store i64 %end, ptr %ends[i64 %i], align 1
   %facts_kept = load i64, ptr %param->facts_kept
-  %or_most = or i64 %slot, $most
-  %power = call i64 @llvm.cttz.i64(i64 %or_most, i1 true)
+  %power = call i64 @llvm.cttz.i64(i64 (or i64 %slot, $most), i1 true)
   %above = icmp sgt i64 %slot, 0
-  %some = icmp ne i64 %slot, 0
-  %is_signed = icmp eq i64 %facts_kept, 1
-  %positive = select i1 %is_signed, i1 %above, i1 %some
-  %fact0 = select i1 %positive, i64 8, i64 0
-  %fact1 = or i64 %power, %fact0
-  %is_fact = icmp ne i64 %facts_kept, 0
-  %fact2 = select i1 %is_fact, i64 %fact1, i64 0
-  %fact = trunc i64 %fact2 to i8
+  %positive = select i1 (icmp eq i64 %facts_kept, 1), i1 %above, i1 (icmp ne i64 %slot, 0)
+  %fact1 = or i64 %power, (select i1 %positive, i64 8, i64 0)
+  %fact = trunc i64 (select i1 (icmp ne i64 %facts_kept, 0), i64 %fact1, i64 0) to i8
   store i8 %fact, ptr %facts[i8 %i]
-  br label %next
 next:
   %i_next = add i64 %i, 1
   br label %head
 
 all_read:
   %pairs = getelementptr %gf.param, ptr %params, i64 %n
-  br label %pair
 pair:
   %k = phi i64 [ 0, %all_read ], [ %k_next, %pair_body ]
-  %more_pairs = icmp slt i64 %k, %pair_count
-  br i1 %more_pairs, label %pair_body, label %done
+  br i1 (icmp slt i64 %k, %pair_count), label %pair_body, label %done
 pair_body:
   %pair_at = getelementptr %gf.pair, ptr %pairs, i64 %k
   %first = load i64, ptr %pair_at->first
@@ -408,8 +340,7 @@ pair_body:
   %second_begin = load i64, ptr %slots[i64 %second]
   %second_end = load i64, ptr %ends[i64 %second]
   %is_before = icmp ule i64 %first_end, %second_begin
-  %is_behind = icmp ule i64 %second_end, %first_begin
-  %is_pair_apart = or i1 %is_before, %is_behind
+  %is_pair_apart = or i1 %is_before, (icmp ule i64 %second_end, %first_begin)
   %k_next = add i64 %k, 1
   br i1 %is_pair_apart, label %pair, label %otherwise
 done:
@@ -420,7 +351,6 @@ otherwise:
   ret $none
 raise:
   call void @Py_DecRef(ptr %seen)
-  br label %raise_at_once
 raise_at_once:
   ret ptr null
 not_so:
@@ -432,18 +362,15 @@ define ptr @$launch(ptr %self, ptr %seen) nounwind {
 entry:
   %table = call ptr @PyBytes_AsString(ptr %self)
   %kernel = load ptr, ptr %table
-  %scratch_bytes = load i64, ptr %table[i64 1]
-  %scratch = alloca i8, i64 %scratch_bytes, align 64
+  %scratch = alloca i8, i64 (load i64, ptr %table[i64 1]), align 64
   %seen_bytes = call ptr @PyBytes_AsString(ptr %seen)
   %programs = load i64, ptr %seen_bytes
-  %is_some = icmp sgt i64 %programs, 0
-  br i1 %is_some, label %run, label %done
+  br i1 (icmp sgt i64 %programs, 0), label %run, label %done
 run:
   %args = getelementptr i64, ptr %seen_bytes, i64 1
   %state = call ptr @PyEval_SaveThread()
   call void %kernel(ptr %args, i64 0, i64 %programs, ptr %scratch)
   call void @PyEval_RestoreThread(ptr %state)
-  br label %done
 done:
   call void @Py_IncRef($none)
   ret $none
