@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MAYBE_ODD = re.compile(r"[^ -~]")
@@ -43,6 +45,12 @@ class Loc:
 
 MOST_TEXT = 4000
 """Characters of a message: names and attributes in it may be of any length."""
+
+
+def meant(text: str, known: Iterable[str], before: str = "; ") -> str:
+    """A question, behind a mark, whether the closest of the known words was meant; nothing where none is close."""
+    close = difflib.get_close_matches(text, list(known), n=1)
+    return f"{before}did you mean {close[0]!r}?" if close else ""
 
 
 class GraphfuseError(Exception):

@@ -27,15 +27,22 @@ def reason(error: OSError | ValueError) -> str:
     return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
 
 
+@contextlib.contextmanager
+def told(what: str, path: object) -> Generator[None]:
+    """Raise what the system says of a file as a FileError: that it cannot be read, or written."""
+    try:
+        yield
+    except (OSError, ValueError) as e:
+        raise FileError(f"cannot {what}: {reason(e)}", Loc(str(path))) from None
+
+
 def read_source(path: Path, *, named: bool = False, most: int = MOST_SOURCE_BYTES) -> str:
     """A text in UTF-8; raises FileError. Of pipes and devices only a user who has `named` one knows that it ends."""
-    try:
+    with told("read", path):
         if not (named or is_regular(path)):
             raise FileError(f"cannot read: expected a file, found {kind(path)}", Loc(str(path)))
         with path.open("rb") as file:
             data = file.read(most + 1)
-    except (OSError, ValueError) as e:
-        raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
     if len(data) > most:
         raise FileError(f"expected at most {most} bytes of text, found more", Loc(str(path)))
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import math
 import os
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar, cast, get_args, overload
 
-from graphfuse.errors import UsageError
+from graphfuse.errors import UsageError, meant
 
 T = TypeVar("T")
 PREFIX = "GRAPHFUSE_"
@@ -62,28 +63,22 @@ class Knob(Generic[T]):
             raise UsageError(f"{self.variable}: expected {self.values}, got {text!r}") from None
 
 
-def _level(text: str) -> int:
-    level = int(text)
-    if not 0 <= level <= 4:
-        raise ValueError
-    return level
-
-
-def _count(text: str) -> int | None:
-    if text == "":
-        return None
-    if int(text) < 0:
+def _between(text: str, least: int, most: float) -> int:
+    if not least <= int(text) <= most:
         raise ValueError
     return int(text)
 
 
+def _level(text: str) -> int:
+    return _between(text, 0, 4)
+
+
+def _count(text: str) -> int | None:
+    return _between(text, 0, math.inf) if text else None
+
+
 def _threads(text: str) -> int | None:
-    if text in ("", "auto"):
-        return None
-    threads = int(text)
-    if not 1 <= threads <= 1024:
-        raise ValueError
-    return threads
+    return _between(text, 1, 1024) if text not in ("", "auto") else None
 
 
 def _flag(text: str) -> bool:
@@ -175,8 +170,7 @@ def scope(**values: Any) -> Generator[None]:
     known = {k.name: k for k in all_knobs()}
     for name in values:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            raise UsageError(f"unknown knob {name!r}{f'; did you mean {close[0]!r}?' if close else ''}")
+            raise UsageError(f"unknown knob {name!r}{meant(name, known)}")
     token = _scoped.set({**_scoped.get(), **values})
     try:
         yield
@@ -224,9 +218,8 @@ def _named(what: str, text: str, known: Sequence[Named]) -> Named:
         if text == name:
             return name
     text = str(text)
-    close = difflib.get_close_matches(text, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
-    raise UsageError(f"unknown {what} {text!r}; {hint}")
+    hint = meant(text, known) or f"; expected one of {', '.join(known)}"
+    raise UsageError(f"unknown {what} {text!r}{hint}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from graphfuse.artifact import Executable
 from graphfuse.constraints import KINDS
-from graphfuse.errors import ArtifactError, FileError, Loc, UsageError
+from graphfuse.errors import ArtifactError, UsageError
+from graphfuse.files import told
 from graphfuse.knobs import Numerics, Precision, check_environment, numerics_of, precision_of
 from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.symbolic import Expr, symbols
@@ -180,11 +181,9 @@ def optimize_text(text: str, passes: str, file: str = "<string>") -> str:
 
 def dump(executable: Executable, folder: Path) -> None:
     """Write the text of each stage as a numbered file."""
-    try:
+    with told("write", folder):
         folder.mkdir(parents=True, exist_ok=True)
         for i, (stage, text) in enumerate(executable.ir.items()):
             (folder / f"{i:02}-{stage}.gf").write_text(text)
         for i, part in enumerate(executable.parts):
             dump(part, folder / f"part-{i}")
-    except OSError as e:
-        raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(str(folder))) from None

@@ -26,8 +26,8 @@ from graphfuse.cli.common import (
     table,
 )
 from graphfuse.cli.model_options import ModelOptions, of_model
-from graphfuse.errors import FileError, InputError, Loc, UsageError
-from graphfuse.files import reason, writing
+from graphfuse.errors import InputError, UsageError
+from graphfuse.files import told, writing
 from graphfuse.knobs import settings
 
 WARM_RUNS, WARM_SECONDS, MOST_SECONDS = 5, 0.5, 10.0
@@ -56,7 +56,8 @@ def command(
     feed = read_inputs(input_texts)
     compiled = given.open()
     if output_dir:
-        _make(output_dir)
+        with told("write", output_dir):
+            output_dir.mkdir(parents=True, exist_ok=True)
     files = _files((o.name for o in compiled.signature.outputs), output_dir) if output_dir else {}
     check_written({f"--output-dir: {n}": f for n, f in files.items()}, given.model, input_texts, given.kernel_folders)
     wanted = [s.name for s in compiled.signature.inputs]
@@ -114,13 +115,6 @@ def _files(names: Iterable[str], folder: Path) -> dict[str, Path]:
             stem, n = f"{file_name(name)}_{n}", n + 1
         files[name] = folder / f"{stem}.npy"
     return files
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as e:
-        raise FileError(f"cannot write: {reason(e)}", Loc(str(folder))) from None
 
 
 def _save(outputs: dict[str, Array], files: Mapping[str, Path]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from graphfuse.errors import GraphfuseError, Loc, ParseError
+from graphfuse.errors import GraphfuseError, Loc, ParseError, meant
 from graphfuse.ir.core import REGISTRY, Attr, Block, Func, Op, OpDef, Params, Value
 from graphfuse.ir.dense import Dense, parse_values
 from graphfuse.ir.layout import LinearLayout
@@ -420,9 +419,7 @@ def _dim(text: str, loc: Loc) -> Dim:
 def _opdef(token: _Token) -> OpDef:
     if token.text in REGISTRY:
         return REGISTRY[token.text]
-    close = difflib.get_close_matches(token.text, REGISTRY, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ParseError(f"unknown op {token.text!r}{hint}", token.loc)
+    raise ParseError(f"unknown op {token.text!r}{meant(token.text, REGISTRY)}", token.loc)
 
 
 def _unquote(text: str) -> str:

@@ -12,7 +12,6 @@ are. A pass does none of what `run` does around it.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import inspect
 import logging
@@ -22,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from graphfuse.errors import UsageError, VerifyError
+from graphfuse.errors import UsageError, VerifyError, meant
 from graphfuse.ir import snapshots
 from graphfuse.ir.core import Attr, Func, Op
 from graphfuse.ir.limit import allows, are_counted
@@ -188,9 +187,8 @@ def pipeline_text(passes: Sequence[Pass]) -> str:
 
 def _named(name: str) -> Pass:
     if name not in PASSES:
-        close = difflib.get_close_matches(name, PASSES, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(sorted(PASSES))}"
-        raise UsageError(f"unknown pass {name!r}: {hint}")
+        hint = meant(name, PASSES, ": ") or f": expected one of {', '.join(sorted(PASSES))}"
+        raise UsageError(f"unknown pass {name!r}{hint}")
     return PASSES[name]
 
 

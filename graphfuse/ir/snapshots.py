@@ -20,7 +20,7 @@ from typing import cast
 import numpy as np
 
 from graphfuse.errors import FileError, GraphfuseError, Loc, VerifyError
-from graphfuse.files import read_source
+from graphfuse.files import read_source, told
 from graphfuse.ir.core import Func
 from graphfuse.ir.dense import INLINE_ELEMENTS, Dense
 from graphfuse.ir.limit import are_counted
@@ -98,13 +98,11 @@ def write(func: Func, folder: Path, path: Path, head: str = "") -> Path:
 
     Raises FileError where that cannot be done.
     """
-    try:
+    with told("write", folder / path):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(f"{head}{to_text(func)}\n")
         for digest, dense in _constants(func):
             _write_constant(dense, folder / CONSTANTS / digest)
-    except OSError as e:
-        raise FileError(f"cannot write: {(e.strerror or str(e)).lower()}", Loc(str(folder / path))) from None
     return folder / path
 
 

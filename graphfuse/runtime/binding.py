@@ -5,7 +5,6 @@ Owns what a call may pass. Knows the signature, and nothing of plans or memory.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from graphfuse.artifact import TEXT, Array, Signature, TensorSpec, elem_dtype
-from graphfuse.errors import ArtifactError, InputError
+from graphfuse.errors import ArtifactError, InputError, meant
 from graphfuse.symbolic import Dim, Expr, evaluate, product, substitute, sym, symbols
 
 
@@ -122,8 +121,7 @@ class Binder:
         missing = [s.name for s in self.signature.inputs if s.name not in inputs]
         unknown = [str(n) for n in inputs if n not in self._names]
         if unknown:
-            close = difflib.get_close_matches(unknown[0], missing or sorted(self._names), n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = meant(unknown[0], missing or sorted(self._names))
             wanted = ", ".join(repr(s.name) for s in self.signature.inputs) or "none"
             return f"unknown input {unknown[0]!r}: expected {wanted}{hint}"
         return f"missing input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}"

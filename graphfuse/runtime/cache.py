@@ -27,7 +27,7 @@ import platformdirs
 
 from graphfuse.artifact import Executable
 from graphfuse.errors import FileError, GraphfuseError, Loc, ParseError, UsageError
-from graphfuse.files import is_regular, kind, writable_by_others
+from graphfuse.files import is_regular, kind, told, writable_by_others
 from graphfuse.knobs import are_passes_watched, settings
 from graphfuse.runtime import gfx
 
@@ -256,7 +256,7 @@ def model_digest(model: Path | bytes) -> str:
     if isinstance(model, bytes):
         return hashlib.sha256(model).hexdigest()
     digest = hashlib.sha256()
-    try:
+    with told("read", model):
         if not is_regular(model):
             raise FileError(f"expected a file, found {kind(model)}", Loc(str(model)))
         data = model.read_bytes()
@@ -269,8 +269,6 @@ def model_digest(model: Path | bytes) -> str:
             with contextlib.suppress(OSError, ValueError, RuntimeError):
                 if (path := _inside(model.parent, name)) is not None:
                     digest.update(_file_digest(path))
-    except OSError as e:
-        raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(str(model))) from None
     return digest.hexdigest()
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from graphfuse import usage
-from graphfuse.errors import UsageError
+from graphfuse.errors import UsageError, meant
 
 KINDS = ("cpu", "cuda", "emulator")
 
@@ -34,9 +33,8 @@ class Device:
         text = usage.text("device", text or "cpu")
         m = re.fullmatch(r"(?P<kind>[a-z]+)(?::(?P<index>\d{1,3}))?", text)
         if m is None or m["kind"] not in KINDS or (m["index"] and m["kind"] != "cuda"):
-            close = difflib.get_close_matches(text, KINDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(KINDS)}, or cuda:N"
-            raise UsageError(f"unknown device {text!r}; {hint}")
+            hint = meant(text, KINDS) or f"; expected one of {', '.join(KINDS)}, or cuda:N"
+            raise UsageError(f"unknown device {text!r}{hint}")
         return Device(m["kind"], int(m["index"] or 0))
 
 

@@ -61,7 +61,7 @@ from graphfuse.artifact_json import (
 )
 from graphfuse.artifact_rules import check, check_variants
 from graphfuse.errors import ArtifactError, FileError, Loc
-from graphfuse.files import is_regular, kind, reason, writing
+from graphfuse.files import is_regular, kind, told, writing
 from graphfuse.host.program_json import PROGRAM
 from graphfuse.knobs import WeightMode, settings
 from graphfuse.runtime.lazy import LazyLedger, LazyTexts
@@ -381,15 +381,11 @@ def _verify(file: _File) -> None:
 
 def is_artifact(path: str | os.PathLike[str]) -> bool:
     """Whether the file is, or was meant to be, a `.gfx`: by its first bytes or else by its name."""
-    try:
+    with told("read", path):
         if not is_regular(Path(path)):
             raise FileError(f"expected a file, found {kind(Path(path))}", Loc(str(path)))
         with Path(path).open("rb") as file:
-            if file.read(4) == MAGIC[:4]:
-                return True
-    except (OSError, ValueError) as e:
-        raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
-    return Path(path).suffix == ".gfx"
+            return file.read(4) == MAGIC[:4] or Path(path).suffix == ".gfx"
 
 
 @contextlib.contextmanager

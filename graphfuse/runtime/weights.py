@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from graphfuse.artifact import Array, Panels, Weight
-from graphfuse.errors import ArtifactError, FileError, Loc
-from graphfuse.files import reason
+from graphfuse.errors import ArtifactError, Loc
+from graphfuse.files import told
 from graphfuse.knobs import WeightMode
 from graphfuse.llvm.host import available_cores
 
@@ -42,12 +42,10 @@ class OpenFile:
     """A regular file, held open: what is read later is of the same one, whatever has its name by then."""
 
     def __init__(self, path: Path) -> None:
-        try:
+        with told("read", path):
             if not stat.S_ISREG(path.stat().st_mode):
                 raise OSError(22, "not a regular file")
             self._file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except (OSError, ValueError) as e:
-            raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
         weakref.finalize(self, os.close, self._file)
         self.path = path
         self.nbytes = os.fstat(self._file).st_size
@@ -60,10 +58,8 @@ class OpenFile:
         """Read bytes from a position; it is an error where the file has become shorter."""
         done = 0
         while done < len(room):
-            try:
+            with told("read", self.path):
                 count = os.preadv(self._file, [room[done:]], at + done)
-            except OSError as e:
-                raise FileError(f"cannot read: {reason(e)}", Loc(str(self.path))) from None
             if not count:
                 raise ArtifactError(f"truncated: expected {self.nbytes} bytes, found {at + done}", Loc(str(self.path)))
             done += count

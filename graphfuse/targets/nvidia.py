@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from graphfuse.errors import TargetError
+from graphfuse.errors import TargetError, meant
 from graphfuse.targets.profiles.nvidia import GPUS
 from graphfuse.targets.target import FAMILIES, Instructions, Target
 
@@ -68,8 +67,7 @@ class Nvidia:
     def parse(self, name: str) -> Target:
         """Such as `sm_90a`."""
         if name not in GPUS:
-            close = difflib.get_close_matches(name, GPUS, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f": one of {', '.join(GPUS)}"
+            hint = meant(name, GPUS) or f": one of {', '.join(GPUS)}"
             raise TargetError(f"unknown GPU architecture {name!r}{hint}")
         return Target("cuda", "nvptx64", name, f"+{GPUS[name].ptx}", 16, 16, "nvptx64-nvidia-cuda")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from graphfuse.errors import TargetError
+from graphfuse.errors import TargetError, meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +117,4 @@ def feature_names(features: str) -> frozenset[str]:
 def suggestion(text: str) -> str:
     """What may have been meant."""
     known = [name for kind, family in FAMILIES.items() for n in family.names() for name in (n, f"{kind}:{n}")]
-    close = difflib.get_close_matches(text, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return meant(text, known)
