@@ -31,7 +31,7 @@ from graphfuse.errors import (
     UsageError,
     printable,
 )
-from graphfuse.files import is_regular, kind, reason
+from graphfuse.files import is_regular, kind, told
 from graphfuse.knobs import (
     NUMERICS,
     Options,
@@ -102,8 +102,9 @@ def compile(
     if progress is not None and not callable(cast("object", progress)):
         raise usage.wrong("progress", "a function", progress)
     note: Progress = progress or (lambda _: None)
-    built = [build(source, t, wanted, chosen, note, operators, host=bool(host)) for t in targets_of(target, where)]
-    return CompiledModel(combined(built), threads, where, name=_name(source))
+    found = targets_of(target, where)
+    jobs = [_Job(source, t, wanted, chosen, operators, bool(host), note) for t in found]
+    return CompiledModel(combined([job.executable() for job in jobs]), threads, where, name=_name(source))
 
 
 def _threads(threads: int | None) -> int | None:
@@ -145,44 +146,104 @@ def _name(source: Path | Any) -> str:
     return source.name if isinstance(source, Path) else str(source.graph.name)
 
 
-def build(
-    model: Any,
-    target: Target,
-    dims: Dims,
-    options: Options,
-    progress: Progress,
-    operators: Sequence[Operator] = (),
-    *,
-    host: bool = False,
-) -> Executable:
-    """The executable of a model: from the cache, else compiled and put there."""
-    source = _source(model)
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """A model to compile for one target, and what was chosen."""
 
-    def made() -> Executable:
-        return _build(source, target, dims, options, progress, operators, host=host)
+    source: Path | Any
+    target: Target
+    dims: Dims
+    options: Options
+    operators: Sequence[Operator]
+    host: bool
+    progress: Progress
 
-    if settings.cache == "0":
-        return made()
-    # locks and user folders take 30 ms to import, which loading an artifact need not pay
-    from graphfuse.runtime.cache import default_cache
+    def executable(self) -> Executable:
+        """From the cache, else compiled and put there."""
+        if settings.cache == "0":
+            return self._compiled()
+        # locks and user folders take 30 ms to import, which loading an artifact need not pay
+        from graphfuse.runtime.cache import default_cache
 
-    if (cache := default_cache()) is None:
-        return made()
-    progress("looking into the cache")
-    return cache.get_or_make(_key(source, target, dims, options, operators, host=host), made, progress)
+        if (cache := default_cache()) is None:
+            return self._compiled()
+        self.progress("looking into the cache")
+        return cache.get_or_make(self._key(), self._compiled, self.progress)
+
+    def _key(self) -> str:
+        from graphfuse.runtime.cache import model_digest
+
+        model = self.source if isinstance(self.source, Path) else _serialised(self.source)
+        made_from = {
+            "model": model_digest(model), "dims": repr(sorted(self.dims.items())), "options": repr(self.options)
+        }  # fmt: skip
+        if self.host:
+            made_from["host"] = "allowed"
+        if self.operators:
+            made_from["kernels"] = repr([o.text_of_all() for o in self.operators])
+        return compiled_key(made_from, self.target)
+
+    def _compiled(self) -> Executable:
+        name = str(self.source) if isinstance(self.source, Path) else "<model>"
+        try:
+            executable = self._built()
+            for piece in (executable, *executable.parts):
+                _check_plan(piece.plan, name)
+        except MemoryError as e:
+            raise TooLargeError("compiling the model takes more memory than there is", Loc(name)) from e
+        except Exception as e:
+            if not isinstance(e, GraphfuseError):
+                e.add_note(f"while compiling; replay: GRAPHFUSE_CACHE=0 graphfuse compile {name} --debug")
+            raise
+        if settings.dump:
+            dump(executable, Path(settings.dump))
+        return executable
+
+    def _built(self) -> Executable:
+        # importing needs onnx; loading an artifact must not pay for it
+        from graphfuse.frontends.onnx import import_model
+
+        self.progress("importing")
+        try:
+            func = import_model(self.source, dims=self.dims, kernels=self.operators)
+        except TooLargeError:
+            raise
+        except UnsupportedError as e:
+            if not self.host or self.operators:
+                raise
+            return self._with_host_code(e)
+        # compiling needs networkx and LLVM; a model that is refused must not pay for them
+        from graphfuse import compiler
+
+        self.progress("compiling")
+        return compiler.build(func, self.target, self.options)
+
+    def _with_host_code(self, why: UnsupportedError) -> Executable:
+        # few models need it
+        from graphfuse.host.build import host_executable
+
+        log.info("host code: %s", why)
+        self.progress("compiling parts")
+        try:
+            return host_executable(self.source, self.target, self.dims, self.options)
+        except TooLargeError:
+            raise
+        except UnsupportedError as e:
+            if "unsupported operator" in e.message:  # which the first error lists
+                raise why from None
+            found = f"{why.message}; nor can its parts be compiled: {e.message}"
+            raise UnsupportedError(found, e.loc or why.loc) from None
 
 
 def _source(model: Any) -> Path | Any:
     """A path that exists, or a `ModelProto`."""
     if isinstance(model, (str, os.PathLike)):
         path = Path(os.fspath(cast("str", model)))
-        try:
+        with told("read", path):  # no permission, too long, a NUL
             if not path.exists():
                 raise FileError("no such file", Loc(str(path)))
             if not is_regular(path):
                 raise FileError(f"expected a file, found {kind(path)}", Loc(str(path)))
-        except (OSError, ValueError) as e:  # no permission, too long, a NUL
-            raise FileError(f"cannot read: {reason(e)}", Loc(str(path))) from None
         if gfx.is_artifact(path):
             raise UsageError(f"{path} is an artifact: expected an ONNX model; graphfuse.load takes artifacts")
         return path
@@ -211,20 +272,6 @@ def _parsed(data: bytes) -> Any:
     return model
 
 
-def _key(
-    source: Path | Any, target: Target, dims: Dims, options: Options, operators: Sequence[Operator], *, host: bool
-) -> str:
-    from graphfuse.runtime.cache import model_digest
-
-    model = source if isinstance(source, Path) else _serialised(source)
-    made_from = {"model": model_digest(model), "dims": repr(sorted(dims.items())), "options": repr(options)}
-    if host:
-        made_from["host"] = "allowed"
-    if operators:
-        made_from["kernels"] = repr([o.text_of_all() for o in operators])
-    return compiled_key(made_from, target)
-
-
 def _serialised(model: Any) -> bytes:
     # an error type of a package that only the onnx frontend imports
     from graphfuse.frontends.onnx.load import EncodeError
@@ -233,49 +280,6 @@ def _serialised(model: Any) -> bytes:
         return model.SerializeToString(deterministic=True)
     except (EncodeError, ValueError) as e:
         raise ParseError(f"not an ONNX model that can be written: {str(e).lower()}") from None
-
-
-def _build(
-    source: Path | Any,
-    target: Target,
-    dims: Dims,
-    options: Options,
-    progress: Progress,
-    operators: Sequence[Operator],
-    *,
-    host: bool,
-) -> Executable:
-    # importing needs onnx; loading an artifact must not pay for it
-    from graphfuse.frontends.onnx import import_model
-
-    name = str(source) if isinstance(source, Path) else "<model>"
-    try:
-        progress("importing")
-        try:
-            func = import_model(source, dims=dims, kernels=operators)
-        except TooLargeError:
-            raise
-        except UnsupportedError as e:
-            if not host or operators:
-                raise
-            executable = _with_host_code(source, target, dims, options, progress, e)
-        else:
-            # compiling needs networkx and LLVM; a model that is refused must not pay for them
-            from graphfuse import compiler
-
-            progress("compiling")
-            executable = compiler.build(func, target, options)
-        for piece in (executable, *executable.parts):
-            _check_plan(piece.plan, name)
-    except MemoryError as e:
-        raise TooLargeError("compiling the model takes more memory than there is", Loc(name)) from e
-    except Exception as e:
-        if not isinstance(e, GraphfuseError):
-            e.add_note(f"while compiling; replay: GRAPHFUSE_CACHE=0 graphfuse compile {name} --debug")
-        raise
-    if settings.dump:
-        dump(executable, Path(settings.dump))
-    return executable
 
 
 def _check_plan(plan: Plan, name: str) -> None:
@@ -292,24 +296,6 @@ def _launches(step: Step | PlanLoop) -> int:
     if isinstance(step, Step):
         return 1
     return (step.count if isinstance(step.count, int) else 0) * sum(map(_launches, step.steps))
-
-
-def _with_host_code(
-    source: Path | Any, target: Target, dims: Dims, options: Options, progress: Progress, why: UnsupportedError
-) -> Executable:
-    # few models need it
-    from graphfuse.host.build import host_executable
-
-    log.info("host code: %s", why)
-    progress("compiling parts")
-    try:
-        return host_executable(source, target, dims, options)
-    except TooLargeError:
-        raise
-    except UnsupportedError as e:
-        if "unsupported operator" in e.message:  # which the first error lists
-            raise why from None
-        raise UnsupportedError(f"{why.message}; nor can its parts be compiled: {e.message}", e.loc or why.loc) from None
 
 
 def recompile(
