@@ -186,10 +186,7 @@ def _value(dim: Dim, values: Mapping[str, int]) -> int:
 
 
 def _kinds(rows: list[dict[str, Any]]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["kind"]] = counts.get(row["kind"], 0) + 1
-    return dict(sorted(counts.items(), key=lambda kv: -kv[1]))
+    return dict(Counter(row["kind"] for row in rows).most_common())
 
 
 def not_fused(executable: Executable) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -74,7 +74,53 @@ class Memory:
     scratch: int
 
 
-class Session:
+class BaseSession:
+    """What sessions on a CPU and on a GPU have in common."""
+
+    threads: int
+    """Of the host."""
+
+    def __init__(self, executable: Executable) -> None:
+        self.executable = executable
+        self._binder = Binder(executable.signature)
+
+    @property
+    def signature(self) -> Signature:
+        """What the model takes and gives."""
+        return self.executable.signature
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the memory; a later run takes it again."""
+        raise NotImplementedError
+
+    def memory(self, shapes: Mapping[str, tuple[int, ...]]) -> Memory:
+        """What running at these input shapes takes."""
+        return memory(self.executable, self._values(shapes), self.threads)
+
+    def arena_plan(self, inputs: Mapping[str, Any]) -> ArenaPlan:
+        """Where the intermediate tensors of such a run lie."""
+        template = Template(self.executable, [0] * len(self.executable.weights))
+        return template.arena(template.sizes(self._values({name: x.shape for name, x in inputs.items()})))
+
+    def _values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        return self._binder.bind([tuple(shapes[s.name]) for s in self.signature.inputs])
+
+    def _profile(self, outputs: dict[str, Any], bound: Bound, ns: Sequence[int]) -> Profile:
+        """The time of each launch as that of its step."""
+        leaves = [step for _, step in self.executable.plan.walk()]
+        time = np.zeros(len(leaves), np.int64)
+        np.add.at(time, bound.steps, np.array(ns, np.int64))
+        rows = zip(leaves, np.bincount(bound.steps, minlength=len(leaves)), time, strict=True)
+        return Profile(outputs, tuple(StepTime(s.kernel, s.label, int(n), int(t)) for s, n, t in rows))
+
+
+class Session(BaseSession):
     """A loaded model. Safe to call from several threads, which run at the same time (`workspaces` says how many).
 
     Sessions that are called one within the other, as parts of one model, may share `callers`; then closing those is
@@ -84,9 +130,8 @@ class Session:
     def __init__(
         self, executable: Executable, threads: int | None = None, callers: Callers[Workspace] | None = None
     ) -> None:
-        self.executable = executable
+        super().__init__(executable)
         self.threads = thread_count(threads)
-        self._binder = Binder(executable.signature)
         self._native = NativeCode(executable)
         self._template = Template(executable)
         self._kernels = [self._native.kernels[k.name] for k in executable.kernels]
@@ -97,17 +142,6 @@ class Session:
         """Of plans that are the bodies of loops; whoever has a plan has its turns."""
         if callers is None:
             self._finalizer = weakref.finalize(self, self._callers.close_idle)
-
-    @property
-    def signature(self) -> Signature:
-        """What the model takes and gives."""
-        return self.executable.signature
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Stop the threads and free the memory; a later run starts them again."""
@@ -184,22 +218,7 @@ class Session:
         finally:
             self._callers.give(workspace)
         self._look(bound, outputs)
-        leaves = self._template.leaves
-        time = np.zeros(len(leaves), dtype=np.int64)
-        np.add.at(time, bound.steps, ns[: len(bound.steps)])
-        count = np.bincount(bound.steps, minlength=len(leaves))
-        steps = tuple(StepTime(s.kernel, s.label, int(n), int(t)) for s, n, t in zip(leaves, count, time, strict=True))
-        return Profile(dict(zip(self._names, outputs, strict=True)), steps)
-
-    def memory(self, shapes: Mapping[str, tuple[int, ...]]) -> Memory:
-        """What running at these input shapes takes."""
-        values = self._binder.bind([tuple(shapes[s.name]) for s in self.signature.inputs])
-        return memory(self.executable, values, self.threads)
-
-    def arena_plan(self, inputs: Mapping[str, Any]) -> ArenaPlan:
-        """Where the intermediate tensors of such a run lie."""
-        values = self._binder.bind([a.shape for a in self._binder.arrays(inputs)])
-        return self._template.arena(self._template.sizes(values))
+        return self._profile(dict(zip(self._names, outputs, strict=True)), bound, ns[: len(bound.steps)].tolist())
 
     def _bind(self, workspace: Workspace, shapes: tuple[tuple[int, ...], ...]) -> Ready:
         """The plan at these shapes, as the caller that has this workspace has it."""

@@ -86,6 +86,11 @@ class Context:
                 self._functions[key] = self._prepared(modules, name, launch)
             return self._functions[key]
 
+    def functions(self, executable: Executable) -> dict[str, int]:
+        """All kernels of an executable, by name."""
+        code = executable.code[executable.target]
+        return {k.name: self.function(code, k.name, k.launch) for k in executable.kernels if k.launch}
+
     def _prepared(self, modules: Sequence[int], name: str, launch: Launch) -> int:
         if launch.shared_bytes > self.info.shared_bytes:
             raise DeviceError(

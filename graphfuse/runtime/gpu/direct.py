@@ -34,13 +34,8 @@ class GpuDirect:
         self._ready: OrderedDict[tuple[int, ...], Launches] = OrderedDict()
         self._scratch: dict[int, tuple[int, int]] = {}
         """Bytes and address by stream: launches of two streams may run at the same time."""
-        code = self.executable.code[self.executable.target]
         with self.context.current():
-            self._functions = {
-                k.name: self.context.function(code, k.name, k.launch)
-                for k in self.executable.kernels
-                if k.launch is not None
-            }
+            self._functions = self.context.functions(self.executable)
             self._template = Template(self.executable, upload(driver, self.executable.weights, zeroed))
 
     def bind(self, values: tuple[int, ...]) -> Launches:

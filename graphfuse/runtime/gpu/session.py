@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.artifact import Executable, Signature, elem_dtype
+from graphfuse.artifact import Executable, elem_dtype
 from graphfuse.errors import DeviceError
-from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.gpu.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
@@ -32,8 +31,7 @@ from graphfuse.runtime.gpu.memory import Block, NoRoomError, Pinned
 from graphfuse.runtime.gpu.outputs import Output, make_outputs
 from graphfuse.runtime.gpu.quick import Quick
 from graphfuse.runtime.gpu.transfer import copy_in, copy_out, offsets, upload
-from graphfuse.runtime.planner import ArenaPlan
-from graphfuse.runtime.session import MAX_BOUND, Memory, Profile, StepTime, available_cores, memory
+from graphfuse.runtime.session import MAX_BOUND, BaseSession, Profile, available_cores
 from graphfuse.targets.driver import Driver
 
 log = logging.getLogger(__name__)
@@ -121,11 +119,9 @@ class _Loaded:
         """The plan, and its kernels by name. The context is current."""
         with self._lock:
             if self._ready is None:
-                executable = self.executable
-                code, metas = executable.code[executable.target], executable.kernels
-                functions = {k.name: self.context.function(code, k.name, k.launch) for k in metas if k.launch}
-                weights = upload(self.context.driver, executable.weights, self._weights)
-                self._ready = Template(executable, weights), functions
+                functions = self.context.functions(self.executable)
+                weights = upload(self.context.driver, self.executable.weights, self._weights)
+                self._ready = Template(self.executable, weights), functions
             return self._ready
 
     def release(self) -> None:
@@ -146,7 +142,7 @@ def _release(callers: Callers[_Caller], loaded: _Loaded) -> None:
     loaded.release()
 
 
-class GpuSession:
+class GpuSession(BaseSession):
     """A model loaded on a GPU. Safe to call from several threads, up to `MOST_CALLERS` of which run at the same time.
 
     Inputs may be on the host or on the GPU. Outputs are numpy arrays, torch tensors if an input is one on the GPU, or
@@ -155,11 +151,9 @@ class GpuSession:
 
     def __init__(self, executable: Executable, driver: Driver, ordinal: int = 0, *, graphs: bool = True) -> None:
         self.context = context_of(driver, ordinal)
-        self.executable = choose_variant(executable, self.context.info)
-        self.threads = available_cores()
-        """Of the host; for those who compare with it."""
+        super().__init__(choose_variant(executable, self.context.info))
+        self.threads = available_cores()  # for those who compare with the host
         self._driver = driver
-        self._binder = Binder(executable.signature)
         self._reader = Reader(executable.signature, self._binder, self.context)
         self._callers = Callers(functools.partial(_Caller, self.context, graphs=graphs), _Caller.release, MOST_CALLERS)
         self._leaves = tuple(step for _, step in self.executable.plan.walk())
@@ -167,17 +161,6 @@ class GpuSession:
         self._quick: Quick | None = None
         self._replay: Callable[[int, int], int] | None = None
         self._finalizer = weakref.finalize(self, _release, self._callers, self._loaded)
-
-    @property
-    def signature(self) -> Signature:
-        """What the model takes and gives."""
-        return self.executable.signature
-
-    def __enter__(self) -> GpuSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free the memory; a later run takes it again."""
@@ -194,23 +177,7 @@ class GpuSession:
     def profile(self, inputs: Mapping[str, Any]) -> Profile:
         """As `run`, one kernel after another, with the time of each step."""
         outputs, launches, ns = self._run(inputs, {}, timed=True)
-        steps, leaves = launches.bound.steps, self._leaves
-        time = np.zeros(len(leaves), np.int64)
-        np.add.at(time, steps, np.array(ns, np.int64))
-        count = np.bincount(steps, minlength=len(leaves))
-        rows = zip(leaves, count, time, strict=True)
-        return Profile(outputs, tuple(StepTime(s.kernel, s.label, int(n), int(t)) for s, n, t in rows))
-
-    def memory(self, shapes: Mapping[str, tuple[int, ...]]) -> Memory:
-        """What running at these input shapes takes."""
-        values = self._binder.bind([tuple(shapes[s.name]) for s in self.signature.inputs])
-        return memory(self.executable, values, 1)
-
-    def arena_plan(self, inputs: Mapping[str, Any]) -> ArenaPlan:
-        """Where the intermediate tensors of such a run lie."""
-        shapes = tuple(tuple(inputs[s.name].shape) for s in self.signature.inputs)
-        template = Template(self.executable, [0] * len(self.executable.weights))
-        return template.arena(template.sizes(self._binder.bind(shapes)))
+        return self._profile(outputs, launches.bound, ns)
 
     # one run
 
