@@ -8,7 +8,7 @@ buffer, a kernel called with too few arguments), so damage is an error and never
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from graphfuse.artifact import (
     COPY,
@@ -41,22 +41,27 @@ def check(executable: Executable) -> None:
     if other := [s for s in (*signature.inputs, *signature.outputs) if s.elem not in taken]:
         raise ArtifactError(f"tensor {other[0].name!r}: expected elements that are numbers, found {other[0].elem}")
     for dim in (d for c in executable.checks for d in (c.low, c.high) if d is not None):
-        if unknown := symbols(dim) - executable.signature.ranges.keys():
-            raise ArtifactError(f"a check names the undeclared symbol {min(unknown)!r}")
+        _check_known("a check", symbols(dim), signature.ranges)
     if executable.host is not None:
         _check_host(executable, executable.host)
-        return
+    else:
+        _check_plan(executable)
+    for other in executable.others:
+        check(other)
+    check_variants(executable)
+
+
+def _check_plan(executable: Executable) -> None:
     _require_unique("kernel", [k.name for k in executable.kernels])
     _require_unique("weight", [w.name for w in executable.weights])
     for kernel in executable.kernels:
         _check_kernel(kernel, executable)
     _check_buffers(executable)
-    _check_steps(executable)
+    kernels = {k.name: k for k in executable.kernels}
+    for i, step in enumerate(executable.plan.steps):
+        _check_step(step, i, f"step {i}", executable, kernels, frozenset())
     if executable.target not in executable.code:
         raise ArtifactError(f"expected code for {executable.target!r}, found {', '.join(executable.code) or 'none'}")
-    for other in executable.others:
-        check(other)
-    check_variants(executable)
 
 
 def _check_host(executable: Executable, program: HostGraph) -> None:
@@ -70,9 +75,6 @@ def _check_host(executable: Executable, program: HostGraph) -> None:
     if (program.inputs, program.outputs) != ends[-1]:
         raise ArtifactError("host: expected the inputs and outputs of the signature")
     check_program(program, ends[:-1], len(executable.weights))
-    for other in executable.others:
-        check(other)
-    check_variants(executable)
 
 
 def _names(signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -115,8 +117,12 @@ def _check_launch(kernel: KernelMeta, executable: Executable) -> None:
         if m.im2col and not 3 <= len(m.dims) <= 5:
             raise ArtifactError(f"{where}: expected im2col of 3 to 5 dims, found {len(m.dims)}")
         for dim in (m.offset, *m.dims, *m.strides):
-            if unknown := symbols(dim) - names:
-                raise ArtifactError(f"{where}: tensor map: {dim} names the undeclared symbol {min(unknown)!r}")
+            _check_known(f"{where}: tensor map: {dim}", symbols(dim), names)
+
+
+def _check_known(what: str, names: frozenset[str], known: Collection[str]) -> None:
+    if unknown := names.difference(known):
+        raise ArtifactError(f"{what} names the undeclared symbol {min(unknown)!r}")
 
 
 def _require_unique(what: str, names: Sequence[str]) -> None:
@@ -141,8 +147,7 @@ def _check_signature(signature: Signature) -> None:
     if unknown := {symbol for symbol, _ in signature.names} - signature.ranges.keys():
         raise ArtifactError(f"the undeclared symbol {min(unknown)!r} has a name")
     for c in signature.constraints:
-        if unknown := c.symbols - signature.ranges.keys():
-            raise ArtifactError(f"constraint: {c} names the undeclared symbol {min(unknown)!r}")
+        _check_known(f"constraint: {c}", c.symbols, signature.ranges)
 
 
 def _check_size(
@@ -150,8 +155,7 @@ def _check_size(
 ) -> None:
     """Refuse unknown symbols, and values that are negative or above `most` whatever the shapes are."""
     ranges = signature.ranges
-    if unknown := symbols(dim) - ranges.keys() - loops:
-        raise ArtifactError(f"{what}: {dim} names the undeclared symbol {min(unknown)!r}")
+    _check_known(f"{what}: {dim}", symbols(dim), ranges.keys() | loops)
     if bounds(dim, ranges)[1] < 0:
         raise ArtifactError(f"{what}: expected at least 0, found {dim}")
     if most is not None and bounds(most - dim, ranges)[1] < 0:
@@ -190,12 +194,6 @@ def _check_buffers(executable: Executable) -> None:
         raise ArtifactError(f"expected one buffer for each of {len(known['output'])} outputs")
 
 
-def _check_steps(executable: Executable) -> None:
-    kernels = {k.name: k for k in executable.kernels}
-    for i, step in enumerate(executable.plan.steps):
-        _check_step(step, i, f"step {i}", executable, kernels, frozenset())
-
-
 def _check_step(
     step: Step | Loop,
     top: int,
@@ -230,8 +228,7 @@ def _check_arg(arg: Arg, param: str, top: int, where: str, executable: Executabl
         wanted, found = ("an integer", "a pointer") if param == "i" else ("a pointer", "an integer")
         raise ArtifactError(f"{where}: expected {wanted}, found {found}")
     if isinstance(arg, Scalar):
-        if unknown := symbols(arg.value) - executable.signature.ranges.keys() - loops:
-            raise ArtifactError(f"{where}: {arg.value} names the undeclared symbol {min(unknown)!r}")
+        _check_known(f"{where}: {arg.value}", symbols(arg.value), executable.signature.ranges.keys() | loops)
         return
     if not 0 <= arg.buffer < len(buffers):
         raise ArtifactError(f"{where}: expected one of {len(buffers)} buffers, found {arg.buffer}")
