@@ -24,6 +24,7 @@ from graphfuse.interp import gpu as gpu_interp
 from graphfuse.interp.arrays import reduce_array, scan_array
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, read, write
+from graphfuse.interp.memory import attr as _attr
 from graphfuse.interp.roles import Cluster, Place, Wait
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
@@ -50,7 +51,7 @@ def launch(
     sizes = grid_of(func, symbols) if grid is None else tuple(grid)
     cluster, left = 1, dict[int, Any]()
     if any(op.kind is gpu.warp_specialize for op in func.body.ops):
-        cluster, split = (int(_attr_of(func, name)) for name in ("cluster", "split"))
+        cluster, split = (int(_attr(func, name, 1)) for name in ("cluster", "split"))
         sizes = (min(sizes[0] * split, gpu_interp.RESIDENT * cluster),)
     results: list[tuple[Array, ...]] = []
     for first in range(0, math.prod(sizes), cluster):
@@ -60,10 +61,6 @@ def launch(
             options: Any = {"grid": sizes, "checks": checks, "out": out, "written": written, "place": place}
             results.append(run_program(func, args, symbols, first + rank, **options))
     return results
-
-
-def _attr_of(func: Func, name: str) -> Any:
-    return func.attrs.get(name, 1)
 
 
 def grid_of(func: Func, symbols: Mapping[str, Any]) -> tuple[int, ...]:
@@ -142,11 +139,6 @@ def _op(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) ->
         out = np.asarray(out)
         assert (out.shape, scalar_of(out.dtype)) == _shape_and_elem(op), f"{op.kind}: {out.dtype}{out.shape}"
     return (out,)
-
-
-def _attr(op: Op, name: str, default: Any = None) -> Any:
-    """An attribute, whose type the verifier has checked."""
-    return op.attrs.get(name, default)
 
 
 def _shape_and_elem(op: Op) -> tuple[tuple[int, ...], Scalar]:
@@ -267,10 +259,6 @@ def _alloc(context: Context, op: Op) -> Pointer:
     return Pointer(array, 0, np.zeros(count, np.bool_))
 
 
-def _offset(_: Context, _op: Op, pointer: Pointer, by: Array) -> Pointer:
-    return replace(pointer, offset=pointer.offset + int(by))
-
-
 def _view(
     context: Context, op: Op, shape: tuple[int, ...], base: Array, limits: Sequence[Array]
 ) -> tuple[Array, Array]:
@@ -307,10 +295,6 @@ def _store(
 
 
 # combining
-
-
-def _dot(_: Context, _op: Op, a: Array, b: Array, acc: Array) -> Array:
-    return gpu_interp.multiplied(a, b, acc)
 
 
 def _reduce(_: Context, op: Op, x: Array) -> Array:
@@ -379,7 +363,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.reshape: lambda _context, op, x: x.reshape(_shape_and_elem(op)[0]),
     block.trans: lambda _context, op, x: x.transpose(_attr(op, "perm")),
     block.alloc: _alloc,
-    block.offset: _offset,
+    block.offset: lambda _context, _op, pointer, by: replace(pointer, offset=pointer.offset + int(by)),
     block.pointer_cast: effects_interp.pointer_cast,
     block.pointer_diff: effects_interp.pointer_diff,
     block.address: lambda _context, _op, pointer: np.asarray(pointer.address, np.int64),
@@ -392,7 +376,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.store_view: _store_view,
     block.load: _load,
     block.store: _store,
-    block.dot: _dot,
+    block.dot: lambda _context, _op, a, b, acc: gpu_interp.multiplied(a, b, acc),
     block.reduce: _reduce,
     block.arg_reduce: _arg_reduce,
     block.scan: _scan,

@@ -22,6 +22,7 @@ from graphfuse.interp import elementwise as ew
 from graphfuse.interp.arrays import contract_arrays
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, read, write
+from graphfuse.interp.memory import attr as _attr
 from graphfuse.interp.roles import Barrier
 from graphfuse.ir.core import Op, OpDef
 from graphfuse.ir.dense import numpy_dtype
@@ -31,11 +32,6 @@ _POSITION = (1 << 31) - 1
 """Bits of a slot that say where it is in the ring; the highest is its phase."""
 RESIDENT = 2
 """Clusters that share out the programs of a kernel with roles: as few as let each have several, and its neighbour."""
-
-
-def _attr(op: Op, name: str, default: Any = None) -> Any:
-    """An attribute, whose type the verifier has checked."""
-    return op.attrs.get(name, default)
 
 
 def _short(_: Context, op: Op, x: Array) -> Array:
@@ -58,8 +54,7 @@ def _shared_alloc(context: Context, op: Op) -> Pointer:
 
 def _barriers(context: Context, op: Op) -> list[Barrier]:
     arrivals = _attr(op, "arrivals")
-    count = _attr(op, "count")
-    made = [Barrier(arrivals, arrivals) for _ in range(count)]
+    made = [Barrier(arrivals, arrivals) for _ in range(_attr(op, "count"))]
     context.place.cluster.memory[context.place.rank, op.result] = made
     return made
 
@@ -69,8 +64,7 @@ def _at(slot: Array) -> int:
 
 
 def _advance(_: Context, op: Op, slot: Array, by: Array | int = 1) -> Array:
-    size = _attr(op, "size")
-    rounds, at = divmod(_at(slot) + int(by), size)
+    rounds, at = divmod(_at(slot) + int(by), _attr(op, "size"))
     return np.asarray(at | (rounds + (int(slot) < 0)) % 2 << 31, np.int64).astype(np.int32)
 
 
@@ -86,8 +80,7 @@ def _arrive(context: Context, op: Op, barriers: list[Barrier], slot: Array, cond
 
 
 def _expect(_: Context, op: Op, barriers: list[Barrier], slot: Array) -> None:
-    nbytes = _attr(op, "nbytes")
-    barriers[_at(slot)].arrive(nbytes=nbytes)
+    barriers[_at(slot)].arrive(nbytes=_attr(op, "nbytes"))
 
 
 def _of(context: Context, op: Op, operand: int, block: Any) -> Any:
@@ -100,8 +93,7 @@ def _arrive_at(context: Context, op: Op, _barriers: list[Barrier], slot: Array) 
 
 
 def _release(context: Context, op: Op, _: list[Barrier], slot: Array, condition: Any = True) -> None:
-    blocks = _attr(op, "blocks")
-    for block in range(blocks if condition else 0):
+    for block in range(_attr(op, "blocks") if condition else 0):
         _of(context, op, 0, block)[_at(slot)].arrive(-(-context.place.warps // 4))
 
 
@@ -113,8 +105,7 @@ def _send(context: Context, op: Op, _: Pointer, value: Array, _barriers: list[Ba
 
 
 def _receive(context: Context, op: Op, room: Pointer) -> Array:
-    part = _attr(op, "part")
-    return _buffer(context, room, part).reshape(_tile(op).shape)
+    return _buffer(context, room, _attr(op, "part")).reshape(_tile(op).shape)
 
 
 def _tile(op: Op) -> Tile:
@@ -132,10 +123,8 @@ def _buffer(context: Context, ring: Pointer, at: int) -> Array:
 
 def _load_shared(context: Context, op: Op, ring: Pointer, slot: Array) -> Array:
     buffer = _buffer(context, ring, int(slot))
-    parts = _attr(op, "parts", 1)
-    axis = _attr(op, "axis", 0)
-    part = _attr(op, "part", 0)
-    return np.split(buffer.T if _attr(op, "transposed") else buffer, parts, axis)[part]
+    parts = np.split(buffer.T if _attr(op, "transposed") else buffer, _attr(op, "parts", 1), _attr(op, "axis", 0))
+    return parts[_attr(op, "part", 0)]
 
 
 def _zero_rows(_: Context, op: Op, ring: Pointer) -> None:
@@ -223,10 +212,6 @@ def _undefined(_: Context, op: Op) -> Array:
     tile = _tile(op)
     anything = np.nan if tile.elem.is_float else 0xA5A5A5A5A5A5A5A5
     return np.full(tile.shape, ew.literal(anything, tile.elem))
-
-
-def _pack(_: Context, op: Op, x: Array) -> Array:
-    return np.ascontiguousarray(ew.cast(x, _attr(op, "elem"))).view(np.int32)
 
 
 def _wgmma(
@@ -349,7 +334,7 @@ SEMANTICS: dict[OpDef, Callable[..., Any]] = {
     gpu.wait_launches: _nothing,
     gpu.next_launch: _nothing,
     gpu.undefined: _undefined,
-    gpu.pack: _pack,
+    gpu.pack: lambda _context, op, x: np.ascontiguousarray(ew.cast(x, _attr(op, "elem"))).view(np.int32),
     gpu.wgmma: _wgmma,
     gpu.wgmma_wait: lambda _context, _op, *accumulators: accumulators,
     gpu.part: _part,

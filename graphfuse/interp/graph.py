@@ -36,6 +36,7 @@ from graphfuse.interp.arrays import (
 )
 from graphfuse.interp.block import launch
 from graphfuse.interp.elementwise import Array
+from graphfuse.interp.memory import attr as _attr
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value, walk
 from graphfuse.ir.dense import Dense, numpy_dtype, scalar_of
 from graphfuse.ir.types import Scalar, Tensor
@@ -231,11 +232,6 @@ def _loop(op: Op, operands: Sequence[Array], env: dict[Value, Array], context: C
     return (*carried, *out)
 
 
-def _attr(op: Op, name: str, default: Any = None) -> Any:
-    """An attribute, whose type the verifier has checked."""
-    return op.attrs.get(name, default)
-
-
 def _elem(op: Op, i: int = 0) -> Scalar:
     """The element type of result i (arrays do not say it when floats are widened)."""
     t = op.types[i]
@@ -304,10 +300,6 @@ def _iota(context: Context, op: Op) -> Array:
 
 
 # reductions
-
-
-def _reduce(_: Context, op: Op, x: Array) -> Array:
-    return reduce_array(x, _attr(op, "axes"), _attr(op, "kind"), keepdims=bool(_attr(op, "keepdims")))
 
 
 def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
@@ -398,14 +390,6 @@ def _conv(context: Context, op: Op, x: Array, w: Array) -> Array:
 # movement
 
 
-def _reshape(context: Context, op: Op, x: Array) -> Array:
-    return x.reshape(context.dims(_shape(op)))
-
-
-def _permute(_: Context, op: Op, x: Array) -> Array:
-    return x.transpose(_attr(op, "perm")).copy()
-
-
 def _broadcast(context: Context, op: Op, x: Array) -> Array:
     return np.broadcast_to(x, context.dims(_shape(op)))
 
@@ -438,14 +422,6 @@ def _pad(context: Context, op: Op, x: Array) -> Array:
             where = np.pad(np.arange(x.shape[axis]), (low[axis], high[axis]), mode=mode)
             x = np.take(x, where, axis)
     return x
-
-
-def _concat(_: Context, op: Op, *xs: Array) -> Array:
-    return np.concatenate(xs, _attr(op, "axis"))
-
-
-def _flip(_: Context, op: Op, x: Array) -> Array:
-    return np.flip(x, _attr(op, "axes"))
 
 
 # data-dependent indexing
@@ -553,7 +529,9 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.constant: _constant,
     graph.full: _full,
     graph.iota: _iota,
-    graph.reduce: _reduce,
+    graph.reduce: lambda _context, op, x: reduce_array(
+        x, _attr(op, "axes"), _attr(op, "kind"), keepdims=bool(_attr(op, "keepdims"))
+    ),
     graph.arg_reduce: _arg_reduce,
     graph.cumulate: _cumulate,
     graph.reduce_window: _reduce_window,
@@ -561,14 +539,14 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.contract_parts: _contract_parts,
     graph.contract_blocks: _contract_blocks,
     graph.conv: _conv,
-    graph.reshape: _reshape,
-    graph.permute: _permute,
+    graph.reshape: lambda context, op, x: x.reshape(context.dims(_shape(op))),
+    graph.permute: lambda _context, op, x: x.transpose(_attr(op, "perm")).copy(),
     graph.broadcast: _broadcast,
     graph.stretch: _broadcast,
     graph.slice_: _slice,
     graph.pad: _pad,
-    graph.concat: _concat,
-    graph.flip: _flip,
+    graph.concat: lambda _context, op, *xs: np.concatenate(xs, _attr(op, "axis")),
+    graph.flip: lambda _context, op, x: np.flip(x, _attr(op, "axes")),
     graph.take: _take,
     graph.take_along: _take_along,
     graph.gather_nd: _gather_nd,

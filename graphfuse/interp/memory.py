@@ -15,6 +15,7 @@ from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.roles import Place
+from graphfuse.ir.core import Func, Op
 from graphfuse.ir.dense import scalar_of
 from graphfuse.symbolic import Dim, evaluate
 
@@ -65,6 +66,11 @@ class Context:
             before *= self.size(a)
         at = self.program // before
         return at % self.size(axis) if axis + 1 < len(self.grid) else at if axis < len(self.grid) else 0
+
+
+def attr(of: Op | Func, name: str, default: Any = None) -> Any:
+    """An attribute, whose type the verifier has checked."""
+    return of.attrs.get(name, default)
 
 
 def read(context: Context, pointer: Pointer, where: Array, mask: Array, other: Any) -> Array:
