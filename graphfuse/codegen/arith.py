@@ -21,7 +21,7 @@ from graphfuse.codegen.kernel import (
 )
 from graphfuse.dialects import block
 from graphfuse.errors import UnsupportedError
-from graphfuse.ir.core import Op
+from graphfuse.ir.core import Op, attr_number, attr_scalar
 from graphfuse.ir.types import F32, F64, Ptr, Scalar
 from graphfuse.llvm.module import Reg
 
@@ -266,7 +266,7 @@ def _atan2(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     ratio = kernel.choose(equal, _float_constant(1.0, y), kernel.binary("fdiv", top, bottom))
     both_zero = kernel.compare("fcmp oeq", bottom, _float_constant(0.0, y))
     ratio = kernel.choose(both_zero, _float_constant(0.0, y), ratio)
-    angle = call_vecmath(kernel, "atan", block_f64(), [ratio])
+    angle = call_vecmath(kernel, "atan", F64, [ratio])
     half_pi, pi = _float_constant(1.5707963267948966, y), _float_constant(3.141592653589793, y)
     angle = kernel.choose(steep, kernel.binary("fsub", half_pi, angle), angle)
     bits = vector_type("i64", width_of(y.type))
@@ -276,11 +276,6 @@ def _atan2(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     unordered = kernel.compare("fcmp uno", y, x)
     angle = kernel.choose(unordered, kernel.binary("fadd", y, x), angle)
     return kernel.convert("fptrunc", angle, element_type(type_))
-
-
-def block_f64() -> Scalar:
-    """The f64 scalar."""
-    return Scalar("f64")
 
 
 FLOAT: dict[str, Emit] = {
@@ -325,7 +320,7 @@ def lower_fma(kernel: Kernel, op: Op) -> None:
         if own is not None and (native := own(kernel, elem, xs)) is not None:
             out.append(native)
             continue
-        wide = Scalar("f64") if elem.bits < 32 else elem
+        wide = F64 if elem.bits < 32 else elem
         fused = kernel.intrinsic(
             "fma", vector_type(register_type(wide), width_of(xs[0].type)),
             *(convert.float_to_float(kernel, x, elem, wide) for x in xs),
@@ -351,9 +346,7 @@ def lower_select(kernel: Kernel, op: Op) -> None:
 @lowers(block.cast)
 def lower_cast(kernel: Kernel, op: Op) -> None:
     """See `convert`."""
-    tile = kernel.registers(op.operands[0])
-    to = op.attrs["to"]
-    assert isinstance(to, Scalar), "checked by the type rule"
+    tile, to = kernel.registers(op.operands[0]), attr_scalar(op, "to")
     saturate = bool(op.attrs.get("saturate", False))
     kernel.set(op, convert.cast_all(kernel, tile.vectors, tile.elem, to, saturate=saturate))
     if tile.elem.is_integer and to.name == "i64" and op.operands[0] in kernel.bounds:
@@ -363,9 +356,7 @@ def lower_cast(kernel: Kernel, op: Op) -> None:
 @lowers(block.bitcast)
 def lower_bitcast(kernel: Kernel, op: Op) -> None:
     """LLVM's bitcast; bools are bytes."""
-    tile = kernel.registers(op.operands[0])
-    to = op.attrs["to"]
-    assert isinstance(to, Scalar), "checked by the type rule"
+    tile, to = kernel.registers(op.operands[0]), attr_scalar(op, "to")
     out: list[Reg] = []
     for x in tile.vectors:
         bits = kernel.convert("zext", x, "i8") if tile.elem.name == "bool" else x
@@ -379,9 +370,7 @@ def lower_bitcast(kernel: Kernel, op: Op) -> None:
 @lowers(block.const)
 def lower_const(kernel: Kernel, op: Op) -> None:
     """Splatted constants."""
-    elem, value = op.attrs["elem"], op.attrs["value"]
-    assert isinstance(elem, Scalar), "checked by the type rule"
-    assert isinstance(value, bool | int | float), "checked by the type rule"
+    elem, value = attr_scalar(op, "elem"), attr_number(op, "value")
     text = literal(value, elem)
     kernel.set(op, [constant(text, register_type(elem), w) for _, w in kernel.type_parts(op.types[0])])
     if elem.name == "i64":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from graphfuse.codegen.kernel import Kernel, KernelValue, PointerValue, lowers
 from graphfuse.dialects import control
-from graphfuse.ir.core import Block, Op, Value
+from graphfuse.ir.core import Block, Op, Value, attr_int
 from graphfuse.ir.types import Ptr, Type
 from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import INF
@@ -85,8 +85,7 @@ def emit_loop(
 def lower_for(kernel: Kernel, op: Op) -> None:
     """A loop; none at all for a single trip."""
     lower, upper, *carried = op.operands
-    step = op.attrs.get("step", 1)
-    assert isinstance(step, int), "checked by the type rule"
+    step = attr_int(op, "step", 1)
     low = kernel.bounds.get(lower, (-INF, INF))
     high = kernel.bounds.get(upper, (-INF, INF))
     counter, *params = op.body.params.values

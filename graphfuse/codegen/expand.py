@@ -12,10 +12,10 @@ is the least index of what equals the maximum, or is NaN where that is:
 from __future__ import annotations
 
 from graphfuse.dialects import block, effects
-from graphfuse.ir.core import Func, Op, Value, attr_int
+from graphfuse.ir.core import Func, Op, Value, attr_int, attr_scalar, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
-from graphfuse.ir.types import I64, Scalar, Tile
+from graphfuse.ir.types import I64, Tile
 
 
 @passing("gpu", needed=True)
@@ -38,11 +38,8 @@ def _visit(op: Op) -> Replacement | None:
 
 
 def _arg_reduce(op: Op) -> Op:
-    (x,), axis = op.operands, attr_int(op, "axis")
-    elem = op.attrs.get("elem", I64)
-    assert isinstance(elem, Scalar), "checked by the type rule"
-    t = x.type
-    assert isinstance(t, Tile), "checked by the type rule"
+    (x,), axis, elem = op.operands, attr_int(op, "axis"), attr_scalar(op, "elem", I64)
+    t = tile_of(x)
     n = t.shape[axis]
     extreme = block.reduce(x, axis=axis, kind=op.attrs["kind"])
     hit: Op = block.eq(x, _along(extreme.result, t.shape, axis))

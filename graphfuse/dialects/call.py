@@ -15,7 +15,7 @@ from graphfuse.symbolic import Dim
 def function_of(op: Op) -> Func:
     """The block function, its parameters under the names that its index arithmetic has for them."""
     pointers = [f"in{i}" for i in range(len(op.operands))] + [f"out{i}" for i in range(len(op.types))]
-    names = attr_strs(op, "symbols") if "symbols" in op.attrs else ()
+    names = attr_strs(op, "symbols", ())
     params = Params(op.body.params.types, (*pointers, *names))
     body = under(op.body, params)
     last = control.return_(loc=body.terminator.loc)

@@ -39,7 +39,7 @@ from graphfuse.gpu import (
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import axis_info
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
-from graphfuse.ir.core import Func, attr_strs
+from graphfuse.ir.core import Func, attr_int, attr_strs
 from graphfuse.ir.types import BOOL, I64, Ptr, Scalar
 from graphfuse.llvm import codegen
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
@@ -101,21 +101,9 @@ def emit_ptx(lowered: Lowered) -> str:
     return codegen.assembly(lowered.text, lowered.target)
 
 
-def warps_of(func: Func) -> int:
-    """How many warps a block of this function has."""
-    return attr_or(func, "warps", 4)
-
-
-def attr_or(func: Func, name: str, default: int) -> int:
-    """A number among a function's attributes."""
-    value = func.attrs.get(name, default)
-    assert isinstance(value, int), f"{name} is a number"
-    return value
-
-
 def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInfo:
     text = FunctionText(module)
-    warps = warps_of(func)
+    warps = attr_int(func, "warps", 4)
     kernel = Kernel(func, target, text, warps, axis_info(func, pointer_alignments(func)))
     params = _bind_params(kernel)
     kernel.program = text.pure("i64", f"zext {kernel.special('ctaid.x')} to i64", kernel.special("ctaid.x"))
@@ -126,12 +114,11 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
         _place_memory(kernel)
     threads = warps * WARP_SIZE
     attrs = f'"nvvm.reqntid"="{threads}"'
-    persistent = func.attrs.get("persistent", 0)
-    assert isinstance(persistent, int), "persistent is a number"
-    resident = persistent or func.attrs.get("resident", 0)
+    persistent = attr_int(func, "persistent", 0)
+    resident = persistent or attr_int(func, "resident", 0)
     if resident:  # registers can only be given from role to role where their number is known
         attrs += f' "nvvm.minctasm"="{resident}"'
-    cluster, split = attr_or(func, "cluster", 1), attr_or(func, "split", 1)
+    cluster, split = attr_int(func, "cluster", 1), attr_int(func, "split", 1)
     if cluster > 1:
         attrs += f' "nvvm.cluster_dim"="{cluster},1,1"'
     params += [f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %map{i}' for i in range(len(kernel.maps))]
@@ -184,7 +171,7 @@ def _bind_params(kernel: Kernel) -> list[str]:
     for i, (param, type_) in enumerate(zip(func.params, func.body.params.types, strict=True)):
         name = f"%a{i}"
         if isinstance(type_, Ptr):
-            listed = [n for n in ("noalias", "readonly", "writeonly") if param.hint in names_of(func, n)]
+            listed = [n for n in ("noalias", "readonly", "writeonly") if param.hint in attr_strs(func, n, ())]
             # no `align`: from it LLVM would derive that of single elements, and load past the end to fill up a vector
             out.append(" ".join([GLOBAL, "noundef", *listed, name]))
             kernel.values[param] = PointerValue(Reg(name, GLOBAL), roots[i])
@@ -201,11 +188,6 @@ def _bind_params(kernel: Kernel) -> list[str]:
         if param.hint in kernel.ranges:
             kernel.bounds[param] = kernel.ranges[param.hint]
     return [*out, f"{GLOBAL} noundef %{SCRATCH}"]
-
-
-def names_of(func: Func, attr: str) -> tuple[str, ...]:
-    """The parameters that an attribute lists."""
-    return attr_strs(func, attr) if attr in func.attrs else ()
 
 
 def _roots(func: Func) -> dict[int, str]:

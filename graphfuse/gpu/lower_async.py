@@ -9,10 +9,10 @@ from graphfuse.gpu.kernel import SHARED, WARP_SIZE, Kernel, layout_of, lowers
 from graphfuse.gpu.lower_memory import element_address, limit_of, strided_address
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern
 from graphfuse.gpu.shared_access import load_shared, shared_offset
-from graphfuse.ir.core import Op, Value, attr_dims, attr_int, attr_ints
+from graphfuse.ir.core import Op, Value, attr_dims, attr_int, attr_ints, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
 from graphfuse.ir.layout_families import Blocked, Shared, Tma
-from graphfuse.ir.types import Buffer, Tile
+from graphfuse.ir.types import Buffer
 from graphfuse.llvm.module import Reg
 
 
@@ -56,7 +56,7 @@ def lower_copy_async(kernel: Kernel, op: Op) -> None:
     order = (1, 0) if op.attrs.get("transposed") else (0, 1)
     """Which dim of the matrix each dim of the buffer is."""
     strides = attr_dims(op, "strides")
-    limited = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), limits, strict=True))
+    limited = dict(zip(attr_ints(op, "limited", ()), limits, strict=True))
     bounds = {order.index(d): limit_of(kernel, v) for d, v in limited.items()}
     start = element_address(kernel, kernel.pointer(pointer).reg, type_.elem, kernel.scalar(base))
     offsets = layout.through(memory_layout(type_))
@@ -121,8 +121,7 @@ def lower_wait_group(kernel: Kernel, op: Op) -> None:
 @lowers(gpu.load_shared)
 def lower_load_shared(kernel: Kernel, op: Op) -> None:
     """With `ldmatrix`, else vectors."""
-    tile = op.types[0]
-    assert isinstance(tile, Tile)
+    tile = tile_of(op.result)
     kernel.dirty[kernel.pointer(op.operands[0]).root] = "r"
     type_, base = _slot_address(kernel, op.operands[0], op.operands[1])
     layout = layout_of(tile)
@@ -130,7 +129,7 @@ def lower_load_shared(kernel: Kernel, op: Op) -> None:
         layout = layout.transpose((1, 0))
     distinct = layout.distinct_registers()
     memory, size, want = memory_layout(type_), type_.elem.bytes, register_type(tile.elem)
-    count, part = distinct.size(REGISTER), attr_int(op, "part") if "part" in op.attrs else 0
+    count, part = distinct.size(REGISTER), attr_int(op, "part", 0)
     every = _all_parts(op, distinct, type_)
     if matrices := matrix_pattern(every.through(memory), 8 * size, log2(count)):
         values = load_matrices(kernel, base, matrices, size, want, part)
@@ -144,10 +143,10 @@ def lower_load_shared(kernel: Kernel, op: Op) -> None:
 
 def _all_parts(op: Op, part: LinearLayout, ring: Buffer) -> LinearLayout:
     """The layout of a part, of a whole buffer: the highest bits of the register number say which part it is."""
-    parts = attr_int(op, "parts") if "parts" in op.attrs else 1
+    parts = attr_int(op, "parts", 1)
     if parts == 1:
         return part
-    axis = attr_int(op, "axis") if "axis" in op.attrs else 0
+    axis = attr_int(op, "axis", 0)
     axis = 1 - axis if op.attrs.get("transposed") else axis
     rows, columns = ring.shape[1:]
     inner = part.shape[1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from graphfuse.codegen import control as shared
 from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.gpu.kernel import STAGING, Kernel, lowers
-from graphfuse.ir.core import Block, Op, attr_dim, attr_dims, attr_strs, walk
-from graphfuse.ir.types import Ptr, Tile
+from graphfuse.ir.core import Block, Op, attr_dim, attr_dims, attr_int, attr_strs, tile_of, walk
+from graphfuse.ir.types import Ptr
 from graphfuse.symbolic import substitute, sym
 
 ATOMICS = (effects.atomic, effects.atomic_cas)
@@ -45,10 +45,9 @@ def _moves_on(op: Op, loop: Op) -> bool:
     """Whether a store writes past, or before, all that it wrote in the iterations before."""
     if op.kind is not block.store_view:
         return False
-    start, tile = op.operands[1].owner, op.operands[2].type
+    start, tile = op.operands[1].owner, tile_of(op.operands[2])
     strides = attr_dims(op, "strides")
     counter = loop.body.params.values[0]
-    assert isinstance(tile, Tile)
     if not isinstance(start, Op) or start.kind is not block.index or counter not in start.operands:
         return False
     inside = {v for other in walk(loop.body) for v in other.results}
@@ -57,9 +56,7 @@ def _moves_on(op: Op, loop: Op) -> bool:
     if not inside.isdisjoint(start.operands):
         return False
     names = attr_strs(start, "names")
-    step = loop.attrs.get("step", 1)
-    assert isinstance(step, int), "checked by the type rule"
-    expr = attr_dim(start, "expr")
+    step, expr = attr_int(loop, "step", 1), attr_dim(start, "expr")
     moved = substitute(expr, {n: sym(n) + step for n, v in zip(names, start.operands, strict=True) if v == counter})
     advance, span = moved - expr, 1
     for n, stride in zip(tile.shape, strides, strict=True):

@@ -13,19 +13,17 @@ from graphfuse.gpu.kernel import Kernel, layout_of, lowers
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern, memory_for_matrices
 from graphfuse.gpu.shared_access import load_shared, sole, store_shared
 from graphfuse.gpu.words import butterfly, from_lane, shuffled, warp_barrier
-from graphfuse.ir.core import Op
+from graphfuse.ir.core import Op, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
-from graphfuse.ir.types import Tile
 from graphfuse.llvm.module import Reg
 
 
 @lowers(gpu.convert_layout)
 def lower_convert_layout(kernel: Kernel, op: Op) -> None:
     """The cheapest route, or the one that is asked for."""
-    tile, type_ = kernel.tile(op.operands[0]), op.types[0]
-    assert isinstance(type_, Tile)
+    tile, want = kernel.tile(op.operands[0]), layout_of(tile_of(op.result))
     route = cast("Route | None", op.attrs.get("route"))
-    kernel.set(op, convert(kernel, tile.vectors, plan(tile.layout, layout_of(type_), 8 * tile.elem.bytes, route)))
+    kernel.set(op, convert(kernel, tile.vectors, plan(tile.layout, want, 8 * tile.elem.bytes, route)))
 
 
 def convert(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> list[Reg]:

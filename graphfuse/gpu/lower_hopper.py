@@ -168,7 +168,7 @@ def lower_expect(kernel: Kernel, op: Op) -> None:
 def tensor_map(kernel: Kernel, op: Op, elem: Scalar, box: tuple[int, int], swizzle: int) -> Reg:
     """The parameter that describes the tensor of a `tma_load` or `tma_store`; `box` is (rows, columns)."""
     dims, strides = attr_dims(op, "dims"), attr_dims(op, "strides")
-    offset = attr_dim(op, "offset") if "offset" in op.attrs else 0
+    offset = attr_dim(op, "offset", 0)
     whole = (*(1 for _ in dims[2:]), *box)
     param = kernel.func.params.index(op.operands[0])
     how = None
@@ -211,10 +211,10 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
     What a block copies to all of a cluster goes to the same place in each of them, and counts at the same barrier.
     """
     _, ring, slot, barrier, *at = op.operands
-    buffer, parts = buffer_of(ring), attr_int(op, "parts") if "parts" in op.attrs else 1
+    buffer, parts = buffer_of(ring), attr_int(op, "parts", 1)
     rows, columns = buffer.shape[1:]
     width = min(columns, buffer.swizzle // buffer.elem.bytes)
-    own = ((attr_int(op, "rows") if "rows" in op.attrs else 0) or rows) // parts
+    own = (attr_int(op, "rows", 0) or rows) // parts
     first: Reg | int = 0
     if parts > 1:
         first = kernel.operate("mul", kernel.special("cluster.ctarank"), integer(own, "i32"))
@@ -273,7 +273,7 @@ def _staging_buffer(kernel: Kernel, staging: Value, op: Op) -> Reg:
     number = kernel.operate("add", kernel.operate("mul", kernel.role.group, integer(warps, "i32")), kernel.warp)
     mine = kernel.operate("mul", number, integer(own * buffer.slot_bytes, "i32"))
     base = kernel.operate("add", kernel.pointer(staging).reg, mine)
-    turn = attr_int(op, "buffer") if "buffer" in op.attrs else 0
+    turn = attr_int(op, "buffer", 0)
     return kernel.operate("add", base, integer(turn * buffer.slot_bytes, "i32")) if turn else base
 
 
@@ -287,7 +287,7 @@ def lower_stage(kernel: Kernel, op: Op) -> None:
         first = flag_of(kernel, kernel.test("eq", lane, integer(0, "i32")))
         ready = f"cp.async.bulk.wait_group.read {attr_int(op, 'pending')};"
         kernel.assembly("void", f"{when(ready, 0)}\nbar.warp.sync 0xffffffff;", "r", first)
-    start = (attr_int(op, "column") if "column" in op.attrs else 0) * buffer.elem.bytes
+    start = attr_int(op, "column", 0) * buffer.elem.bytes
     if buffer.elem.bits == 16:
         _stage_halves(kernel, here, buffer, tile.vectors, lane, start)
     else:
@@ -383,13 +383,13 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
     """A chain of branches on the number of the warp, which a shuffle makes known to be the same in all lanes."""
     text = kernel.text
     warps, groups = attr_ints(op, "warps"), attr_ints(op, "groups")
-    registers = attr_ints(op, "registers") if "registers" in op.attrs else ()
-    single = attr_ints(op, "single") if "single" in op.attrs else ()
+    registers = attr_ints(op, "registers", ())
+    single = attr_ints(op, "single", ())
     raw = kernel.operate("lshr", kernel.thread, integer(5, "i32"))
     warp = kernel.assembly("i32", "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", raw, effects=False)
     prefetches, first = text.reserve(), flag_of(kernel, kernel.test("eq", kernel.thread, integer(0, "i32")))
     kernel.assembly("void", "fence.mbarrier_init.release.cluster;", "")
-    clustered = "cluster" in op.attrs and attr_int(op, "cluster") > 1
+    clustered = attr_int(op, "cluster", 1) > 1
     if clustered:
         kernel.assembly("void", "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", "")
     else:
@@ -433,8 +433,7 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
 
 def _set_registers(kernel: Kernel, count: int) -> None:
     """Give registers back to the multiprocessor, or wait until it has as many."""
-    blocks = kernel.func.attrs.get("persistent") or kernel.func.attrs.get("resident") or 1
-    assert isinstance(blocks, int), "blocks of a multiprocessor are a number"
+    blocks = attr_int(kernel.func, "persistent", 0) or attr_int(kernel.func, "resident", 0) or 1
     threads = kernel.warps * WARP_SIZE * blocks
     have = min(REGISTER_FILE // threads // 8 * 8, 255)
     if count != have:
@@ -474,9 +473,9 @@ def lower_for_tiles(kernel: Kernel, op: Op) -> None:
         dealt = Deal(kernel, attr_dim(op, "tiles"), attr_int(op, "steps"))
         for_each(kernel, op, (integer(0), dealt.count(), 1), dealt.piece)
         return
-    tiles, groups = attr_dim(op, "tiles"), attr_int(op, "groups") if "groups" in op.attrs else 1
+    tiles, groups = attr_dim(op, "tiles"), attr_int(op, "groups", 1)
     group = op.operands[0]
-    split = attr_int(op, "split") if "split" in op.attrs else 1
+    split = attr_int(op, "split", 1)
     own, blocks = (kernel.widen_index(kernel.special(r)) for r in ("ctaid.x", "nctaid.x"))
     if split > 1:
         own, blocks = (kernel.operate("udiv", r, integer(split)) for r in (own, blocks))

@@ -17,7 +17,7 @@ from graphfuse.dialects import block
 from graphfuse.gpu.analysis.axis_info import access_info
 from graphfuse.gpu.analysis.memory_access import vector_width
 from graphfuse.gpu.kernel import GLOBAL, Kernel, ThreadTile, layout_of, lowers
-from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_ints, attr_number
+from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_ints, attr_number, attr_scalar, tile_of
 from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import Ptr, Scalar, Tile, Type
 from graphfuse.llvm.module import Reg
@@ -48,8 +48,7 @@ class Access:
 @lowers(block.alloc)
 def lower_alloc(kernel: Kernel, op: Op) -> None:
     """Shared memory if it is small, else a slice of global scratch."""
-    elem, count = op.attrs["elem"], attr_dim(op, "count")
-    assert isinstance(elem, Scalar), "checked by the type rule"
+    elem, count = attr_scalar(op, "elem"), attr_dim(op, "count")
     root = f"alloc{len(kernel.roots)}"
     kernel.roots[op.result] = root
     if isinstance(count, int) and kernel.shared_bytes + count * elem.bytes <= SHARED_ALLOC_BYTES:
@@ -83,10 +82,8 @@ def lower_offset(kernel: Kernel, op: Op) -> None:
 @lowers(block.load_view)
 def lower_load_view(kernel: Kernel, op: Op) -> None:
     """A strided tile."""
-    type_ = op.types[0]
-    assert isinstance(type_, Tile)
-    pointer = kernel.pointer(op.operands[0])
-    kernel.order(pointer.root, writes=False)
+    type_ = tile_of(op.result)
+    kernel.order(kernel.pointer(op.operands[0]).root, writes=False)
     other = literal(attr_number(op, "other"), type_.elem)
     _load(kernel, op, type_, view_accesses(kernel, op, type_, op.operands[2:], stores=False), other)
 
@@ -94,9 +91,7 @@ def lower_load_view(kernel: Kernel, op: Op) -> None:
 @lowers(block.store_view)
 def lower_store_view(kernel: Kernel, op: Op) -> None:
     """Write a strided tile, each element by one thread."""
-    tile = kernel.tile(op.operands[2])
-    type_ = op.operands[2].type
-    assert isinstance(type_, Tile)
+    tile, type_ = kernel.tile(op.operands[2]), tile_of(op.operands[2])
     kernel.order(kernel.pointer(op.operands[0]).root, writes=True)
     for access in view_accesses(kernel, op, type_, op.operands[3:], stores=True):
         _store_one(kernel, tile.elem, [tile.vectors[r] for r in access.registers], access)
@@ -109,7 +104,7 @@ def view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value], 
     pointer = kernel.pointer(op.operands[0])
     size = type_.elem.bytes
     base = element_address(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
-    limited = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), limits, strict=True))
+    limited = dict(zip(attr_ints(op, "limited", ()), limits, strict=True))
     # the layout may have more elements than the tile, and a limit may lie beyond those of the tile
     sizes = zip(type_.shape, type_.padded_shape, strict=True)
     inside = {d: n for d, (n, padded) in enumerate(sizes) if n != padded}

@@ -6,9 +6,9 @@ from graphfuse.codegen.kernel import integer, register_type
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
-from graphfuse.ir.core import Op, attr_int
+from graphfuse.ir.core import Op, attr_int, attr_scalar, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
-from graphfuse.ir.types import Scalar, Tile
+from graphfuse.ir.types import I64
 from graphfuse.llvm.module import Reg
 
 
@@ -27,9 +27,7 @@ def lower_view(kernel: Kernel, op: Op) -> None:
 @lowers(block.broadcast)
 def lower_broadcast(kernel: Kernel, op: Op) -> None:
     """Registers repeat: the operand's layout is the result's without the dims that are repeated."""
-    tile, type_ = kernel.tile(op.operands[0]), op.types[0]
-    assert isinstance(type_, Tile)
-    layout = layout_of(type_)
+    tile, layout = kernel.tile(op.operands[0]), layout_of(tile_of(op.result))
     sources = broadcast_registers(tile.layout, layout)
     if sources is None:
         raise VerifyError(f"broadcast: the operand's layout {tile.layout} is no projection of {layout}", op.loc)
@@ -57,10 +55,7 @@ def broadcast_registers(source: LinearLayout, target: LinearLayout) -> tuple[int
 @lowers(block.arange)
 def lower_arange(kernel: Kernel, op: Op) -> None:
     """Coordinates."""
-    type_, start = op.types[0], attr_int(op, "start")
-    elem = op.attrs.get("elem", Scalar("i64"))
-    assert isinstance(type_, Tile)
-    assert isinstance(elem, Scalar)
+    type_, start, elem = tile_of(op.result), attr_int(op, "start"), attr_scalar(op, "elem", I64)
     want = register_type(elem)
     out: list[Reg] = []
     for r in range(len(kernel.type_parts(type_))):
@@ -75,5 +70,5 @@ def lower_arange(kernel: Kernel, op: Op) -> None:
             )
         out.append(kernel.operate("add", x, integer(start, want)) if start else x)
     kernel.set(op, out)
-    if elem.name == "i64":
+    if elem == I64:
         kernel.bounds[op.result] = (start, start + type_.padded_shape[0] - 1)  # elements beyond the tile count on

@@ -14,7 +14,7 @@ from graphfuse.codegen.kernel import integer, register_type
 from graphfuse.dialects import gpu
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
 from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, flag_of, pack, position
-from graphfuse.ir.core import Op, Value, attr_int, attr_ints
+from graphfuse.ir.core import Op, Value, attr_int, attr_ints, attr_scalar, tile_of
 from graphfuse.ir.layout import REGISTER
 from graphfuse.ir.types import Buffer, Scalar, Tile
 from graphfuse.llvm.module import Reg
@@ -77,8 +77,7 @@ def lower_wgmma(kernel: Kernel, op: Op) -> None:
     """One assembly for the whole group: 64 rows x all columns x 32 bytes of K for each instruction."""
     left, ring_b, slot, acc, keep, *a_slot = op.operands
     b = Descriptor(buffer_of(ring_b), bool(op.attrs.get("transpose_b")))
-    tile, type_ = kernel.tile(acc), acc.type
-    assert isinstance(type_, Tile)
+    tile, type_ = kernel.tile(acc), tile_of(acc)
     rows, n = type_.shape
     assert kernel.role, "products are made by warps with roles"
     warpgroups = kernel.role.threads // WARPGROUP
@@ -122,8 +121,7 @@ def _used(type_: Tile, slabs: int) -> list[int]:
 @lowers(gpu.pack)
 def lower_pack(kernel: Kernel, op: Op) -> None:
     """The words of A's fragments in their order: its layout is an accumulator's, one column for two."""
-    elem = op.attrs["elem"]
-    assert isinstance(elem, Scalar)
+    elem = attr_scalar(op, "elem")
     halves = kernel.tile(op.operands[0]).vectors
     words: list[Reg] = []
     for low, high in zip(halves[::2], halves[1::2], strict=True):
@@ -234,18 +232,16 @@ def _group(form: _Form, a: Shared | Registers, operand: int) -> str:
 @lowers(gpu.wgmma_wait)
 def lower_wgmma_wait(kernel: Kernel, op: Op) -> None:
     """Accumulators go through the assembly, so that nothing reads them earlier."""
-    wait = f"wgmma.wait_group.sync.aligned {attr_int(op, 'pending') if 'pending' in op.attrs else 0};"
+    wait = f"wgmma.wait_group.sync.aligned {attr_int(op, 'pending', 0)};"
     if op.attrs.get("fence"):
         wait += "\nfence.acq_rel.cta;"
     if not op.operands:
         kernel.assembly("void", wait, "")
         return
     for result, operand in zip(op.results, op.operands, strict=True):
-        type_ = operand.type
-        assert isinstance(type_, Tile)
-        tile = kernel.tile(operand)
-        used = _columns_below(type_)
-        kernel.values[result] = kernel.make(type_, _through(kernel, wait, tile.vectors, used))
+        type_ = tile_of(operand)
+        moved = _through(kernel, wait, kernel.tile(operand).vectors, _columns_below(type_))
+        kernel.values[result] = kernel.make(type_, moved)
 
 
 def _columns_below(type_: Tile) -> list[int]:
@@ -269,9 +265,7 @@ def _through(kernel: Kernel, wait: str, values: Sequence[Reg], used: Sequence[in
 @lowers(gpu.part)
 def lower_part(kernel: Kernel, op: Op) -> None:
     """Which register of the operand has the element of each of the result's."""
-    tile, type_ = kernel.tile(op.operands[0]), op.types[0]
-    assert isinstance(type_, Tile)
-    start, layout = attr_ints(op, "start"), layout_of(type_)
+    tile, start, layout = kernel.tile(op.operands[0]), attr_ints(op, "start"), layout_of(tile_of(op.result))
     held = {tile.layout.apply(register=r): r for r in reversed(range(tile.layout.size(REGISTER)))}
     found = (layout.apply(register=r) for r in range(layout.size(REGISTER)))
     kernel.set(op, [tile.vectors[held[tuple(map(sum, zip(at, start, strict=True)))]] for at in found])

@@ -377,10 +377,10 @@ def remade(op: Op, *operands: Value | Op, **changes: Attr) -> Op:
 # typed views of attributes, whose types the type rule has checked
 
 
-def attr_int(op: Op, name: str) -> int:
-    """An attribute that is an int."""
-    value = op.attrs[name]
-    assert isinstance(value, int)
+def attr_int(of: Op | Func, name: str, default: int | None = None) -> int:
+    """An attribute that is an int, or the default it has when it is left out."""
+    value = of.attrs.get(name, default)
+    assert isinstance(value, int), f"{name} is a number"
     return value
 
 
@@ -391,17 +391,25 @@ def attr_number(op: Op, name: str, default: float = 0) -> bool | int | float:
     return value
 
 
-def attr_dim(of: Op | Func, name: str) -> Dim:
-    """An attribute that is a dim."""
-    value = of.attrs[name]
-    assert isinstance(value, int | Expr)
+def attr_scalar(op: Op, name: str, default: Scalar | None = None) -> Scalar:
+    """An attribute that is an element, or the default it has when it is left out."""
+    value = op.attrs.get(name, default)
+    assert isinstance(value, Scalar), f"{name} is an element"
     return value
 
 
-def attr_ints(op: Op, name: str) -> tuple[int, ...]:
-    """An attribute that is a tuple of ints."""
-    value = op.attrs[name]
-    assert _are_ints(value)
+def attr_dim(of: Op | Func, name: str, default: Dim | None = None) -> Dim:
+    """An attribute that is a dim, or the default it has when it is left out."""
+    value = of.attrs.get(name, default)
+    assert isinstance(value, int | Expr), f"{name} is a dim"
+    return value
+
+
+def attr_ints(of: Op | Func, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """An attribute that is a tuple of ints, or the default it has when it is left out."""
+    value = of.attrs.get(name, default)
+    assert value is not None, f"{name} are numbers"
+    assert _are_ints(value), f"{name} are numbers"
     return value
 
 
@@ -415,16 +423,22 @@ def strs_of(value: Attr | None) -> tuple[str, ...] | None:
     return value if value is not None and _are_strs(value) else None
 
 
-def attr_strs(of: Op | Func, name: str) -> tuple[str, ...]:
-    """An attribute that is a tuple of texts."""
-    value = of.attrs[name]
-    assert _are_strs(value)
+def attr_strs(of: Op | Func, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """An attribute that is a tuple of texts, or the default it has when it is left out."""
+    value = strs_of(of.attrs.get(name, default))
+    assert value is not None, f"{name} are texts"
     return value
 
 
 def tensor_of(value: Value) -> Tensor:
     """The type of a value that is a tensor."""
     assert isinstance(value.type, Tensor)
+    return value.type
+
+
+def tile_of(value: Value) -> Tile:
+    """The type of a value that is a tile."""
+    assert isinstance(value.type, Tile), f"{value} is not a tile"
     return value.type
 
 

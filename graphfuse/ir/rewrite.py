@@ -141,6 +141,15 @@ def use_counts(func: Func) -> dict[Value, int]:
     return counts
 
 
+def readers(func: Func) -> dict[Value, list[Op]]:
+    """The ops that read each value, in any block, as often as they do."""
+    found: dict[Value, list[Op]] = {}
+    for op in func.walk():
+        for v in op.operands:
+            found.setdefault(v, []).append(op)
+    return found
+
+
 @passing("any")
 def dead_code(func: Func) -> Func:
     """Drop pure ops that nothing live reads."""

@@ -215,7 +215,7 @@ def _view(func: Func, op: Op, facts: Facts) -> tuple[tuple[int, ...], AxisInfo, 
     shape = shape_of(op.types[0] if op.kind is block.load_view else op.operands[2].type)
     limits = op.operands[2 if op.kind is block.load_view else 3 :]
     strides: Any = op.attrs["strides"]
-    limited = attr_ints(op, "limited") if "limited" in op.attrs else ()
+    limited = attr_ints(op, "limited", ())
     symbols = _Analysis(func.ranges, {p.hint: facts[p].divisibility[0] for p in func.params})
     total = facts[op.operands[1]].spread(shape)
     for d, (n, stride) in enumerate(zip(shape, strides, strict=True)):

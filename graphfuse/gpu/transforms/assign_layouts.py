@@ -20,11 +20,12 @@ from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import dot_layouts
 from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
-from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_int, attr_ints
+from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_int, attr_ints, tile_of
 from graphfuse.ir.layout import WARP, LinearLayout
 from graphfuse.ir.layout_families import Blocked
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
+from graphfuse.ir.rewrite import readers
 from graphfuse.ir.types import Tile, Type
 
 VECTOR_BYTES = 16
@@ -38,10 +39,7 @@ def assign_layouts(func: Func) -> Func:
     """Layouts for `func.attrs["warps"]` warps (default 4). A function whose tiles have layouts keeps them."""
     if all(t.layout for op in func.walk() for t in op.types if isinstance(t, Tile)):
         return func
-    warps = func.attrs.get("warps", 4)
-    assert isinstance(warps, int)
-    pointers = pointer_alignments(func)
-    wanted = _Wanted(func, warps, axis_info(func, pointers))
+    wanted = _Wanted(func, attr_int(func, "warps", 4), axis_info(func, pointer_alignments(func)))
     wanted.settle()
     return _Typer(func, wanted.layouts).run()
 
@@ -61,12 +59,10 @@ class _Wanted:
     def __init__(self, func: Func, warps: int, facts: Facts) -> None:
         self.func, self.warps, self.facts = func, warps, facts
         self.layouts: dict[Value, LinearLayout] = {}
-        self.users: dict[Value, list[Op]] = {}
+        self.users = readers(func)
         self.loops: dict[Params, Op] = {}
         self.yields: dict[Op, Op] = {}
         for op in func.walk():
-            for v in op.operands:
-                self.users.setdefault(v, []).append(op)
             for body in op.bodies:
                 self.loops[body.params] = op
                 self.yields[body.terminator] = op
@@ -104,9 +100,7 @@ class _Wanted:
 
     def _scanned(self, op: Op) -> LinearLayout:
         """With vectors as wide as memory has them."""
-        t = op.result.type
-        assert isinstance(t, Tile)
-        axis = attr_int(op, "axis")
+        t, axis = tile_of(op.result), attr_int(op, "axis")
         shape = t.padded_shape
         width = min(shape[axis], VECTOR_BYTES // t.elem.bytes)
         width = max(1, min(width, math.prod(shape) // (WARP_SIZE * self.warps)))
@@ -167,12 +161,12 @@ class _Wanted:
         if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, block.scan, *ATOMICS):
             yield from ((v, layout) for v in op.operands if _same_shape(v.type, value.type))
         elif op.kind is block.broadcast:
-            yield op.operands[0], project(layout, _padded(op.operands[0].type))
+            yield op.operands[0], project(layout, tile_of(op.operands[0]).padded_shape)
         elif op.kind is block.trans:
             perm = attr_ints(op, "perm")
             yield op.operands[0], layout.transpose([perm.index(i) for i in range(len(perm))])
         elif op.kind is block.reshape and _reshapes(op):
-            yield op.operands[0], layout.reshape(_padded(op.operands[0].type))
+            yield op.operands[0], layout.reshape(tile_of(op.operands[0]).padded_shape)
         elif op.kind in LOOPS:
             yield from self._loop(op, value.index, layout)
         elif op.kind is control.if_:
@@ -187,7 +181,7 @@ class _Wanted:
         elif op.kind is block.trans:
             yield op.result, layout.transpose(attr_ints(op, "perm"))
         elif op.kind is block.reshape and _reshapes(op):
-            yield op.result, layout.reshape(_padded(op.result.type))
+            yield op.result, layout.reshape(tile_of(op.result).padded_shape)
         elif op.kind is block.reduce and isinstance(op.result.type, Tile):
             yield op.result, layout.slice(attr_int(op, "axis"))
         elif op.kind in LOOPS:
@@ -273,20 +267,13 @@ def project(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     return out.distinct_registers()
 
 
-def _padded(type_: Type) -> tuple[int, ...]:
-    assert isinstance(type_, Tile)
-    return type_.padded_shape
-
-
 def _same_shape(a: Type, b: Type) -> bool:
     return isinstance(a, Tile) and isinstance(b, Tile) and a.shape == b.shape
 
 
 def _reshapes(op: Op) -> bool:
     """Whether a reshape keeps elements in their place in the padded tiles too."""
-    a, b = op.operands[0].type, op.result.type
-    assert isinstance(a, Tile)
-    assert isinstance(b, Tile)
+    a, b = tile_of(op.operands[0]), tile_of(op.result)
     return math.prod(a.padded_shape) == math.prod(b.padded_shape)
 
 
@@ -351,7 +338,7 @@ class _Typer(Remaker):
         result = op.results[0] if op.results else None
         tile = result is not None and isinstance(result.type, Tile)
         if result is not None and op.kind is block.broadcast:
-            return project(self.layouts[result], _padded(op.operands[0].type))
+            return project(self.layouts[result], tile_of(op.operands[0]).padded_shape)
         if op.kind in LOOPS:
             return self.layouts[op.results[i - 2 if op.kind is control.for_ else i]]
         if op.kind is effects.print_:
@@ -368,9 +355,7 @@ class _Typer(Remaker):
         return None
 
     def _converted(self, value: Value, layout: LinearLayout) -> Value:
-        t = value.type
-        assert isinstance(t, Tile)
-        if t.layout == layout:
+        if tile_of(value).layout == layout:
             return value
         key = (value, layout)
         for known in self._known:

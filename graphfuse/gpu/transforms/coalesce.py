@@ -12,9 +12,10 @@ from graphfuse.dialects import block, gpu
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.analysis.memory_access import SECTOR_BYTES, coalescing, vector_width
+from graphfuse.gpu.kernel import layout_of
 from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.assign_layouts import coalesced
-from graphfuse.ir.core import Func, Op, attr_dims
+from graphfuse.ir.core import Func, Op, Value, attr_dims, attr_int, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, rebuild
@@ -33,18 +34,17 @@ def coalesce(func: Func) -> Func:
     if any(kind is block.dot or kind.name.startswith("gpu.") for kind in kinds):
         return func
     facts = axis_info(func, pointer_alignments(func))
-    warps = func.attrs.get("warps", 4)
-    assert isinstance(warps, int), "warps is a number"
+    warps = attr_int(func, "warps", 4)
 
     def visit(old: Op, new: Op) -> Replacement | None:
         if old.kind is block.load_view:
-            best = _better(func, old, old.types[0], warps, facts)
+            best = _better(func, old, old.result, warps, facts)
             if best is None:
                 return None
             load = new.kind.build(new.operands, {**new.attrs, "layout": best}, loc=new.loc)
-            return gpu.convert_layout.build([load.result], {"layout": _layout(old.types[0])}, loc=new.loc)
+            return gpu.convert_layout.build([load.result], {"layout": layout_of(tile_of(old.result))}, loc=new.loc)
         if old.kind is block.store_view:
-            best = _better(func, old, old.operands[2].type, warps, facts)
+            best = _better(func, old, old.operands[2], warps, facts)
             if best is None:
                 return None
             pointer, start, tile, *limits = new.operands
@@ -55,16 +55,10 @@ def coalesce(func: Func) -> Func:
     return rebuild(func, visit_pair=visit)
 
 
-def _layout(type_: object) -> LinearLayout:
-    assert isinstance(type_, Tile)
-    assert type_.layout is not None, f"{type_} has no layout"
-    return type_.layout
-
-
-def _better(func: Func, op: Op, type_: object, warps: int, facts: Facts) -> LinearLayout | None:
+def _better(func: Func, op: Op, value: Value, warps: int, facts: Facts) -> LinearLayout | None:
     """The layout for this access, if the tile's own is much worse."""
-    assert isinstance(type_, Tile)
-    have, best = _layout(type_), coalesced(func, op, type_, warps, facts)
+    type_ = tile_of(value)
+    have, best = layout_of(type_), coalesced(func, op, type_, warps, facts)
     if len(type_.shape) < 2 or have == best:
         return None
     return best if _sectors(func, op, type_, have, facts) >= WASTE * _sectors(func, op, type_, best, facts) else None

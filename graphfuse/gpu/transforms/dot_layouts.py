@@ -13,10 +13,10 @@ import math
 from collections.abc import Sequence
 
 from graphfuse.dialects import block, gpu
-from graphfuse.ir.core import Op, Trait, Value, attr_int
+from graphfuse.ir.core import Op, Trait, Value, attr_int, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
 from graphfuse.ir.layout_families import Blocked, Mma, Operand
-from graphfuse.ir.types import BF16, F16, F32, I32, Scalar, Tile
+from graphfuse.ir.types import BF16, F16, F32, I32, Scalar
 
 _MMA: dict[str, Scalar] = {
     "f16": F16, "bf16": BF16, "f8e4m3": F16, "f8e5m2": F16, "i8": Scalar("i8"), "u8": Scalar("u8"), "f32": F32,
@@ -26,7 +26,7 @@ _MMA: dict[str, Scalar] = {
 
 def instruction_elem(op: Op) -> Scalar | None:
     """What tensor cores multiply this product's operands as; None where they do not."""
-    a, b, acc = (_tile(v) for v in (*op.operands[:2], op.result))
+    a, b, acc = (tile_of(v) for v in (*op.operands[:2], op.result))
     multiplied = _MMA.get(a.elem.name)
     if multiplied is None or (a.elem != b.elem and {a.elem.name, b.elem.name} - {"i8", "u8", "f8e4m3", "f8e5m2"}):
         return None
@@ -47,7 +47,7 @@ def depth(elem: Scalar) -> int:
 
 def accumulator_layout(op: Op, warps: int, users: Sequence[Op]) -> LinearLayout:
     """The layout that a product wants of its accumulator; `users` are the ops that its result flows into."""
-    *batch, m, n = _tile(op.result).padded_shape
+    *batch, m, n = tile_of(op.result).padded_shape
     if instruction_elem(op) is None:
         return batched(_boxes((m, n), warps, 1 if _lies_along_k(op.operands[1]) else 4), batch, 1)
     inside = warps_inside(batch, warps)
@@ -165,7 +165,7 @@ def operand_layout(op: Op, i: int, acc: LinearLayout, *, shared: bool = False) -
     if i == 2:
         return acc
     elem = instruction_elem(op)
-    *batch, rows, columns = _tile(op.operands[i]).padded_shape
+    *batch, rows, columns = tile_of(op.operands[i]).padded_shape
     if batch:
         grid, warps = _grid_of(op, acc), acc.size(WARP)
         if elem is None or grid is None:
@@ -174,7 +174,7 @@ def operand_layout(op: Op, i: int, acc: LinearLayout, *, shared: bool = False) -
         return batched(Operand(elem.bits, i, grid).linear((rows, columns)), batch, groups)
     grid = mma_warps(acc)
     if elem is None or grid is None:
-        return operand_of_boxes(acc, i, _tile(op.operands[0]).padded_shape[1]) if shared else None
+        return operand_of_boxes(acc, i, tile_of(op.operands[0]).padded_shape[1]) if shared else None
     return Operand(elem.bits, i, grid).linear((rows, columns))
 
 
@@ -227,8 +227,3 @@ def reached(value: Value, users: dict[Value, list[Op]]) -> list[Op]:
             if op.has(Trait.ELEMENTWISE) or op.kind is block.broadcast:
                 stack += op.results
     return list(out)
-
-
-def _tile(value: Value) -> Tile:
-    assert isinstance(value.type, Tile), f"{value} is not a tile"
-    return value.type

@@ -38,7 +38,7 @@ from dataclasses import replace
 from graphfuse.artifact import Plan, Pointer
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.properties import laid_out
-from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_ints
+from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_int, attr_ints, attr_strs
 from graphfuse.ir.passes import passing
 from graphfuse.ir.types import Tile, Type
 from graphfuse.symbolic import bounds, product
@@ -76,9 +76,7 @@ def with_constants(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:
 
 def constants_of(func: Func) -> frozenset[Value]:
     """Parameters that point to what no launch writes."""
-    numbers = func.attrs.get(CONSTANTS, ())
-    assert isinstance(numbers, tuple), "numbers of parameters"
-    return frozenset(func.params[i] for i in numbers if isinstance(i, int))
+    return frozenset(func.params[i] for i in attr_ints(func, CONSTANTS, ()))
 
 
 @passing("gpu", requires=(laid_out,))
@@ -86,9 +84,7 @@ def overlap_launches(func: Func) -> Func:
     """Where the kernel waits for those before it, and where it lets the next one begin."""
     if _is_fleeting(func):
         return func
-    promised = func.attrs.get("noalias", ())
-    assert isinstance(promised, tuple), "names of parameters"
-    if not {v.hint for v in constants_of(func)}.issuperset(promised):
+    if not {v.hint for v in constants_of(func)}.issuperset(attr_strs(func, "noalias", ())):
         return func
     return replace(func, body=_Overlap(func).block(func.body))
 
@@ -105,9 +101,8 @@ def _has_several_waves(func: Func) -> bool:
     """Whether it is known to have many more warps than run at once. Roles of warps mind their own end."""
     if "trigger" in func.attrs or any(op.kind is gpu.warp_specialize for op in func.walk()):
         return False
-    warps = func.attrs.get("warps", 4)
-    assert isinstance(warps, int), "warps is a number"
-    return bounds(product(block.grid_axes(func) or (1,)), func.ranges)[0] * warps >= SEVERAL_WAVES
+    least = bounds(product(block.grid_axes(func) or (1,)), func.ranges)[0]
+    return least * attr_int(func, "warps", 4) >= SEVERAL_WAVES
 
 
 def _moved(code: Block) -> int:
@@ -147,7 +142,7 @@ class _Overlap:
 
     def _roles(self, op: Op) -> Op:
         """Each role waits. The one that only copies in lets the next launch begin, or the one that stores."""
-        single = attr_ints(op, "single") if "single" in op.attrs else ()
+        single = attr_ints(op, "single", ())
         bodies: list[Block] = []
         for i, body in enumerate(op.bodies):
             *ops, end = body.ops

@@ -26,9 +26,10 @@ from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import power_of_two
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.transforms.dot_layouts import reached
-from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_dims, walk
+from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_int, tile_of, walk
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
+from graphfuse.ir.rewrite import readers
 from graphfuse.ir.types import I64, Buffer, Tile
 from graphfuse.symbolic import sym
 
@@ -41,8 +42,7 @@ SHARED_BYTES = 96 << 10
 @passing("gpu")
 def pipeline_loads(func: Func, *, shared_bytes: int = SHARED_BYTES) -> Func:
     """Pipeline every loop that multiplies tiles it loads; `func.attrs["stages"]` (default 3) says how deep."""
-    stages = func.attrs.get("stages", STAGES)
-    assert isinstance(stages, int), "stages is a number"
+    stages = attr_int(func, "stages", STAGES)
     tiles = [t for op in func.walk() for t in op.types if isinstance(t, Tile)]
     if stages < 2 or any(t.layout for t in tiles) or not any(op.kind is block.dot for op in func.walk()):
         return func
@@ -71,10 +71,7 @@ class _Rewriter(Remaker):
         self.facts, self.stages, self.left = facts, stages, shared_bytes
         self.rings = Builder()
         """Allocations; they come first, for a loop may be inside another one."""
-        self.users: dict[Value, list[Op]] = {}
-        for op in func.walk():
-            for v in op.operands:
-                self.users.setdefault(v, []).append(op)
+        self.users = readers(func)
 
     def run(self) -> Func:
         done = super().run()
@@ -117,8 +114,7 @@ class _Rewriter(Remaker):
         return any(u.kind is block.dot and any(v in through for v in u.operands[:2]) for u in users)
 
     def _copy(self, op: Op) -> _Copy | None:
-        t = op.result.type
-        assert isinstance(t, Tile)
+        t = tile_of(op.result)
         if len(t.shape) != 2 or t.shape != t.padded_shape or op.attrs.get("other", 0) != 0 or t.elem.bits < 8:
             return None
         info = access_info(self.func, op, self.facts)
@@ -159,8 +155,7 @@ class _Rewriter(Remaker):
             for c in copies
         ]
         lower, upper, *carried = (self.new(v) for v in loop.operands)
-        step = loop.attrs.get("step", 1)
-        assert isinstance(step, int), "checked by the type rule"
+        step = attr_int(loop, "step", 1)
         for stage in range(stages - 1):
             slot = build(block.const, value=stage, elem=I64)
             self._fill(loop, copies, rings, slot, self._ahead(lower, stage * step), upper)

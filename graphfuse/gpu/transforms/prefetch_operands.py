@@ -29,13 +29,12 @@ from graphfuse.gpu.kernel import WARP_SIZE, layout_of
 from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, mma_warps, operand_layout
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES
-from graphfuse.gpu.transforms.rematerialise import tile_of
-from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int
+from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int, tile_of
 from graphfuse.ir.layout import WARP, LinearLayout
 from graphfuse.ir.layout_families import Operand
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
-from graphfuse.ir.rewrite import dead_code
+from graphfuse.ir.rewrite import dead_code, readers
 from graphfuse.ir.types import Buffer, Tile
 from graphfuse.symbolic import sym
 
@@ -54,10 +53,7 @@ def prefetch_operands(func: Func, *, shared_bytes: int = SHARED_BYTES) -> Func:
     wanted = func.attrs.get("prefetch")
     if wanted is not None and not wanted:
         return func
-    users: dict[Value, list[Op]] = {}
-    for op in func.walk():
-        for v in op.operands:
-            users.setdefault(v, []).append(op)
+    users = readers(func)
     loops = {op: found for op in func.walk() if op.kind is control.for_ and (found := _matched(op, users))}
     if wanted is None:
         buffers = (t.nbytes for op in func.walk() for t in op.types if isinstance(t, Buffer))
@@ -240,7 +236,7 @@ class _Rewriter(Remaker):
             following = self._slice(found, number, slot)
             self._multiply(found, sums, held)
             held = following
-        step = attr_int(old, "step") if "step" in old.attrs else 1
+        step = attr_int(old, "step", 1)
         later = build(block.index, counter, expr=sym("i") + step, names=("i",))
         turned = old.body.terminator.operands[found.slot - 1]
         known = {old.body.params.values[found.slot]: slot}

@@ -23,7 +23,7 @@ from graphfuse.dialects import block, gpu
 from graphfuse.gpu.convert import Conversion, plan
 from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.assign_layouts import project
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_ints
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_ints, tile_of
 from graphfuse.ir.layout import REGISTER, WARP, LinearLayout
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, rebuild
@@ -79,12 +79,6 @@ def conversion(value: Value, want: LinearLayout) -> Conversion:
 @functools.lru_cache(4096)
 def _planned(have: LinearLayout, want: LinearLayout, bits: int) -> Conversion:
     return plan(have, want, bits)
-
-
-def tile_of(value: Value) -> Tile:
-    """The type of a value that is a tile."""
-    assert isinstance(value.type, Tile), f"{value} is not a tile"
-    return value.type
 
 
 @dataclass

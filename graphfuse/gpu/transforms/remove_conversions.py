@@ -22,12 +22,12 @@ from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.analysis.registers import registers_per_thread
 from graphfuse.gpu.kernel import layout_of
 from graphfuse.gpu.properties import laid_out
-from graphfuse.gpu.transforms.rematerialise import FREE, conversion, instructions, operand_layout, remade_in, tile_of
-from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_int, walk
+from graphfuse.gpu.transforms.rematerialise import FREE, conversion, instructions, operand_layout, remade_in
+from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_int, tile_of, walk
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
-from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
+from graphfuse.ir.rewrite import Replacement, dead_code, readers, rebuild, use_counts
 from graphfuse.ir.types import Tile
 
 ROUNDS = 8
@@ -260,10 +260,7 @@ class _Hoister(Remaker):
 
 def _carried_otherwise(func: Func) -> Func:
     """Loops that carry tiles in the layout in which they convert least."""
-    uses: dict[Value, list[Op]] = {}
-    for op in func.walk():
-        for v in op.operands:
-            uses.setdefault(v, []).append(op)
+    uses = readers(func)
     changes = {op: found for op in func.walk() if op.kind is control.for_ and (found := _better(op, uses))}
     return dead_code(_Carrier(func, changes).run()) if changes else func
 

@@ -11,11 +11,10 @@ from graphfuse.gpu.transforms.hopper.config import (
     RESERVED_BYTES,
     SHARED_BYTES,
     Config,
-    number_of,
 )
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match_attention import Attention
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, attr_int
 
 ROWS = 64
 """Of a warpgroup."""
@@ -52,8 +51,8 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     """
     (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
     narrow = rows == ROWS and max(columns, *attention.query.shape[1:]) <= NARROW
-    persistent = number_of(func, "persistent", 1 if rows > ROWS else 0)
-    resident = persistent or number_of(func, "resident", 2 if narrow else 1)
+    persistent = attr_int(func, "persistent", 1 if rows > ROWS else 0)
+    resident = persistent or attr_int(func, "resident", 2 if narrow else 1)
     if rows % ROWS or (rows // ROWS, resident) not in REGISTERS:
         raise Declined(f"no warpgroups for {rows} queries, {resident} blocks at a time")
     for n in (keys, columns):
@@ -73,7 +72,7 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     while buffers > 1 and room < rows * width * store_bytes * buffers + LEAST_STAGES * (key + value):
         buffers //= 2
     room -= rows * width * store_bytes * buffers
-    stages = min(number_of(func, "ring", MOST_STAGES), room // (key + value))
+    stages = min(attr_int(func, "ring", MOST_STAGES), room // (key + value))
     if stages < LEAST_STAGES:
         raise Declined(f"shared memory has room for {max(stages, 0)} blocks of keys and values")
     turns = warpgroups == 2 and bool(func.attrs.get("turns", False))

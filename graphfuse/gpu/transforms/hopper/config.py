@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match import Product
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, attr_int
 
 SHARED_BYTES = 227 << 10
 """Of one block; all of a multiprocessor's, but for 1 KB that it keeps for each block."""
@@ -68,7 +68,7 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_byt
     accumulators = product.accumulated // (warpgroups * 128)
     if accumulators > MOST_ACCUMULATORS:
         raise Declined(f"{accumulators} accumulators in a thread")
-    per_multiprocessor = number_of(func, "persistent", 1)
+    per_multiprocessor = attr_int(func, "persistent", 1)
     registers: tuple[int, ...] = REGISTERS[groups * warpgroups]
     if registers and accumulators > 128:
         registers = (240, 24)
@@ -80,21 +80,14 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_byt
 
     def stages(buffers: int) -> int:
         left = room - -(-staged * buffers // ALIGNMENT) * ALIGNMENT
-        return min(number_of(func, "ring", MOST_STAGES), left // product.step_bytes)
+        return min(attr_int(func, "ring", MOST_STAGES), left // product.step_bytes)
 
-    buffers = number_of(func, "store_buffers", 2 if stages(2) >= ENOUGH_STAGES else 1)
+    buffers = attr_int(func, "store_buffers", 2 if stages(2) >= ENOUGH_STAGES else 1)
     while boxes % buffers:  # every tile begins with the first buffer
         buffers -= 1
     if stages(buffers) < 2:
         raise Declined(f"shared memory has room for less than 2 stages of {product.step_bytes} bytes")
     return Config(groups, warpgroups, stages(buffers), per_multiprocessor, buffers, registers)
-
-
-def number_of(func: Func, name: str, default: int) -> int:
-    """What a function's attribute says."""
-    value = func.attrs.get(name, default)
-    assert isinstance(value, int), f"{name} is a number"
-    return value
 
 
 def chunk_width(columns: int, elem_bytes: int) -> int:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
-from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints, remade
+from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints, remade, tile_of
 from graphfuse.ir.layout import REGISTER, LinearLayout
-from graphfuse.ir.types import I64, Tile, Type
+from graphfuse.ir.types import I64, Tile
 from graphfuse.symbolic import Dim, sym, symbols
 
 
@@ -109,15 +109,13 @@ class Chunk:
     def registers(self, value: Value, axes: Axes, layout: LinearLayout) -> int:
         """Of a thread, for `tile` of these arguments."""
         del axes
-        assert isinstance(value.type, Tile)
-        return -(-layout.distinct_registers().size(REGISTER) * value.type.elem.bytes // 4)
+        return -(-layout.distinct_registers().size(REGISTER) * tile_of(value).elem.bytes // 4)
 
-    def _shape(self, type_: Type, axes: Axes) -> tuple[int, ...]:
-        assert isinstance(type_, Tile)
-        return tuple(n if a is None else self.size[a] for n, a in zip(type_.shape, axes, strict=True))
+    def _shape(self, value: Value, axes: Axes) -> tuple[int, ...]:
+        return tuple(n if a is None else self.size[a] for n, a in zip(tile_of(value).shape, axes, strict=True))
 
     def _make(self, value: Value, axes: Axes, layout: LinearLayout) -> Value:
-        op, shape = value.op, self._shape(value.type, axes)
+        op, shape = value.op, self._shape(value, axes)
         if value in self.products:
             if axes != (0, 1):
                 raise Declined("the product is read in another shape")
@@ -151,9 +149,8 @@ class Chunk:
     def _add(self, op: Op, operands: list[Value], **changes: Attr) -> Value:
         return self.builder.append(remade(op, *operands, **changes)).result
 
-    def _padded(self, type_: Type, axes: Axes) -> tuple[int, ...]:
-        assert isinstance(type_, Tile)
-        return Tile(self._shape(type_, axes), type_.elem).padded_shape
+    def _padded(self, value: Value, axes: Axes) -> tuple[int, ...]:
+        return Tile(self._shape(value, axes), tile_of(value).elem).padded_shape
 
     def _operands(self, op: Op, axes: Axes, layout: LinearLayout) -> list[tuple[Value, Axes, LinearLayout]]:
         """Arguments of `tile` for the tiles that an op reads."""
@@ -161,27 +158,24 @@ class Chunk:
             return [(v, axes, layout) for v in op.operands if isinstance(v.type, Tile)]
         if op.kind is block.broadcast:
             (source,) = op.operands
-            assert isinstance(source.type, Tile)
-            inner = tuple(a if n > 1 else None for n, a in zip(source.type.shape, axes, strict=True))
-            return [(source, inner, project(layout, self._padded(source.type, inner)))]
+            inner = tuple(a if n > 1 else None for n, a in zip(tile_of(source).shape, axes, strict=True))
+            return [(source, inner, project(layout, self._padded(source, inner)))]
         return [self._reshaped(op, axes, layout)] if op.kind is block.reshape else []
 
     def _reshaped(self, op: Op, axes: Axes, layout: LinearLayout) -> tuple[Value, Axes, LinearLayout]:
         """Dims of size 1 come and go; the layout goes along."""
-        source, target = op.operands[0].type, op.types[0]
-        assert isinstance(source, Tile)
-        assert isinstance(target, Tile)
+        source, target = tile_of(op.operands[0]), tile_of(op.result)
         before = [d for d, n in enumerate(source.shape) if n > 1]
         after = [d for d, n in enumerate(target.shape) if n > 1]
         if [source.shape[d] for d in before] != [target.shape[d] for d in after]:
             raise Declined("a reshape mixes dims")
         kept = {b: axes[a] for b, a in zip(before, after, strict=True)}
         inner = tuple(kept.get(d) for d in range(len(source.shape)))
-        return op.operands[0], inner, layout.reshape(self._padded(source, inner))
+        return op.operands[0], inner, layout.reshape(self._padded(op.operands[0], inner))
 
     def view(self, op: Op, axes: Axes, base: Value, limits: Sequence[Value]) -> tuple[Value, list[Value]]:
         """Base and limits of a strided view of the part."""
-        limited = attr_ints(op, "limited") if "limited" in op.attrs else ()
+        limited = attr_ints(op, "limited", ())
         starts: list[Dim] = [0 if a is None else self.origin.at[a] + self.start[a] for a in axes]
         ahead: Dim = 0
         for stride, start in zip(attr_dims(op, "strides"), starts, strict=True):

@@ -13,7 +13,6 @@ from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.ir.core import Builder, Op, Value, attr_dims
 from graphfuse.ir.layout import LANE, REGISTER, LinearLayout
-from graphfuse.ir.types import Tile
 
 MOST_ACCUMULATORS = 128
 """Of a thread that has registers for the exchange beside what an epilogue computes and reads."""
@@ -29,7 +28,6 @@ def has_room(accumulators: int, value: Value, products: Sequence[Value]) -> bool
 def in_lines(b: Builder, value: Value, layout: LinearLayout, store: Op, scalars: Scalars) -> Value:
     """A part of what a `store_view` writes, in a layout by which a warp writes few rows at once."""
     rows, columns = attr_dims(store, "strides")
-    assert isinstance(value.type, Tile)
     if columns != 1:
         return value
     pairs = scalars.divisor(rows) % 2 == 0 and scalars.divisor(scalars.dim(store.operands[1])) % 2 == 0

@@ -39,10 +39,10 @@ from graphfuse.gpu.transforms.hopper.share import ALONE, EIGHT, Share, choices, 
 from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.gpu.transforms.hopper.stream import LEAST_STEPS, Piece, steps_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
-from graphfuse.ir.core import Attr, Builder, Func, Op, Value, remade
+from graphfuse.ir.core import Attr, Builder, Func, Op, Value, remade, tile_of
 from graphfuse.ir.layout_families import Wgmma
 from graphfuse.ir.passes import passing
-from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar, Tile, scalar
+from graphfuse.ir.types import BF16, BOOL, F16, F32, Tile, scalar
 from graphfuse.symbolic import bounds, floordiv, minimum, sym
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class _Matmul(Roles[Config]):
         if elem.bytes not in (2, 4) or self.width * elem.bytes < 32:
             box = None
         cast = value.op
-        if box and cast and cast.kind is block.cast and elem in ROUNDED and _elem(cast.operands[0]) == F32:
+        if box and cast and cast.kind is block.cast and elem in ROUNDED and tile_of(cast.operands[0]).elem == F32:
             value = cast.operands[0]
         return Store(op, value, box)
 
@@ -410,8 +410,3 @@ def _few_rows(operand: Operand, unit: int = EIGHT) -> int:
     extent = operand.box.rows
     rows = -(-extent // unit) * unit if isinstance(extent, int) else 0
     return rows if 0 < rows < operand.shape[0] else 0
-
-
-def _elem(value: Value) -> Scalar:
-    assert isinstance(value.type, Tile)
-    return value.type.elem

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
 from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
-from graphfuse.ir.core import Attr, Op, Trait, Value, attr_int, remade
+from graphfuse.ir.core import Attr, Op, Trait, Value, attr_int, remade, tile_of
 from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import F32, Tile
 
@@ -63,11 +63,11 @@ class Remake:
         if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load):
             return layout
         if op.kind is block.broadcast:
-            return project(layout, _padded(operand))
+            return project(layout, tile_of(operand).padded_shape)
         if op.kind is block.reshape:
-            return layout.reshape(_padded(operand))
+            return layout.reshape(tile_of(operand).padded_shape)
         reduces = op.kind is block.reduce and attr_int(op, "axis") == 1
-        return self.rows if reduces and _padded(operand) == self.rows.shape else None
+        return self.rows if reduces and tile_of(operand).padded_shape == self.rows.shape else None
 
     def _make(self, value: Value, layout: LinearLayout) -> Value:
         op = value.op
@@ -79,8 +79,7 @@ class Remake:
             return self._power(self(op.operands[0], layout))
         if op.kind is EXP and not self.strict and block.elem_of(value.type) == F32:
             x = self(op.operands[0], layout)
-            assert isinstance(x.type, Tile)
-            by = self.clones.builder(block.const, value=LOG2_E, elem=F32, shape=x.type.shape, layout=layout)
+            by = self.clones.builder(block.const, value=LOG2_E, elem=F32, shape=tile_of(x).shape, layout=layout)
             return self._power(self.clones.builder(block.mul, x, by))
         operands: list[Value] = []
         for v in op.operands:
@@ -95,8 +94,3 @@ class Remake:
 
     def _add(self, op: Op, operands: list[Value], **changes: Attr) -> Value:
         return self.clones.builder.append(remade(op, *operands, **changes)).result
-
-
-def _padded(value: Value) -> tuple[int, ...]:
-    assert isinstance(value.type, Tile)
-    return value.type.padded_shape

@@ -23,8 +23,8 @@ from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.gpu.transforms.hopper.match import Operand
 from graphfuse.gpu.transforms.hopper.order import placed
 from graphfuse.gpu.transforms.hopper.stream import Piece
-from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value
-from graphfuse.ir.types import I32, I64, Scalar, Tile
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, tile_of
+from graphfuse.ir.types import I32, I64, Scalar
 from graphfuse.symbolic import Dim, symbols
 
 READS = (block.load_view, block.load)
@@ -48,9 +48,7 @@ def stores_of(func: Func) -> list[Op]:
 
 def elem_stored(op: Op) -> Scalar:
     """The element that a store writes."""
-    type_ = op.operands[2].type
-    assert isinstance(type_, Tile)
-    return type_.elem
+    return tile_of(op.operands[2]).elem
 
 
 @dataclass(frozen=True, slots=True)
