@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from graphfuse.codegen import convert, vecmath
@@ -11,11 +12,11 @@ from graphfuse.codegen.kernel import (
     PointerValue,
     constant,
     element_type,
-    float_text,
-    integer,
     literal,
     lowers,
+    operand,
     register_type,
+    suffix,
     vector_type,
     width_of,
 )
@@ -74,10 +75,6 @@ def _intrinsic(name: str) -> Emit:
     return lambda k, _, xs: k.intrinsic(name, xs[0].type, *xs)
 
 
-def _float_constant(value: float, like: Reg) -> Reg:
-    return constant(float_text(value), element_type(like.type), width_of(like.type))
-
-
 def is_plain_constant(x: Reg) -> bool:
     """Whether it is a float constant other than NaN."""
     if x.text == "zeroinitializer":
@@ -107,12 +104,8 @@ def extreme(kernel: Kernel, name: str, a: Reg, b: Reg) -> Reg:
     return kernel.choose(kernel.compare("fcmp uno", a, a), a, larger)
 
 
-def _max(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-    return extreme(kernel, "max", *xs)
-
-
-def _min(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-    return extreme(kernel, "min", *xs)
+def _extreme(name: str) -> Emit:
+    return lambda k, _, xs: extreme(k, name, *xs)
 
 
 def _neg(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
@@ -122,8 +115,8 @@ def _neg(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 def _sign(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """1 with the sign of x where x is not 0; else x, which keeps NaN."""
     x = xs[0]
-    one = kernel.intrinsic("copysign", x.type, _float_constant(1.0, x), x)
-    return kernel.choose(kernel.compare("fcmp one", x, _float_constant(0.0, x)), one, x)
+    one = kernel.intrinsic("copysign", x.type, 1.0, x)
+    return kernel.choose(kernel.compare("fcmp one", x, 0.0), one, x)
 
 
 def _isnan(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
@@ -132,13 +125,13 @@ def _isnan(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 def _isinf(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     size = kernel.intrinsic("fabs", xs[0].type, xs[0])
-    return kernel.compare("fcmp oeq", size, _float_constant(float("inf"), size))
+    return kernel.compare("fcmp oeq", size, float("inf"))
 
 
 def _rsqrt(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """Two roundings."""
     root = kernel.intrinsic("sqrt", xs[0].type, xs[0])
-    return kernel.binary("fdiv", _float_constant(1.0, root), root)
+    return kernel.binary("fdiv", operand(1.0, root.type), root)
 
 
 def _floordiv(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
@@ -160,12 +153,11 @@ def _truncmod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 def _floormod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """Python's %: fmod, plus the divisor where the signs differ; zeros take the divisor's sign."""
     b = xs[1]
-    zero = _float_constant(0.0, b)
     rest = _truncmod(kernel, elem, xs)
-    is_zero = kernel.compare("fcmp oeq", rest, zero)
-    differ = kernel.binary("xor", kernel.compare("fcmp olt", rest, zero), kernel.compare("fcmp olt", b, zero))
+    is_zero = kernel.compare("fcmp oeq", rest, 0.0)
+    differ = kernel.binary("xor", kernel.compare("fcmp olt", rest, 0.0), kernel.compare("fcmp olt", b, 0.0))
     moved = kernel.choose(differ, kernel.binary("fadd", rest, b), rest)
-    return kernel.choose(is_zero, kernel.intrinsic("copysign", b.type, zero, b), moved)
+    return kernel.choose(is_zero, kernel.intrinsic("copysign", b.type, 0.0, b), moved)
 
 
 def _fmod_name(width: int, any_ratio: bool) -> str:
@@ -178,11 +170,10 @@ def _fmod_texts(width: int, attribute: str, *, any_ratio: bool) -> list[str]:
     With `any_ratio` r / |b| may overflow, as it does not for f32 numbers: then multiples of 2^600 |b| are taken off.
     """
     v, m, i = (vector_type(e, width) for e in ("double", "i1", "i64"))
-    name = suffix_of(width)
+    name = suffix(v)
 
     def c(value: float, type_: str = v) -> str:
-        text = float_text(value) if type_ == v else str(int(value))
-        return constant(text, element_type(type_), width).text
+        return operand(value, type_).text
 
     any_left = f"call i1 @llvm.vector.reduce.or.v{width}i1({m} %more)" if width > 1 else "or i1 %more, false"
     declarations = [
@@ -250,11 +241,6 @@ def _fmod_scaling(v: str, m: str, c: Callable[[float], str]) -> str:
     return "\n".join(lines)
 
 
-def suffix_of(width: int) -> str:
-    """How intrinsics name `width` doubles."""
-    return f"v{width}f64" if width > 1 else "f64"
-
-
 def _atan2(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """atan(y / x) for |y| <= |x|, else its complement, moved to the quadrant; in f64, as the ratio rounds once more."""
     type_ = xs[0].type
@@ -263,15 +249,14 @@ def _atan2(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     steep = kernel.compare("fcmp ogt", ay, ax)
     top, bottom = kernel.choose(steep, ax, ay), kernel.choose(steep, ay, ax)
     equal = kernel.compare("fcmp oeq", top, bottom)  # 0 / 0 and inf / inf
-    ratio = kernel.choose(equal, _float_constant(1.0, y), kernel.binary("fdiv", top, bottom))
-    both_zero = kernel.compare("fcmp oeq", bottom, _float_constant(0.0, y))
-    ratio = kernel.choose(both_zero, _float_constant(0.0, y), ratio)
+    ratio = kernel.choose(equal, 1.0, kernel.binary("fdiv", top, bottom))
+    both_zero = kernel.compare("fcmp oeq", bottom, 0.0)
+    ratio = kernel.choose(both_zero, 0.0, ratio)
     angle = call_vecmath(kernel, "atan", F64, [ratio])
-    half_pi, pi = _float_constant(1.5707963267948966, y), _float_constant(3.141592653589793, y)
-    angle = kernel.choose(steep, kernel.binary("fsub", half_pi, angle), angle)
+    angle = kernel.choose(steep, kernel.binary("fsub", operand(math.pi / 2, y.type), angle), angle)
     bits = vector_type("i64", width_of(y.type))
-    sign = kernel.compare("icmp slt", kernel.text.emit(bits, f"bitcast {x} to {bits}"), integer(0, bits))
-    angle = kernel.choose(sign, kernel.binary("fsub", pi, angle), angle)
+    sign = kernel.compare("icmp slt", kernel.text.emit(bits, f"bitcast {x} to {bits}"), 0)
+    angle = kernel.choose(sign, kernel.binary("fsub", operand(math.pi, y.type), angle), angle)
     angle = kernel.intrinsic("copysign", y.type, angle, y)
     unordered = kernel.compare("fcmp uno", y, x)
     angle = kernel.choose(unordered, kernel.binary("fadd", y, x), angle)
@@ -280,7 +265,7 @@ def _atan2(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 FLOAT: dict[str, Emit] = {
     "add": _binary("fadd"), "sub": _binary("fsub"), "mul": _binary("fmul"), "div": _binary("fdiv"),
-    "floordiv": _floordiv, "floormod": _floormod, "truncmod": _truncmod, "max": _max, "min": _min,
+    "floordiv": _floordiv, "floormod": _floormod, "truncmod": _truncmod, "max": _extreme("max"), "min": _extreme("min"),
     "neg": _neg, "abs": _intrinsic("fabs"), "sign": _sign, "sqrt": _intrinsic("sqrt"),
     "floor": _intrinsic("floor"), "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"),
     "round": _intrinsic("roundeven"), "isnan": _isnan, "isinf": _isinf, "atan2": _atan2,
@@ -361,7 +346,7 @@ def lower_bitcast(kernel: Kernel, op: Op) -> None:
     for x in tile.vectors:
         bits = kernel.convert("zext", x, "i8") if tile.elem.name == "bool" else x
         if to.name == "bool":
-            out.append(kernel.compare("icmp ne", bits, integer(0, bits.type)))
+            out.append(kernel.compare("icmp ne", bits, 0))
         else:
             out.append(kernel.convert("bitcast", bits, register_type(to)))
     kernel.set(op, out)

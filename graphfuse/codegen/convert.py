@@ -12,9 +12,7 @@ from graphfuse.codegen import small_floats
 from graphfuse.codegen.integers import wrap
 from graphfuse.codegen.kernel import (
     Kernel,
-    constant,
     element_type,
-    float_text,
     integer,
     register_type,
     suffix,
@@ -38,7 +36,7 @@ def cast(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool =
     if to.is_float:
         return _integer_to_float(kernel, x, source, to, saturate=saturate)
     if to.name == "bool":
-        return kernel.compare("icmp ne", x, integer(0, x.type))
+        return kernel.compare("icmp ne", x, 0)
     if saturate and source.is_integer:
         x = _clamp(kernel, x, source, to)
     return wrap(kernel, resize(kernel, x, source, to), to)
@@ -82,9 +80,9 @@ def _clamp(kernel: Kernel, x: Reg, source: Scalar, to: Scalar) -> Reg:
     s_low, s_high = _integer_limits(source)
     sign = "s" if source.is_signed else "u"
     if low > s_low:
-        x = kernel.intrinsic(f"{sign}max", x.type, x, integer(low, x.type))
+        x = kernel.intrinsic(f"{sign}max", x.type, x, low)
     if high < s_high:
-        x = kernel.intrinsic(f"{sign}min", x.type, x, integer(high, x.type))
+        x = kernel.intrinsic(f"{sign}min", x.type, x, high)
     return x
 
 
@@ -166,7 +164,7 @@ def _bf16_to_f32(kernel: Kernel, x: Reg) -> Reg:
     if _native_bfloat(kernel):
         return kernel.convert("fpext", kernel.convert("bitcast", x, "bfloat"), "float")
     wide = kernel.convert("zext", x, "i32")
-    return kernel.convert("bitcast", kernel.binary("shl", wide, integer(16, wide.type)), "float")
+    return kernel.convert("bitcast", kernel.binary("shl", wide, 16), "float")
 
 
 def _bf16_pair_to_f32(kernel: Kernel, low: Reg, high: Reg) -> tuple[Reg, Reg]:
@@ -175,7 +173,7 @@ def _bf16_pair_to_f32(kernel: Kernel, low: Reg, high: Reg) -> tuple[Reg, Reg]:
     for i, x in enumerate((low, high)):
         pair = kernel.text.emit(pair.type, f"insertelement {pair}, {kernel.convert('bitcast', x, 'i16')}, i32 {i}")
     word = kernel.text.emit("i32", f"bitcast {pair} to i32")
-    bits = kernel.binary("shl", word, integer(16, "i32")), kernel.binary("and", word, integer(-1 << 16, "i32"))
+    bits = kernel.binary("shl", word, 16), kernel.binary("and", word, -1 << 16)
     first, second = (kernel.convert("bitcast", b, "float") for b in bits)
     return first, second
 
@@ -185,12 +183,11 @@ def _f32_to_bf16(kernel: Kernel, x: Reg) -> Reg:
     if _native_bfloat(kernel):
         return kernel.convert("bitcast", kernel.convert("fptrunc", x, "bfloat"), "i16")
     bits = kernel.convert("bitcast", x, "i32")
-    sixteen = integer(16, bits.type)
-    odd = kernel.binary("and", kernel.binary("lshr", bits, sixteen), integer(1, bits.type))
-    rounded = kernel.binary("add", kernel.binary("add", bits, odd), integer(0x7FFF, bits.type))
-    quiet = kernel.binary("or", bits, integer(0x400000, bits.type))
+    odd = kernel.binary("and", kernel.binary("lshr", bits, 16), 1)
+    rounded = kernel.binary("add", kernel.binary("add", bits, odd), 0x7FFF)
+    quiet = kernel.binary("or", bits, 0x400000)
     bits = kernel.choose(kernel.compare("fcmp uno", x, x), quiet, rounded)
-    return kernel.convert("trunc", kernel.binary("lshr", bits, sixteen), "i16")
+    return kernel.convert("trunc", kernel.binary("lshr", bits, 16), "i16")
 
 
 # integers
@@ -209,15 +206,12 @@ def _integer_to_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, sat
 
 def _shorten(kernel: Kernel, x: Reg, source: Scalar) -> Reg:
     """Clear the low bits of a 64-bit integer that f64 cannot hold, folding them into a sticky one."""
-    low = kernel.binary("and", x, integer(0x7FF, x.type))
-    high = kernel.binary("and", x, integer(-0x800, x.type))
-    sticky = kernel.compare("icmp ne", low, integer(0, x.type))
-    marked = kernel.binary("or", high, kernel.choose(sticky, integer(0x800, x.type), integer(0, x.type)))
-    limit = integer(1 << 53, x.type)
-    if source.is_signed:
-        size = kernel.binary("xor", x, kernel.binary("ashr", x, integer(63, x.type)))
-        return kernel.choose(kernel.compare("icmp ult", size, limit), x, marked)
-    return kernel.choose(kernel.compare("icmp ult", x, limit), x, marked)
+    low = kernel.binary("and", x, 0x7FF)
+    high = kernel.binary("and", x, -0x800)
+    sticky = kernel.compare("icmp ne", low, 0)
+    marked = kernel.binary("or", high, kernel.choose(sticky, integer(0x800, x.type), 0))
+    size = kernel.binary("xor", x, kernel.binary("ashr", x, 63)) if source.is_signed else x
+    return kernel.choose(kernel.compare("icmp ult", size, 1 << 53), x, marked)
 
 
 def _from_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool) -> Reg:
@@ -225,8 +219,7 @@ def _from_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate:
     if source.bits < 32:
         x, source = float_to_float(kernel, x, source, F32), F32
     if to.name == "bool":
-        zero = constant(float_text(0.0), element_type(x.type), width_of(x.type))
-        return kernel.compare("fcmp une", x, zero)
+        return kernel.compare("fcmp une", x, 0.0)
     if saturate:
         wide = to if to.bits >= 8 else Scalar("i32")
         out = _saturating(kernel, x, wide)
@@ -250,22 +243,17 @@ def _hardware(kernel: Kernel, x: Reg, to: Scalar) -> Reg:
     """
     if to == I32 and element_type(x.type) == "float" and (out := kernel.truncated(x)) is not None:
         return out
-    edge = float(1 << (to.bits - 1))
-    width, element = width_of(x.type), element_type(x.type)
-    above = kernel.compare("fcmp ult", x, constant(float_text(edge), element, width))
+    edge = 1 << (to.bits - 1)
+    above = kernel.compare("fcmp ult", x, edge)
     # one compare: below the range the saturating conversion gives the least value already
     whole = _saturating(kernel, x, to)
-    least = constant(str(-(1 << (to.bits - 1))), register_type(to), width)
     nan = kernel.compare("fcmp ord", x, x)
-    return kernel.choose(kernel.binary("and", above, nan), whole, least)
+    return kernel.choose(kernel.binary("and", above, nan), whole, -edge)
 
 
 def _to_u64(kernel: Kernel, x: Reg) -> Reg:
     """The upper half of u64 too; elsewhere as i64."""
-    width, element = width_of(x.type), element_type(x.type)
-    edge = constant(float_text(2.0**63), element, width)
-    top = constant(float_text(2.0**64), element, width)
-    upper = kernel.binary("and", kernel.compare("fcmp oge", x, edge), kernel.compare("fcmp olt", x, top))
-    high = kernel.binary("xor", _hardware(kernel, kernel.binary("fsub", x, edge), I64),
-                         integer(-(1 << 63), vector_type("i64", width)))  # fmt: skip
+    edge = 1 << 63
+    upper = kernel.binary("and", kernel.compare("fcmp oge", x, edge), kernel.compare("fcmp olt", x, 2 * edge))
+    high = kernel.binary("xor", _hardware(kernel, kernel.binary("fsub", x, edge), I64), -edge)
     return kernel.choose(upper, high, _hardware(kernel, x, I64))

@@ -16,8 +16,8 @@ def wrap(kernel: Kernel, x: Reg, elem: Scalar) -> Reg:
     if elem.bits >= 8:
         return x
     if not elem.is_signed:
-        return kernel.binary("and", x, integer((1 << elem.bits) - 1, x.type))
-    shift = integer(8 - elem.bits, x.type)
+        return kernel.binary("and", x, (1 << elem.bits) - 1)
+    shift = 8 - elem.bits
     return kernel.binary("ashr", kernel.binary("shl", x, shift), shift)
 
 
@@ -45,18 +45,17 @@ def _extreme(name: str) -> Emit:
 
 def _divide(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> tuple[Reg, Reg]:
     """Quotient and remainder toward zero; both 0 for b = 0, and the least value / -1 wraps."""
-    zero = integer(0, b.type)
-    is_zero = kernel.compare("icmp eq", b, zero)
+    is_zero = kernel.compare("icmp eq", b, 0)
     if not elem.is_signed:
-        safe = kernel.choose(is_zero, integer(1, b.type), b)
+        safe = kernel.choose(is_zero, 1, b)
         quotient, rest = kernel.binary("udiv", a, safe), kernel.binary("urem", a, safe)
-        return kernel.choose(is_zero, zero, quotient), kernel.choose(is_zero, zero, rest)
-    is_minus = kernel.compare("icmp eq", b, integer(-1, b.type))
-    safe = kernel.choose(kernel.binary("or", is_zero, is_minus), integer(1, b.type), b)
+        return kernel.choose(is_zero, 0, quotient), kernel.choose(is_zero, 0, rest)
+    is_minus = kernel.compare("icmp eq", b, -1)
+    safe = kernel.choose(kernel.binary("or", is_zero, is_minus), 1, b)
     quotient, rest = kernel.binary("sdiv", a, safe), kernel.binary("srem", a, safe)
-    quotient = kernel.choose(is_minus, kernel.binary("sub", zero, a), quotient)
+    quotient = kernel.choose(is_minus, _negated(kernel, a), quotient)
     # the remainder by the stand-in 1 is 0 already
-    return kernel.choose(is_zero, zero, quotient), rest
+    return kernel.choose(is_zero, 0, quotient), rest
 
 
 def _known_divisor(b: Reg) -> int | None:
@@ -79,9 +78,8 @@ def _truncmod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 def _off_floor(kernel: Kernel, rest: Reg, b: Reg) -> Reg:
     """Whether truncation went above the floor: a remainder of the other sign than b."""
-    zero = integer(0, b.type)
-    inexact = kernel.compare("icmp ne", rest, zero)
-    differ = kernel.compare("icmp slt", kernel.binary("xor", rest, b), zero)
+    inexact = kernel.compare("icmp ne", rest, 0)
+    differ = kernel.compare("icmp slt", kernel.binary("xor", rest, b), 0)
     return kernel.binary("and", inexact, differ)
 
 
@@ -90,9 +88,9 @@ def _floordiv(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
         return _truncdiv(kernel, elem, xs)
     known = _known_divisor(xs[1])
     if known and known & (known - 1) == 0:
-        return kernel.binary("ashr", xs[0], integer(known.bit_length() - 1, xs[0].type))
+        return kernel.binary("ashr", xs[0], known.bit_length() - 1)
     quotient, rest = _divide(kernel, elem, *xs)
-    lower = kernel.binary("sub", quotient, integer(1, quotient.type))
+    lower = kernel.binary("sub", quotient, 1)
     return wrap(kernel, kernel.choose(_off_floor(kernel, rest, xs[1]), lower, quotient), elem)
 
 
@@ -101,7 +99,7 @@ def _floormod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
         return _truncmod(kernel, elem, xs)
     known = _known_divisor(xs[1])
     if known and known & (known - 1) == 0:
-        return kernel.binary("and", xs[0], integer(known - 1, xs[0].type))
+        return kernel.binary("and", xs[0], known - 1)
     _, rest = _divide(kernel, elem, *xs)
     return kernel.choose(_off_floor(kernel, rest, xs[1]), kernel.binary("add", rest, xs[1]), rest)
 
@@ -110,52 +108,56 @@ def _safe_count(kernel: Kernel, elem: Scalar, count: Reg) -> Reg:
     """What a shift may be given, where LLVM would cut the count to 32 bits."""
     if kernel.instructions.whole_counts or elem.bits < 64:
         return count
-    return kernel.binary("and", count, integer(63, count.type))
+    return kernel.binary("and", count, 63)
 
 
 def _shl(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-    width = integer(max(8, elem.bits), xs[1].type)
-    near = kernel.compare("icmp ult", xs[1], width)
+    near = kernel.compare("icmp ult", xs[1], max(8, elem.bits))
     count = _safe_count(kernel, elem, xs[1])
-    return wrap(kernel, kernel.choose(near, kernel.binary("shl", xs[0], count), integer(0, xs[0].type)), elem)
+    return wrap(kernel, kernel.choose(near, kernel.binary("shl", xs[0], count), 0), elem)
 
 
 def _shr(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     width = max(8, elem.bits)
-    near = kernel.compare("icmp ult", xs[1], integer(width, xs[1].type))
+    near = kernel.compare("icmp ult", xs[1], width)
     if elem.is_signed:
-        return kernel.binary("ashr", xs[0], kernel.choose(near, xs[1], integer(width - 1, xs[1].type)))
+        return kernel.binary("ashr", xs[0], kernel.choose(near, xs[1], width - 1))
     count = _safe_count(kernel, elem, xs[1])
-    return kernel.choose(near, kernel.binary("lshr", xs[0], count), integer(0, xs[0].type))
+    return kernel.choose(near, kernel.binary("lshr", xs[0], count), 0)
 
 
 def _neg(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-    return wrap(kernel, kernel.binary("sub", integer(0, xs[0].type), xs[0]), elem)
+    return wrap(kernel, _negated(kernel, xs[0]), elem)
+
+
+def _negated(kernel: Kernel, x: Reg) -> Reg:
+    return kernel.binary("sub", integer(0, x.type), x)
 
 
 def _abs(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-    x = xs[0]
-    if not elem.is_signed:
-        return x
-    symbol = f"@llvm.abs.{suffix(x.type)}"
+    return wrap(kernel, _total("abs", kernel, xs[0]), elem) if elem.is_signed else xs[0]
+
+
+def _total(name: str, kernel: Kernel, x: Reg) -> Reg:
+    """An intrinsic that may be told to leave some results undefined, and is not."""
+    symbol = f"@llvm.{name}.{suffix(x.type)}"
     kernel.text.module.entity(f"declare {x.type} {symbol}({x.type}, i1)")
-    return wrap(kernel, kernel.text.emit(x.type, f"call {x.type} {symbol}({x}, i1 false)"), elem)
+    return kernel.text.emit(x.type, f"call {x.type} {symbol}({x}, i1 false)")
 
 
 def _sign(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     x = xs[0]
-    zero = integer(0, x.type)
-    some = kernel.convert("zext", kernel.compare("icmp ne", x, zero), element_type(x.type))
+    some = kernel.convert("zext", kernel.compare("icmp ne", x, 0), element_type(x.type))
     if not elem.is_signed:
         return some
-    return kernel.binary("or", kernel.binary("ashr", x, integer(8 * max(1, elem.bytes) - 1, x.type)), some)
+    return kernel.binary("or", kernel.binary("ashr", x, 8 * max(1, elem.bytes) - 1), some)
 
 
 def _not(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     x = xs[0]
     if elem.name == "bool":
         return kernel.binary("xor", x, constant("true", "i1", width_of(x.type)))
-    return wrap(kernel, kernel.binary("xor", x, integer(-1, x.type)), elem)
+    return wrap(kernel, kernel.binary("xor", x, -1), elem)
 
 
 def _mulhi(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
@@ -163,15 +165,8 @@ def _mulhi(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     type_ = xs[0].type
     wide = vector_type(f"i{2 * elem.bits}", width_of(type_))
     a, b = (kernel.convert("sext" if elem.is_signed else "zext", x, element_type(wide)) for x in xs)
-    high = kernel.binary("lshr", kernel.binary("mul", a, b), integer(elem.bits, wide))
+    high = kernel.binary("lshr", kernel.binary("mul", a, b), elem.bits)
     return kernel.convert("trunc", high, element_type(type_))
-
-
-def _clz(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-    x = xs[0]
-    symbol = f"@llvm.ctlz.{suffix(x.type)}"
-    kernel.text.module.entity(f"declare {x.type} {symbol}({x.type}, i1)")
-    return kernel.text.emit(x.type, f"call {x.type} {symbol}({x}, i1 false)")
 
 
 def _pow(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
@@ -235,6 +230,7 @@ INTEGER: dict[str, Emit] = {
     "eq": _compared("eq", "eq"), "ne": _compared("ne", "ne"), "lt": _compared("slt", "ult"),
     "le": _compared("sle", "ule"), "gt": _compared("sgt", "ugt"), "ge": _compared("sge", "uge"),
     "neg": _neg, "abs": _abs, "sign": _sign, "not": _not,
-    "mulhi": _mulhi, "popcount": lambda k, _, xs: k.intrinsic("ctpop", xs[0].type, *xs), "clz": _clz,
+    "mulhi": _mulhi, "popcount": lambda k, _, xs: k.intrinsic("ctpop", xs[0].type, *xs),
+    "clz": lambda k, _, xs: _total("ctlz", k, xs[0]),
 }  # fmt: skip
 """By name, as `elementwise.FUNCTIONS`."""

@@ -132,6 +132,19 @@ def constant(text: str, element: str, width: int = 1) -> Reg:
     return Reg(f"splat ({element} {text})", vector_type(element, width))
 
 
+Operand: TypeAlias = Reg | float
+"""A register, or a number of the type of the register that stands beside it."""
+
+
+def operand(value: Operand, type_: str) -> Reg:
+    """A register as it is; a number as a constant of a scalar or vector type."""
+    if isinstance(value, Reg):
+        return value
+    element = element_type(type_)
+    text = float_text(value) if element in ("float", "double") else str(value)
+    return constant(text, element, width_of(type_))
+
+
 def integer(value: int, type_: str = "i64") -> Reg:
     """An integer constant of a scalar or vector type."""
     return constant(str(value), element_type(type_), width_of(type_))
@@ -215,27 +228,29 @@ class Kernel(ABC):
         """f32 as i32 by an instruction that makes the least value of what does not fit; None if there is none."""
         return None
 
-    def intrinsic(self, name: str, type_: str, *operands: Reg, overload: str = "", result: str = "") -> Reg:
+    def intrinsic(self, name: str, type_: str, *operands: Operand, overload: str = "") -> Reg:
         """Call `llvm.<name>.<overload>`, by default overloaded on `type_`, its result."""
         symbol = f"@llvm.{name}.{overload or suffix(type_)}"
-        self.declare(type_, symbol, operands)
-        return self.text.emit(type_, f"call {type_} {symbol}({', '.join(map(str, operands))})")
+        regs = [operand(x, type_) for x in operands]
+        self.declare(type_, symbol, regs)
+        return self.text.emit(type_, f"call {type_} {symbol}({', '.join(map(str, regs))})")
 
     def declare(self, type_: str, symbol: str, operands: Sequence[Reg]) -> None:
         """Declare an external symbol from a use of it."""
         self.text.module.entity(f"declare {type_} {symbol}({', '.join(r.type for r in operands)})")
 
-    def binary(self, name: str, a: Reg, b: Reg) -> Reg:
+    def binary(self, name: str, a: Reg, b: Operand) -> Reg:
         """An instruction on two operands of one type."""
-        return self.text.emit(a.type, f"{name} {a}, {b.text}")
+        return self.text.emit(a.type, f"{name} {a}, {operand(b, a.type).text}")
 
-    def compare(self, name: str, a: Reg, b: Reg) -> Reg:
+    def compare(self, name: str, a: Reg, b: Operand) -> Reg:
         """`icmp` or `fcmp` with its predicate."""
-        return self.text.emit(vector_type("i1", width_of(a.type)), f"{name} {a}, {b.text}")
+        return self.text.emit(vector_type("i1", width_of(a.type)), f"{name} {a}, {operand(b, a.type).text}")
 
-    def choose(self, condition: Reg, a: Reg, b: Reg) -> Reg:
-        """Lanewise `condition ? a : b`."""
-        return self.text.emit(a.type, f"select {condition}, {a}, {b}")
+    def choose(self, condition: Reg, a: Operand, b: Operand) -> Reg:
+        """Lanewise `condition ? a : b`; one of the two is a register."""
+        type_ = next(x.type for x in (a, b) if isinstance(x, Reg))
+        return self.text.emit(type_, f"select {condition}, {operand(a, type_)}, {operand(b, type_)}")
 
     def convert(self, name: str, x: Reg, element: str) -> Reg:
         """A conversion to another element."""

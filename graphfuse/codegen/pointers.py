@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphfuse.codegen.kernel import Kernel, integer, lowers
+from graphfuse.codegen.kernel import Kernel, lowers
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import Ptr
@@ -21,7 +21,7 @@ def lower_pointer_diff(kernel: Kernel, op: Op) -> None:
     a, b = (_number(kernel, kernel.pointer(v).reg) for v in op.operands)
     type_ = op.operands[0].type
     assert isinstance(type_, Ptr), "checked by the type rule"
-    kernel.set(op, [kernel.binary("sdiv exact", kernel.binary("sub", a, b), integer(type_.elem.bytes))])
+    kernel.set(op, [kernel.binary("sdiv exact", kernel.binary("sub", a, b), type_.elem.bytes)])
 
 
 @lowers(block.address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from graphfuse.codegen.kernel import Kernel, constant, float_text, integer, width_of
+from graphfuse.codegen.kernel import Kernel, integer
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
@@ -32,84 +32,69 @@ FORMATS = {
 }
 
 
-def _bits(kernel: Kernel, x: Reg) -> Reg:
-    return kernel.convert("zext", x, "i32")
-
-
 def to_f32(kernel: Kernel, x: Reg, elem: Scalar) -> Reg:
     """Shift the fields into place and scale by a power of two, which also makes denormals right."""
-    bits = _bits(kernel, x)
-    t = bits.type
+    bits = kernel.convert("zext", x, "i32")
     if elem.name == "f8e8m0":
         return _from_e8m0(kernel, bits)
     f = FORMATS[elem.name]
     size_mask = (1 << (f.exponent + f.fraction)) - 1
-    size = kernel.binary("and", bits, integer(size_mask, t))
-    shifted = kernel.convert("bitcast", kernel.binary("shl", size, integer(23 - f.fraction, t)), "float")
-    scale = constant(float_text(2.0 ** (127 - f.bias)), "float", width_of(t))
-    value = kernel.convert("bitcast", kernel.binary("fmul", shifted, scale), "i32")
-    sign = kernel.binary("shl", kernel.binary("and", bits, integer(size_mask + 1, t)),
-                         integer(31 - f.exponent - f.fraction, t))  # fmt: skip
+    size = kernel.binary("and", bits, size_mask)
+    shifted = kernel.convert("bitcast", kernel.binary("shl", size, 23 - f.fraction), "float")
+    value = kernel.convert("bitcast", kernel.binary("fmul", shifted, 2.0 ** (127 - f.bias)), "i32")
+    sign = kernel.binary("shl", kernel.binary("and", bits, size_mask + 1), 31 - f.exponent - f.fraction)
     if f.signed_zero and f.overflow != f.top and f.overflow != f.nan:  # it has infinities
-        inf = kernel.binary("or", value, integer(0x7F800000, t))
-        value = kernel.choose(kernel.compare("icmp uge", size, integer(f.overflow, t)), inf, value)
-        nan = kernel.binary("or", value, integer(0x7FC00000, t))
-        value = kernel.choose(kernel.compare("icmp ugt", size, integer(f.overflow, t)), nan, value)
+        inf = kernel.binary("or", value, 0x7F800000)
+        value = kernel.choose(kernel.compare("icmp uge", size, f.overflow), inf, value)
+        nan = kernel.binary("or", value, 0x7FC00000)
+        value = kernel.choose(kernel.compare("icmp ugt", size, f.overflow), nan, value)
     elif f.signed_zero and f.overflow == f.nan:
-        value = kernel.choose(kernel.compare("icmp eq", size, integer(f.nan, t)), integer(0x7FC00000, t), value)
+        value = kernel.choose(kernel.compare("icmp eq", size, f.nan), 0x7FC00000, value)
     value = kernel.binary("or", value, sign)
     if not f.signed_zero:
-        value = kernel.choose(kernel.compare("icmp eq", bits, integer(f.nan, t)), integer(0x7FC00000, t), value)
+        value = kernel.choose(kernel.compare("icmp eq", bits, f.nan), 0x7FC00000, value)
     return kernel.convert("bitcast", value, "float")
 
 
 def _from_e8m0(kernel: Kernel, bits: Reg) -> Reg:
     """A power of two: the exponent field alone; 0 is the denormal 2^-127, 255 is NaN."""
-    t = bits.type
-    value = kernel.binary("shl", bits, integer(23, t))
-    value = kernel.choose(kernel.compare("icmp eq", bits, integer(0, t)), integer(0x400000, t), value)
-    value = kernel.choose(kernel.compare("icmp eq", bits, integer(255, t)), integer(0x7FC00000, t), value)
+    value = kernel.binary("shl", bits, 23)
+    value = kernel.choose(kernel.compare("icmp eq", bits, 0), 0x400000, value)
+    value = kernel.choose(kernel.compare("icmp eq", bits, 255), 0x7FC00000, value)
     return kernel.convert("bitcast", value, "float")
 
 
 def from_f32(kernel: Kernel, x: Reg, elem: Scalar, *, saturate: bool = False) -> Reg:
     """Round to nearest even on the bits: normals by a carry into the kept field, denormals by an f32 addition."""
     bits = kernel.convert("bitcast", x, "i32")
-    t = bits.type
     narrow = "i16" if elem.bits == 16 else "i8"
     if elem.name == "f8e8m0":
         return _to_e8m0(kernel, x, bits, narrow, saturate=saturate)
     f = FORMATS[elem.name]
     cut = 23 - f.fraction
-    size = kernel.binary("and", bits, integer(0x7FFFFFFF, t))
-    odd = kernel.binary("and", kernel.binary("lshr", size, integer(cut, t)), integer(1, t))
-    rounded = kernel.binary("add", kernel.binary("add", size, odd), integer((1 << (cut - 1)) - 1, t))
-    normal = kernel.binary("sub", kernel.binary("lshr", rounded, integer(cut, t)),
-                           integer((127 - f.bias) << f.fraction, t))  # fmt: skip
+    size = kernel.binary("and", bits, 0x7FFFFFFF)
+    odd = kernel.binary("and", kernel.binary("lshr", size, cut), 1)
+    rounded = kernel.binary("add", kernel.binary("add", size, odd), (1 << (cut - 1)) - 1)
+    normal = kernel.binary("sub", kernel.binary("lshr", rounded, cut), (127 - f.bias) << f.fraction)
     # an addend whose last bit is the least denormal: the sum's low bits are the rounded result
     magic_bits = (127 + 1 - f.bias + 23 - f.fraction) << 23
-    magic = constant(float_text(2.0 ** (1 - f.bias + 23 - f.fraction)), "float", width_of(t))
+    magic = 2.0 ** (1 - f.bias + 23 - f.fraction)
     total = kernel.binary("fadd", kernel.convert("bitcast", size, "float"), magic)
-    denormal = kernel.binary("sub", kernel.convert("bitcast", total, "i32"), integer(magic_bits, t))
-    is_small = kernel.compare("icmp ult", size, integer((128 - f.bias) << 23, t))
+    denormal = kernel.binary("sub", kernel.convert("bitcast", total, "i32"), magic_bits)
+    is_small = kernel.compare("icmp ult", size, (128 - f.bias) << 23)
     out = kernel.choose(is_small, denormal, normal)
-    inf = integer(0x7F800000, t)
-    too_large = kernel.compare("icmp sgt", out, integer(f.top, t))
+    inf = 0x7F800000
+    too_large = kernel.compare("icmp sgt", out, f.top)
     too_large = kernel.binary("or", too_large, kernel.compare("icmp uge", size, inf))
     sign_at = f.exponent + f.fraction
-    sign = kernel.binary("lshr", kernel.binary("and", bits, integer(-(1 << 31), t)), integer(31 - sign_at, t))
+    sign = kernel.binary("lshr", kernel.binary("and", bits, -(1 << 31)), 31 - sign_at)
     signed = kernel.binary("or", out, sign)
     if not f.signed_zero:
-        zero = kernel.compare("icmp eq", out, integer(0, t))
-        signed = kernel.choose(zero, out, signed)
-    if saturate or f.overflow == f.top:
-        large = kernel.binary("or", integer(f.top, t), sign)
-    elif f.signed_zero:
-        large = kernel.binary("or", integer(f.overflow, t), sign)
-    else:
-        large = integer(f.overflow, t)
-    out = kernel.choose(too_large, large, signed)
-    nan = kernel.binary("xor", integer(f.nan, t), sign) if f.signed_zero else integer(f.nan, t)
+        signed = kernel.choose(kernel.compare("icmp eq", out, 0), out, signed)
+    largest = f.top if saturate else f.overflow
+    is_signed = f.signed_zero or largest == f.top
+    out = kernel.choose(too_large, kernel.binary("or", sign, largest) if is_signed else largest, signed)
+    nan = kernel.binary("xor", sign, f.nan) if f.signed_zero else f.nan
     out = kernel.choose(kernel.compare("icmp ugt", size, inf), nan, out)
     return kernel.convert("trunc", out, narrow)
 
@@ -117,12 +102,10 @@ def from_f32(kernel: Kernel, x: Reg, elem: Scalar, *, saturate: bool = False) ->
 def _to_e8m0(kernel: Kernel, x: Reg, bits: Reg, narrow: str, *, saturate: bool) -> Reg:
     """The exponent of the nearest power of two, ties upward; negative numbers, zero and NaN are NaN (255)."""
     t = bits.type
-    is_tiny = kernel.compare("icmp ult", bits, integer(0x800000, t))  # 2^-127 has a field of its own below
-    half_up = kernel.choose(is_tiny, integer(0x200000, t), integer(0x400000, t))
-    out = kernel.binary("lshr", kernel.binary("add", bits, half_up), integer(23, t))
+    is_tiny = kernel.compare("icmp ult", bits, 0x800000)  # 2^-127 has a field of its own below
+    half_up = kernel.choose(is_tiny, integer(0x200000, t), 0x400000)
+    out = kernel.binary("lshr", kernel.binary("add", bits, half_up), 23)
     if saturate:
-        out = kernel.intrinsic("umin", t, out, integer(254, t))
-    zero = constant(float_text(0.0), "float", width_of(t))
-    bad = kernel.compare("fcmp ule", x, zero)
-    out = kernel.choose(bad, integer(255, t), out)
+        out = kernel.intrinsic("umin", t, out, 254)
+    out = kernel.choose(kernel.compare("fcmp ule", x, 0.0), 255, out)
     return kernel.convert("trunc", out, narrow)

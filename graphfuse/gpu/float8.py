@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from graphfuse.codegen.kernel import Kernel, constant, float_text, integer
+from graphfuse.codegen.kernel import Kernel
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
@@ -59,9 +59,9 @@ def from_f32(kernel: Kernel, xs: Sequence[Reg], to: Scalar, *, saturate: bool) -
 
 def _overflowed(kernel: Kernel, x: Reg, byte: Reg, format_: _Format) -> Reg:
     size = kernel.intrinsic("fabs", "float", x)
-    beyond = kernel.compare("fcmp ogt", size, constant(float_text(format_.last), "float"))
-    sign = kernel.binary("and", byte, integer(-128, "i8"))
-    return kernel.choose(beyond, kernel.binary("or", sign, integer(format_.beyond, "i8")), byte)
+    beyond = kernel.compare("fcmp ogt", size, format_.last)
+    sign = kernel.binary("and", byte, -128)
+    return kernel.choose(beyond, kernel.binary("or", sign, format_.beyond), byte)
 
 
 def to_f32(kernel: Kernel, xs: Sequence[Reg], source: Scalar) -> list[Reg]:

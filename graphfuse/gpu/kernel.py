@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from graphfuse.artifact import TensorMap
 from graphfuse.codegen import kernel as shared
-from graphfuse.codegen.kernel import Registers, integer, register_type
+from graphfuse.codegen.kernel import Operand, Registers, integer, operand, register_type
 from graphfuse.gpu import float8
 from graphfuse.gpu.analysis.axis_info import Facts
 from graphfuse.gpu.analysis.steps import stepped
@@ -177,21 +177,23 @@ class Kernel(shared.Kernel):
     @property
     def lane(self) -> Reg:
         """The thread's number in its warp."""
-        return self.operate("and", self.thread, integer(WARP_SIZE - 1, "i32"))
+        return self.operate("and", self.thread, WARP_SIZE - 1)
 
     @property
     def warp(self) -> Reg:
         """The warp's number in its block, or in its group where warps have roles."""
         if self.role:
             return self.role.warp
-        return self.operate("lshr", self.thread, integer(5, "i32"))
+        return self.operate("lshr", self.thread, 5)
 
-    def operate(self, name: str, a: Reg, b: Reg) -> Reg:
+    def operate(self, name: str, a: Reg, b: Operand) -> Reg:
         """A pure instruction on two operands of one type, placed as far out as it can be."""
+        b = operand(b, a.type)
         return self.text.pure(a.type, f"{name} {a}, {b.text}", a, b)
 
-    def test(self, predicate: str, a: Reg, b: Reg) -> Reg:
+    def test(self, predicate: str, a: Reg, b: Operand) -> Reg:
         """A pure comparison."""
+        b = operand(b, a.type)
         return self.text.pure("i1", f"icmp {predicate} {a}, {b.text}", a, b)
 
     def widen_index(self, x: Reg) -> Reg:
@@ -212,9 +214,9 @@ class Kernel(shared.Kernel):
                 if image := base >> shift & mask:
                     pieces.append((source, i, 1, image))
         for source, first, width, image in _runs(pieces):
-            part = self.operate("lshr", source, integer(first, "i32")) if first else source
-            part = self.operate("and", part, integer((1 << width) - 1, "i32"))
-            part = self.operate("mul", part, integer(image, "i32")) if image != 1 else part
+            part = self.operate("lshr", source, first) if first else source
+            part = self.operate("and", part, (1 << width) - 1)
+            part = self.operate("mul", part, image) if image != 1 else part
             total = part if total is None else self.operate("xor", total, part)
         return total if total is not None else integer(0, "i32")
 
@@ -231,7 +233,7 @@ class Kernel(shared.Kernel):
             return at
         if not at.text.startswith("%"):
             return integer(int(at.text) ^ by, "i32")
-        return self.operate("xor" if reach & by else "add nuw nsw", at, integer(by, "i32"))
+        return self.operate("xor" if reach & by else "add nuw nsw", at, by)
 
     def reach(self, layout: LinearLayout, shift: int, bits: int) -> int:
         """The bits of an output that lane or warp may set."""
@@ -247,7 +249,7 @@ class Kernel(shared.Kernel):
         masks = layout.free_masks()
         for name, source in ((LANE, self.lane), (WARP, self.warp)):
             if free := masks.get(name, 0):
-                mine = self.test("eq", self.operate("and", source, integer(free, "i32")), integer(0, "i32"))
+                mine = self.test("eq", self.operate("and", source, free), 0)
                 out = mine if out is None else self.both(out, mine)
         return out
 

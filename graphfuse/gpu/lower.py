@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from graphfuse.artifact import TensorMap
 from graphfuse.codegen import arith, control, index, pointers
-from graphfuse.codegen.kernel import PointerValue, integer, memory_type
+from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
@@ -180,7 +180,7 @@ def _bind_params(kernel: Kernel) -> list[str]:
             raise VerifyError(f"a kernel takes pointers and scalars, parameter {i} of @{func.name} is {type_}")
         moved = Reg(name, memory_type(type_))
         out.append(f"{moved.type} noundef {name}")
-        flag = kernel.compare("icmp ne", moved, integer(0, moved.type)) if type_ == BOOL else moved
+        flag = kernel.compare("icmp ne", moved, 0) if type_ == BOOL else moved
         kernel.values[param] = kernel.make(type_, [flag])
         if type_ != I64:
             continue

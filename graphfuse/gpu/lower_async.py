@@ -31,9 +31,9 @@ def _slot_address(kernel: Kernel, ring: Value, slot: Value) -> tuple[Buffer, Reg
     base = kernel.pointer(ring).reg
     if not number.text.startswith("%"):
         at = int(number.text) * type_.slot_bytes
-        return type_, kernel.operate("add", base, integer(at, "i32")) if at else base
+        return type_, kernel.operate("add", base, at) if at else base
     short = kernel.text.pure("i32", f"trunc {number} to i32", number)
-    return type_, kernel.operate("add", base, kernel.operate("mul", short, integer(type_.slot_bytes, "i32")))
+    return type_, kernel.operate("add", base, kernel.operate("mul", short, type_.slot_bytes))
 
 
 def copying_layout(ring: Buffer, width: int, warps: int) -> LinearLayout:
@@ -94,7 +94,7 @@ def _bytes_inside(
         for name, bound in (("smax", 0), ("smin", width)):
             kernel.text.module.entity(f"declare i32 @llvm.{name}.i32(i32, i32)")
             left = kernel.text.pure("i32", f"call i32 @llvm.{name}.i32({left}, i32 {bound})", left)
-        out = kernel.operate("mul", left, integer(size, "i32")) if size > 1 else left
+        out = kernel.operate("mul", left, size) if size > 1 else left
     if 0 in bounds:
         inside = kernel.test("slt", kernel.coordinate(layout, 0, register), bounds[0])
         most = out or full

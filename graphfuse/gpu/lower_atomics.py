@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphfuse.codegen.arith import elementwise
-from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.codegen.kernel import register_type
 from graphfuse.dialects import block, effects
 from graphfuse.gpu.convert import plan
 from graphfuse.gpu.kernel import GLOBAL, Kernel, layout_of, lowers
@@ -71,7 +71,7 @@ def _accesses(kernel: Kernel, op: Op, most: int) -> list[Access]:
     masks = kernel.registers(mask).vectors if mask else None
     elem = block.elem_of(type_)
     if not isinstance(type_, Tile):
-        first = kernel.test("eq", kernel.thread, integer(0, "i32"))
+        first = kernel.test("eq", kernel.thread, 0)
         at = element_address(kernel, pointer.reg, elem, offsets[0])
         return [Access((0,), at, 0, kernel.both(first, masks[0] if masks else None))]
     layout = layout_of(type_)
@@ -231,7 +231,7 @@ def _from_first_thread(kernel: Kernel, elem: Scalar, value: Reg) -> Reg:
     """One thread's value for all."""
     place, root = kernel.exchange(8)
     kernel.order(root, writes=True)
-    first = kernel.test("eq", kernel.thread, integer(0, "i32"))
+    first = kernel.test("eq", kernel.thread, 0)
     bits = as_bits(kernel, value)
     word = kernel.convert("zext", bits, "i64")
     kernel.assembly("void", "@$1 st.shared.b64 [$0], $2;", "r,b,l", place, first, word)

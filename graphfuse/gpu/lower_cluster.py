@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.kernel import WARP_SIZE, Kernel, lowers
 from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, flag_of, slot_address, when
@@ -28,7 +27,7 @@ def _arrive(kernel: Kernel, op: Op, barriers: int, slot: int) -> None:
     """By the first lane of each warp, for what all its lanes have done."""
     at = slot_address(kernel, op.operands[barriers], kernel.scalar(op.operands[slot]), 8)
     there = in_block(kernel, at, attr_int(op, "block"))
-    first = flag_of(kernel, kernel.test("eq", kernel.lane, integer(0, "i32")))
+    first = flag_of(kernel, kernel.test("eq", kernel.lane, 0))
     arrive = when("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$0];", 1)
     kernel.assembly("void", f"bar.warp.sync 0xffffffff;\n{arrive}", "r,r", there, first)
 
@@ -49,12 +48,12 @@ def lower_release(kernel: Kernel, op: Op) -> None:
     assert kernel.role, "barriers are for warps with roles"
     blocks = attr_int(op, "blocks")
     at = slot_address(kernel, op.operands[0], kernel.scalar(op.operands[1]), 8)
-    within = kernel.operate("and", kernel.thread, integer(WARPGROUP - 1, "i32"))
-    warp = kernel.operate("lshr", within, integer(5, "i32"))
-    block = kernel.operate("and", warp, integer(blocks - 1, "i32"))
+    within = kernel.operate("and", kernel.thread, WARPGROUP - 1)
+    warp = kernel.operate("lshr", within, 5)
+    block = kernel.operate("and", warp, blocks - 1)
     there = kernel.assembly("i32", "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", at, block, effects=False)
-    mine = kernel.test("eq", kernel.lane, integer(0, "i32"))
-    mine = kernel.both(mine, kernel.test("ult", warp, integer(blocks, "i32")))
+    mine = kernel.test("eq", kernel.lane, 0)
+    mine = kernel.both(mine, kernel.test("ult", warp, blocks))
     mine = kernel.both(mine, kernel.scalar(op.operands[2])) if len(op.operands) > 2 else mine
     assert mine is not None
     arrive = when("mbarrier.arrive.shared::cluster.b64 _, [$0];", 1)
@@ -65,10 +64,10 @@ def _place(kernel: Kernel, op: Op) -> tuple[Reg, int]:
     """Where this thread's first elements are, and the bytes from one vector of elements to the next."""
     assert kernel.role, "tiles are exchanged by warps with roles"
     buffer = buffer_of(op.operands[0])
-    thread = kernel.operate("add", kernel.operate("mul", kernel.warp, integer(WARP_SIZE, "i32")), kernel.lane)
-    start = kernel.operate("add", kernel.pointer(op.operands[0]).reg, kernel.operate("mul", thread, integer(16, "i32")))
+    thread = kernel.operate("add", kernel.operate("mul", kernel.warp, WARP_SIZE), kernel.lane)
+    start = kernel.operate("add", kernel.pointer(op.operands[0]).reg, kernel.operate("mul", thread, 16))
     part = attr_int(op, "part") * buffer.slot_bytes
-    return kernel.operate("add", start, integer(part, "i32")), 16 * kernel.role.threads
+    return kernel.operate("add", start, part), 16 * kernel.role.threads
 
 
 @lowers(gpu.send)

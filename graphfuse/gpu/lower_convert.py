@@ -86,7 +86,7 @@ def _through_matrices(kernel: Kernel, values: Sequence[Reg], conversion: Convers
 def _exchange(kernel: Kernel, values: Sequence[Reg], register_bit: int, lane_bit: int) -> list[Reg]:
     """Half the registers travel, each thread choosing which."""
     mask = integer(1 << lane_bit, "i32")
-    high = kernel.test("ne", kernel.operate("and", kernel.lane, mask), integer(0, "i32"))
+    high = kernel.test("ne", kernel.operate("and", kernel.lane, mask), 0)
     pairs = [(r, r | 1 << register_bit) for r in range(len(values)) if not r >> register_bit & 1]
     sent = [kernel.choose(high, values[low], values[top]) for low, top in pairs]
     got = shuffled(kernel, sent, butterfly(kernel, 1 << lane_bit))
@@ -111,14 +111,11 @@ def _gather(kernel: Kernel, values: Sequence[Reg], source: LinearLayout) -> list
         taken = [values[r] for r in registers]
         if Gather(source).crosses_lanes:
             at = kernel.spread(source, bits, dict(source.outs).get(LANE, 0))
-            at = kernel.operate("xor", at, integer(lanes, "i32")) if lanes else at
+            at = kernel.operate("xor", at, lanes) if lanes else at
             taken = shuffled(kernel, taken, from_lane(kernel, at))
         moved |= {(lanes, r): v for r, v in zip(registers, taken, strict=True)}
     row = kernel.spread(source, 0, bits)
-    flags = [
-        kernel.test("ne", kernel.operate("and", row, integer(1 << pivot, "i32")), integer(0, "i32"))
-        for _, pivot in choices
-    ]
+    flags = [kernel.test("ne", kernel.operate("and", row, 1 << pivot), 0) for _, pivot in choices]
     out: list[Reg] = []
     for w in wanted:
         candidates = [moved[w >> bits, w & low ^ o] for o in offsets]

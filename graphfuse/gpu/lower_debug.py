@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from graphfuse.codegen import debug
 from graphfuse.codegen.convert import cast
-from graphfuse.codegen.kernel import Registers, constant, integer
+from graphfuse.codegen.kernel import Registers, constant
 from graphfuse.dialects import effects
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
 from graphfuse.gpu.lower_memory import inside_shape
@@ -30,7 +30,7 @@ def lower_print(kernel: Kernel, op: Op) -> None:
     tile = next((v for v in values if isinstance(v, ThreadTile)), None)
     text = debug.line_format(op, tile.shape if tile else ())
     if tile is None:
-        first = kernel.test("eq", kernel.thread, integer(0, "i32"))
+        first = kernel.test("eq", kernel.thread, 0)
         _when(kernel, first, text, [*where, *(_wide(kernel, v, 0) for v in values)])
         return
     owner, layout = kernel.owns(tile.layout), tile.layout

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphfuse.codegen import convert as casts
-from graphfuse.codegen.kernel import integer, literal, register_type
+from graphfuse.codegen.kernel import literal, register_type
 from graphfuse.dialects import block
 from graphfuse.gpu.convert import Load, Store, plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
@@ -71,7 +71,7 @@ def _cut(kernel: Kernel, tile: ThreadTile, axis: int) -> ThreadTile:
     for r, value in enumerate(tile.vectors):
         at = kernel.coordinate(tile.layout, axis, r)
         if at.text.startswith("%"):
-            out.append(kernel.choose(kernel.test("ult", at, integer(n, "i32")), value, zero))
+            out.append(kernel.choose(kernel.test("ult", at, n), value, zero))
         else:
             out.append(value if int(at.text) < n else zero)
     return ThreadTile(tile.shape, tile.elem, out, tile.layout)

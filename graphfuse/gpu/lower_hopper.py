@@ -79,21 +79,21 @@ def lower_shared_alloc(kernel: Kernel, op: Op) -> None:
 def lower_barriers(kernel: Kernel, op: Op) -> None:
     """Initialised by the first thread; `warp_specialize` makes them known to the others."""
     address = _allocate(kernel, op, buffer_of(op.result).nbytes, 8)
-    first = flag_of(kernel, kernel.test("eq", kernel.thread, integer(0, "i32")))
+    first = flag_of(kernel, kernel.test("eq", kernel.thread, 0))
     for i in range(attr_int(op, "count")):
-        at = kernel.operate("add", address, integer(8 * i, "i32")) if i else address
+        at = kernel.operate("add", address, 8 * i) if i else address
         init = f"mbarrier.init.shared::cta.b64 [$0], {attr_int(op, 'arrivals')};"
         kernel.assembly("void", when(init, 1), "r,r", at, first)
 
 
 def position(kernel: Kernel, slot: Reg) -> Reg:
     """Which buffer of its ring a slot is."""
-    return kernel.operate("and", slot, integer(_POSITION, "i32"))
+    return kernel.operate("and", slot, _POSITION)
 
 
 def slot_address(kernel: Kernel, ring: Value, slot: Reg, size: int) -> Reg:
     """The shared address of a slot whose ring has `size` bytes for each."""
-    at = kernel.operate("mul", position(kernel, slot), integer(size, "i32"))
+    at = kernel.operate("mul", position(kernel, slot), size)
     return kernel.operate("add", kernel.pointer(ring).reg, at)
 
 
@@ -102,18 +102,18 @@ def lower_advance(kernel: Kernel, op: Op) -> None:
     """One further wraps by a comparison, more by a division."""
     slot, size = kernel.scalar(op.operands[0]), attr_int(op, "size")
     if len(op.operands) == 1:
-        on = kernel.operate("add", slot, integer(1, "i32"))
-        ends = kernel.test("eq", position(kernel, on), integer(size, "i32"))
-        round_ = kernel.operate("and", slot, integer(_ROUND, "i32"))
-        again = kernel.operate("xor", round_, integer(_ROUND, "i32"))
+        on = kernel.operate("add", slot, 1)
+        ends = kernel.test("eq", position(kernel, on), size)
+        round_ = kernel.operate("and", slot, _ROUND)
+        again = kernel.operate("xor", round_, _ROUND)
         kernel.set(op, [kernel.text.pure("i32", f"select {ends}, {again}, {on}", ends, again, on)])
         return
     by = kernel.scalar(op.operands[1])
     by = kernel.text.pure("i32", f"trunc {by} to i32", by) if by.text.startswith("%") else Reg(by.text, "i32")
     total = kernel.operate("add", position(kernel, slot), by)
-    rounds = kernel.operate("shl", kernel.operate("udiv", total, integer(size, "i32")), integer(31, "i32"))
-    round_ = kernel.operate("xor", kernel.operate("and", slot, integer(_ROUND, "i32")), rounds)
-    kernel.set(op, [kernel.operate("or", round_, kernel.operate("urem", total, integer(size, "i32")))])
+    rounds = kernel.operate("shl", kernel.operate("udiv", total, size), 31)
+    round_ = kernel.operate("xor", kernel.operate("and", slot, _ROUND), rounds)
+    kernel.set(op, [kernel.operate("or", round_, kernel.operate("urem", total, size))])
 
 
 # barriers
@@ -128,9 +128,9 @@ def _barrier(kernel: Kernel, op: Op) -> tuple[Reg, Reg]:
 def lower_wait(kernel: Kernel, op: Op) -> None:
     """Spin; the instruction itself sleeps for a while."""
     at, slot = _barrier(kernel, op)
-    phase = kernel.operate("lshr", slot, integer(31, "i32"))
+    phase = kernel.operate("lshr", slot, 31)
     if op.attrs.get("previous"):
-        phase = kernel.operate("xor", phase, integer(1, "i32"))
+        phase = kernel.operate("xor", phase, 1)
     wait = _WAIT.replace(".parity.", ".parity.acquire.cluster.") if op.attrs.get("cluster") else _WAIT
     kernel.assembly("void", wait, "r,r", at, phase)
 
@@ -143,8 +143,8 @@ def lower_arrive(kernel: Kernel, op: Op) -> None:
     assert kernel.role, "barriers are for warps with roles"
     if not kernel.role.single:
         size = WARP_SIZE if op.attrs.get("every_warp") else WARPGROUP
-        within = kernel.operate("and", kernel.thread, integer(size - 1, "i32"))
-        condition = kernel.both(kernel.test("eq", within, integer(0, "i32")), condition)
+        within = kernel.operate("and", kernel.thread, size - 1)
+        condition = kernel.both(kernel.test("eq", within, 0), condition)
     arrive = "mbarrier.arrive.shared::cta.b64 _, [$0];"
     if condition is None:
         kernel.assembly("void", arrive, "r", at)
@@ -200,7 +200,7 @@ def displaced(kernel: Kernel, at: Sequence[Reg], rows: Reg | int = 0, columns: i
     *outer, row, column = at
     by = integer(rows, "i32") if isinstance(rows, int) else rows
     row = row if by.text == "0" else kernel.operate("add", row, by)
-    column = column if not columns else kernel.operate("add", column, integer(columns, "i32"))
+    column = column if not columns else kernel.operate("add", column, columns)
     return [column, row, *reversed(outer)]
 
 
@@ -217,10 +217,10 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
     own = (attr_int(op, "rows", 0) or rows) // parts
     first: Reg | int = 0
     if parts > 1:
-        first = kernel.operate("mul", kernel.special("cluster.ctarank"), integer(own, "i32"))
+        first = kernel.operate("mul", kernel.special("cluster.ctarank"), own)
     to = slot_address(kernel, ring, kernel.scalar(slot), buffer.slot_bytes)
     if not isinstance(first, int):
-        to = kernel.operate("add", to, kernel.operate("mul", first, integer(buffer.swizzle, "i32")))
+        to = kernel.operate("add", to, kernel.operate("mul", first, buffer.swizzle))
     signal = slot_address(kernel, barrier, kernel.scalar(slot), 8)
     map_ = tensor_map(kernel, op, buffer.elem, (own, width), buffer.swizzle)
     rank = len(attr_dims(op, "dims"))
@@ -235,7 +235,7 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
     )
     constraints = ",".join(["r", "l", "r", *("r" for _ in where), *("h" for _ in rest)])
     for panel in range(columns // width):
-        there = kernel.operate("add", to, integer(panel * rows * buffer.swizzle, "i32")) if panel else to
+        there = kernel.operate("add", to, panel * rows * buffer.swizzle) if panel else to
         moved = displaced(kernel, where, first, panel * width)
         kernel.assembly("void", load, constraints, there, map_, signal, *moved, *rest)
 
@@ -247,7 +247,7 @@ def lower_zero_rows(kernel: Kernel, op: Op) -> None:
     buffer = buffer_of(op.operands[0])
     slots, rows, columns = buffer.shape
     panels, start = columns * buffer.elem.bytes // buffer.swizzle, attr_int(op, "start")
-    at = kernel.operate("mul", kernel.thread, integer(16, "i32"))
+    at = kernel.operate("mul", kernel.thread, 16)
     at = kernel.operate("add", kernel.pointer(op.operands[0]).reg, at)
     nbytes, step = (rows - start) * buffer.swizzle, 16 * WARP_SIZE * kernel.warps
     zero = integer(0, "i32")
@@ -258,7 +258,7 @@ def lower_zero_rows(kernel: Kernel, op: Op) -> None:
             if done + step <= nbytes:
                 kernel.assembly("void", store, "r,r", at, zero)
             else:
-                inside = kernel.test("ult", kernel.thread, integer((nbytes - done) // 16, "i32"))
+                inside = kernel.test("ult", kernel.thread, (nbytes - done) // 16)
                 kernel.assembly("void", when(store, 2), "r,r,r", at, zero, flag_of(kernel, inside))
     kernel.assembly("void", "fence.proxy.async.shared::cta;", "")
     kernel.barrier()
@@ -270,11 +270,11 @@ def _staging_buffer(kernel: Kernel, staging: Value, op: Op) -> Reg:
     buffer = buffer_of(staging)
     warps = kernel.role.threads // WARP_SIZE
     own = buffer.shape[0] // (warps * kernel.role.groups)
-    number = kernel.operate("add", kernel.operate("mul", kernel.role.group, integer(warps, "i32")), kernel.warp)
-    mine = kernel.operate("mul", number, integer(own * buffer.slot_bytes, "i32"))
+    number = kernel.operate("add", kernel.operate("mul", kernel.role.group, warps), kernel.warp)
+    mine = kernel.operate("mul", number, own * buffer.slot_bytes)
     base = kernel.operate("add", kernel.pointer(staging).reg, mine)
     turn = attr_int(op, "buffer", 0)
-    return kernel.operate("add", base, integer(turn * buffer.slot_bytes, "i32")) if turn else base
+    return kernel.operate("add", base, turn * buffer.slot_bytes) if turn else base
 
 
 @lowers(gpu.stage)
@@ -284,7 +284,7 @@ def lower_stage(kernel: Kernel, op: Op) -> None:
     buffer, tile = buffer_of(staging), kernel.tile(value)
     here, lane = _staging_buffer(kernel, staging, op), kernel.lane
     if "pending" in op.attrs:
-        first = flag_of(kernel, kernel.test("eq", lane, integer(0, "i32")))
+        first = flag_of(kernel, kernel.test("eq", lane, 0))
         ready = f"cp.async.bulk.wait_group.read {attr_int(op, 'pending')};"
         kernel.assembly("void", f"{when(ready, 0)}\nbar.warp.sync 0xffffffff;", "r", first)
     start = attr_int(op, "column", 0) * buffer.elem.bytes
@@ -299,10 +299,10 @@ def lower_tma_store(kernel: Kernel, op: Op) -> None:
     """One box by the first lane, once all lanes' writes are visible to TMA."""
     _, staging, *at = op.operands
     buffer = buffer_of(staging)
-    first = flag_of(kernel, kernel.test("eq", kernel.lane, integer(0, "i32")))
+    first = flag_of(kernel, kernel.test("eq", kernel.lane, 0))
     kernel.assembly("void", "fence.proxy.async.shared::cta;\nbar.warp.sync 0xffffffff;", "")
     map_ = tensor_map(kernel, op, buffer.elem, (16, buffer.shape[2]), buffer.swizzle)
-    down = kernel.operate("mul", kernel.warp, integer(16, "i32"))
+    down = kernel.operate("mul", kernel.warp, 16)
     to = displaced(kernel, coordinates(kernel, at), rows=down)
     names = ", ".join(f"${2 + i}" for i in range(len(to)))
     store = (
@@ -316,13 +316,13 @@ def lower_tma_store(kernel: Kernel, op: Op) -> None:
 
 def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg, column: int) -> None:
     """`stmatrix` writes 16 rows of 16 columns; lanes 0..15 address the left chunks of the rows, 16..31 the right."""
-    row = kernel.operate("and", lane, integer(15, "i32"))
-    start = kernel.operate("add", base, kernel.operate("mul", row, integer(buffer.swizzle, "i32")))
-    right = kernel.operate("lshr", lane, integer(4, "i32"))
-    chunk = kernel.operate("shl", kernel.operate("xor", right, _phase(kernel, buffer, lane)), integer(4, "i32"))
+    row = kernel.operate("and", lane, 15)
+    start = kernel.operate("add", base, kernel.operate("mul", row, buffer.swizzle))
+    right = kernel.operate("lshr", lane, 4)
+    chunk = kernel.operate("shl", kernel.operate("xor", right, _phase(kernel, buffer, lane)), 4)
     for j in range(len(values) // 8):
         words = [pack(kernel, buffer.elem, *values[8 * j + 2 * k : 8 * j + 2 * k + 2]) for k in range(4)]
-        at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(column + 32 * j, "i32")))
+        at = kernel.operate("add", start, kernel.operate("xor", chunk, column + 32 * j))
         kernel.assembly(
             "void", "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r", at, *words
         )
@@ -330,15 +330,15 @@ def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Re
 
 def _stage_words(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg, column: int) -> None:
     """Pairs of neighbours, 8 bytes a thread: the swizzle spreads the rows over the banks."""
-    row = kernel.operate("lshr", lane, integer(2, "i32"))
-    pair = kernel.operate("shl", kernel.operate("and", lane, integer(1, "i32")), integer(3, "i32"))
-    start = kernel.operate("add", base, kernel.operate("mul", row, integer(buffer.swizzle, "i32")))
+    row = kernel.operate("lshr", lane, 2)
+    pair = kernel.operate("shl", kernel.operate("and", lane, 1), 3)
+    start = kernel.operate("add", base, kernel.operate("mul", row, buffer.swizzle))
     start = kernel.operate("add", start, pair)
-    half = kernel.operate("and", kernel.operate("lshr", lane, integer(1, "i32")), integer(1, "i32"))
-    chunk = kernel.operate("shl", kernel.operate("xor", half, _phase(kernel, buffer, row)), integer(4, "i32"))
+    half = kernel.operate("and", kernel.operate("lshr", lane, 1), 1)
+    chunk = kernel.operate("shl", kernel.operate("xor", half, _phase(kernel, buffer, row)), 4)
     constraint = "f" if values[0].type == "float" else "r"
     for j in range(len(values) // 4):
-        at = kernel.operate("add", start, kernel.operate("xor", chunk, integer(column + 32 * j, "i32")))
+        at = kernel.operate("add", start, kernel.operate("xor", chunk, column + 32 * j))
         for h in range(2):
             pairs = values[4 * j + 2 * h : 4 * j + 2 * h + 2]
             store = f"st.shared.v2.b32 [$0+{8 * h * buffer.swizzle}], {{$1, $2}};"
@@ -348,10 +348,10 @@ def _stage_words(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg
 def _phase(kernel: Kernel, buffer: Buffer, row: Reg) -> Reg:
     """What the 16-byte chunks of a row are XORed with; rows eight apart have the same."""
     period = 128 // buffer.swizzle
-    within = kernel.operate("and", row, integer(7, "i32"))
+    within = kernel.operate("and", row, 7)
     if period > 1:
-        within = kernel.operate("lshr", within, integer(period.bit_length() - 1, "i32"))
-    return kernel.operate("and", within, integer(buffer.swizzle // 16 - 1, "i32"))
+        within = kernel.operate("lshr", within, period.bit_length() - 1)
+    return kernel.operate("and", within, buffer.swizzle // 16 - 1)
 
 
 def pack(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> Reg:
@@ -385,9 +385,9 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
     warps, groups = attr_ints(op, "warps"), attr_ints(op, "groups")
     registers = attr_ints(op, "registers", ())
     single = attr_ints(op, "single", ())
-    raw = kernel.operate("lshr", kernel.thread, integer(5, "i32"))
+    raw = kernel.operate("lshr", kernel.thread, 5)
     warp = kernel.assembly("i32", "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", raw, effects=False)
-    prefetches, first = text.reserve(), flag_of(kernel, kernel.test("eq", kernel.thread, integer(0, "i32")))
+    prefetches, first = text.reserve(), flag_of(kernel, kernel.test("eq", kernel.thread, 0))
     kernel.assembly("void", "fence.mbarrier_init.release.cluster;", "")
     clustered = attr_int(op, "cluster", 1) > 1
     if clustered:
@@ -406,11 +406,11 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
             text.start(mine)
             if registers:
                 _set_registers(kernel, registers[i])
-            within = kernel.operate("sub", warp, integer(start, "i32")) if start else warp
-            group = kernel.operate("lshr", within, integer(warps[i].bit_length() - 1, "i32"))
+            within = kernel.operate("sub", warp, start) if start else warp
+            group = kernel.operate("lshr", within, warps[i].bit_length() - 1)
             group = group if groups[i] > 1 else integer(0, "i32")
-            number = kernel.operate("and", within, integer(warps[i] - 1, "i32")) if groups[i] > 1 else within
-            id_ = kernel.operate("add", group, integer(barrier, "i32"))
+            number = kernel.operate("and", within, warps[i] - 1) if groups[i] > 1 else within
+            id_ = kernel.operate("add", group, barrier)
             kernel.role = Role(number, group, groups[i], warps[i] * WARP_SIZE, id_, i in single)
             (param,) = body.params.values
             kernel.values[param] = kernel.make(param.type, [kernel.widen_index(group)])
@@ -459,7 +459,7 @@ def lower_warpgroup(kernel: Kernel, op: Op) -> None:
     """From the warp's number in its group."""
     assert kernel.role, "warpgroups are counted within roles"
     one = kernel.role.threads <= WARPGROUP
-    number = integer(0, "i32") if one else kernel.operate("lshr", kernel.warp, integer(2, "i32"))
+    number = integer(0, "i32") if one else kernel.operate("lshr", kernel.warp, 2)
     kernel.set(op, [kernel.widen_index(number)])
 
 
@@ -478,10 +478,10 @@ def lower_for_tiles(kernel: Kernel, op: Op) -> None:
     split = attr_int(op, "split", 1)
     own, blocks = (kernel.widen_index(kernel.special(r)) for r in ("ctaid.x", "nctaid.x"))
     if split > 1:
-        own, blocks = (kernel.operate("udiv", r, integer(split)) for r in (own, blocks))
+        own, blocks = (kernel.operate("udiv", r, split) for r in (own, blocks))
     ahead = kernel.operate("mul", kernel.scalar(group), blocks)
     start = kernel.operate("add", own, ahead)
-    step = kernel.operate("mul", blocks, integer(groups)) if groups > 1 else blocks
+    step = kernel.operate("mul", blocks, groups) if groups > 1 else blocks
     for_each(kernel, op, (start, emit_dim(kernel, tiles), step), lambda i: [i])
 
 

@@ -150,10 +150,10 @@ def _advance(kernel: Kernel, address: Reg, at: Reg, stride: Dim, size: int, most
     if isinstance(stride, int):
         step = stride * size
         if abs(step) * most < 1 << 31:
-            by = kernel.operate("mul nsw", at, integer(step, "i32")) if step != 1 else at
+            by = kernel.operate("mul nsw", at, step) if step != 1 else at
             wide = kernel.text.pure("i64", f"sext {by} to i64", by) if by.text.startswith("%") else Reg(by.text, "i64")
         else:
-            wide = kernel.operate("mul nsw", kernel.widen_index(at), integer(step))
+            wide = kernel.operate("mul nsw", kernel.widen_index(at), step)
     else:
         wide = kernel.operate("mul nsw", kernel.widen_index(at), emit_dim(kernel, stride * size))
     return kernel.text.pure(address.type, f"getelementptr i8, {address}, {wide}", address, wide)
@@ -237,10 +237,7 @@ def lower_store(kernel: Kernel, op: Op) -> None:
     kernel.order(kernel.pointer(pointer).root, writes=True)
     value = kernel.registers(source)
     masks = kernel.registers(mask[0]).vectors if mask else None
-    if isinstance(value, ThreadTile):
-        owner = kernel.owns(value.layout)
-    else:
-        owner = kernel.test("eq", kernel.thread, integer(0, "i32"))
+    owner = kernel.owns(value.layout) if isinstance(value, ThreadTile) else kernel.test("eq", kernel.thread, 0)
     for access in _gather_accesses(kernel, op, source.type, masks, owner):
         _store_one(kernel, value.elem, [value.vectors[r] for r in access.registers], access)
 
@@ -270,7 +267,7 @@ def inside_shape(kernel: Kernel, type_: Tile, register: int) -> Reg | None:
     for d, (n, padded) in enumerate(zip(type_.shape, type_.padded_shape, strict=True)):
         if n != padded:
             at = kernel.coordinate(layout_of(type_), d, register)
-            out = kernel.both(out, kernel.test("ult", at, integer(n, "i32")))
+            out = kernel.both(out, kernel.test("ult", at, n))
     return out
 
 
@@ -389,7 +386,7 @@ def _unpack(kernel: Kernel, elem: Scalar, regs: Sequence[Reg], n: int) -> list[R
         vector = reg if reg.type == wanted else text.emit(wanted, f"bitcast {reg} to {wanted}")
         out = [text.emit(memory, f"extractelement {vector}, i32 {i}") for i in range(n)]
     if memory != want:
-        return [kernel.compare("icmp ne", r, integer(0, r.type)) for r in out]
+        return [kernel.compare("icmp ne", r, 0) for r in out]
     return [wrap(kernel, r, elem) for r in out] if elem.is_integer else out  # bits above i4 may be anything
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from graphfuse.codegen import convert as casts
 from graphfuse.codegen.arith import elementwise
 from graphfuse.codegen.integers import wrap
-from graphfuse.codegen.kernel import float_text, integer, literal, register_type
+from graphfuse.codegen.kernel import float_text, literal, register_type
 from graphfuse.dialects import block
 from graphfuse.gpu.convert import plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
@@ -62,7 +62,7 @@ def narrow(kernel: Kernel, x: Reg, wide: Scalar, elem: Scalar) -> Reg:
     if elem.is_float:
         return casts.float_to_float(kernel, x, wide, elem)
     if elem.name == "bool":
-        return kernel.compare("icmp ne", x, integer(0, x.type))
+        return kernel.compare("icmp ne", x, 0)
     return wrap(kernel, casts.resize(kernel, x, wide, elem), elem)
 
 
@@ -86,7 +86,7 @@ def masked(kernel: Kernel, tile: ThreadTile, axis: int, values: Sequence[Reg], n
     for r, value in enumerate(values):
         at = kernel.coordinate(tile.layout, axis, r)
         if at.text.startswith("%"):
-            inside = kernel.test("ult", at, integer(n, "i32"))
+            inside = kernel.test("ult", at, n)
             out.append(kernel.choose(inside, value, neutral))
         else:
             out.append(value if int(at.text) < n else neutral)

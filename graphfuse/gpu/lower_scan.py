@@ -105,9 +105,7 @@ class _Scan:
         kernel, i = self.kernel, self._next()
         moved = shuffled(kernel, list(self.total.values()), butterfly(kernel, 1 << i))
         got = dict(zip(self.total, moved, strict=True))
-        upper = kernel.test(
-            "eq" if self.first else "ne", kernel.operate("and", kernel.lane, integer(1 << i, "i32")), integer(0, "i32")
-        )
+        upper = kernel.test("eq" if self.first else "ne", kernel.operate("and", kernel.lane, 1 << i), 0)
         before = {c: kernel.choose(upper, t, self.neutral) for c, t in got.items()}
         for r, x in prefixes.items():
             prefixes[r] = self._combined(before[r & ~done], x)
@@ -121,11 +119,11 @@ class _Scan:
         parts = self._totals_of_warps(bits, done)
         mine = integer(0, "i32")
         for column, i in enumerate(bits):
-            bit = kernel.operate("and", kernel.operate("lshr", kernel.warp, integer(i, "i32")), integer(1, "i32"))
-            bit = kernel.operate("shl", bit, integer(column, "i32")) if column else bit
+            bit = kernel.operate("and", kernel.operate("lshr", kernel.warp, i), 1)
+            bit = kernel.operate("shl", bit, column) if column else bit
             mine = kernel.operate("or", mine, bit) if column else bit
         others = range(columns - 1, 0, -1) if self.first else range(columns - 1)
-        later = [kernel.test("ult" if self.first else "ugt", mine, integer(w, "i32")) for w in others]
+        later = [kernel.test("ult" if self.first else "ugt", mine, w) for w in others]
         before: dict[int, Reg | None] = {}
         for g, c in enumerate(list(self.total)):
             of_group = parts[g * columns : (g + 1) * columns][:: -1 if self.first else 1]

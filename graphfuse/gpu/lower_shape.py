@@ -68,7 +68,7 @@ def lower_arange(kernel: Kernel, op: Op) -> None:
                 if x.text.startswith("%")
                 else integer(int(x.text), want)
             )
-        out.append(kernel.operate("add", x, integer(start, want)) if start else x)
+        out.append(kernel.operate("add", x, start) if start else x)
     kernel.set(op, out)
     if elem == I64:
         kernel.bounds[op.result] = (start, start + type_.padded_shape[0] - 1)  # elements beyond the tile count on

@@ -12,7 +12,6 @@ A block leaves its tile before it waits for anyone, and waits for blocks with sm
 from __future__ import annotations
 
 from graphfuse.codegen.control import loop_metadata
-from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.deal import Deal
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, lowers
@@ -45,9 +44,9 @@ def _place(kernel: Kernel, block: Reg, vectors: int) -> tuple[Reg, int]:
     assert kernel.role, "tiles are left by warps with roles"
     step = 4 * _VECTOR * kernel.role.threads
     kernel.scratch_bytes = vectors // _VECTOR * step
-    thread = kernel.operate("add", kernel.operate("mul", kernel.warp, integer(WARP_SIZE, "i32")), kernel.lane)
-    own = kernel.operate("mul", kernel.widen_index(block), integer(kernel.scratch_bytes))
-    inside = kernel.widen_index(kernel.operate("mul", thread, integer(4 * _VECTOR, "i32")))
+    thread = kernel.operate("add", kernel.operate("mul", kernel.warp, WARP_SIZE), kernel.lane)
+    own = kernel.operate("mul", kernel.widen_index(block), kernel.scratch_bytes)
+    inside = kernel.widen_index(kernel.operate("mul", thread, 4 * _VECTOR))
     return kernel.address(_SCRATCH, kernel.operate("add", own, inside)), step
 
 
@@ -55,15 +54,15 @@ def _flag(kernel: Kernel, block: Reg) -> Reg:
     """The address of the flag of this warp and a block."""
     assert kernel.role, "tiles are left by warps with roles"
     kernel.flags = kernel.role.threads // WARP_SIZE
-    last = kernel.operate("add", kernel.widen_index(block), integer(1))
-    back = kernel.operate("mul", last, integer(-FLAG_BYTES * kernel.flags))
-    warp = kernel.widen_index(kernel.operate("mul", kernel.warp, integer(FLAG_BYTES, "i32")))
+    last = kernel.operate("add", kernel.widen_index(block), 1)
+    back = kernel.operate("mul", last, -FLAG_BYTES * kernel.flags)
+    warp = kernel.widen_index(kernel.operate("mul", kernel.warp, FLAG_BYTES))
     return kernel.address(_SCRATCH, kernel.operate("add", back, warp))
 
 
 def _set(kernel: Kernel, flag: Reg, how: str, value: int) -> None:
     """By the first lane, behind all that the warp did."""
-    first = flag_of(kernel, kernel.test("eq", kernel.lane, integer(0, "i32")))
+    first = flag_of(kernel, kernel.test("eq", kernel.lane, 0))
     store = when(f"st.{how}.gpu.global.b32 [$0], {value};", 1)
     kernel.assembly("void", f"bar.warp.sync 0xffffffff;\n{store}", "l,r", flag, first)
 
@@ -89,8 +88,8 @@ def lower_collect(kernel: Kernel, op: Op) -> None:
     dealt = Deal(kernel, attr_dim(op, "tiles"), attr_int(op, "steps"))
     number = kernel.operate("sub", text.pure("i32", f"trunc {program} to i32", program), dealt.first_dealt)
     start = kernel.operate("mul", number, dealt.steps)
-    nearest = kernel.operate("sub", dealt.own, integer(1, "i32"))
-    is_missing = kernel.test("ne", first, integer(0))
+    nearest = kernel.operate("sub", dealt.own, 1)
+    is_missing = kernel.test("ne", first, 0)
     again, after = text.fresh("collect"), text.fresh("collected")
     before, source = text.reserve(), text.label
     text.line(f"br {is_missing}, label %{again}, label %{after}")

@@ -96,8 +96,8 @@ def lower_wgmma(kernel: Kernel, op: Op) -> None:
         first, a_transposes, elem_a = Registers(2 * count + 2, len(words) // slabs // 4), "", b.buffer.elem
     else:
         a = Descriptor(buffer_of(left), not op.attrs.get("transpose_a"))
-        group = kernel.operate("lshr", kernel.warp, integer(2, "i32")) if warpgroups > 1 else integer(0, "i32")
-        down = kernel.operate("mul", group, integer(a.rows(ROWS), "i32")) if warpgroups > 1 else group
+        group = kernel.operate("lshr", kernel.warp, 2) if warpgroups > 1 else integer(0, "i32")
+        down = kernel.operate("mul", group, a.rows(ROWS)) if warpgroups > 1 else group
         words = [_descriptor(kernel, left, a, kernel.scalar(a_slot[0]) if a_slot else here, down)]
         first, a_transposes = Shared(2 * count + 2, a, ROWS * warpgroups), f", {int(not a.along_k)}"
         elem_a = a.buffer.elem
@@ -134,14 +134,12 @@ def lower_pack(kernel: Kernel, op: Op) -> None:
 
 
 def _descriptor(kernel: Kernel, ring: Value, matrix: Descriptor, slot: Reg, displacement: Reg) -> Reg:
-    base = kernel.operate(
-        "and", kernel.operate("add", kernel.pointer(ring).reg, displacement), integer(_ADDRESS_MASK, "i32")
-    )
-    base = kernel.operate("lshr", base, integer(4, "i32"))
-    base = kernel.operate("or", base, integer(matrix.low, "i32"))
-    moved = kernel.operate("mul", position(kernel, slot), integer(matrix.buffer.slot_bytes >> 4, "i32"))
+    base = kernel.operate("and", kernel.operate("add", kernel.pointer(ring).reg, displacement), _ADDRESS_MASK)
+    base = kernel.operate("lshr", base, 4)
+    base = kernel.operate("or", base, matrix.low)
+    moved = kernel.operate("mul", position(kernel, slot), matrix.buffer.slot_bytes >> 4)
     wide = kernel.widen_index(kernel.operate("add", base, moved))
-    return kernel.operate("or", wide, integer(matrix.high << 32))
+    return kernel.operate("or", wide, matrix.high << 32)
 
 
 @dataclass(frozen=True, slots=True)

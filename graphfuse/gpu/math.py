@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from graphfuse.codegen import arith, convert, vecmath, vecmath_trig
-from graphfuse.codegen.kernel import Function, constant, register_type
+from graphfuse.codegen.kernel import Function, register_type
 from graphfuse.codegen.vecmath_emit import Code, Value
 from graphfuse.codegen.vecmath_format import FORMATS, odd_poly
 from graphfuse.dialects import block, gpu
@@ -262,7 +262,7 @@ def _half_arithmetic(instruction: str) -> Function:
 
 def _sign_bit(instruction: str, mask: int) -> Function:
     def emit(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg | None:
-        return kernel.binary(instruction, xs[0], constant(str(mask), "i16")) if elem in _NATIVE else None
+        return kernel.binary(instruction, xs[0], mask) if elem in _NATIVE else None
 
     return emit
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.codegen.kernel import integer
 from graphfuse.gpu.analysis.memory_access import SharedAccess
 from graphfuse.gpu.kernel import SHARED, Kernel
 from graphfuse.gpu.words import gather_words, scatter_words
@@ -17,7 +16,7 @@ def sole(kernel: Kernel, free_lanes: int, free_warps: int) -> Reg | None:
     out: Reg | None = None
     for source, free in ((kernel.lane, free_lanes), (kernel.warp, free_warps)):
         if free:
-            mine = kernel.test("eq", kernel.operate("and", source, integer(free, "i32")), integer(0, "i32"))
+            mine = kernel.test("eq", kernel.operate("and", source, free), 0)
             out = kernel.both(out, mine)
     return out
 
@@ -98,4 +97,4 @@ def shared_offset(kernel: Kernel, offsets: LinearLayout, register: int, size: in
     at = kernel.displaced(kernel.spread(offsets, 0, bits), moved & reach, reach)
     if not at.text.startswith("%"):
         return None, (int(at.text) + (moved & ~reach)) * size
-    return (kernel.operate("mul", at, integer(size, "i32")) if size > 1 else at), (moved & ~reach) * size
+    return (kernel.operate("mul", at, size) if size > 1 else at), (moved & ~reach) * size

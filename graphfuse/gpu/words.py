@@ -25,7 +25,7 @@ def as_bits(kernel: Kernel, x: Reg) -> Reg:
 def from_bits(kernel: Kernel, x: Reg, type_: str) -> Reg:
     """An element of an LLVM type from its bits."""
     if type_ == "i1":
-        return kernel.compare("icmp ne", x, integer(0, x.type))
+        return kernel.compare("icmp ne", x, 0)
     return kernel.convert("bitcast", x, type_)
 
 
