@@ -169,10 +169,7 @@ def _bf16_to_f32(kernel: Kernel, x: Reg) -> Reg:
 
 def _bf16_pair_to_f32(kernel: Kernel, low: Reg, high: Reg) -> tuple[Reg, Reg]:
     """One instruction each where they lie in one word, as after packed arithmetic."""
-    pair = Reg("poison", "<2 x i16>")
-    for i, x in enumerate((low, high)):
-        pair = kernel.text.emit(pair.type, f"insertelement {pair}, {kernel.convert('bitcast', x, 'i16')}, i32 {i}")
-    word = kernel.text.emit("i32", f"bitcast {pair} to i32")
+    word = kernel.recast(kernel.joined([kernel.convert("bitcast", x, "i16") for x in (low, high)]), "i32")
     bits = kernel.binary("shl", word, 16), kernel.binary("and", word, -1 << 16)
     first, second = (kernel.convert("bitcast", b, "float") for b in bits)
     return first, second

@@ -257,6 +257,22 @@ class Kernel(ABC):
         type_ = vector_type(element, width_of(x.type))
         return x if type_ == x.type else self.text.emit(type_, f"{name} {x} to {type_}")
 
+    def recast(self, x: Reg, type_: str) -> Reg:
+        """The same bits as another type."""
+        return x if x.type == type_ else self.text.emit(type_, f"bitcast {x} to {type_}")
+
+    def joined(self, xs: Sequence[Reg]) -> Reg:
+        """Registers of one type side by side in a vector."""
+        out = Reg("poison", f"<{len(xs)} x {xs[0].type}>")
+        for i, x in enumerate(xs):
+            out = self.text.emit(out.type, f"insertelement {out}, {x}, i32 {i}")
+        return out
+
+    def lanes(self, vector: Reg) -> list[Reg]:
+        """The elements of a vector, each in a register."""
+        element = element_type(vector.type)
+        return [self.text.emit(element, f"extractelement {vector}, i32 {i}") for i in range(width_of(vector.type))]
+
     def splat(self, x: Reg, width: int) -> Reg:
         """A scalar in every lane."""
         if width == 1:

@@ -18,22 +18,18 @@ from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import Dim
 
 
-def _number(value: int) -> Reg:
-    return integer(value, "i32")
-
-
 class Deal:
     """The registers of one block; what is pure is computed once, outside of loops."""
 
     def __init__(self, kernel: Kernel, tiles: Dim, steps: int) -> None:
-        self.kernel, self.steps = kernel, _number(steps)
-        total = emit_dim(kernel, tiles)
-        programs = kernel.text.pure("i32", f"trunc {total} to i32", total)
+        self.kernel, self.steps = kernel, integer(steps, "i32")
+        self._do, self._choose = kernel.operate, kernel.select
+        programs = kernel.shortened(emit_dim(kernel, tiles))
         self.own, self.blocks = kernel.special("ctaid.x"), kernel.special("nctaid.x")
         rest = self._do("urem", programs, self.blocks)
         has_full = kernel.test("uge", programs, self.blocks)
-        full = self._choose(kernel.test("eq", rest, _number(0)), _number(0), self.blocks)
-        dealt = self._do("add", rest, self._choose(has_full, full, _number(0)))
+        full = self._choose(kernel.test("eq", rest, 0), 0, self.blocks)
+        dealt = self._do("add", rest, self._choose(has_full, full, 0))
         self.first_dealt = self._do("sub", programs, dealt)
         """The first program that is dealt out in steps."""
         self._whole = self._do("udiv", self.first_dealt, self.blocks)
@@ -49,16 +45,16 @@ class Deal:
 
     @cached_property
     def _range(self) -> tuple[Reg, Reg]:
-        return self.begin(self.own), self.begin(self._do("add", self.own, _number(1)))
+        return self.begin(self.own), self.begin(self._do("add", self.own, 1))
 
     @cached_property
     def _last(self) -> tuple[Reg, Reg, Reg]:
         """The program in which this block's steps end, how many of its steps are before that, 1 if there are any."""
         begin, end = self._range
         left = self._do("urem", end, self.steps)
-        some = self.kernel.test("ne", left, _number(0))
+        some = self.kernel.test("ne", left, 0)
         some = self._do("and", some, self.kernel.test("ult", begin, end))
-        flag = self.kernel.text.pure("i32", f"zext {some} to i32", some)
+        flag = self.kernel.flag(some)
         return self._do("udiv", end, self.steps), left, flag
 
     def count(self) -> Reg:
@@ -77,22 +73,15 @@ class Deal:
         """
         begin, _ = self._range
         last, left, leaves = self._last
-        at = self.kernel.text.pure("i32", f"trunc {number} to i32", number)
-        at = self._do("sub", at, leaves)
-        is_left = self.kernel.test("slt", at, _number(0))
+        at = self._do("sub", self.kernel.shortened(number), leaves)
+        is_left = self.kernel.test("slt", at, 0)
         later = self._do("sub", at, self._whole)
-        tile = self._choose(is_left, last, self._do("sub", self._do("sub", last, _number(1)), later))
+        tile = self._choose(is_left, last, self._do("sub", self._do("sub", last, 1), later))
         before = self._do("sub", begin, self._do("mul", tile, self.steps))
-        before = self._choose(self.kernel.test("sgt", before, _number(0)), before, _number(0))
+        before = self._choose(self.kernel.test("sgt", before, 0), before, 0)
         is_whole = self.kernel.test("ult", at, self._whole)  # not for the one that is left, whose number is -1
         mine = self._do("add", self.own, self._do("mul", at, self.blocks))
         program = self._choose(is_whole, mine, self._do("add", self.first_dealt, tile))
-        first = self._choose(is_whole, _number(0), before)
+        first = self._choose(is_whole, 0, before)
         end = self._choose(is_left, left, self.steps)
         return [self.kernel.widen_index(r) for r in (program, first, end)]
-
-    def _do(self, name: str, a: Reg, b: Reg) -> Reg:
-        return self.kernel.operate(name, a, b)
-
-    def _choose(self, condition: Reg, a: Reg, b: Reg) -> Reg:
-        return self.kernel.text.pure(a.type, f"select {condition}, {a}, {b}", condition, a, b)

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from graphfuse.codegen.kernel import Kernel
+from graphfuse.codegen.kernel import Kernel, integer
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
@@ -50,7 +50,7 @@ def from_f32(kernel: Kernel, xs: Sequence[Reg], to: Scalar, *, saturate: bool) -
     for low, high in _pairs(xs):
         upper = high if high is not None else low
         both = kernel.intrinsic("nvvm.ff.to", "i16", upper, low, overload=f"{format_.name}.rn")
-        vector = kernel.text.emit("<2 x i8>", f"bitcast {both} to <2 x i8>")
+        vector = kernel.recast(both, "<2 x i8>")
         for i, x in enumerate((low,) if high is None else (low, high)):
             byte = kernel.text.emit("i8", f"extractelement {vector}, i32 {i}")
             out.append(byte if saturate else _overflowed(kernel, x, byte, format_))
@@ -68,12 +68,7 @@ def to_f32(kernel: Kernel, xs: Sequence[Reg], source: Scalar) -> list[Reg]:
     """Exact."""
     out: list[Reg] = []
     for low, high in _pairs(xs):
-        vector = kernel.text.emit("<2 x i8>", f"insertelement <2 x i8> zeroinitializer, {low}, i32 0")
-        if high is not None:
-            vector = kernel.text.emit("<2 x i8>", f"insertelement {vector}, {high}, i32 1")
-        both = kernel.text.emit("i16", f"bitcast {vector} to i16")
+        both = kernel.recast(kernel.joined([low, integer(0, "i8") if high is None else high]), "i16")
         halves = kernel.intrinsic(f"nvvm.{_FORMATS[source.name].name}.to.f16x2", "<2 x half>", both, overload="rn")
-        for i in range(1 if high is None else 2):
-            half = kernel.text.emit("half", f"extractelement {halves}, i32 {i}")
-            out.append(kernel.convert("fpext", half, "float"))
-    return out
+        out += [kernel.convert("fpext", half, "float") for half in kernel.lanes(halves)]
+    return out[: len(xs)]

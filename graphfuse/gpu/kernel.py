@@ -196,6 +196,12 @@ class Kernel(shared.Kernel):
         b = operand(b, a.type)
         return self.text.pure("i1", f"icmp {predicate} {a}, {b.text}", a, b)
 
+    def select(self, condition: Reg, a: Operand, b: Operand) -> Reg:
+        """A pure choice; one of the two is a register."""
+        type_ = next(x.type for x in (a, b) if isinstance(x, Reg))
+        a, b = operand(a, type_), operand(b, type_)
+        return self.text.pure(type_, f"select {condition}, {a}, {b}", condition, a, b)
+
     def widen_index(self, x: Reg) -> Reg:
         """A non-negative i32 as an i64."""
         if x.type == "i64":
@@ -265,7 +271,7 @@ class Kernel(shared.Kernel):
         """All threads of the block meet, and see each other's writes."""
         self.dirty.clear()
         if self.role:
-            self.assembly("void", f"bar.sync $0, {self.role.threads};", "r", self.role.barrier)
+            self.assembly(f"bar.sync $0, {self.role.threads};", self.role.barrier)
             return
         self.text.module.entity("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
         self.text.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
@@ -280,6 +286,30 @@ class Kernel(shared.Kernel):
             self.barrier()
             before = ""
         self.dirty[root] = "".join(sorted({*before, "a" if atomic else "w" if writes else "r"}))
+
+    @property
+    def is_first_thread(self) -> Reg:
+        """Whether this is the block's first thread."""
+        return self.test("eq", self.thread, 0)
+
+    @property
+    def is_first_lane(self) -> Reg:
+        """Whether this is the first thread of its warp."""
+        return self.test("eq", self.lane, 0)
+
+    def flag(self, condition: Reg) -> Reg:
+        """A predicate as an i32, for assembly."""
+        return self.text.pure("i32", f"zext {condition} to i32", condition)
+
+    def shortened(self, x: Reg, type_: str = "i32") -> Reg:
+        """An integer that fits a narrower type, as that."""
+        return self.text.pure(type_, f"trunc {x} to {type_}", x) if x.text.startswith("%") else Reg(x.text, type_)
+
+    def extreme(self, name: str, x: Reg, bound: int) -> Reg:
+        """`smin` or `smax`, of integers, with a number; pure."""
+        symbol = f"@llvm.{name}.{x.type}"
+        self.text.module.entity(f"declare {x.type} {symbol}({x.type}, {x.type})")
+        return self.text.pure(x.type, f"call {x.type} {symbol}({x}, {x.type} {bound})", x)
 
     def shared_memory(self, offset: int) -> Reg:
         """The address of a byte of the block's shared memory."""
@@ -316,22 +346,61 @@ class Kernel(shared.Kernel):
 
     # inline assembly
 
-    def assembly(self, result: str, template: str, constraints: str, *operands: Reg, effects: bool = True) -> Reg:
-        """Inline PTX; with `effects` it stays where it is and orders memory."""
-        side = "sideeffect " if effects else ""
-        if effects:
-            constraints = f"{constraints},~{{memory}}" if constraints else "~{memory}"
-        code = template.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
-        call = f'call {result} asm {side}"{code}", "{constraints}"({", ".join(map(str, operands))})'
-        call += " convergent nounwind" if effects else ""
-        if result == "void":
-            self.text.line(call)
-            return Reg("", "void")
-        return self.text.emit(result, call)
+    def assembly(
+        self,
+        template: str,
+        *operands: Reg,
+        gives: Sequence[str] = (),
+        changes: Sequence[Reg] = (),
+        early: bool = False,
+        effects: bool = True,
+    ) -> list[Reg]:
+        """Inline PTX; with `effects` it stays where it is and orders memory.
 
-    def parts(self, aggregate: Reg, types: Sequence[str]) -> list[Reg]:
-        """The members of a literal struct."""
-        return [self.text.emit(t, f"extractvalue {aggregate}, {i}") for i, t in enumerate(types)]
+        Its results, of the types `gives`, are `$0`, `$1` and so on, the operands follow them; with `early` results are
+        written before the last operand is read. What it `changes` are results that begin as these registers.
+        """
+        types = [*gives, *(r.type for r in changes)]
+        constraints = [f"={'&' if early else ''}{_CONSTRAINTS[t]}" for t in types]
+        constraints += [str(len(gives) + i) for i in range(len(changes))] + [_CONSTRAINTS[r.type] for r in operands]
+        constraints += ["~{memory}"] if effects else []
+        code = template.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
+        result = "void" if not types else types[0] if len(types) == 1 else f"{{ {', '.join(types)} }}"
+        call = f'call {result} asm {"sideeffect " if effects else ""}"{code}", "{",".join(constraints)}"'
+        call += f"({', '.join(map(str, (*changes, *operands)))}){' convergent nounwind' if effects else ''}"
+        if not types:
+            self.text.line(call)
+            return []
+        got = self.text.emit(result, call)
+        return (
+            [got] if len(types) == 1 else [self.text.emit(t, f"extractvalue {got}, {i}") for i, t in enumerate(types)]
+        )
+
+
+_CONSTRAINTS = {
+    "i1": "b", "i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d", "ptr": "l", GLOBAL: "l", SHARED: "r",
+}  # fmt: skip
+"""What inline assembly calls registers of a type."""
+
+
+def places(first: int, count: int) -> str:
+    """So many operands of inline assembly, in a row."""
+    return ", ".join(f"${first + i}" for i in range(count))
+
+
+def vector_of(first: int, count: int) -> tuple[str, str]:
+    """The suffix of an instruction that moves so many words at once, and its operands from number `first` on."""
+    return (f".v{count}", f"{{{places(first, count)}}}") if count > 1 else ("", places(first, count))
+
+
+def space_of(address: Reg) -> str:
+    """What instructions call the memory that an address points to."""
+    return "global" if address.type == GLOBAL else "shared"
+
+
+def when(instruction: str, flag: int, clear: str = "") -> str:
+    """An instruction that happens where operand `flag` is not 0, after others that always do."""
+    return f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${flag}, 0;\n{clear}@p {instruction}\n}}"
 
 
 def layout_of(type_: Tile) -> LinearLayout:

@@ -106,7 +106,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     warps = attr_int(func, "warps", 4)
     kernel = Kernel(func, target, text, warps, axis_info(func, pointer_alignments(func)))
     params = _bind_params(kernel)
-    kernel.program = text.pure("i64", f"zext {kernel.special('ctaid.x')} to i64", kernel.special("ctaid.x"))
+    kernel.program = kernel.widen_index(kernel.special("ctaid.x"))
     entry = text.reserve()
     kernel.lower_ops(func.body.ops[:-1])
     text.line("ret void")

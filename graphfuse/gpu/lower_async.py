@@ -32,8 +32,7 @@ def _slot_address(kernel: Kernel, ring: Value, slot: Value) -> tuple[Buffer, Reg
     if not number.text.startswith("%"):
         at = int(number.text) * type_.slot_bytes
         return type_, kernel.operate("add", base, at) if at else base
-    short = kernel.text.pure("i32", f"trunc {number} to i32", number)
-    return type_, kernel.operate("add", base, kernel.operate("mul", short, type_.slot_bytes))
+    return type_, kernel.operate("add", base, kernel.operate("mul", kernel.shortened(number), type_.slot_bytes))
 
 
 def copying_layout(ring: Buffer, width: int, warps: int) -> LinearLayout:
@@ -71,47 +70,36 @@ def lower_copy_async(kernel: Kernel, op: Op) -> None:
         target = to if at is None else kernel.operate("add", to, at)
         nbytes = _bytes_inside(kernel, layout, bounds, r, width, size)
         kind = "cg" if width * size == 16 else "ca"
-        cut = "" if nbytes is None else ", $3"
-        kernel.assembly(
-            "void",
-            f"@$2 cp.async.{kind}.shared.global [$0+{constant}], [$1+{displacement}], {width * size}{cut};",
-            "r,l,b" if nbytes is None else "r,l,b,r",
-            target,
-            source,
-            go,
-            *([] if nbytes is None else [nbytes]),
-        )
+        cut, shorter = ("", []) if nbytes is None else (", $3", [nbytes])
+        copy = f"@$2 cp.async.{kind}.shared.global [$0+{constant}], [$1+{displacement}], {width * size}{cut};"
+        kernel.assembly(copy, target, source, go, *shorter)
 
 
 def _bytes_inside(
     kernel: Kernel, layout: LinearLayout, bounds: dict[int, Reg], register: int, width: int, size: int
 ) -> Reg | None:
     """How much of an instruction's bytes lies below the limits; None: all of them."""
-    full = integer(width * size, "i32")
     out: Reg | None = None
     if 1 in bounds:
         left = kernel.operate("sub", bounds[1], kernel.coordinate(layout, 1, register))
-        for name, bound in (("smax", 0), ("smin", width)):
-            kernel.text.module.entity(f"declare i32 @llvm.{name}.i32(i32, i32)")
-            left = kernel.text.pure("i32", f"call i32 @llvm.{name}.i32({left}, i32 {bound})", left)
+        left = kernel.extreme("smin", kernel.extreme("smax", left, 0), width)
         out = kernel.operate("mul", left, size) if size > 1 else left
     if 0 in bounds:
         inside = kernel.test("slt", kernel.coordinate(layout, 0, register), bounds[0])
-        most = out or full
-        out = kernel.text.pure("i32", f"select {inside}, {most}, i32 0", inside, most)
+        out = kernel.select(inside, out or integer(width * size, "i32"), 0)
     return out
 
 
 @lowers(gpu.commit)
 def lower_commit(kernel: Kernel, op: Op) -> None:
     """Groups are a thread's own."""
-    kernel.assembly("void", "cp.async.commit_group;", "")
+    kernel.assembly("cp.async.commit_group;")
 
 
 @lowers(gpu.wait_group)
 def lower_wait_group(kernel: Kernel, op: Op) -> None:
     """A thread waits for its own copies, then for the other threads."""
-    kernel.assembly("void", f"cp.async.wait_group {attr_int(op, 'pending')};", "")
+    kernel.assembly(f"cp.async.wait_group {attr_int(op, 'pending')};")
     kernel.barrier()
 
 

@@ -14,7 +14,7 @@ from graphfuse.codegen.arith import elementwise
 from graphfuse.codegen.kernel import register_type
 from graphfuse.dialects import block, effects
 from graphfuse.gpu.convert import plan
-from graphfuse.gpu.kernel import GLOBAL, Kernel, layout_of, lowers
+from graphfuse.gpu.kernel import Kernel, layout_of, lowers, places, space_of, when
 from graphfuse.gpu.lower_convert import convert
 from graphfuse.gpu.lower_memory import Access, access_groups, element_address, inside_shape
 from graphfuse.gpu.words import as_bits, from_bits, gather_words
@@ -23,7 +23,6 @@ from graphfuse.ir.layout import LANE, REGISTER, WARP
 from graphfuse.ir.types import Scalar, Tile
 from graphfuse.llvm.module import Reg
 
-_LETTERS = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
 _PAIRS = {"f16": 80, "bf16": 90}
 """Halves that are added in pairs, and from which architecture on; single ones from the same."""
 
@@ -98,23 +97,21 @@ def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: b
     order = str(op.attrs.get("order", "relaxed"))
     if op.kind is effects.atomic_cas:
         swaps = [as_bits(kernel, operands[i][0]) for i in (0, 1)]
-        old = _predicated(kernel, f"atom.{order}.gpu", f"cas.b{elem.bits}", access, swaps)
-        return [from_bits(kernel, old, register_type(elem))]
+        olds = _predicated(kernel, f"atom.{order}.gpu", f"cas.b{elem.bits}", access, swaps)
+        return [from_bits(kernel, old, register_type(elem)) for old in olds]
     kind, values = str(op.attrs["kind"]), operands[0]
     found = _instruction(kernel, kind, elem, len(values))
     if found is None:
         return [_loop(kernel, kind, elem, values[0], access, order)]
     if len(values) > 1:
         (packed,) = gather_words(kernel, [found.operand(v) for v in values])
-        _predicated(kernel, f"red.{order}.gpu", found.name, access, [packed], result="")
-        return []
+        return _predicated(kernel, f"red.{order}.gpu", found.name, access, [packed], returns=False)
     x = found.operand(values[0])
     # `red` cannot be acq_rel
     if not returns and kind != "exchange" and order == "relaxed":
-        _predicated(kernel, f"red.{order}.gpu", found.name, access, [x], result="")
-        return []
-    old = _predicated(kernel, f"atom.{order}.gpu", found.name, access, [x], result=x.type)
-    return [from_bits(kernel, old, register_type(elem)) if x.type != register_type(elem) else old]
+        return _predicated(kernel, f"red.{order}.gpu", found.name, access, [x], returns=False)
+    olds = _predicated(kernel, f"atom.{order}.gpu", found.name, access, [x])
+    return [from_bits(kernel, old, register_type(elem)) if x.type != register_type(elem) else old for old in olds]
 
 
 def _instruction(kernel: Kernel, kind: str, elem: Scalar, count: int) -> _Instruction | None:
@@ -147,24 +144,17 @@ def _instruction(kernel: Kernel, kind: str, elem: Scalar, count: int) -> _Instru
 
 
 def _predicated(
-    kernel: Kernel, name: str, operation: str, access: Access, operands: Sequence[Reg], result: str | None = None
-) -> Reg:
-    """The instruction under the access' predicate; its result is 0 where that does not hold."""
-    is_global = access.address.type == GLOBAL
-    space = "global" if is_global else "shared"
-    result = operands[0].type if result is None else result
-    first = 1 if result else 0
-    values = ", ".join(f"${first + 1 + i}" for i in range(len(operands)))
-    target = f"$0, [${first}]" if result else f"[${first}]"
-    constraints = [f"=&{_LETTERS[result]}"] if result else []
-    constraints += ["l" if is_global else "r", *(_LETTERS[x.type] for x in operands)]
-    text = f"{name}.{space}.{operation} {target}, {values};"
+    kernel: Kernel, name: str, operation: str, access: Access, operands: Sequence[Reg], *, returns: bool = True
+) -> list[Reg]:
+    """The instruction under the access' predicate; its result, if any, is 0 where that does not hold."""
+    gives = [operands[0].type] if returns else []
+    first = len(gives)
+    target = f"$0, [${first}]" if returns else f"[${first}]"
+    text = f"{name}.{space_of(access.address)}.{operation} {target}, {places(first + 1, len(operands))};"
     if access.predicate is None:
-        return kernel.assembly(result or "void", text, ",".join(constraints), access.address, *operands)
-    clear = f"mov.{_zero(result)};\n" if result else ""
-    text = f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${len(constraints)}, 0;\n{clear}@p {text}\n}}"
-    flag = kernel.text.pure("i32", f"zext {access.predicate} to i32", access.predicate)
-    return kernel.assembly(result or "void", text, ",".join([*constraints, "r"]), access.address, *operands, flag)
+        return kernel.assembly(text, access.address, *operands, gives=gives, early=returns)
+    text = when(text, first + 1 + len(operands), f"mov.{_zero(gives[0])};\n" if returns else "")
+    return kernel.assembly(text, access.address, *operands, kernel.flag(access.predicate), gives=gives, early=returns)
 
 
 def _zero(type_: str) -> str:
@@ -174,10 +164,7 @@ def _zero(type_: str) -> str:
 def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, order: str) -> Reg:
     """Read, combine, and swap in if nothing has changed, until that is so."""
     text = kernel.text
-    bits = f"i{elem.bits}"
-    letter = _LETTERS[bits]
-    is_global = access.address.type == GLOBAL
-    space, where = ("global", "l") if is_global else ("shared", "r")
+    bits, space = f"i{elem.bits}", space_of(access.address)
     before, source = text.reserve(), text.label
     begin, again, after = text.fresh("begin"), text.fresh("again"), text.fresh("swapped")
     if access.predicate is None:
@@ -187,7 +174,7 @@ def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, o
     with text.scope(before):
         text.start(begin)
         read = f"ld.relaxed.gpu.{space}.b{elem.bits} $0, [$1];"
-        seen = kernel.assembly(bits, read, f"={letter},{where}", access.address)
+        (seen,) = kernel.assembly(read, access.address, gives=[bits])
         inner = text.reserve()
         text.line(f"br label %{again}")
         with text.scope(inner):
@@ -196,8 +183,7 @@ def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, o
             old = text.phi(bits, f"%{text.fresh('old')}")
             new = value if kind == "exchange" else _combined(kernel, kind, elem, old, value)
             swap = f"atom.{order}.gpu.{space}.cas.b{elem.bits} $0, [$1], $2, $3;"
-            constraints = f"={letter},{where},{letter},{letter}"
-            got = kernel.assembly(bits, swap, constraints, access.address, old, as_bits(kernel, new))
+            (got,) = kernel.assembly(swap, access.address, old, as_bits(kernel, new), gives=[bits])
             same = kernel.compare("icmp eq", got, old)
             latch = text.label
             text.line(f"br {same}, label %{after}, label %{again}")
@@ -231,10 +217,8 @@ def _from_first_thread(kernel: Kernel, elem: Scalar, value: Reg) -> Reg:
     """One thread's value for all."""
     place, root = kernel.exchange(8)
     kernel.order(root, writes=True)
-    first = kernel.test("eq", kernel.thread, 0)
     bits = as_bits(kernel, value)
-    word = kernel.convert("zext", bits, "i64")
-    kernel.assembly("void", "@$1 st.shared.b64 [$0], $2;", "r,b,l", place, first, word)
+    kernel.assembly("@$1 st.shared.b64 [$0], $2;", place, kernel.is_first_thread, kernel.convert("zext", bits, "i64"))
     kernel.order(root, writes=False)
     loaded = kernel.text.emit("i64", f"load i64, {place}, align 8")
     return from_bits(kernel, kernel.convert("trunc", loaded, bits.type), register_type(elem))

@@ -6,13 +6,14 @@ they hold, so nothing here depends on the order in which a layout numbers them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from graphfuse.codegen import convert as casts
 from graphfuse.codegen.kernel import literal, register_type
 from graphfuse.dialects import block
 from graphfuse.gpu.convert import Load, Store, plan
-from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
+from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers, places
 from graphfuse.gpu.shared_access import load_group, sole, store_shared
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, matrix_of, operand_layout, operand_of_boxes
 from graphfuse.gpu.words import gather_words
@@ -147,26 +148,19 @@ class _Fragments:
 
 
 def _round_tf32(kernel: Kernel, x: Reg) -> Reg:
-    return kernel.assembly("i32", "cvt.rna.tf32.f32 $0, $1;", "=r,f", x, effects=False)
+    return kernel.assembly("cvt.rna.tf32.f32 $0, $1;", x, gives=["i32"], effects=False)[0]
 
 
 def _mma(
     kernel: Kernel, elem: Scalar, left: Scalar, right: Scalar, a: Sequence[Reg], b: Sequence[Reg], c: Sequence[Reg]
 ) -> list[Reg]:
     whole = elem.is_integer
-    sum_type, letter, register = ("s32", "r", "i32") if whole else ("f32", "f", "float")
+    sum_type = "s32" if whole else "f32"
     kinds = [_TYPES[e.name] for e in ((left, right) if whole else (elem, elem))]
-    numbers = iter(range(4 + len(a) + len(b) + 4))
-
-    def operand(count: int) -> str:
-        return "{" + ", ".join(f"${next(numbers)}" for _ in range(count)) + "}"
-
     name = f"mma.sync.aligned.m16n8k{depth(elem)}.row.col.{sum_type}.{kinds[0]}.{kinds[1]}.{sum_type}"
-    text = f"{name} {operand(4)}, {operand(len(a))}, {operand(len(b))}, {operand(4)};"
-    constraints = ",".join([f"={letter}"] * 4 + ["r"] * (len(a) + len(b)) + [letter] * 4)
-    types = [register] * 4
-    got = kernel.assembly("{ " + ", ".join(types) + " }", text, constraints, *a, *b, *c, effects=False)
-    return kernel.parts(got, types)
+    starts = itertools.accumulate((4, len(a), len(b)), initial=0)
+    factors = (f"{{{places(first, count)}}}" for first, count in zip(starts, (4, len(a), len(b), 4), strict=True))
+    return kernel.assembly(f"{name} {', '.join(factors)};", *a, *b, *c, gives=[x.type for x in c], effects=False)
 
 
 # multiply and add

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from graphfuse.artifact import Im2col, TensorMap
 from graphfuse.codegen.control import emit_loop
 from graphfuse.codegen.index import emit_dim, numbers_below
-from graphfuse.codegen.kernel import PointerValue, integer, memory_type
+from graphfuse.codegen.kernel import PointerValue, integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.deal import Deal
-from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, lowers
+from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, lowers, places, when
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints
 from graphfuse.ir.types import Buffer, Scalar
 from graphfuse.llvm.module import Reg
@@ -39,16 +39,6 @@ _ELECT = """{
 elect.sync _|p, 0xffffffff;
 selp.b32 $0, 1, 0, p;
 }"""
-
-
-def when(instruction: str, flag: int) -> str:
-    """An instruction that happens where operand `flag` is not 0."""
-    return f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${flag}, 0;\n@p {instruction}\n}}"
-
-
-def flag_of(kernel: Kernel, condition: Reg) -> Reg:
-    """A predicate as an i32, for assembly."""
-    return kernel.text.pure("i32", f"zext {condition} to i32", condition)
 
 
 # shared memory
@@ -79,11 +69,10 @@ def lower_shared_alloc(kernel: Kernel, op: Op) -> None:
 def lower_barriers(kernel: Kernel, op: Op) -> None:
     """Initialised by the first thread; `warp_specialize` makes them known to the others."""
     address = _allocate(kernel, op, buffer_of(op.result).nbytes, 8)
-    first = flag_of(kernel, kernel.test("eq", kernel.thread, 0))
+    init = when(f"mbarrier.init.shared::cta.b64 [$0], {attr_int(op, 'arrivals')};", 1)
     for i in range(attr_int(op, "count")):
         at = kernel.operate("add", address, 8 * i) if i else address
-        init = f"mbarrier.init.shared::cta.b64 [$0], {attr_int(op, 'arrivals')};"
-        kernel.assembly("void", when(init, 1), "r,r", at, first)
+        kernel.assembly(init, at, kernel.flag(kernel.is_first_thread))
 
 
 def position(kernel: Kernel, slot: Reg) -> Reg:
@@ -106,11 +95,9 @@ def lower_advance(kernel: Kernel, op: Op) -> None:
         ends = kernel.test("eq", position(kernel, on), size)
         round_ = kernel.operate("and", slot, _ROUND)
         again = kernel.operate("xor", round_, _ROUND)
-        kernel.set(op, [kernel.text.pure("i32", f"select {ends}, {again}, {on}", ends, again, on)])
+        kernel.set(op, [kernel.select(ends, again, on)])
         return
-    by = kernel.scalar(op.operands[1])
-    by = kernel.text.pure("i32", f"trunc {by} to i32", by) if by.text.startswith("%") else Reg(by.text, "i32")
-    total = kernel.operate("add", position(kernel, slot), by)
+    total = kernel.operate("add", position(kernel, slot), kernel.shortened(kernel.scalar(op.operands[1])))
     rounds = kernel.operate("shl", kernel.operate("udiv", total, size), 31)
     round_ = kernel.operate("xor", kernel.operate("and", slot, _ROUND), rounds)
     kernel.set(op, [kernel.operate("or", round_, kernel.operate("urem", total, size))])
@@ -132,7 +119,7 @@ def lower_wait(kernel: Kernel, op: Op) -> None:
     if op.attrs.get("previous"):
         phase = kernel.operate("xor", phase, 1)
     wait = _WAIT.replace(".parity.", ".parity.acquire.cluster.") if op.attrs.get("cluster") else _WAIT
-    kernel.assembly("void", wait, "r,r", at, phase)
+    kernel.assembly(wait, at, phase)
 
 
 @lowers(gpu.arrive)
@@ -147,9 +134,9 @@ def lower_arrive(kernel: Kernel, op: Op) -> None:
         condition = kernel.both(kernel.test("eq", within, 0), condition)
     arrive = "mbarrier.arrive.shared::cta.b64 _, [$0];"
     if condition is None:
-        kernel.assembly("void", arrive, "r", at)
+        kernel.assembly(arrive, at)
     else:
-        kernel.assembly("void", when(arrive, 1), "r,r", at, flag_of(kernel, condition))
+        kernel.assembly(when(arrive, 1), at, kernel.flag(condition))
 
 
 @lowers(gpu.expect)
@@ -158,8 +145,7 @@ def lower_expect(kernel: Kernel, op: Op) -> None:
     assert kernel.role, "barriers are for warps with roles"
     assert kernel.role.single, "one thread announces the bytes"
     at, _ = _barrier(kernel, op)
-    expect = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {attr_int(op, 'nbytes')};"
-    kernel.assembly("void", expect, "r", at)
+    kernel.assembly(f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {attr_int(op, 'nbytes')};", at)
 
 
 # boxes
@@ -181,18 +167,9 @@ def tensor_map(kernel: Kernel, op: Op, elem: Scalar, box: tuple[int, int], swizz
     return Reg(f"%map{kernel.maps.index(new)}", "ptr")
 
 
-def coordinates(kernel: Kernel, values: Sequence[Value]) -> list[Reg]:
-    """Where a box begins, as i32, outermost first."""
-    regs = [kernel.scalar(v) for v in values]
-    return [
-        kernel.text.pure("i32", f"trunc {r} to i32", r) if r.text.startswith("%") else Reg(r.text, "i32") for r in regs
-    ]
-
-
-def _half(kernel: Kernel, value: Value) -> Reg:
-    """An offset of im2col mode: 16 bits."""
-    reg = kernel.scalar(value)
-    return kernel.text.pure("i16", f"trunc {reg} to i16", reg) if reg.text.startswith("%") else Reg(reg.text, "i16")
+def coordinates(kernel: Kernel, values: Sequence[Value], type_: str = "i32") -> list[Reg]:
+    """Where a box begins, outermost first; offsets of im2col mode are i16."""
+    return [kernel.shortened(kernel.scalar(v), type_) for v in values]
 
 
 def displaced(kernel: Kernel, at: Sequence[Reg], rows: Reg | int = 0, columns: int = 0) -> list[Reg]:
@@ -224,20 +201,18 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
     signal = slot_address(kernel, barrier, kernel.scalar(slot), 8)
     map_ = tensor_map(kernel, op, buffer.elem, (own, width), buffer.swizzle)
     rank = len(attr_dims(op, "dims"))
-    where, rest = coordinates(kernel, at[:rank]), [_half(kernel, v) for v in reversed(at[rank:])]
-    names = [f"${3 + i}" for i in range(len(at) + 1)]
-    how, (mode, more) = "", ("im2col", f", {{{', '.join(names[rank:-1])}}}") if rest else ("tile", "")
+    where, rest = coordinates(kernel, at[:rank]), coordinates(kernel, at[: rank - 1 : -1], "i16")
+    how, (mode, more) = "", ("im2col", f", {{{places(3 + rank, len(rest))}}}") if rest else ("tile", "")
     if parts > 1:
-        rest, how, more = [integer((1 << parts) - 1, "i16")], ".multicast::cluster", f", {names[rank]}"
+        rest, how, more = [integer((1 << parts) - 1, "i16")], ".multicast::cluster", f", {places(3 + rank, 1)}"
     load = (
         f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes{how}"
-        f" [$0], [$1, {{{', '.join(names[:rank])}}}], [$2]{more};"
+        f" [$0], [$1, {{{places(3, rank)}}}], [$2]{more};"
     )
-    constraints = ",".join(["r", "l", "r", *("r" for _ in where), *("h" for _ in rest)])
     for panel in range(columns // width):
         there = kernel.operate("add", to, panel * rows * buffer.swizzle) if panel else to
         moved = displaced(kernel, where, first, panel * width)
-        kernel.assembly("void", load, constraints, there, map_, signal, *moved, *rest)
+        kernel.assembly(load, there, map_, signal, *moved, *rest)
 
 
 @lowers(gpu.zero_rows)
@@ -256,11 +231,11 @@ def lower_zero_rows(kernel: Kernel, op: Op) -> None:
         for done in range(0, nbytes, step):
             store = f"st.shared.v4.b32 [$0+{begin + done}], {{$1, $1, $1, $1}};"
             if done + step <= nbytes:
-                kernel.assembly("void", store, "r,r", at, zero)
+                kernel.assembly(store, at, zero)
             else:
                 inside = kernel.test("ult", kernel.thread, (nbytes - done) // 16)
-                kernel.assembly("void", when(store, 2), "r,r,r", at, zero, flag_of(kernel, inside))
-    kernel.assembly("void", "fence.proxy.async.shared::cta;", "")
+                kernel.assembly(when(store, 2), at, zero, kernel.flag(inside))
+    kernel.assembly("fence.proxy.async.shared::cta;")
     kernel.barrier()
 
 
@@ -284,9 +259,8 @@ def lower_stage(kernel: Kernel, op: Op) -> None:
     buffer, tile = buffer_of(staging), kernel.tile(value)
     here, lane = _staging_buffer(kernel, staging, op), kernel.lane
     if "pending" in op.attrs:
-        first = flag_of(kernel, kernel.test("eq", lane, 0))
-        ready = f"cp.async.bulk.wait_group.read {attr_int(op, 'pending')};"
-        kernel.assembly("void", f"{when(ready, 0)}\nbar.warp.sync 0xffffffff;", "r", first)
+        ready = when(f"cp.async.bulk.wait_group.read {attr_int(op, 'pending')};", 0)
+        kernel.assembly(f"{ready}\nbar.warp.sync 0xffffffff;", kernel.flag(kernel.is_first_lane))
     start = attr_int(op, "column", 0) * buffer.elem.bytes
     if buffer.elem.bits == 16:
         _stage_halves(kernel, here, buffer, tile.vectors, lane, start)
@@ -299,19 +273,16 @@ def lower_tma_store(kernel: Kernel, op: Op) -> None:
     """One box by the first lane, once all lanes' writes are visible to TMA."""
     _, staging, *at = op.operands
     buffer = buffer_of(staging)
-    first = flag_of(kernel, kernel.test("eq", kernel.lane, 0))
-    kernel.assembly("void", "fence.proxy.async.shared::cta;\nbar.warp.sync 0xffffffff;", "")
+    first = kernel.flag(kernel.is_first_lane)
+    kernel.assembly("fence.proxy.async.shared::cta;\nbar.warp.sync 0xffffffff;")
     map_ = tensor_map(kernel, op, buffer.elem, (16, buffer.shape[2]), buffer.swizzle)
     down = kernel.operate("mul", kernel.warp, 16)
     to = displaced(kernel, coordinates(kernel, at), rows=down)
-    names = ", ".join(f"${2 + i}" for i in range(len(to)))
     store = (
-        f"cp.async.bulk.tensor.{len(to)}d.global.shared::cta.tile.bulk_group [$1, {{{names}}}], [$0];\n"
+        f"cp.async.bulk.tensor.{len(to)}d.global.shared::cta.tile.bulk_group [$1, {{{places(2, len(to))}}}], [$0];\n"
         "@p cp.async.bulk.commit_group;"
     )
-    here = _staging_buffer(kernel, staging, op)
-    constraints = ",".join(["r", "l", *("r" for _ in to), "r"])
-    kernel.assembly("void", when(store, 2 + len(to)), constraints, here, map_, *to, first)
+    kernel.assembly(when(store, 2 + len(to)), _staging_buffer(kernel, staging, op), map_, *to, first)
 
 
 def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg, column: int) -> None:
@@ -323,9 +294,7 @@ def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Re
     for j in range(len(values) // 8):
         words = [pack(kernel, buffer.elem, *values[8 * j + 2 * k : 8 * j + 2 * k + 2]) for k in range(4)]
         at = kernel.operate("add", start, kernel.operate("xor", chunk, column + 32 * j))
-        kernel.assembly(
-            "void", "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r", at, *words
-        )
+        kernel.assembly("stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", at, *words)
 
 
 def _stage_words(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg, column: int) -> None:
@@ -336,13 +305,11 @@ def _stage_words(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg
     start = kernel.operate("add", start, pair)
     half = kernel.operate("and", kernel.operate("lshr", lane, 1), 1)
     chunk = kernel.operate("shl", kernel.operate("xor", half, _phase(kernel, buffer, row)), 4)
-    constraint = "f" if values[0].type == "float" else "r"
     for j in range(len(values) // 4):
         at = kernel.operate("add", start, kernel.operate("xor", chunk, column + 32 * j))
         for h in range(2):
             pairs = values[4 * j + 2 * h : 4 * j + 2 * h + 2]
-            store = f"st.shared.v2.b32 [$0+{8 * h * buffer.swizzle}], {{$1, $2}};"
-            kernel.assembly("void", store, f"r,{constraint},{constraint}", at, *pairs)
+            kernel.assembly(f"st.shared.v2.b32 [$0+{8 * h * buffer.swizzle}], {{$1, $2}};", at, *pairs)
 
 
 def _phase(kernel: Kernel, buffer: Buffer, row: Reg) -> Reg:
@@ -356,23 +323,16 @@ def _phase(kernel: Kernel, buffer: Buffer, row: Reg) -> Reg:
 
 def pack(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> Reg:
     """Two 16-bit elements as a word, rounded from f32 if need be."""
-    text = kernel.text
+    pair = kernel.joined([a, b])
     if a.type == "float":
-        pair = text.emit("<2 x float>", f"insertelement <2 x float> poison, {a}, i32 0")
-        pair = text.emit("<2 x float>", f"insertelement {pair}, {b}, i32 1")
-        half = "bfloat" if elem.name == "bf16" else "half"
-        pair = text.emit(f"<2 x {half}>", f"fptrunc {pair} to <2 x {half}>")
-    else:
-        type_ = memory_type(elem)
-        pair = text.emit(f"<2 x {type_}>", f"insertelement <2 x {type_}> poison, {a}, i32 0")
-        pair = text.emit(f"<2 x {type_}>", f"insertelement {pair}, {b}, i32 1")
-    return text.emit("i32", f"bitcast {pair} to i32")
+        pair = kernel.convert("fptrunc", pair, "bfloat" if elem.name == "bf16" else "half")
+    return kernel.recast(pair, "i32")
 
 
 @lowers(gpu.tma_flush)
 def lower_tma_flush(kernel: Kernel, op: Op) -> None:
     """Every thread waits for its own; most have none."""
-    kernel.assembly("void", "cp.async.bulk.wait_group.read 0;", "")
+    kernel.assembly("cp.async.bulk.wait_group.read 0;")
 
 
 # who does what
@@ -386,12 +346,13 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
     registers = attr_ints(op, "registers", ())
     single = attr_ints(op, "single", ())
     raw = kernel.operate("lshr", kernel.thread, 5)
-    warp = kernel.assembly("i32", "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", raw, effects=False)
-    prefetches, first = text.reserve(), flag_of(kernel, kernel.test("eq", kernel.thread, 0))
-    kernel.assembly("void", "fence.mbarrier_init.release.cluster;", "")
+    shuffle = "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;"
+    (warp,) = kernel.assembly(shuffle, raw, gives=["i32"], effects=False)
+    prefetches, first = text.reserve(), kernel.flag(kernel.is_first_thread)
+    kernel.assembly("fence.mbarrier_init.release.cluster;")
     clustered = attr_int(op, "cluster", 1) > 1
     if clustered:
-        kernel.assembly("void", "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", "")
+        kernel.assembly("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;")
     else:
         kernel.barrier()
     end = text.fresh("end")
@@ -425,10 +386,10 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
         start, barrier = start + count, barrier + groups[i]
     text.start(end)
     if clustered:  # the others may still write to this block's memory
-        kernel.assembly("void", "barrier.cluster.arrive;\nbarrier.cluster.wait;", "")
+        kernel.assembly("barrier.cluster.arrive;\nbarrier.cluster.wait;")
     with text.at(prefetches):
         for i in range(len(kernel.maps)):
-            kernel.assembly("void", when("prefetch.tensormap [$0];", 1), "l,r", Reg(f"%map{i}", "ptr"), first)
+            kernel.assembly(when("prefetch.tensormap [$0];", 1), Reg(f"%map{i}", "ptr"), first)
 
 
 def _set_registers(kernel: Kernel, count: int) -> None:
@@ -438,7 +399,7 @@ def _set_registers(kernel: Kernel, count: int) -> None:
     have = min(REGISTER_FILE // threads // 8 * 8, 255)
     if count != have:
         way = "dec" if count < have else "inc"
-        kernel.assembly("void", f"setmaxnreg.{way}.sync.aligned.u32 {count};", "")
+        kernel.assembly(f"setmaxnreg.{way}.sync.aligned.u32 {count};")
 
 
 def _one_thread(kernel: Kernel, warp: Reg, end: str) -> None:
@@ -448,7 +409,7 @@ def _one_thread(kernel: Kernel, warp: Reg, end: str) -> None:
     first = text.emit("i1", f"icmp eq {warp}, 0")
     text.line(f"br {first}, label %{one}, label %{end}")
     text.start(one)
-    flag = kernel.assembly("i32", _ELECT, "=r")
+    (flag,) = kernel.assembly(_ELECT, gives=["i32"])
     elected = text.emit("i1", f"icmp ne {flag}, 0")
     text.line(f"br {elected}, label %{chosen}, label %{end}")
     text.start(chosen)

@@ -14,10 +14,10 @@ from graphfuse.ir.core import Op
 @lowers(gpu.wait_launches)
 def lower_wait_launches(kernel: Kernel, op: Op) -> None:
     """One instruction, which keeps every access of memory on its side."""
-    kernel.assembly("void", "griddepcontrol.wait;", "")
+    kernel.assembly("griddepcontrol.wait;")
 
 
 @lowers(gpu.next_launch)
 def lower_next_launch(kernel: Kernel, op: Op) -> None:
     """Once is enough for a block, and again does nothing."""
-    kernel.assembly("void", "griddepcontrol.launch_dependents;", "")
+    kernel.assembly("griddepcontrol.launch_dependents;")

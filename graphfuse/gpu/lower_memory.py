@@ -16,7 +16,7 @@ from graphfuse.codegen.kernel import PointerValue, integer, literal, memory_type
 from graphfuse.dialects import block
 from graphfuse.gpu.analysis.axis_info import access_info
 from graphfuse.gpu.analysis.memory_access import vector_width
-from graphfuse.gpu.kernel import GLOBAL, Kernel, ThreadTile, layout_of, lowers
+from graphfuse.gpu.kernel import GLOBAL, Kernel, ThreadTile, layout_of, lowers, space_of, vector_of, when
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_ints, attr_number, attr_scalar, tile_of
 from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import Ptr, Scalar, Tile, Type
@@ -69,11 +69,8 @@ def lower_offset(kernel: Kernel, op: Op) -> None:
     pointer = kernel.pointer(op.operands[0])
     type_ = op.operands[0].type
     assert isinstance(type_, Ptr)
-    by = kernel.scalar(op.operands[1])
-    reg = kernel.text.pure(
-        pointer.reg.type, f"getelementptr {memory_type(type_.elem)}, {pointer.reg}, {by}", pointer.reg, by
-    )
-    kernel.values[op.result] = PointerValue(reg, pointer.root)
+    at = element_address(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
+    kernel.values[op.result] = PointerValue(at, pointer.root)
 
 
 # strided views
@@ -138,8 +135,7 @@ def strided_address(
             at = kernel.coordinate(layout, d, register)
         address = _advance(kernel, address, at, stride, size, (1 << bits) - 1)
     if not -_MAX_IMMEDIATE < constant < _MAX_IMMEDIATE:
-        address = kernel.text.pure(address.type, f"getelementptr i8, {address}, i64 {constant}", address)
-        constant = 0
+        return kernel.address(address, integer(constant)), 0
     return address, constant
 
 
@@ -156,7 +152,7 @@ def _advance(kernel: Kernel, address: Reg, at: Reg, stride: Dim, size: int, most
             wide = kernel.operate("mul nsw", kernel.widen_index(at), step)
     else:
         wide = kernel.operate("mul nsw", kernel.widen_index(at), emit_dim(kernel, stride * size))
-    return kernel.text.pure(address.type, f"getelementptr i8, {address}, {wide}", address, wide)
+    return kernel.address(address, wide)
 
 
 def limit_of(kernel: Kernel, value: Value, most: int = _MOST_LIMIT) -> Reg:
@@ -164,11 +160,7 @@ def limit_of(kernel: Kernel, value: Value, most: int = _MOST_LIMIT) -> Reg:
     limit = kernel.scalar(value)
     if not limit.text.startswith("%"):
         return integer(max(-1, min(int(limit.text), most)), "i32")
-    for name, bound in (("smin", most), ("smax", -1)):
-        symbol = f"@llvm.{name}.i64"
-        kernel.text.module.entity(f"declare i64 {symbol}(i64, i64)")
-        limit = kernel.text.pure("i64", f"call i64 {symbol}({limit}, i64 {bound})", limit)
-    return kernel.text.pure("i32", f"trunc {limit} to i32", limit)
+    return kernel.shortened(kernel.extreme("smax", kernel.extreme("smin", limit, most), -1))
 
 
 def access_groups(kernel: Kernel, op: Op, type_: Tile, layout: LinearLayout) -> list[tuple[int, ...]]:
@@ -296,43 +288,22 @@ def _words(nbytes: int) -> list[str]:
 
 
 def _load_one(kernel: Kernel, elem: Scalar, access: Access, other: str) -> list[Reg]:
-    n, size = len(access.registers), elem.bytes
-    text = kernel.text
-    address = access.address
-    space = "global" if address.type == GLOBAL else "shared"
+    n, nbytes, address = len(access.registers), elem.bytes * len(access.registers), access.address
     if access.predicate is None:
-        at = kernel.address(address, access.displacement)
-        return _unpack(
-            kernel,
-            elem,
-            [text.emit(_memory_vector(elem, n), f"load {_memory_vector(elem, n)}, {at}, align {n * size}")],
-            n,
-        )
-    words = _words(n * size)
-    register = {"i8": "i16", "i16": "i16", "i32": "i32"}
-    constraint = {"i8": "h", "i16": "h", "i32": "r"}
-    k = len(words)
-    suffix = {"i8": "u8", "i16": "b16", "i32": "b32"}[words[0]]
-    vector = "" if k == 1 else f".v{k}"
-    names = ", ".join(f"${i}" for i in range(k))
-    target = names if k == 1 else f"{{{names}}}"
-    fill = _fill_words(elem, other, n, words)
-    defaults = "".join(
-        f"mov.{'b16' if w != 'i32' else 'b32'} ${i}, {v};\n" for i, (w, v) in enumerate(zip(words, fill, strict=True))
+        at, type_ = kernel.address(address, access.displacement), _memory_vector(elem, n)
+        return _unpack(kernel, elem, kernel.text.emit(type_, f"load {type_}, {at}, align {nbytes}"), n)
+    words = _words(nbytes)
+    count, (vector, names) = len(words), vector_of(0, len(words))
+    registers = ["i16" if w == "i8" else w for w in words]
+    fill = zip(registers, _fill_words(elem, other, n, words), strict=True)
+    clear = "".join(f"mov.b{t[1:]} ${i}, {value};\n" for i, (t, value) in enumerate(fill))
+    kind = "u8" if nbytes == 1 else f"b{words[0][1:]}"
+    load = f"ld.{space_of(address)}{vector}.{kind} {names}, [${count}+{access.displacement}];"
+    got = kernel.assembly(
+        when(load, count + 1, clear), address, kernel.flag(access.predicate), gives=registers, early=True
     )
-    flag = text.pure("i32", f"zext {access.predicate} to i32", access.predicate)
-    template = (
-        f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${k + 1}, 0;\n{defaults}"
-        f"@p ld.{space}{vector}.{suffix} {target}, [${k}+{access.displacement}];\n}}"
-    )
-    constraints = ",".join([f"=&{constraint[w]}" for w in words] + ["l" if address.type == GLOBAL else "r", "r"])
-    types = [register[w] for w in words]
-    result = types[0] if k == 1 else "{ " + ", ".join(types) + " }"
-    got = kernel.assembly(result, template, constraints, address, flag)
-    regs = [got] if k == 1 else kernel.parts(got, types)
-    if words[0] == "i8":
-        regs = [text.emit("i8", f"trunc {regs[0]} to i8")]
-    return _unpack(kernel, elem, regs, n)
+    word = kernel.convert("trunc", got[0], words[0])
+    return _unpack(kernel, elem, word if count == 1 else kernel.joined(got), n)
 
 
 def _fill_words(elem: Scalar, other: str, n: int, words: Sequence[str]) -> list[str]:
@@ -368,69 +339,34 @@ def _memory_vector(elem: Scalar, n: int) -> str:
     return f"<{size // 4} x i32>" if size > 4 else f"i{8 * size}"
 
 
-def _unpack(kernel: Kernel, elem: Scalar, regs: Sequence[Reg], n: int) -> list[Reg]:
+def _unpack(kernel: Kernel, elem: Scalar, loaded: Reg, n: int) -> list[Reg]:
     """The elements in what a load gave."""
-    text = kernel.text
     memory, want = memory_type(elem), register_type(elem)
-    out: list[Reg] = []
-    if len(regs) > 1:  # words of an assembly load
-        whole = Reg("poison", f"<{len(regs)} x i32>")
-        for i, r in enumerate(regs):
-            whole = text.emit(whole.type, f"insertelement {whole}, {r}, i32 {i}")
-        regs = [whole]
-    (reg,) = regs
-    if n == 1:
-        out = [reg if reg.type == memory else text.emit(memory, f"bitcast {reg} to {memory}")]
-    else:
-        wanted = f"<{n} x {memory}>"
-        vector = reg if reg.type == wanted else text.emit(wanted, f"bitcast {reg} to {wanted}")
-        out = [text.emit(memory, f"extractelement {vector}, i32 {i}") for i in range(n)]
+    whole = kernel.recast(loaded, memory if n == 1 else f"<{n} x {memory}>")
+    out = [whole] if n == 1 else kernel.lanes(whole)
     if memory != want:
         return [kernel.compare("icmp ne", r, 0) for r in out]
     return [wrap(kernel, r, elem) for r in out] if elem.is_integer else out  # bits above i4 may be anything
 
 
 def _store_one(kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Access) -> None:
-    n, size = len(values), elem.bytes
-    text = kernel.text
-    memory = memory_type(elem)
-    parts = [v if v.type == memory else text.emit(memory, f"zext {v} to {memory}") for v in values]
-    if n == 1:
-        packed = parts[0]
-    else:
-        packed = Reg("poison", f"<{n} x {memory}>")
-        for i, v in enumerate(parts):
-            packed = text.emit(packed.type, f"insertelement {packed}, {v}, i32 {i}")
-        want = _memory_vector(elem, n)
-        packed = packed if packed.type == want else text.emit(want, f"bitcast {packed} to {want}")
+    n, nbytes, address = len(values), elem.bytes * len(values), access.address
+    parts = [kernel.convert("zext", v, memory_type(elem)) for v in values]
+    packed = parts[0] if n == 1 else kernel.recast(kernel.joined(parts), _memory_vector(elem, n))
     if access.predicate is None:
-        text.line(f"store {packed}, {kernel.address(access.address, access.displacement)}, align {n * size}")
+        kernel.text.line(f"store {packed}, {kernel.address(address, access.displacement)}, align {nbytes}")
         return
-    words = _as_words(kernel, packed, n * size)
-    space = "global" if access.address.type == GLOBAL else "shared"
-    k = len(words)
-    names = ", ".join(f"${i + 2}" for i in range(k))
-    suffix = {"i16": "b8" if size * n == 1 else "b16", "i32": "b32"}[words[0].type]
-    vector = "" if k == 1 else f".v{k}"
-    source = names if k == 1 else f"{{{names}}}"
-    flag = text.pure("i32", f"zext {access.predicate} to i32", access.predicate)
-    template = (
-        f"{{\n.reg .pred p;\nsetp.ne.b32 p, $1, 0;\n"
-        f"@p st.{space}{vector}.{suffix} [$0+{access.displacement}], {source};\n}}"
-    )
-    constraint = {"i16": "h", "i32": "r"}
-    constraints = ",".join(["l" if access.address.type == GLOBAL else "r", "r", *(constraint[w.type] for w in words)])
-    kernel.assembly("void", template, constraints, access.address, flag, *words)
+    words = _as_words(kernel, packed, nbytes)
+    vector, names = vector_of(2, len(words))
+    store = f"st.{space_of(address)}{vector}.b{min(8 * nbytes, 32)} [$0+{access.displacement}], {names};"
+    kernel.assembly(when(store, 1), address, kernel.flag(access.predicate), *words)
 
 
 def _as_words(kernel: Kernel, packed: Reg, nbytes: int) -> list[Reg]:
     """What an assembly store takes."""
-    text = kernel.text
     if nbytes == 1:
-        return [text.emit("i16", f"zext {packed} to i16")]
+        return [kernel.convert("zext", packed, "i16")]
     words = _words(nbytes)
     if len(words) == 1:
-        return [packed if packed.type == words[0] else text.emit(words[0], f"bitcast {packed} to {words[0]}")]
-    wanted = f"<{len(words)} x i32>"
-    vector = packed if packed.type == wanted else text.emit(wanted, f"bitcast {packed} to {wanted}")
-    return [text.emit("i32", f"extractelement {vector}, i32 {i}") for i in range(len(words))]
+        return [kernel.recast(packed, words[0])]
+    return kernel.lanes(kernel.recast(packed, f"<{len(words)} x i32>"))

@@ -29,18 +29,11 @@ def lower_packed(kernel: Kernel, op: Op) -> None:
     a, b = (_pairs(kernel, kernel.tile(v).vectors, half) for v in op.operands)
     out: list[Reg] = []
     for x, y in zip(a, b, strict=True):
-        both = kernel.text.emit(x.type, f"{_INSTRUCTIONS[op.kind]} {x}, {y.text}")
-        for i in range(2):
-            one = kernel.text.emit(half, f"extractelement {both}, i32 {i}")
-            out.append(kernel.convert("bitcast", one, "i16"))
+        both = kernel.lanes(kernel.binary(_INSTRUCTIONS[op.kind], x, y))
+        out += [kernel.convert("bitcast", one, "i16") for one in both]
     kernel.set(op, out)
 
 
 def _pairs(kernel: Kernel, values: Sequence[Reg], half: str) -> list[Reg]:
-    out: list[Reg] = []
-    for start in range(0, len(values), 2):
-        pair = Reg("poison", f"<2 x {half}>")
-        for i, x in enumerate(values[start : start + 2]):
-            pair = kernel.text.emit(pair.type, f"insertelement {pair}, {kernel.convert('bitcast', x, half)}, i32 {i}")
-        out.append(pair)
-    return out
+    pairs = (values[i : i + 2] for i in range(0, len(values), 2))
+    return [kernel.joined([kernel.convert("bitcast", x, half) for x in pair]) for pair in pairs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.codegen.kernel import register_type
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
@@ -63,11 +63,7 @@ def lower_arange(kernel: Kernel, op: Op) -> None:
         if want == "i64":
             x = kernel.widen_index(x)
         elif want != "i32":
-            x = (
-                kernel.text.pure(want, f"trunc {x} to {want}", x)
-                if x.text.startswith("%")
-                else integer(int(x.text), want)
-            )
+            x = kernel.shortened(x, want)
         out.append(kernel.operate("add", x, start) if start else x)
     kernel.set(op, out)
     if elem == I64:

@@ -14,15 +14,13 @@ from __future__ import annotations
 from graphfuse.codegen.control import loop_metadata
 from graphfuse.dialects import gpu
 from graphfuse.gpu.deal import Deal
-from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, lowers
-from graphfuse.gpu.lower_hopper import flag_of, when
+from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, lowers, when
+from graphfuse.gpu.words import VECTOR, load_vectors, store_vectors
 from graphfuse.ir.core import Op, attr_dim, attr_int
 from graphfuse.llvm.module import Reg
 
 FLAG_BYTES = 4
 """A flag is a word that atomics take."""
-_VECTOR = 4
-"""32-bit elements of one access."""
 _BATCH = 8
 """Accesses that are begun before their results are added."""
 _WAIT = """{
@@ -42,11 +40,11 @@ _SCRATCH = Reg("%scratch", GLOBAL)
 def _place(kernel: Kernel, block: Reg, vectors: int) -> tuple[Reg, int]:
     """Where this thread's part of a block's tile begins, and the bytes from one vector of elements to the next."""
     assert kernel.role, "tiles are left by warps with roles"
-    step = 4 * _VECTOR * kernel.role.threads
-    kernel.scratch_bytes = vectors // _VECTOR * step
+    step = 4 * VECTOR * kernel.role.threads
+    kernel.scratch_bytes = vectors // VECTOR * step
     thread = kernel.operate("add", kernel.operate("mul", kernel.warp, WARP_SIZE), kernel.lane)
     own = kernel.operate("mul", kernel.widen_index(block), kernel.scratch_bytes)
-    inside = kernel.widen_index(kernel.operate("mul", thread, 4 * _VECTOR))
+    inside = kernel.widen_index(kernel.operate("mul", thread, 4 * VECTOR))
     return kernel.address(_SCRATCH, kernel.operate("add", own, inside)), step
 
 
@@ -62,9 +60,8 @@ def _flag(kernel: Kernel, block: Reg) -> Reg:
 
 def _set(kernel: Kernel, flag: Reg, how: str, value: int) -> None:
     """By the first lane, behind all that the warp did."""
-    first = flag_of(kernel, kernel.test("eq", kernel.lane, 0))
     store = when(f"st.{how}.gpu.global.b32 [$0], {value};", 1)
-    kernel.assembly("void", f"bar.warp.sync 0xffffffff;\n{store}", "l,r", flag, first)
+    kernel.assembly(f"bar.warp.sync 0xffffffff;\n{store}", flag, kernel.flag(kernel.is_first_lane))
 
 
 @lowers(gpu.leave)
@@ -72,11 +69,7 @@ def lower_leave(kernel: Kernel, op: Op) -> None:
     """Neighbouring threads write neighbouring vectors."""
     values, own = kernel.tile(op.operands[0]).vectors, kernel.special("ctaid.x")
     at, step = _place(kernel, own, len(values))
-    constraint = "f" if values[0].type == "float" else "r"
-    for i in range(0, len(values), _VECTOR):
-        store = f"st.global.v4.b32 [$0+{i // _VECTOR * step}], {{$1, $2, $3, $4}};"
-        constraints = ",".join(["l", *[constraint] * _VECTOR])
-        kernel.assembly("void", store, constraints, at, *values[i : i + _VECTOR])
+    store_vectors(kernel, "st.global", at, step, values)
     _set(kernel, _flag(kernel, own), "release", 1)
 
 
@@ -86,7 +79,7 @@ def lower_collect(kernel: Kernel, op: Op) -> None:
     text, values = kernel.text, list(kernel.tile(op.operands[0]).vectors)
     program, first = (kernel.scalar(v) for v in op.operands[1:])
     dealt = Deal(kernel, attr_dim(op, "tiles"), attr_int(op, "steps"))
-    number = kernel.operate("sub", text.pure("i32", f"trunc {program} to i32", program), dealt.first_dealt)
+    number = kernel.operate("sub", kernel.shortened(program), dealt.first_dealt)
     start = kernel.operate("mul", number, dealt.steps)
     nearest = kernel.operate("sub", dealt.own, 1)
     is_missing = kernel.test("ne", first, 0)
@@ -117,18 +110,13 @@ def _added(kernel: Kernel, block: Reg, values: list[Reg]) -> list[Reg]:
     """Values and what a block has left, once it has."""
     at, step = _place(kernel, block, len(values))
     flag = _flag(kernel, block)
-    kernel.assembly("void", _WAIT, "l", flag)
-    type_ = values[0].type
-    constraints = ",".join(["=f" if type_ == "float" else "=r"] * _VECTOR + ["l"])
-    struct = "{ " + ", ".join([type_] * _VECTOR) + " }"
+    kernel.assembly(_WAIT, flag)
+    type_, every = values[0].type, range(len(values))
+    add = "fadd" if type_ == "float" else "add"
     out: list[Reg] = []
-    for begin in range(0, len(values), _VECTOR * _BATCH):
-        batch = values[begin : begin + _VECTOR * _BATCH]
-        loaded: list[Reg] = []
-        for i in range(0, len(batch), _VECTOR):
-            load = f"ld.global.v4.b32 {{$0, $1, $2, $3}}, [$4+{(begin + i) // _VECTOR * step}];"
-            loaded += kernel.parts(kernel.assembly(struct, load, constraints, at), [type_] * _VECTOR)
-        add = "fadd" if type_ == "float" else "add"
-        out += [kernel.binary(add, x, y) for x, y in zip(batch, loaded, strict=True)]
+    for begin in every[:: VECTOR * _BATCH]:
+        batch = every[begin : begin + VECTOR * _BATCH]
+        loaded = load_vectors(kernel, "ld.global", at, step, batch, type_)
+        out += [kernel.binary(add, values[i], x) for i, x in zip(batch, loaded, strict=True)]
     _set(kernel, flag, "relaxed", 0)
     return out

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
-from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, flag_of, pack, position
+from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, pack, position
 from graphfuse.ir.core import Op, Value, attr_int, attr_ints, attr_scalar, tile_of
 from graphfuse.ir.layout import REGISTER
 from graphfuse.ir.types import Buffer, Scalar, Tile
@@ -85,12 +85,9 @@ def lower_wgmma(kernel: Kernel, op: Op) -> None:
     used = _used(type_, slabs)
     values = [tile.vectors[r] for r in used]
     count = len(values)
-    elem = register_type(type_.elem)
-    struct = "{ " + ", ".join([elem] * count) + " }"
-    constraint = "f" if elem == "float" else "r"
     here = kernel.scalar(slot)
     base_b = _descriptor(kernel, ring_b, b, here, integer(0, "i32"))
-    flag = flag_of(kernel, kernel.scalar(keep))
+    flag = kernel.flag(kernel.scalar(keep))
     if isinstance(left.type, Tile):
         words = [kernel.tile(left).vectors[r] for r in _used(left.type, slabs)]
         first, a_transposes, elem_a = Registers(2 * count + 2, len(words) // slabs // 4), "", b.buffer.elem
@@ -103,13 +100,8 @@ def lower_wgmma(kernel: Kernel, op: Op) -> None:
         elem_a = a.buffer.elem
     form = _Form(type_.elem, n, slabs, elem_a, b, a_transposes)
     text = _group(form, first, 2 * count)
-    kinds = ["l" if w.type == "i64" else "r" for w in words]
-    constraints = ",".join([f"={constraint}"] * count + [str(i) for i in range(count)] + ["l", "r", *kinds])
-    got = kernel.assembly(struct, text, constraints, *values, base_b, flag, *words)
-    out = list(tile.vectors)
-    for r, value in zip(used, kernel.parts(got, [elem] * count), strict=True):
-        out[r] = value
-    kernel.set(op, out)
+    got = kernel.assembly(text, base_b, flag, *words, changes=values)
+    kernel.set(op, _changed(tile.vectors, used, got))
 
 
 def _used(type_: Tile, slabs: int) -> list[int]:
@@ -126,8 +118,7 @@ def lower_pack(kernel: Kernel, op: Op) -> None:
     words: list[Reg] = []
     for low, high in zip(halves[::2], halves[1::2], strict=True):
         if low.type == "float":
-            rounded = f"cvt.rn.{elem.name}x2.f32 $0, $2, $1;"
-            words.append(kernel.assembly("i32", rounded, "=r,f,f", low, high))
+            words += kernel.assembly(f"cvt.rn.{elem.name}x2.f32 $0, $2, $1;", low, high, gives=["i32"])
         else:
             words.append(pack(kernel, elem, low, high))
     kernel.set(op, words)
@@ -234,12 +225,13 @@ def lower_wgmma_wait(kernel: Kernel, op: Op) -> None:
     if op.attrs.get("fence"):
         wait += "\nfence.acq_rel.cta;"
     if not op.operands:
-        kernel.assembly("void", wait, "")
+        kernel.assembly(wait)
         return
     for result, operand in zip(op.results, op.operands, strict=True):
-        type_ = tile_of(operand)
-        moved = _through(kernel, wait, kernel.tile(operand).vectors, _columns_below(type_))
-        kernel.values[result] = kernel.make(type_, moved)
+        type_, values = tile_of(operand), kernel.tile(operand).vectors
+        used = _columns_below(type_)
+        got = kernel.assembly(wait, changes=[values[r] for r in used])
+        kernel.values[result] = kernel.make(type_, _changed(values, used, got))
 
 
 def _columns_below(type_: Tile) -> list[int]:
@@ -248,16 +240,10 @@ def _columns_below(type_: Tile) -> list[int]:
     return [r for r in range(layout.size(REGISTER)) if layout.apply(register=r)[1] < type_.shape[1]]
 
 
-def _through(kernel: Kernel, wait: str, values: Sequence[Reg], used: Sequence[int]) -> list[Reg]:
-    elem = values[0].type
-    constraint = "f" if elem == "float" else "r"
-    constraints = ",".join([f"={constraint}"] * len(used) + [str(i) for i in range(len(used))])
-    struct = "{ " + ", ".join([elem] * len(used)) + " }"
-    got = kernel.assembly(struct, wait, constraints, *(values[r] for r in used))
-    out = list(values)
-    for r, value in zip(used, kernel.parts(got, [elem] * len(used)), strict=True):
-        out[r] = value
-    return out
+def _changed(values: Sequence[Reg], used: Sequence[int], got: Sequence[Reg]) -> list[Reg]:
+    """All registers of a tile, those that are used changed."""
+    new = dict(zip(used, got, strict=True))
+    return [new.get(r, x) for r, x in enumerate(values)]
 
 
 @lowers(gpu.part)

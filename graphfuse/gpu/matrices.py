@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphfuse.gpu.convert import swizzle
-from graphfuse.gpu.kernel import Kernel
+from graphfuse.gpu.kernel import Kernel, places
 from graphfuse.gpu.shared_access import shared_offset
 from graphfuse.gpu.words import scatter_words
 from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP, Echelon, LinearLayout
@@ -66,20 +66,13 @@ def load_matrices(kernel: Kernel, base: Reg, pattern: Matrices, size: int, type_
     """One instruction for up to four matrices of a part."""
     n = pattern.count
     trans = ".trans" if pattern.transposed else ""
-    names = ", ".join(f"${i}" for i in range(n))
-    result = "i32" if n == 1 else "{ " + ", ".join(["i32"] * n) + " }"
     out: list[Reg] = []
     instructions = pattern.rows.size(REGISTER) // pattern.parts
     for r in range(part * instructions, (part + 1) * instructions):
         at, constant = shared_offset(kernel, pattern.rows, r, size)
         address = base if at is None else kernel.operate("add", base, at)
-        got = kernel.assembly(
-            result,
-            f"ldmatrix.sync.aligned.m8n8.x{n}{trans}.shared.b16 {{{names}}}, [${n}+{constant}];",
-            ",".join(["=r"] * n + ["r"]),
-            address,
-        )
-        for word in [got] if n == 1 else kernel.parts(got, ["i32"] * n):
+        load = f"ldmatrix.sync.aligned.m8n8.x{n}{trans}.shared.b16 {{{places(0, n)}}}, [${n}+{constant}];"
+        for word in kernel.assembly(load, address, gives=["i32"] * n):
             out += scatter_words(kernel, [word], 1 << pattern.packed, type_)
     return out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.gpu.analysis.memory_access import SharedAccess
-from graphfuse.gpu.kernel import SHARED, Kernel
+from graphfuse.gpu.kernel import SHARED, Kernel, vector_of
 from graphfuse.gpu.words import gather_words, scatter_words
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.llvm.module import Reg
@@ -30,33 +30,17 @@ def store_shared(
         at, displacement = shared_address(kernel, base, access.offsets, group[0], size)
         if predicate is None:
             at = kernel.address(at, displacement)
-            kernel.text.line(f"store {_as_vector(kernel, words)}, {at}, align {size * len(group)}")
+            stored = kernel.joined(words) if len(words) > 1 else words[0]
+            kernel.text.line(f"store {stored}, {at}, align {size * len(group)}")
         else:
             _store_if(kernel, predicate, at, displacement, words)
 
 
-def _as_vector(kernel: Kernel, words: Sequence[Reg]) -> Reg:
-    if len(words) == 1:
-        return words[0]
-    vector = Reg("poison", f"<{len(words)} x {words[0].type}>")
-    for i, word in enumerate(words):
-        vector = kernel.text.emit(vector.type, f"insertelement {vector}, {word}, i32 {i}")
-    return vector
-
-
 def _store_if(kernel: Kernel, predicate: Reg, at: Reg, displacement: int, words: Sequence[Reg]) -> None:
-    suffix, constraint = {"i8": ("b8", "h"), "i16": ("b16", "h"), "i32": ("b32", "r")}[words[0].type]
+    kind = f"b{words[0].type[1:]}"
     words = [kernel.convert("zext", w, "i16") if w.type == "i8" else w for w in words]
-    names = ", ".join(f"${i + 2}" for i in range(len(words)))
-    vector, names = (f".v{len(words)}", f"{{{names}}}") if len(words) > 1 else ("", names)
-    kernel.assembly(
-        "void",
-        f"@$1 st.shared{vector}.{suffix} [$0+{displacement}], {names};",
-        ",".join(["r", "b", *[constraint] * len(words)]),
-        at,
-        predicate,
-        *words,
-    )
+    vector, names = vector_of(2, len(words))
+    kernel.assembly(f"@$1 st.shared{vector}.{kind} [$0+{displacement}], {names};", at, predicate, *words)
 
 
 def load_shared(kernel: Kernel, base: Reg, access: SharedAccess, size: int, type_: str) -> list[Reg]:
@@ -78,8 +62,7 @@ def load_group(
         words = [kernel.text.emit(f"i{8 * nbytes}", f"load i{8 * nbytes}, {at}, align {nbytes}")]
     else:
         count = nbytes // 4
-        vector = kernel.text.emit(f"<{count} x i32>", f"load <{count} x i32>, {at}, align {nbytes}")
-        words = [kernel.text.emit("i32", f"extractelement {vector}, i32 {i}") for i in range(count)]
+        words = kernel.lanes(kernel.text.emit(f"<{count} x i32>", f"load <{count} x i32>, {at}, align {nbytes}"))
     return scatter_words(kernel, words, len(group), type_)
 
 

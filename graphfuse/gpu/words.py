@@ -11,6 +11,8 @@ from graphfuse.codegen.kernel import integer
 from graphfuse.gpu.kernel import WARP_SIZE, Kernel
 from graphfuse.llvm.module import Reg
 
+VECTOR = 4
+"""Words of one access."""
 _FULL_MASK = integer(-1, "i32")
 _BITS = {"float": "i32", "double": "i64", "i1": "i8"}
 
@@ -33,18 +35,12 @@ def gather_words(kernel: Kernel, values: Sequence[Reg]) -> list[Reg]:
     """Elements of one type side by side: an i8 or i16 if that holds all, else words of 32 bits."""
     parts = [as_bits(kernel, v) for v in values]
     width = int(parts[0].type[1:])
-    if width * len(parts) <= 32 and len(parts) == 1:
-        return parts
-    vector = Reg("poison", f"<{len(parts)} x i{width}>")
-    for i, part in enumerate(parts):
-        vector = kernel.text.emit(vector.type, f"insertelement {vector}, {part}, i32 {i}")
     total = width * len(parts)
-    if total <= 32:
-        return [kernel.text.emit(f"i{total}", f"bitcast {vector} to i{total}")]
-    if width == 32:
+    if width == 32 or (total <= 32 and len(parts) == 1):
         return parts
-    words = kernel.text.emit(f"<{total // 32} x i32>", f"bitcast {vector} to <{total // 32} x i32>")
-    return [kernel.text.emit("i32", f"extractelement {words}, i32 {i}") for i in range(total // 32)]
+    if total <= 32:
+        return [kernel.recast(kernel.joined(parts), f"i{total}")]
+    return kernel.lanes(kernel.recast(kernel.joined(parts), f"<{total // 32} x i32>"))
 
 
 def scatter_words(kernel: Kernel, words: Sequence[Reg], count: int, type_: str) -> list[Reg]:
@@ -54,14 +50,25 @@ def scatter_words(kernel: Kernel, words: Sequence[Reg], count: int, type_: str) 
     if width == 32 or (count == 1 and len(words) == 1):
         parts = list(words)
     else:
-        whole = words[0]
-        if len(words) > 1:
-            whole = Reg("poison", f"<{len(words)} x i32>")
-            for i, word in enumerate(words):
-                whole = kernel.text.emit(whole.type, f"insertelement {whole}, {word}, i32 {i}")
-        vector = kernel.text.emit(f"<{count} x {bits}>", f"bitcast {whole} to <{count} x {bits}>")
-        parts = [kernel.text.emit(bits, f"extractelement {vector}, i32 {i}") for i in range(count)]
+        whole = kernel.joined(words) if len(words) > 1 else words[0]
+        parts = kernel.lanes(kernel.recast(whole, f"<{count} x {bits}>"))
     return [from_bits(kernel, p, type_) for p in parts]
+
+
+def store_vectors(kernel: Kernel, instruction: str, at: Reg, step: int, values: Sequence[Reg]) -> None:
+    """Words by four: `instruction`, such as `st.global`, puts a vector `step` bytes behind the one before."""
+    for i in range(0, len(values), VECTOR):
+        store = f"{instruction}.v4.b32 [$0+{i // VECTOR * step}], {{$1, $2, $3, $4}};"
+        kernel.assembly(store, at, *values[i : i + VECTOR])
+
+
+def load_vectors(kernel: Kernel, instruction: str, at: Reg, step: int, words: range, type_: str) -> list[Reg]:
+    """Some of the words that `store_vectors` has put there."""
+    loaded: list[Reg] = []
+    for i in words[::VECTOR]:
+        load = f"{instruction}.v4.b32 {{$0, $1, $2, $3}}, [$4+{i // VECTOR * step}];"
+        loaded += kernel.assembly(load, at, gives=[type_] * VECTOR)
+    return loaded
 
 
 def shuffled(kernel: Kernel, values: Sequence[Reg], move: Callable[[Reg], Reg]) -> list[Reg]:
