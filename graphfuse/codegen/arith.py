@@ -20,6 +20,7 @@ from graphfuse.codegen.kernel import (
     vector_type,
     width_of,
 )
+from graphfuse.codegen.vecmath_emit import VectorFunction
 from graphfuse.dialects import block
 from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Op, attr_number, attr_scalar
@@ -60,11 +61,14 @@ def _float(kernel: Kernel, name: str, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 def call_vecmath(kernel: Kernel, name: str, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """A function of `codegen.vecmath`, defined in this module on first use."""
-    fn = vecmath.define(name, elem.name, width_of(xs[0].type))
+    return call(kernel, vecmath.define(name, elem.name, width_of(xs[0].type)), xs)
+
+
+def call(kernel: Kernel, fn: VectorFunction, xs: Sequence[Reg]) -> Reg:
+    """A function that this module defines on first use."""
     for text in (*fn.declarations, fn.definition):
         kernel.text.module.entity(text)
-    symbol = fn.symbol if fn.symbol.startswith("@") else f"@{fn.symbol}"
-    return kernel.text.emit(xs[0].type, f"call {xs[0].type} {symbol}({', '.join(map(str, xs))})")
+    return kernel.text.emit(xs[0].type, f"call {xs[0].type} @{fn.symbol}({', '.join(map(str, xs))})")
 
 
 def _binary(name: str) -> Emit:

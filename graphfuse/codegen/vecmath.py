@@ -17,30 +17,16 @@ trigonometric functions, 1983; N. Juffa's erff (1 - exp of a polynomial).
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from graphfuse.codegen import vecmath_trig
-from graphfuse.codegen.vecmath_emit import Code, Value
+from graphfuse.codegen.vecmath_emit import Code, Value, VectorFunction
 from graphfuse.codegen.vecmath_format import FORMATS, format_of, odd_poly, round_to_bits
 from graphfuse.codegen.vecmath_tables import F32
 
 _INF: Final = float("inf")
 _NAN: Final = float("nan")
-
-
-@dataclass(frozen=True)
-class VectorFunction:
-    """A function's symbol, its definition, and the lines it needs once per module.
-
-    `declarations` are whole top-level entities (intrinsics; for sin, cos and tan also the slow
-    reduction and its table), equal texts being the same entity: merge by text.
-    """
-
-    symbol: str
-    definition: str
-    declarations: tuple[str, ...]
 
 
 # --- powers of two and the exponential family ---------------------------------------------------
@@ -382,61 +368,23 @@ def _pow(c: Code, x: Value, y: Value) -> Value:
 # --- interface ----------------------------------------------------------------------------------
 
 BODIES: Final[dict[str, Callable[[Code, Value], Value]]] = {
-    "exp": _exp,
-    "exp2": _exp2,
-    "log": _log,
-    "log2": _log2,
-    "log1p": _log1p,
-    "expm1": _expm1,
-    "tanh": _tanh,
-    "erf": _erf,
-    "sigmoid": _sigmoid,
-    "sin": vecmath_trig.sin,
-    "cos": vecmath_trig.cos,
-    "tan": vecmath_trig.tan,
-    "asin": vecmath_trig.asin,
-    "acos": vecmath_trig.acos,
-    "atan": vecmath_trig.atan,
-    "sinh": _sinh,
-    "cosh": _cosh,
-    "asinh": _asinh,
-    "acosh": _acosh,
-    "atanh": _atanh,
-}
-
+    "exp": _exp, "exp2": _exp2, "log": _log, "log2": _log2, "log1p": _log1p, "expm1": _expm1, "tanh": _tanh,
+    "erf": _erf, "sigmoid": _sigmoid, "sin": vecmath_trig.sin, "cos": vecmath_trig.cos, "tan": vecmath_trig.tan,
+    "asin": vecmath_trig.asin, "acos": vecmath_trig.acos, "atan": vecmath_trig.atan, "sinh": _sinh, "cosh": _cosh,
+    "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
+}  # fmt: skip
 """Functions of one argument."""
 
 FUNCTIONS: Final = (*BODIES, "pow")
 
 # name -> largest error in ulp (f32, f64); 0.5 would be correctly rounded
 ULP: Final[dict[str, tuple[float, float]]] = {
-    "exp": (1.0, 1.0),
-    "exp2": (1.0, 1.0),
-    "log": (1.0, 1.0),
-    "log2": (1.1, 1.1),
-    "log1p": (2.0, 2.0),
-    "expm1": (2.0, 2.0),
-    "tanh": (2.0, 2.0),
-    "erf": (1.5, 3.0),
-    "sigmoid": (2.0, 2.0),
-    "sin": (2.0, 2.5),
-    "cos": (2.0, 2.5),
-    "tan": (4.0, 4.0),
-    "asin": (2.5, 2.5),
-    "acos": (1.5, 1.5),
-    "atan": (2.0, 2.0),
-    "sinh": (2.0, 2.0),
-    "cosh": (2.0, 2.0),
-    "asinh": (2.5, 2.5),
-    "acosh": (2.5, 2.5),
-    "atanh": (2.5, 2.5),
+    "exp": (1.0, 1.0), "exp2": (1.0, 1.0), "log": (1.0, 1.0), "log2": (1.1, 1.1), "log1p": (2.0, 2.0),
+    "expm1": (2.0, 2.0), "tanh": (2.0, 2.0), "erf": (1.5, 3.0), "sigmoid": (2.0, 2.0), "sin": (2.0, 2.5),
+    "cos": (2.0, 2.5), "tan": (4.0, 4.0), "asin": (2.5, 2.5), "acos": (1.5, 1.5), "atan": (2.0, 2.0),
+    "sinh": (2.0, 2.0), "cosh": (2.0, 2.0), "asinh": (2.5, 2.5), "acosh": (2.5, 2.5), "atanh": (2.5, 2.5),
     "pow": (1.0, 1.5),
-}
-
-
-def arity(fn: str) -> int:
-    """Return the number of arguments of a function."""
-    return 2 if fn == "pow" else 1
+}  # fmt: skip
 
 
 @cache
@@ -447,10 +395,5 @@ def define(fn: str, elem: str, lanes: int) -> VectorFunction:
     code = Code(f"gf.{fn}.v{lanes}{elem}", elem, lanes)
     x = Value(code, "%x", elem)
     if fn == "pow":
-        parameters: tuple[str, ...] = ("x", "y")
-        result = _pow(code, x, Value(code, "%y", elem))
-    else:
-        parameters = ("x",)
-        result = BODIES[fn](code, x)
-    text = code.definition(parameters, result)
-    return VectorFunction(code.symbol, text, tuple(code.declarations))
+        return code.function(("x", "y"), _pow(code, x, Value(code, "%y", elem)))
+    return code.function(("x",), BODIES[fn](code, x))

@@ -118,6 +118,19 @@ class Value:
 Operand = Value | float
 
 
+@dataclass(frozen=True)
+class VectorFunction:
+    """A function's symbol, its definition, and the lines it needs once per module.
+
+    `declarations` are whole top-level entities (intrinsics; for sin, cos and tan also the slow
+    reduction and its table), equal texts being the same entity: merge by text.
+    """
+
+    symbol: str
+    definition: str
+    declarations: tuple[str, ...]
+
+
 @dataclass
 class Code:
     """A function being written: its lines so far, and what they need declared."""
@@ -230,6 +243,10 @@ class Code:
     def at_most(self, x: Value, high: float) -> Value:
         """min(x, high), nan kept."""
         return self.select(self.constant(high, x.elem) < x, high, x)
+
+    def function(self, parameters: Sequence[str], result: Value) -> VectorFunction:
+        """What was written, with all it needs."""
+        return VectorFunction(self.symbol, self.definition(parameters, result), tuple(self.declarations))
 
     def definition(self, parameters: Sequence[str], result: Value) -> str:
         """The finished function, `internal` and always inlined."""

@@ -31,8 +31,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from graphfuse.codegen import arith, convert, vecmath, vecmath_trig
-from graphfuse.codegen.kernel import Function, register_type
-from graphfuse.codegen.vecmath_emit import Code, Value
+from graphfuse.codegen.kernel import Function
+from graphfuse.codegen.vecmath_emit import Code, Value, VectorFunction
 from graphfuse.codegen.vecmath_format import FORMATS, odd_poly
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.kernel import FUNCTIONS, Kernel, lowers
@@ -186,18 +186,14 @@ def lower_short(kernel: Kernel, op: core.Op) -> None:
     """The exponent's rounding makes up most of the error: 2^-24 |x| log2(e) ln(2), |x| below 105."""
     name = op.attrs["function"]
     assert isinstance(name, str), "checked by the type rule"
-    symbol, texts = _define_short(name)
-    for text in texts:
-        kernel.text.module.entity(text)
-    xs = kernel.registers(op.operands[0]).vectors
-    kernel.set(op, [kernel.text.emit("float", f"call float {symbol}({x})") for x in xs])
+    fn = _written(f"gf.{name}.short", F32, _SHORT[name])
+    kernel.set(op, [arith.call(kernel, fn, [x]) for x in kernel.registers(op.operands[0]).vectors])
 
 
 @cache
-def _define_short(name: str) -> tuple[str, tuple[str, ...]]:
-    code = GpuCode(f"gf.{name}.short", F32.name, 1)
-    text = code.definition(("x",), _SHORT[name](code, Value(code, "%x", F32.name)))
-    return f"@{code.symbol}", (*code.declarations, text)
+def _written(symbol: str, elem: Scalar, form: Form, *, precise: bool = False) -> VectorFunction:
+    code = GpuCode(symbol, elem.name, 1, precise=precise)
+    return code.function(("x",), form(code, Value(code, "%x", elem.name)))
 
 
 # which form, and calls
@@ -208,18 +204,15 @@ def _strict(kernel: Kernel) -> bool:
 
 
 @cache
-def _define(name: str, elem: Scalar, *, precise: bool) -> tuple[str, tuple[str, ...]] | None:
-    """The symbol of a function and its texts, on f32 (also for narrower elements) or f64."""
+def _define(name: str, elem: Scalar, *, precise: bool) -> VectorFunction | None:
+    """A function on f32 (also for narrower elements) or f64."""
     wide = F64 if elem == F64 else F32
     form: Form | None = _trig(_TRIG[name]) if name in _TRIG else None
     if not precise and wide == F32:
         form = _NARROW.get(elem, {}).get(name) or _FORMS.get(name) or form
     form = form or vecmath.BODIES.get(name)
-    if form is None:
-        return None
-    code = GpuCode(f"gf.{name}.{elem}{'.precise' if precise else ''}", wide.name, 1, precise=precise)
-    text = code.definition(("x",), form(code, Value(code, "%x", wide.name)))
-    return f"@{code.symbol}", (*code.declarations, text)
+    symbol = f"gf.{name}.{elem}{'.precise' if precise else ''}"
+    return None if form is None else _written(symbol, wide, form, precise=precise)
 
 
 def _mathematical(name: str) -> Function:
@@ -228,12 +221,7 @@ def _mathematical(name: str) -> Function:
         made = _define(name, elem, precise=_strict(kernel) or elem == F64)
         if made is None:
             return None
-        symbol, texts = made
-        for text in texts:
-            kernel.text.module.entity(text)
-        type_ = register_type(wide)
-        (x,) = (convert.float_to_float(kernel, x, elem, wide) for x in xs)
-        out = kernel.text.emit(type_, f"call {type_} {symbol}({x})")
+        out = arith.call(kernel, made, [convert.float_to_float(kernel, x, elem, wide) for x in xs])
         return convert.float_to_float(kernel, out, wide, elem)
 
     return emit
