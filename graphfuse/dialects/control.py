@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphfuse.dialects.operands import listed, one_body, yielded_by
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
 from graphfuse.ir.types import BOOL, I64, Type
@@ -26,13 +27,11 @@ def for_(lower: Type, upper: Type, *carried: Type, step: int = 1, bodies: tuple[
         raise VerifyError(f"bounds must be i64, got {lower} and {upper}")
     if step < 1:
         raise VerifyError(f"step must be positive, got {step}")
-    if len(bodies) != 1:
-        raise VerifyError(f"expected one body, got {len(bodies)}")
-    if bodies[0].params.types != (I64, *carried):
-        raise VerifyError(f"the body must take {_list((I64, *carried))}, it takes {_list(bodies[0].params.types)}")
-    yielded = tuple(v.type for v in bodies[0].terminator.operands)
+    if (takes := one_body(bodies).params.types) != (I64, *carried):
+        raise VerifyError(f"the body must take {listed((I64, *carried))}, it takes {listed(takes)}")
+    yielded = yielded_by(bodies[0])
     if yielded != carried:
-        raise VerifyError(f"carried types change: {_list(carried)} to {_list(yielded)}")
+        raise VerifyError(f"carried types change: {listed(carried)} to {listed(yielded)}")
     return carried
 
 
@@ -47,10 +46,10 @@ def while_(*carried: Type, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
         raise VerifyError(f"expected a condition and a body, got {len(bodies)}")
     for name, body, before in (("condition", bodies[0], (BOOL,)), ("body", bodies[1], ())):
         if body.params.types != carried:
-            raise VerifyError(f"the {name} must take {_list(carried)}, it takes {_list(body.params.types)}")
-        yielded = tuple(v.type for v in body.terminator.operands)
+            raise VerifyError(f"the {name} must take {listed(carried)}, it takes {listed(body.params.types)}")
+        yielded = yielded_by(body)
         if yielded != (*before, *carried):
-            raise VerifyError(f"the {name} must yield {_list((*before, *carried))}, it yields {_list(yielded)}")
+            raise VerifyError(f"the {name} must yield {listed((*before, *carried))}, it yields {listed(yielded)}")
     return carried
 
 
@@ -61,13 +60,9 @@ def if_(condition: Type, *, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
         raise VerifyError(f"condition must be bool, got {condition}")
     if len(bodies) not in (1, 2) or any(b.params.types for b in bodies):
         raise VerifyError("expected one or two bodies without parameters")
-    yielded = [tuple(v.type for v in b.terminator.operands) for b in bodies]
+    yielded = [yielded_by(b) for b in bodies]
     if len(bodies) == 1:
         yielded.append(())
     if yielded[0] != yielded[1]:
-        raise VerifyError(f"branches yield different types: {_list(yielded[0])} and {_list(yielded[1])}")
+        raise VerifyError(f"branches yield different types: {listed(yielded[0])} and {listed(yielded[1])}")
     return yielded[0]
-
-
-def _list(types: tuple[Type, ...]) -> str:
-    return f"({', '.join(map(str, types))})"

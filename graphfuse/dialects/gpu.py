@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphfuse.dialects.operands import yielded_by
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
 from graphfuse.ir.layout import LinearLayout
@@ -539,6 +540,6 @@ def for_tiles(
         raise VerifyError("expected a group number, and a body that takes a program number and the carried values")
     if steps and (groups > 1 or split > 1):
         raise VerifyError("steps are dealt to single blocks, to one group of each")
-    if tuple(v.type for v in bodies[0].terminator.operands) != carried:
+    if yielded_by(bodies[0]) != carried:
         raise VerifyError("carried types change")
     return carried

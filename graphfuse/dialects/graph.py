@@ -9,7 +9,7 @@ from __future__ import annotations
 from graphfuse.constraints import require
 from graphfuse.dialects.block import MAX_GRID_RANK
 from graphfuse.dialects.elementwise import check_reduce_kind, declare
-from graphfuse.dialects.operands import axis_of, per_dim, positive, tensor
+from graphfuse.dialects.operands import axis_of, listed, one_body, per_dim, positive, tensor, window_of, yielded_by
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, opdef
 from graphfuse.ir.dense import Dense
@@ -146,27 +146,14 @@ def reduce_window(
     Positions in the padding (`low` before, `high` after) are ignored.
     """
     t = tensor(x)
-    for name, values in (
-        ("window", window),
-        ("strides", strides),
-        ("low", low),
-        ("high", high),
-        ("dilation", dilation),
-    ):
-        per_dim(name, values, t.rank)
-        if name not in ("low", "high"):
-            positive(name, values)
+    window_of(t.rank, low, high, window=window, strides=strides, dilation=dilation)
     if kind not in ("sum", "max", "min"):
         raise VerifyError(f"kind must be sum, max or min, got {kind}")
-    for d, k, lo, hi, dl in zip(t.shape, window, low, high, dilation, strict=True):
+    shape: list[Dim] = []
+    for d, k, s, lo, hi, dl in zip(t.shape, window, strides, low, high, dilation, strict=True):
         _window_fits(d, k, lo, hi, dl)
-    return Tensor(
-        tuple(
-            window_size(d, k, s, lo, hi, dl)
-            for d, k, s, lo, hi, dl in zip(t.shape, window, strides, low, high, dilation, strict=True)
-        ),
-        t.elem,
-    )
+        shape.append(window_size(d, k, s, lo, hi, dl))
+    return Tensor(tuple(shape), t.elem)
 
 
 def _window_fits(size: Dim, window: int, low: int, high: int, dilation: int) -> None:
@@ -278,12 +265,7 @@ def conv(
     spatial = tx.rank - 2
     if spatial < 1 or tw.rank != tx.rank:
         raise VerifyError(f"operands must have the same rank of at least 3, got {tx} and {tw}")
-    for name, values in (
-        ("strides", strides), ("low", low), ("high", high), ("dilation", dilation), ("input_dilation", input_dilation),
-    ):  # fmt: skip
-        per_dim(name, values, spatial)
-        if name not in ("low", "high"):
-            positive(name, values)
+    window_of(spatial, low, high, strides=strides, dilation=dilation, input_dilation=input_dilation)
     positive("groups", (groups,))
     first = layout == "nchw"
     channels, size = (tx.shape[1], tx.shape[2:]) if first else (tx.shape[-1], tx.shape[1:-1])
@@ -538,7 +520,7 @@ def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Typ
 def region(*inputs: Type, kernel: str, kind: str, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
     """The graph ops of one kernel: operands are read from memory, what the body yields is written to memory."""
     _one_body(bodies, inputs)
-    return tuple(v.type for v in bodies[0].terminator.operands)
+    return yielded_by(bodies[0])
 
 
 @opdef("graph.loop", Trait.PURE)
@@ -549,9 +531,9 @@ def loop(*carried: Type, count: Dim, symbol: str, bodies: tuple[Block, ...]) -> 
     the last carried values, then each stacked tensor with a new leading dim of `count`.
     """
     _one_body(bodies, carried)
-    yielded = tuple(v.type for v in bodies[0].terminator.operands)
+    yielded = yielded_by(bodies[0])
     if yielded[: len(carried)] != carried:
-        raise VerifyError(f"carried types change: {_list(carried)} to {_list(yielded[: len(carried)])}")
+        raise VerifyError(f"carried types change: {listed(carried)} to {listed(yielded[: len(carried)])}")
     stacked = [tensor(t) for t in yielded[len(carried) :]]
     if not symbol.isidentifier():
         raise VerifyError(f"symbol must be a name, got {symbol!r}")
@@ -591,20 +573,14 @@ def call(
     takes = bodies[0].params.types
     numbers = takes[len(pointers) :]
     if takes[: len(pointers)] != pointers or len(numbers) != len(args):
-        raise VerifyError(f"the body takes {_list(takes)}, expected {_list(pointers)} and {len(args)} integers")
+        raise VerifyError(f"the body takes {listed(takes)}, expected {listed(pointers)} and {len(args)} integers")
     if not all(isinstance(t, Scalar) and t.is_integer for t in numbers):
-        raise VerifyError(f"arguments are integers, the body takes {_list(numbers)}")
+        raise VerifyError(f"arguments are integers, the body takes {listed(numbers)}")
     if bodies[0].terminator.operands:
         raise VerifyError("the body yields nothing: its results are what it stores")
     return results
 
 
 def _one_body(bodies: tuple[Block, ...], inputs: tuple[Type, ...]) -> None:
-    if len(bodies) != 1:
-        raise VerifyError(f"expected one body, got {len(bodies)}")
-    if bodies[0].params.types != inputs:
-        raise VerifyError(f"operands are {_list(inputs)}, the body takes {_list(bodies[0].params.types)}")
-
-
-def _list(types: tuple[Type, ...]) -> str:
-    return f"({', '.join(map(str, types))})"
+    if one_body(bodies).params.types != inputs:
+        raise VerifyError(f"operands are {listed(inputs)}, the body takes {listed(bodies[0].params.types)}")
