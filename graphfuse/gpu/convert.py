@@ -174,7 +174,7 @@ def _in_registers(
     low = _field_bits(where, REGISTER) + _field_bits(where, LANE)
     outs = {LANE: _field_bits(where, LANE), REGISTER: _field_bits(where, REGISTER)}
     inside = LinearLayout.of({n: [b & (1 << low) - 1 for b in bases] for n, bases in where.ins}, outs)
-    first, last = _drop_copies(source, src), _make_copies(target, dst)
+    first, last = _drop_copies(source, src), Rename(holding(target, dst))
     gather = Gather(inside)
     warps = source.size(WARP)
     words = _words(bits, _passive_registers(inside))
@@ -220,10 +220,15 @@ def _drop_copies(full: LinearLayout, distinct: LinearLayout) -> Rename:
     return Rename(tuple(spread))
 
 
-def _make_copies(full: LinearLayout, distinct: LinearLayout) -> Rename:
-    """The inverse of dropping copies."""
-    holder = {distinct.flat(register=r): r for r in range(distinct.size(REGISTER))}
-    return Rename(tuple(holder[full.flat(register=r)] for r in range(full.size(REGISTER))))
+def holders(layout: LinearLayout) -> dict[int, int]:
+    """The first register with each element, of those that register numbers alone tell apart."""
+    return {layout.flat(register=r): r for r in reversed(range(layout.size(REGISTER)))}
+
+
+def holding(wanted: LinearLayout, have: LinearLayout) -> tuple[int, ...]:
+    """For each register of `wanted` the first of `have` with the same element."""
+    held = holders(have)
+    return tuple(held[wanted.flat(register=r)] for r in range(wanted.size(REGISTER)))
 
 
 def _merge_renames(steps: Sequence[Step], registers: int) -> tuple[Step, ...]:
@@ -296,7 +301,7 @@ def _through_shared(
         Store(store, free.get(LANE, 0), free.get(WARP, 0)),
         Barrier(scope),
         Load(load),
-        _make_copies(target, dst),
+        Rename(holding(target, dst)),
     ]
     waves = source.size(WARP) * (store.total_wavefronts + load.total_wavefronts)
     cycles = waves + 2 * _SHARED_LATENCY + _BARRIER_LATENCY[scope]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphfuse.codegen.kernel import integer, register_type
 from graphfuse.dialects import gpu
 from graphfuse.gpu.analysis.memory_access import bank_conflicts
+from graphfuse.gpu.convert import holding
 from graphfuse.gpu.kernel import SHARED, WARP_SIZE, Kernel, layout_of, lowers
 from graphfuse.gpu.lower_memory import element_address, limit_of, strided_address
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern
@@ -125,8 +126,7 @@ def lower_load_shared(kernel: Kernel, op: Op) -> None:
         start = kernel.text.pure(SHARED, f"inttoptr {base} to {SHARED}", base)
         values = load_shared(kernel, start, bank_conflicts(memory, every, size), size, want)  # LLVM drops other parts
         values = values[part * count : (part + 1) * count]
-    held = {distinct.flat(register=r): r for r in range(count)}
-    kernel.set(op, [values[held[layout.flat(register=r)]] for r in range(layout.size(REGISTER))])
+    kernel.set(op, [values[r] for r in holding(layout, distinct)])
 
 
 def _all_parts(op: Op, part: LinearLayout, ring: Buffer) -> LinearLayout:

@@ -8,7 +8,7 @@ from typing import cast
 from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.analysis.memory_access import bank_conflicts
-from graphfuse.gpu.convert import Barrier, Conversion, Exchange, Gather, Load, Rename, Route, Store, plan
+from graphfuse.gpu.convert import Barrier, Conversion, Exchange, Gather, Load, Rename, Route, Store, holding, plan
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern, memory_for_matrices
 from graphfuse.gpu.shared_access import load_shared, sole, store_shared
@@ -66,8 +66,7 @@ def _through_matrices(kernel: Kernel, values: Sequence[Reg], conversion: Convers
     if memory is None or pattern is None:
         return None
     staging, root = kernel.exchange(size << memory.out_bits)
-    held = {conversion.source.flat(register=r): v for r, v in reversed(list(enumerate(values)))}
-    distinct = [held[source.flat(register=r)] for r in range(source.size(REGISTER))]
+    distinct = [values[r] for r in holding(source, conversion.source)]
     free = source.free_masks()
     kernel.order(root, writes=True)
     access = bank_conflicts(memory, source, size)
@@ -75,9 +74,7 @@ def _through_matrices(kernel: Kernel, values: Sequence[Reg], conversion: Convers
     kernel.order(root, writes=False)
     base = kernel.text.pure("i32", f"ptrtoint {staging} to i32", staging)
     loaded = load_matrices(kernel, base, pattern, size, values[0].type)
-    where = {target.flat(register=r): r for r in range(target.size(REGISTER))}
-    full = conversion.target
-    return [loaded[where[full.flat(register=r)]] for r in range(full.size(REGISTER))]
+    return [loaded[r] for r in holding(conversion.target, target)]
 
 
 # between lanes

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from graphfuse.codegen import convert as casts
 from graphfuse.codegen.kernel import literal, register_type
 from graphfuse.dialects import block
-from graphfuse.gpu.convert import Load, Store, plan
+from graphfuse.gpu.convert import Load, Store, holders, holding, plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers, places
+from graphfuse.gpu.lower_reduce import masked
 from graphfuse.gpu.shared_access import load_group, sole, store_shared
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, matrix_of, operand_layout, operand_of_boxes
 from graphfuse.gpu.words import gather_words
@@ -64,18 +65,8 @@ def _product(kernel: Kernel, op: Op, a: ThreadTile, b: ThreadTile, acc: ThreadTi
 
 def _cut(kernel: Kernel, tile: ThreadTile, axis: int) -> ThreadTile:
     """The operand with zeros beyond the end of k, where a padded tile holds anything."""
-    n = tile.shape[axis]
-    if n == tile.layout.shape[axis]:
-        return tile
     zero = Reg(literal(0, tile.elem), register_type(tile.elem))
-    out: list[Reg] = []
-    for r, value in enumerate(tile.vectors):
-        at = kernel.coordinate(tile.layout, axis, r)
-        if at.text.startswith("%"):
-            out.append(kernel.choose(kernel.test("ult", at, n), value, zero))
-        else:
-            out.append(value if int(at.text) < n else zero)
-    return ThreadTile(tile.shape, tile.elem, out, tile.layout)
+    return ThreadTile(tile.shape, tile.elem, masked(kernel, tile, axis, tile.vectors, zero), tile.layout)
 
 
 # tensor cores
@@ -89,7 +80,7 @@ def _tensor_cores(
     """Instructions in the order of k, then rows, then columns: neighbours share a fragment and no accumulator."""
     k_size = depth(elem)
     left, right = _Fragments(kernel, a, 0, elem), _Fragments(kernel, b, 1, elem)
-    held = {acc.flat(register=r): r for r in range(acc.size(REGISTER))}
+    held = holders(acc)
     columns = acc.outs[1][1]
     offsets = sorted(held)
     rows = sorted({o >> columns for o in offsets if not o >> columns & 15})
@@ -116,7 +107,7 @@ class _Fragments:
     def __init__(self, kernel: Kernel, tile: ThreadTile, index: int, elem: Scalar) -> None:
         self.kernel, self.tile, self.index, self.elem = kernel, tile, index, elem
         layout = tile.layout
-        self.held = {layout.flat(register=r): r for r in range(layout.size(REGISTER))}
+        self.held = holders(layout)
         k = depth(elem)
         self.pattern = Operand(elem.bits, index, (1, 1)).linear((16, k) if index == 0 else (k, 8))
         self.known: dict[tuple[int, int], tuple[tuple[Reg, ...], ...]] = {}
@@ -190,8 +181,8 @@ def _multiply_add(
 
 def _held(kernel: Kernel, tile: ThreadTile, wide: Scalar) -> Word:
     """Elements of a tile that is where it is needed."""
-    held = {tile.layout.flat(register=r): v for r, v in enumerate(tile.vectors)}
-    return lambda flat: casts.cast(kernel, held[flat], tile.elem, wide)
+    held = holders(tile.layout)
+    return lambda flat: casts.cast(kernel, tile.vectors[held[flat]], tile.elem, wide)
 
 
 def _fma(kernel: Kernel, a: Reg, b: Reg, c: Reg, wide: Scalar) -> Reg:
@@ -209,11 +200,8 @@ def _staged(kernel: Kernel, moves: Sequence[tuple[ThreadTile, LinearLayout]], wi
     staging, root = kernel.exchange(starts[-1])
     kernel.order(root, writes=True)
     for p, start, (tile, _) in zip(plans, starts, moves, strict=False):
-        values = tile.vectors
         store = next(s for s in p.steps if isinstance(s, Store))
-        distinct = tile.layout.distinct_registers()
-        holder = {tile.layout.flat(register=r): v for r, v in reversed(list(enumerate(values)))}
-        values = [holder[distinct.flat(register=r)] for r in range(distinct.size(REGISTER))]
+        values = [tile.vectors[r] for r in holding(tile.layout.distinct_registers(), tile.layout)]
         predicate = sole(kernel, store.free_lanes, store.free_warps)
         store_shared(kernel, kernel.address(staging, start), store.access, values, tile.elem.bytes, predicate)
     kernel.order(root, writes=False)
@@ -227,7 +215,7 @@ def _fetcher(
     kernel: Kernel, base: Reg, steps: Sequence[object], elem: Scalar, layout: LinearLayout, wide: Scalar
 ) -> Word:
     load = next(s for s in steps if isinstance(s, Load))
-    register_of = {layout.flat(register=r): r for r in range(layout.size(REGISTER))}
+    register_of = holders(layout)
     group_of = {r: group for group in load.access.groups for r in group}
     known: dict[int, Reg] = {}
 

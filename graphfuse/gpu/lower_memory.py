@@ -16,6 +16,7 @@ from graphfuse.codegen.kernel import PointerValue, integer, literal, memory_type
 from graphfuse.dialects import block
 from graphfuse.gpu.analysis.axis_info import access_info
 from graphfuse.gpu.analysis.memory_access import vector_width
+from graphfuse.gpu.convert import holding
 from graphfuse.gpu.kernel import GLOBAL, Kernel, ThreadTile, layout_of, lowers, space_of, vector_of, when
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_ints, attr_number, attr_scalar, tile_of
 from graphfuse.ir.layout import REGISTER, LinearLayout
@@ -275,8 +276,7 @@ def _load(kernel: Kernel, op: Op, type_: Type, accesses: Iterator[Access], other
         for r, value in zip(access.registers, _load_one(kernel, elem, access, other), strict=True):
             out[r] = value
     if isinstance(type_, Tile):
-        first = {layout_of(type_).flat(register=r): r for r in reversed(range(count))}
-        out = [out[first[layout_of(type_).flat(register=r)]] for r in range(count)]
+        out = [out[r] for r in holding(layout_of(type_), layout_of(type_))]
     kernel.set(op, [v for v in out if v is not None])
 
 

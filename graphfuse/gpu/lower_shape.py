@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphfuse.codegen.kernel import register_type
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
+from graphfuse.gpu.convert import holders
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
 from graphfuse.ir.core import Op, attr_int, attr_scalar, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
@@ -47,7 +48,7 @@ def broadcast_registers(source: LinearLayout, target: LinearLayout) -> tuple[int
     for name in (LANE, WARP):
         if tuple(map(project, target.bases(name))) != source.bases(name):
             return None
-    held = {source.flat(register=r): r for r in reversed(range(source.size(REGISTER)))}
+    held = holders(source)
     found = [held.get(project(target.flat(register=r))) for r in range(target.size(REGISTER))]
     return None if None in found else tuple(r for r in found if r is not None)
 

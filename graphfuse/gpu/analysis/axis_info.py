@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphfuse.dialects import block, control, effects
 from graphfuse.gpu.analysis.axis_facts import (
@@ -29,7 +28,7 @@ from graphfuse.gpu.analysis.axis_facts import (
     wrap,
 )
 from graphfuse.gpu.analysis.axis_rules import RULES, shape_of
-from graphfuse.ir.core import Block, Func, Op, Value, attr_ints
+from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_strs
 from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile
 from graphfuse.symbolic import Atom, Dim, Ranges, Sym, bounds
 
@@ -105,9 +104,8 @@ class _Analysis:
     def loop(self, op: Op) -> Sequence[AxisInfo]:
         """Carried values begin as their initial facts and only lose some, until an iteration loses none."""
         lower, _, *carried = (self.facts[v] for v in op.operands)
-        step: Any = op.attrs.get("step", 1)
         induction, *params = op.body.params.values
-        self.facts[induction] = AxisInfo.uniform(math.gcd(lower.divisibility[0], power_of_two(step)))
+        self.facts[induction] = AxisInfo.uniform(math.gcd(lower.divisibility[0], power_of_two(attr_int(op, "step", 1))))
         while True:
             for param, info in zip(params, carried, strict=True):
                 self.facts[param] = info
@@ -135,13 +133,11 @@ class _Analysis:
 
     def index(self, op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
         shape = shape_of(op.types[0])
-        names: Any = op.attrs.get("names", ())
         bound = {
             name: info if isinstance(v.type, Tile) else info.spread(shape)
-            for name, v, info in zip(names, op.operands, operands, strict=True)
+            for name, v, info in zip(attr_strs(op, "names", ()), op.operands, operands, strict=True)
         }
-        expr: Any = op.attrs["expr"]
-        return sharpen(self.dim(expr, bound, shape), shape)
+        return sharpen(self.dim(attr_dim(op, "expr"), bound, shape), shape)
 
     def dim(self, dim: Dim, bound: Mapping[str, AxisInfo], shape: Sequence[int]) -> AxisInfo:
         """Facts of an expression over operands and symbols."""
@@ -214,11 +210,9 @@ def _view(func: Func, op: Op, facts: Facts) -> tuple[tuple[int, ...], AxisInfo, 
     """Shape, offsets and mask of a strided view."""
     shape = shape_of(op.types[0] if op.kind is block.load_view else op.operands[2].type)
     limits = op.operands[2 if op.kind is block.load_view else 3 :]
-    strides: Any = op.attrs["strides"]
-    limited = attr_ints(op, "limited", ())
     symbols = _Analysis(func.ranges, {p.hint: facts[p].divisibility[0] for p in func.params})
     total = facts[op.operands[1]].spread(shape)
-    for d, (n, stride) in enumerate(zip(shape, strides, strict=True)):
+    for d, (n, stride) in enumerate(zip(shape, attr_dims(op, "strides"), strict=True)):
         at = AxisInfo(
             tuple(n if i == d else 1 for i in range(len(shape))),
             tuple(MAX_DIVISIBILITY if i == d else 1 for i in range(len(shape))),
@@ -226,6 +220,6 @@ def _view(func: Func, op: Op, facts: Facts) -> tuple[tuple[int, ...], AxisInfo, 
         )
         total = sharpen(add(total, sharpen(mul(at, symbols.dim(stride, {}, shape)), shape)), shape)
     mask: list[int] = [*shape]
-    for d, limit in zip(limited, limits, strict=True):
+    for d, limit in zip(attr_ints(op, "limited", ()), limits, strict=True):
         mask[d] = math.gcd(shape[d], facts[limit].divisibility[0])
     return shape, total, tuple(mask) or (1,)

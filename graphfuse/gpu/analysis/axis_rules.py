@@ -25,7 +25,7 @@ from graphfuse.gpu.analysis.axis_facts import (
     wrap,
     zip_gcd,
 )
-from graphfuse.ir.core import Op, OpDef, Value, attr_ints
+from graphfuse.ir.core import Op, OpDef, Value, attr_dims, attr_int, attr_ints
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile, Type
 
 ALLOC_ALIGNMENT = 64
@@ -106,8 +106,7 @@ def _select(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 def _assume(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     """A promise of every element, hence of those that begin a run."""
-    number: Any = op.attrs["multiple_of"]
-    (a,) = operands
+    number, (a,) = attr_int(op, "multiple_of"), operands
     divisibility = tuple(math.lcm(d, power_of_two(number)) for d in a.divisibility)
     contiguity = a.contiguity if number == 1 else (1,) * len(divisibility)
     return replace(a, contiguity=contiguity, divisibility=divisibility)
@@ -142,11 +141,8 @@ def _made_to_fit(value: Value, known: dict[Value, bool]) -> bool:
     if op is None:
         return False
     if op.kind is block.arange:
-        low, high = op.attrs["start"], op.attrs["end"]
-        assert isinstance(low, int), "checked by the type rule"
-        assert isinstance(high, int), "checked by the type rule"
         half = 1 << result_elem(op).bits - 1
-        return -half <= low and high <= half
+        return -half <= attr_int(op, "start") and attr_int(op, "end") <= half
     if op.kind in (block.const, block.splat):
         return True
     if op.kind is block.cast:
@@ -179,8 +175,7 @@ def _const(op: Op, _operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _arange(op: Op, _operands: Sequence[AxisInfo]) -> AxisInfo:
-    start: Any = op.attrs["start"]
-    size = shape_of(op.types[0])[0]
+    start, (size,) = attr_int(op, "start"), shape_of(op.types[0])
     if not result_elem(op).is_integer:
         return AxisInfo.unknown((size,))
     whole = AxisInfo((size,), (power_of_two(start),), (1,))
@@ -260,9 +255,7 @@ def _load(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _load_view(op: Op, _operands: Sequence[AxisInfo]) -> AxisInfo:
-    strides: Any = op.attrs["strides"]
-    limited: Any = op.attrs.get("limited", ())
-    shape = shape_of(op.types[0])
+    shape, strides, limited = shape_of(op.types[0]), attr_dims(op, "strides"), attr_ints(op, "limited", ())
     same = tuple(n if s == 0 and d not in limited else 1 for d, (n, s) in enumerate(zip(shape, strides, strict=True)))
     return replace(AxisInfo.unknown(shape), constancy=same or (1,))
 
