@@ -2,7 +2,7 @@
 
 It knows no mathematics. A `Value` is one SSA value with Python's operators; a `Code` is the
 function being written. Lanes are uniform: each value has as many as its function, one being a
-scalar type. Elements: f32 f64 i32 i64 i1.
+scalar type. Elements: f32 f64 i32 i64 i1, and in scalar functions any type as LLVM has it.
 """
 
 import struct
@@ -144,7 +144,7 @@ class Code:
 
     def type(self, elem: str) -> str:
         """The LLVM type of all lanes of an element."""
-        name = _LLVM_ELEM[elem]
+        name = _LLVM_ELEM.get(elem, elem)
         return name if self.lanes == 1 else f"<{self.lanes} x {name}>"
 
     def suffix(self, elem: str) -> str:
@@ -248,11 +248,11 @@ class Code:
         """What was written, with all it needs."""
         return VectorFunction(self.symbol, self.definition(parameters, result), tuple(self.declarations))
 
-    def definition(self, parameters: Sequence[str], result: Value) -> str:
-        """The finished function, `internal` and always inlined."""
+    def definition(self, parameters: Sequence[str], result: Value, inlined: str = "alwaysinline") -> str:
+        """The finished function, `internal`, and inlined wherever it is called."""
         listed = ", ".join(f"{self.type(self.elem)} %{name}" for name in parameters)
         head = (
             f"define internal {self.type(result.elem)} @{self.symbol}({listed}) "
-            "alwaysinline nounwind willreturn memory(none) {"
+            f"{inlined} nounwind willreturn memory(none) {{"
         )
         return "\n".join([head, "entry:", *self.lines, f"  ret {result.typed}", "}"]) + "\n"

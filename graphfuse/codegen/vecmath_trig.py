@@ -3,6 +3,8 @@
 The functions take and return values; naming and wrapping them is `vecmath`'s.
 """
 
+import math
+from functools import cache
 from typing import Final
 
 from graphfuse.codegen.vecmath_emit import INTEGER_OF, Code, Operand, Value
@@ -13,69 +15,43 @@ _TWO_OVER_PI_BITS: Final = 1200
 """Of the fraction: an f64's exponent moves the point by 1024, and 64 bits and guards must be left behind it."""
 _TWO_OVER_PI_BYTES: Final = TWO_OVER_PI.to_bytes(_TWO_OVER_PI_BITS // 8 + 32, "little")
 
+
 # x = m 2^e, m an integer. Of 2/pi * 2^e only the bits from weight 2 down to weight 2^-190 matter:
 # higher ones give multiples of 4 quarter turns. They are a window of the table; the product with
 # m modulo 2^192 is the angle in units of 2^-190 quarter turns, too small by less than 2^-137.
 # Lanes of |x| < 2^-8 give nonsense that the caller does not select.
-_REDUCE_SLOW: Final = f"""\
-@gf.two_over_pi = internal constant [{len(_TWO_OVER_PI_BYTES)} x i8] \
-[{", ".join(f"i8 {byte}" for byte in _TWO_OVER_PI_BYTES)}]
-
-define internal {{ double, i64 }} @gf.reduce_slow(double %x) noinline nounwind willreturn \
-memory(none) {{
-  %bits = bitcast double %x to i64
-  %field_wide = lshr i64 %bits, 52
-  %field = and i64 %field_wide, 2047
-  %fraction = and i64 %bits, 4503599627370495
-  %m = or i64 %fraction, 4503599627370496
-  %e_any = sub i64 %field, 1075
-  %e_low = icmp slt i64 %e_any, -60
-  %e_high_or_ok = icmp sgt i64 %e_any, 971
-  %e_1 = select i1 %e_low, i64 -60, i64 %e_any
-  %e = select i1 %e_high_or_ok, i64 971, i64 %e_1
-  %drop = sub i64 {_TWO_OVER_PI_BITS - 190}, %e
-  %byte = lshr i64 %drop, 3
-  %bit = and i64 %drop, 7
-  %at = getelementptr i8, ptr @gf.two_over_pi, i64 %byte
-  %loaded = load i256, ptr %at, align 1
-  %bit_wide = zext i64 %bit to i256
-  %window_wide = lshr i256 %loaded, %bit_wide
-  %window = trunc i256 %window_wide to i192
-  %m_wide = zext i64 %m to i192
-  %angle = mul i192 %window, %m_wide
-  %half = shl i192 1, 189
-  %rounded = add i192 %angle, %half
-  %quadrant_wide = lshr i192 %rounded, 190
-  %quadrant = trunc i192 %quadrant_wide to i64
-  %rest = shl i192 %angle, 2
-  %is_below = icmp slt i192 %rest, 0
-  %rest_negated = sub i192 0, %rest
-  %size = select i1 %is_below, i192 %rest_negated, i192 %rest
-  %zeros_wide = call i192 @llvm.ctlz.i192(i192 %size, i1 false)
-  %normal = shl i192 %size, %zeros_wide
-  %top_wide = lshr i192 %normal, 128
-  %top = trunc i192 %top_wide to i64
-  %top_float = uitofp i64 %top to double
-  %zeros = trunc i192 %zeros_wide to i64
-  %scale_field = sub i64 {1023 - 64}, %zeros
-  %scale_bits = shl i64 %scale_field, 52
-  %scale = bitcast i64 %scale_bits to double
-  %turns = fmul double %top_float, %scale
-  %r_size = fmul double %turns, 0x3FF921FB54442D18
-  %is_negative = icmp slt i64 %bits, 0
-  %flip = xor i1 %is_below, %is_negative
-  %r_negated = fneg double %r_size
-  %r_finite = select i1 %flip, double %r_negated, double %r_size
-  %is_finite = icmp ne i64 %field, 2047
-  %r = select i1 %is_finite, double %r_finite, double 0x7FF8000000000000
-  %q_negated = sub i64 0, %quadrant
-  %q = select i1 %is_negative, i64 %q_negated, i64 %quadrant
-  %with_r = insertvalue {{ double, i64 }} poison, double %r, 0
-  %result = insertvalue {{ double, i64 }} %with_r, i64 %q, 1
-  ret {{ double, i64 }} %result
-}}
-"""
-_CTLZ: Final = "declare i192 @llvm.ctlz.i192(i192, i1)"
+@cache
+def _reduce_slow() -> tuple[str, ...]:
+    """The texts of `gf.reduce_slow` and what it needs."""
+    c = Code("gf.reduce_slow", "f64", 1)
+    bits = Value(c, "%x", "f64").bits()
+    field = (bits >> 52) & 2047
+    m = (bits & 2**52 - 1) | 2**52
+    e = field - 1075
+    is_low, is_high = e < -60, e > 971
+    e = c.select(is_high, 971, c.select(is_low, -60, e))
+    drop = (_TWO_OVER_PI_BITS - 190) - e
+    at = c.emit("ptr", f"getelementptr i8, ptr @gf.two_over_pi, {(drop >> 3).typed}")
+    loaded = c.emit("i256", f"load i256, {at.typed}, align 1")
+    window = c.cast("trunc", c.binary("lshr", loaded, c.cast("zext", drop & 7, "i256")), "i192")
+    angle = window * c.cast("zext", m, "i192")
+    quadrant = c.cast("trunc", (angle + (1 << 189)) >> 190, "i64")
+    rest = angle << 2
+    is_below = rest < 0
+    size = c.select(is_below, 0 - rest, rest)
+    zeros = c.emit("i192", f"call i192 @llvm.ctlz.i192({size.typed}, i1 false)")
+    top = c.cast("uitofp", c.cast("trunc", c.binary("shl", size, zeros) >> 128, "i64"), "f64")
+    scale = (((1023 - 64) - c.cast("trunc", zeros, "i64")) << 52).as_float()
+    r = top * scale * (math.pi / 2)
+    is_negative = bits < 0
+    r = c.select(is_below ^ is_negative, -r, r)
+    r = c.select(c.compare("ne", field, 2047), r, math.nan)
+    q = c.select(is_negative, 0 - quadrant, quadrant)
+    pair = c.emit("{ double, i64 }", f"insertvalue {{ double, i64 }} poison, {r.typed}, 0")
+    pair = c.emit(pair.elem, f"insertvalue {pair.typed}, {q.typed}, 1")
+    table = ", ".join(f"i8 {byte}" for byte in _TWO_OVER_PI_BYTES)
+    constant = f"@gf.two_over_pi = internal constant [{len(_TWO_OVER_PI_BYTES)} x i8] [{table}]\n"
+    return "declare i192 @llvm.ctlz.i192(i192, i1)", constant, c.definition(("x",), pair, "noinline")
 
 
 def _slow_lane(c: Code, x: str, lane: int, results: tuple[str, str]) -> tuple[str, str]:
@@ -113,30 +89,40 @@ def _reduce_trig(c: Code, x: Value) -> tuple[Value, Value]:
     Three parts of pi/2 by FMA up to `trig_top`: there n times the first part cancels exactly. A
     call per lane beyond (Payne and Hanek), if any lane is beyond.
     """
-    fmt = format_of(x)
-    n, fast_q = round_to_bits(c, x, fmt.parts["two_over_pi"][0], 0)
-    fast_r = x
-    for part in fmt.parts["pi_half"][:3]:
-        fast_r = c.fma(n, -part, fast_r)
-    beyond = x.abs() > fmt.trig_top
+    fast_r, fast_q = reduce_fast(c, x)
+    beyond = x.abs() > format_of(x).trig_top
     any_beyond = beyond.ref
     if c.lanes > 1:
         any_beyond = c.name()
         reduce_or = f"@llvm.vector.reduce.or.v{c.lanes}i1"
         c.declarations[f"declare i1 {reduce_or}(<{c.lanes} x i1>)"] = None
         c.lines.append(f"  {any_beyond} = call i1 {reduce_or}({beyond.typed})")
-    for declaration in (_CTLZ, _REDUCE_SLOW):
-        c.declarations[declaration] = None
+    c.declarations |= dict.fromkeys(_reduce_slow())
     c.lines += [f"  br i1 {any_beyond}, label %slow, label %reduced", "slow:"]
     pair = ("poison", "poison")
     for lane in range(c.lanes):
         pair = _slow_lane(c, x.ref, lane, pair)
     slow_r = c.select(beyond, Value(c, pair[0], x.elem), fast_r)
     slow_q = c.select(beyond, Value(c, pair[1], fast_q.elem), fast_q)
+    return reduced(c, (fast_r, slow_r), (fast_q, slow_q))
+
+
+def reduce_fast(c: Code, x: Value) -> tuple[Value, Value]:
+    """x = q pi/2 + r by three parts of pi/2, up to `trig_top`: r and q."""
+    parts = format_of(x).parts
+    n, q = round_to_bits(c, x, parts["two_over_pi"][0], 0)
+    r = x
+    for part in parts["pi_half"][:3]:
+        r = c.fma(n, -part, r)
+    return r, q
+
+
+def reduced(c: Code, r: tuple[Value, Value], q: tuple[Value, Value]) -> tuple[Value, Value]:
+    """The end of the block `slow`: r and q of the entry, or those made there."""
     c.lines += ["  br label %reduced", "reduced:"]
     merged = [
         c.emit(slow.elem, f"phi {c.type(slow.elem)} [ {fast.ref}, %entry ], [ {slow.ref}, %slow ]")
-        for fast, slow in ((fast_r, slow_r), (fast_q, slow_q))
+        for fast, slow in (r, q)
     ]
     return merged[0], merged[1]
 

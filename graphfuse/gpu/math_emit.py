@@ -51,6 +51,11 @@ class GpuCode(Code):
             return self.emit("f32", f"call float asm {template}({sign.typed}, {magnitude.typed})")
         return super().intrinsic(name, *operands)
 
+    def upper_half(self, a: Value, b: Value) -> Value:
+        """Of the product of two i64 without signs."""
+        self.declarations["declare i64 @llvm.nvvm.mulhi.ull(i64, i64)"] = None
+        return self.emit("i64", f"call i64 @llvm.nvvm.mulhi.ull({a.typed}, {b.typed})")
+
     def at_least(self, x: Value, low: float) -> Value:
         """max(x, low), nan kept."""
         return self.intrinsic("maximum", x, self.constant(low, x.elem)) if x.elem == "f32" else super().at_least(x, low)

@@ -8,11 +8,12 @@ of the last place: 2^-70 for f32, 2^-137 for f64 (M. Payne, R. Hanek, 1983).
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Final
 
-from graphfuse.codegen.kernel import float_text
-from graphfuse.codegen.vecmath_emit import INTEGER_OF, Value
-from graphfuse.codegen.vecmath_format import format_of, round_to_bits
+from graphfuse.codegen import vecmath_trig
+from graphfuse.codegen.vecmath_emit import Value
+from graphfuse.codegen.vecmath_format import format_of
 from graphfuse.codegen.vecmath_tables import F64_PARTS, TWO_OVER_PI
 from graphfuse.gpu.math_emit import GpuCode
 
@@ -29,124 +30,58 @@ def _table(name: str, word: int, count: int) -> str:
 """
 
 
-def _window(name: str, word: int, exponent_bias: int) -> str:
-    """The three words that start one bit before the exponent's place, `%w2` first; needs `%field`."""
-    size, log = f"i{word}", word.bit_length() - 1
-    lines = [
-        f"%start = add i32 %field, {word - 2 - exponent_bias}",
-        f"%word = lshr i32 %start, {log}",
-        f"%bit32 = and i32 %start, {word - 1}",
-        "%bit = zext i32 %bit32 to i64" if word == 64 else "%bit = add i32 %bit32, 0",
-    ]
+_TABLES: Final = {word: _table(f"gf.two_over_pi.i{word}", word, count) for word, count in ((32, 7), (64, 19))}
+
+
+def _window(c: GpuCode, field: Value, word: int, exponent_bias: int) -> tuple[Value, Value, Value]:
+    """The three words that start one bit before the exponent's place, the uppermost first."""
+    elem, name = f"i{word}", f"gf.two_over_pi.i{word}"
+    c.declarations[_TABLES[word]] = None
+    start = field + (word - 2 - exponent_bias)
+    first, bit = start >> word.bit_length() - 1, start & word - 1
+    bit = c.cast("zext", bit, "i64") if word == 64 else bit
+    loaded: list[Value] = []
     for i in range(4):
-        lines.append(f"%n{i} = add i32 %word, {i}")
-        lines.append(f"%at{i} = getelementptr {size}, ptr addrspace(4) @{name}, i32 %n{i}")
-        lines.append(f"%t{i} = load {size}, ptr addrspace(4) %at{i}")
-    lines += [
-        f"%w{2 - i} = call {size} @llvm.fshl.{size}({size} %t{i}, {size} %t{i + 1}, {size} %bit)" for i in range(3)
-    ]
-    return "\n  ".join(lines)
+        at = c.emit("ptr addrspace(4)", f"getelementptr {elem}, ptr addrspace(4) @{name}, {(first + i).typed}")
+        loaded.append(c.emit(elem, f"load {elem}, {at.typed}"))
+    w2, w1, w0 = (c.intrinsic("fshl", upper, lower, bit) for upper, lower in pairwise(loaded))
+    return w2, w1, w0
 
 
-_HALF_PI_LOW: Final = F64_PARTS["pi_half"][1]
-
-_REDUCE_F32: Final = f"""\
-{_table("gf.two_over_pi.i32", 32, 7)}
-define internal {{ float, i32 }} @gf.reduce_angle.f32(float %x) alwaysinline nounwind willreturn memory(none) {{
-  %bits = bitcast float %x to i32
-  %shifted = lshr i32 %bits, 23
-  %field = and i32 %shifted, 255
-  %fraction = and i32 %bits, {(1 << 23) - 1}
-  %m = or i32 %fraction, {1 << 23}
-  {_window("gf.two_over_pi.i32", 32, 150)}
-  %m64 = zext i32 %m to i64
-  %w1_64 = zext i32 %w1 to i64
-  %w0_64 = zext i32 %w0 to i64
-  %low = mul nuw i64 %m64, %w0_64
-  %low_carry = lshr i64 %low, 32
-  %middle_product = mul nuw i64 %m64, %w1_64
-  %middle = add nuw i64 %middle_product, %low_carry
-  %carry_64 = lshr i64 %middle, 32
-  %carry = trunc i64 %carry_64 to i32
-  %high_product = mul i32 %m, %w2
-  %high = add i32 %high_product, %carry
-  %high_64 = zext i32 %high to i64
-  %high_turns = shl i64 %high_64, 34
-  %below = and i64 %middle, {(1 << 32) - 1}
-  %low_turns = shl i64 %below, 2
-  %rest = or disjoint i64 %high_turns, %low_turns
-  %turns = sitofp i64 %rest to double
-  %radians = fmul double %turns, {float_text(math.pi / 2 * 2.0**-64)}
-  %r_size = fptrunc double %radians to float
-  %nearest = add i32 %high, {1 << 29}
-  %quadrant = lshr i32 %nearest, 30
-"""
-_REDUCE_F64: Final = f"""\
-{_table("gf.two_over_pi.i64", 64, 19)}
-define internal {{ double, i64 }} @gf.reduce_angle.f64(double %x) alwaysinline nounwind willreturn memory(none) {{
-  %bits = bitcast double %x to i64
-  %shifted = lshr i64 %bits, 52
-  %field_64 = trunc i64 %shifted to i32
-  %field = and i32 %field_64, 2047
-  %fraction = and i64 %bits, {(1 << 52) - 1}
-  %m = or i64 %fraction, {1 << 52}
-  {_window("gf.two_over_pi.i64", 64, 1075)}
-  %low_carry = call i64 @llvm.nvvm.mulhi.ull(i64 %m, i64 %w0)
-  %middle_product = mul i64 %m, %w1
-  %middle = add i64 %middle_product, %low_carry
-  %is_carry = icmp ult i64 %middle, %low_carry
-  %carry = zext i1 %is_carry to i64
-  %middle_carry = call i64 @llvm.nvvm.mulhi.ull(i64 %m, i64 %w1)
-  %high_product = mul i64 %m, %w2
-  %high_sum = add i64 %high_product, %middle_carry
-  %high = add i64 %high_sum, %carry
-  %high_turns = shl i64 %high, 2
-  %moved = lshr i64 %middle, 62
-  %rest = or disjoint i64 %high_turns, %moved
-  %upper_bits = and i64 %rest, -2048
-  %upper = sitofp i64 %upper_bits to double
-  %middle_turns = shl i64 %middle, 2
-  %lower_top = shl i64 %rest, 53
-  %lower_rest = lshr i64 %middle_turns, 11
-  %lower_bits = or disjoint i64 %lower_top, %lower_rest
-  %lower = uitofp i64 %lower_bits to double
-  %lower_scaled = fmul double %lower, {float_text(2.0**-53)}
-  %lower_radians = fmul double %lower_scaled, {float_text(math.pi / 2 * 2.0**-64)}
-  %tail = call double @llvm.fma.f64(double %upper, double {float_text(_HALF_PI_LOW * 2.0**-64)}, double %lower_radians)
-  %r_size = call double @llvm.fma.f64(double %upper, double {float_text(math.pi / 2 * 2.0**-64)}, double %tail)
-  %nearest = add i64 %high, {1 << 61}
-  %quadrant = lshr i64 %nearest, 62
-"""
+def _slow_f32(c: GpuCode, bits: Value) -> tuple[Value, Value, Value]:
+    """|r| and q of |x|, and the field of its exponent."""
+    field = (bits >> 23) & 255
+    m = (bits & (1 << 23) - 1) | 1 << 23
+    w2, w1, w0 = _window(c, field, 32, 150)
+    m64, w1_64, w0_64 = (c.cast("zext", v, "i64") for v in (m, w1, w0))
+    low_carry = c.binary("mul nuw", m64, w0_64) >> 32
+    middle = c.binary("add nuw", c.binary("mul nuw", m64, w1_64), low_carry)
+    carry = c.cast("trunc", middle >> 32, "i32")
+    high = m * w2 + carry
+    turns = c.binary("or disjoint", c.cast("zext", high, "i64") << 34, (middle & (1 << 32) - 1) << 2)
+    radians = c.cast("sitofp", turns, "f64") * (math.pi / 2 * 2.0**-64)
+    r = c.cast("fptrunc", radians, "f32")
+    return r, (high + (1 << 29)) >> 30, field
 
 
-def _signed(elem: str, pair: str, field: int) -> str:
-    """The end of both: the angle of -x is minus that of x; infinities and NaN have none."""
-    float_, integer = {"f32": ("float", "i32"), "f64": ("double", "i64")}[elem]
-    return f"""\
-  %is_negative = icmp slt {integer} %bits, 0
-  %r_negated = fneg {float_} %r_size
-  %r_signed = select i1 %is_negative, {float_} %r_negated, {float_} %r_size
-  %is_finite = icmp ne i32 %field, {field}
-  %r = select i1 %is_finite, {float_} %r_signed, {float_} {float_text(math.nan)}
-  %q_negated = sub {integer} 0, %quadrant
-  %q = select i1 %is_negative, {integer} %q_negated, {integer} %quadrant
-  %with_r = insertvalue {pair} poison, {float_} %r, 0
-  %result = insertvalue {pair} %with_r, {integer} %q, 1
-  ret {pair} %result
-}}
-"""
-
-
-_PAIR: Final = {"f32": "{ float, i32 }", "f64": "{ double, i64 }"}
-_TEXTS: Final = {
-    "f32": ("declare i32 @llvm.fshl.i32(i32, i32, i32)", _REDUCE_F32 + _signed("f32", _PAIR["f32"], 255)),
-    "f64": (
-        "declare i64 @llvm.fshl.i64(i64, i64, i64)",
-        "declare i64 @llvm.nvvm.mulhi.ull(i64, i64)",
-        "declare double @llvm.fma.f64(double, double, double)",
-        _REDUCE_F64 + _signed("f64", _PAIR["f64"], 2047),
-    ),
-}
+def _slow_f64(c: GpuCode, bits: Value) -> tuple[Value, Value, Value]:
+    """As `_slow_f32`."""
+    field = c.cast("trunc", bits >> 52, "i32") & 2047
+    m = (bits & (1 << 52) - 1) | 1 << 52
+    w2, w1, w0 = _window(c, field, 64, 1075)
+    low_carry = c.upper_half(m, w0)
+    middle = m * w1 + low_carry
+    carry = c.cast("zext", c.emit("i1", f"icmp ult {middle.typed}, {low_carry.ref}"), "i64")
+    middle_carry = c.upper_half(m, w1)
+    high = m * w2 + middle_carry + carry
+    rest = c.binary("or disjoint", high << 2, middle >> 62)
+    upper = c.cast("sitofp", rest & -2048, "f64")
+    middle_turns = middle << 2
+    lower = c.cast("uitofp", c.binary("or disjoint", rest << 53, middle_turns >> 11), "f64")
+    lower_radians = lower * 2.0**-53 * (math.pi / 2 * 2.0**-64)
+    tail = c.fma(upper, F64_PARTS["pi_half"][1] * 2.0**-64, lower_radians)
+    r = c.fma(upper, math.pi / 2 * 2.0**-64, tail)
+    return r, (high + (1 << 61)) >> 62, field
 
 
 def reduce_angle(c: GpuCode, x: Value, *, any_size: bool) -> tuple[Value, Value]:
@@ -154,23 +89,16 @@ def reduce_angle(c: GpuCode, x: Value, *, any_size: bool) -> tuple[Value, Value]
 
     Three parts of pi/2 by FMA up to `trig_top`, words of 2/pi beyond; `any_size` says that x may be beyond.
     """
-    fmt = format_of(x)
-    n, fast_q = round_to_bits(c, x, fmt.parts["two_over_pi"][0], 0)
-    fast_r = x
-    for part in fmt.parts["pi_half"][:3]:
-        fast_r = c.fma(n, -part, fast_r)
+    fast_r, fast_q = vecmath_trig.reduce_fast(c, x)
     if not any_size:
         return fast_r, fast_q
-    c.declarations |= dict.fromkeys(_TEXTS[x.elem])
-    beyond = ~(x.abs() <= fmt.trig_top)
-    pair, type_ = c.name(), _PAIR[x.elem]
+    beyond = ~(x.abs() <= format_of(x).trig_top)
     c.lines += [f"  br {beyond.typed}, label %slow, label %reduced", "slow:"]
-    c.lines.append(f"  {pair} = call {type_} @gf.reduce_angle.{x.elem}({x.typed})")
-    slow_r = c.emit(x.elem, f"extractvalue {type_} {pair}, 0")
-    slow_q = c.emit(INTEGER_OF[x.elem], f"extractvalue {type_} {pair}, 1")
-    c.lines += ["  br label %reduced", "reduced:"]
-    merged = [
-        c.emit(slow.elem, f"phi {c.type(slow.elem)} [ {fast.ref}, %entry ], [ {slow.ref}, %slow ]")
-        for fast, slow in ((fast_r, slow_r), (fast_q, slow_q))
-    ]
-    return merged[0], merged[1]
+    bits = x.bits()
+    size, quadrant, field = (_slow_f32 if x.elem == "f32" else _slow_f64)(c, bits)
+    # the angle of -x is minus that of x; infinities and NaN have none
+    is_negative = bits < 0
+    signed = c.select(is_negative, -size, size)
+    slow_r = c.select(c.compare("ne", field, 2 * format_of(x).bias + 1), signed, math.nan)
+    slow_q = c.select(is_negative, 0 - quadrant, quadrant)
+    return vecmath_trig.reduced(c, (fast_r, slow_r), (fast_q, slow_q))
