@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, RowTiles, digits, for_piece, for_row_tiles, nest, reduce_row
+from graphfuse.blockgen.loops import Carried, Fold, RowTiles, fold_row, for_piece, for_row_tiles, nest, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import (
     Depth,
@@ -30,7 +30,7 @@ from graphfuse.blockgen.products import (
     product_of,
     store_results,
 )
-from graphfuse.blockgen.tiling import Piece, matmul_tile, pieces
+from graphfuse.blockgen.tiling import matmul_tile, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value
 from graphfuse.symbolic import Dim, ceildiv, product
@@ -105,14 +105,12 @@ class AttentionKernel:
 
     def emit(self) -> Func:
         """Grid over outer dims and blocks of queries."""
-        kernel, ev = self.kernel, self.kernel.ev
+        kernel = self.kernel
         whole = isinstance(self.rows, int) and self.rows <= QUERY_BLOCK * 3 // 2
         block_of = QUERY_BLOCK // self.tile.rows * self.tile.rows
         blocks: Dim = 1 if whole else ceildiv(self.rows, block_of)
         extents = [*(self.shape[i] for i in self.roles.outer), blocks]
-        grid = positions(extents)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        *at, row_block = digits(kernel, pid, extents)
+        grid, (*at, row_block) = programs(kernel, extents)
         self.at = tuple(at)
         packed = self._pack_keys() if self.tile.rows > 2 else None
         block_rows = None if whole else (row_block, block_of)
@@ -193,9 +191,7 @@ class AttentionKernel:
         lanes = Lane(str(n), self.width, column_limit(self.keys, self.width, q * self.width))
         index = self._index(row + i, q * self.width + n)
         source = None if packed is None else _packed_at(packed, q, n)
-        acc = accumulate(self.kernel, work, index, rows, lanes, self._depth(), source)
-        if block.elem_of(acc.type) != self.elem:
-            acc = ev.emit(block.cast, acc, to=self.elem)
+        acc = ev.cast(accumulate(self.kernel, work, index, rows, lanes, self._depth(), source), self.elem)
         with ev.lanes_as(rows, lanes):
             ev.tiles[self.first.result] = (space.position(tuple(index), self.shape), acc)
             got = ev.shaped(ev.value(staged, index), ev.full_shape())
@@ -242,17 +238,15 @@ class AttentionKernel:
                 ev.store(keep, index, got)
             return got
 
-        total = reduce_row(ev, self._row_tiles(row), str(op.attrs["kind"]), element_of(x), at)
+        (total,) = fold_row(ev, self._row_tiles(row), [Fold.of(op, at)])
         ev.remember(op.result, self._index(row, 0), total)
 
     def _row_tiles(self, row: Dim) -> RowTiles:
         """Tiles over the keys of one row of scores."""
 
-        def run(
-            body: Callable[[Index, Carried], Sequence[Value]], init: Callable[[Piece], Carried]
-        ) -> Iterator[Carried]:
+        def run(body: Callable[[Index, Carried], Sequence[Value]], init: Callable[[int], Carried]) -> Iterator[Carried]:
             for piece in pieces(self.keys, self.lanes * 4, self.lanes):
-                yield for_piece(self.kernel, piece, lambda at, c: body(self._index(row, at), c), init(piece))
+                yield for_piece(self.kernel, piece, lambda at, c: body(self._index(row, at), c), init(piece.width))
 
         return run
 

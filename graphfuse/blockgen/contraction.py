@@ -21,10 +21,9 @@ from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, as_index, dim_names, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
-from graphfuse.blockgen.index import Index, coefficient, reshape_index, strides_of
+from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, for_piece, for_row_tiles, nest
-from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.loops import Carried, for_piece, for_row_tiles, nest, programs
 from graphfuse.blockgen.products import (
     FOUR,
     Depth,
@@ -98,9 +97,7 @@ class ContractionKernel:
         """What the kernel reads and writes at an index of the domain and, behind it, of the depth."""
         kernel, rank = self.kernel, len(self.domain)
         out, depth = index[:rank], index[rank:]
-        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset(w.result for w in self.works))
-        for value in kernel.outputs:
-            analysis.write(value, reshape_index(out, self.domain, shape_of(value), kernel.space))
+        analysis = kernel.accesses(out, self.domain, [w.result for w in self.works])
         for w in self.works:
             for value, at in ((w.lhs, w.lhs_at), (w.rhs, w.rhs_at)):
                 analysis.visit(value, at(out, depth))
@@ -213,10 +210,7 @@ class ContractionKernel:
         panel_blocks = ceildiv(panels, per_program)
         outer = [self.dims[i].extent for i in self.outer]
         # panels outermost: neighbouring programs share one panel, which stays in the cache
-        extents = [panel_blocks, *outer, row_blocks]
-        grid = positions(extents)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        panel_block, *at, row_at = digits(kernel, pid, extents)
+        grid, (panel_block, *at, row_at) = programs(kernel, [panel_blocks, *outer, row_blocks])
         if self.packs_rows:
             assert row_block is not None
             self._pack_rows(tuple(at), row_at, row_block, depth)
@@ -273,12 +267,8 @@ class ContractionKernel:
 
     def _single(self) -> Func:
         """A scalar result: the generic evaluator's loop."""
-        kernel, ev = self.kernel, self.kernel.ev
-        index: Index = (0,) * len(self.domain)
-        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-            where = reshape_index(index, self.domain, shape_of(value), kernel.space)
-            ev.store(leaf, where, ev.value(value, where))
-        return kernel.finish(1, positions(self.work.depth))
+        self.kernel.store_outputs((0,) * len(self.domain), self.domain)
+        return self.kernel.finish(1, positions(self.work.depth))
 
     # one panel of columns
 
@@ -333,8 +323,7 @@ class ContractionKernel:
             k = depth.to_index(at)
             with ev.lanes_as(rows, lanes):
                 factors = [ev.value(work.lhs, work.lhs_at(index, k)), ev.value(work.rhs, work.rhs_at(index, k))]
-                factors = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
-                a, b = (ev.shaped(f, ev.full_shape()) for f in factors)
+                a, b = (ev.shaped(ev.cast(f, elem), ev.full_shape()) for f in factors)
                 if elem.is_float:
                     return ev.emit(block.fma, a, b, carried)
                 return ev.emit(block.add, carried, ev.emit(block.mul, a, b))

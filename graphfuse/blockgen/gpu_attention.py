@@ -20,21 +20,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.attention import AttentionKernel
 from graphfuse.blockgen.contraction import is_view
-from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral
+from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_attention_tile import AttentionTile
 from graphfuse.blockgen.gpu_contraction import operand_tile
 from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, number, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
-from graphfuse.blockgen.gpu_reduction import across, levels, live_or, live_or_neutral, partial_elem
+from graphfuse.blockgen.gpu_reduction import levels
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits
+from graphfuse.blockgen.loops import Carried, Fold, across, digits, live_or, live_or_neutral, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
 from graphfuse.dialects import block, graph
@@ -149,12 +150,10 @@ class GpuAttention(AttentionKernel):
         outer = [self.shape[i] for i in self.roles.outer]
         group = self._group(positions(outer), columns)
         extents = [positions(outer) // group, ceildiv(self.rows, height), group, ceildiv(columns, width)]
-        grid = positions(extents)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
         if group == 1:
-            *at, r, c = digits(kernel, pid, [*outer, *extents[1::2]])
+            grid, (*at, r, c) = programs(kernel, [*outer, *extents[1::2]])
         else:
-            high, r, low, c = digits(kernel, pid, extents)
+            grid, (high, r, low, c) = programs(kernel, extents)
             at = digits(kernel, high * group + low, outer)
         self.at = tuple(at)
         if self.scores is not None and self.scores.limits and isinstance(extents[1], int):
@@ -284,29 +283,35 @@ class GpuAttention(AttentionKernel):
                 return [multiplied(depth, unravel(position, work.depth, kernel.space), carried[0])]
 
             (acc,) = in_chunks(kernel, self.depth, MAX_DEPTH, chunk, (acc,))
-        return acc if elem == self.elem else ev.emit(block.cast, acc, to=self.elem)
+        return ev.cast(acc, self.elem)
 
     def _walk(self, step: Callable[[Index, Carried], Sequence[Value]], start: Carried) -> Carried:
-        """`step(index of the scores, carried)` for each block of keys, under lanes over rows and keys."""
-        kernel, ev = self.kernel, self.kernel.ev
+        """`step(index of the scores, carried)` for each block of keys."""
+        return in_chunks(
+            self.kernel,
+            self.keys,
+            self.keys_width,
+            lambda lane, key, carried: self._at_keys(lane, key, step, carried),
+            start,
+        )
 
-        def chunk(lane: Lane, key: Dim, carried: Carried) -> list[Value]:
-            index = self._index(self.row, key)
-            scores = self._scores(lane, key)
-            with ev.lanes_as(self.row_lane, lane):
-                ev.tiles[self.first.result] = (kernel.space.position(tuple(index), self.shape), scores)
-                out = list(step(index, carried))
-                del ev.tiles[self.first.result]
-            return out
-
-        return in_chunks(kernel, self.keys, self.keys_width, chunk, start)
+    def _at_keys(
+        self, lane: Lane, key: Dim, step: Callable[[Index, Carried], Sequence[Value]], carried: Carried
+    ) -> Sequence[Value]:
+        """A step on the scores of a block of keys, under lanes over rows and keys."""
+        ev, index = self.kernel.ev, self._index(self.row, key)
+        scores = self._scores(lane, key)
+        with ev.lanes_as(self.row_lane, lane):
+            ev.tiles[self.first.result] = (self.kernel.space.position(index, self.shape), scores)
+            out = step(index, carried)
+            del ev.tiles[self.first.result]
+        return out
 
     def _times_values(self, p: Value, key: Dim, acc: Value) -> Value:
         """acc + p @ values of the block of keys that the lanes run over."""
         ev, work = self.kernel.ev, self.roles.output
         lane = ev.lanes[1]
-        if block.elem_of(p.type) != (elem := element_of(work.lhs)):
-            p = ev.emit(block.cast, p, to=elem)
+        p = ev.cast(p, element_of(work.lhs))
         with ev.lanes_as(lane, self.column_lane):
             v = operand_tile(self.kernel, work.rhs, work.rhs_at(self._result_index(), (key,)), 0)
         return ev.emit(block.dot, p, v, acc)
@@ -322,20 +327,16 @@ class GpuAttention(AttentionKernel):
         ev = self.kernel.ev
         rows = (self.row_lane.extent, 1)
         for level in levels(self.reduces):
-            kinds = [str(op.attrs["kind"]) for op in level]
-            elems = [partial_elem(k, element_of(op.operands[0])) for k, op in zip(kinds, level, strict=True)]
+            folds = [Fold.of(op, partial(ev.value, op.operands[0])) for op in level]
 
-            def reduced(
-                index: Index, carried: Carried, level: list[Op] = level, elems: list[Scalar] = elems
-            ) -> list[Value]:
+            def reduced(index: Index, carried: Carried, folds: list[Fold] = folds) -> list[Value]:
                 out: list[Value] = []
-                for op, elem, acc in zip(level, elems, carried, strict=True):
-                    kind = str(op.attrs["kind"])
-                    tile = live_or_neutral(ev, kind, elem, ev.value(op.operands[0], index))
-                    out.append(ev.emit(block.ELEMENTWISE[COMBINE[kind]], acc, across(ev, kind, tile, (1,), elem)))
+                for f, acc in zip(folds, carried, strict=True):
+                    tile = live_or_neutral(ev, f.kind, f.wide, f.at(index))
+                    out.append(f.of_two(ev, acc, across(ev, f.kind, tile, (1,), f.wide)))
                 return out
 
-            start = tuple(ev.const(neutral(k, e), e, rows) for k, e in zip(kinds, elems, strict=True))
+            start = tuple(f.start(ev, rows) for f in folds)
             for op, total in zip(level, self._walk(reduced, start), strict=True):
                 self._remember(op, total)
         probabilities = self.roles.output.lhs
@@ -346,9 +347,7 @@ class GpuAttention(AttentionKernel):
         return self._walk(multiplied, (self._no_result(),))[0]
 
     def _remember(self, op: Op, total: Value) -> None:
-        elem = element_of(op.result)
-        if block.elem_of(total.type) != elem:
-            total = self.kernel.ev.emit(block.cast, total, to=elem)
+        total = self.kernel.ev.cast(total, element_of(op.result))
         self.kernel.ev.remember(op.result, self._index(self.row, 0), total)
         if self.rows == 1:  # where it is spread over the keys, the only row is asked for by its number
             self.kernel.ev.remember(op.result, self._index(0, 0), total)
@@ -453,7 +452,7 @@ class GpuAttention(AttentionKernel):
         *,
         whole: bool,
     ) -> Carried:
-        kernel, ev, width = self.kernel, self.kernel.ev, self.keys_width
+        kernel, width = self.kernel, self.keys_width
         if begin == end:
             return carried
 
@@ -463,15 +462,9 @@ class GpuAttention(AttentionKernel):
                 lane, key = Lane(str(var), width), t * width + var
             else:
                 lane, key = lane_along(kernel, self.keys, width, t * width)
-            index = self._index(self.row, key)
-            scores = self._scores(lane, key)
-            with ev.lanes_as(self.row_lane, lane):
-                ev.tiles[self.first.result] = (kernel.space.position(tuple(index), self.shape), scores)
-                out = list(step(whole, index, carried))
-                del ev.tiles[self.first.result]
-            return out
+            return self._at_keys(lane, key, partial(step, whole), carried)
 
-        return ev.loop("t", end, chunk, carried, begin, inline=not self.boxed)
+        return kernel.ev.loop("t", end, chunk, carried, begin, inline=not self.boxed)
 
     def _base(self, softmax: Softmax, largest: Value, elem: Scalar) -> Value:
         """What is subtracted from the scores when `largest` is the largest."""
@@ -479,7 +472,7 @@ class GpuAttention(AttentionKernel):
         with ev.lanes_as(self.row_lane, Lane("", 1)):
             self._remember(softmax.largest, largest)
             base = ev.shaped(ev.value(softmax.base, self._index(self.row, 0)), (self.row_lane.extent, 1))
-            return base if block.elem_of(base.type) == elem else ev.emit(block.cast, base, to=elem)
+            return ev.cast(base, elem)
 
     def _finite(self, base: Value) -> Value:
         """0 where all scores so far are -inf, so that exponentials are 0 and not NaN."""
@@ -490,7 +483,6 @@ class GpuAttention(AttentionKernel):
 
     def _scaled(self, acc: Value, by: Value, fn: Callable[..., Op]) -> Value:
         """The accumulator times (or over) a value per row."""
-        ev, elem = self.kernel.ev, block.elem_of(acc.type)
-        if block.elem_of(by.type) != elem:
-            by = ev.emit(block.cast, by, to=elem)
+        ev = self.kernel.ev
+        by = ev.cast(by, block.elem_of(acc.type))
         return ev.emit(fn, acc, ev.shaped(by, (self.row_lane.extent, self.column_lane.extent)))

@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, merged_index
+from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane, neutral
-from graphfuse.blockgen.gpu_reduction import across, combined, live_or_neutral, partial_elem
-from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_chunks, in_whole_or_part, lane_along, warps_for
-from graphfuse.blockgen.index import Index, reshape_index
+from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_chunks, in_whole_or_part, tiled_programs, warps_for
+from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, nest
+from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints
 from graphfuse.ir.types import I32, I64, Scalar
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.symbolic import Dim
 
 TILE = 4096
 """Elements of a program's tile when the reduced axes are long."""
@@ -106,11 +105,9 @@ class AxisReduction:
         kernel, terms = self.kernel, self.terms
 
         def walk(index: Index) -> Accesses:
-            analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves), frozenset([terms.result]))
+            analysis = kernel.accesses(terms.kept(index), shape_of(terms.result), [terms.result])
             for value, where in terms.reads(index):
                 analysis.visit(value, where)
-            for value in kernel.outputs:
-                analysis.write(value, self._result_index(value, index))
             return analysis.found
 
         borders = [i for i in range(1, len(self.shape)) if (i in self.axes) != (i - 1 in self.axes)]
@@ -118,11 +115,6 @@ class AxisReduction:
         if any(d.first in self.axes for d in dims):
             return dims
         return [*dims, Merged(self.axes[-1], self.axes[-1], 1)]  # a sum of one: `merge` leaves out dims of 1
-
-    def _result_index(self, value: Value, index: Index) -> Index:
-        """The index into a value as large as the result, at an index of what is reduced."""
-        result = self.terms.result
-        return reshape_index(self.terms.kept(index), shape_of(result), shape_of(value), self.kernel.space)
 
     def _widths(self) -> tuple[int, int]:
         """Lanes along the kept and along the reduced dim."""
@@ -155,17 +147,10 @@ class AxisReduction:
 
     def emit(self) -> Func:
         """The kernel."""
-        kernel, ev = self.kernel, self.kernel.ev
+        kernel = self.kernel
         high, wide = self.widths
         extents = [self.dims[i].extent for i in self.kept]
-        counts = [ceildiv(e, high) if i == self.across else e for i, e in zip(self.kept, extents, strict=True)]
-        grid = positions(counts)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        at = list(digits(kernel, pid, counts))
-        lanes: list[Lane] = []
-        if high > 1:
-            lane, at[-1] = lane_along(kernel, extents[-1], high, at[-1] * high)
-            lanes.append(lane)
+        grid, lanes, at = tiled_programs(kernel, extents, {len(extents) - 1: high})
         in_whole_or_part(kernel, lanes, lambda: self._program(tuple(at)))
         work = 1 + positions([self.dims[i].extent for i in self.reduced]) * high // 256
         return kernel.finish(grid, work, {"warps": _warps(high * wide)})
@@ -175,14 +160,11 @@ class AxisReduction:
         kernel, ev = self.kernel, self.kernel.ev
         kept = ev.lanes
         total = self._reduce(at, kept) if self.last is None else self._search(at, kept, last=self.last)
-        if block.elem_of(total.type) != (elem := element_of(self.terms.result)):
-            total = ev.emit(block.cast, total, to=elem)
+        total = ev.cast(total, element_of(self.terms.result))
         with ev.lanes_as(*self._ordered(kept, Lane("", 1))) if kept else ev.lanes_as():
-            index = self._index(at, (0,) * len(self.reduced))
-            ev.remember(self.terms.result, self.terms.kept(index), total)
-            for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-                where = self._result_index(value, index)
-                ev.store(leaf, where, ev.value(value, where))
+            index = self.terms.kept(self._index(at, (0,) * len(self.reduced)))
+            ev.remember(self.terms.result, index, total)
+            kernel.store_outputs(index, shape_of(self.terms.result))
 
     def _ordered(self, kept: Sequence[Lane], along: Lane) -> list[Lane]:
         """Lanes in the order of their dims."""
@@ -216,13 +198,11 @@ class AxisReduction:
         return tuple(lane.extent for lane in lanes), tuple(i for i, lane in enumerate(lanes) if lane.name == "along")
 
     def _reduce(self, at: Index, kept: Sequence[Lane]) -> Value:
-        ev = self.kernel.ev
-        kind, elem = self.terms.kind, self.elem
-        wide = partial_elem(kind, elem)
+        ev, fold = self.kernel.ev, Fold(self.terms.kind, self.elem, self.terms.of)
         shape, axes = self._shape(kept)
-        start = ev.const(neutral(kind, wide), wide, shape)
-        (tile,) = self._walk(at, kept, lambda got, _, carried: [combined(ev, kind, carried[0], got)], (start,))
-        return across(ev, kind, tile, axes, elem)
+        start = fold.start(ev, shape)
+        (tile,) = self._walk(at, kept, lambda got, _, carried: [fold.combined(ev, carried[0], got)], (start,))
+        return across(ev, fold.kind, tile, axes, fold.elem)
 
     # positions of extremes
 
@@ -247,8 +227,7 @@ class AxisReduction:
                 better = ev.emit(block.or_, better, ev.emit(block.lt, where, ev.const(0, at_elem, shape)))
             if live is not None:
                 better = ev.emit(block.and_, better, live)
-            i = ev.index(position)
-            i = ev.shaped(ev.emit(block.cast, i, to=I32) if short else i, shape)
+            i = ev.shaped(ev.cast(ev.index(position), at_elem), shape)
             return [ev.emit(block.select, better, here, best), ev.emit(block.select, better, i, where)]
 
         none = ev.const(-1, at_elem, shape)
@@ -265,7 +244,7 @@ class AxisReduction:
         else:
             far = ev.const((1 << at_elem.bits - 1) - 1, at_elem, shape)
             found = across(ev, "min", ev.emit(block.select, equal, where, far), axes, at_elem)
-        found = ev.emit(block.cast, found, to=I64) if short else found
+        found = ev.cast(found, I64)
         is_certain = last and self.kernel.space.below(0, self.dims[self.along].extent)
         return found if is_certain else self._at_least_first(found)
 

@@ -25,7 +25,6 @@ from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
 from graphfuse.blockgen.gpu_factors import Factor, Roles, step_of, why_no_box, why_no_windows
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
-from graphfuse.blockgen.gpu_reduction import live_or
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
     VECTOR_BYTES,
@@ -41,7 +40,7 @@ from graphfuse.blockgen.gpu_tiles import (
 from graphfuse.blockgen.gpu_wgmma_tile import Product
 from graphfuse.blockgen.index import Index, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, nest
+from graphfuse.blockgen.loops import Carried, digits, live_or, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen import gpu_axis_reduction
 from graphfuse.blockgen.access import merged_index
-from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
     at_most,
@@ -21,16 +20,16 @@ from graphfuse.blockgen.gpu_tiles import (
     in_whole_or_part,
     lane_along,
     power_of_two,
+    tiled_programs,
     vector,
     warps_for,
 )
-from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
+from graphfuse.blockgen.index import Index, coefficient, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import digits
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.pointwise import walked
 from graphfuse.blockgen.tiling import cost_per_element
-from graphfuse.dialects import block, graph
+from graphfuse.dialects import block
 from graphfuse.ir.core import Func
 from graphfuse.symbolic import Dim, ceildiv
 
@@ -45,14 +44,7 @@ def emit(kernel: Kernel) -> Func:
     if (reduction := gpu_axis_reduction.find(kernel)) is not None:
         return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
-    return Tiling(kernel, domain, lambda index: store_outputs(kernel, domain, index)).emit()
-
-
-def store_outputs(kernel: Kernel, domain: Sequence[Dim], index: Index) -> None:
-    """Compute and store every output at an index of the domain."""
-    for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-        where = reshape_index(index, domain, shape_of(value), kernel.space)
-        kernel.ev.store(leaf, where, kernel.ev.value(value, where))
+    return Tiling(kernel, domain, lambda index: kernel.store_outputs(index, domain)).emit()
 
 
 class Tiling:
@@ -69,7 +61,7 @@ class Tiling:
         names, found = walk.names, walk.found
         self.dims = walk.merge()
         self.extents = [d.extent for d in self.dims]
-        self.ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
+        self.ops = kernel.work
         self.strides = [[coefficient(o, names[d.last]) for d in self.dims] for o in found.offsets]
         self.elem_bytes = max(element_of(v).bytes for v in (*kernel.outputs, *kernel.body.params.values))
         self.least_bytes = min(element_of(v).bytes for v in kernel.outputs)
@@ -158,21 +150,9 @@ class Tiling:
     # emission
 
     def _emit_tile(self, widths: Sequence[int]) -> tuple[Dim, int]:
-        kernel, ev = self.kernel, self.kernel.ev
-        counts = [ceildiv(e, w) for e, w in zip(self.extents, widths, strict=True)]
-        grid = positions(counts)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        lanes: list[Lane] = []
-        at: list[Dim] = []
-        for extent, width, p in zip(self.extents, widths, digits(kernel, pid, counts), strict=True):
-            if width == 1:
-                at.append(p)
-                continue
-            lane, position = lane_along(kernel, extent, width, p * width)
-            lanes.append(lane)
-            at.append(position)
+        grid, lanes, at = tiled_programs(self.kernel, self.extents, dict(enumerate(widths)))
         index = merged_index(len(self.domain), self.dims, at)
-        in_whole_or_part(kernel, lanes, lambda: self.compute(index))
+        in_whole_or_part(self.kernel, lanes, lambda: self.compute(index))
         return grid, math.prod(widths)
 
     def _emit_flat(self, elements: int) -> tuple[Dim, int]:

@@ -10,9 +10,10 @@ it take one walk (Milakov and Gimelshein, Online normalizer calculation for soft
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from graphfuse.blockgen.evaluate import COMBINE, Evaluator, Lane, accumulator, neutral
+from graphfuse.blockgen.evaluate import Lane, accumulator, neutral
 from graphfuse.blockgen.gpu_tiles import (
     VECTOR_BYTES,
     at_most,
@@ -21,18 +22,18 @@ from graphfuse.blockgen.gpu_tiles import (
     in_whole_or_part,
     lane_along,
     power_of_two,
+    tiled_programs,
     warps_for,
 )
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, nest
-from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral, nest, programs
 from graphfuse.blockgen.reduction import RowKernel
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Attr, Func, Op, Value, dims_of
-from graphfuse.ir.types import I64, Scalar, Tile
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.ir.core import Attr, Func, Op, Value
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim
 from graphfuse.targets.machine import WARP
 
 LONGEST_TILE = 32768
@@ -47,52 +48,7 @@ CHUNK = 4096
 
 def emit(kernel: Kernel) -> Func:
     """Rows as tiles, or rows in chunks; for rows of unknown length both."""
-    reduces = [op for op in kernel.body.ops if op.kind is graph.reduce]
-    domain = shape_of(reduces[0].operands[0])
-    row_rank = len(dims_of(reduces[0].attrs["axes"]))
-    return _GpuRows(kernel, domain, len(domain) - row_rank).emit(reduces)
-
-
-def combined(ev: Evaluator, kind: str, into: Value, got: Value) -> Value:
-    """Fold `got`, evaluated under the lanes, into a tile of partial results; lanes that do not exist change nothing."""
-    elem = block.elem_of(into.type)
-    return ev.emit(block.ELEMENTWISE[COMBINE[kind]], into, live_or_neutral(ev, kind, elem, got))
-
-
-def live_or_neutral(ev: Evaluator, kind: str, elem: Scalar, got: Value) -> Value:
-    """`got` as a full tile of `elem`, with the value that changes nothing in lanes that do not exist."""
-    if block.elem_of(got.type) != elem:
-        got = ev.emit(block.cast, got, to=elem)
-    return live_or(ev, got, neutral(kind, elem))
-
-
-def live_or(ev: Evaluator, got: Value, other: bool | float) -> Value:
-    """`got` as a full tile, `other` in lanes that do not exist."""
-    got = ev.shaped(got, ev.full_shape())
-    if (live := ev.live_lanes()) is None:
-        return got
-    elem = block.elem_of(got.type)
-    fill = ev.const(float(other) if elem.is_float else other, elem, ev.full_shape())
-    return ev.emit(block.select, live, got, fill)
-
-
-def across(ev: Evaluator, kind: str, tile: Value, axes: Sequence[int], elem: Scalar) -> Value:
-    """Reduce a tile along axes, which keep size 1, to `elem`; a scalar when nothing else is left."""
-    assert isinstance(tile.type, Tile)
-    shape = tile.type.shape
-    out = tile
-    for axis in sorted(axes, reverse=True):
-        out = ev.emit(block.reduce, out, axis=axis, kind=kind)
-    if block.elem_of(out.type) != elem:
-        out = ev.emit(block.cast, out, to=elem)
-    if not isinstance(out.type, Tile):
-        return out
-    return ev.emit(block.reshape, out, shape=tuple(1 if i in axes else n for i, n in enumerate(shape)))
-
-
-def partial_elem(kind: str, elem: Scalar) -> Scalar:
-    """The element of partial results."""
-    return accumulator(elem) if kind in ("sum", "prod") else elem
+    return _GpuRows(kernel).emit()
 
 
 class _GpuRows(RowKernel):
@@ -101,11 +57,8 @@ class _GpuRows(RowKernel):
     backwards = False
     """Which way the next walk goes."""
 
-    def emit(self, reduces: Sequence[Op]) -> Func:
+    def emit(self) -> Func:
         """The kernel for the rows' length, as far as it is known."""
-        self.reduces = reduces
-        self.whole = [v for v in self.kernel.outputs if not self.is_row_value(v)]
-        self.extents = [d.extent for d in self.row]
         longest = LONGEST_TILE * 4 // max(4, self._wide())
         static = all(isinstance(d, int) for d in self.extents)
         widths = self._row_widths()
@@ -125,7 +78,7 @@ class _GpuRows(RowKernel):
     # rows that are tiles
 
     def _emit_tiles(self, widths: Sequence[int]) -> Func:
-        kernel, ev = self.kernel, self.kernel.ev
+        kernel = self.kernel
         flat = self._flattens(widths)
         size = (
             max(2, power_of_two(math.prod(d for d in self.extents if isinstance(d, int))))
@@ -135,20 +88,12 @@ class _GpuRows(RowKernel):
         rows = [d.extent for d in self.outer]
         height = self._height(size)
         i = self._stacked(height)
-        counts = [ceildiv(e, height) if j == i else e for j, e in enumerate(rows)]
-        grid = positions(counts)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        at = list(digits(kernel, pid, counts))
-        lanes: list[Lane] = []
-        if height > 1 and i is not None:
-            lane, at[i] = lane_along(kernel, rows[i], height, at[i] * height)
-            lanes.append(lane)
+        grid, lanes, at = tiled_programs(kernel, rows, {} if i is None else {i: height})
         self.at = tuple(at)
         inner, row = self._row_lanes(widths, size if flat else 0)
         in_whole_or_part(kernel, [*lanes, *inner], lambda: self._tile(row, len(lanes)))
         tile = size * height
-        ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
-        work = 1 + round(tile * cost_per_element(kernel.machine.core, ops)) // 64
+        work = 1 + round(tile * cost_per_element(kernel.machine.core, kernel.work)) // 64
         return kernel.finish(grid, work, _row_block(tile, self._wide()))
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
@@ -193,39 +138,20 @@ class _GpuRows(RowKernel):
         axes = range(stacked, len(ev.lanes))
         for op in self.reduces:
             (x,) = op.operands
-            kind, elem = str(op.attrs["kind"]), element_of(x)
-            got = ev.value(x, self._within(x, row))
-            tile = live_or_neutral(ev, kind, partial_elem(kind, elem), got)
-            self._remember(op, across(ev, kind, tile, axes, elem))
-        self._store(self._index(row), self.whole)
+            fold = Fold.of(op, partial(self.value, x))
+            tile = live_or_neutral(ev, fold.kind, fold.wide, fold.at(row))
+            self.remember(op, across(ev, fold.kind, tile, axes, fold.elem))
+        self.store_whole(row)
         outer = ev.lanes[:stacked]
         with ev.lanes_as(*outer, *(Lane("", 1) for _ in axes)) if outer else ev.lanes_as():
-            self._store_row_values()
-
-    def _within(self, value: Value, row: Index) -> Index:
-        """The index into `value`, one element per domain element, at a position of the row."""
-        return self.output_index(value, self._index(row))
-
-    def _remember(self, op: Op, total: Value) -> None:
-        where = self.output_index(op.result, self._index(self._zeros()))
-        self.kernel.ev.remember(op.result, where, total)
-
-    def _store_row_values(self) -> None:
-        kernel, ev = self.kernel, self.kernel.ev
-        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-            if self.is_row_value(value):
-                where = self.output_index(value, self._index(self._zeros()))
-                ev.store(leaf, where, ev.value(value, where))
+            self.store_row_values()
 
     # rows that are walked
 
     def _emit_long(self) -> Func:
         """A row per program, in chunks; a row of unknown length that turns out short is one tile."""
         kernel, ev = self.kernel, self.kernel.ev
-        rows = [d.extent for d in self.outer]
-        grid = positions(rows)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        self.at = digits(kernel, pid, rows)
+        grid, self.at = programs(kernel, [d.extent for d in self.outer])
         row = self.extents[-1]
         if isinstance(row, int) or len(self.extents) > 1:
             self._walk_all()
@@ -243,8 +169,8 @@ class _GpuRows(RowKernel):
 
             fits = ev.emit(block.le, ev.index(row), ev.const(DYNAMIC_TILE, I64))
             ev.branch(fits, as_tile, in_chunks)
-        ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
-        work = positions(self.extents) * max(1, round(cost_per_element(kernel.machine.core, ops) * 16)) // 1024
+        cost = cost_per_element(kernel.machine.core, kernel.work)
+        work = positions(self.extents) * max(1, round(cost * 16)) // 1024
         return kernel.finish(grid, work, {"warps": warps_for(self._chunk(), 8, 32)})
 
     def _chunk(self) -> int:
@@ -254,29 +180,14 @@ class _GpuRows(RowKernel):
         return fitting(self.extents[-1], CHUNK // 4, CHUNK * 2 if few else CHUNK, ranges, slack=0.05)
 
     def _walk_all(self) -> None:
-        ev = self.kernel.ev
         found = levels(self.reduces)
         while found:
             level, *found = found
             if found and is_softmax(level, found[0]):
                 self._walk_softmax(level[0], found.pop(0)[0])
-                continue
-            kinds = [str(op.attrs["kind"]) for op in level]
-            elems = [partial_elem(k, element_of(op.operands[0])) for k, op in zip(kinds, level, strict=True)]
-
-            def step(row: Index, carried: Carried, level: list[Op] = level) -> list[Value]:
-                out: list[Value] = []
-                for op, acc in zip(level, carried, strict=True):
-                    (x,) = op.operands
-                    out.append(combined(ev, str(op.attrs["kind"]), acc, ev.value(x, self._within(x, row))))
-                return out
-
-            start = [ev.const(neutral(k, e), e, (self._chunk(),)) for k, e in zip(kinds, elems, strict=True)]
-            for op, kind, tile in zip(level, kinds, self._walk(step, start), strict=True):
-                self._remember(op, across(ev, kind, tile, (0,), element_of(op.operands[0])))
-        self._store_row_values()
-        if self.whole:
-            self._walk(lambda row, _: self._store(self._index(row), self.whole), ())
+            else:
+                self.fold(level)
+        self.store_all()
 
     def _walk_softmax(self, largest: Op, total: Op) -> None:
         """Each lane's largest element so far, and its sum relative to that, scaled down when a larger one comes."""
@@ -286,7 +197,7 @@ class _GpuRows(RowKernel):
 
         def step(row: Index, carried: Carried) -> list[Value]:
             top, acc = carried
-            got = live_or_neutral(ev, "max", elem, ev.value(z, self._within(z, row)))
+            got = live_or_neutral(ev, "max", elem, self.value(z, row))
             larger = ev.emit(block.max_, top, got)
             none = ev.emit(block.eq, larger, ev.const(lowest, elem, shape))
             base = ev.emit(block.select, none, ev.const(0.0, elem, shape), larger)
@@ -297,8 +208,14 @@ class _GpuRows(RowKernel):
         top, acc = self._walk(step, [ev.const(lowest, elem, shape), ev.const(0.0, elem, shape)])
         most = across(ev, "max", top, (0,), elem)
         scale = ev.emit(exp, ev.emit(block.sub, top, ev.shaped(most, shape)))
-        self._remember(largest, most)
-        self._remember(total, across(ev, "sum", ev.emit(block.mul, acc, scale), (0,), elem))
+        self.remember(largest, most)
+        self.remember(total, across(ev, "sum", ev.emit(block.mul, acc, scale), (0,), elem))
+
+    def tiles(
+        self, body: Callable[[Index, Carried], Sequence[Value]], init: Callable[[int], Carried]
+    ) -> Iterator[Carried]:
+        """A run of chunks."""
+        yield self._walk(body, init(self._chunk()))
 
     def _walk(self, step: Callable[[Index, Carried], Sequence[Value]], start: Sequence[Value]) -> Carried:
         """Carry values over the chunks of a row, the other way than the walk before."""
@@ -334,7 +251,7 @@ def is_softmax(first: Sequence[Op], second: Sequence[Op]) -> bool:
     base = difference.operands[1]
     while base.op is not None and base.op.kind in (graph.broadcast, graph.reshape):
         base = base.op.operands[0]
-    return base == largest.result and partial_elem("sum", element_of(term)) == element_of(z)
+    return base == largest.result and accumulator(element_of(term)) == element_of(z)
 
 
 def levels(reduces: Sequence[Op]) -> list[list[Op]]:

@@ -6,11 +6,8 @@ one is walked in chunks. Otherwise lanes run over neighbouring lines, and the ax
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from graphfuse.blockgen import serial
 from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral, running_elem
-from graphfuse.blockgen.gpu_reduction import across, live_or_neutral
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
@@ -18,15 +15,16 @@ from graphfuse.blockgen.gpu_tiles import (
     in_whole_or_part,
     lane_along,
     power_of_two,
+    tiled_programs,
     warps_for,
 )
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits
+from graphfuse.blockgen.loops import Carried, across, live_or_neutral
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.symbolic import Dim
 
 LONGEST_TILE = 16384
 """Elements of a line that is held in registers, of up to 4 bytes each."""
@@ -48,15 +46,11 @@ def emit(kernel: Kernel) -> Func:
 def _emit_columns(kernel: Kernel, op: Op) -> Func:
     shape = shape_of(op.result)
     axis = attr_int(op, "axis")
-    ev = kernel.ev
     outer = [i for i in range(len(shape)) if i != axis]
     width = max(2, fitting(shape[-1], 32, 128, kernel.space.ranges))
-    counts = [ceildiv(shape[i], width) if i == len(shape) - 1 else shape[i] for i in outer]
-    grid = positions(counts)
-    pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-    at = dict(zip(outer, digits(kernel, pid, counts), strict=True))
-    lane, at[len(shape) - 1] = lane_along(kernel, shape[-1], width, at[len(shape) - 1] * width)
-    in_whole_or_part(kernel, [lane], lambda: serial.scan_line(kernel, op, at))
+    grid, lanes, at = tiled_programs(kernel, [shape[i] for i in outer], {len(outer) - 1: width})
+    where = dict(zip(outer, at, strict=True))
+    in_whole_or_part(kernel, lanes, lambda: serial.scan_line(kernel, op, where))
     return kernel.finish(grid, 1 + shape[axis], {"warps": warps_for(width, 1)})
 
 
@@ -73,22 +67,15 @@ class _Lines:
 
     def emit(self) -> Func:
         """The kernel."""
-        kernel, ev = self.kernel, self.kernel.ev
+        kernel = self.kernel
         size = max(2, power_of_two(at_most(self.extent, kernel.space.ranges)))
         is_tile = isinstance(self.extent, int) and size <= LONGEST_TILE * 4 // max(4, self.wide.bytes)
         height = self._height(size) if is_tile else 1
-        counts = [*self.outer[:-1], ceildiv(self.outer[-1], height)] if self.outer else []
-        grid = positions(counts)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        at = list(digits(kernel, pid, counts))
+        grid, rows, at = tiled_programs(kernel, self.outer, {len(self.outer) - 1: height})
         if not is_tile:
             width = min(size, CHUNK)
             self._walk(tuple(at), width)
             return kernel.finish(grid, 1 + self.extent, {"warps": warps_for(width, 8, 16)})
-        rows: list[Lane] = []
-        if height > 1:
-            lane, at[-1] = lane_along(kernel, self.outer[-1], height, at[-1] * height)
-            rows.append(lane)
         along, place = lane_along(kernel, self.extent, size, 0)
         in_whole_or_part(kernel, [*rows, along], lambda: self._tile((*at, self._element(place))))
         return kernel.finish(grid, 1 + size * height, {"warps": warps_for(size * height, 16, 16)})
@@ -111,17 +98,12 @@ class _Lines:
 
     def _store(self, index: Index, value: Value) -> None:
         ev = self.kernel.ev
-        ev.store(self.kernel.stores[0], index, value if self.wide == self.elem else self._cast(value, back=True))
-
-    def _cast(self, value: Value, *, back: bool = False) -> Value:
-        return self.kernel.ev.emit(block.cast, value, to=self.elem if back else self.wide)
+        ev.store(self.kernel.stores[0], index, ev.cast(value, self.elem))
 
     def _tile(self, index: Index) -> None:
         ev = self.kernel.ev
-        got = ev.value(self.op.operands[0], index)
-        got = got if self.wide == self.elem else self._cast(got)
-        shape: Sequence[int] = ev.full_shape()
-        self._store(index, self._scanned(ev.shaped(got, ev.full_shape()), len(shape) - 1))
+        got = ev.cast(ev.value(self.op.operands[0], index), self.wide)
+        self._store(index, self._scanned(ev.shaped(got, ev.full_shape()), len(ev.lanes) - 1))
 
     def _walk(self, at: Index, width: int) -> None:
         """The total of the chunks before is carried."""

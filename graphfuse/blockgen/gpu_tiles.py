@@ -6,12 +6,12 @@ vectors are as wide as alignment allows, and with limits for the programs at the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.kernel import Kernel
-from graphfuse.blockgen.loops import Carried
+from graphfuse.blockgen.loops import Carried, programs
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
@@ -81,6 +81,21 @@ def lane_along(kernel: Kernel, extent: Dim, width: int, first: Dim) -> tuple[Lan
         return Lane(str(var), width), first + var
     var = kernel.space.fresh("l", 0, extent - first - 1)
     return Lane(str(var), width, extent - first, bounded=True), first + var
+
+
+def tiled_programs(
+    kernel: Kernel, extents: Sequence[Dim], widths: Mapping[int, int]
+) -> tuple[Dim, list[Lane], list[Dim]]:
+    """A program for each tile of the extents, `widths` wide along some: the grid, lanes, the position under them."""
+    counts = [ceildiv(e, widths.get(i, 1)) for i, e in enumerate(extents)]
+    grid, place = programs(kernel, counts)
+    lanes: list[Lane] = []
+    at = list(place)
+    for i, extent in enumerate(extents):
+        if (width := widths.get(i, 1)) > 1:
+            lane, at[i] = lane_along(kernel, extent, width, at[i] * width)
+            lanes.append(lane)
+    return grid, lanes, at
 
 
 def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], None]) -> None:

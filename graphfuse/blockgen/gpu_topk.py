@@ -7,24 +7,24 @@ are read again for each choice.
 from __future__ import annotations
 
 from graphfuse.blockgen.evaluate import Lane, neutral
-from graphfuse.blockgen.gpu_reduction import across
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
     in_chunks,
     lane_along,
     power_of_two,
+    tiled_programs,
     warps_for,
 )
 from graphfuse.blockgen.index import Index
-from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits
+from graphfuse.blockgen.kernel import Kernel, element_of
+from graphfuse.blockgen.loops import Carried, across
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.ordering import key_elem, ordered
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import I64, Tile
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.symbolic import Dim
 
 LONGEST = 4096
 """Elements of a line whose choices are made in registers."""
@@ -46,24 +46,15 @@ class _TopK:
         self.extent = self.shape[self.axis]
         self.outer = [i for i in range(len(self.shape)) if i != self.axis]
         self.stored = dict(zip(kernel.outputs, kernel.stores, strict=True))
-        self.lines: list[Lane] = []
 
     def emit(self) -> Func:
         """Grid over lines."""
         kernel, ev = self.kernel, self.kernel.ev
         ranges = kernel.space.ranges
         self.width = max(2, min(LONGEST, power_of_two(at_most(self.extent, ranges))))
-        height = 1
         extents = [self.shape[i] for i in self.outer]
-        if extents:
-            height = fitting(extents[-1], 1, max(1, 1024 // self.width), ranges)
-        counts = [*extents[:-1], ceildiv(extents[-1], height)] if extents else []
-        grid = positions(counts)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        at = list(digits(kernel, pid, counts))
-        if height > 1:
-            lane, at[-1] = lane_along(kernel, extents[-1], height, at[-1] * height)
-            self.lines = [lane]
+        height = fitting(extents[-1], 1, max(1, 1024 // self.width), ranges) if extents else 1
+        grid, self.lines, at = tiled_programs(kernel, extents, {len(extents) - 1: height})
         self.at = dict(zip(self.outer, at, strict=True))
         count = shape_of(self.op.results[0])[self.axis]
         if at_most(self.extent, ranges) <= self.width:

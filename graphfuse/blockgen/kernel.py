@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from graphfuse.blockgen.access import AccessAnalysis
 from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
 from graphfuse.blockgen.evaluate_ops import HANDLERS
-from graphfuse.blockgen.index import IndexSpace
-from graphfuse.dialects import control
-from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value
+from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.dialects import control, graph
+from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value, tensor_of
 from graphfuse.ir.types import I64, Ptr, Scalar, Tensor
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, product
 from graphfuse.targets.machine import Machine
 
 
@@ -37,12 +39,11 @@ class Kernel:
         values = self.params.values
         inputs = self.body.params.values
         for value, pointer in zip(inputs, values, strict=False):
-            assert isinstance(value.type, Tensor)
-            self.ev.leaves[value] = leaf_of(pointer, value.type.shape)
+            self.ev.leaves[value] = leaf_of(pointer, shape_of(value))
         self.stores: list[Leaf] = []
         for value, pointer in zip(self.outputs, values[len(inputs) :], strict=False):
-            assert isinstance(value.type, Tensor)
-            self.stores.append(replace(leaf_of(pointer, value.type.shape), stream_elems=self._stream(value.type)))
+            stream = self._stream(tensor_of(value))
+            self.stores.append(replace(leaf_of(pointer, shape_of(value)), stream_elems=stream))
 
     def _is_large(self, type_: Tensor) -> bool:
         """Whether the tensor is too large for any cache."""
@@ -56,9 +57,27 @@ class Kernel:
     def read_ahead(self, distance: Callable[[Scalar], int]) -> None:
         """From here on, loads of inputs too large for any cache prefetch `distance(element)` elements further on."""
         for value in self.body.params.values:
-            assert isinstance(value.type, Tensor)
-            if self._is_large(value.type):
-                self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=distance(value.type.elem))
+            if self._is_large(tensor_of(value)):
+                self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=distance(element_of(value)))
+
+    @property
+    def work(self) -> list[Op]:
+        """The ops that compute something."""
+        return [op for op in self.body.ops[:-1] if op.kind is not graph.full]
+
+    def accesses(self, index: Index, domain: Sequence[Dim], computed: Collection[Value] = ()) -> AccessAnalysis:
+        """What storing the outputs at an index of a domain reads and writes, given what is computed by then."""
+        analysis = AccessAnalysis(self.space, set(self.ev.leaves), frozenset(computed))
+        for value in self.outputs:
+            analysis.write(value, reshape_index(index, domain, shape_of(value), self.space))
+        return analysis
+
+    def store_outputs(self, index: Index, domain: Sequence[Dim], only: Collection[Value] | None = None) -> None:
+        """Compute and store every output, or `only` some, at an index of a domain."""
+        for value, leaf in zip(self.outputs, self.stores, strict=True):
+            if only is None or value in only:
+                where = reshape_index(index, domain, shape_of(value), self.space)
+                self.ev.store(leaf, where, self.ev.value(value, where))
 
     def finish(self, grid: Dim, work: Dim, attrs: Mapping[str, Attr] | None = None) -> Func:
         """Close the function. `work` is an estimate of one program's time in nanoseconds."""
@@ -70,13 +89,8 @@ class Kernel:
 
 def element_of(value: Value) -> Scalar:
     """The element of a tensor value."""
-    assert isinstance(value.type, Tensor)
-    return value.type.elem
+    return tensor_of(value).elem
 
 
-def positions(shape: Sequence[Dim]) -> Dim:
-    """How many elements a shape has."""
-    total: Dim = 1
-    for d in shape:
-        total = total * d
-    return total
+positions = product
+"""How many elements a shape has."""

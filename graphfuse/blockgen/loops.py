@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from graphfuse.blockgen.evaluate import COMBINE, Evaluator, Lane, accumulator, neutral
 from graphfuse.blockgen.index import Index, unravel
-from graphfuse.blockgen.kernel import Kernel
+from graphfuse.blockgen.kernel import Kernel, positions
 from graphfuse.blockgen.tiling import Piece
 from graphfuse.dialects import block
-from graphfuse.ir.core import Value
-from graphfuse.ir.types import I64, Scalar
+from graphfuse.ir.core import Op, Value, tensor_of
+from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv, minimum
 
 Carried = tuple[Value, ...]
 AtPosition = Callable[[Dim, Carried], Sequence[Value]]
 """Emits what happens at a position along one dim (an expression in a lane), and gives the next carried values."""
-RowTiles = Callable[[Callable[[Index, Carried], Sequence[Value]], Callable[[Piece], Carried]], Iterable[Carried]]
-"""Runs a body over all tiles of a row, given the initial values per piece; gives the final values per piece."""
+RowTiles = Callable[[Callable[[Index, Carried], Sequence[Value]], Callable[[int], Carried]], Iterable[Carried]]
+"""Runs a body over all tiles of a row, given what a run of tiles of a width begins with; its last values."""
 
 
 def digits(kernel: Kernel, flat: Dim, extents: Sequence[Dim]) -> Index:
@@ -29,6 +30,12 @@ def digits(kernel: Kernel, flat: Dim, extents: Sequence[Dim]) -> Index:
         else:
             out.append(kernel.ev.bind("p", 0, extent - 1, kernel.ev.index(digit)))
     return tuple(out)
+
+
+def programs(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Dim, Index]:
+    """A grid of one program for each index of `extents`, and the index of this one."""
+    grid = positions(extents)
+    return grid, digits(kernel, kernel.ev.bind("pid", 0, grid - 1, kernel.ev.emit(block.program_id)), extents)
 
 
 def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = (), start: Dim = 0) -> Carried:
@@ -99,27 +106,76 @@ def for_row_tiles(
     ev.branch(ev.emit(block.ge, ev.index(rows), ev.const(height, I64)), tiles, short)
 
 
-def reduce_row(ev: Evaluator, tiles: RowTiles, kind: str, elem: Scalar, at: Callable[[Index], Value]) -> Value:
-    """Fold `at(index)` over a whole row to a scalar: a tile of partial results per piece, then across its lanes."""
-    acc_elem = accumulator(elem) if kind in ("sum", "prod") else elem
-    combine = block.ELEMENTWISE[COMBINE[kind]]
+# reductions
 
-    def accumulate(index: Index, carried: Carried) -> list[Value]:
-        got = at(index)
-        if acc_elem != elem:
-            got = ev.emit(block.cast, got, to=acc_elem)
-        got = ev.shaped(got, ev.full_shape())
-        if (live := ev.live_lanes()) is not None:
-            got = ev.emit(block.select, live, got, ev.const(neutral(kind, acc_elem), acc_elem, ev.full_shape()))
-        return [ev.emit(combine, carried[0], got)]
 
-    def start(piece: Piece) -> Carried:
-        return (ev.const(neutral(kind, acc_elem), acc_elem, (piece.width,)),)
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction of what `at(position)` computes, whose element is `elem`."""
 
-    total: Value | None = None
-    for (tile,) in tiles(accumulate, start):
-        part = ev.emit(block.reduce, tile, axis=0, kind=kind)
-        total = part if total is None else ev.emit(combine, total, part)
-    if total is None:  # a row of nothing
-        total = ev.const(neutral(kind, acc_elem), acc_elem)
-    return total if acc_elem == elem else ev.emit(block.cast, total, to=elem)
+    kind: str
+    elem: Scalar
+    at: Callable[[Index], Value]
+
+    @staticmethod
+    def of(op: Op, at: Callable[[Index], Value]) -> Fold:
+        """What a `graph.reduce` does."""
+        return Fold(str(op.attrs["kind"]), tensor_of(op.operands[0]).elem, at)
+
+    @property
+    def wide(self) -> Scalar:
+        """The element of partial results."""
+        return accumulator(self.elem) if self.kind in ("sum", "prod") else self.elem
+
+    def start(self, ev: Evaluator, shape: tuple[int, ...] | None) -> Value:
+        """The result of nothing."""
+        return ev.const(neutral(self.kind, self.wide), self.wide, shape)
+
+    def of_two(self, ev: Evaluator, a: Value, b: Value) -> Value:
+        """Two partial results as one."""
+        return ev.emit(block.ELEMENTWISE[COMBINE[self.kind]], a, b)
+
+    def combined(self, ev: Evaluator, into: Value, got: Value) -> Value:
+        """Fold `got`, evaluated under the lanes, into partial results; lanes that do not exist change nothing."""
+        return self.of_two(ev, into, live_or_neutral(ev, self.kind, self.wide, got))
+
+
+def fold_row(ev: Evaluator, tiles: RowTiles, folds: Sequence[Fold]) -> list[Value]:
+    """Reduce a row to scalars in one walk: a tile of partial results for each run of tiles, then across its lanes."""
+
+    def step(at: Index, carried: Carried) -> list[Value]:
+        return [f.combined(ev, before, f.at(at)) for f, before in zip(folds, carried, strict=True)]
+
+    totals: list[Value] = []
+    for partial in tiles(step, lambda width: tuple(f.start(ev, (width,)) for f in folds)):
+        parts = [across(ev, f.kind, tile, (0,), f.wide) for f, tile in zip(folds, partial, strict=True)]
+        totals = [f.of_two(ev, *both) for f, *both in zip(folds, totals, parts, strict=True)] if totals else parts
+    totals = totals or [f.start(ev, None) for f in folds]  # a row of nothing
+    return [ev.cast(total, f.elem) for f, total in zip(folds, totals, strict=True)]
+
+
+def live_or_neutral(ev: Evaluator, kind: str, elem: Scalar, got: Value) -> Value:
+    """`got` as a full tile of `elem`, with the value that changes nothing in lanes that do not exist."""
+    return live_or(ev, ev.cast(got, elem), neutral(kind, elem))
+
+
+def live_or(ev: Evaluator, got: Value, other: bool | float) -> Value:
+    """`got` as a full tile, `other` in lanes that do not exist."""
+    got = ev.shaped(got, ev.full_shape())
+    if (live := ev.live_lanes()) is None:
+        return got
+    elem = block.elem_of(got.type)
+    fill = ev.const(float(other) if elem.is_float else other, elem, ev.full_shape())
+    return ev.emit(block.select, live, got, fill)
+
+
+def across(ev: Evaluator, kind: str, tile: Value, axes: Sequence[int], elem: Scalar) -> Value:
+    """Reduce a tile along axes, which keep size 1, to `elem`; a scalar when nothing else is left."""
+    out = tile
+    for axis in sorted(axes, reverse=True):
+        out = ev.emit(block.reduce, out, axis=axis, kind=kind)
+    out = ev.cast(out, elem)
+    if not isinstance(out.type, Tile):
+        return out
+    shape = tuple(1 if i in axes else n for i, n in enumerate(block.tile_of(tile).shape))
+    return ev.emit(block.reshape, out, shape=shape)

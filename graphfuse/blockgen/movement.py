@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, Value, attr_ints, dims_of
-from graphfuse.ir.types import Tensor
+from graphfuse.ir.core import Op, Value, attr_int, attr_ints, dims_of, tensor_of
 from graphfuse.symbolic import Dim, maximum, minimum, mod
 
 
@@ -28,8 +27,7 @@ class Source:
 
 def shape_of(value: Value) -> tuple[Dim, ...]:
     """The shape of a tensor value."""
-    assert isinstance(value.type, Tensor)
-    return value.type.shape
+    return tensor_of(value).shape
 
 
 def sources(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...] | None:
@@ -62,15 +60,8 @@ def sources(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...] | Non
             return (Source(x, tuple(s + i * t for i, s, t in zip(index, starts, steps, strict=True))),)
         case graph.flip:
             (x,) = op.operands
-            axes = dims_of(op.attrs["axes"])
-            return (
-                Source(
-                    x,
-                    tuple(
-                        d - 1 - i if a in axes else i for a, (i, d) in enumerate(zip(index, shape_of(x), strict=True))
-                    ),
-                ),
-            )
+            axes, dims = attr_ints(op, "axes"), enumerate(zip(index, shape_of(x), strict=True))
+            return (Source(x, tuple(d - 1 - i if a in axes else i for a, (i, d) in dims)),)
         case graph.pad:
             return (_pad(op, index, space),)
         case graph.concat:
@@ -103,8 +94,7 @@ def _pad(op: Op, index: Index, space: IndexSpace) -> Source:
 
 
 def _concat(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...]:
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
+    axis = attr_int(op, "axis")
     out: list[Source] = []
     start: Dim = 0
     for x in op.operands:

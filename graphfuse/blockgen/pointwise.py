@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, merged_index
+from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane
-from graphfuse.blockgen.index import Index, coefficient, reshape_index
+from graphfuse.blockgen.index import coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, for_piece
+from graphfuse.blockgen.loops import Carried, digits, for_piece, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width
-from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Value
+from graphfuse.dialects import block
+from graphfuse.ir.core import Func
 from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, sym
 
 MAX_PARTS = 64
@@ -37,8 +37,9 @@ def emit(kernel: Kernel) -> Func:
     walk = walked(kernel, domain)
     names, found, dims = walk.names, walk.found, walk.merge()
     if not dims:
-        return _single_element(kernel, domain)
-    ops = [op for op in kernel.body.ops[:-1] if op.kind is not graph.full]
+        kernel.store_outputs((0,) * len(domain), domain)
+        return kernel.finish(1, 10)
+    ops = kernel.work
     core, cost = kernel.machine.core, cost_per_element(kernel.machine.core, ops)
     outer, inner = dims[:-1], dims[-1]
     elem = element_of(kernel.outputs[0])
@@ -61,9 +62,14 @@ def emit(kernel: Kernel) -> Func:
         code = ev.index(minimum(extent - start, core.chunk))
         size = ev.bind("size", 1, core.chunk, code)
     kernel.read_ahead(lambda elem: core.ahead_bytes // elem.bytes)
+
+    def store(position: Dim, _: Carried) -> Carried:
+        kernel.store_outputs(merged_index(len(domain), dims, (*at, position)), domain)
+        return ()
+
     cuts = _cuts(found, names[inner.last], size) if isinstance(size, int) else []
     for piece in _cut_pieces(cuts, width, vector) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, vector):
-        _tiles(kernel, dims, at, start, piece, domain)
+        for_piece(kernel, piece, store, start=start)
     per_program = extent if chunks == 1 else core.chunk
     return kernel.finish(grid, per_program * max(1, round(cost * 16)) // 16)
 
@@ -94,16 +100,16 @@ def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequenc
     columns = next(n for n in range(min(inner, kernel.machine.core.chunk // side), 0, -side) if inner % n == 0)
     others = [d.extent for i, d in enumerate(dims[:-1]) if i != dense]
     extents = [*others, inner // columns, floordiv(dims[dense].extent, side)]
-    grid = positions(extents)
-    *at, chunk, line = digits(kernel, ev.bind("pid", 0, grid - 1, ev.emit(block.program_id)), extents)
+    grid, (*at, chunk, line) = programs(kernel, extents)
     row = space.fresh("l", 0, side - 1)
     at.insert(dense, line * side + row)
 
-    def square(t: Dim, _: Carried) -> list[Value]:
+    def square(t: Dim, _: Carried) -> Carried:
         column = space.fresh("l", 0, side - 1)
         with ev.lanes_as(Lane(str(row), side), Lane(str(column), side)):
-            _store(kernel, dims, (*at, chunk * columns + t * side + column), domain)
-        return []
+            place = (*at, chunk * columns + t * side + column)
+            kernel.store_outputs(merged_index(len(domain), dims, place), domain)
+        return ()
 
     ev.loop("t", columns // side, square)
     return kernel.finish(grid, max(1, round(side * columns * cost)))
@@ -111,14 +117,7 @@ def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequenc
 
 def walked(kernel: Kernel, domain: Sequence[Dim]) -> Walk:
     """What the region reads and writes at an index of `domain`."""
-
-    def walk(at: Index) -> Accesses:
-        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
-        for value in kernel.outputs:
-            analysis.write(value, reshape_index(at, domain, shape_of(value), kernel.space))
-        return analysis.found
-
-    return Walk.over(kernel.space, domain, walk)
+    return Walk.over(kernel.space, domain, lambda at: kernel.accesses(at, domain).found)
 
 
 def _cuts(found: Accesses, name: str, extent: int) -> list[int]:
@@ -140,30 +139,3 @@ def _cut_pieces(cuts: Sequence[int], width: int, vector: int) -> list[Piece]:
             exact = p if p.limit is None else replace(p, width=end - begin - p.start, limit=None)
             out.append(replace(exact, start=begin + p.start))
     return out
-
-
-def _tiles(kernel: Kernel, dims: Sequence[Merged], at: Index, start: Dim, piece: Piece, domain: Sequence[Dim]) -> None:
-    """The tiles of one piece of the innermost dim."""
-
-    def store(position: Dim, _: Carried) -> list[Value]:
-        _store(kernel, dims, (*at, position), domain)
-        return []
-
-    for_piece(kernel, piece, store, start=start)
-
-
-def _store(kernel: Kernel, dims: Sequence[Merged], at: Index, domain: Sequence[Dim]) -> None:
-    """Every output at a position of the merged dims."""
-    index = merged_index(len(domain), dims, at)
-    for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-        where = reshape_index(index, domain, shape_of(value), kernel.space)
-        kernel.ev.store(leaf, where, kernel.ev.value(value, where))
-
-
-def _single_element(kernel: Kernel, domain: Sequence[Dim]) -> Func:
-    """Every dim is 1: one program, no lanes."""
-    index: Index = (0,) * len(domain)
-    for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-        where = reshape_index(index, domain, shape_of(value), kernel.space)
-        kernel.ev.store(leaf, where, kernel.ev.value(value, where))
-    return kernel.finish(1, 10)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Evaluator, Lane, Leaf, accumulator
-from graphfuse.blockgen.index import Index, linear, reshape_index, strides_of
+from graphfuse.blockgen.index import Index, linear, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.loops import Carried, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Op, Value, dims_of
-from graphfuse.ir.types import BOOL, I32, Scalar
+from graphfuse.ir.types import BOOL, I32
 from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, product
 
 
@@ -314,18 +314,12 @@ def store_results(
     domain = work.domain
     position = space.position(tuple(index), domain)
     made = [(work, acc), *beside]
-    rounded = [_as_element(kernel, total, element_of(each.result)) for each, total in made]
+    rounded = [ev.cast(total, element_of(each.result)) for each, total in made]
     with ev.lanes_as(rows, lanes):
         ev.tiles.update({each.result: (position, total) for (each, _), total in zip(made, rounded, strict=True)})
-        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-            where = reshape_index(index, domain, shape_of(value), space)
-            ev.store(leaf, where, ev.value(value, where))
+        kernel.store_outputs(index, domain)
         for each, _ in made:
             del ev.tiles[each.result]
-
-
-def _as_element(kernel: Kernel, total: Value, elem: Scalar) -> Value:
-    return total if block.elem_of(total.type) == elem else kernel.ev.emit(block.cast, total, to=elem)
 
 
 def column_limit(columns: Dim, width: int, start: Dim) -> Dim | None:

@@ -13,7 +13,7 @@ from graphfuse.blockgen.evaluate import COMBINE, neutral, running_elem
 from graphfuse.blockgen.evaluate_ops import from_the_end
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, for_piece, nest
+from graphfuse.blockgen.loops import Carried, for_piece, nest, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, pieces
 from graphfuse.dialects import block, graph
@@ -38,10 +38,8 @@ def emit_scan(kernel: Kernel) -> Func:
     assert isinstance(axis, int)
     outer = [i for i in range(len(shape)) if i != axis]
     lanes_dim = outer.pop() if outer and axis != len(shape) - 1 else None
-    grid = positions([shape[i] for i in outer])
-    ev = kernel.ev
-    pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-    at = dict(zip(outer, digits(kernel, pid, [shape[i] for i in outer]), strict=True))
+    grid, place = programs(kernel, [shape[i] for i in outer])
+    at = dict(zip(outer, place, strict=True))
     if lanes_dim is None:
         scan_line(kernel, op, at)
     else:

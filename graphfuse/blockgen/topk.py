@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from graphfuse.blockgen.evaluate import Evaluator
 from graphfuse.blockgen.index import Index
-from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits
+from graphfuse.blockgen.kernel import Kernel, element_of
+from graphfuse.blockgen.loops import Carried, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.ordering import key_elem, ordered
 from graphfuse.dialects import block, control, graph
@@ -26,10 +26,9 @@ def emit(kernel: Kernel) -> Func:
     (x,) = op.operands
     shape, axis = shape_of(x), attr_int(op, "axis")
     outer = [i for i in range(len(shape)) if i != axis]
-    grid = positions([shape[i] for i in outer])
     ev = kernel.ev
-    pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-    at = dict(zip(outer, digits(kernel, pid, [shape[i] for i in outer]), strict=True))
+    grid, place = programs(kernel, [shape[i] for i in outer])
+    at = dict(zip(outer, place, strict=True))
     count = shape_of(op.results[0])[axis]
     heap = _Heap(ev, key_elem(element_of(x)), count)
 

@@ -27,7 +27,7 @@ from graphfuse.dialects.elementwise import (
     declare,
 )
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Func, Trait, attr_strs, dims_of, opdef
+from graphfuse.ir.core import Func, Trait, Value, attr_strs, dims_of, opdef
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import BOOL, I32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
@@ -40,6 +40,12 @@ def elem_of(t: Type) -> Scalar:
     if isinstance(t, Tile):
         return t.elem
     raise VerifyError(f"operand must be a scalar or a tile, got {t}")
+
+
+def tile_of(value: Value) -> Tile:
+    """The type of a value that is a tile."""
+    assert isinstance(value.type, Tile)
+    return value.type
 
 
 def with_elem(t: Type, elem: Scalar) -> Type:
