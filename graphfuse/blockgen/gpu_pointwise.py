@@ -18,7 +18,6 @@ from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
     in_whole_or_part,
-    lane_along,
     power_of_two,
     tiled_programs,
     vector,
@@ -29,9 +28,8 @@ from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.pointwise import walked
 from graphfuse.blockgen.tiling import cost_per_element
-from graphfuse.dialects import block
 from graphfuse.ir.core import Func
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.symbolic import Dim
 
 TURNED = 64
 """Side of a tile whose loads and stores run along different dims."""
@@ -156,12 +154,9 @@ class Tiling:
         return grid, math.prod(widths)
 
     def _emit_flat(self, elements: int) -> tuple[Dim, int]:
-        kernel, ev = self.kernel, self.kernel.ev
-        total = positions(self.extents)
+        kernel, total = self.kernel, positions(self.extents)
         width = min(elements, power_of_two(at_most(total, kernel.space.ranges)))
-        grid = ceildiv(total, width)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        lane, position = lane_along(kernel, total, width, pid * width)
+        grid, lanes, (position,) = tiled_programs(kernel, [total], {0: width})
         index = merged_index(len(self.domain), self.dims, unravel(position, self.extents, kernel.space))
-        in_whole_or_part(kernel, [lane], lambda: self.compute(index))
+        in_whole_or_part(kernel, lanes, lambda: self.compute(index))
         return grid, width
