@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
 from graphfuse.blockgen.movement import shape_of, sources
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, Trait, Value, dims_of
+from graphfuse.ir.core import Op, Trait, Value, attr_int, dims_of
 from graphfuse.symbolic import Dim, substitute, sym, symbols
 
 
@@ -105,8 +105,7 @@ class AccessAnalysis:
                 self._reduce(op, index)
             case graph.take:
                 x, indices = op.operands
-                axis, rank = op.attrs["axis"], len(shape_of(indices))
-                assert isinstance(axis, int)
+                axis, rank = attr_int(op, "axis"), len(shape_of(indices))
                 self.visit(indices, index[axis : axis + rank])
                 looked_up = self.space.fresh("g", 0, shape_of(x)[axis] - 1)
                 self.visit(x, (*index[:axis], looked_up, *index[axis + rank :]))

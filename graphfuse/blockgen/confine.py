@@ -24,7 +24,7 @@ import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
-from graphfuse.blockgen.dense_views import NoViewError, Numbers, numbers_of, view_of
+from graphfuse.blockgen.dense_views import NoViewError, Numbers, accessed, numbers_of, view_of
 from graphfuse.blockgen.index import IndexSpace
 from graphfuse.constraints import Constraint, listening
 from graphfuse.dialects import block, control, effects, graph
@@ -197,7 +197,7 @@ class _Confiner(Remaker):
 
     def _wraps(self, op: Op) -> bool:
         """Whether what is divided, or compared, may be more than 62 bits hold: as it stands, which is what runs."""
-        names = attr_strs(op, "names") if "names" in op.attrs else ()
+        names = attr_strs(op, "names", ())
         inner = dict(zip(names, (self.numbers.dim(v) for v in op.operands), strict=True))
         return self._may_wrap(attr_dim(op, "expr"), inner)
 
@@ -249,11 +249,9 @@ class _Confiner(Remaker):
             self._check_written(op, began)
             self.copy(op)
             return
-        load = op.kind is block.load_view
+        load, tile = op.kind is block.load_view, accessed(op)
         value = () if load else (op.operands[2],)
-        tile = op.result.type if load else op.operands[2].type
-        assert isinstance(tile, Tile), "a view is a tile"
-        limited = attr_ints(op, "limited") if "limited" in op.attrs else ()
+        limited = attr_ints(op, "limited", ())
         limits = dict(zip(limited, op.operands[2 + len(value) :], strict=False))  # masks may follow
         at = [self._counted(tile, d) for d in range(len(tile.shape))]
         names = ("base", *(f"i{d}" for d in range(len(at))))
@@ -285,8 +283,7 @@ class _Confiner(Remaker):
             view = view_of(op, shape, self.numbers, self.space)
         except NoViewError:
             return False
-        tile = (op.result if op.kind is block.load_view else op.operands[2]).type
-        assert isinstance(tile, Tile), "a view is a tile"
+        tile = accessed(op)
         for size, at, k in zip(view.shape, view.start, view.along, strict=True):
             extent = 1 if k is None else tile.shape[k]
             ends = k is not None and k in view.limits  # there it is `size - at`

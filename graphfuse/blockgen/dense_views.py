@@ -36,14 +36,17 @@ class NoViewError(Exception):
     """Why an access is no view of a dense tensor."""
 
 
+def accessed(op: Op) -> Tile:
+    """What a `load_view` loads, or a `store_view` stores."""
+    return block.tile_of(op.result if op.kind is block.load_view else op.operands[2])
+
+
 def view_of(op: Op, shape: Sequence[Dim], numbers: Numbers, space: IndexSpace) -> View:
     """The view that a `load_view` or `store_view` is, of a tensor of that shape; raises NoViewError."""
-    tile = (op.result if op.kind is block.load_view else op.operands[2]).type
-    assert isinstance(tile, Tile), "a view is a tile"
     first: NoViewError | None = None
     for merged in _mergings(shape):
         try:
-            return _view(op, tile.shape, merged, numbers, space)
+            return _view(op, accessed(op).shape, merged, numbers, space)
         except NoViewError as e:
             first = first or e
     assert first is not None, "there is one merging at least"
@@ -62,7 +65,7 @@ def _mergings(shape: Sequence[Dim]) -> list[tuple[Dim, ...]]:
 def _view(op: Op, tile: Sequence[int], shape: tuple[Dim, ...], numbers: Numbers, space: IndexSpace) -> View:
     load = op.kind is block.load_view
     strides = [numbers.substituted(s) for s in attr_dims(op, "strides")]
-    limited = attr_ints(op, "limited") if "limited" in op.attrs else ()
+    limited = attr_ints(op, "limited", ())
     ends = op.operands[2 if load else 3 :]
     limits = {k: space.simplify(numbers.dim(v)) for k, v in zip(limited, ends, strict=True)}
     dense = strides_of(shape)
@@ -140,7 +143,7 @@ class Numbers:
         if op is not None and op.kind is block.const:
             return attr_int(op, "value")
         if op is not None and op.kind is block.index:
-            names = attr_strs(op, "names") if "names" in op.attrs else ()
+            names = attr_strs(op, "names", ())
             inner = dict(zip(names, (self.dim(v) for v in op.operands), strict=True))
             return self.space.simplify(substitute(attr_dim(op, "expr"), {**self.arguments, **inner}))
         if op is not None and op.kind is block.program_id:

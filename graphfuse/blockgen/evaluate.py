@@ -415,7 +415,7 @@ class Evaluator:
         code: Value | None = None
         for source in reversed(found):
             code = self.guarded(source, elem, fill, code)
-        return self.const(fill, elem) if code is None else code
+        return code or self.const(fill, elem)
 
     def guarded(self, source: Source, elem: Scalar, fill: bool | float, other: Value | None) -> Value:
         """`source` where its conditions hold; elsewhere `other`, or the fill value."""
@@ -477,9 +477,7 @@ class Evaluator:
 
         def nest(left: Sequence[Dim], at: tuple[Dim, ...], acc: Value) -> Value:
             if not left:
-                got = term(at)
-                if acc_elem != elem:
-                    got = self.emit(block.cast, got, to=acc_elem)
+                got = self.cast(term(at), acc_elem)
                 got = got if shape is None else self.shaped(got, shape)
                 return self.emit(block.ELEMENTWISE[COMBINE[kind]], acc, got)
             first, *rest = left
@@ -503,8 +501,7 @@ class Evaluator:
             (out,) = self.loop("r", count, lambda var, carried: [nest(rest, (*at, of + var), carried[0])], [acc])
             return out
 
-        out = nest(list(dims), (), start)
-        return out if acc_elem == elem else self.emit(block.cast, out, to=elem)
+        return self.cast(nest(list(dims), (), start), elem)
 
 
 RUN = 64

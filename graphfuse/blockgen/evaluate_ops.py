@@ -11,26 +11,18 @@ from graphfuse.blockgen.evaluate import COMBINE, Evaluator, accumulator, neutral
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.movement import Source, shape_of
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Op, OpDef, Value, attr_int, attr_ints, dims_of, tensor_of
+from graphfuse.ir.core import Op, OpDef, Value, attr_int, attr_ints, attr_number, dims_of, tensor_of
 from graphfuse.ir.types import BOOL, I64, Scalar, Tile
 from graphfuse.symbolic import Dim, Expr, static, symbols
 
 
 def _full(ev: Evaluator, op: Op, index: Index) -> Value:
-    value, elem = op.attrs["value"], op.attrs["elem"]
-    assert isinstance(elem, Scalar)
-    if isinstance(value, Expr):
-        code = ev.index(value)
-        return code if elem == I64 else ev.emit(block.cast, code, to=elem)
-    assert isinstance(value, bool | int | float)
-    return ev.const(value, elem)
+    value, elem = op.attrs["value"], tensor_of(op.result).elem
+    return ev.cast(ev.index(value), elem) if isinstance(value, Expr) else ev.const(attr_number(op, "value"), elem)
 
 
 def _iota(ev: Evaluator, op: Op, index: Index) -> Value:
-    elem = op.attrs["elem"]
-    assert isinstance(elem, Scalar)
-    code = ev.index(index[attr_int(op, "axis")])
-    return code if elem == I64 else ev.emit(block.cast, code, to=elem)
+    return ev.cast(ev.index(index[attr_int(op, "axis")]), tensor_of(op.result).elem)
 
 
 def _reduce(ev: Evaluator, op: Op, index: Index) -> Value:
@@ -70,9 +62,7 @@ def _reduce_window(ev: Evaluator, op: Op, index: Index) -> Value:
 
 def _contract(ev: Evaluator, op: Op, index: Index) -> Value:
     a, b = op.operands
-    spec = op.attrs["spec"]
-    assert isinstance(spec, str)
-    lhs, rhs, out = graph.parse_spec(spec)
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
     sizes = dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True))
     summed = [c for c in sizes if c not in out]
     elem = tensor_of(op.result).elem
@@ -82,20 +72,17 @@ def _contract(ev: Evaluator, op: Op, index: Index) -> Value:
         factors = [ev.value(v, tuple(where[c] for c in labels)) for v, labels in ((a, lhs), (b, rhs))]
         return _product(ev, factors, accumulator(elem))
 
-    got = ev.reduction("sum", accumulator(elem), [sizes[c] for c in summed], term, index)
-    return got if accumulator(elem) == elem else ev.emit(block.cast, got, to=elem)
+    return ev.cast(ev.reduction("sum", accumulator(elem), [sizes[c] for c in summed], term, index), elem)
 
 
 def _product(ev: Evaluator, factors: list[Value], elem: Scalar) -> Value:
-    wide = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
-    return ev.emit(block.mul, *ev.unified(wide))
+    return ev.emit(block.mul, *ev.unified([ev.cast(f, elem) for f in factors]))
 
 
 def _conv(ev: Evaluator, op: Op, index: Index) -> Value:
     x, w = op.operands
     first = op.attrs.get("layout", "nchw") == "nchw"
-    groups = op.attrs.get("groups", 1)
-    assert isinstance(groups, int)
+    groups = attr_int(op, "groups", 1)
     xs, ws = shape_of(x), shape_of(w)
     size, kernel = (xs[2:], ws[2:]) if first else (xs[1:-1], ws[:-2])
     per_group, out = (ws[1], ws[0]) if first else (ws[-2], ws[-1])
@@ -125,8 +112,7 @@ def _conv(ev: Evaluator, op: Op, index: Index) -> Value:
         factors = [ev.guarded(Source(x, xi, tuple(where)), elem, 0, None), ev.value(w, wi)]
         return _product(ev, factors, accumulator(elem))
 
-    got = ev.reduction("sum", accumulator(elem), [*kernel, per_group], term, index)
-    return got if accumulator(elem) == elem else ev.emit(block.cast, got, to=elem)
+    return ev.cast(ev.reduction("sum", accumulator(elem), [*kernel, per_group], term, index), elem)
 
 
 def _looked_up(ev: Evaluator, indices: Value, at: Index, size: Dim) -> Dim:
@@ -139,8 +125,7 @@ def _looked_up(ev: Evaluator, indices: Value, at: Index, size: Dim) -> Dim:
 
 def from_the_end(ev: Evaluator, code: Value, size: Dim) -> Value:
     """An index read from memory as i64, counted from the end when negative; it may be out of range."""
-    if block.elem_of(code.type) != I64:
-        code = ev.emit(block.cast, code, to=I64)
+    code = ev.cast(code, I64)
     zero, d = (_number_like(ev, n, code) for n in (0, size))
     return ev.emit(block.select, ev.emit(block.lt, code, zero), ev.emit(block.add, code, d), code)
 
@@ -171,8 +156,7 @@ def _take_along(ev: Evaluator, op: Op, index: Index) -> Value:
 
 def _gather_nd(ev: Evaluator, op: Op, index: Index) -> Value:
     x, indices = op.operands
-    batch = op.attrs.get("batch_dims", 0)
-    assert isinstance(batch, int)
+    batch = attr_int(op, "batch_dims", 0)
     depth = static(shape_of(indices)[-1])
     lead = tensor_of(indices).rank - 1
     sizes = shape_of(x)[batch : batch + depth]

@@ -16,7 +16,7 @@ from graphfuse.blockgen.movement import Source, shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import BOOL
-from graphfuse.symbolic import Dim, symbols
+from graphfuse.symbolic import Dim, static, symbols
 
 MANY = 4096
 """Updates up to which every element looks at all of them."""
@@ -83,8 +83,7 @@ def _set_along(kernel: Kernel, op: Op, index: Index) -> Value:
 def _set_slices(kernel: Kernel, op: Op, index: Index) -> Value:
     ev = kernel.ev
     x, indices, updates = op.operands
-    *lead, depth = shape_of(indices)
-    assert isinstance(depth, int)
+    lead, depth = shape_of(indices)[:-1], static(shape_of(indices)[-1])
     sizes = shape_of(x)
     lanes = {lane.name for lane in ev.lanes}
     uniform = not any(symbols(i) & lanes for i in index[:depth])

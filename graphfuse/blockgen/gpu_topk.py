@@ -23,7 +23,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.ordering import key_elem, ordered
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int
-from graphfuse.ir.types import I64, Tile
+from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim
 
 LONGEST = 4096
@@ -111,8 +111,7 @@ class _TopK:
     def _after(self, keys: Value, numbers: Value, live: Value | None, last: Carried) -> Value:
         """Which elements exist and come after the last choice (number -1: none yet)."""
         ev = self.kernel.ev
-        assert isinstance(keys.type, Tile)
-        shape = keys.type.shape
+        shape = block.tile_of(keys).shape
         key, number = (ev.shaped(v, shape) for v in last)
         fresh = ev.emit(block.lt, number, ev.const(0, I64, shape))
         later = ev.emit(block.and_, ev.emit(block.eq, keys, key), ev.emit(block.lt, number, numbers))
@@ -122,8 +121,7 @@ class _TopK:
     def _best(self, keys: Value, candidates: Value, numbers: Value) -> tuple[Value, Value]:
         """The largest key among candidates and the least number that has it."""
         ev = self.kernel.ev
-        assert isinstance(keys.type, Tile)
-        shape, elem = keys.type.shape, keys.type.elem
+        shape, elem = block.tile_of(keys).shape, block.elem_of(keys.type)
         low, far = ev.const(neutral("max", elem), elem, shape), ev.const(neutral("min", I64), I64, shape)
         best = across(ev, "max", ev.emit(block.select, candidates, keys, low), (self._along,), elem)
         same = ev.emit(block.and_, candidates, ev.emit(block.eq, keys, ev.shaped(best, shape)))

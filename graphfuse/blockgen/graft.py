@@ -227,16 +227,12 @@ class _Emitter:
         """Instead of storing the tile, compute the outputs from it and store them."""
         kernel, ev, space = self.kernel, self.ev, self.kernel.space
         result, tile = self.grafted[op.operands[0]], self._new(op.operands[2])
-        assert isinstance(tile.type, Tile), "a view is a tile"
         view = view_of(op, shape_of(result), self.numbers, space)
-        lanes, index = self._lanes(view, tile.type.shape)
+        lanes, index = self._lanes(view, block.tile_of(tile).shape)
         position = space.position(tuple(index), view.shape)
         with ev.lanes_as(*lanes):
             ev.tiles[result] = (position, tile)
-            for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-                if self._root(value) == result:
-                    where = reshape_index(index, view.shape, shape_of(value), space)
-                    ev.store(leaf, where, ev.value(value, where))
+            kernel.store_outputs(index, view.shape, [v for v in kernel.outputs if self._root(v) == result])
             del ev.tiles[result]
 
     def _root(self, value: Value) -> Value | None:
@@ -254,8 +250,7 @@ class _Emitter:
     def _load(self, op: Op) -> None:
         """Instead of loading the tile, compute it; elements that the mask leaves out are what they were."""
         ev, space = self.ev, self.kernel.space
-        value, tile = self.computed[op.operands[0]], op.result.type
-        assert isinstance(tile, Tile), "a view is a tile"
+        value, tile = self.computed[op.operands[0]], block.tile_of(op.result)
         view = view_of(op, shape_of(value), self.numbers, space)
         lanes, index = self._lanes(view, tile.shape)
         with ev.lanes_as(*lanes):
@@ -296,9 +291,7 @@ def _is_fixed(dim: Dim, numbers: Numbers) -> bool:
 
 def _op_ns(op: Op, core: CoreCosts) -> int:
     if op.kind is block.dot:
-        a, acc = op.operands[0].type, op.result.type
-        assert isinstance(a, Tile), "checked by the type rule"
-        assert isinstance(acc, Tile), "checked by the type rule"
-        return round(acc.elements * a.shape[-1] * core.product_ns)
+        depth = block.tile_of(op.operands[0]).shape[-1]
+        return round(block.tile_of(op.result).elements * depth * core.product_ns)
     tiles = [t for t in (*op.types, *(v.type for v in op.operands)) if isinstance(t, Tile)]
     return round(max((t.elements for t in tiles), default=0) * core.tile_ns)

@@ -58,14 +58,11 @@ def lower_region(
     region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> Func:
     """The block function that computes `region`; parameters: inputs, outputs, then the symbols of `ranges`."""
-    kind = region.attrs["kind"]
-    assert isinstance(kind, str)
     mentioned = region_symbols(region)
     kernel = Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine)
     if all(isinstance(t, Tensor) and t.elements == 0 for t in region.types):
         return kernel.finish(0, 1)
-    func = emitters[kind](kernel)
-    func = dead_code(common_subexpressions(func))
+    func = dead_code(common_subexpressions(emitters[str(region.attrs["kind"])](kernel)))
     verify(func)
     return func
 

@@ -15,9 +15,9 @@ from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.loops import Carried, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Op, Value, dims_of
+from graphfuse.ir.core import Op, Value, attr_int, dims_of
 from graphfuse.ir.types import BOOL, I32
-from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, product
+from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, product, static
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,7 @@ def product_of(op: Op) -> Product:
 
 def _contract_blocks(op: Op) -> Product:
     x, q, s = op.operands
-    depth, blocks = shape_of(q)[1], shape_of(s)[1]
-    assert isinstance(depth, int)
-    assert isinstance(blocks, int)
-    return replace(_contract(op, x, q), scale=s, block=depth // blocks)
+    return replace(_contract(op, x, q), scale=s, block=static(shape_of(q)[1]) // static(shape_of(s)[1]))
 
 
 def _contract_parts(op: Op) -> Product:
@@ -73,9 +70,7 @@ def _contract_parts(op: Op) -> Product:
 
 
 def _contract(op: Op, a: Value, b: Value) -> Product:
-    spec = op.attrs["spec"]
-    assert isinstance(spec, str)
-    lhs, rhs, out = graph.parse_spec(spec)
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
     sizes = dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True))
     summed = [c for c in sizes if c not in out]
 
@@ -94,8 +89,7 @@ def _conv(op: Op) -> Product:
     assert op.attrs["layout"] == "nhwc"
     assert not any((*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"])))
     strides, dilation = dims_of(op.attrs["strides"]), dims_of(op.attrs["dilation"])
-    groups = op.attrs.get("groups", 1)
-    assert isinstance(groups, int)
+    groups = attr_int(op, "groups", 1)
     *kernel, per_group, out = shape_of(w)
     group_out = out // groups
     # channels of several groups are two dims, group and channel in it: all outputs of a group read the same inputs

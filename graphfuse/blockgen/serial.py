@@ -17,9 +17,9 @@ from graphfuse.blockgen.loops import Carried, for_piece, nest, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, pieces
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import I64, Scalar
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, static
 
 
 def _only(kernel: Kernel, *kinds: object) -> Op:
@@ -34,8 +34,7 @@ def emit_scan(kernel: Kernel) -> Func:
     """A program per line along the axis, or per tile of neighbouring lines when the axis is not innermost."""
     op = _only(kernel, graph.cumulate)
     shape = shape_of(op.result)
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
+    axis = attr_int(op, "axis")
     outer = [i for i in range(len(shape)) if i != axis]
     lanes_dim = outer.pop() if outer and axis != len(shape) - 1 else None
     grid, place = programs(kernel, [shape[i] for i in outer])
@@ -62,8 +61,7 @@ def scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
     """The loop along the axis; sums and products of floats are carried in f64."""
     ev = kernel.ev
     (x,) = op.operands
-    axis, kind = op.attrs["axis"], str(op.attrs["kind"])
-    assert isinstance(axis, int)
+    axis, kind = attr_int(op, "axis"), str(op.attrs["kind"])
     exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
     shape = shape_of(x)
     elem = element_of(x)
@@ -92,8 +90,7 @@ def emit_scatter(kernel: Kernel) -> Func:
     x, indices, updates = op.operands
     _copy(kernel, x)
     if op.kind is graph.scatter_along:
-        axis = op.attrs["axis"]
-        assert isinstance(axis, int)
+        axis = attr_int(op, "axis")
         _loops(kernel, shape_of(updates), lambda at: _update_along(kernel, op, at, axis))
     else:
         lead = len(shape_of(indices)) - 1
@@ -184,8 +181,7 @@ def _where(kernel: Kernel, conditions: Sequence[Value], body: Callable[[], None]
 def _update_slice(kernel: Kernel, op: Op, at: Index) -> None:
     _, indices, updates = op.operands
     shape = shape_of(op.result)
-    depth = shape_of(indices)[-1]
-    assert isinstance(depth, int)
+    depth = static(shape_of(indices)[-1])
     places = [_position(kernel, indices, (*at, k), shape[k]) for k in range(depth)]
     found = tuple(place for place, _ in places)
 

@@ -106,7 +106,7 @@ class Forms:
         if op.kind is block.const:
             return Form(attr_int(op, "value"))
         if op.kind is block.index:
-            names = attr_strs(op, "names") if "names" in op.attrs else ()
+            names = attr_strs(op, "names", ())
             parts = [self.form(v) for v in op.operands]
             if any(p is None for p in parts):
                 return None
@@ -147,8 +147,7 @@ class Forms:
 
     def _reshaped(self, op: Op, shape: tuple[int, ...]) -> Form | None:
         """Where only dims of 1 come or go."""
-        x, old = self.form(op.operands[0]), op.operands[0].type
-        assert isinstance(old, Tile), "checked by the type rule"
+        x, old = self.form(op.operands[0]), block.tile_of(op.operands[0])
         if x is None or [d for d in old.shape if d != 1] != [d for d in shape if d != 1]:
             return None
         left = iter(s for s, d in zip(x.strides, old.shape, strict=True) if d != 1)

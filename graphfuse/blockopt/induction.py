@@ -37,7 +37,7 @@ class _Counter(Remaker):
             self.copy(op)
             return
         lower, upper, *carried = op.operands
-        step = attr_int(op, "step") if "step" in op.attrs else 1
+        step = attr_int(op, "step", 1)
         kept = [i for i in range(len(carried)) if i not in steps]
         old = op.body.params
         params = Params((I64, *(carried[i].type for i in kept)), (_hint(old, 0), *(_hint(old, i + 1) for i in kept)))

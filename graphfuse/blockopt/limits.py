@@ -40,8 +40,7 @@ class Limits:
 
     def of(self, mask: Value) -> list[Limit] | None:
         """The limits that a tile of bools is the conjunction of."""
-        op, tile = mask.op, mask.type
-        assert isinstance(tile, Tile), "a mask of a tile"
+        op, tile = mask.op, block.tile_of(mask)
         if op is None:
             return None
         if op.kind is block.const:
@@ -95,10 +94,7 @@ class Limits:
 
     def _moved(self, op: Op, tile: Tile) -> list[Limit] | None:
         """Limits of the operand, on the dims where its dims went."""
-        (x,) = op.operands
-        old = x.type
-        assert isinstance(old, Tile), "checked by the type rule"
-        found = self.of(x)
+        old, found = block.tile_of(op.operands[0]), self.of(op.operands[0])
         if found is None:
             return None
         out: list[Limit] = []

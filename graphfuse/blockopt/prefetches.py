@@ -129,7 +129,7 @@ class _Mover(Remaker):
             return None
         if first.operands[0] != ahead.operands[0] or any(first.attrs.get(k) != ahead.attrs.get(k) for k in SAME):
             return None
-        counter, step = loop.body.params.values[0], attr_int(loop, "step") if "step" in loop.attrs else 1
+        counter, step = loop.body.params.values[0], attr_int(loop, "step", 1)
         ends = [self.forms.form(v) for v in (counter, *loop.operands[:2])]
         (base, limits), (begun, first_limits) = self._parts(ahead), self._parts(first)
         if base is None or begun is None or limits is None or first_limits is None or None in ends:
@@ -158,7 +158,7 @@ class _Mover(Remaker):
     def _parts(self, load: Op) -> tuple[Dim | None, dict[int, Dim] | None]:
         """Where a view begins, and its limits by dim."""
         base, *limits = (self.forms.form(v) for v in load.operands[1:])
-        limited = attr_ints(load, "limited") if "limited" in load.attrs else ()
+        limited = attr_ints(load, "limited", ())
         known = {d: f.base for d, f in zip(limited, limits, strict=True) if f is not None}
         return (base.base if base else None), (known if len(known) == len(limits) else None)
 

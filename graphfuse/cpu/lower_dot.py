@@ -22,10 +22,10 @@ from graphfuse.codegen.index import emit_dim
 from graphfuse.codegen.kernel import integer
 from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
 from graphfuse.cpu.lower_dot_bytes import in_fours, multiply_in_fours
-from graphfuse.cpu.lower_memory import View, advance, load_element, load_lanes, reserve, store_vector
+from graphfuse.cpu.lower_memory import View, advance, extreme, load_element, load_lanes, reserve, store_vector
 from graphfuse.dialects import block
-from graphfuse.ir.core import Block, Func, Op, Trait, Value, walk
-from graphfuse.ir.types import Scalar, Tile
+from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_number, walk
+from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
 UNROLLED_UPDATES = 512
@@ -122,9 +122,7 @@ def lower_dot(kernel: Kernel, op: Op) -> None:
 
 def _batch(op: Op) -> tuple[int, ...]:
     """The dims in front of the matrices."""
-    type_ = op.types[0]
-    assert isinstance(type_, Tile), "checked by the type rule"
-    return type_.shape[:-2]
+    return block.tile_of(op.result).shape[:-2]
 
 
 def _matrices(tile: TileValue) -> list[TileValue]:
@@ -148,7 +146,7 @@ class _Factors:
 def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -> list[Reg]:
     """For k, for rows, for vectors of a row: acc = fma(splat a, b, acc)."""
     elem = compute_elem(acc.elem)
-    depth = _depth(op)
+    depth = block.tile_of(op.operands[0]).shape[-1]
     if in_fours(a.view, b.view, elem, acc.spans, depth):
         assert a.view is not None, "checked"
         assert b.view is not None, "checked"
@@ -164,12 +162,6 @@ def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -
     return [cast(kernel, v, elem, acc.elem) for v in sums]
 
 
-def _depth(op: Op) -> int:
-    type_ = op.operands[0].type
-    assert isinstance(type_, Tile), "checked by the type rule"
-    return type_.shape[-1]
-
-
 def _fills_k(x: _Operand, dim: int) -> bool:
     """Whether steps of k past a limit still add something: the loop over k could not stop early."""
     return x.view is not None and dim in x.view.limits and x.other != 0
@@ -179,9 +171,7 @@ def _operand(kernel: Kernel, value: Value) -> _Operand:
     if value in kernel.views:
         view = kernel.views[value]
         assert value.op is not None, "only loads are deferred"
-        other = value.op.attrs.get("other", 0)
-        assert isinstance(other, bool | int | float), "checked by the type rule"
-        return _Operand(kernel, view.elem, view, other, None)
+        return _Operand(kernel, view.elem, view, attr_number(value.op, "other"), None)
     tile = kernel.tile(value)
     return _Operand(kernel, tile.elem, None, 0, tile)
 
@@ -302,13 +292,10 @@ def _trips(kernel: Kernel, a: _Operand, b: _Operand, depth: int) -> Reg:
     assert a.view is not None, "in memory"
     assert b.view is not None, "in memory"
     limits = [v.limits[d] for v, d in ((a.view, 1), (b.view, 0)) if d in v.limits]
-    if not limits:
-        return integer(depth)
-    assert a.other == b.other == 0, "limits on k leave out zeros"
+    assert not limits or a.other == b.other == 0, "limits on k leave out zeros"
     stop = integer(depth)
-    kernel.text.module.entity("declare i64 @llvm.smin.i64(i64, i64)")
     for limit in limits:
-        stop = kernel.text.pure("i64", f"call i64 @llvm.smin.i64({limit}, {stop})", limit, stop)
+        stop = extreme(kernel, "smin", limit, stop)
     return stop
 
 

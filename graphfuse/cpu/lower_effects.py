@@ -11,9 +11,9 @@ from graphfuse.codegen.convert import cast
 from graphfuse.codegen.kernel import integer, register_type
 from graphfuse.cpu.kernel import Kernel, TileValue, lowers
 from graphfuse.cpu.lower_memory import advance
-from graphfuse.dialects import effects
+from graphfuse.dialects import block, effects
 from graphfuse.ir.core import Op
-from graphfuse.ir.types import F64, I64, Ptr, Scalar
+from graphfuse.ir.types import F64, I64, Scalar
 from graphfuse.llvm.module import Reg
 
 _ORDERS = {"relaxed": "monotonic", "acq_rel": "acq_rel"}
@@ -30,13 +30,12 @@ def lower_atomic(kernel: Kernel, op: Op) -> None:
     tiles = [kernel.tile(v) for v in op.operands[1:fixed]]
     mask = kernel.tile(op.operands[fixed]) if len(op.operands) > fixed else None
     offsets, *values = tiles
-    pointer, type_ = kernel.pointer(op.operands[0]).reg, op.operands[0].type
-    assert isinstance(type_, Ptr), "checked by the type rule"
+    pointer, elem = kernel.pointer(op.operands[0]).reg, block.pointed_to(op.operands[0])
     out: list[Reg] = []
     for position in range(offsets.rows * offsets.columns):
-        at = advance(kernel, pointer, type_.elem, kernel.element(offsets, position))
+        at = advance(kernel, pointer, elem, kernel.element(offsets, position))
         inside = kernel.element(mask, position) if mask else None
-        out.append(_masked(kernel, op, type_.elem, at, [kernel.element(v, position) for v in values], inside))
+        out.append(_masked(kernel, op, elem, at, [kernel.element(v, position) for v in values], inside))
     if offsets.shape:
         type_out = kernel.make(op.types[0], values[0].vectors)
         kernel.set(op, _regrouped(kernel, type_out, out), dict(enumerate(out)))

@@ -22,19 +22,17 @@ from graphfuse.codegen.kernel import (
 from graphfuse.cpu.kernel import Kernel, Span, lowers
 from graphfuse.cpu.lower_shape import transpose_matrices
 from graphfuse.dialects import block
-from graphfuse.ir.core import Op, Value, dims_of
-from graphfuse.ir.types import Ptr, Scalar, Tile
+from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number
+from graphfuse.ir.types import Scalar, Tile
 from graphfuse.llvm.module import Reg
-from graphfuse.symbolic import Dim, Expr, ceildiv
+from graphfuse.symbolic import Dim, ceildiv
 
 
 @lowers(block.alloc)
 def lower_alloc(kernel: Kernel, op: Op) -> None:
     """A fixed place in the scratch buffer, the same each time round a loop."""
-    elem, count = op.attrs["elem"], op.attrs["count"]
-    assert isinstance(elem, Scalar), "checked by the type rule"
-    assert isinstance(count, int | Expr), "checked by the type rule"
-    kernel.values[op.result] = reserve(kernel, kernel.allocation_roots[op.result], count * elem.bytes)
+    size = attr_dim(op, "count") * block.pointed_to(op.result).bytes
+    kernel.values[op.result] = reserve(kernel, kernel.allocation_roots[op.result], size)
 
 
 def reserve(kernel: Kernel, root: str, size: Dim) -> PointerValue:
@@ -59,9 +57,7 @@ def advance(kernel: Kernel, pointer: Reg, elem: Scalar, by: Reg) -> Reg:
 def lower_offset(kernel: Kernel, op: Op) -> None:
     """A getelementptr; it points into the same memory."""
     pointer = kernel.pointer(op.operands[0])
-    type_ = op.types[0]
-    assert isinstance(type_, Ptr), "checked by the type rule"
-    reg = advance(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
+    reg = advance(kernel, pointer.reg, block.pointed_to(op.result), kernel.scalar(op.operands[1]))
     kernel.values[op.result] = PointerValue(reg, pointer.root)
 
 
@@ -92,9 +88,7 @@ class View:
         return advance(self.kernel, reg, self.elem, integer(fixed))
 
     def _clamped_address(self, last: Reg, index: Sequence[int]) -> Reg:
-        text = self.kernel.text
-        self.kernel.text.module.entity("declare i64 @llvm.smin.i64(i64, i64)")
-        row = text.pure("i64", f"call i64 @llvm.smin.i64({last}, i64 {index[0]})", last)
+        text, row = self.kernel.text, extreme(self.kernel, "smin", last, integer(index[0]))
         stride = emit_dim(self.kernel, self.strides[0])
         by = text.pure("i64", f"mul {row}, {stride.text}", row, stride)
         moved = replace(self, start=advance(self.kernel, self.start, self.elem, by), last_row=None)
@@ -102,14 +96,17 @@ class View:
 
     def inside(self, lead: Sequence[int]) -> Reg | None:
         """Whether a row is inside its limits; None if it always is."""
-        text = self.kernel.text
         out: Reg | None = None
         for dim, i in enumerate(lead):
             if dim in self.limits:
-                limit = self.limits[dim]
-                one = text.pure("i1", f"icmp sgt {limit}, {i}", limit)
-                out = one if out is None else text.pure("i1", f"and {out}, {one.text}", out, one)
+                out = self._and_above(out, self.limits[dim], i)
         return out
+
+    def _and_above(self, condition: Reg | None, limit: Reg, i: int) -> Reg:
+        """Whether a limit is above an index, and a condition holds."""
+        text = self.kernel.text
+        one = text.pure("i1", f"icmp sgt {limit}, {i}", limit)
+        return one if condition is None else text.pure("i1", f"and {condition}, {one.text}", condition, one)
 
     def mask(self, lead: Sequence[int], span: Span) -> Reg | None:
         """Which lanes of a vector are inside, padding lanes not; None for all."""
@@ -119,10 +116,7 @@ class View:
         if limit is None and row is None:
             return None if span.valid == span.width else _first_lanes(span)
         if span.width == 1:
-            if limit is None:
-                return row
-            one = self.kernel.text.pure("i1", f"icmp sgt {limit}, {span.start}", limit)
-            return one if row is None else self.kernel.text.pure("i1", f"and {row}, {one.text}", row, one)
+            return row if limit is None else self._and_above(row, limit, span.start)
         count = self._count(limit, row)
         lanes = f"<{span.width} x i32>"
         iota = ", ".join(f"i32 {span.start + i}" for i in range(span.width))
@@ -135,14 +129,18 @@ class View:
         columns = self.shape[-1]
         count = Reg(str(columns), "i32")
         if limit is not None:
-            text.module.entity("declare i64 @llvm.smax.i64(i64, i64)")
-            text.module.entity("declare i64 @llvm.smin.i64(i64, i64)")
-            low = text.pure("i64", f"call i64 @llvm.smax.i64({limit}, i64 0)", limit)
-            held = text.pure("i64", f"call i64 @llvm.smin.i64({low}, i64 {columns})", low)
+            held = extreme(self.kernel, "smin", extreme(self.kernel, "smax", limit, integer(0)), integer(columns))
             count = text.pure("i32", f"trunc {held} to i32", held)
         if row is not None:
             count = text.pure("i32", f"select {row}, {count}, i32 0", row, count)
         return count
+
+
+def extreme(kernel: Kernel, name: str, a: Reg, b: Reg) -> Reg:
+    """The smaller (`smin`) or the larger (`smax`) of two i64."""
+    symbol = f"@llvm.{name}.i64"
+    kernel.declare("i64", symbol, [a, b])
+    return kernel.text.pure("i64", f"call i64 {symbol}({a}, {b})", a, b)
 
 
 def _first_lanes(span: Span) -> Reg:
@@ -153,40 +151,28 @@ def _first_lanes(span: Span) -> Reg:
 def make_view(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value]) -> View:
     """The view an op addresses; limits that cannot bind are dropped."""
     pointer = kernel.pointer(op.operands[0])
-    strides = dims_of(op.attrs["strides"])
-    limited = op.attrs.get("limited", ())
-    assert isinstance(limited, tuple), "checked by the type rule"
     bound: dict[int, Reg] = {}
-    for dim, limit in zip(limited, limits, strict=True):
-        assert isinstance(dim, int), "checked by the type rule"
+    for dim, limit in zip(attr_ints(op, "limited", ()), limits, strict=True):
         if limit in kernel.bounds and kernel.bounds[limit][0] >= type_.shape[dim]:
             continue
         reg = kernel.scalar(limit)
-        if dim in bound:  # limited twice: the smaller counts
-            kernel.text.module.entity("declare i64 @llvm.smin.i64(i64, i64)")
-            other = bound[dim]
-            reg = kernel.text.pure("i64", f"call i64 @llvm.smin.i64({reg}, {other})", reg, other)
-        bound[dim] = reg
+        # limited twice: the smaller counts
+        bound[dim] = extreme(kernel, "smin", reg, bound[dim]) if dim in bound else reg
     start = advance(kernel, pointer.reg, type_.elem, kernel.scalar(op.operands[1]))
-    return View(kernel, pointer, start, type_.elem, type_.shape, strides, bound)
+    return View(kernel, pointer, start, type_.elem, type_.shape, attr_dims(op, "strides"), bound)
 
 
 @lowers(block.load_view)
 def lower_load_view(kernel: Kernel, op: Op) -> None:
     """Vectors where the last dim is dense, one scalar where it does not move, else element by element."""
-    type_ = op.types[0]
-    assert isinstance(type_, Tile), "checked by the type rule"
-    view = make_view(kernel, op, type_, op.operands[2:])
+    view = make_view(kernel, op, block.tile_of(op.result), op.operands[2:])
     if op.result in kernel.deferred:
         kernel.views[op.result] = view
         return
-    other = op.attrs.get("other", 0)
-    assert isinstance(other, bool | int | float), "checked by the type rule"
-    ahead = op.attrs.get("ahead", 0)
-    assert isinstance(ahead, int), "checked by the type rule"
-    if ahead and type_.shape and view.strides[-1] == 1:
+    ahead = attr_int(op, "ahead", 0)
+    if ahead and view.shape and view.strides[-1] == 1:
         _prefetch(kernel, view, ahead)
-    kernel.set(op, load_tile(kernel, view, other))
+    kernel.set(op, load_tile(kernel, view, attr_number(op, "other")))
 
 
 LINE_BYTES = 64
@@ -249,8 +235,7 @@ def load_lanes(kernel: Kernel, view: View, lead: Sequence[int], span: Span, othe
     if span.width == 1:
         return load_scalar(kernel, view, index, mask, other)
     if stride == 0:
-        row = view.inside(lead)
-        x = kernel.splat_here(load_scalar(kernel, view, (*lead, 0), _any_lane(view, row, lead), other), span.width)
+        x = kernel.splat_here(load_element(kernel, view, (*lead, 0), other), span.width)
         if len(view.shape) - 1 not in view.limits:
             return x
         assert mask is not None, "limited"
@@ -258,15 +243,6 @@ def load_lanes(kernel: Kernel, view: View, lead: Sequence[int], span: Span, othe
     if stride == 1:
         return load_vector(kernel, view.pointer, view.elem, view.address(index), span.width, mask, other)
     return _load_strided(kernel, view, lead, span, mask, other)
-
-
-def _any_lane(view: View, row: Reg | None, lead: Sequence[int]) -> Reg | None:
-    """Whether the one element behind a row with stride 0 is inside."""
-    limit = view.limits.get(len(view.shape) - 1)
-    if limit is None:
-        return row
-    one = view.kernel.text.pure("i1", f"icmp sgt {limit}, 0", limit)
-    return one if row is None else view.kernel.text.pure("i1", f"and {row}, {one.text}", row, one)
 
 
 def _load_strided(
@@ -332,12 +308,7 @@ def _memory_literal(other: bool | float, elem: Scalar) -> str:
 
 def load_element(kernel: Kernel, view: View, index: Sequence[int], other: bool | float) -> Reg:
     """One element of a view, limits observed."""
-    inside = view.inside(index[:-1])
-    limit = view.limits.get(len(index) - 1)
-    if limit is not None:
-        one = kernel.text.pure("i1", f"icmp sgt {limit}, {index[-1]}", limit)
-        inside = one if inside is None else kernel.text.pure("i1", f"and {inside}, {one.text}", inside, one)
-    return load_scalar(kernel, view, index, inside, other)
+    return load_scalar(kernel, view, index, view.inside(index), other)
 
 
 def load_scalar(kernel: Kernel, view: View, index: Sequence[int], inside: Reg | None, other: bool | float) -> Reg:
@@ -499,13 +470,9 @@ def _lane_mask(kernel: Kernel, mask: Reg | None, span: Span) -> Reg | None:
 @lowers(block.load)
 def lower_load(kernel: Kernel, op: Op) -> None:
     """A gather, or one element."""
-    pointer_type = op.operands[0].type
-    assert isinstance(pointer_type, Ptr), "checked by the type rule"
     pointer, offsets = kernel.pointer(op.operands[0]), kernel.tile(op.operands[1])
+    elem, other = block.pointed_to(op.operands[0]), attr_number(op, "other")
     mask = kernel.tile(op.operands[2]) if len(op.operands) > 2 else None
-    other = op.attrs.get("other", 0)
-    assert isinstance(other, bool | int | float), "checked by the type rule"
-    elem = pointer_type.elem
     out: list[Reg] = []
     for i, by in enumerate(offsets.vectors):
         span = offsets.spans[i % len(offsets.spans)]

@@ -11,21 +11,9 @@ from graphfuse.codegen.convert import float_to_float
 from graphfuse.codegen.kernel import constant, literal, register_type, vector_type, width_of
 from graphfuse.cpu.kernel import Kernel, TileValue, lowers
 from graphfuse.dialects import block
-from graphfuse.ir.core import Op
-from graphfuse.ir.types import Scalar, Tile, scalar
+from graphfuse.ir.core import Op, attr_int, attr_ints
+from graphfuse.ir.types import Scalar, Tile
 from graphfuse.llvm.module import Reg
-
-
-def _shape_of(op: Op) -> tuple[int, ...]:
-    type_ = op.types[0]
-    assert isinstance(type_, Tile), "checked by the type rule"
-    return type_.shape
-
-
-def _tile_type(op: Op) -> Tile:
-    type_ = op.types[0]
-    assert isinstance(type_, Tile), "checked by the type rule"
-    return type_
 
 
 @lowers(block.splat)
@@ -40,14 +28,11 @@ def lower_splat(kernel: Kernel, op: Op) -> None:
 @lowers(block.arange)
 def lower_arange(kernel: Kernel, op: Op) -> None:
     """Constant vectors."""
-    start, end, elem = op.attrs["start"], op.attrs["end"], op.attrs.get("elem", scalar("i64"))
-    assert isinstance(start, int), "checked by the type rule"
-    assert isinstance(end, int), "checked by the type rule"
-    assert isinstance(elem, Scalar), "checked by the type rule"
-    element = register_type(elem)
+    start, end, tile = attr_int(op, "start"), attr_int(op, "end"), block.tile_of(op.result)
+    element = register_type(tile.elem)
     out: list[Reg] = []
-    for span in kernel.spans(_shape_of(op)):
-        numbers = [literal(start + span.start + i, elem) for i in range(span.width)]
+    for span in kernel.spans(tile.shape):
+        numbers = [literal(start + span.start + i, tile.elem) for i in range(span.width)]
         text = numbers[0] if span.width == 1 else "<" + ", ".join(f"{element} {n}" for n in numbers) + ">"
         out.append(Reg(text, vector_type(element, span.width)))
     kernel.set(op, out)
@@ -58,7 +43,7 @@ def lower_arange(kernel: Kernel, op: Op) -> None:
 def lower_broadcast(kernel: Kernel, op: Op) -> None:
     """Whole vectors are shared; a last dim of 1 is splatted, once for each row."""
     tile = kernel.tile(op.operands[0])
-    shape = _shape_of(op)
+    shape = block.tile_of(op.result).shape
     if op.operands[0] in kernel.bounds:
         kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
     spans = kernel.spans(shape)
@@ -92,7 +77,7 @@ def lower_reshape(kernel: Kernel, op: Op) -> None:
     tile = kernel.tile(op.operands[0])
     if op.operands[0] in kernel.bounds:
         kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
-    shape = _shape_of(op)
+    shape = block.tile_of(op.result).shape
     if (shape[-1] if shape else 1) == tile.columns:
         kernel.set(op, tile.vectors, tile.scalars)
         return
@@ -103,23 +88,21 @@ def _pick(kernel: Kernel, op: Op, tile: TileValue, positions: Sequence[int]) -> 
     """The result from the operand's row-major position of each element."""
     scalars = {i: tile.scalars[p] for i, p in enumerate(positions) if p in tile.scalars}
     sources = [(tile.scalars[p], 0) if p in tile.scalars else tile.locate(p) for p in positions]
-    kernel.set(op, kernel.regroup(_tile_type(op), sources), scalars)
+    kernel.set(op, kernel.regroup(block.tile_of(op.result), sources), scalars)
 
 
 @lowers(block.trans)
 def lower_trans(kernel: Kernel, op: Op) -> None:
     """Square blocks by rounds of two-input shuffles, anything else lane by lane."""
     tile = kernel.tile(op.operands[0])
-    perm = op.attrs["perm"]
-    assert isinstance(perm, tuple), "checked by the type rule"
-    order = [int(p) for p in perm if isinstance(p, int)]
+    order = list(attr_ints(op, "perm"))
     if op.operands[0] in kernel.bounds:
         kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
     rank = len(order)
     if order == list(range(rank)):
         kernel.set(op, tile.vectors, tile.scalars)
         return
-    shape = _shape_of(op)
+    shape = block.tile_of(op.result).shape
     if order[-1] == rank - 1:
         kernel.set(op, [v for row in _source_rows(tile, order, shape) for v in row])
         return
@@ -223,9 +206,7 @@ def neutral(kind: str, elem: Scalar) -> bool | float:
 def lower_reduce(kernel: Kernel, op: Op) -> None:
     """Narrow floats are reduced in f32. The order is a tree over the vectors, then halves of the last one."""
     tile = kernel.tile(op.operands[0])
-    axis, kind = op.attrs["axis"], op.attrs["kind"]
-    assert isinstance(axis, int), "checked by the type rule"
-    assert isinstance(kind, str), "checked by the type rule"
+    axis, kind = attr_int(op, "axis"), str(op.attrs["kind"])
     wide = compute_elem(tile.elem)
     if wide != tile.elem:
         vectors = [float_to_float(kernel, v, tile.elem, wide) for v in tile.vectors]
@@ -234,8 +215,7 @@ def lower_reduce(kernel: Kernel, op: Op) -> None:
     def combine(a: Reg, b: Reg) -> Reg:
         return elementwise(kernel, FUNCTION[kind], wide, [a, b])
 
-    elem = op.types[0].elem if isinstance(op.types[0], Tile) else op.types[0]
-    assert isinstance(elem, Scalar), "a reduction gives a tile or a scalar"
+    elem = block.elem_of(op.types[0])
     if axis < len(tile.shape) - 1:
         out = _reduce_rows(tile, axis, combine)
         kernel.set(op, [float_to_float(kernel, v, wide, elem) if elem != wide else v for v in out])

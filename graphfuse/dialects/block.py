@@ -48,6 +48,12 @@ def tile_of(value: Value) -> Tile:
     return value.type
 
 
+def pointed_to(pointer: Value) -> Scalar:
+    """The element behind a value that is a pointer."""
+    assert isinstance(pointer.type, Ptr)
+    return pointer.type.elem
+
+
 def with_elem(t: Type, elem: Scalar) -> Type:
     """The type of the same shape with another element."""
     elem_of(t)  # refuses what has no elements

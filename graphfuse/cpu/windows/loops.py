@@ -189,13 +189,13 @@ class _Maker(Sources):
 
     def fill(self, kept: Kept, value: Value) -> None:
         """Compute a whole tile."""
-        tile = _tile(value)
+        tile = block.tile_of(value)
         self.over(tile.shape, self._window([value]), lambda w: self.store(kept, w, self.at(value, w)))
 
     def _window(self, values: Sequence[Value], *, turned: bool = False) -> tuple[int, ...]:
         """The window of tiles of one shape that are computed together; `turned` if rows of it go to columns."""
         square = turned or any(self._is_turned(v) for v in values)
-        return window_shape(_tile(values[0]).shape, self.lanes, VECTORS, square=square)
+        return window_shape(block.tile_of(values[0]).shape, self.lanes, VECTORS, square=square)
 
     def _is_turned(self, value: Value) -> bool:
         """Whether rows of it come from columns of something else."""
@@ -208,10 +208,10 @@ class _Maker(Sources):
 
     def _virtual_op(self, op: Op) -> None:
         value = op.result
-        if _tile(value).elem == BOOL and (limits := self.masks.least(value)):
+        if block.tile_of(value).elem == BOOL and (limits := self.masks.least(value)):
             self.limits[value] = [(d, self._emit(limit)) for d, limit in limits]
         if (elem := self.plan.kept.get(value)) is not None:
-            kept = self.room(_tile(value).shape, elem)
+            kept = self.room(block.tile_of(value).shape, elem)
             self.fill(kept, value)
             self.kept[value] = kept
 
@@ -225,16 +225,16 @@ class _Maker(Sources):
 
     def _reshape(self, op: Op) -> None:
         kept = self._in_memory(op.operands[0])
-        self.kept[op.result] = Kept(kept.pointer, kept.elem, row_major(_tile(op.result).shape))
+        self.kept[op.result] = Kept(kept.pointer, kept.elem, row_major(block.tile_of(op.result).shape))
 
     def _in_memory(self, value: Value, elem: Scalar | None = None) -> Kept:
         """A tile in memory, in its element or another."""
-        elem = elem or _tile(value).elem
+        elem = elem or block.tile_of(value).elem
         if value in self.kept and self.kept[value].elem == elem:
             return self.kept[value]
-        kept = self.room(_tile(value).shape, elem)
+        kept = self.room(block.tile_of(value).shape, elem)
         self.fill(kept, value)
-        if elem == _tile(value).elem:
+        if elem == block.tile_of(value).elem:
             self.kept[value] = kept
         return kept
 
@@ -243,8 +243,8 @@ class _Maker(Sources):
     def _write(self, op: Op) -> None:
         """An op on windows: a store, or what returns a tile of what was there."""
         shaped = list(tiles(op.operands))
-        shape = _tile(shaped[0]).shape
-        results = {v: self.room(shape, _tile(v).elem) for v in op.results if self.plan.roots.get(v)}
+        shape = block.tile_of(shaped[0]).shape
+        results = {v: self.room(shape, block.tile_of(v).elem) for v in op.results if self.plan.roots.get(v)}
 
         def body(w: Window) -> None:
             operands = [self.at(v, w) if isinstance(v.type, Tile) else self.scalar(v) for v in op.operands]
@@ -277,9 +277,9 @@ class _Maker(Sources):
         """Tiles of partial results that walk along the axis, then a reduction of each."""
         xs, axis = [op.operands[0] for op in walk], attr_int(walk[0], "axis")
         kinds = [str(op.attrs["kind"]) for op in walk]
-        old = [_tile(x).elem for x in xs]
+        old = [block.tile_of(x).elem for x in xs]
         elems = [compute_elem(e) if kind in ("sum", "prod") else e for kind, e in zip(kinds, old, strict=True)]
-        size, window = _tile(xs[0]).shape[axis], self._along(xs, axis)
+        size, window = block.tile_of(xs[0]).shape[axis], self._along(xs, axis)
 
         def parts(outer: Window, at: Start) -> list[Value]:
             got = [self.at(x, outer.insert(axis, at, window[axis])) for x in xs]
@@ -307,7 +307,7 @@ class _Maker(Sources):
     def _arg_reduce(self, op: Op) -> None:
         """The extreme of every window and where it is; a later one counts if it is better, NaN the best of all."""
         (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
-        tile = _tile(x)
+        tile = block.tile_of(x)
         window = self._along([x], axis)
         index = block.elem_of(op.types[0])
         beats = block.ELEMENTWISE["gt" if kind == "max" else "lt"]
@@ -341,7 +341,7 @@ class _Maker(Sources):
     def _scan(self, op: Op) -> None:
         """Window by window along the axis, with what all windows before came to."""
         (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
-        tile = _tile(x)
+        tile = block.tile_of(x)
         window = self._along([x], axis)
         kept = self.room(tile.shape, tile.elem)
         combine = block.ELEMENTWISE[_COMBINE[kind]]
@@ -389,7 +389,7 @@ class _Maker(Sources):
         if not isinstance(ops[0].types[0], Tile):
             self.scalars.update(zip(results, at(Window((), ())), strict=True))
             return
-        shape = _tile(results[0]).shape
+        shape = block.tile_of(results[0]).shape
         rooms = [self.room(shape, block.elem_of(v.type)) for v in results]
 
         def body(w: Window) -> None:
@@ -402,12 +402,12 @@ class _Maker(Sources):
     def _dot(self, op: Op) -> None:
         """Windows of the result, each the whole sum over k or a part of it, with factors read from memory."""
         a, b, acc = op.operands
-        out = _tile(op.result)
+        out = block.tile_of(op.result)
         elem = compute_elem(out.elem)
         factors = [self._factor(op, v, elem) for v in (a, b)]
         kept = self.in_place.get(op.result) or self.room(out.shape, out.elem)
         m, n = out.shape[-2:]
-        depth = divisor(_tile(a).shape[-1], DEEP)
+        depth = divisor(block.tile_of(a).shape[-1], DEEP)
         window = (*(1 for _ in out.shape[:-2]), divisor(m, self.rows), divisor(n, self.lanes * self.vectors))
 
         def body(w: Window) -> None:
@@ -416,7 +416,7 @@ class _Maker(Sources):
                 right = factors[1](Window((*w.starts[:-2], k, w.starts[-1]), (*w.shape[:-2], depth, w.shape[-1])))
                 return [self._again(op, [left, right, *carried])]
 
-            (total,) = self.loop(_tile(a).shape[-1], depth, step, [self._matrix(self.at(acc, w))])
+            (total,) = self.loop(block.tile_of(a).shape[-1], depth, step, [self._matrix(self.at(acc, w))])
             if len(out.shape) > 2:
                 total = self.builder(block.reshape, total, shape=w.shape)
             self.store(kept, w, total)
@@ -426,7 +426,7 @@ class _Maker(Sources):
 
     def _matrix(self, tile: Value) -> Value:
         """The one matrix of a batch of one."""
-        shape = _tile(tile).shape
+        shape = block.tile_of(tile).shape
         return tile if len(shape) == 2 else self.builder(block.reshape, tile, shape=shape[-2:])
 
     def _factor(self, op: Op, value: Value, elem: Scalar) -> Callable[[Window], Value]:
@@ -483,7 +483,7 @@ class _Maker(Sources):
             code = inner.block(new)
         made = self.builder.op(
             control.for_, self.scalar(lower), self.scalar(upper), *(self.scalar(carried[i]) for i in plain),
-            step=int(attr_int(op, "step")) if "step" in op.attrs else 1, bodies=(code,),
+            step=attr_int(op, "step", 1), bodies=(code,),
         )  # fmt: skip
         self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
         self.kept.update((op.results[i], room) for i, room in rooms.items())
@@ -496,7 +496,9 @@ class _Maker(Sources):
             self.fill(room, op.operands[i])
         handed = condition.terminator.operands[1:]
         came = condition.params.values
-        passed = {i: r if handed[i] == came[i] else self.room(_tile(came[i]).shape, r.elem) for i, r in rooms.items()}
+        passed = {
+            i: r if handed[i] == came[i] else self.room(block.tile_of(came[i]).shape, r.elem) for i, r in rooms.items()
+        }
         plain = [i for i in range(len(op.types)) if i not in rooms]
 
         def block_of(
@@ -549,7 +551,9 @@ class _Maker(Sources):
         for v in left:
             if not self._reads_alike(v, old):
                 self._in_memory(v)
-        for _, group in itertools.groupby(sorted(left, key=lambda v: _tile(v).shape), key=lambda v: _tile(v).shape):
+        for _, group in itertools.groupby(
+            sorted(left, key=lambda v: block.tile_of(v).shape), key=lambda v: block.tile_of(v).shape
+        ):
             together = list(group)
 
             def body(w: Window, together: list[Value] = together) -> None:
@@ -557,7 +561,7 @@ class _Maker(Sources):
                 for v, tile in zip(together, new, strict=True):
                     self.store(left[v][1], w, tile)
 
-            self.over(_tile(together[0]).shape, self._window(together), body)
+            self.over(block.tile_of(together[0]).shape, self._window(together), body)
 
     def _if(self, op: Op) -> None:
         rooms = {i: self.room(t.shape, t.elem) for i, t in enumerate(op.types) if isinstance(t, Tile)}
@@ -574,8 +578,3 @@ class _Maker(Sources):
         made = self.builder.op(control.if_, self.scalar(op.operands[0]), bodies=tuple(bodies))
         self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
         self.kept.update((op.results[i], room) for i, room in rooms.items())
-
-
-def _tile(value: Value) -> Tile:
-    assert isinstance(value.type, Tile), "a tile"
-    return value.type

@@ -76,10 +76,8 @@ def is_squeeze(op: Op) -> bool:
     """Whether it is a reshape that only adds or removes dims of 1."""
     if op.kind is not block.reshape:
         return False
-    (x,), out = op.operands, op.types[0]
-    assert isinstance(x.type, Tile), "checked by the type rule"
-    assert isinstance(out, Tile), "checked by the type rule"
-    return [d for d in x.type.shape if d != 1] == [d for d in out.shape if d != 1]
+    before, after = (block.tile_of(v).shape for v in (op.operands[0], op.result))
+    return [d for d in before if d != 1] == [d for d in after if d != 1]
 
 
 def writes(op: Op) -> bool:
@@ -108,12 +106,7 @@ def walks_along(a: Op, b: Op) -> bool:
     """Whether two ops reduce tiles of one shape along one axis."""
     if not (a.kind is b.kind is block.reduce and a.attrs["axis"] == b.attrs["axis"]):
         return False
-    return _shape(a.operands[0]) == _shape(b.operands[0])
-
-
-def _shape(value: Value) -> tuple[int, ...]:
-    assert isinstance(value.type, Tile), "a tile"
-    return value.type.shape
+    return block.tile_of(a.operands[0]).shape == block.tile_of(b.operands[0]).shape
 
 
 def tiles(values: tuple[Value, ...]) -> Iterator[Value]:
@@ -163,8 +156,7 @@ class _Planner:
 
     def _keep(self, op: Op, roots: set[Op]) -> Scalar | None:
         """The element to keep a tile in, or None to leave it virtual."""
-        tile = op.types[0]
-        assert isinstance(tile, Tile), "virtual ops give tiles"
+        tile = block.tile_of(op.result)
         products = {r for r in roots if r.kind is block.dot and op.result in r.operands[:2]}
         if products:
             wide = {compute_elem(block.elem_of(r.types[0])) for r in products}
@@ -224,14 +216,15 @@ def readable_by_product(op: Op, product: Op, elem: Scalar) -> bool:
 
     Many rows of a read b again and again: then its rows had better lie together than in a few sets of the cache.
     """
-    tile = op.types[0]
-    assert isinstance(tile, Tile), "virtual ops give tiles"
+    tile = block.tile_of(op.result)
     if op.kind is not block.load_view or tile.elem != elem or op.attrs.get("other", 0) != 0:
         return False
     if op.result != product.operands[1]:
         return True
     strides = attr_dims(op, "strides")
-    return strides[-1] == 1 and (_shape(product.operands[0])[-2] < MANY_ROWS or strides[-2] == tile.shape[-1])
+    return strides[-1] == 1 and (
+        block.tile_of(product.operands[0]).shape[-2] < MANY_ROWS or strides[-2] == tile.shape[-1]
+    )
 
 
 def overwrites(func: Func, op: Op, load: Op) -> bool:

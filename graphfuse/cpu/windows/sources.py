@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,12 +25,7 @@ class Kept:
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """How far neighbours along each dim are apart."""
-    out: list[int] = []
-    step = 1
-    for d in reversed(shape):
-        out.append(step)
-        step *= d
-    return tuple(reversed(out))
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 class Sources:
@@ -142,20 +138,14 @@ class Sources:
         return self.builder(block.add, self.builder(block.splat, base, shape=(size,)), lanes)
 
     def _broadcast(self, op: Op, window: Window) -> Value:
-        tile, out = op.operands[0].type, op.types[0]
-        assert isinstance(tile, Tile), "checked by the type rule"
-        assert isinstance(out, Tile), "checked by the type rule"
-        dims = [None if d == 1 else i for i, d in enumerate(tile.shape)]
+        dims = [None if d == 1 else i for i, d in enumerate(block.tile_of(op.operands[0]).shape)]
         x = self.at(op.operands[0], window.pick(dims))
         return self.builder(block.broadcast, x, shape=window.shape)
 
     def _squeeze(self, op: Op, window: Window) -> Value:
-        tile, out = op.operands[0].type, op.types[0]
-        assert isinstance(tile, Tile), "checked by the type rule"
-        assert isinstance(out, Tile), "checked by the type rule"
-        wide = [i for i, d in enumerate(out.shape) if d != 1]
-        found = iter(wide)
-        x = self.at(op.operands[0], window.pick([None if d == 1 else next(found) for d in tile.shape]))
+        tile, out = (block.tile_of(v).shape for v in (op.operands[0], op.result))
+        wide = (i for i, d in enumerate(out) if d != 1)
+        x = self.at(op.operands[0], window.pick([None if d == 1 else next(wide) for d in tile]))
         return self.builder(block.reshape, x, shape=window.shape)
 
     def _load_view(self, op: Op, window: Window) -> Value:
@@ -176,7 +166,7 @@ class Sources:
     ) -> tuple[Value, tuple[int, ...], list[Value]]:
         """Where a window of a view begins, the dims that it may stick out of, and their limits from there."""
         where = self.position(list(zip(window.starts, attr_dims(op, "strides"), strict=True)), base)
-        left = self.limits_of(window, zip(limited_dims(op), limits, strict=True))
+        left = self.limits_of(window, zip(attr_ints(op, "limited", ()), limits, strict=True))
         return where, tuple(d for d, _ in left), [self.position([(window.starts[d], -1)], v) for d, v in left]
 
     def limits_of(self, window: Window, limits: Iterable[tuple[int, Value]]) -> list[tuple[int, Value]]:
@@ -193,11 +183,6 @@ class Sources:
         if x.op is not None and x.op.kind is block.trans and attr_ints(x.op, "perm") == perm:
             return x.op.operands[0]
         return self.builder(block.trans, x, perm=perm)
-
-
-def limited_dims(op: Op) -> tuple[int, ...]:
-    """The dims of a view that have limits."""
-    return attr_ints(op, "limited") if "limited" in op.attrs else ()
 
 
 def is_turned(strides: Sequence[Dim]) -> bool:
