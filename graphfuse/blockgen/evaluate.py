@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
 from graphfuse.blockgen.movement import Source, shape_of, sources
 from graphfuse.dialects import block, control, graph
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Params, Trait, Value, attr_number, tensor_of
 from graphfuse.ir.types import BF16, F16, F32, F64, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, mod, product, substitute, symbols
@@ -50,25 +51,6 @@ class Leaf:
 def _divides(n: int, dim: Dim) -> bool:
     """Whether `dim` is a multiple of n whatever its symbols are."""
     return exact_div(dim, n) is not None
-
-
-NEUTRAL_INT = {"sum": 0, "prod": 1}
-
-
-def neutral(kind: str, elem: Scalar) -> bool | float:
-    """The value that changes nothing under a reduction of that kind."""
-    if kind in ("any", "all"):
-        return kind == "all"
-    if kind in NEUTRAL_INT:
-        return float(NEUTRAL_INT[kind]) if elem.is_float else NEUTRAL_INT[kind]
-    if elem.is_float:
-        return -math.inf if kind == "max" else math.inf
-    top = (1 << (elem.bits - (1 if elem.is_signed else 0))) - 1
-    low = -top - 1 if elem.is_signed else 0
-    return low if kind == "max" else top
-
-
-COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 
 
 def accumulator(elem: Scalar) -> Scalar:

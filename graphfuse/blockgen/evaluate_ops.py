@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphfuse.blockgen.evaluate import COMBINE, Evaluator, accumulator, neutral, running_elem
+from graphfuse.blockgen.evaluate import Evaluator, accumulator, running_elem
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.movement import Source, shape_of
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Op, OpDef, Value, attr_int, attr_ints, attr_number, dims_of, tensor_of
 from graphfuse.ir.types import BOOL, I64, Scalar, Tile
 from graphfuse.symbolic import Dim, Expr, static, symbols

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
-from graphfuse.blockgen.evaluate import Lane, neutral
+from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_chunks, in_whole_or_part, tiled_programs, warps_for
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral, nest
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints
 from graphfuse.ir.types import I32, I64, Scalar
 from graphfuse.symbolic import Dim

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from graphfuse.blockgen.evaluate import Lane, accumulator, neutral
+from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_tiles import (
     VECTOR_BYTES,
     at_most,
@@ -31,6 +31,7 @@ from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral, nes
 from graphfuse.blockgen.reduction import RowKernel
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Attr, Func, Op, Value
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim

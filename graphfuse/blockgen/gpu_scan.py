@@ -7,7 +7,7 @@ one is walked in chunks. Otherwise lanes run over neighbouring lines, and the ax
 from __future__ import annotations
 
 from graphfuse.blockgen import serial
-from graphfuse.blockgen.evaluate import COMBINE, Lane, accumulator, neutral, running_elem
+from graphfuse.blockgen.evaluate import Lane, accumulator, running_elem
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
@@ -23,6 +23,7 @@ from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, across, live_or_neutral
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.symbolic import Dim
 

@@ -6,7 +6,7 @@ are read again for each choice.
 
 from __future__ import annotations
 
-from graphfuse.blockgen.evaluate import Lane, neutral
+from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
@@ -22,6 +22,7 @@ from graphfuse.blockgen.loops import Carried, across
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.ordering import key_elem, ordered
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from graphfuse.blockgen.evaluate import COMBINE, Evaluator, Lane, accumulator, neutral
+from graphfuse.blockgen.evaluate import Evaluator, Lane, accumulator
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, positions
 from graphfuse.blockgen.tiling import Piece
 from graphfuse.dialects import block
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Op, Value, tensor_of
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv, minimum

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from graphfuse.blockgen.evaluate import COMBINE, neutral, running_elem
+from graphfuse.blockgen.evaluate import running_elem
 from graphfuse.blockgen.evaluate_ops import from_the_end
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -17,6 +17,7 @@ from graphfuse.blockgen.loops import Carried, for_piece, nest, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, pieces
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import Dim, static

@@ -24,7 +24,7 @@ from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
 from graphfuse.cpu.lower_dot_bytes import in_fours, multiply_in_fours
 from graphfuse.cpu.lower_memory import View, advance, extreme, load_element, load_lanes, reserve, store_vector
 from graphfuse.dialects import block
-from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_number, walk
+from graphfuse.ir.core import Block, Func, Op, Value, attr_number
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
@@ -50,18 +50,11 @@ def _deferrable_in(inner: Block, uses: dict[Value, int]) -> set[Value]:
     for op in inner.ops:
         if op.kind is block.dot and not _batch(op):
             out |= pending & set(op.operands[:2])
-        if _may_write(op):
+        if block.may_write(op):
             pending.clear()
         if op.kind is block.load_view and uses.get(op.result) == 1:
             pending.add(op.result)
     return out
-
-
-def _may_write(op: Op) -> bool:
-    if op.bodies:
-        return any(_may_write(o) for body in op.bodies for o in walk(body))
-    reads_only = (block.load_view, block.load, block.alloc)
-    return not (op.has(Trait.PURE) or op.has(Trait.TERMINATOR) or op.kind in reads_only)
 
 
 @dataclass(frozen=True, slots=True)

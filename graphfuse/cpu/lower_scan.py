@@ -10,8 +10,8 @@ from graphfuse.codegen.arith import compute_elem, elementwise
 from graphfuse.codegen.convert import float_to_float
 from graphfuse.codegen.kernel import constant, element_type, literal, register_type, width_of
 from graphfuse.cpu.kernel import Kernel, Span, lowers
-from graphfuse.cpu.lower_shape import FUNCTION, neutral
 from graphfuse.dialects import block
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Op, attr_int
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
@@ -105,7 +105,7 @@ class _Line:
         return constant(literal(none, self.wide), element_type(like.type), width_of(like.type))
 
     def _after(self, before: Reg | None, x: Reg) -> Reg:
-        return x if before is None else elementwise(self.kernel, FUNCTION[self.kind], self.wide, [before, x])
+        return x if before is None else elementwise(self.kernel, COMBINE[self.kind], self.wide, [before, x])
 
     def _turned(self, xs: Sequence[T]) -> list[T]:
         """In the order of the scan, and back."""

@@ -11,6 +11,7 @@ from graphfuse.codegen.convert import float_to_float
 from graphfuse.codegen.kernel import constant, literal, register_type, vector_type, width_of
 from graphfuse.cpu.kernel import Kernel, TileValue, lowers
 from graphfuse.dialects import block
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Op, attr_int, attr_ints
 from graphfuse.ir.types import Scalar, Tile
 from graphfuse.llvm.module import Reg
@@ -184,23 +185,6 @@ def _pair(kernel: Kernel, a: Reg | None, b: Reg | None, picks: list[int], lanes:
 
 # reductions
 
-_NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1, "xor": 0, "maxnum": float("nan"), "minnum": float("nan")}
-FUNCTION = {
-    "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
-    "minnum": "minnum", "xor": "xor",
-}  # fmt: skip
-"""The elementwise function that a reduction repeats."""
-
-
-def neutral(kind: str, elem: Scalar) -> bool | float:
-    """What a reduction of nothing gives."""
-    if kind in _NEUTRAL:
-        return _NEUTRAL[kind]
-    if elem.is_float:
-        return float("-inf") if kind == "max" else float("inf")
-    low, high = (-(1 << (elem.bits - 1)), (1 << (elem.bits - 1)) - 1) if elem.is_signed else (0, (1 << elem.bits) - 1)
-    return low if kind == "max" else high
-
 
 @lowers(block.reduce)
 def lower_reduce(kernel: Kernel, op: Op) -> None:
@@ -213,7 +197,7 @@ def lower_reduce(kernel: Kernel, op: Op) -> None:
         tile = TileValue(tile.shape, wide, vectors, tile.spans)
 
     def combine(a: Reg, b: Reg) -> Reg:
-        return elementwise(kernel, FUNCTION[kind], wide, [a, b])
+        return elementwise(kernel, COMBINE[kind], wide, [a, b])
 
     elem = block.elem_of(op.types[0])
     if axis < len(tile.shape) - 1:

@@ -27,7 +27,7 @@ from graphfuse.dialects.elementwise import (
     declare,
 )
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Func, Trait, Value, attr_strs, dims_of, opdef
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_strs, dims_of, opdef
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import BOOL, I32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
@@ -52,6 +52,13 @@ def pointed_to(pointer: Value) -> Scalar:
     """The element behind a value that is a pointer."""
     assert isinstance(pointer.type, Ptr)
     return pointer.type.elem
+
+
+def may_write(op: Op) -> bool:
+    """Whether an op, or one inside of it, may change memory, or orders it."""
+    if op.bodies:
+        return any(may_write(inner) for body in op.bodies for inner in body.ops)
+    return not (op.has(Trait.PURE) or op.has(Trait.TERMINATOR) or op.kind in (load, load_view, alloc))
 
 
 def with_elem(t: Type, elem: Scalar) -> Type:

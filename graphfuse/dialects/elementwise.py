@@ -5,6 +5,7 @@ The table is the one place that says which elementwise functions exist and which
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -185,6 +186,28 @@ def _type_rule(
 REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
 MACHINE_REDUCE_KINDS = (*REDUCE_KINDS, "maxnum", "minnum", "xor")
 """Those of the block dialect: also extremes that ignore NaN, and exclusive or."""
+
+
+COMBINE = {
+    "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
+    "minnum": "minnum", "xor": "xor",
+}  # fmt: skip
+"""The function that a reduction repeats."""
+
+
+def neutral(kind: str, elem: Scalar) -> bool | float:
+    """The value that changes nothing under a reduction of that kind."""
+    if kind in ("any", "all"):
+        return kind == "all"
+    if kind in ("sum", "prod", "xor"):
+        return float(kind == "prod") if elem.is_float else int(kind == "prod")
+    if kind in ("maxnum", "minnum"):
+        return math.nan
+    if elem.is_float:
+        return -math.inf if kind == "max" else math.inf
+    top = (1 << (elem.bits - elem.is_signed)) - 1
+    low = -top - 1 if elem.is_signed else 0
+    return low if kind == "max" else top
 
 
 def check_reduce_kind(kind: str, elem: Scalar, kinds: Sequence[str] = REDUCE_KINDS) -> None:

@@ -29,12 +29,12 @@ from graphfuse.blockopt.forms import Forms
 from graphfuse.blockopt.limits import Limits
 from graphfuse.codegen.arith import compute_elem
 from graphfuse.cpu.lower_dot import deferrable_loads
-from graphfuse.cpu.lower_shape import neutral
 from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
 from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
 from graphfuse.cpu.windows.together import side_by_side
 from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_int
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -47,11 +47,6 @@ LARGE, LARGE_BY_HAND = 64, 16
 """Tiles of more vectors make a function one of loops; blockgen knows what more than there are registers is good for."""
 DEEP = 8
 """Steps of a product without a loop around them: of more, LLVM keeps what rows have in common on the stack."""
-
-_COMBINE = {
-    "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
-    "minnum": "minnum", "xor": "xor",
-}  # fmt: skip
 
 
 @passing("block", needed=True)
@@ -293,7 +288,7 @@ class _Maker(Sources):
         def walked(outer: Window) -> Sequence[Value]:
             def step(at: Value, carried: tuple[Value, ...]) -> list[Value]:
                 pairs = zip(kinds, carried, parts(outer, at), strict=True)
-                return [self.builder(block.ELEMENTWISE[_COMBINE[k]], before, here) for k, before, here in pairs]
+                return [self.builder(block.ELEMENTWISE[COMBINE[k]], before, here) for k, before, here in pairs]
 
             shape = outer.insert(axis, 0, window[axis]).shape
             nothing = [self._nothing(kind, elem, shape) for kind, elem in zip(kinds, elems, strict=True)]
@@ -344,7 +339,7 @@ class _Maker(Sources):
         tile = block.tile_of(x)
         window = self._along([x], axis)
         kept = self.room(tile.shape, tile.elem)
-        combine = block.ELEMENTWISE[_COMBINE[kind]]
+        combine = block.ELEMENTWISE[COMBINE[kind]]
         size, step = tile.shape[axis], window[axis]
 
         def scanned(outer: Window) -> None:

@@ -80,14 +80,6 @@ def is_squeeze(op: Op) -> bool:
     return [d for d in before if d != 1] == [d for d in after if d != 1]
 
 
-def writes(op: Op) -> bool:
-    """Whether it, or an op inside of it, may change memory."""
-    if op.bodies:
-        return any(writes(o) for body in op.bodies for o in body.ops)
-    reads_only = op.kind in LOADS or op.kind is block.alloc or op.has(Trait.TERMINATOR)
-    return not (op.has(Trait.PURE) or reads_only)
-
-
 def walks(ops: Iterable[Op]) -> dict[Op, tuple[Op, ...]]:
     """Reductions that stand side by side, by the first of them."""
     out: dict[Op, tuple[Op, ...]] = {}
@@ -194,7 +186,7 @@ class _Planner:
                 parent = self.places[top].parent
                 assert parent is not None, "operands are in scope"
                 top = parent
-            if top is root and writes(root) and self._clobbers(root, load):
+            if top is root and block.may_write(root) and self._clobbers(root, load):
                 return False
             if top is not root and overwrites(self.func, top, load):
                 return False
@@ -233,7 +225,7 @@ def overwrites(func: Func, op: Op, load: Op) -> bool:
         return any(overwrites(func, o, load) for body in op.bodies for o in body.ops)
     if op.kind in (block.store, block.store_view):
         return may_overlap(func, op.operands[0], load.operands[0])
-    return writes(op)
+    return block.may_write(op)
 
 
 def memory_root(pointer: Value) -> Value:
