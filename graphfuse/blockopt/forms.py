@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import block, control
 from graphfuse.ir.core import Builder, Func, Op, OpDef, Value, attr_dim, attr_int, attr_ints, attr_strs
+from graphfuse.ir.remake import Copier
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import INF, Dim, bounds, floordiv, maximum, minimum, mod, substitute, sym, symbols
 
@@ -200,3 +201,10 @@ class Forms:
         if len(names) == 1 and dim == sym(names[0]):
             return operands[0]
         return builder(block.index, *operands, expr=dim, names=tuple(names))
+
+    def emit_in(self, copier: Copier, dim: Dim) -> Value:
+        """A dim of what is copied, as a value of the copy."""
+        value = self.emit(dim, scratch := Builder(copier.builder.loc))
+        for op in scratch.ops:
+            copier.copy(op)
+        return copier.new(value)

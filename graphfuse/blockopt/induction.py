@@ -13,9 +13,10 @@ Requires: `invariants.py` ran. Ensures: no carried integer is its old value plus
 
 from __future__ import annotations
 
+from graphfuse.blockopt.carried import without_carried
 from graphfuse.blockopt.uniform import is_uniform, number_of
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Block, Func, Op, OpDef, Params, Value, attr_int
+from graphfuse.ir.core import Func, Op, OpDef, Value, attr_int
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64, Scalar, Tile, Type
@@ -38,40 +39,19 @@ class _Counter(Remaker):
             return
         lower, upper, *carried = op.operands
         step = attr_int(op, "step", 1)
-        kept = [i for i in range(len(carried)) if i not in steps]
-        old = op.body.params
-        params = Params((I64, *(carried[i].type for i in kept)), (_hint(old, 0), *(_hint(old, i + 1) for i in kept)))
         ends = [self.new(v) for v in (lower, upper)]
-        # parameters are known once the body is made: its values stand for the old ones
-        body = self._body(op, params, kept, steps, ends[0], step)
-        inits = [self.new(carried[i]) for i in kept]
-        made = self.builder.append(control.for_.build([*ends, *inits], op.attrs, loc=op.loc, bodies=(body,)))
-        self.values.update((op.results[i], v) for i, v in zip(kept, made.results, strict=True))
+
+        def advanced(counter: Value) -> dict[int, Value]:
+            trip = self._trip(counter, ends[0], step)
+            return {i: self._advanced(self.new(carried[i]), trip, parts) for i, parts in steps.items()}
+
+        without_carried(self, op, steps, advanced)
         trips = self.builder(
             block.index, *ends, names=("low", "high"),
             expr=maximum(floordiv(sym("high") - sym("low") + step - 1, step), 0),
         )  # fmt: skip
         for i, parts in steps.items():
             self.values[op.results[i]] = self._advanced(self.new(carried[i]), trips, parts)
-
-    def _body(
-        self, op: Op, params: Params, kept: list[int], steps: dict[int, list[Part]], lower: Value, step: int
-    ) -> Block:
-        old, carried = op.body.params.values, op.operands[2:]
-        fresh = params.values
-        self.values[old[0]] = fresh[0]
-        self.values.update((old[i + 1], v) for i, v in zip(kept, fresh[1:], strict=True))
-        outer = self.builder
-        self.builder = type(outer)(outer.loc)
-        trip = self._trip(fresh[0], lower, step)
-        for i, parts in steps.items():
-            self.values[old[i + 1]] = self._advanced(self.new(carried[i]), trip, parts)
-        for inner in op.body.ops[:-1]:
-            self.op(inner)
-        yielded = op.body.terminator.operands
-        self.builder.op(control.yield_, *(self.new(yielded[i]) for i in kept))
-        done, self.builder = self.builder.block(params), outer
-        return done
 
     def _trip(self, counter: Value, lower: Value, step: int) -> Value:
         """How often the loop has come round."""
@@ -104,10 +84,6 @@ class _Counter(Remaker):
 
     def _filled(self, x: Value, type_: Type) -> Value:
         return self.builder(block.splat, x, shape=type_.shape) if isinstance(type_, Tile) else x
-
-
-def _hint(params: Params, i: int) -> str:
-    return params.hints[i] if params.hints else ""
 
 
 def _steps(loop: Op) -> dict[int, list[Part]]:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphfuse.blockopt.carried import without_carried
 from graphfuse.blockopt.forms import Forms
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, attr_int, attr_ints
+from graphfuse.ir.core import Block, Func, Op, Value, attr_int, attr_ints
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
-from graphfuse.ir.types import I64
 from graphfuse.symbolic import Call, Dim, Expr, bounds, substitute, sym, symbols
 
 LOADS = (block.load, block.load_view)
@@ -79,42 +79,22 @@ class _Mover(Remaker):
         if op.kind is not control.for_ or not (moved := self._moved(op)):
             self.copy(op)
             return
-        old, carried = op.body.params, op.operands[2:]
-        kept = [i for i in range(len(carried)) if i not in moved]
-        types, hints = (I64, *(carried[i].type for i in kept)), ("", *(old.hints[i + 1] for i in kept))
-        params = Params(types, hints)
-        fresh = params.values
-        self.values[old.values[0]] = fresh[0]
-        self.values.update((old.values[i + 1], v) for i, v in zip(kept, fresh[1:], strict=True))
-        outer, self.builder = self.builder, Builder(self.builder.loc)
-        for i, view in moved.items():
-            self.values[old.values[i + 1]] = self._loaded(view)
-        for inner in op.body.ops[:-1]:
-            self.op(inner)
-        last = op.body.terminator.operands
-        self.builder.op(control.yield_, *(self.new(last[i]) for i in kept))
-        body, self.builder = self.builder.block(params), outer
-        operands = [self.new(v) for v in (*op.operands[:2], *(carried[i] for i in kept))]
-        made = self.builder.append(control.for_.build(operands, op.attrs, loc=op.loc, bodies=(body,)))
-        self.values.update((op.results[i], v) for i, v in zip(kept, made.results, strict=True))
+        without_carried(self, op, moved, lambda _: {i: self._loaded(view) for i, view in moved.items()})
 
     def _loaded(self, view: _View) -> Value:
         self.builder.loc = view.load.loc
-        operands = [self.new(view.load.operands[0]), self._emit(view.base), *(self._emit(n) for _, n in view.limits)]
+        operands = [
+            self.new(view.load.operands[0]),
+            self.forms.emit_in(self, view.base),
+            *(self.forms.emit_in(self, n) for _, n in view.limits),
+        ]
         attrs = {**view.load.attrs, "limited": tuple(d for d, _ in view.limits)}
         return self.builder.append(block.load_view.build(operands, attrs, loc=view.load.loc)).result
-
-    def _emit(self, dim: Dim) -> Value:
-        """A dim of old leaves, as a new value."""
-        value = self.forms.emit(dim, scratch := Builder(self.builder.loc))
-        for op in scratch.ops:
-            self.copy(op)
-        return self.new(value)
 
     # which tiles
 
     def _moved(self, loop: Op) -> dict[int, _View]:
-        if any(map(_changes_memory, loop.body.ops)):
+        if any(map(block.may_write, loop.body.ops)):
             return {}
         found = {i: self._view(loop, i) for i, v in enumerate(loop.results) if v not in self.used}
         return {i: view for i, view in found.items() if view is not None}
@@ -190,10 +170,4 @@ def _without_quotients(dim: Dim) -> Dim:
 
 def _is_between(home: Block, first: int, last: int) -> bool:
     """Whether memory may change between two places of a block."""
-    return any(map(_changes_memory, home.ops[first + 1 : last]))
-
-
-def _changes_memory(op: Op) -> bool:
-    if op.bodies:
-        return any(_changes_memory(inner) for body in op.bodies for inner in body.ops)
-    return not (op.has(Trait.PURE) or op.kind in LOADS or op.has(Trait.TERMINATOR) or op.kind is block.alloc)
+    return any(map(block.may_write, home.ops[first + 1 : last]))

@@ -17,12 +17,11 @@ from __future__ import annotations
 from graphfuse.blockopt.forms import Form, Forms
 from graphfuse.blockopt.limits import Limit, Limits
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Builder, Func, Op, Value, attr_number
+from graphfuse.ir.core import Func, Op, attr_number
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import BOOL, I64, Tile
-from graphfuse.symbolic import Dim
 
 
 @passing("kernel")
@@ -54,8 +53,8 @@ class _Finder(Remaker):
             return
         form, limits = view
         self.builder.loc = op.loc
-        base = self._emit(form.base)
-        ends = [self._emit(limit) for _, limit in limits]
+        base = self.forms.emit_in(self, form.base)
+        ends = [self.forms.emit_in(self, limit) for _, limit in limits]
         strides, limited = form.strides, tuple(d for d, _ in limits)
         if op.kind is block.load:
             made = self.builder(
@@ -78,7 +77,7 @@ class _Finder(Remaker):
         ((_, limit),) = limits
         self.builder.loc = op.loc
         least = self.builder(block.const, value=1 if kind == "any" else mask.type.elements, elem=I64)
-        self.values[op.result] = self.builder(block.ELEMENTWISE["ge"], self._emit(limit), least)
+        self.values[op.result] = self.builder(block.ELEMENTWISE["ge"], self.forms.emit_in(self, limit), least)
         return True
 
     def _loop(self, op: Op) -> None:
@@ -86,15 +85,8 @@ class _Finder(Remaker):
         for v in op.operands[:2]:
             form = self.forms.form(v)
             if form is not None and v.op is not None and v.op.kind not in (block.const, block.index):
-                self.values[v] = self._emit(form.base)
+                self.values[v] = self.forms.emit_in(self, form.base)
         self.copy(op)
-
-    def _emit(self, dim: Dim) -> Value:
-        """A dim of old leaves, as a new value."""
-        value = self.forms.emit(dim, scratch := Builder(self.builder.loc))
-        for op in scratch.ops:
-            self.copy(op)
-        return self.new(value)
 
     def _view(self, op: Op) -> tuple[Form, list[Limit]] | None:
         form = self.forms.form(op.operands[1])

@@ -44,13 +44,13 @@ func @too_far(%x: ptr<f32>, %out: ptr<f32>, %n: i64) {grid = 1} dims (n in 0..8)
 func @fires(%x: ptr<f32>, %out: ptr<f32>, %n: i64) {grid = 1} dims (n in 0..8) {
   %zero = block.const() {elem = i64, value = 0} : i64
   %none = block.const() {elem = f32, shape = [4], value = 0.0} : tile<4xf32>
-  %v3 = for(%zero, %n, %none) do (%v0: i64, %s: tile<4xf32>) {
-    %v1 = block.index(%v0) {expr = (4*i), names = ["i"]} : i64
-    %v2 = block.load_view(%x, %v1) {limited = [], shape = [4], strides = [1]} : tile<4xf32>
-    %t = block.add(%s, %v2) : tile<4xf32>
+  %v2 = for(%zero, %n, %none) do (%i: i64, %s: tile<4xf32>) {
+    %v0 = block.index(%i) {expr = (4*i), names = ["i"]} : i64
+    %v1 = block.load_view(%x, %v0) {limited = [], shape = [4], strides = [1]} : tile<4xf32>
+    %t = block.add(%s, %v1) : tile<4xf32>
     yield(%t)
   } : tile<4xf32>
-  block.store_view(%out, %zero, %v3) {strides = [1]}
+  block.store_view(%out, %zero, %v2) {strides = [1]}
   return()
 }
 
