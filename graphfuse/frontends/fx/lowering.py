@@ -10,6 +10,11 @@ is for, `lowers` says.
     @lowers(aten.avg_pool2d.default, rank=2)
     @lowers(aten.avg_pool3d.default, rank=3)
     def avg_pool(c: Call, self: Value, how: Pooling, *, rank: int) -> Value: ...
+
+Arithmetic on elements is written as a formula of terms, which know nothing of types.
+
+    @formula(aten.silu.default)
+    def silu(x: Term) -> Term: ...
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.fx.elements import element_of
+from graphfuse.frontends.terms import Term
 from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar, Tensor
@@ -35,6 +41,7 @@ Operand: TypeAlias = "Value | Number"
 Results: TypeAlias = "Value | Sequence[Value | None]"
 Lowering = Callable[..., Results]
 AnyLowering = TypeVar("AnyLowering", bound=Lowering)
+Formula = Callable[..., Term]
 
 
 class Unsupported(Exception):  # noqa: N818
@@ -73,6 +80,20 @@ def lowers(*overloads: Any, **how: Any) -> Callable[[AnyLowering], AnyLowering]:
                     continue
             assert overload not in LOWERINGS, f"{overload} has a lowering already"
             LOWERINGS[overload] = _by_schema(fn, how)
+        return fn
+
+    return register
+
+
+def formula(*overloads: Any, **how: Any) -> Callable[[Formula], Formula]:
+    """Register a function of terms for these overloads: of their tensors in order, and of all else by name."""
+
+    def register(fn: Formula) -> Formula:
+        def lowering(c: Call, /, **given: Any) -> Value:
+            tensors = [x for x in given.values() if isinstance(x, Value)]
+            return c.compute(fn, *tensors, **how, **{k: x for k, x in given.items() if not isinstance(x, Value)})
+
+        lowers(*overloads)(lowering)
         return fn
 
     return register
@@ -171,15 +192,9 @@ class Call:
             return self.e.cast(x, elem)
         return self.e.full(tuple(shape), elem, _fitting(x, elem))
 
-    def common(self, *operands: Operand) -> Scalar:
+    def common(self, a: Operand, b: Operand) -> Scalar:
         """The element torch promotes tensors and numbers to, before it computes."""
-        made = [_stand_in(self, o) for o in operands]
-        dtype = made[0].dtype if isinstance(made[0], torch.Tensor) else torch.get_default_dtype()
-        if len(made) > 1:
-            out: Any = made[0]
-            for other in made[1:]:
-                dtype = torch.result_type(out, other)
-                out = torch.empty((1,) if _ranked(out) or _ranked(other) else (), dtype=dtype, device="meta")
+        dtype = torch.result_type(_stand_in(a), _stand_in(b))
         elem = element_of(dtype)
         if elem is None:
             raise Unsupported(f"no kernels compute in {dtype}")
@@ -189,9 +204,15 @@ class Call:
         """Halves as f32: what torch computes them in."""
         return self.e.cast(x, wide_elem(elem_of(x)))
 
-    def floating(self, x: Value) -> Value:
-        """What a function of floats is computed in: halves as f32, integers as the result's element, widened."""
-        return self.wide(x if elem_of(x).is_float else self.e.cast(x, self.elem))
+    def term(self, x: Operand) -> Term:
+        """An operand of the result's shape in what torch computes it in: halves as f32, integers by way of halves."""
+        is_float = not isinstance(x, Value) or elem_of(x).is_float
+        wide = self.value(x if is_float else self.value(x), wide_elem(self.elem), self.shape)
+        return Term(self.e, self.e.broadcast(wide, self.shape))
+
+    def compute(self, function: Formula, *operands: Operand, **numbers: Any) -> Value:
+        """A function of terms, rounded once; integers are converted."""
+        return self.rounded(function(*map(self.term, operands), **numbers).value)
 
     def indices(self, x: Value, size: Dim, *, from_end: bool = False, trusted: bool = False) -> Value:
         """Integers that choose among `size` elements, -1 the last of them `from_end`.
@@ -262,11 +283,7 @@ def _rounded_half(x: float, dtype: torch.dtype) -> float:
         return torch.tensor(x, dtype=dtype, device="cpu").item()
 
 
-def _ranked(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.dim() > 0
-
-
-def _stand_in(c: Call, x: Operand) -> Any:
+def _stand_in(x: Operand) -> Any:
     """A meta tensor or number that promotes as the operand does."""
     if isinstance(x, Value):
         elem = elem_of(x)

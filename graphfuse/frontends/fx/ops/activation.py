@@ -9,12 +9,15 @@ import torch
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.compositions import gelu_of, silu_of
-from graphfuse.frontends.emit import elem_of
-from graphfuse.frontends.fx.lowering import Call, Number, lowers
+from graphfuse.frontends.fx.lowering import Call, Number, formula, lowers
+from graphfuse.frontends.terms import Term, erf, exp, log1p, maximum, minimum, where
 from graphfuse.ir.core import Value
 
 aten = torch.ops.aten
 SQRT_HALF, SQRT_2_OVER_PI, CUBIC = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
+
+
+# these round nothing: halves stay halves
 
 
 @lowers(aten.relu.default)
@@ -39,26 +42,24 @@ def hardtanh_backward(c: Call, grad_output: Value, self: Value, min_val: Number,
     return e.select(outside, 0.0, grad_output)
 
 
-@lowers(aten.leaky_relu.default)
-def leaky_relu(c: Call, self: Value, negative_slope: Number = 0.01) -> Value:
-    x = c.wide(self)
-    return c.rounded(c.e.select(c.e.map(graph.gt, x, 0.0), x, c.e.map(graph.mul, x, negative_slope)))
+# and these are computed in what is wide
 
 
-@lowers(aten.leaky_relu_backward.default)
-def leaky_relu_backward(
-    c: Call, grad_output: Value, self: Value, negative_slope: Number, self_is_result: bool
-) -> Value:
-    grad, x = c.wide(grad_output), c.wide(self)
-    return c.rounded(c.e.select(c.e.map(graph.gt, x, 0.0), grad, c.e.map(graph.mul, grad, negative_slope)))
+@formula(aten.leaky_relu.default)
+def leaky_relu(x: Term, negative_slope: float = 0.01) -> Term:
+    return where(x > 0.0, x, x * negative_slope)
+
+
+@formula(aten.leaky_relu_backward.default)
+def leaky_relu_backward(grad: Term, x: Term, negative_slope: float, self_is_result: bool) -> Term:
+    return where(x > 0.0, grad, grad * negative_slope)
 
 
 @lowers(aten.elu.default)
 def elu(c: Call, self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Value:
-    e, x = c.e, c.wide(self)
-    most = c.number(alpha) * c.number(scale)
-    below = e.map(graph.mul, e(ELEMENTWISE["expm1"], e.map(graph.mul, x, input_scale)), most)
-    return c.rounded(e.select(e.map(graph.gt, x, 0.0), e.map(graph.mul, x, scale), below))
+    a, s, i = c.number(alpha), c.number(scale), c.number(input_scale)
+    x = c.term(self)
+    return c.rounded(where(x > 0.0, x * s, (x * i).map(ELEMENTWISE["expm1"]) * (a * s)).value)
 
 
 @lowers(aten.elu_backward.default)
@@ -66,100 +67,78 @@ def elu_backward(
     c: Call, grad_output: Value, alpha: Number, scale: Number, input_scale: Number, is_result: bool,
     self_or_result: Value,
 ) -> Value:  # fmt: skip
-    e, grad, x = c.e, c.wide(grad_output), c.wide(self_or_result)
+    grad, x = c.term(grad_output), c.term(self_or_result)
     a, s, i = c.number(alpha), c.number(scale), c.number(input_scale)
-    if is_result:
-        slope = e.map(graph.mul, e.map(graph.add, x, a * s), i)
-    else:
-        slope = e.map(graph.mul, e(graph.exp, e.map(graph.mul, x, i)), i * a * s)
-    slope = e.select(e.map(graph.gt, x, 0.0), s, slope)
-    return c.rounded(e(graph.mul, grad, slope))
+    slope = (x + a * s) * i if is_result else exp(x * i) * (i * a * s)
+    return c.rounded((grad * where(x > 0.0, s, slope)).value)
 
 
-@lowers(aten.gelu.default)
-def gelu(c: Call, self: Value, approximate: str = "none") -> Value:
-    return c.rounded(gelu_of(c.e, c.wide(self), by_tanh=approximate == "tanh"))
+@formula(aten.gelu.default)
+def gelu(x: Term, approximate: str = "none") -> Term:
+    return Term(x.e, gelu_of(x.e, x.value, by_tanh=approximate == "tanh"))
 
 
-@lowers(aten.gelu_backward.default)
-def gelu_backward(c: Call, grad_output: Value, self: Value, approximate: str = "none") -> Value:
-    e, grad, x = c.e, c.wide(grad_output), c.wide(self)
-    square = e(graph.mul, x, x)
+@formula(aten.gelu_backward.default)
+def gelu_backward(grad: Term, x: Term, approximate: str = "none") -> Term:
+    square = x * x
     if approximate == "tanh":
-        inner = e.map(graph.mul, e(graph.add, x, e.map(graph.mul, e(graph.mul, square, x), CUBIC)), SQRT_2_OVER_PI)
-        t = e(graph.tanh, inner)
-        left = e.map(graph.mul, e.map(graph.add, t, 1.0), 0.5)
-        slope = e.map(graph.mul, e.map(graph.add, e.map(graph.mul, square, 3 * CUBIC), 1.0), SQRT_2_OVER_PI)
-        sech = e.map(graph.sub, e.full(c.shape, elem_of(x), 1.0), e(graph.mul, t, t))
-        right = e(graph.mul, e(graph.mul, e.map(graph.mul, x, 0.5), sech), slope)
+        t = ((x + square * x * CUBIC) * SQRT_2_OVER_PI).map(graph.tanh)
+        left = (t + 1.0) * 0.5
+        slope = (square * (3 * CUBIC) + 1.0) * SQRT_2_OVER_PI
+        right = x * 0.5 * (1.0 - t * t) * slope
     else:
-        left = e.map(graph.mul, e.map(graph.add, e(graph.erf, e.map(graph.mul, x, SQRT_HALF)), 1.0), 0.5)
-        density = e.map(graph.mul, e(graph.exp, e.map(graph.mul, square, -0.5)), 1 / math.sqrt(2 * math.pi))
-        right = e(graph.mul, x, density)
-    return c.rounded(e(graph.mul, grad, e(graph.add, left, right)))
+        left = (erf(x * SQRT_HALF) + 1.0) * 0.5
+        right = x * (exp(square * -0.5) * (1 / math.sqrt(2 * math.pi)))
+    return grad * (left + right)
 
 
-@lowers(aten.silu.default)
-def silu(c: Call, self: Value) -> Value:
-    return c.rounded(silu_of(c.e, c.wide(self)))
+@formula(aten.silu.default)
+def silu(x: Term) -> Term:
+    return Term(x.e, silu_of(x.e, x.value))
 
 
-@lowers(aten.silu_backward.default)
-def silu_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    e, grad, x = c.e, c.wide(grad_output), c.wide(self)
-    gate = e(graph.sigmoid, x)
-    rest = e.map(graph.sub, e.full(c.shape, elem_of(x), 1.0), gate)
-    slope = e(graph.mul, gate, e.map(graph.add, e(graph.mul, x, rest), 1.0))
-    return c.rounded(e(graph.mul, grad, slope))
+@formula(aten.silu_backward.default)
+def silu_backward(grad: Term, x: Term) -> Term:
+    gate = x.map(graph.sigmoid)
+    return grad * (gate * (x * (1.0 - gate) + 1.0))
 
 
-@lowers(aten.sigmoid_backward.default)
-def sigmoid_backward(c: Call, grad_output: Value, output: Value) -> Value:
-    e, grad, y = c.e, c.wide(grad_output), c.wide(output)
-    return c.rounded(e(graph.mul, grad, e(graph.mul, y, e.map(graph.sub, e.full(c.shape, elem_of(y), 1.0), y))))
+@formula(aten.sigmoid_backward.default)
+def sigmoid_backward(grad: Term, y: Term) -> Term:
+    return grad * (y * (1.0 - y))
 
 
-@lowers(aten.tanh_backward.default)
-def tanh_backward(c: Call, grad_output: Value, output: Value) -> Value:
-    e, grad, y = c.e, c.wide(grad_output), c.wide(output)
-    return c.rounded(e(graph.mul, grad, e.map(graph.sub, e.full(c.shape, elem_of(y), 1.0), e(graph.mul, y, y))))
+@formula(aten.tanh_backward.default)
+def tanh_backward(grad: Term, y: Term) -> Term:
+    return grad * (1.0 - y * y)
 
 
-@lowers(aten.softplus.default)
-def softplus(c: Call, self: Value, beta: Number = 1, threshold: Number = 20) -> Value:
-    e, x = c.e, c.wide(self)
-    scaled = e.map(graph.mul, x, beta)
-    soft = e.map(graph.div, e(ELEMENTWISE["log1p"], e(graph.exp, scaled)), beta)
-    return c.rounded(e.select(e.map(graph.gt, scaled, threshold), x, soft))
+@formula(aten.softplus.default)
+def softplus(x: Term, beta: float = 1, threshold: float = 20) -> Term:
+    scaled = x * beta
+    return where(scaled > threshold, x, log1p(exp(scaled)) / beta)
 
 
-@lowers(aten.hardsigmoid.default)
-def hardsigmoid(c: Call, self: Value) -> Value:
-    return c.rounded(_gate(c, c.wide(self)))
+def _clipped(x: Term) -> Term:
+    return minimum(maximum(x + 3.0, 0.0), 6.0)
 
 
-@lowers(aten.hardswish.default)
-def hardswish(c: Call, self: Value) -> Value:
-    e, x = c.e, c.wide(self)
-    clipped = e.map(graph.min_, e.map(graph.max_, e.map(graph.add, x, 3.0), 0.0), 6.0)
-    return c.rounded(e.map(graph.div, e(graph.mul, x, clipped), 6.0))
+@formula(aten.hardsigmoid.default)
+def hardsigmoid(x: Term) -> Term:
+    return _clipped(x) / 6.0
 
 
-def _gate(c: Call, x: Value) -> Value:
-    e = c.e
-    return e.map(graph.div, e.map(graph.min_, e.map(graph.max_, e.map(graph.add, x, 3.0), 0.0), 6.0), 6.0)
+@formula(aten.hardswish.default)
+def hardswish(x: Term) -> Term:
+    return x * _clipped(x) / 6.0
 
 
-@lowers(aten.hardsigmoid_backward.default)
-def hardsigmoid_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    e, grad, x = c.e, c.wide(grad_output), c.wide(self)
-    inside = e(graph.and_, e.map(graph.gt, x, -3.0), e.map(graph.lt, x, 3.0))
-    return c.rounded(e.select(inside, e.map(graph.div, grad, 6.0), 0.0))
+@formula(aten.hardsigmoid_backward.default)
+def hardsigmoid_backward(grad: Term, x: Term) -> Term:
+    return where((x > -3.0) & (x < 3.0), grad / 6.0, 0.0)
 
 
-@lowers(aten.hardswish_backward.default)
-def hardswish_backward(c: Call, grad_output: Value, self: Value) -> Value:
-    e, grad, x = c.e, c.wide(grad_output), c.wide(self)
-    middle = e(graph.mul, grad, e.map(graph.add, e.map(graph.div, x, 3.0), 0.5))
-    above = e.select(e.map(graph.ge, x, 3.0), grad, middle)
-    return c.rounded(e.select(e.map(graph.le, x, -3.0), 0.0, above))
+@formula(aten.hardswish_backward.default)
+def hardswish_backward(grad: Term, x: Term) -> Term:
+    above = where(x >= 3.0, grad, grad * (x / 3.0 + 0.5))
+    return where(x <= -3.0, 0.0, above)

@@ -6,15 +6,19 @@ torch computes halves in f32 and rounds each operator's result once; numbers are
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
-from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers, wide_elem
+from graphfuse.frontends import terms
+from graphfuse.frontends.emit import elem_of
+from graphfuse.frontends.fx.lowering import Call, Formula, Number, Operand, formula, lowers, wide_elem
+from graphfuse.frontends.fx.ops.compare import is_negative
+from graphfuse.frontends.terms import Term, equal, where
 from graphfuse.ir.core import OpDef, Value
-from graphfuse.ir.types import BOOL, I8, I16, I32, I64
+from graphfuse.ir.types import BOOL
 from graphfuse.symbolic import Expr, bounds
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -34,20 +38,15 @@ def add(c: Call, self: Operand, other: Operand, alpha: Number = 1, *, kind: OpDe
         return c.map(graph.or_, self, other if alpha else False)
     if alpha == 1:
         return computed(c, kind, self, other)
+    # torch rounds the factor to the result's element
     elem = wide_elem(c.elem)
-    return c.rounded(c.map(kind, self, _times_alpha(c, other, alpha), elem=elem))
+    scaled = c.map(graph.mul, other, c.value(alpha, None, c.shape), elem=elem)
+    return c.rounded(c.map(kind, self, scaled, elem=elem))
 
 
 @lowers(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value:
-    if alpha == 1:
-        return computed(c, graph.sub, other, self)
-    return c.rounded(c.map(graph.sub, other, _times_alpha(c, self, alpha), elem=wide_elem(c.elem)))
-
-
-def _times_alpha(c: Call, x: Operand, alpha: Number) -> Value:
-    """An operand times a factor, which torch rounds to the result's element."""
-    return c.map(graph.mul, x, c.value(alpha, None, c.shape), elem=wide_elem(c.elem))
+    return add(c, other, self, alpha, kind=graph.sub)
 
 
 @lowers(aten.mul.Tensor, aten.mul.Scalar, kind=graph.mul)
@@ -73,7 +72,7 @@ def div_mode(c: Call, self: Operand, other: Operand, rounding_mode: str | None =
 def floor_divide(c: Call, self: Operand, other: Operand) -> Value:
     if c.elem.is_integer:
         return c.map(graph.floordiv_, self, _divisor(c, other))
-    return _floor_divide_floats(c, self, other)
+    return c.compute(_floor_divide_floats, self, other)
 
 
 def _divisor(c: Call, other: Operand) -> Operand:
@@ -90,21 +89,17 @@ def _divisor(c: Call, other: Operand) -> Operand:
     return by
 
 
-def _floor_divide_floats(c: Call, a: Operand, b: Operand) -> Value:
+def _floor_divide_floats(x: Term, y: Term) -> Term:
     """As torch's `div_floor`: by way of the remainder, which is exact where the quotient's floor is not."""
-    e, elem = c.e, wide_elem(c.elem)
-    x, y = (c.e.broadcast(c.value(o, elem, c.shape), c.shape) for o in (a, b))
-    zero = c.zeros(x)
-    rest = e(graph.truncmod, x, y)
-    quotient = e(graph.div, e(graph.sub, x, rest), y)
-    adjust = e(graph.and_, e(graph.ne, rest, zero), e(graph.ne, e(graph.lt, y, zero), e(graph.lt, rest, zero)))
-    quotient = e(graph.select, adjust, e.map(graph.sub, quotient, 1.0), quotient)
-    floored = e(ELEMENTWISE["floor"], quotient)
-    up = e.map(graph.gt, e(graph.sub, quotient, floored), 0.5)
-    floored = e(graph.select, up, e.map(graph.add, floored, 1.0), floored)
-    plain = e(graph.div, x, y)
-    exact = e(graph.select, e(graph.eq, quotient, zero), e(graph.mul, plain, zero), floored)
-    return c.rounded(e(graph.select, e(graph.eq, y, zero), plain, exact))
+    rest = x.map(graph.truncmod, y)
+    quotient = (x - rest) / y
+    adjust = rest.map(graph.ne, 0.0) & (y < 0.0).map(graph.ne, rest < 0.0)
+    quotient = where(adjust, quotient - 1.0, quotient)
+    floored = terms.floor(quotient)
+    floored = where(quotient - floored > 0.5, floored + 1.0, floored)
+    plain = x / y
+    exact = where(equal(quotient, 0.0), plain * 0.0, floored)
+    return where(equal(y, 0.0), plain, exact)
 
 
 @lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor, kind=graph.floormod)
@@ -127,26 +122,22 @@ def pow_(c: Call, self: Operand, **given: Operand) -> Value:
 
 def _by_products(c: Call, x: Value, exponent: float) -> Value | None:
     """Powers that torch computes by multiplication, or roots."""
-    e = c.e
-    wide = c.value(x, wide_elem(c.elem))
     if exponent == 1:
         return c.value(x)
-    if exponent in (2, 3):
-        out = e(graph.mul, wide, wide)
-        return c.rounded(e(graph.mul, out, wide) if exponent == 3 else out)
-    if not c.elem.is_float:
+    if not c.elem.is_float and exponent not in (2, 3):
         return None
-    match exponent:
-        case 0.5:
-            return c.rounded(e(graph.sqrt, wide))
-        case -0.5:
-            return c.rounded(e.map(graph.div, e.full(c.shape, elem_of(wide), 1.0), e(graph.sqrt, wide)))
-        case -1:
-            return c.rounded(e(graph.div, e.full(c.shape, elem_of(wide), 1.0), wide))
-        case -2:
-            return c.rounded(e(graph.div, e.full(c.shape, elem_of(wide), 1.0), e(graph.mul, wide, wide)))
-        case _:
-            return None
+    function = _POWERS.get(exponent)
+    return None if function is None else c.compute(function, x)
+
+
+_POWERS: Mapping[float, Formula] = {
+    2: lambda x: x * x,
+    3: lambda x: x * x * x,
+    0.5: terms.sqrt,
+    -0.5: lambda x: 1.0 / terms.sqrt(x),
+    -1: lambda x: 1.0 / x,
+    -2: lambda x: 1.0 / (x * x),
+}
 
 
 @lowers("prims.fma.default")
@@ -168,12 +159,13 @@ def addcmul(c: Call, self: Value, tensor1: Value, tensor2: Value, value: Number 
 
 @lowers(aten.lerp.Tensor, aten.lerp.Scalar)
 def lerp(c: Call, self: Value, end: Value, weight: Operand) -> Value:
-    e, elem = c.e, wide_elem(c.elem)
-    span = c.map(graph.sub, end, self, elem=elem)
-    w = e.broadcast(c.value(weight, elem, c.shape), c.shape)
-    from_start = c.map(graph.add, self, e(graph.mul, w, span), elem=elem)
-    from_end = c.map(graph.sub, end, e(graph.mul, span, e.map(graph.sub, e.full(c.shape, elem, 1.0), w)), elem=elem)
-    return c.rounded(e(graph.select, e.map(graph.lt, e(graph.abs_, w), 0.5), from_start, from_end))
+    return c.compute(_between, self, end, weight)
+
+
+def _between(start: Term, end: Term, weight: Term) -> Term:
+    """From the end that is nearer."""
+    span = end - start
+    return where(terms.absolute(weight) < 0.5, start + weight * span, end - span * (1.0 - weight))
 
 
 # extremes
@@ -191,11 +183,11 @@ def maximum(c: Call, self: Value, other: Value, *, kind: OpDef) -> Value:
 @lowers(aten.fmin.default, kind=graph.min_)
 def fmax(c: Call, self: Value, other: Value, *, kind: OpDef) -> Value:
     """NaN is ignored."""
-    e, extreme = c.e, maximum(c, self, other, kind=kind)
+    e, out = c.e, maximum(c, self, other, kind=kind)
     if not c.elem.is_float:
-        return extreme
+        return out
     x, y = (e.broadcast(c.value(o), c.shape) for o in (self, other))
-    return e(graph.select, e(graph.isnan, x), y, e(graph.select, e(graph.isnan, y), x, extreme))
+    return e(graph.select, e(graph.isnan, x), y, e(graph.select, e(graph.isnan, y), x, out))
 
 
 @lowers(
@@ -216,26 +208,14 @@ def copysign(c: Call, self: Value, other: Operand) -> Value:
     return e(graph.select, e.broadcast(is_negative(c, other), c.shape), e(graph.neg, size), size)
 
 
-@lowers(aten.signbit.default)
-def is_negative(c: Call, self: Value) -> Value:
-    """Whether the sign bit is set."""
-    elem = elem_of(self)
-    if not elem.is_float:
-        return c.e.map(graph.lt, self, 0) if elem.is_signed else c.e.full(shape_of(self), BOOL, False)
-    bits = {8: I8, 16: I16, 32: I32, 64: I64}[elem.bits]
-    return c.e.map(graph.lt, c.e(graph.bitcast, self, to=bits), 0)
-
-
-@lowers(aten.hypot.default)
-def hypot(c: Call, self: Value, other: Value) -> Value:
+@formula(aten.hypot.default)
+def hypot(x: Term, y: Term) -> Term:
     """By the larger side, so that squares neither overflow nor vanish; infinite beside NaN."""
-    e, elem = c.e, wide_elem(c.elem)
-    x, y = (e(graph.abs_, e.broadcast(c.value(o, elem), c.shape)) for o in (self, other))
-    long, short = e(graph.max_, x, y), e(graph.min_, x, y)
-    ratio = e.select(e.map(graph.eq, long, 0.0), 0.0, e(graph.div, short, long))
-    root = e(graph.mul, long, e(graph.sqrt, e.map(graph.add, e(graph.mul, ratio, ratio), 1.0)))
-    is_infinite = e(graph.or_, e(graph.isinf, x), e(graph.isinf, y))
-    return c.rounded(e.select(is_infinite, math.inf, root))
+    x, y = terms.absolute(x), terms.absolute(y)
+    long, short = terms.maximum(x, y), terms.minimum(x, y)
+    ratio = where(equal(long, 0.0), 0.0, short / long)
+    root = long * terms.sqrt(ratio * ratio + 1.0)
+    return where(terms.isinf(x) | terms.isinf(y), math.inf, root)
 
 
 # functions of one tensor
@@ -284,47 +264,39 @@ def angle(c: Call, self: Value) -> Value:
     return e.select(e(graph.isnan, x), x, e.select(e.map(graph.lt, x, 0.0), math.pi, c.zeros(x)))
 
 
-@lowers(aten.frac.default)
-def frac(c: Call, self: Value) -> Value:
-    wide = c.wide(self)
-    return c.rounded(c.e(graph.sub, wide, c.e(ELEMENTWISE["trunc"], wide)))
+@formula(aten.frac.default)
+def frac(x: Term) -> Term:
+    return x - x.map(ELEMENTWISE["trunc"])
 
 
-@lowers(aten.reciprocal.default)
-def reciprocal(c: Call, self: Value) -> Value:
-    x = c.floating(self)
-    return c.rounded(c.e(graph.div, c.e.full(c.shape, elem_of(x), 1.0), x))
+@formula(aten.reciprocal.default)
+def reciprocal(x: Term) -> Term:
+    return 1.0 / x
 
 
-@lowers(aten.rsqrt.default)
-def rsqrt(c: Call, self: Value) -> Value:
-    x = c.floating(self)
-    return c.rounded(c.e(graph.div, c.e.full(c.shape, elem_of(x), 1.0), c.e(graph.sqrt, x)))
+@formula(aten.rsqrt.default)
+def rsqrt(x: Term) -> Term:
+    return 1.0 / terms.sqrt(x)
 
 
-@lowers(aten.log10.default)
-def log10(c: Call, self: Value) -> Value:
-    x = c.floating(self)
-    return c.rounded(c.e.map(graph.mul, c.e(graph.log, x), 1 / math.log(10)))
+@formula(aten.log10.default)
+def log10(x: Term) -> Term:
+    return terms.log(x) * (1 / math.log(10))
 
 
-@lowers(aten.logaddexp.default)
-def logaddexp(c: Call, self: Value, other: Value) -> Value:
-    e, elem = c.e, wide_elem(c.elem)
-    x, y = (e.broadcast(c.value(o, elem), c.shape) for o in (self, other))
-    high = e(graph.max_, x, y)
-    gap = e(graph.neg, e(graph.abs_, e(graph.sub, x, y)))
-    sum_ = e(graph.add, high, e(ELEMENTWISE["log1p"], e(graph.exp, gap)))
-    equal_infinities = e(graph.and_, e(graph.eq, x, y), e(graph.isinf, x))
-    return c.rounded(e(graph.select, equal_infinities, x, sum_))
+@formula(aten.logaddexp.default)
+def logaddexp(x: Term, y: Term) -> Term:
+    high = terms.maximum(x, y)
+    total = high + terms.log1p(terms.exp(-terms.absolute(x - y)))
+    return where(equal(x, y) & terms.isinf(x), x, total)
 
 
-def _function(c: Call, self: Value, *, kind: OpDef) -> Value:
-    return c.rounded(c.e(kind, c.floating(self)))
+def _function(x: Term, *, kind: OpDef) -> Term:
+    return x.map(kind)
 
 
 for _name in (
     "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "asin",
     "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
 ):  # fmt: skip
-    lowers(getattr(aten, _name).default, kind=ELEMENTWISE[_name])(_function)
+    formula(getattr(aten, _name).default, kind=ELEMENTWISE[_name])(_function)

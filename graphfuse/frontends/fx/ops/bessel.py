@@ -10,8 +10,9 @@ import math
 
 import torch
 
+from graphfuse.frontends.fx.lowering import Formula, formula
 from graphfuse.frontends.fx.ops import special_tables as tables
-from graphfuse.frontends.fx.ops.series import Function, chebyshev, epsilon, lowers_function, with_sign
+from graphfuse.frontends.fx.ops.series import chebyshev, epsilon, with_sign
 from graphfuse.frontends.fx.ops.special_tables import Table
 from graphfuse.frontends.terms import Term, absolute, cos, equal, exp, isinf, log, polynomial, sin, sqrt, where
 
@@ -30,7 +31,7 @@ def _phase(order: int) -> float:
     return (0.25 + 0.5 * order) * math.pi
 
 
-def _wave(x: Term, order: int, first: Function, second: Function, side: float) -> Term:
+def _wave(x: Term, order: int, first: Formula, second: Formula, side: float) -> Term:
     """The amplitudes P and Q at x > 5 with the sine and cosine of the phase."""
     pp, pq, qp, qq = _AMPLITUDES[order]
     near = 5.0 / x
@@ -61,14 +62,14 @@ def _j1_near(x: Term) -> Term:
     return _quotient(z, tables.J1_P, tables.J1_Q) * x * zeros
 
 
-@lowers_function(aten.special_bessel_j0.default)
+@formula(aten.special_bessel_j0.default)
 def bessel_j0(x: Term) -> Term:
     """J of order 0."""
     x = absolute(x)
     return where(x <= 5.0, _j0_near(x), _wave(x, 0, cos, sin, -1.0))
 
 
-@lowers_function(aten.special_bessel_j1.default)
+@formula(aten.special_bessel_j1.default)
 def bessel_j1(x: Term) -> Term:
     """J of order 1."""
     size = absolute(x)
@@ -76,7 +77,7 @@ def bessel_j1(x: Term) -> Term:
     return with_sign(out, x)
 
 
-@lowers_function(aten.special_bessel_y0.default)
+@formula(aten.special_bessel_y0.default)
 def bessel_y0(x: Term) -> Term:
     """Y of order 0: NaN below 0."""
     z = x * x
@@ -84,7 +85,7 @@ def bessel_y0(x: Term) -> Term:
     return _from_zero(x, -math.inf, where(x <= 5.0, near, _wave(x, 0, sin, cos, 1.0)))
 
 
-@lowers_function(aten.special_bessel_y1.default)
+@formula(aten.special_bessel_y1.default)
 def bessel_y1(x: Term) -> Term:
     """Y of order 1: NaN below 0."""
     z = x * x
@@ -112,15 +113,15 @@ def _i(x: Term, near: Table, far: Table, *, odd: bool, scaled: bool) -> Term:
     return with_sign(out, x) if odd else out
 
 
-@lowers_function(aten.special_modified_bessel_i0.default, aten.i0.default)
-@lowers_function(aten.special_i0e.default, scaled=True)
+@formula(aten.special_modified_bessel_i0.default, aten.i0.default)
+@formula(aten.special_i0e.default, scaled=True)
 def modified_bessel_i0(x: Term, *, scaled: bool = False) -> Term:
     """I of order 0; `scaled` by exp(-|x|)."""
     return _i(x, tables.I0_NEAR, tables.I0_FAR, odd=False, scaled=scaled)
 
 
-@lowers_function(aten.special_modified_bessel_i1.default, aten.special_i1.default)
-@lowers_function(aten.special_i1e.default, scaled=True)
+@formula(aten.special_modified_bessel_i1.default, aten.special_i1.default)
+@formula(aten.special_i1e.default, scaled=True)
 def modified_bessel_i1(x: Term, *, scaled: bool = False) -> Term:
     """I of order 1; `scaled` by exp(-|x|)."""
     return _i(x, tables.I1_NEAR, tables.I1_FAR, odd=True, scaled=scaled)
@@ -134,8 +135,8 @@ def _k(x: Term, low: Term, far: Table, *, scaled: bool) -> Term:
     return _from_zero(x, math.inf, where(x <= 2.0, near, high))
 
 
-@lowers_function(aten.special_modified_bessel_k0.default)
-@lowers_function(aten.special_scaled_modified_bessel_k0.default, scaled=True)
+@formula(aten.special_modified_bessel_k0.default)
+@formula(aten.special_scaled_modified_bessel_k0.default, scaled=True)
 def modified_bessel_k0(x: Term, *, scaled: bool = False) -> Term:
     """K of order 0; `scaled` by exp(x)."""
     series = chebyshev(x * x - 2.0, tables.K0_NEAR)
@@ -143,8 +144,8 @@ def modified_bessel_k0(x: Term, *, scaled: bool = False) -> Term:
     return _k(x, low, tables.K0_FAR, scaled=scaled)
 
 
-@lowers_function(aten.special_modified_bessel_k1.default)
-@lowers_function(aten.special_scaled_modified_bessel_k1.default, scaled=True)
+@formula(aten.special_modified_bessel_k1.default)
+@formula(aten.special_scaled_modified_bessel_k1.default, scaled=True)
 def modified_bessel_k1(x: Term, *, scaled: bool = False) -> Term:
     """K of order 1; `scaled` by exp(x)."""
     series = chebyshev(x * x - 2.0, tables.K1_NEAR)
@@ -155,7 +156,7 @@ def modified_bessel_k1(x: Term, *, scaled: bool = False) -> Term:
 # others
 
 
-@lowers_function(aten.special_spherical_bessel_j0.default)
+@formula(aten.special_spherical_bessel_j0.default)
 def spherical_bessel_j0(x: Term) -> Term:
     """sin(x) / x, by its series near 0; 0 at infinity."""
     z = x * x
@@ -164,7 +165,7 @@ def spherical_bessel_j0(x: Term) -> Term:
     return where(isinf(x), 0.0, out)
 
 
-@lowers_function(aten.special_airy_ai.default)
+@formula(aten.special_airy_ai.default)
 def airy_ai(x: Term) -> Term:
     """Airy's function Ai: an asymptotic quotient beyond 2.09, a wave below -2.09, the series of Maclaurin between."""
     size = absolute(x)

@@ -11,7 +11,7 @@ import math
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.fx.lowering import Call, Operand, lowers, wide_elem
+from graphfuse.frontends.fx.lowering import Call, Operand, lowers
 from graphfuse.frontends.terms import Term, absolute, acos, cos, equal, isinf, isnan, maximum, minimum, sin, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64, I64
@@ -101,8 +101,7 @@ def _first(x: Term, kind: str) -> Term:
 
 
 def _lowering(c: Call, x: Operand, n: Operand, *, kind: str, shifted: bool) -> Value:
-    elem = wide_elem(c.elem)
-    at = Term(c.e, c.e.broadcast(c.value(x, elem, c.shape), c.shape))
+    at = c.term(x)
     order = Term(c.e, c.e.broadcast(c.value(n, c.elem, c.shape), c.shape)).cast(I64)
     return c.rounded(chebyshev_polynomial(at + at - 1.0 if shifted else at, order, kind).value)
 

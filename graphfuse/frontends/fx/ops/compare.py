@@ -1,18 +1,19 @@
-"""Comparisons, logic and bits, selection and conversion."""
+"""Comparisons, logic and bits, those of floats too, selection and conversion."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
-from graphfuse.frontends.emit import elem_of
+from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.elements import element_of
 from graphfuse.frontends.fx.lowering import Call, Operand, lowers
 from graphfuse.ir.core import OpDef, Value
-from graphfuse.ir.types import BOOL, I64
+from graphfuse.ir.types import BOOL, F64, I32, I64, Scalar, scalar
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -125,3 +126,53 @@ def view_dtype(c: Call, self: Value, dtype: torch.dtype) -> Value:
     elem = element_of(dtype)
     c.want(elem is not None and elem.bits == elem_of(self).bits and BOOL not in (elem, elem_of(self)), "widths differ")
     return self if elem == elem_of(self) else c.e(graph.bitcast, self, to=c.elem)
+
+
+# how a float is stored: its sign, mantissa and exponent, the next number
+
+
+def stored_as(elem: Scalar) -> Scalar:
+    """The integer that has as many bits."""
+    return scalar(f"i{elem.bits}")
+
+
+@lowers(aten.signbit.default)
+def is_negative(c: Call, self: Value) -> Value:
+    """Whether the sign bit is set."""
+    elem = elem_of(self)
+    if not elem.is_float:
+        return c.e.map(graph.lt, self, 0) if elem.is_signed else c.e.full(shape_of(self), BOOL, False)
+    return c.e.map(graph.lt, c.e(graph.bitcast, self, to=stored_as(elem)), 0)
+
+
+@lowers(aten.frexp.Tensor)
+def frexp(c: Call, self: Value) -> Sequence[Value]:
+    """A number in [0.5, 1) and a power of two; 0, infinity and NaN are their own mantissa."""
+    e, x = c.e, c.wide(self)
+    elem, bits = elem_of(x), stored_as(elem_of(x))
+    fraction = 52 if elem == F64 else 23
+    most = (1 << (elem.bits - 1 - fraction)) - 1
+    # a subnormal number has no exponent of its own until it is scaled
+    lift = fraction + 1
+    small = e.map(graph.lt, e(graph.abs_, x), 2.0 ** (2 - (most + 1) // 2))
+    stored = e(graph.bitcast, e.select(small, e.map(graph.mul, x, 2.0**lift), x), to=bits)
+    power = e.map(graph.and_, e.map(ELEMENTWISE["shr"], stored, fraction), most)
+    power = e.map(graph.sub, e(graph.sub, power, e.select(small, lift, e.full(c.shape, bits, 0))), most // 2 - 1)
+    kept = e.map(graph.and_, stored, ~(most << fraction))
+    mantissa = e(graph.bitcast, e.map(graph.or_, kept, (most // 2 - 1) << fraction), to=elem)
+    own = e(graph.or_, e.map(graph.eq, x, 0.0), e(graph.or_, e(graph.isinf, x), e(graph.isnan, x)))
+    return c.rounded(e.select(own, x, mantissa)), e.cast(e.select(own, 0, power), I32)
+
+
+@lowers(aten.nextafter.default)
+def nextafter(c: Call, self: Value, other: Value) -> Value:
+    """The number beside one on the way to another: the stored integers are in order on either side of 0."""
+    e, bits = c.e, stored_as(c.elem)
+    x, y = (e.broadcast(c.value(o), c.shape) for o in (self, other))
+    stored = e(graph.bitcast, x, to=bits)
+    up = e(graph.eq, e(graph.lt, x, y), e.map(graph.gt, x, 0.0))
+    moved = e(graph.add, stored, e.select(up, 1, e.full(c.shape, bits, -1)))
+    sign = e.map(graph.and_, e(graph.bitcast, y, to=bits), -1 << (c.elem.bits - 1))
+    moved = e(graph.bitcast, e.select(e.map(graph.eq, x, 0.0), e.map(graph.or_, sign, 1), moved), to=c.elem)
+    out = e(graph.select, e(graph.eq, x, y), y, moved)
+    return e(graph.select, e(graph.isnan, x), x, e(graph.select, e(graph.isnan, y), y, out))

@@ -10,14 +10,15 @@ import math
 
 import torch
 
+from graphfuse.frontends.fx.lowering import formula
 from graphfuse.frontends.fx.ops import special_tables as tables
-from graphfuse.frontends.fx.ops.series import chebyshev, lowers_function, with_sign
+from graphfuse.frontends.fx.ops.series import chebyshev, with_sign
 from graphfuse.frontends.normal import ndtri
 from graphfuse.frontends.terms import Term, absolute, equal, erf, exp, log, minimum, polynomial, sqrt, where
 from graphfuse.ir.types import F64, I32, I64
 
 aten = torch.ops.aten
-lowers_function(aten.special_ndtri.default)(ndtri)
+formula(aten.special_ndtri.default)(ndtri)
 
 
 def _erfcx_of_positive(x: Term) -> Term:
@@ -33,7 +34,7 @@ def _exp_of_square(x: Term, sign: float) -> Term:
     return exp(cut * cut * sign) * exp(rest * sign)
 
 
-@lowers_function(aten.special_erfcx.default)
+@formula(aten.special_erfcx.default)
 def erfcx(x: Term) -> Term:
     """exp(x^2) erfc(x)."""
     size = absolute(x)
@@ -43,7 +44,7 @@ def erfcx(x: Term) -> Term:
     return where(x < 0.0, grown - positive, positive)
 
 
-@lowers_function(aten.erfc.default)
+@formula(aten.erfc.default)
 def erfc(x: Term) -> Term:
     """1 - erf(x), accurate where it is small."""
     size = minimum(absolute(x), 30.0)
@@ -52,7 +53,7 @@ def erfc(x: Term) -> Term:
     return where(absolute(x) < 0.5, 1.0 - erf(x), tail)
 
 
-@lowers_function(aten.erfinv.default)
+@formula(aten.erfinv.default)
 def erfinv(y: Term) -> Term:
     """A quotient, improved by two of Newton's steps: on erfc where y is beyond 0.7. NaN beyond 1."""
     size = absolute(y)

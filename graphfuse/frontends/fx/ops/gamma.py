@@ -12,9 +12,9 @@ import math
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.fx.lowering import Call, lowers, wide_elem
+from graphfuse.frontends.fx.lowering import Call, formula, lowers
 from graphfuse.frontends.fx.ops import special_tables as tables
-from graphfuse.frontends.fx.ops.series import chebyshev, lowers_function, with_sign
+from graphfuse.frontends.fx.ops.series import chebyshev, with_sign
 from graphfuse.frontends.terms import Term, absolute, equal, floor, log, nearest, polynomial, sin, tan, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64
@@ -50,7 +50,7 @@ def _cotangent(x: Term) -> Term:
 # log gamma
 
 
-@lowers_function(aten.lgamma.default)
+@formula(aten.lgamma.default)
 def lgamma(x: Term) -> Term:
     """log |gamma(x)|; infinite at 0 and the whole numbers below it."""
     size = absolute(x)
@@ -92,7 +92,7 @@ def _stirling(x: Term) -> Term:
 # its derivatives
 
 
-@lowers_function(aten.digamma.default)
+@formula(aten.digamma.default)
 def digamma(x: Term) -> Term:
     """The derivative of log gamma; infinite at 0, NaN at the whole numbers below it."""
     below = x < 0.0
@@ -159,20 +159,13 @@ def _cotangent_derivative(n: int) -> list[float]:
 @lowers(aten.polygamma.default)
 def polygamma(c: Call, n: int, self: Value) -> Value:
     c.want(isinstance(n, int) and n <= MOST_DERIVATIVES, f"more than {MOST_DERIVATIVES} derivatives")
-    x = Term(c.e, c.floating(self))
-    return c.rounded(((digamma, trigamma)[n](x) if n < 2 else polygamma_of(x, n)).value)
+    return c.compute((digamma, trigamma)[n], self) if n < 2 else c.compute(polygamma_of, self, n=n)
 
 
 # zeta
 
 
-@lowers(aten.special_zeta.default)
-def zeta(c: Call, self: Value, other: Value) -> Value:
-    elem = wide_elem(c.elem)
-    s, q = (Term(c.e, c.e.broadcast(c.value(o, elem), c.shape)) for o in (self, other))
-    return c.rounded(hurwitz_zeta(s, q).value)
-
-
+@formula(aten.special_zeta.default)
 def hurwitz_zeta(s: Term, q: Term) -> Term:
     """The sum of (q + k)^-s over k from 0; infinite at s = 1 and q = 0, -1, ...; NaN for s < 1."""
     below = q <= 0.0

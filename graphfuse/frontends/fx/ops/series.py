@@ -5,31 +5,12 @@ These compute in the operand's element, f32 or f64, and leave out terms that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
-from graphfuse.frontends.fx.lowering import Call, lowers
 from graphfuse.frontends.terms import Term, where
-from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64
-
-Function = Callable[..., Term]
-
-
-def lowers_function(*overloads: object, **how: Any) -> Callable[[Function], Function]:
-    """Register a function of one tensor: integers are converted, halves computed in f32 and rounded once."""
-
-    def register(function: Function) -> Function:
-        def lowering(c: Call, **given: Value) -> Value:
-            (x,) = given.values()
-            return c.rounded(function(Term(c.e, c.floating(x)), **how).value)
-
-        lowers(*overloads)(lowering)
-        return function
-
-    return register
 
 
 def epsilon(x: Term) -> float:
