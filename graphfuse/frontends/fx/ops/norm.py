@@ -43,16 +43,8 @@ def _scaled(c: Call, y: Value, weight: Value | None, bias: Value | None, shape: 
 
 def _gradients(c: Call, mask: Sequence[bool], *makers: Callable[[], Value]) -> list[Value | None]:
     """The gradients that are wanted, of the input first."""
-    wanted = zip(makers, mask, c.outs, strict=True)
+    wanted = zip(makers, mask, c.outs, strict=False)  # a root mean square has no bias
     return [_as(c, make(), out) if is_wanted else None for make, is_wanted, out in wanted]
-
-
-def _centred_gradient(c: Call, grad: Value, normal: Value, inverse: Value, axes: Sequence[int]) -> Value:
-    """The gradient of the input of standardising along `axes`: what is left without its mean and its slope."""
-    e = c.e
-    slope = e.mean(e(graph.mul, grad, normal), axes)
-    rest = e.map(graph.sub, e.map(graph.sub, grad, e.mean(grad, axes)), e.map(graph.mul, normal, slope))
-    return e.map(graph.mul, rest, inverse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +78,21 @@ def native_layer_norm(
 
 
 @lowers(aten.native_layer_norm_backward.default)
-def native_layer_norm_backward(
-    c: Call, g: Gradient, normalized_shape: Sequence[Dim], mean: Value, bias: Value | None
+@lowers(aten._fused_rms_norm_backward.default)
+def layer_norm_backward(
+    c: Call, g: Gradient, normalized_shape: Sequence[Dim], mean: Value | None = None, bias: Value | None = None
 ) -> Results:
+    """That of a root mean square has no mean, and no gradient of a bias."""
     e, (lead, axes), wide = c.e, _split(g.input, normalized_shape), wide_elem(elem_of(g.input))
-    grad, x, mean, inverse = (e.cast(v, wide) for v in (g.grad_out, g.input, mean, g.rstd))
-    normal = e.map(graph.mul, e.map(graph.sub, x, mean), inverse)
+    grad, x, inverse = (e.cast(v, wide) for v in (g.grad_out, g.input, g.rstd))
+    centred = x if mean is None else e.map(graph.sub, x, e.cast(mean, wide))
+    normal = e.map(graph.mul, centred, inverse)
 
     def of_input() -> Value:
         scaled = _scaled(c, grad, g.weight, None, shape_of(x)[len(lead) :])
-        return _centred_gradient(c, scaled, normal, inverse, axes)
+        slope = e.mean(e(graph.mul, scaled, normal), axes)
+        rest = scaled if mean is None else e.map(graph.sub, scaled, e.mean(scaled, axes))
+        return e.map(graph.mul, e.map(graph.sub, rest, e.map(graph.mul, normal, slope)), inverse)
 
     return _gradients(
         c,
@@ -117,22 +114,6 @@ def fused_rms_norm(
     y, inverse = root_mean_square(e, x, axes, torch.finfo(c.args["input"].dtype).eps if eps is None else eps)
     y = _scaled(c, y, weight, None, c.shape[len(lead) :])
     return c.rounded(y), _as(c, inverse, c.outs[1])
-
-
-@lowers(aten._fused_rms_norm_backward.default)
-def fused_rms_norm_backward(c: Call, g: Gradient, normalized_shape: Sequence[int]) -> Results:
-    e, (lead, axes), wide = c.e, _split(g.input, normalized_shape), wide_elem(elem_of(g.input))
-    grad, x, inverse = (e.cast(v, wide) for v in (g.grad_out, g.input, g.rstd))
-    normal = e.map(graph.mul, x, inverse)
-
-    def of_input() -> Value:
-        scaled = _scaled(c, grad, g.weight, None, shape_of(x)[len(lead) :])
-        slope = e.mean(e(graph.mul, scaled, normal), axes)
-        return e.map(graph.mul, e.map(graph.sub, scaled, e.map(graph.mul, normal, slope)), inverse)
-
-    return _gradients(
-        c, g.output_mask, of_input, lambda: e.reduce(e(graph.mul, grad, normal), "sum", lead, keepdims=False)
-    )
 
 
 # group norm
@@ -239,15 +220,13 @@ def _trained(c: Call, norm: BatchNorm) -> tuple[Value, Value, Value, Value]:
     return c.rounded(y), mean, inverse, variance
 
 
-def _inferred(c: Call, norm: BatchNorm) -> Value:
+def _inferred(c: Call, norm: BatchNorm, mean: Value, variance: Value) -> Value:
     """x * s + t with s = weight / sqrt(variance + eps), t = bias - mean * s."""
     e, x = c.e, c.wide(norm.input)
     wide = elem_of(x)
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    scale = inverse_deviation(e, e.cast(norm.running_var, wide), norm.eps)
+    scale = inverse_deviation(e, e.cast(variance, wide), norm.eps)
     scale = scale if norm.weight is None else e(graph.mul, e.cast(norm.weight, wide), scale)
-    shift = e(graph.mul, e.cast(norm.running_mean, wide), scale)
+    shift = e(graph.mul, e.cast(mean, wide), scale)
     shift = e(graph.neg, shift) if norm.bias is None else e(graph.sub, e.cast(norm.bias, wide), shift)
     return c.rounded(_scaled(c, x, scale, shift, _per_channel(x)))
 
@@ -260,19 +239,17 @@ def _running(c: Call, old: Value, new: Value, momentum: float) -> Value:
     return e.cast(mixed, elem_of(old))
 
 
-def _updated(c: Call, norm: BatchNorm, mean: Value, variance: Value) -> list[Value]:
+def _updated(c: Call, norm: BatchNorm, running: Sequence[Value], mean: Value, variance: Value) -> list[Value]:
     """The running mean and variance after this batch; the variance is the unbiased one."""
     e, count = c.e, count_of(norm.input, _batch_axes(norm.input))
     wide = elem_of(variance)
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
     if isinstance(count, int):
         c.want(count > 1, "a batch of one element a channel")
         unbiased = e.map(graph.mul, variance, count / (count - 1))
     else:
         total = e.map(graph.mul, variance, e.full((), wide, count))
         unbiased = e.map(graph.div, total, e.full((), wide, count - 1))
-    pairs = (norm.running_mean, mean), (norm.running_var, unbiased)
+    pairs = zip(running, (mean, unbiased), strict=True)
     return [_running(c, old, new, norm.momentum) for old, new in pairs]
 
 
@@ -283,39 +260,29 @@ def _nothing(c: Call, want: Tensor | None) -> Value:
     return c.e.full(want.shape, want.elem, 0)
 
 
-def _no_statistics(c: Call) -> list[Value | None]:
-    """The mean and inverse deviation that inference keeps: nobody's on a GPU, where they have elements."""
-    return [_nothing(c, c.outs[i]) if c.wanted[i] else None for i in (1, 2)]
-
-
 @lowers(aten._native_batch_norm_legit_functional.default)
 @lowers(aten._batch_norm_with_update_functional.default, training=True)
-def batch_norm_functional(c: Call, norm: BatchNorm) -> Results:
+@lowers(aten._native_batch_norm_legit.no_stats, aten.native_batch_norm.default)
+@lowers(aten._native_batch_norm_legit_no_training.default, training=False)
+def batch_norm(c: Call, norm: BatchNorm) -> Results:
+    """Some return running statistics too, last, behind what they reserve.
+
+    `native_batch_norm` is what inference is traced as; on a GPU training, too, whose schema does not say that it
+    changes statistics.
+    """
+    running = [x for x in (norm.running_mean, norm.running_var) if x is not None]
+    returns_running = len(c.outs) > 3
     reserved = [_nothing(c, t) for t in c.outs[3:-2]]
     if not norm.training:
-        y = _inferred(c, norm)
-        running = [x for x in (norm.running_mean, norm.running_var) if x is not None]
-        kept = _all_as(c, running, c.outs[-2:])
-        return y, _nothing(c, c.outs[1]), _nothing(c, c.outs[2]), *reserved, *kept
+        c.want(len(running) == 2, "inference without statistics")
+        # nobody's on a GPU, where they have elements
+        statistics = [_nothing(c, c.outs[i]) if c.wanted[i] else None for i in (1, 2)]
+        kept = _all_as(c, running, c.outs[-2:]) if returns_running else []
+        return _inferred(c, norm, *running), *statistics, *reserved, *kept
+    c.want(returns_running or "running_mean" not in c.args, "it changes running statistics")
     y, mean, inverse, variance = _trained(c, norm)
-    stats = _all_as(c, _updated(c, norm, mean, variance), c.outs[-2:])
-    return y, _as(c, mean, c.outs[1]), _as(c, inverse, c.outs[2]), *reserved, *stats
-
-
-@lowers(aten._native_batch_norm_legit.no_stats)
-def batch_norm_without_running(c: Call, norm: BatchNorm) -> Results:
-    c.want(norm.training, "inference without statistics")
-    y, mean, inverse, _ = _trained(c, norm)
-    return y, _as(c, mean, c.outs[1]), _as(c, inverse, c.outs[2])
-
-
-@lowers(aten.native_batch_norm.default)
-@lowers(aten._native_batch_norm_legit_no_training.default, training=False)
-def batch_norm_inference(c: Call, norm: BatchNorm) -> Results:
-    """What inference is traced as; on a GPU training, too, whose schema does not say that it changes statistics."""
-    c.want(not norm.training, "it changes running statistics")
-    c.want(norm.running_mean is not None and norm.running_var is not None, "inference without statistics")
-    return _inferred(c, norm), *_no_statistics(c)
+    kept = _all_as(c, _updated(c, norm, running, mean, variance), c.outs[-2:]) if running else []
+    return y, _as(c, mean, c.outs[1]), _as(c, inverse, c.outs[2]), *reserved, *kept
 
 
 @dataclass(frozen=True, slots=True)
