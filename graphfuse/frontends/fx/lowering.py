@@ -2,7 +2,8 @@
 
 A lowering takes the operator's arguments by the names of its schema: tensors as IR values, sizes as dims, anything
 else as Python has it. Those that are one idea it takes as one, an `Arguments`; what tells apart the operators that it
-is for, `lowers` says.
+is for, `lowers` says. What it takes as `axis` is the operator's `dim`, counted from 0, and no tensor is a scalar then:
+one is given, and returned, as a line of one element.
 
     @lowers(aten.add.Tensor, aten.add.Scalar)
     def add(c: Call, self: Operand, other: Operand, alpha: Number = 1) -> Value: ...
@@ -79,7 +80,7 @@ def lowers(*overloads: Any, **how: Any) -> Callable[[AnyLowering], AnyLowering]:
                 if overload is None:
                     continue
             assert overload not in LOWERINGS, f"{overload} has a lowering already"
-            LOWERINGS[overload] = _by_schema(fn, how)
+            LOWERINGS[overload] = _by_schema(fn, how, overload)
         return fn
 
     return register
@@ -99,20 +100,31 @@ def formula(*overloads: Any, **how: Any) -> Callable[[Formula], Formula]:
     return register
 
 
-def _by_schema(fn: Lowering, how: Mapping[str, Any]) -> Lowering:
+def _by_schema(fn: Lowering, how: Mapping[str, Any], overload: Any) -> Lowering:
     """The function of arguments by the names of the schema alone."""
-    groups = groups_of(fn)
-    if not groups and not how:
+    groups, is_along = groups_of(fn), "axis" in fn.__annotations__
+    if not groups and not how and not is_along:
         return fn
+    defaults = {a.name: a.default_value for a in overload._schema.arguments}
 
     @functools.wraps(fn)
     def lowering(call: Call, /, **given: Any) -> Results:
         given = {**how, **given}
         for name, kind in groups.items():
             given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})
-        return fn(call, **given)
+        return _along(fn, call, given.pop("dim", defaults["dim"]), given) if is_along else fn(call, **given)
 
     return lowering
+
+
+def _along(fn: Lowering, call: Call, dim: int, given: Mapping[str, Any]) -> Results:
+    """What a lowering along one dim makes, scalars being lines of one element to it."""
+    e = call.e
+    given = {k: x if not isinstance(x, Value) or shape_of(x) else e.reshape(x, (1,)) for k, x in given.items()}
+    first = next(x for x in given.values() if isinstance(x, Value))
+    made = fn(call, axis=dim % len(shape_of(first)), **given)
+    results = zip((made,) if isinstance(made, Value) else made, call.outs, strict=True)
+    return [e.reshape(v, ()) if v is not None and out is not None and not out.shape else v for v, out in results]
 
 
 def groups_of(fn: Lowering) -> dict[str, type[Any]]:
@@ -247,10 +259,6 @@ class Call:
         if isinstance(x, Value):
             return x if elem_of(x) == BOOL else self.e(graph.ne, x, self.zeros(x))
         return self.e.full((), BOOL, bool(x))
-
-    def axis(self, dim: int, rank: int) -> int:
-        """A dim counted from 0; a scalar has one to speak of."""
-        return dim % max(rank, 1)
 
     def axes(self, dims: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
         """Dims counted from 0; none or an empty list are all."""

@@ -1,22 +1,48 @@
-"""Distances between rows, and their gradients."""
+"""Norms of vectors, distances between rows, and their gradients."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, lowers
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.fx.lowering import Call, Number, lowers, wide_elem
 from graphfuse.frontends.fx.ops.banded import static
-from graphfuse.frontends.fx.ops.loss import vector_norm
 from graphfuse.ir.core import Value
 
 aten = torch.ops.aten
 MOST_ROWS = 128
 """Of more rows the places of all pairs are too many to keep."""
+
+
+@lowers(aten.linalg_vector_norm.default)
+def linalg_vector_norm(
+    c: Call, self: Value, ord: Number = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Value:
+    axes = c.axes(dim, len(shape_of(self)))
+    return c.rounded(vector_norm(c.e, c.e.cast(self, wide_elem(c.elem)), c.number(ord), axes, keepdims=keepdim))
+
+
+def vector_norm(e: Emitter, x: Value, p: float, axes: Sequence[int], *, keepdims: bool = False) -> Value:
+    """The p-norm along axes."""
+    size = e(graph.abs_, x)
+    if math.isinf(p):
+        return e.reduce(size, "max" if p > 0 else "min", axes, keepdims=keepdims)
+    if p == 0:
+        return e.reduce(e.cast(e.map(graph.ne, x, 0.0), elem_of(x)), "sum", axes, keepdims=keepdims)
+    if p == 1:
+        return e.reduce(size, "sum", axes, keepdims=keepdims)
+    powers = e(graph.mul, x, x) if p == 2 else e.map(graph.pow_, size, p)
+    total = e.reduce(powers, "sum", axes, keepdims=keepdims)
+    return e(graph.sqrt, total) if p == 2 else e.map(graph.pow_, total, 1 / p)
+
+
+# distances
 
 
 @lowers(aten._cdist_forward.default)

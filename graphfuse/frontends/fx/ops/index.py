@@ -28,13 +28,8 @@ def embedding(c: Call, weight: Value, indices: Value, **_: Any) -> Value:
 
 
 @lowers(aten.index_select.default)
-def index_select(c: Call, self: Value, dim: int, index: Value) -> Value:
-    if not shape_of(self):
-        return self
-    axis = dim % len(shape_of(self))
-    at = c.indices(index, shape_of(self)[axis])
-    taken = c.e(graph.take, self, c.e.flatten(at), axis=axis)
-    return c.e.reshape(taken, c.shape)
+def index_select(c: Call, self: Value, axis: int, index: Value) -> Value:
+    return c.e(graph.take, self, c.indices(index, shape_of(self)[axis]), axis=axis)
 
 
 @lowers(aten.take.default)
@@ -44,13 +39,8 @@ def take(c: Call, self: Value, index: Value) -> Value:
 
 
 @lowers(aten.gather.default)
-def gather(c: Call, self: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:
-    e = c.e
-    if not shape_of(self) or not shape_of(index):
-        flat = e.flatten(self)
-        return e.reshape(e(graph.take, flat, e.flatten(c.indices(index, shape_of(flat)[0])), axis=0), c.shape)
-    axis = dim % len(shape_of(self))
-    return e(graph.take_along, self, c.indices(index, shape_of(self)[axis]), axis=axis)
+def gather(c: Call, self: Value, axis: int, index: Value, sparse_grad: bool = False) -> Value:
+    return c.e(graph.take_along, self, c.indices(index, shape_of(self)[axis]), axis=axis)
 
 
 # by several indices
@@ -99,14 +89,12 @@ def joined(c: Call, x: Value, indices: Sequence[Value | None], *, trusted: bool)
 
 
 @lowers(aten.topk.default)
-def topk(c: Call, self: Value, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sequence[Value]:
+def topk(c: Call, self: Value, k: Dim, axis: int, largest: bool = True, sorted: bool = True) -> Sequence[Value]:
     c.want(isinstance(k, int) and k <= MOST_SELECTED, f"it selects more than {MOST_SELECTED} elements of a line")
     c.want(elem_of(self) != BOOL, "a selection of bool")
-    if not shape_of(self):
-        return self, c.e.full((), I64, 0)
-    return c.e.op(graph.topk, self, k=k, axis=dim % len(shape_of(self)), largest=largest).results
+    return c.e.op(graph.topk, self, k=k, axis=axis, largest=largest).results
 
 
 @lowers(aten.sort.default, aten.sort.stable)
-def sort(c: Call, self: Value, dim: int = -1, descending: bool = False, stable: Any = None) -> Sequence[Value]:
-    return topk(c, self, shape_of(self)[dim] if shape_of(self) else 1, dim, descending)
+def sort(c: Call, self: Value, axis: int, descending: bool = False, stable: Any = None) -> Sequence[Value]:
+    return topk(c, self, shape_of(self)[axis], axis, descending)

@@ -43,6 +43,7 @@ def permute(c: Call, self: Value, dims: Sequence[int]) -> Value:
 
 
 @lowers(aten.transpose.int, aten.transpose_copy.int)
+@lowers(aten.t.default, dim0=0, dim1=-1)
 def transpose(c: Call, self: Value, dim0: int, dim1: int) -> Value:
     rank = len(shape_of(self))
     if rank == 0:
@@ -50,11 +51,6 @@ def transpose(c: Call, self: Value, dim0: int, dim1: int) -> Value:
     perm = list(range(rank))
     perm[dim0], perm[dim1] = perm[dim1 % rank], perm[dim0 % rank]
     return c.e.permute(self, perm)
-
-
-@lowers(aten.t.default)
-def t(c: Call, self: Value) -> Value:
-    return c.e.permute(self, range(len(shape_of(self)))[::-1])
 
 
 @lowers(aten.expand.default, aten.expand_copy.default)
@@ -71,13 +67,10 @@ def broadcast_in_dim(c: Call, a: Value, shape: Sequence[Any], broadcast_dimensio
 
 
 @lowers(aten.slice.Tensor, aten.slice_copy.Tensor, aten.narrow_copy.default)
-def slice_(c: Call, self: Value, dim: int = 0, start: Dim | None = None, step: int = 1, **_: Any) -> Value:
+def slice_(c: Call, self: Value, axis: int, start: Dim | None = None, step: int = 1, **_: Any) -> Value:
     """Up to where, the result's size says."""
-    dim %= len(shape_of(self))
     c.want(isinstance(step, int), "the step of a slice is no number")
-    size = shape_of(self)[dim]
-    begin = _start(c, 0 if start is None else start, size)
-    return c.e.slice(self, dim, begin, c.shape[dim], step)
+    return c.e.slice(self, axis, _start(c, start or 0, shape_of(self)[axis]), c.shape[axis], step)
 
 
 def _start(c: Call, start: Dim, size: Dim) -> Dim:
@@ -100,9 +93,8 @@ def _start(c: Call, start: Dim, size: Dim) -> Dim:
 
 
 @lowers(aten.select.int, aten.select_copy.int)
-def select(c: Call, self: Value, dim: int, index: Dim) -> Value:
-    dim %= len(shape_of(self))
-    return c.e.reshape(c.e.slice(self, dim, _from_start(c, index, shape_of(self)[dim]), 1), c.shape)
+def select(c: Call, self: Value, axis: int, index: Dim) -> Value:
+    return c.e.reshape(c.e.slice(self, axis, _from_start(c, index, shape_of(self)[axis]), 1), c.shape)
 
 
 def _from_start(c: Call, index: Dim, size: Dim) -> Dim:
@@ -113,20 +105,15 @@ def _from_start(c: Call, index: Dim, size: Dim) -> Dim:
 
 
 @lowers(aten.split_with_sizes.default, aten.split_with_sizes_copy.default)
-def split_with_sizes(c: Call, self: Value, split_sizes: Sequence[Dim], dim: int = 0) -> Sequence[Value]:
-    return c.e.split(self, split_sizes, dim % len(shape_of(self)))
-
-
 @lowers(aten.split.Tensor, aten.split_copy.Tensor)
-def split(c: Call, self: Value, split_size: Any, dim: int = 0) -> Sequence[Value]:
-    dim %= len(shape_of(self))
-    return c.e.split(self, [t.shape[dim] for t in c.outs if t], dim)
+def split(c: Call, self: Value, axis: int, **_: Any) -> Sequence[Value]:
+    """Into as much as the results' sizes say."""
+    return c.e.split(self, [t.shape[axis] for t in c.outs if t], axis)
 
 
 @lowers(aten.unbind.int, aten.unbind_copy.int)
-def unbind(c: Call, self: Value, dim: int = 0) -> Sequence[Value]:
-    dim %= len(shape_of(self))
-    return [c.e.reshape(p, c.shape) for p in c.e.split(self, [1] * len(c.outs), dim)]
+def unbind(c: Call, self: Value, axis: int) -> Sequence[Value]:
+    return [c.e.reshape(p, c.shape) for p in c.e.split(self, [1] * len(c.outs), axis)]
 
 
 @lowers(aten.cat.default, prims.cat.default)
@@ -195,9 +182,7 @@ def constant_pad_nd(c: Call, self: Value, pad: Sequence[Dim], value: Number = 0)
 
 @lowers(aten.diagonal.default, aten.diagonal_copy.default)
 def diagonal(c: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    rank, e = len(shape_of(self)), c.e
-    dim1, dim2 = dim1 % rank, dim2 % rank
-    x = e.permute(self, [i for i in range(rank) if i not in (dim1, dim2)] + [dim1, dim2])
+    e, x = c.e, c.e.permute(self, _matrix_last(self, dim1, dim2))
     *outer, rows, columns = shape_of(x)
     count = c.shape[-1]
     c.want(isinstance(rows, int) and isinstance(columns, int), "the diagonal of a matrix whose size is not known")
@@ -211,13 +196,19 @@ def diagonal(c: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
     return e.reshape(e.slice(e.reshape(padded, (*outer, count, count + 1)), -1, 0, 1), c.shape)
 
 
+def _matrix_last(x: Value, dim1: int, dim2: int) -> list[int]:
+    """An order of dims in which two are the last."""
+    rank = len(shape_of(x))
+    last = [dim1 % rank, dim2 % rank]
+    return [i for i in range(rank) if i not in last] + last
+
+
 @lowers(aten.slice_scatter.default)
 def slice_scatter(
-    c: Call, self: Value, src: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
+    c: Call, self: Value, src: Value, axis: int, start: Dim | None = None, end: Dim | None = None, step: int = 1
 ) -> Value:
     fits_view(c, src, aten.slice.Tensor)
-    dim %= len(c.shape)
-    return _written(c, self, src, dim, _start(c, 0 if start is None else start, c.shape[dim]), step)
+    return _written(c, self, src, axis, _start(c, start or 0, c.shape[axis]), step)
 
 
 def fits_view(c: Call, src: Value, view: Any) -> None:
@@ -295,9 +286,7 @@ def unfold(c: Call, self: Value, dimension: int, size: int, step: int) -> Value:
 def diagonal_scatter(c: Call, self: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """`src` on a diagonal: spread over all rows, then chosen where rows and columns meet."""
     fits_view(c, src, aten.diagonal.default)
-    e, rank = c.e, len(c.shape)
-    dim1, dim2 = dim1 % rank, dim2 % rank
-    order = [i for i in range(rank) if i not in (dim1, dim2)] + [dim1, dim2]
+    e, rank, order = c.e, len(c.shape), _matrix_last(self, dim1, dim2)
     x = e.permute(self, order)
     shape = shape_of(x)
     first, count = max(-offset, 0), shape_of(src)[-1]

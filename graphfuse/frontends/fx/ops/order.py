@@ -13,7 +13,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, lowers
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import BOOL, I32, I64
+from graphfuse.ir.types import BOOL, I32
 
 aten = torch.ops.aten
 LONGEST = 32
@@ -23,13 +23,13 @@ LONGEST = 32
 class _Line:
     """Pairs of elements along the last dim, [..., i, j]."""
 
-    def __init__(self, c: Call, x: Value, dim: int) -> None:
+    def __init__(self, c: Call, x: Value, axis: int) -> None:
         self.c, self.e = c, c.e
-        size = shape_of(x)[dim % len(shape_of(x))]
+        size = shape_of(x)[axis]
         c.want(isinstance(size, int) and 0 < size <= LONGEST, f"lines of more than {LONGEST} elements, or of none")
         c.want(elem_of(x) != BOOL, "an order of bool")
         assert isinstance(size, int)
-        self.size, self.x = size, c.e.move_axis(x, dim, -1)
+        self.size, self.x = size, c.e.move_axis(x, axis, -1)
         pairs = (*shape_of(self.x), size)
         self.here = c.e.broadcast(c.e.unsqueeze(self.x, -1), pairs)
         self.other = c.e.broadcast(c.e.unsqueeze(self.x, -2), pairs)
@@ -60,22 +60,17 @@ class _Line:
 
 
 @lowers(aten.kthvalue.default)
-def kthvalue(c: Call, self: Value, k: int, dim: int = -1, keepdim: bool = False) -> Sequence[Value]:
-    if not shape_of(self):
-        return self, c.e.full((), I64, 0)
+def kthvalue(c: Call, self: Value, k: int, axis: int, keepdim: bool = False) -> Sequence[Value]:
     c.want(isinstance(k, int), "which one is known only when it runs")
-    line = _Line(c, self, dim)
+    line = _Line(c, self, axis)
     return line.first(c.e.map(graph.eq, line.ranks(), k - 1))
 
 
 @lowers(aten.median.dim, ignores_nan=False)
 @lowers(aten.nanmedian.dim, ignores_nan=True)
-def median_dim(c: Call, self: Value, dim: int, keepdim: bool = False, *, ignores_nan: bool) -> Sequence[Value]:
+def median_dim(c: Call, self: Value, axis: int, keepdim: bool = False, *, ignores_nan: bool) -> Sequence[Value]:
     """The lower of two in the middle, and where it is. NaN wins unless it is ignored."""
-    e = c.e
-    if not shape_of(self):
-        return self, e.full((), I64, 0)
-    line = _Line(c, self, dim)
+    e, line = c.e, _Line(c, self, axis)
     if not elem_of(self).is_float:
         return line.first(e.map(graph.eq, line.ranks(), (line.size - 1) // 2))
     is_number = e.cast(e(graph.not_, e(graph.isnan, line.x)), I32)
@@ -89,16 +84,13 @@ def median_dim(c: Call, self: Value, dim: int, keepdim: bool = False, *, ignores
 @lowers(aten.median.default, ignores_nan=False)
 @lowers(aten.nanmedian.default, ignores_nan=True)
 def median(c: Call, self: Value, *, ignores_nan: bool) -> Value:
-    return median_dim(c, self if not shape_of(self) else c.e.flatten(self), 0, ignores_nan=ignores_nan)[0]
+    return median_dim(c, c.e.flatten(self), 0, ignores_nan=ignores_nan)[0]
 
 
 @lowers(aten.mode.default)
-def mode(c: Call, self: Value, dim: int = -1, keepdim: bool = False) -> Sequence[Value]:
+def mode(c: Call, self: Value, axis: int, keepdim: bool = False) -> Sequence[Value]:
     """The most frequent element, of several the smallest, and where it is last."""
-    e = c.e
-    if not shape_of(self):
-        return self, e.full((), I64, 0)
-    line = _Line(c, self, dim)
+    e, line = c.e, _Line(c, self, axis)
     axis = len(shape_of(line.x)) - 1
     counts = line.count(e(graph.eq, line.other, line.here))
     is_most = e.map(graph.eq, counts, e.reduce(counts, "max", (axis,)))

@@ -11,7 +11,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, lowers, wide_elem
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import BOOL, F32, I64, U8
+from graphfuse.ir.types import BOOL, F32, U8
 from graphfuse.symbolic import Dim, bounds, product
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -63,10 +63,7 @@ def amax(c: Call, self: Value, dim: Dims = None, keepdim: bool = False, *, kind:
 
 @lowers(aten.max.dim, kind="max")
 @lowers(aten.min.dim, kind="min")
-def max_dim(c: Call, self: Value, dim: int, keepdim: bool = False, *, kind: str) -> Sequence[Value]:
-    if rank_of(self) == 0:
-        return self, c.e.full((), I64, 0)
-    axis = dim % rank_of(self)
+def max_dim(c: Call, self: Value, axis: int, keepdim: bool = False, *, kind: str) -> Sequence[Value]:
     number = c.e.cast(self, F32) if elem_of(self) == BOOL else self
     index = c.e(graph.arg_reduce, number, axis=axis, kind=kind, keepdims=keepdim)
     return extreme(c, self, kind, (axis,), keepdims=keepdim), index
@@ -75,12 +72,9 @@ def max_dim(c: Call, self: Value, dim: int, keepdim: bool = False, *, kind: str)
 @lowers(aten.argmax.default, kind="max")
 @lowers(aten.argmin.default, kind="min")
 def argmax(c: Call, self: Value, dim: int | None = None, keepdim: bool = False, *, kind: str) -> Value:
-    if rank_of(self) == 0:
-        return c.e.full(c.shape, I64, 0)
-    flat = c.e.flatten(self) if dim is None else self
-    axis = 0 if dim is None else dim % rank_of(self)
-    _want_some(c, flat, (axis,))
-    found = c.e(graph.arg_reduce, flat, axis=axis, kind=kind, keepdims=keepdim and dim is not None)
+    x, axis = (self, dim % rank_of(self)) if dim is not None and shape_of(self) else (c.e.flatten(self), 0)
+    _want_some(c, x, (axis,))
+    found = c.e(graph.arg_reduce, x, axis=axis, kind=kind, keepdims=keepdim and dim is not None)
     return c.e.reshape(found, c.shape)
 
 
@@ -126,21 +120,15 @@ def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: b
 
 @lowers(aten.cumsum.default, kind="sum")
 @lowers(aten.cumprod.default, kind="prod")
-def cumsum(c: Call, self: Value, dim: int, dtype: Any = None, *, kind: str) -> Value:
-    wide = c.e.cast(self, wide_elem(c.elem))
-    if rank_of(self) == 0:
-        return c.rounded(wide)
-    return c.rounded(c.e(graph.cumulate, wide, axis=dim % rank_of(self), kind=kind))
+def cumsum(c: Call, self: Value, axis: int, dtype: Any = None, *, kind: str) -> Value:
+    return c.rounded(c.e(graph.cumulate, c.e.cast(self, wide_elem(c.elem)), axis=axis, kind=kind))
 
 
 @lowers(aten.cummax.default, kind="max")
 @lowers(aten.cummin.default, kind="min")
-def cummax(c: Call, self: Value, dim: int, *, kind: str) -> Sequence[Value]:
+def cummax(c: Call, self: Value, axis: int, *, kind: str) -> Sequence[Value]:
     """The extreme so far, and where it was met last: the last place that holds what was the extreme there."""
-    e = c.e
-    if rank_of(self) == 0:
-        return self, e.full((), I64, 0)
-    axis, number = dim % rank_of(self), e.cast(self, U8) if elem_of(self) == BOOL else self
+    e, number = c.e, c.e.cast(self, U8) if elem_of(self) == BOOL else self
     running = e(graph.cumulate, number, axis=axis, kind=kind)
     is_met = e(graph.eq, number, running)
     if elem_of(self).is_float:

@@ -19,54 +19,35 @@ from graphfuse.ir.types import BOOL, I64, U8, Scalar
 from graphfuse.symbolic import Dim, product
 
 aten = torch.ops.aten
+Write = Callable[[Call, Value, int, Value, Operand, str], Value]
+"""What writes updates along an axis where indices say, and how they are combined with what is there."""
 KINDS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul", "mean": "add"}
 
 
 @lowers(aten.scatter.src, aten.scatter.value, aten.scatter.reduce, aten.scatter.value_reduce)
 @lowers(aten.scatter_add.default, reduce="add")
 def scatter(
-    c: Call, self: Value, dim: int, index: Value, src: Operand = 0, value: Operand = 0, reduce: str = ""
+    c: Call, self: Value, axis: int, index: Value, src: Operand = 0, value: Operand = 0, reduce: str = ""
 ) -> Value:
     written = src if isinstance(src, Value) else value
-    return c.rounded(_scattered(c, self, dim, index, written, KINDS[reduce] if reduce else "set"))
+    return c.rounded(_scattered(c, self, axis, index, written, KINDS[reduce] if reduce else "set"))
 
 
-@lowers(aten.scatter_reduce.two)
 def scatter_reduce(
-    c: Call, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
-) -> Value:
-    def written(x: Value, updates: Operand, kind: str) -> Value:
-        return _scattered(c, x, dim, index, updates, kind)
-
-    return _reduced(c, self, src, reduce, include_self, written)
-
-
-@lowers(aten.index_reduce.default)
-def index_reduce(
-    c: Call, self: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool = True
-) -> Value:
-    def written(x: Value, updates: Operand, kind: str) -> Value:
-        like = updates if isinstance(updates, Value) else c.e.full(shape_of(source), elem_of(x), updates)
-        return _by_rows(c, x, dim, index, like, kind)
-
-    return _reduced(c, self, source, reduce, include_self, written)
-
-
-def _reduced(
-    c: Call, x: Value, src: Value, reduce: str, include_self: bool, written: Callable[[Value, Operand, str], Value]
+    c: Call, self: Value, axis: int, index: Value, reduce: str, include_self: bool = True, *, write: Write, **src: Value
 ) -> Value:
     """Combine by sum, prod, mean, amax or amin; without what was there, elements that are met begin anew."""
     e, elem, kind = c.e, _combining(c.elem), KINDS[reduce]
     c.want(c.elem != BOOL, "reductions of bool")
-    out, updates = e.cast(x, elem), e.cast(src, elem)
+    out, (updates,) = e.cast(self, elem), (e.cast(x, elem) for x in src.values())
     if not include_self:
-        out = written(out, _identity(kind, elem), "set")
-    out = written(out, updates, kind)
+        out = write(c, out, axis, index, _identity(kind, elem), "set")
+    out = write(c, out, axis, index, updates, kind)
     if reduce == "mean":
-        ones = e.full(shape_of(x), elem, 1)
+        ones = e.full(shape_of(self), elem, 1)
         if not include_self:
-            ones = written(ones, 0, "set")
-        count = written(ones, 1, "add")
+            ones = write(c, ones, axis, index, 0, "set")
+        count = write(c, ones, axis, index, 1, "add")
         out = e(graph.div if elem.is_float else graph.floordiv_, out, count)
     return e.cast(out, c.elem)
 
@@ -81,23 +62,14 @@ def _identity(kind: str, elem: Scalar) -> float:
     return low if kind == "max" else low + (1 << elem.bits) - 1
 
 
-def _scattered(c: Call, x: Value, dim: int, index: Value, src: Operand, kind: str) -> Value:
+def _scattered(c: Call, x: Value, axis: int, index: Value, src: Operand, kind: str) -> Value:
     """`src` written along one dim, where `index` says."""
-    e, shape = c.e, shape_of(x)
-    # a scalar is a line of one
-    index = index if shape_of(index) else e.reshape(index, (1,))
-    x = x if shape else e.reshape(x, (1,))
-    if isinstance(src, Value):
-        updates = src if shape_of(src) else e.reshape(src, (1,))
-        for axis, size in enumerate(shape_of(index)):  # torch reads only as much of src as there are indices
-            updates = e.slice(updates, axis, 0, size)
-    else:
-        updates = c.value(src, elem_of(x), shape_of(index))
+    e, updates = c.e, c.value(src, elem_of(x), shape_of(index))
+    for i, size in enumerate(shape_of(index)):  # torch reads only as much of src as there are indices
+        updates = e.slice(updates, i, 0, size)
     kind, elem = _of_bool(kind, elem_of(x))
     x, updates = (e.cast(v, elem) for v in (x, updates))
-    axis = dim % len(shape_of(x))
-    out = e(graph.scatter_along, x, c.indices(index, shape_of(x)[axis]), updates, axis=axis, kind=kind)
-    return e.reshape(out, shape)
+    return e(graph.scatter_along, x, c.indices(index, shape_of(x)[axis]), updates, axis=axis, kind=kind)
 
 
 def _combining(elem: Scalar) -> Scalar:
@@ -149,35 +121,40 @@ def _masked(c: Call, x: Value, indices: Sequence[Value | None], values: Value, a
 
 
 @lowers(aten.index_add.default)
-def index_add(c: Call, self: Value, dim: int, index: Value, source: Value, alpha: Number = 1) -> Value:
+def index_add(c: Call, self: Value, axis: int, index: Value, source: Value, alpha: Number = 1) -> Value:
     elem = _combining(c.elem)
     scaled = source if alpha == 1 else c.e(graph.mul, c.e.cast(source, elem), c.value(alpha, elem, shape_of(source)))
-    return c.rounded(_by_rows(c, self, dim, index, scaled, "add"))
+    return c.rounded(_by_rows(c, self, axis, index, scaled, "add"))
 
 
 @lowers(aten.index_copy.default)
-def index_copy(c: Call, self: Value, dim: int, index: Value, source: Value) -> Value:
-    return _by_rows(c, self, dim, index, source, "set")
+def index_copy(c: Call, self: Value, axis: int, index: Value, source: Value) -> Value:
+    return _by_rows(c, self, axis, index, source, "set")
 
 
 @lowers(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
-def index_fill(c: Call, self: Value, dim: int, index: Value, value: Operand) -> Value:
-    lines = shape_of(c.e.flatten(index))
-    at = c.axis(dim, len(shape_of(self)))
-    shape = tuple(lines[0] if i == at else d for i, d in enumerate(shape_of(self))) or lines
-    return _by_rows(c, self, dim, index, c.e.broadcast(c.value(value, None, shape), shape), "set", from_end=True)
+def index_fill(c: Call, self: Value, axis: int, index: Value, value: Operand) -> Value:
+    shape = _of_rows(self, axis, index)
+    return _by_rows(c, self, axis, index, c.e.broadcast(c.value(value, None, shape), shape), "set", from_end=True)
 
 
-def _by_rows(c: Call, x: Value, dim: int, index: Value, source: Value, kind: str, *, from_end: bool = False) -> Value:
-    e, rank = c.e, len(shape_of(x))
-    if rank == 0:
-        x, source, rank = e.reshape(x, (1,)), e.flatten(source), 1
-    dim %= rank
-    at = e.unsqueeze(e.flatten(c.indices(index, shape_of(x)[dim], from_end=from_end)), -1)
-    if len(shape_of(source)) < rank:
-        source = e.reshape(source, tuple(shape_of(at)[0] if i == dim else d for i, d in enumerate(shape_of(x))))
-    out = _combined(c, e.move_axis(x, dim, 0), at, e.move_axis(source, dim, 0), kind)
-    return e.reshape(e.move_axis(out, 0, dim), c.shape)
+def _of_rows(x: Value, axis: int, index: Value) -> tuple[Dim, ...]:
+    """The shape of what has as much along one axis as there are indices."""
+    return tuple(shape_of(index)[0] if i == axis else d for i, d in enumerate(shape_of(x)))
+
+
+def _by_rows(c: Call, x: Value, axis: int, index: Value, src: Operand, kind: str, *, from_end: bool = False) -> Value:
+    e, at = c.e, c.e.unsqueeze(c.indices(index, shape_of(x)[axis], from_end=from_end), -1)
+    if not isinstance(src, Value):
+        src = c.value(src, elem_of(x), _of_rows(x, axis, index))
+    elif len(shape_of(src)) < len(shape_of(x)):
+        src = e.reshape(src, _of_rows(x, axis, index))
+    out = _combined(c, e.move_axis(x, axis, 0), at, e.move_axis(src, axis, 0), kind)
+    return e.move_axis(out, 0, axis)
+
+
+lowers(aten.scatter_reduce.two, write=_scattered)(scatter_reduce)
+lowers(aten.index_reduce.default, write=_by_rows)(scatter_reduce)
 
 
 def _combined(c: Call, x: Value, at: Value, updates: Value, kind: str) -> Value:
@@ -244,5 +221,5 @@ def max_unpool(
     e, outer = c.e, shape_of(self)[: -len(output_size)]
     size, count = product(output_size), product(shape_of(self)[len(outer) :])
     x, at = (e.reshape(v, (*outer, count)) for v in (self, indices))
-    out = _scattered(c, e.full((*outer, size), c.elem, 0), -1, at, x, "set")
+    out = _scattered(c, e.full((*outer, size), c.elem, 0), len(outer), at, x, "set")
     return e.reshape(out, (*outer, *output_size))
