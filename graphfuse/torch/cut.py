@@ -23,7 +23,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphfuse.frontends.fx.importer import Part, order_of, why_not
+from graphfuse.frontends.fx.importer import Part, order_of, results_of, why_not
+from graphfuse.frontends.fx.lowering import LOWERINGS
 
 aten = torch.ops.aten
 
@@ -40,15 +41,7 @@ class Kind(Enum):
     """Writes the new value of an input into it, after everything else."""
 
 
-VIEWS = frozenset(
-    {
-        aten.view.default, aten._unsafe_view.default, aten.permute.default, aten.expand.default, aten.slice.Tensor,
-        aten.select.int, aten.squeeze.dims, aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default,
-        aten.alias.default, aten.transpose.int, aten.t.default, aten.diagonal.default, aten.detach.default,
-        aten.as_strided.default, torch.ops.prims.view_of.default, aten.split_with_sizes.default, aten.split.Tensor,
-        aten.unbind.int, aten.unfold.default, aten.view.dtype, aten._reshape_alias.default,
-    }
-)  # fmt: skip
+VIEWS = frozenset({aten._unsafe_view.default, *(op for op in LOWERINGS if op.is_view)})
 """Operators whose results share their operand's memory."""
 
 
@@ -183,13 +176,8 @@ def _has_effects(node: fx.Node) -> bool:
 
 
 def _devices(node: fx.Node) -> set[torch.device]:
-    values = [n.meta.get("val") for n in node.all_input_nodes] + _results(node)
+    values = [n.meta.get("val") for n in node.all_input_nodes] + [*results_of(node)]
     return {v.device for v in values if isinstance(v, torch.Tensor)}
-
-
-def _results(node: fx.Node) -> list[Any]:
-    value = node.meta.get("val")
-    return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
 def _level_after(out: Cut, node: fx.Node, reader: Kind) -> int:
@@ -200,7 +188,7 @@ def _level_after(out: Cut, node: fx.Node, reader: Kind) -> int:
 
 def device_of(node: fx.Node) -> torch.device:
     """Where a node's results are."""
-    return next(v.device for v in _results(node) if isinstance(v, torch.Tensor))
+    return next(v.device for v in results_of(node) if isinstance(v, torch.Tensor))
 
 
 def _regions(graph: fx.Graph, out: Cut) -> list[Region]:

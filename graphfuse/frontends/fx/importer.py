@@ -63,6 +63,12 @@ def type_of(fake: Any) -> Tensor:
         raise Unsupported(str(e)) from None
 
 
+def results_of(node: fx.Node) -> Sequence[Any]:
+    """What torch says of all that a node computes."""
+    value = node.meta.get("val")
+    return value if isinstance(value, (tuple, list)) else (value,)
+
+
 def why_not(node: fx.Node) -> str | None:
     """Why a node cannot be part of a function whatever its operands are; None if it may be tried."""
     if node.op != "call_function":
@@ -71,10 +77,8 @@ def why_not(node: fx.Node) -> str | None:
         return None
     if lowering_of(node.target) is None:
         return "it has no lowering"
-    results = node.meta.get("val")
-    found = results if isinstance(results, (tuple, list)) else (results,)
     try:
-        for fake in (*found, *(n.meta.get("val") for n in node.all_input_nodes)):
+        for fake in (*results_of(node), *(n.meta.get("val") for n in node.all_input_nodes)):
             if isinstance(fake, torch.Tensor):
                 type_of(fake)
     except Unsupported as e:
@@ -134,7 +138,7 @@ class _Importer:
         self.equal = Equal(sizes)
         """Sizes that differ as torch writes them, and are equal by its guards, are one dim inside of the function."""
         self.watched = Watched(self.e)
-        self.values: dict[fx.Node, Value | tuple[Value | None, ...]] = {}
+        self.values: dict[fx.Node, tuple[Value | None, ...]] = {}
         self.declined: dict[fx.Node, Declined] = {}
 
     def params(self, nodes: Sequence[fx.Node]) -> Params:
@@ -145,7 +149,8 @@ class _Importer:
         types = [Tensor(tuple(t.shape[i] for i in o), t.elem) for t, o in zip(logical, orders, strict=True)]
         params = Params(tuple(types), tuple(n.name for n in nodes))
         for node, stored, order in zip(nodes, params.values, orders, strict=True):
-            self.values[node] = self._sized(self.e.permute(stored, _inverse(order)), self.tensor_type(node.meta["val"]))
+            made = self.e.permute(stored, [order.index(i) for i in range(len(order))])
+            self.values[node] = (self._sized(made, self.tensor_type(node.meta["val"])),)
         return params
 
     def _sized(self, x: Value, to: Tensor) -> Value:
@@ -156,8 +161,8 @@ class _Importer:
 
     def result(self, node: fx.Node) -> Value:
         """An output as it lies in memory."""
-        value = self.values[node]
-        assert isinstance(value, Value), "outputs are tensors"
+        (value,) = self.values[node]
+        assert value is not None, "outputs are tensors"
         value = self._sized(value, type_of(node.meta["val"]))
         order = order_of(node.meta["val"])
         return self.e.permute(value, order or tuple(range(len(order or node.meta["val"].shape))))
@@ -190,27 +195,18 @@ class _Importer:
         self.declined.setdefault(node, Declined(node, reason, bug))
         outs = self._outs(node)
         inputs = iter(Params(tuple(t for t in outs if t is not None)).values)
-        made = tuple(None if t is None else next(inputs) for t in outs)
-        if isinstance(node.meta["val"], (tuple, list)):
-            self.values[node] = made
-        elif made[0] is not None:
-            self.values[node] = made[0]
+        self.values[node] = tuple(None if t is None else next(inputs) for t in outs)
 
     def _pick(self, node: fx.Node) -> None:
         """One of several results."""
         of, index = node.args
         assert isinstance(of, fx.Node)
         assert isinstance(index, int)
-        several = self.values[of]
-        assert isinstance(several, tuple)
-        if several[index] is None:
+        if self.values[of][index] is None:
             self._decline(of, f"its result {index} is not made")
-            several = self.values[of]
-            assert isinstance(several, tuple)
-        if (picked := several[index]) is not None:
-            self.values[node] = picked
+        self.values[node] = (self.values[of][index],)
 
-    def _lowered(self, node: fx.Node) -> Value | tuple[Value | None, ...]:
+    def _lowered(self, node: fx.Node) -> tuple[Value | None, ...]:
         lowering = lowering_of(node.target)
         assert lowering is not None, "why_not asks first"
         result, outs = node.meta["val"], self._outs(node)
@@ -221,17 +217,11 @@ class _Importer:
         made = lowering(call, **values)
         if isinstance(made, Value):
             made = (made,)
-        checked = tuple(self._checked(v, t) for v, t in zip(made, outs, strict=True))
-        if isinstance(result, (tuple, list)):
-            return checked
-        assert checked[0] is not None
-        return checked[0]
+        return tuple(self._checked(v, t) for v, t in zip(made, outs, strict=True))
 
     def _outs(self, node: fx.Node) -> tuple[Tensor | None, ...]:
         """The types of a node's results; None for what is no tensor."""
-        result = node.meta["val"]
-        several = result if isinstance(result, (tuple, list)) else (result,)
-        return tuple(self.tensor_type(t) if isinstance(t, torch.Tensor) else None for t in several)
+        return tuple(self.tensor_type(t) if isinstance(t, torch.Tensor) else None for t in results_of(node))
 
     def _checked(self, value: Value | None, want: Tensor | None) -> Value | None:
         """What a lowering made is what torch says it is, up to how a size is written."""
@@ -239,9 +229,8 @@ class _Importer:
             return value
         got = value.type
         assert isinstance(got, Tensor)
-        if got.elem != want.elem or got.rank != want.rank:
-            raise Unsupported(f"its lowering makes {got}, torch {want}")
-        if not all(self.e.same(a, b) for a, b in zip(got.shape, want.shape, strict=True)):
+        is_alike = got.elem == want.elem and got.rank == want.rank
+        if not is_alike or not all(self.e.same(a, b) for a, b in zip(got.shape, want.shape, strict=True)):
             raise Unsupported(f"its lowering makes {got}, torch {want}")
         return value
 
@@ -253,8 +242,9 @@ class _Importer:
 
     def _argument(self, x: Any) -> Any:
         if isinstance(x, fx.Node):
-            if x in self.values:
-                return self.values[x]
+            made, *_ = self.values.get(x, (None,))
+            if made is not None:
+                return made
             x = x.meta.get("val")
         if isinstance(x, (list, tuple)):
             return [self._argument(v) for v in x]
@@ -267,9 +257,7 @@ class _Importer:
 
 def _sizes(node: fx.Node) -> Iterator[torch.SymInt]:
     """What is known by symbols of the sizes of a node's results and arguments."""
-    values = node.meta.get("val")
-    several = [*values] if isinstance(values, (tuple, list)) else [values]
-    for value in (*several, *(n.meta.get("val") for n in node.all_input_nodes)):
+    for value in (*results_of(node), *(n.meta.get("val") for n in node.all_input_nodes)):
         for size in value.shape if isinstance(value, torch.Tensor) else (value,):
             if isinstance(size, torch.SymInt):
                 with suppress(UnknownSize):
@@ -296,22 +284,10 @@ def _returned(node: fx.Node) -> frozenset[str]:
     return frozenset(k for k, v in found if any(u.op == "output" for u in v.users))
 
 
-def _inverse(order: Sequence[int]) -> tuple[int, ...]:
-    out = [0] * len(order)
-    for i, axis in enumerate(order):
-        out[axis] = i
-    return tuple(out)
-
-
 def _symbols(func: Func) -> set[str]:
     """Every symbol in the types and attributes of a function."""
-    out: set[str] = set()
-    for v in func.params:
-        out |= _symbols_in(v.type)
-    for op in func.walk():
-        for x in (*op.types, *op.attrs.values()):
-            out |= _symbols_in(x)
-    return out
+    inside = (x for op in func.walk() for x in (*op.types, *op.attrs.values()))
+    return _symbols_in((*(v.type for v in func.params), *inside))
 
 
 def _symbols_in(x: object) -> set[str]:
