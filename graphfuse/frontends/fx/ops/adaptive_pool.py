@@ -6,7 +6,6 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -86,13 +85,15 @@ def adaptive_max_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Resul
     sizes, counts = static(c, spatial), static(c, result)
     least = float("-inf") if c.elem.is_float else -(1 << (c.elem.bits - 1)) if c.elem.is_signed else 0
     best, found = e.full(c.shape, c.elem, least), None
-    for tap in _taps(c, [_Taps.of(windows(n, m)) for n, m in zip(sizes, counts, strict=True)]):
-        place = e.broadcast(e.constant(tap.flat(sizes)), c.shape)
-        found = place if found is None else found
-        seen = tap.read(c, self, lead)
+    for places, has in _taps(c, [windows(n, m) for n, m in zip(sizes, counts, strict=True)]):
+        flat = np.ravel_multi_index(np.meshgrid(*places, indexing="ij"), sizes)
+        place = e.broadcast(e.constant(flat.astype(np.int64)), c.shape)
+        found, seen = place if found is None else found, self
+        for axis, at in enumerate(places, lead):
+            seen = e(graph.take, seen, e.constant(at.astype(np.int64)), axis=axis)
         better = e(graph.gt, seen, best)
         better = e(graph.or_, better, e(graph.isnan, seen)) if c.elem.is_float else better
-        better = e.map(graph.and_, better, e.constant(tap.valid))
+        better = e.map(graph.and_, better, e.constant(has))
         best, found = e(graph.select, better, seen, best), e(graph.select, better, place, found)
     return best, found
 
@@ -113,43 +114,15 @@ def adaptive_max_pool_backward(c: Call, grad_output: Value, self: Value, indices
     return c.rounded(e.reshape(out, c.shape))
 
 
-@dataclass(frozen=True, slots=True)
-class _Taps:
-    """Along one dim, which elements each row of a matrix of 0 and 1 has, one after the other, and whether it has."""
+def _taps(c: Call, matrices: Sequence[Array]) -> Iterator[tuple[tuple[Array, ...], Array]]:
+    """One element of each window after the other: where along each dim, and whether the window has it.
 
-    at: Array
-    valid: Array
-
-    @staticmethod
-    def of(matrix: Array) -> _Taps:
-        first, count = matrix.argmax(axis=1)[:, None], matrix.sum(axis=1)[:, None]
-        steps = np.arange(int(count.max()))
-        return _Taps(np.minimum(first + steps, matrix.shape[1] - 1), steps < count)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tap:
-    """One element of each window: where along each dim, and whether the window has it."""
-
-    at: tuple[Array, ...]
-    valid: Array
-
-    def read(self, c: Call, x: Value, lead: int) -> Value:
-        """The elements of the last dims."""
-        for i, at in enumerate(self.at):
-            x = c.e(graph.take, x, c.e.constant(at.astype(np.int64)), axis=lead + i)
-        return x
-
-    def flat(self, sizes: Sequence[int]) -> Array:
-        """Where they are in row-major order."""
-        return np.ravel_multi_index(np.meshgrid(*self.at, indexing="ij"), tuple(sizes)).astype(np.int64)
-
-
-def _taps(c: Call, dims: Sequence[_Taps]) -> Iterator[_Tap]:
-    most = math.prod(d.at.shape[1] for d in dims)
-    c.want(most <= MOST_TAPS, f"a window of {most} taps: torch finds its maximum's position")
-    for steps in itertools.product(*(range(d.at.shape[1]) for d in dims)):
-        valid = [d.valid[:, k] for d, k in zip(dims, steps, strict=True)]
-        yield _Tap(
-            tuple(d.at[:, k] for d, k in zip(dims, steps, strict=True)), functools.reduce(np.logical_and.outer, valid)
-        )
+    Rows of a matrix of 0 and 1 are the windows along one dim.
+    """
+    first, count = [m.argmax(axis=1) for m in matrices], [m.sum(axis=1) for m in matrices]
+    most = [int(n.max()) for n in count]
+    c.want(math.prod(most) <= MOST_TAPS, f"a window of {math.prod(most)} taps: torch finds its maximum's position")
+    for steps in itertools.product(*map(range, most)):
+        at = [np.minimum(f + k, m.shape[1] - 1) for f, k, m in zip(first, steps, matrices, strict=True)]
+        has = [k < n for k, n in zip(steps, count, strict=True)]
+        yield tuple(at), functools.reduce(np.logical_and.outer, has)

@@ -157,23 +157,21 @@ class Resampling(Arguments):
 
 @lowers(aten._upsample_bilinear2d_aa.default)
 def upsample_bilinear2d_aa(c: Call, self: Value, output_size: Sequence[Dim], how: Resampling) -> Value:
-    x = _wide_float(c, self)
-    for axis, matrix in enumerate(how.matrices(c, shape_of(self)[2:], c.shape[2:]), 2):
-        x = along(c, x, axis, matrix)
-    return c.rounded(x)
+    return _resampled(c, self, how.matrices(c, shape_of(self)[2:], c.shape[2:]))
 
 
 @lowers(aten._upsample_bilinear2d_aa_backward.default)
 def upsample_bilinear2d_aa_backward(
     c: Call, grad_output: Value, output_size: Sequence[Dim], input_size: Sequence[Dim], how: Resampling
 ) -> Value:
-    grad = _wide_float(c, grad_output)
-    for axis, matrix in enumerate(how.matrices(c, c.shape[2:], shape_of(grad_output)[2:]), 2):
-        grad = along(c, grad, axis, matrix.T)
-    return c.rounded(grad)
+    matrices = how.matrices(c, c.shape[2:], shape_of(grad_output)[2:])
+    return _resampled(c, grad_output, [m.T for m in matrices])
 
 
-def _wide_float(c: Call, x: Value) -> Value:
+def _resampled(c: Call, x: Value, matrices: Sequence[Array]) -> Value:
     c.want(c.elem.is_float, "images of integers are resampled in integers")
     c.want(math.prod(static(c, c.shape)) > 0, "it has no elements")
-    return c.e.cast(x, wide_elem(c.elem))
+    x = c.e.cast(x, wide_elem(c.elem))
+    for axis, matrix in enumerate(matrices, 2):
+        x = along(c, x, axis, matrix)
+    return c.rounded(x)
