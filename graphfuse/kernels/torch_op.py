@@ -26,6 +26,8 @@ from graphfuse.frontends.fx.lowering import KERNELS, LOWERINGS, Call, name_of
 from graphfuse.frontends.tc_ops import Header, Operator, parse_headers
 from graphfuse.frontends.tc_ops.binding import Binding
 from graphfuse.frontends.tc_ops.expression import DIMS, Arithmetic
+from graphfuse.frontends.tc_ops.header import Attribute, Part
+from graphfuse.frontends.tc_ops.header import Tensor as Declared
 from graphfuse.frontends.tc_ops.names import check
 from graphfuse.frontends.tc_ops.operator import refuse_writes
 from graphfuse.ir.core import Value
@@ -65,19 +67,20 @@ def tc_op(
     if not colons or not namespace.isidentifier() or not op.isidentifier():
         raise UsageError(f"tc_op: expected a name such as 'mine::gelu', found {name!r}")
     forward = _Launcher(_read(name, source, fields), threads)
-    made = torch.library.custom_op(name, forward.run, mutates_args=(), schema=forward.schema)
-    made.register_fake(forward.fake)
-    _compile_inside(made, forward)
+    made = _registered(name, forward)
     if backward is not None:
         function = backward if callable(backward) else _backward_kernel(name, backward, forward, threads)
-        made.register_autograd(_Gradient(forward, function).backward, setup_context=_Gradient.save)
+        made.register_autograd(_gradients(forward.header, function), setup_context=_save)
     return made
 
 
-def _compile_inside(made: Any, launcher: _Launcher) -> None:
-    """What the torch backend makes of a call: the kernel's block function, to which elementwise work is added."""
+def _registered(name: str, launcher: _Launcher) -> Any:
+    """A launcher as an operator. The torch backend makes of a call the kernel's block function, and adds to it."""
+    made: Any = torch.library.custom_op(name, launcher.run, mutates_args=(), schema=launcher.schema)
+    made.register_fake(launcher.fake)
     LOWERINGS[made._opoverload] = launcher.lower
     KERNELS[made._qualname] = "\n".join((str(launcher.header), *launcher.operator.text_of_all()))
+    return made
 
 
 def _read(name: str, source: str | os.PathLike[str], fields: Mapping[str, str]) -> Operator:
@@ -131,10 +134,8 @@ class _Launcher:
             _new(d.initial, _sizes(t.shape), dtype=torch_dtype(t.elem.name), device=like)
             for d, t in zip(self.header.outputs, names.results, strict=True)
         ]
-        arrays = dict(
-            zip((t.name for t in (*self.header.inputs, *self.header.outputs)), (*tensors, *results), strict=True)
-        )
-        if all(results[i].numel() for i in range(len(results))):
+        arrays = _named((*self.header.inputs, *self.header.outputs), (*tensors, *results))
+        if all(r.numel() for r in results):
             kernel.launch(grid, [_aligned(arrays[a], p) if isinstance(a, str) else a
                                  for a, p in zip(passed, kernel.parameters, strict=True)])  # fmt: skip
         return results[0] if len(results) == 1 else tuple(results)
@@ -189,22 +190,22 @@ class _Launcher:
         return self._kernels[key]
 
     def _arguments(self, kernel: Kernel, names: Binding) -> list[Any]:
-        tensors = {t.name for t in (*self.header.inputs, *self.header.outputs)}
-        out: list[Any] = []
-        for part, p in zip(self.header.args, kernel.parameters, strict=True):
-            if part.text in tensors:
-                out.append(part.text)
-            elif part.text in names.floats:
-                out.append(names.floats[part.text])
-            elif p.elem.is_float:
-                out.append(float(part.text))
-            else:
-                out.append(names.value(part, "args"))
-        return out
+        known: dict[str, Any] = {t.name: t.name for t in (*self.header.inputs, *self.header.outputs)} | names.floats
+
+        def argument(part: Part, p: Parameter) -> Any:
+            if part.text in known:
+                return known[part.text]
+            return float(part.text) if p.elem.is_float else names.value(part, "args")
+
+        return [argument(*given) for given in zip(self.header.args, kernel.parameters, strict=True)]
 
 
 MOST_PLANS = 4096
 """Sets of shapes and attributes that are remembered."""
+
+
+def _named(declared: Sequence[Declared | Attribute], values: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip((t.name for t in declared), values, strict=True))
 
 
 def _sizes(dims: Sequence[Dim]) -> tuple[int, ...]:
@@ -231,50 +232,41 @@ def _elem(dtype: Any) -> Any:
 # gradients
 
 
-class _Gradient:
-    """What torch calls around an operator and its backward."""
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Keep tensors and attributes of a call."""
+    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+    results = output if isinstance(output, tuple) else (output,)
+    ctx.given = inputs[len(tensors) :]
+    ctx.save_for_backward(*tensors, *results)
 
-    def __init__(self, forward: _Launcher, function: Backward) -> None:
-        self.forward, self.function = forward, function
 
-    @staticmethod
-    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keep tensors and attributes."""
-        tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-        results = output if isinstance(output, tuple) else (output,)
-        ctx.given = inputs[len(tensors) :]
-        ctx.save_for_backward(*tensors, *results)
+def _gradients(header: Header, function: Backward) -> Callable[..., tuple[Any, ...]]:
+    """What gives torch a gradient for each argument of a call."""
+    count = len(header.inputs)
 
-    def backward(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        """A gradient for each argument."""
-        header = self.forward.header
-        saved = ctx.saved_tensors
-        count = len(header.inputs)
-        given = {a.name: v for a, v in zip(header.attrs, ctx.given, strict=True)}
-        found = tuple(self.function(saved[:count], saved[count:], grads, **given))
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        saved, given = ctx.saved_tensors, _named(header.attrs, ctx.given)
+        found = tuple(function(saved[:count], saved[count:], grads, **given))
         if len(found) != count:
             raise InputError(f"{header.op}: backward: expected {count} gradients, found {len(found)}")
         return (*found, *(None for _ in header.attrs))
+
+    return backward
 
 
 def _backward_kernel(name: str, source: str | os.PathLike[str], forward: _Launcher, threads: int | None) -> Backward:
     """A kernel as a backward function, an operator of its own."""
     launcher = _Launcher(_read(f"{name}_backward", source, {}), threads)
-    made = torch.library.custom_op(f"{name}_backward", launcher.run, mutates_args=(), schema=launcher.schema)
-    made.register_fake(launcher.fake)
-    _compile_inside(made, launcher)
+    made = _registered(f"{name}_backward", launcher)
     wanted, ours = launcher.header, forward.header
     _check_backward(wanted, ours)
 
     def backward(inputs: Sequence[Any], outputs: Sequence[Any], grads: Sequence[Any], **given: Any) -> list[Any]:
-        known = dict(zip((t.name for t in ours.inputs), inputs, strict=True))
-        known |= dict(zip((t.name for t in ours.outputs), outputs, strict=True))
-        known |= {f"grad_{t.name}": g for t, g in zip(ours.outputs, grads, strict=True)}
+        known = _named(ours.inputs, inputs) | _named(ours.outputs, outputs)
+        known |= {f"grad_{name}": g for name, g in _named(ours.outputs, grads).items()}
         attributes = [given.get(a.name, a.default) for a in wanted.attrs]
         found = made(*(known[t.name] for t in wanted.inputs), *attributes)
-        results = dict(
-            zip((t.name for t in wanted.outputs), found if isinstance(found, tuple) else (found,), strict=True)
-        )
+        results = _named(wanted.outputs, found if isinstance(found, tuple) else (found,))
         return [results.get(f"grad_{t.name}") for t in ours.inputs]
 
     return backward
@@ -282,14 +274,12 @@ def _backward_kernel(name: str, source: str | os.PathLike[str], forward: _Launch
 
 def _check_backward(wanted: Header, ours: Header) -> None:
     names = [t.name for t in (*ours.inputs, *ours.outputs)] + [f"grad_{t.name}" for t in ours.outputs]
-    for t in wanted.inputs:
-        if t.name not in names:
-            raise UsageError(f"{t.loc}: backward: expected inputs among {', '.join(names)}, found {t.name!r}")
-    grads = [f"grad_{t.name}" for t in ours.inputs]
-    for t in wanted.outputs:
-        if t.name not in grads:
-            raise UsageError(f"{t.loc}: backward: expected outputs among {', '.join(grads)}, found {t.name!r}")
-    known = {a.name for a in ours.attrs}
-    for a in wanted.attrs:
-        if a.name not in known and a.default is None:
-            raise UsageError(f"{a.loc}: backward: expected attributes among {', '.join(known)}, found {a.name!r}")
+    _want_among("inputs", wanted.inputs, names)
+    _want_among("outputs", wanted.outputs, [f"grad_{t.name}" for t in ours.inputs])
+    _want_among("attributes", [a for a in wanted.attrs if a.default is None], [a.name for a in ours.attrs])
+
+
+def _want_among(what: str, found: Sequence[Declared | Attribute], names: Sequence[str]) -> None:
+    for x in found:
+        if x.name not in names:
+            raise UsageError(f"{x.loc}: backward: expected {what} among {', '.join(names)}, found {x.name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import eq
 from typing import Any
 
 from graphfuse.errors import ParseError, UnsupportedError, VerifyError
@@ -20,10 +21,6 @@ C_NAMES = {t.elem: t.name for t in reversed(NAMED.values()) if isinstance(t, Ari
 """What the language calls an element."""
 
 
-def _equal(a: Dim, b: Dim) -> bool:
-    return a == b
-
-
 class Binding:
     """A header bound to operands; raises VerifyError where they do not fit, without a location."""
 
@@ -32,7 +29,7 @@ class Binding:
         header: Header,
         operands: Sequence[Tensor],
         attributes: Mapping[str, Any],
-        same: Same = _equal,
+        same: Same = eq,
         arithmetic: Arithmetic = expression.DIMS,
     ) -> None:
         self.header, self.same, self.arithmetic = header, same, arithmetic

@@ -7,6 +7,7 @@ index arithmetic.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,31 +41,18 @@ class Arithmetic:
     least: Callable[[Any, Any], Any]
     greatest: Callable[[Any, Any], Any]
 
-    def operate(self, op: ast.operator, a: Dim, b: Dim) -> Dim:
-        """The value of an operator."""
-        match op:
-            case ast.Add():
-                return a + b
-            case ast.Sub():
-                return a - b
-            case ast.Mult():
-                return a * b
-            case ast.Div():
-                return self.divide(a, b)
-            case _:
-                return self.remainder(a, b)
+    def function(self, of: type[ast.operator] | str) -> Callable[..., Dim]:
+        """What an operator, or a function's name, computes."""
+        found: dict[object, Callable[..., Dim]] = {
+            ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: self.divide,
+            ast.Mod: self.remainder, "min": self.least, "max": self.greatest, "cdiv": self.divide_up,
+            "pow2": power_of_two,
+        }  # fmt: skip
+        return found[of]
 
-    def call(self, function: str, args: list[Dim]) -> Dim:
-        """The value of a function."""
-        match function, args:
-            case "min", [a, b]:
-                return self.least(a, b)
-            case "max", [a, b]:
-                return self.greatest(a, b)
-            case "cdiv", [a, b]:
-                return self.divide(a + b - 1, b)
-            case _:
-                return power_of_two(args[0])
+    def divide_up(self, a: Dim, b: Dim) -> Dim:
+        """The quotient, rounded up."""
+        return self.divide(a + b - 1, b)
 
 
 DIMS = Arithmetic(floordiv, mod, minimum, maximum)
@@ -119,9 +107,9 @@ def value(text: str, known: Mapping[str, Dim], arithmetic: Arithmetic = DIMS) ->
                 a, b = visit(left), visit(right)
                 if isinstance(op, ast.Div | ast.Mod) and isinstance(b, int) and b < 1:
                     raise ExpressionError(f"expected to divide by a positive number, found {ast.unparse(right)} = {b}")
-                return arithmetic.operate(op, a, b)
+                return arithmetic.function(type(op))(a, b)
             case ast.Call(ast.Name(function), args):
-                return arithmetic.call(function, [visit(a) for a in args])
+                return arithmetic.function(function)(*map(visit, args))
             case _:
                 raise AssertionError("checked by names()")
 

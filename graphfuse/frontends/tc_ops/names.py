@@ -26,12 +26,9 @@ class _Names:
     def __init__(self, header: Header) -> None:
         h = self.header = header
         self.taken: dict[str, str] = {}
-        for t in h.inputs:
-            self._declare(t.name, "an input", t.loc)
-        for t in h.outputs:
-            self._declare(t.name, "an output", t.loc)
-        for a in h.attrs:
-            self._declare(a.name, "an attribute", a.loc)
+        for what, declared in (("an input", h.inputs), ("an output", h.outputs), ("an attribute", h.attrs)):
+            for x in declared:
+                self._declare(x.name, what, x.loc)
         for name, part in h.macros.items():
             self._declare(name, "a macro", part.loc)
         for t in h.inputs:

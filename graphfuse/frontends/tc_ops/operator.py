@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,9 @@ class Operator:
     source: str
     file: str
 
-    def call(self, operands: Sequence[Value], attributes: Mapping[str, Any], *, same: Same | None = None) -> Op:
+    def call(self, operands: Sequence[Value], attributes: Mapping[str, Any], *, same: Same = eq) -> Op:
         """The operator on operands; raises VerifyError where they do not fit, without a location."""
-        types = [tensor_of(v) for v in operands]
-        names = Binding(self.header, types, attributes, same) if same else Binding(self.header, types, attributes)
-        return _Call(self, operands, names).op()
+        return _Call(self, operands, Binding(self.header, [tensor_of(v) for v in operands], attributes, same)).op()
 
     def kernel(self, names: Binding) -> Kernel:
         """The kernel, its macros having values."""
