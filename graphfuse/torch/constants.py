@@ -18,11 +18,9 @@ _COPIES = (aten.lift_fresh_copy.default, aten.lift_fresh.default)
 def inline_numbers(gm: fx.GraphModule) -> None:
     """Replace the copies of constant tensors of one element, which nothing writes to in a functional graph."""
     copies = [n for n in gm.graph.nodes if n.op == "call_function" and n.target in _COPIES]
-    found = [n for n in copies if _number(gm, n) is not None]
-    for node in found:
-        held, fake = _number(gm, node), node.meta["val"]
-        assert held is not None
-        device = _device_of_readers(node)
+    found = [(n, held) for n in copies if (held := _number(gm, n)) is not None]
+    for node, held in found:
+        fake, device = node.meta["val"], _device_of_readers(node)
         with unset_fake_temporarily():
             value = held.item()
         with gm.graph.inserting_before(node), fake.fake_mode:

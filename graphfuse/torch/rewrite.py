@@ -143,8 +143,8 @@ def _size_sources(nodes: Sequence[fx.Node]) -> Mapping[str, SizeSource]:
     for node in nodes:
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
-            if (name := symbol_of(dim_of(value))) and name not in out:
-                out[name] = node
+            if name := symbol_of(dim_of(value)):
+                out.setdefault(name, node)
         elif node.op == "placeholder":
             for axis, size in _open_sizes(value):
                 if name := symbol_of(dim_of(size)):
