@@ -8,7 +8,7 @@ from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc.constants import FloatLiteral, parse_char, parse_number, unescape
 from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt
-from graphfuse.frontends.tc.reader import BRACKET, KEYWORDS, Reader, shown
+from graphfuse.frontends.tc.reader import KEYWORDS, Reader, shown
 from graphfuse.frontends.tc.source import Span
 from graphfuse.frontends.tc.tokens import Token
 
@@ -131,18 +131,13 @@ class Expressions(Reader, ABC):
 
     def _masked(self, star: Token) -> ast.Expr:
         self.take()
-        opening = self.expect("(", "after '*?'")
-        self.open_brackets += 1
-        mask = self.expression()
-        self.closing(")", opening)
+        mask, _ = self.bracketed("(", self.expression, "after '*?'")
         operand = self.unary()
         return ast.MaskedDeref(star, star, operand.last, mask, operand)
 
     def _cast(self) -> ast.Expr:
-        opening = self.take()
-        self.open_brackets += 1
-        to = self.type_name()
-        self.closing(")", opening)
+        opening = self.next
+        to, _ = self.bracketed("(", self.type_name)
         self.enter()
         operand = self.unary()
         self.leave()
@@ -169,40 +164,33 @@ class Expressions(Reader, ABC):
         return node
 
     def _call(self, function: ast.Expr) -> ast.Expr:
-        opening = self.take()
-        self.open_brackets += 1
-        self.enter(BRACKET)
-        if isinstance(function, ast.Name) and function.text == "atomic_add" and self.starts_type(self.next):
-            # the old spelling names an instance first: atomic_add(float, 64, 64)(pointers, values, mask)
-            self.type_name()
-            while self.accept(","):
-                self.conditional()
-            self.leave(BRACKET)
-            self.closing(")", opening)
+        opening = self.next
+        if isinstance(function, ast.Name) and function.text == "atomic_add" and self.starts_type(self.peek()):
+            self.bracketed("(", self._instance, nested=True)
             return function
-        args: list[ast.Expr] = []
-        while not self.at(")"):
-            args.append(self.assignment())
-            if not self.at(")"):
-                self.expect(",", "or ')' in a call") if self.next.text != "," else self.take()
-        self.leave(BRACKET)
-        closing = self.closing(")", opening)
-        return ast.Call(opening, function.first, closing, function, tuple(args))
+        args, closing = self.items("(", self.assignment, "in a call", nested=True)
+        return ast.Call(opening, function.first, closing, function, args)
+
+    def _instance(self) -> None:
+        """The old spelling names an instance first: `atomic_add(float, 64, 64)(pointers, values, mask)`."""
+        self.type_name()
+        while self.accept(","):
+            self.conditional()
 
     def _subscript(self, operand: ast.Expr) -> ast.Expr:
-        opening = self.take()
-        self.open_brackets += 1
-        self.enter(BRACKET)
+        opening = self.next
+        items, closing = self.bracketed("[", self._subscript_items, nested=True)
+        if not items:
+            self.fail("subscript: expected ':', 'newaxis' or a reduction, found nothing", closing)
+        return ast.Subscript(opening, operand.first, closing, operand, tuple(items))
+
+    def _subscript_items(self) -> list[ast.SubscriptItem]:
         items: list[ast.SubscriptItem] = []
         while not self.at("]"):
             items.append(self._subscript_item())
             if not self.accept(","):
                 break
-        self.leave(BRACKET)
-        closing = self.closing("]", opening)
-        if not items:
-            self.fail("subscript: expected ':', 'newaxis' or a reduction, found nothing", closing)
-        return ast.Subscript(opening, operand.first, closing, operand, tuple(items))
+        return items
 
     def _subscript_item(self) -> ast.SubscriptItem:
         token = self.next
@@ -239,7 +227,7 @@ class Expressions(Reader, ABC):
                     value = 0
                 return ast.Int(token, token, token, value, 32, signed=True)
             case "punct" if token.text == "(":
-                return self._bracketed()
+                return self.bracketed("(", self.expression, nested=True)[0]
             case _:
                 return self._word(token)
 
@@ -254,22 +242,13 @@ class Expressions(Reader, ABC):
             return ast.Float(token, token, token, number.value, number.suffix)
         return ast.Int(token, token, token, number.value, number.bits, number.signed)
 
-    def _string(self) -> ast.Expr:
+    def _string(self) -> ast.String:
         first = last = self.take()
         parts = [unescape(first.text[1:-1])]
         while self.next.kind == "string":
             last = self.take()
             parts.append(unescape(last.text[1:-1]))
         return ast.String(first, first, last, "".join(parts))
-
-    def _bracketed(self) -> ast.Expr:
-        opening = self.take()
-        self.open_brackets += 1
-        self.enter(BRACKET)
-        inner = self.expression()
-        self.leave(BRACKET)
-        self.closing(")", opening)
-        return inner
 
     def _word(self, token: Token) -> ast.Expr:
         match token.text:
@@ -293,21 +272,13 @@ class Expressions(Reader, ABC):
         self.expect("<", "after 'bitcast'")
         to = self.type_name()
         self.expect(">", "after the type of 'bitcast'")
-        opening = self.expect("(", "after 'bitcast<...>'")
-        self.open_brackets += 1
-        self.enter(BRACKET)
-        operand = self.expression()
-        self.leave(BRACKET)
-        closing = self.closing(")", opening)
+        operand, closing = self.bracketed("(", self.expression, "after 'bitcast<...>'", nested=True)
         return ast.Cast(word, word, closing, to, operand, bitcast=True)
 
     def _sizeof(self) -> ast.Expr:
         word = self.take()
         if self.next.text == "(" and self.starts_type(self.peek()):
-            opening = self.take()
-            self.open_brackets += 1
-            to = self.type_name()
-            closing = self.closing(")", opening)
+            to, closing = self.bracketed("(", self.type_name)
             return ast.SizeOf(word, word, closing, word.text, to)
         self.enter(2)
         operand = self.unary()
@@ -316,15 +287,14 @@ class Expressions(Reader, ABC):
 
     def _generic(self) -> ast.Expr:
         word = self.take()
-        opening = self.expect("(", "after '_Generic'")
-        self.open_brackets += 1
-        self.enter(BRACKET)
+        (control, choices), closing = self.bracketed("(", self._choices, "after '_Generic'", nested=True)
+        return ast.Generic(word, word, closing, control, tuple(choices))
+
+    def _choices(self) -> tuple[ast.Expr, list[tuple[ast.TypeName | None, ast.Expr]]]:
         control = self.assignment()
         choices: list[tuple[ast.TypeName | None, ast.Expr]] = []
         while self.accept(","):
             to = None if self.accept("default") else self.type_name()
             self.expect(":", "in '_Generic'")
             choices.append((to, self.assignment()))
-        self.leave(BRACKET)
-        closing = self.closing(")", opening)
-        return ast.Generic(word, word, closing, control, tuple(choices))
+        return control, choices

@@ -10,7 +10,6 @@ from graphfuse.frontends.tc.diagnostics import FixIt, Reporter
 from graphfuse.frontends.tc.parse_expr import Expressions
 from graphfuse.frontends.tc.reader import (
     AGGREGATES,
-    BRACKET,
     KEYWORDS,
     QUALIFIERS,
     SPECIFIERS,
@@ -95,12 +94,7 @@ class _Parser(Expressions):
             pointers = self._pointers()
         result = ast.TypeName(specifiers.at, specifiers.first, self.next, specifiers, pointers, shape)
         name = self._name("a function name")
-        opening = self.expect("(", "after the function name")
-        self.declare(name.text, is_type=False)
-        self.push_scope()
-        self.open_brackets += 1
-        params = self._parameters()
-        closing = self.closing(")", opening)
+        params, closing = self.bracketed("(", lambda: self._parameters(name.text), "after the function name")
         attributes = self._attributes()
         body = None
         self.function_name = name.text
@@ -113,38 +107,36 @@ class _Parser(Expressions):
             name, specifiers.first, body.last if body else closing, result, name.text, params, attributes, body
         )
 
-    def _parameters(self) -> tuple[ast.Parameter, ...]:
-        params: list[ast.Parameter] = []
+    def _parameters(self, of: str) -> tuple[ast.Parameter, ...]:
+        self.declare(of, is_type=False)
+        self.push_scope()
         if self.next.text == "void" and self.peek().text == ")":
             self.take()
-        while not self.at(")"):
-            if self.next.text == "...":
-                self.fail("variadic functions are not supported: expected a parameter, found '...'")
-            if not self.starts_type(self.next):
-                self.fail(f"expected the type of a parameter, found {shown(self.next)}")
-            specifiers = self._specifiers()
-            declarator = self._declarator(optional_name=True)
-            params.append(ast.Parameter(declarator.at, specifiers.first, declarator.last, specifiers, declarator))
-            if self.next.text == "=":
-                self.fail("a parameter has no default value: expected ',' or ')', found '='")
-            if not self.at(")"):
-                self.expect(",", "or ')' between parameters")
-        return tuple(params)
+        return self.listed(")", self._parameter, "between parameters")
+
+    def _parameter(self) -> ast.Parameter:
+        if self.next.text == "...":
+            self.fail("variadic functions are not supported: expected a parameter, found '...'")
+        if not self.starts_type(self.next):
+            self.fail(f"expected the type of a parameter, found {shown(self.next)}")
+        specifiers = self._specifiers()
+        declarator = self._declarator(optional_name=True)
+        if self.next.text == "=":
+            self.fail("a parameter has no default value: expected ',' or ')', found '='")
+        return ast.Parameter(declarator.at, specifiers.first, declarator.last, specifiers, declarator)
 
     def _static_assert(self) -> ast.StaticAssert:
         word = self.take()
-        opening = self.expect("(", "after '_Static_assert'")
-        self.open_brackets += 1
-        condition = self.conditional()
-        message = ""
-        if self.accept(","):
-            if self.next.kind != "string":
-                self.fail(f"_Static_assert: expected a message, found {shown(self.next)}")
-            text = self._string()
-            assert isinstance(text, ast.String)
-            message = text.value
-        self.closing(")", opening)
+        (condition, message), _ = self.bracketed("(", self._asserted, "after '_Static_assert'")
         return ast.StaticAssert(word, word, self.semicolon("_Static_assert"), condition, message)
+
+    def _asserted(self) -> tuple[ast.Expr, str]:
+        condition = self.conditional()
+        if not self.accept(","):
+            return condition, ""
+        if self.next.kind != "string":
+            self.fail(f"_Static_assert: expected a message, found {shown(self.next)}")
+        return condition, self._string().value
 
     # declarations
 
@@ -194,21 +186,17 @@ class _Parser(Expressions):
         tag = self._name("a tag or '{'").text if self.next.text != "{" else ""
         if self.next.text != "{":
             return tag, None
-        opening = self.take()
-        self.open_brackets += 1
-        items: list[ast.Enumerator] = []
-        while not self.at("}"):
-            name = self._name("the name of a constant")
-            value = self.conditional() if self.accept("=") else None
-            # known from here on: the next value may use it
-            self.declare(name.text, is_type=False)
-            items.append(ast.Enumerator(name, name, value.last if value else name, name.text, value))
-            if not self.at("}"):
-                self.expect(",", "or '}' between constants")
-        closing = self.closing("}", opening)
+        items, closing = self.items("{", self._enumerator, "between constants")
         if not items:
             self.fail("an enumeration: expected at least one constant, found '}'", closing)
-        return tag, tuple(items)
+        return tag, items
+
+    def _enumerator(self) -> ast.Enumerator:
+        name = self._name("the name of a constant")
+        value = self.conditional() if self.accept("=") else None
+        # known from here on: the next value may use it
+        self.declare(name.text, is_type=False)
+        return ast.Enumerator(name, name, value.last if value else name, name.text, value)
 
     def _type_of_words(self, words: Sequence[Token], first: Token) -> str:
         texts = sorted(w.text for w in words)
@@ -239,34 +227,24 @@ class _Parser(Expressions):
                 out.append(self._attribute(token, _ATTRIBUTE_WORDS[token.text]))
             elif token.text == "__attribute__":
                 self.take()
-                outer = self.expect("(", "after '__attribute__'")
-                inner = self.expect("(", "after '__attribute__('")
-                self.open_brackets += 2
-                while not self.at(")"):
-                    name = self._name("an attribute")
-                    out.append(self._attribute(name, name.text.removeprefix("__").removesuffix("__")))
-                    if not self.at(")"):
-                        self.expect(",", "or ')' between attributes")
-                self.closing(")", inner)
-                self.closing(")", outer)
+                (inner, _), _ = self.bracketed("(", self._inner_attributes, "after '__attribute__'")
+                out += inner
             elif token.kind == "name" and token.text.startswith("__") and token.text not in SPECIFIERS:
                 self.take()
                 out.append(self._attribute(token, token.text))
             else:
                 return tuple(out)
 
+    def _inner_attributes(self) -> tuple[tuple[ast.Attribute, ...], Token]:
+        def attribute() -> ast.Attribute:
+            name = self._name("an attribute")
+            return self._attribute(name, name.text.removeprefix("__").removesuffix("__"))
+
+        return self.items("(", attribute, "between attributes", "after '__attribute__('")
+
     def _attribute(self, at: Token, name: str) -> ast.Attribute:
-        args: list[ast.Expr] = []
-        last = at
-        if self.next.text == "(":
-            opening = self.take()
-            self.open_brackets += 1
-            while not self.at(")"):
-                args.append(self.conditional())
-                if not self.at(")"):
-                    self.expect(",", "or ')' in an attribute")
-            last = self.closing(")", opening)
-        return ast.Attribute(at, at, last, name, tuple(args))
+        args, last = self.items("(", self.conditional, "in an attribute") if self.next.text == "(" else ((), at)
+        return ast.Attribute(at, at, last, name, args)
 
     def _declarator(self, *, optional_name: bool = False) -> ast.Declarator:
         first = self.next
@@ -290,17 +268,10 @@ class _Parser(Expressions):
         return ast.Declarator(at, first, last, name, pointers, attributes, shape, None)
 
     def _shape(self) -> tuple[ast.Expr, ...]:
-        opening = self.take()
-        self.open_brackets += 1
-        dims: list[ast.Expr] = []
-        while not self.at("]"):
-            dims.append(self.conditional())
-            if not self.at("]"):
-                self.expect(",", "or ']' between dims")
-        closing = self.closing("]", opening)
+        dims, closing = self.items("[", self.conditional, "between dims")
         if not dims:
             self.fail("a tile needs its dims: expected a constant, found ']'", closing)
-        return tuple(dims)
+        return dims
 
     def _nested_shape(self, shape: tuple[ast.Expr, ...]) -> tuple[ast.Expr, ...]:
         """`[16][8]` is reported and read as `[16, 8]`."""
@@ -339,17 +310,9 @@ class _Parser(Expressions):
     def _initialiser(self) -> ast.Expr:
         if self.next.text != "{":
             return self.assignment()
-        opening = self.take()
-        self.open_brackets += 1
-        self.enter(BRACKET)
-        items: list[ast.Expr] = []
-        while not self.at("}"):
-            items.append(self._initialiser())
-            if not self.at("}"):
-                self.expect(",", "or '}' in an initialiser")
-        self.leave(BRACKET)
-        closing = self.closing("}", opening)
-        return ast.InitList(opening, opening, closing, tuple(items))
+        opening = self.next
+        items, closing = self.items("{", self._initialiser, "in an initialiser", nested=True)
+        return ast.InitList(opening, opening, closing, items)
 
     def _name(self, what: str) -> Token:
         if self.next.kind != "name" or self.next.text in KEYWORDS:
@@ -433,11 +396,7 @@ class _Parser(Expressions):
         return out
 
     def _bracketed_condition(self, of: Token) -> ast.Expr:
-        opening = self.expect("(", f"after {of.text!r}")
-        self.open_brackets += 1
-        condition = self.expression()
-        self.closing(")", opening)
-        return condition
+        return self.bracketed("(", self.expression, f"after {of.text!r}")[0]
 
     def _if(self) -> ast.If:
         word = self.take()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt, Note, Reporter
@@ -29,6 +30,9 @@ TYPE_NAMES = frozenset(
     ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bf16", "fp8e4m3", "fp8e5m2")
 )
 """Type names that a declaration may shadow, as a typedef's."""
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+T = TypeVar("T")
 
 
 class SyntaxFaultError(Exception):
@@ -75,6 +79,33 @@ class Reader:
         if self.next.text == text:
             return self.take()
         return self.fail(f"expected {text!r}{why and f' {why}'}, found {shown(self.next)}")
+
+    def bracketed(
+        self, opening: str, parse: Callable[[], T], why: str = "", *, nested: bool = False
+    ) -> tuple[T, Token]:
+        """Take brackets and what `parse` finds in them; also gives the closing one. `nested` brackets have a limit."""
+        opened = self.expect(opening, why)
+        self.open_brackets += 1
+        self.enter(BRACKET * nested)
+        inner = parse()
+        self.leave(BRACKET * nested)
+        return inner, self.closing(_CLOSING[opening], opened)
+
+    def items(
+        self, opening: str, item: Callable[[], T], where: str, why: str = "", *, nested: bool = False
+    ) -> tuple[tuple[T, ...], Token]:
+        """Take brackets and the items in them; also gives the closing one."""
+        closing = _CLOSING[opening]
+        return self.bracketed(opening, lambda: self.listed(closing, item, where), why, nested=nested)
+
+    def listed(self, closing: str, item: Callable[[], T], where: str) -> tuple[T, ...]:
+        """Take what is in front of a closing bracket: items with commas between them, and maybe behind the last."""
+        out: list[T] = []
+        while self.next.text != closing:
+            out.append(item())
+            if self.next.text != closing and not self.accept(","):
+                self.fail(f"expected ',' or {closing!r} {where}, found {shown(self.next)}")
+        return tuple(out)
 
     def closing(self, text: str, opening: Token) -> Token:
         """Take the bracket that closes `opening`."""
