@@ -12,7 +12,7 @@ from graphfuse.frontends.tc import typed
 from graphfuse.frontends.tc.diagnostics import Diagnostic, Reporter, SourceError, StopError
 from graphfuse.frontends.tc.driver import DEFAULTS, Options, checked, tokens
 from graphfuse.frontends.tc.preprocess import includes_within
-from graphfuse.frontends.tc.source import Span
+from graphfuse.frontends.tc.source import Source, Span
 from graphfuse.frontends.tc.tokens import Token
 
 
@@ -61,7 +61,7 @@ def index(text: str, filename: str, defines: Mapping[str, str], folders: Sequenc
     report = Reporter()
     unit: typed.Unit | None = None
     with contextlib.suppress(StopError):
-        unit = checked(text, filename, defines, options, report)
+        unit = checked(Source(filename, text), defines, options, report)
     mentions = list(_names(unit, filename)) if unit is not None else []
     taken = {m.place for m in mentions}
     mentions += [m for m in _macros(text, filename, defines, options) if m.place not in taken]

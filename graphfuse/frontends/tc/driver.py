@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from graphfuse.frontends.tc import ast, typed
 from graphfuse.frontends.tc.check import check_unit
@@ -13,12 +14,12 @@ from graphfuse.frontends.tc.kernel import Kernel
 from graphfuse.frontends.tc.lower import lower_unit
 from graphfuse.frontends.tc.offsets import find_overflows
 from graphfuse.frontends.tc.parser import parse_unit
-from graphfuse.frontends.tc.preprocess import Include, preprocess, read_include
+from graphfuse.frontends.tc.preprocess import Include, Watch, preprocess, read_include
 from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.switches import parse_switches
 from graphfuse.frontends.tc.tokens import Token
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,14 @@ class Options:
     """Where includes come from; whether a missing `;` is an error; whether printf and assert do anything.
 
     `warnings` is what stands behind `-W` on a command line: codes of findings, `no-` and a code, `extra`, `error`.
+    `watch` is told of each condition that is evaluated.
     """
 
     include: Include = read_include
     pedantic: bool = True
     debug: bool = False
     warnings: tuple[str, ...] = ()
+    watch: Watch | None = None
 
     def reporter(self) -> Reporter:
         """An empty reporter that follows these options."""
@@ -41,82 +44,68 @@ class Options:
 DEFAULTS = Options()
 
 
-def tokens(
-    source: str,
-    filename: str = "<string>",
-    defines: Mapping[str, str] | None = None,
-    *,
-    options: Options = DEFAULTS,
-    report: Reporter | None = None,
-) -> list[Token]:
-    """The preprocessed tokens of a source; raises `SourceError` with everything found if any of it is an error."""
-    return staged(lambda r: _tokens(source, filename, defines or {}, options, r), options, report)
+class Stage(Protocol[T_co]):
+    """All up to a stage, from the text on; raises `SourceError` with everything found if any of it is an error."""
+
+    def __call__(
+        self,
+        source: str,
+        filename: str = "<string>",
+        defines: Mapping[str, str] | None = None,
+        *,
+        options: Options = DEFAULTS,
+        report: Reporter | None = None,
+    ) -> T_co:
+        """What the stage makes of a source."""
+        ...
 
 
-def parse(
-    source: str,
-    filename: str = "<string>",
-    defines: Mapping[str, str] | None = None,
-    *,
-    options: Options = DEFAULTS,
-    report: Reporter | None = None,
-) -> ast.Unit:
+def stage(make: Callable[[Source, Mapping[str, str], Options, Reporter], T_co]) -> Stage[T_co]:
+    """A function that reports what it finds as one that raises it."""
+
+    @functools.wraps(make)
+    def run(
+        source: str,
+        filename: str = "<string>",
+        defines: Mapping[str, str] | None = None,
+        *,
+        options: Options = DEFAULTS,
+        report: Reporter | None = None,
+    ) -> T_co:
+        report = report or options.reporter()
+        try:
+            out = make(Source(filename, source), defines or {}, options, report)
+        except StopError:
+            report.check()
+            raise AssertionError("stopped without an error") from None
+        report.check()
+        return out
+
+    return run
+
+
+def preprocessed(source: Source, defines: Mapping[str, str], options: Options, report: Reporter) -> list[Token]:
+    """The preprocessed tokens of a source."""
+    return preprocess(source, defines, report, options.include, options.watch)
+
+
+def parsed(source: Source, defines: Mapping[str, str], options: Options, report: Reporter) -> ast.Unit:
     """The tree of a source as it is written."""
-    return staged(lambda r: parse_unit(_tokens(source, filename, defines or {}, options, r), r), options, report)
+    return parse_unit(preprocessed(source, defines, options, report), report)
 
 
-def check(
-    source: str,
-    filename: str = "<string>",
-    defines: Mapping[str, str] | None = None,
-    *,
-    options: Options = DEFAULTS,
-    report: Reporter | None = None,
-) -> typed.Unit:
-    """The typed tree of a source."""
-    return staged(lambda r: checked(source, filename, defines or {}, options, r), options, report)
-
-
-def checked(source: str, filename: str, defines: Mapping[str, str], options: Options, report: Reporter) -> typed.Unit:
-    """The typed tree, which means something only if nothing was reported as an error."""
-    unit = parse_unit(_tokens(source, filename, defines, options, report), report)
-    out = check_unit(unit, report, defines)
+def checked(source: Source, defines: Mapping[str, str], options: Options, report: Reporter) -> typed.Unit:
+    """The typed tree of a source, which means something only if nothing was reported as an error."""
+    out = check_unit(parsed(source, defines, options, report), report, defines)
     if "offset-overflow" in report.switches.on and not report.errors:
         find_overflows(out, report)
     return out
 
 
-def compile_text(
-    source: str,
-    filename: str = "<string>",
-    defines: Mapping[str, str] | None = None,
-    *,
-    options: Options = DEFAULTS,
-    report: Reporter | None = None,
-) -> tuple[Kernel, ...]:
-    """The kernels of a source as block functions, in the order of the file."""
-    return staged(lambda r: lowered(source, filename, defines or {}, options, r), options, report)
-
-
-def lowered(
-    source: str, filename: str, defines: Mapping[str, str], options: Options, report: Reporter
-) -> tuple[Kernel, ...]:
-    """The kernels; none if an error was reported."""
-    unit = checked(source, filename, defines, options, report)
+def lowered(source: Source, defines: Mapping[str, str], options: Options, report: Reporter) -> tuple[Kernel, ...]:
+    """The kernels of a source as block functions, in the order of the file; none if an error was reported."""
+    unit = checked(source, defines, options, report)
     return () if report.errors else lower_unit(unit, report, debug=options.debug)
 
 
-def staged(stage: Callable[[Reporter], T], options: Options, report: Reporter | None) -> T:
-    """Run a stage; raise what it reported if there is an error among it."""
-    report = report or options.reporter()
-    try:
-        out = stage(report)
-    except StopError:
-        report.check()
-        raise AssertionError("stopped without an error") from None
-    report.check()
-    return out
-
-
-def _tokens(source: str, filename: str, defines: Mapping[str, str], options: Options, report: Reporter) -> list[Token]:
-    return preprocess(Source(filename, source), defines, report, options.include)
+tokens, parse, check, compile_text = stage(preprocessed), stage(parsed), stage(checked), stage(lowered)

@@ -8,17 +8,15 @@ the source refuses (`#error`, a static assertion) is no fault.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from graphfuse.frontends.tc.check import check_unit
 from graphfuse.frontends.tc.constants import IntLiteral, parse_number
 from graphfuse.frontends.tc.diagnostics import Diagnostic, Note, Reporter, StopError
-from graphfuse.frontends.tc.driver import DEFAULTS, Options
+from graphfuse.frontends.tc.driver import DEFAULTS, Options, checked
 from graphfuse.frontends.tc.macros import Macro, command_line_macro
-from graphfuse.frontends.tc.offsets import find_overflows
-from graphfuse.frontends.tc.parser import parse_unit
 from graphfuse.frontends.tc.preprocess import Preprocessor, includes_within
 from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.switches import QUIET
@@ -161,14 +159,8 @@ class _Linter:
                 if ways:
                     run.ways[other] = ways
 
-        try:
-            pre = Preprocessor(report, self._options.include, watch)
-            unit = parse_unit(pre.run(Source(self._name, self._text), defines), report)
-            typed = check_unit(unit, report, defines)
-            if "offset-overflow" in report.switches.on and not report.errors:
-                find_overflows(typed, report)
-        except StopError:
-            pass
+        with contextlib.suppress(StopError):
+            checked(Source(self._name, self._text), defines, replace(self._options, watch=watch), report)
         return run
 
 

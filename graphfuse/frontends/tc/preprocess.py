@@ -110,10 +110,10 @@ def includes_within(*folders: Path) -> Include:
 
 
 def preprocess(
-    source: Source, defines: Mapping[str, str], report: Reporter, include: Include = read_include
+    source: Source, defines: Mapping[str, str], report: Reporter, include: Include, watch: Watch | None = None
 ) -> list[Token]:
     """The tokens of a file after its directives were obeyed and its macros replaced; the last one is `end`."""
-    return Preprocessor(report, include).run(source, defines)
+    return Preprocessor(report, include, watch).run(source, defines)
 
 
 class Preprocessor:

@@ -16,7 +16,7 @@ import pytest
 from graphfuse.frontends.tc import ast, driver, typed
 from graphfuse.frontends.tc.defines import parse_defines
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
-from graphfuse.frontends.tc.parser import parse_unit
+from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.switches import parse_switches
 from graphfuse.frontends.tc.tokens import detokenize
 from graphfuse.ir.printer import module_text
@@ -93,7 +93,7 @@ def run(case):
 
 def text(source, defines, report):
     lines = []
-    for token in driver._tokens(source, "t.tc", defines, driver.DEFAULTS, report)[:-1]:
+    for token in driver.preprocessed(Source("t.tc", source), defines, driver.DEFAULTS, report)[:-1]:
         if token.bol or not lines:
             lines.append([])
         lines[-1].append(token)
@@ -101,11 +101,11 @@ def text(source, defines, report):
 
 
 def tree(source, defines, report):
-    return ast.to_text(parse_unit(driver._tokens(source, "t.tc", defines, driver.DEFAULTS, report), report))
+    return ast.to_text(driver.parsed(Source("t.tc", source), defines, driver.DEFAULTS, report))
 
 
 def check(source, defines, report):
-    return typed.to_text(driver.checked(source, "t.tc", defines, driver.DEFAULTS, report))
+    return typed.to_text(driver.checked(Source("t.tc", source), defines, driver.DEFAULTS, report))
 
 
 def body(source, defines, report):
@@ -114,7 +114,7 @@ def body(source, defines, report):
 
 
 def ir(source, defines, report):
-    return module_text(k.func for k in driver.lowered(source, "t.tc", defines, driver.DEFAULTS, report))
+    return module_text(k.func for k in driver.lowered(Source("t.tc", source), defines, driver.DEFAULTS, report))
 
 
 STAGES = {"text": text, "ast": tree, "body": body, "check": check, "ir": ir}
