@@ -14,6 +14,7 @@ from graphfuse.frontends.tc.convert import ConversionError, converted
 from graphfuse.frontends.tc.diagnostics import Note, Reporter
 from graphfuse.frontends.tc.parser import ATTRIBUTES
 from graphfuse.frontends.tc.scope import Typedef
+from graphfuse.frontends.tc.structure import jump_kinds
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import (
     CHAR,
@@ -131,35 +132,32 @@ class _Checker(BuiltinChecker):
     def _attributes(self, nodes: tuple[ast.Attribute, ...], of: Type, *, is_parameter: bool) -> dict[str, int]:
         out: dict[str, int] = {}
         for node in nodes:
-            if node.name not in ATTRIBUTES:
-                message = f"there is no attribute {node.name!r}: expected one of {', '.join(ATTRIBUTES)}"
-                self.report.error("attribute", message, node)
-                continue
-            is_pointer = isinstance(elem_of(of), Pointer)
-            if not is_parameter and node.name != "multipleof":
-                self.report.error(
-                    "attribute", f"__{node.name}: expected on a parameter, found on a local variable", node
-                )
-            elif (node.name in _ON_POINTERS) != is_pointer or (node.name == "multipleof" and not _is_int(of)):
-                want = (
-                    "a pointer"
-                    if node.name in _ON_POINTERS
-                    else "an integer"
-                    if node.name == "multipleof"
-                    else "a scalar"
-                )
-                self.report.error("attribute", f"__{node.name}: expected on {want}, found on {of}", node)
-            elif len(node.args) != (node.name in _WITH_NUMBER):
-                want = "one number" if node.name in _WITH_NUMBER else "no arguments"
-                self.report.error("attribute", f"__{node.name}: expected {want}, found {len(node.args)}", node)
+            problem, number = self._misused(node, of, is_parameter=is_parameter)
+            if problem:
+                self.report.error("attribute", problem, node)
             else:
-                number = self.constant(node.args[0], f"__{node.name}") if node.args else 0
-                if node.args and (number < 1 or (node.name == "aligned" and number & (number - 1))):
-                    want = "a power of two" if node.name == "aligned" else "a positive number"
-                    self.report.error("attribute", f"__{node.name}: expected {want}, found {number}", node)
-                    continue
                 out[node.name] = number
         return out
+
+    def _misused(self, node: ast.Attribute, of: Type, *, is_parameter: bool) -> tuple[str, int]:
+        """What is wrong with an attribute of something of that type, and its number."""
+        name, number = node.name, 0
+        if name not in ATTRIBUTES:
+            return f"there is no attribute {name!r}: expected one of {', '.join(ATTRIBUTES)}", 0
+        if not is_parameter and name != "multipleof":
+            return f"__{name}: expected on a parameter, found on a local variable", 0
+        if (name in _ON_POINTERS) != isinstance(elem_of(of), Pointer) or (name == "multipleof" and not _is_int(of)):
+            want = "a pointer" if name in _ON_POINTERS else {"multipleof": "an integer"}.get(name, "a scalar")
+            return f"__{name}: expected on {want}, found on {of}", 0
+        if len(node.args) != (name in _WITH_NUMBER):
+            want = "one number" if name in _WITH_NUMBER else "no arguments"
+            return f"__{name}: expected {want}, found {len(node.args)}", 0
+        if node.args:
+            number = self.constant(node.args[0], f"__{name}")
+            if number < 1 or (name == "aligned" and number & (number - 1)):
+                want = "a power of two" if name == "aligned" else "a positive number"
+                return f"__{name}: expected {want}, found {number}", 0
+        return "", number
 
     def _global(self, node: ast.Declaration) -> None:
         if "typedef" in node.specifiers.storage:
@@ -236,7 +234,8 @@ class _Checker(BuiltinChecker):
             self.report.warning("no-return", message, node.body.last, [note])
 
     def _find_recursion(self, functions: Mapping[str, t.FunctionDecl]) -> None:
-        calls = {f: _calls(f.body) if f.body else [] for f in functions.values()}
+        bodies = {f: t.walk(f.body) if f.body else () for f in functions.values()}
+        calls = {f: [node for node in body if isinstance(node, t.Call)] for f, body in bodies.items()}
         done: set[t.FunctionDecl] = set()
         for f in functions.values():
             path: list[t.FunctionDecl] = []
@@ -490,37 +489,12 @@ def _ends(stmt: t.Stmt) -> bool:
         case t.If():
             return _ends(stmt.then) and _ends(stmt.other)
         case t.Loop():
-            return stmt.condition is None and not _breaks(stmt.body)
+            return stmt.condition is None and "break" not in jump_kinds(stmt.body)
         case t.Switch():
             bodies = [s.body for s in stmt.sections]
             has_default = any(s.is_default for s in stmt.sections)
-            return has_default and not any(_breaks(b) for b in bodies) and _ends(bodies[-1])
+            return has_default and not any("break" in jump_kinds(b) for b in bodies) and _ends(bodies[-1])
         case t.Return():
             return True
         case _:
             return False
-
-
-def _breaks(stmt: t.Stmt) -> bool:
-    """Whether a `break` in a body leaves the loop or switch it is the body of."""
-    match stmt:
-        case t.Block():
-            return any(_breaks(s) for s in stmt.body)
-        case t.If():
-            return _breaks(stmt.then) or _breaks(stmt.other)
-        case t.Jump():
-            return stmt.kind == "break"
-        case _:
-            return False
-
-
-def _calls(body: t.Block) -> list[t.Call]:
-    """Every call of the source's functions in a body."""
-    found: list[t.Call] = []
-    work: list[Any] = [body]
-    while work:
-        node = work.pop()
-        if isinstance(node, t.Call):
-            found.append(node)
-        work += t.children(node)
-    return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_base import Checker, FaultError, read_of
@@ -131,7 +129,7 @@ class OperatorChecker(Checker):
         if isinstance(left, t.Const) and isinstance(right, t.Const):
             value = left.value and right.value if node.op == "&&" else left.value or right.value
             return t.Const(node.at, BOOL, int(bool(value)))
-        if not _reads(right, temp):
+        if not any(isinstance(x, t.Read) and x.variable is temp for x in t.walk(right)):
             return self._logical(node, left, right, shape)
         return t.Let(
             node.at, with_shape(BOOL, shape), temp, left, self._logical(node, read_of(temp, node.at), right, shape)
@@ -300,13 +298,3 @@ def _is_float(x: t.Const) -> bool:
 
 def _is_one(x: t.Expr) -> bool:
     return isinstance(x, t.Const) and x.value == 1 and isinstance(x.value, int)
-
-
-def _reads(x: t.Expr, variable: t.Variable) -> bool:
-    work: list[Any] = [x]
-    while work:
-        node = work.pop()
-        if isinstance(node, t.Read) and node.variable is variable:
-            return True
-        work += t.children(node)
-    return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from graphfuse.errors import ParseError, printable
 from graphfuse.frontends.tc.source import Span
@@ -141,6 +141,9 @@ class StopError(Exception):
     """There is no point in going on; what was found is in the reporter."""
 
 
+Where: TypeAlias = Located | Span | None
+
+
 class Reporter:
     """Collects diagnostics. A finding with the same message at the same place is kept once."""
 
@@ -152,44 +155,27 @@ class Reporter:
         self._seen: set[tuple[str, object]] = set()
 
     def error(
-        self,
-        code: str,
-        message: str,
-        at: Located | Span | None,
-        notes: Iterable[Note] = (),
-        fixits: Iterable[FixIt] = (),
+        self, code: str, message: str, at: Where, notes: Iterable[Note] = (), fixits: Iterable[FixIt] = ()
     ) -> None:
         """Report an error; after MAX_ERRORS nothing more is looked at."""
         self._add("error", code, message, at, notes, fixits)
 
     def warning(
-        self,
-        code: str,
-        message: str,
-        at: Located | Span | None,
-        notes: Iterable[Note] = (),
-        fixits: Iterable[FixIt] = (),
+        self, code: str, message: str, at: Where, notes: Iterable[Note] = (), fixits: Iterable[FixIt] = ()
     ) -> None:
         """Report something legal that is probably not meant."""
         self._add("warning", code, message, at, notes, fixits)
 
-    def note(self, code: str, message: str, at: Located | Span | None) -> None:
+    def note(self, code: str, message: str, at: Where) -> None:
         """Say something that asks for no change."""
         self._add("note", code, message, at, (), ())
 
     def _add(
-        self,
-        severity: Severity,
-        code: str,
-        message: str,
-        at: Located | Span | None,
-        notes: Iterable[Note],
-        fixits: Iterable[FixIt],
+        self, given: Severity, code: str, message: str, at: Where, notes: Iterable[Note], fixits: Iterable[FixIt]
     ) -> None:
-        shown = severity if severity == "error" else self.switches.severity(code, severity)
-        if shown is None:
+        severity = given if given == "error" else self.switches.severity(code, given)
+        if severity is None:
             return
-        severity = shown
         span = at if isinstance(at, Span) or at is None else at.span
         trace = () if isinstance(at, Span) or at is None else tuple(Note(*n) for n in at.backtrace)
         key = (message, (id(span.source), span.at) if span else None)

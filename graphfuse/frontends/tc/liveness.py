@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
@@ -90,16 +89,13 @@ def expression(x: t.Expr) -> Effect:
     reads: set[t.Variable] = set()
     writes: set[t.Variable] = set()
     temporaries: set[t.Variable] = set()
-    work: list[Any] = [x]
-    while work:
-        node = work.pop()
+    for node in t.walk(x):
         if isinstance(node, t.Read):
             reads.add(node.variable)
         elif isinstance(node, t.Assign):
             writes.add(node.variable)
         elif isinstance(node, t.Let):
             temporaries.add(node.variable)
-        work += t.children(node)
     # a variable that is read and set here may be read first
     changed = frozenset(writes)
     return Effect(frozenset(reads - temporaries), changed, changed)

@@ -13,12 +13,12 @@ from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
 from graphfuse.frontends.tc.kernel import Kernel, Parameter
 from graphfuse.frontends.tc.liveness import Liveness, Variables, expression
-from graphfuse.frontends.tc.lower_expr import ExprLowering, Lowered, PointerValue, pointer_type, scalar_of
+from graphfuse.frontends.tc.lower_expr import ExprLowering, Lowered, PointerValue, pointee, scalar_of
 from graphfuse.frontends.tc.structure import Structured, structured
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import Pointer
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Value
-from graphfuse.ir.types import I64
+from graphfuse.ir.types import I64, Ptr
 from graphfuse.ir.types import Type as BlockType
 
 BODY_DEPTH = 4
@@ -48,7 +48,7 @@ class _Lowering(ExprLowering):
     def kernel(self, f: t.FunctionDecl, pools: Sequence[t.Variable], *, debug: bool) -> Kernel:
         used = (*f.params, *pools)
         types: list[BlockType] = [
-            pointer_type(v.type) if isinstance(v.type, Pointer) else scalar_of(v.type) for v in used
+            Ptr(pointee(v.type)) if isinstance(v.type, Pointer) else scalar_of(v.type) for v in used
         ]
         params = Params(tuple(types), tuple(v.name for v in used))
         for v, value in zip(used, params.values, strict=True):
@@ -78,9 +78,7 @@ class _Lowering(ExprLowering):
         self.statements(body.body, frozenset(() if body.result is None else (body.result,)))
         self.depth -= BODY_DEPTH
         self.hint = hint
-        if body.result is None:
-            return self.const(0, I64, (), x.at)
-        return self.env[body.result] if body.result in self.env else self.undefined(body.result, x.at)
+        return self.const(0, I64, (), x.at) if body.result is None else self.current(body.result, x.at)
 
     # statements
 
@@ -122,7 +120,7 @@ class _Lowering(ExprLowering):
             self.code = Builder()
             self.depth += BODY_DEPTH
             self.statements(arm, live)
-            values = [self._current(v, s.at) for v in changed]
+            values = [self.current(v, s.at) for v in changed]
             arms.append((self.code, values))
             ends.append(values)
             self.depth -= BODY_DEPTH
@@ -142,9 +140,6 @@ class _Lowering(ExprLowering):
         results = self._place(control.if_, (condition,), tuple(blocks), s.at, _hints(slots))
         self._rebind(slots, results)
 
-    def _current(self, v: t.Variable, at: Token) -> Lowered:
-        return self.env[v] if v in self.env else self.undefined(v, at)
-
     def _place(
         self, kind: Any, operands: Sequence[Value], bodies: tuple[Block, ...], at: Token, hints: tuple[str, ...]
     ) -> tuple[Value, ...]:
@@ -161,7 +156,7 @@ class _Lowering(ExprLowering):
         slots: list[_Slot] = []
         sources: dict[t.Variable, tuple[list[t.Variable], bool]] | None = None
         for v in _ordered(changed & live):
-            now = self._current(v, at)
+            now = self.current(v, at)
             slot = _Slot(v, now, now)
             if isinstance(now, PointerValue):
                 sources = _pointer_sources(body) if sources is None else sources
@@ -200,7 +195,7 @@ class _Lowering(ExprLowering):
         self._rebind(slots, self._place(control.while_, first, (condition, body), s.at, hints))
 
     def _handed(self, slots: Sequence[_Slot], at: Token) -> list[Value]:
-        return [x for slot in slots for x in slot.parts(self, self._current(slot.variable, at), at)]
+        return [x for slot in slots for x in slot.parts(self, self.current(slot.variable, at), at)]
 
     def _count(self, s: Count, live: Variables) -> None:
         effect = self._liveness.sequence(s.body)
@@ -276,7 +271,6 @@ class _Slot:
         self.variable, self.then = variable, then
         self.moves_root = False
         self._root: Value | None = None
-        self._has_offset = True
         if isinstance(then, PointerValue) and isinstance(other, PointerValue):
             self._root = then.root
             self.moves_root = then.root != other.root
@@ -340,33 +334,12 @@ def _stays_in_array(
 def _pointer_sources(body: Sequence[Flat]) -> dict[t.Variable, tuple[list[t.Variable], bool]]:
     """For each pointer assigned in a loop: the variables it is made of, and whether a cast or a call is among it."""
     out: dict[t.Variable, tuple[list[t.Variable], bool]] = {}
-    work: list[Any] = list(body)
-    while work:
-        node = work.pop()
+    for node in t.walk(*body):
         if isinstance(node, t.Assign | t.Let) and isinstance(node.variable.elem, Pointer):
             found, casts = out.get(node.variable, ([], False))
-            out[node.variable] = ([*found, *roots(node.value)], casts or _has_cast(node.value))
-        if isinstance(node, Branch):
-            work += [node.condition, *node.then, *node.other]
-        elif isinstance(node, While):
-            work += [*node.head, node.test, *node.body]
-        elif isinstance(node, Count):
-            work += node.body
-        elif isinstance(node, t.Eval):
-            work.append(node.expr)
-        else:
-            work += t.children(node)
+            casts = casts or any(isinstance(x, t.PointerCast | t.Call) for x in t.walk(node.value))
+            out[node.variable] = ([*found, *roots(node.value)], casts)
     return out
-
-
-def _has_cast(x: t.Expr) -> bool:
-    work: list[Any] = [x]
-    while work:
-        node = work.pop()
-        if isinstance(node, t.PointerCast | t.Call):
-            return True
-        work += t.children(node)
-    return False
 
 
 def _promises(f: t.FunctionDecl, *, debug: bool) -> dict[str, Attr]:

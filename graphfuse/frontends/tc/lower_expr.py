@@ -15,7 +15,7 @@ from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import Arith, Pointer, Type, Void, elem_of
 from graphfuse.ir.core import Attr, Builder, Op, OpDef, Value
-from graphfuse.ir.types import BOOL, I8, I32, I64, Ptr, Scalar
+from graphfuse.ir.types import BOOL, I8, I32, I64, Scalar
 
 MAX_DEPTH = 300
 """Of typed nodes inside one another, with calls inlined: they are lowered by recursion."""
@@ -126,13 +126,13 @@ class ExprLowering(ABC):
         return self.const(x.value, scalar_of(x.type), (), x.at, self.hint)
 
     def _read(self, x: t.Read) -> Lowered:
-        found = self.env.get(x.variable)
-        if found is None:
-            found = self.undefined(x.variable, x.at)
-        return found
+        return self.current(x.variable, x.at)
 
-    def undefined(self, variable: t.Variable, at: Token) -> Lowered:
-        """The value of a variable that was never set: 0."""
+    def current(self, variable: t.Variable, at: Token) -> Lowered:
+        """The value of a variable here; of one that was never set 0."""
+        found = self.env.get(variable)
+        if found is not None:
+            return found
         elem = variable.elem
         if not isinstance(elem, Arith):
             self.unsupported(f"pointer {variable.name!r} is read before it is set", at)
@@ -409,16 +409,14 @@ class ExprLowering(ABC):
     def call(self, x: t.Call) -> Lowered:
         """Inline a call."""
 
-    def _barrier(self, x: t.Barrier) -> Lowered:
-        self.emit_op(effects.barrier, at=x.at)
-        return self.const(0, I32, (), x.at)
-
-    def _print(self, x: t.Print) -> Lowered:
-        self.emit_op(effects.print_, *map(self.value, x.values), at=x.at, text=x.text)
-        return self.const(0, I32, (), x.at)
-
-    def _assert(self, x: t.Assert) -> Lowered:
-        self.emit_op(effects.assert_, self.value(x.condition), at=x.at, message=x.message)
+    def _effect(self, x: t.Barrier | t.Print | t.Assert) -> Lowered:
+        match x:
+            case t.Barrier():
+                self.emit_op(effects.barrier, at=x.at)
+            case t.Print():
+                self.emit_op(effects.print_, *map(self.value, x.values), at=x.at, text=x.text)
+            case t.Assert():
+                self.emit_op(effects.assert_, self.value(x.condition), at=x.at, message=x.message)
         return self.const(0, I32, (), x.at)
 
     _LOWER: ClassVar[dict[type, Callable[[Any, Any], Lowered]]] = {
@@ -428,7 +426,7 @@ class ExprLowering(ABC):
         t.Function: _function, t.PointerAdd: _pointer_add, t.PointerDiff: _pointer_diff, t.Select: _select,
         t.Range: _range, t.Dot: _dot, t.Accumulate: _accumulate, t.Load: lambda self, x: self._load(x),
         t.Store: _store, t.Atomic: _atomic, t.Grid: _grid, t.Assume: _assume, t.Call: lambda self, x: self.call(x),
-        t.Barrier: _barrier, t.Print: _print, t.Assert: _assert,
+        t.Barrier: _effect, t.Print: _effect, t.Assert: _effect,
     }  # fmt: skip
 
 
@@ -444,8 +442,3 @@ def pointee(of: Type) -> Scalar:
     elem = elem_of(of)
     assert isinstance(elem, Pointer), f"{of} is no pointer"
     return elem.to.elem if isinstance(elem.to, Arith) else I8
-
-
-def pointer_type(of: Type) -> Ptr:
-    """The block type of a scalar pointer."""
-    return Ptr(pointee(of))

@@ -7,7 +7,6 @@ a constant times one of them, is taken to be the position it is meant to be. A p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.diagnostics import Note, Reporter
@@ -46,10 +45,9 @@ class _Finder:
 
     def gather(self, f: t.FunctionDecl) -> None:
         """Note what a function sets, gives, and adds to pointers."""
-        work: list[Any] = [f.body] if f.body else []
+        assert f.body is not None, "a unit has functions with bodies"
         results = self._results.setdefault(f, [])
-        while work:
-            node = work.pop()
+        for node in t.walk(f.body):
             match node:
                 case t.Assign(variable=v, value=x) | t.Let(variable=v, value=x):
                     self._values.setdefault(v, []).append(x)
@@ -64,7 +62,6 @@ class _Finder:
                     self.offsets.append(node)
                 case _:
                     pass
-            work += reversed(t.children(node))
 
     def products(self, offset: t.Expr) -> Iterator[t.Binary]:
         """The products of sizes in 32 bits that a value is the sum, or a selection, of."""

@@ -44,7 +44,7 @@ def structured(function: t.FunctionDecl) -> Structured:
     if function.result != VOID:
         result = t.Variable("", function.result, at, initialised=True)
     body, _ = _sequence((function.body,), _Targets(None, None, returned, result))
-    if "return" in _jump_kinds(function.body):
+    if "return" in jump_kinds(function.body):
         body.insert(0, _set(returned, at, to=False))
     return Structured(tuple(body), result)
 
@@ -122,12 +122,13 @@ def _leaving_branch(
 
 def _jumps(s: t.Stmt, targets: _Targets) -> list[t.Variable]:
     """The flags that a statement may set for what is around it."""
-    kinds = _jump_kinds(s)
+    kinds = jump_kinds(s)
     flags = {"break": targets.broken, "continue": targets.skipped, "return": targets.returned}
     return [flag for kind in ("break", "continue", "return") if kind in kinds and (flag := flags[kind]) is not None]
 
 
-def _jump_kinds(s: t.Stmt) -> frozenset[str]:
+def jump_kinds(s: t.Stmt) -> frozenset[str]:
+    """The jumps in a statement that leave it."""
     kinds: frozenset[str] = frozenset()
     match s:
         case t.Jump():
@@ -135,13 +136,13 @@ def _jump_kinds(s: t.Stmt) -> frozenset[str]:
         case t.Return():
             kinds = frozenset(("return",))
         case t.Block():
-            kinds = kinds.union(*map(_jump_kinds, s.body))
+            kinds = kinds.union(*map(jump_kinds, s.body))
         case t.If():
-            kinds = _jump_kinds(s.then) | _jump_kinds(s.other)
+            kinds = jump_kinds(s.then) | jump_kinds(s.other)
         case t.Loop():
-            kinds = _jump_kinds(s.body) & {"return"}
+            kinds = jump_kinds(s.body) & {"return"}
         case t.Switch():
-            inside = [_jump_kinds(section.body) for section in s.sections]
+            inside = [jump_kinds(section.body) for section in s.sections]
             kinds = kinds.union(*inside) - {"break"}
         case t.Eval():
             pass
@@ -151,7 +152,7 @@ def _jump_kinds(s: t.Stmt) -> frozenset[str]:
 def _loop(s: t.Loop, targets: _Targets) -> list[Flat]:
     broken, skipped = _flag(s.at), _flag(s.at)
     inside = _Targets(broken, skipped, targets.returned, targets.result)
-    kinds = _jump_kinds(s.body)
+    kinds = jump_kinds(s.body)
     body, _ = _sequence((s.body,), inside)
     if "continue" in kinds:
         body.insert(0, _set(skipped, s.at, to=False))

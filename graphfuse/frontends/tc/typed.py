@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -399,6 +399,15 @@ def children(node: Any) -> list[Any]:
         elif isinstance(value, tuple):
             out += [v for v in value if isinstance(v, _TREE)]
     return out
+
+
+def walk(*roots: Any) -> Iterator[Any]:
+    """Expressions and statements with all that is inside them; a node before its children."""
+    work = list(roots[::-1])
+    while work:
+        node = work.pop()
+        yield node
+        work += reversed(children(node))
 
 
 def _fields(kind: type) -> tuple[str, ...]:
