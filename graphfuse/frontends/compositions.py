@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from graphfuse.dialects import graph
 from graphfuse.errors import VerifyError
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.ir.core import Value
 
 
@@ -58,6 +58,15 @@ def gelu_of(e: Emitter, x: Value, *, by_tanh: bool = False) -> Value:
 def silu_of(e: Emitter, x: Value) -> Value:
     """x * sigmoid(x)."""
     return e.map(graph.mul, x, e.map(graph.sigmoid, x))
+
+
+def biased(e: Emitter, x: Value, bias: Value | None = None, *, axis: int = -1) -> Value:
+    """x plus a bias, if there is one, for each element of an axis."""
+    if bias is None:
+        return x
+    axis %= tensor(x).rank
+    bias = e.equalled(bias, shape_of(x)[axis : axis + 1], "the bias")
+    return e.map(graph.add, x, e.reshape(bias, (*shape_of(bias), *(1,) * (tensor(x).rank - 1 - axis))))
 
 
 def adjoint_weight(e: Emitter, w: Value, groups: int) -> Value:

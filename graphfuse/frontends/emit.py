@@ -345,6 +345,11 @@ class Emitter:
         perm = tuple(perm)
         return x if perm == tuple(range(len(perm))) else self(graph.permute, x, perm=perm)
 
+    def as_matrix(self, x: Value, axis: int) -> Value:
+        """Two dims: all before an axis, and the rest."""
+        shape = shape_of(x)
+        return self.reshape(x, (product(shape[:axis]), product(shape[axis:])))
+
     def move_axis(self, x: Value, source: int, target: int) -> Value:
         """Put one axis somewhere else, keeping the order of the others."""
         rank = tensor(x).rank

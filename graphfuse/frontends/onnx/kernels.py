@@ -35,9 +35,5 @@ def by_name(operators: Sequence[Operator]) -> dict[Name, Operator]:
 
 def call_kernel(e: Emitter, node: Node, operator: Operator) -> tuple[Value, ...]:
     """The kernel on the node's inputs."""
-    given = len(node.inputs)
-    while given and node.inputs[given - 1] is None:
-        given -= 1
-    operands = [node.value(e, i) for i in range(given)]
-    made = operator.call(operands, node.attributes, same=e.same)
+    made = operator.call(node.values(e), node.attributes, same=e.same)
     return e.block.append(replace(made, loc=node.loc)).results

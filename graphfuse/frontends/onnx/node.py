@@ -5,6 +5,8 @@ Owns how handlers see a node. Does not walk graphs (`importer.py` does).
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from graphfuse.errors import Loc, TooLargeError, UnsupportedError, VerifyError
+from graphfuse.errors import GraphfuseError, Loc, TooLargeError, UnsupportedError, VerifyError
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.host_values import Array, Host, Tracked, as_objects
 from graphfuse.frontends.onnx.limits import MOST_TABLE, check_rank
@@ -103,9 +105,10 @@ class Node:
         """Input `i` as an IR value, None when it is left out."""
         return self.value(e, i) if self.has(i) else None
 
-    def values(self, e: Emitter) -> list[Value]:
-        """All inputs as IR values."""
-        return [self.value(e, i) for i in range(len(self.inputs))]
+    def values(self, e: Emitter, start: int = 0) -> list[Value]:
+        """All inputs from `start` on as IR values, less those at the end that are left out."""
+        given = [i for i, x in enumerate(self.inputs) if x is not None]
+        return [self.value(e, i) for i in range(start, max(given, default=-1) + 1)]
 
     def fitted(self, e: Emitter, shapes: Mapping[int, tuple[str, Sequence[Dim]]]) -> Node:
         """The node, whose inputs, where they are given, have to be of these shapes. Their names are for errors."""
@@ -203,6 +206,10 @@ class Node:
         """An attribute of integers; required when there is no default."""
         return tuple(int(v) for v in self._attr(name, default))
 
+    def attr_choice(self, name: str, *choices: str) -> str:
+        """A string attribute that is one of a few, the first by default."""
+        return one_of(name, self.attr_str(name, choices[0]), choices, self.error)
+
     def _attr(self, name: str, default: Any) -> Any:
         if name in self.attributes:
             return self.attributes[name]
@@ -251,10 +258,13 @@ class Node:
         return UnknownValueError(f"{self.op}: {message}", self.loc)
 
 
-Handler: TypeAlias = "Callable[[Emitter, Node], Tracked | tuple[Tracked | None, ...]]"
-"""Emits what a node computes; one result per output, None for an output that nothing reads."""
+Results: TypeAlias = "Tracked | tuple[Tracked | None, ...]"
+"""One per output, None for an output that nothing reads."""
 
-H = TypeVar("H", bound=Handler)
+Handler: TypeAlias = "Callable[[Emitter, Node], Results]"
+"""Emits what a node computes."""
+
+H = TypeVar("H", bound=Callable[..., Results])
 
 CHANNEL_SLOPES = "graphfuse_channel_slopes"
 """An attribute that the loader gives a PRelu from before opset 7, whose slopes are of channels, whatever their rank."""
@@ -278,15 +288,41 @@ HANDLERS: dict[tuple[str, str], Handler] = {}
 
 
 def onnx_op(*names: str, domain: str = "") -> Callable[[H], H]:
-    """Declare the handler of operators."""
+    """Declare the handler of operators: a function of the emitter, the node, and its inputs as IR values.
+
+    An input whose parameter has a default may be left out, `*` is all that are left. What a handler looks at before it
+    is a value, such as a shape, it leaves to be asked of the node.
+    """
 
     def declare(handler: H) -> H:
         for name in names:
             assert (domain, name) not in HANDLERS, f"operator {name!r} is declared twice"
-            HANDLERS[domain, name] = handler
+            HANDLERS[domain, name] = of_node(handler)
         return handler
 
     return declare
+
+
+@functools.cache
+def of_node(handler: Callable[..., Results]) -> Handler:
+    """A handler as a function of emitter and node alone."""
+    _, _, *asked = inspect.signature(handler).parameters.values()
+    takes_all = bool(asked) and asked[-1].kind is inspect.Parameter.VAR_POSITIONAL
+    named = asked[:-1] if takes_all else asked
+    reads = [Node.value if p.default is p.empty else Node.optional for p in named]
+
+    def called(e: Emitter, node: Node) -> Results:
+        operands = [read(node, e, i) for i, read in enumerate(reads)]
+        return handler(e, node, *operands, *(node.values(e, len(reads)) if takes_all else ()))
+
+    return called
+
+
+def one_of(what: str, found: str, choices: Sequence[str], error: Callable[[str], GraphfuseError]) -> str:
+    """`found`, which has to be one of the choices."""
+    if found not in choices:
+        raise error(f"{what} must be {', '.join(choices[:-1])} or {choices[-1]}, got {found}")
+    return found
 
 
 def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, Node, onnx_op
 from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import F16, F32, F64
-from graphfuse.symbolic import bounds, product
+from graphfuse.symbolic import bounds
 
 MOST_F16 = 65504
 """The largest number that f16 has."""
@@ -25,9 +25,8 @@ def _negative_branch(e: Emitter, x: Value, negative: Value) -> Value:
 
 
 @onnx_op("PRelu")
-def prelu(e: Emitter, node: Node) -> Value:
+def prelu(e: Emitter, node: Node, x: Value, slope: Value) -> Value:
     """x, or slope * x below 0."""
-    x, slope = node.value(e, 0), node.value(e, 1)
     if node.attr_int(CHANNEL_SLOPES, 0) and tensor(slope).elements != 1:
         slope = e.reshape(slope, (tensor(slope).elements, *(1,) * (tensor(x).rank - 2)))
     return _negative_branch(e, x, e.map(graph.mul, x, e.spread(slope, shape_of(x))))
@@ -40,49 +39,47 @@ def elu_of(e: Emitter, x: Value, alpha: float) -> Value:
 
 
 @onnx_op("Selu")
-def selu(e: Emitter, node: Node) -> Value:
+def selu(e: Emitter, node: Node, x: Value) -> Value:
     """gamma * elu(x)."""
     alpha = node.attr_float("alpha", 1.67326319217681884765625)
     gamma = node.attr_float("gamma", 1.05070102214813232421875)
-    return e.map(graph.mul, elu_of(e, node.value(e, 0), alpha), gamma)
+    return e.map(graph.mul, elu_of(e, x, alpha), gamma)
 
 
 @onnx_op("Celu")
-def celu(e: Emitter, node: Node) -> Value:
+def celu(e: Emitter, node: Node, x: Value) -> Value:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
-    x, alpha = node.value(e, 0), node.attr_float("alpha", 1.0)
+    alpha = node.attr_float("alpha", 1.0)
     inner = e.map(graph.ELEMENTWISE["expm1"], e.map(graph.div, e.map(graph.min_, x, 0.0), alpha))
     return _negative_branch(e, x, e.map(graph.mul, inner, alpha))
 
 
 @onnx_op("ThresholdedRelu")
-def thresholded_relu(e: Emitter, node: Node) -> Value:
+def thresholded_relu(e: Emitter, node: Node, x: Value) -> Value:
     """x above alpha, else 0."""
-    x = node.value(e, 0)
     return e.select(e.map(graph.gt, e.wide(x), node.attr_float("alpha", 1.0)), x, 0.0)
 
 
-def _clamp(e: Emitter, x: Value, low: float, high: float) -> Value:
+def clamp(e: Emitter, x: Value, low: float, high: float) -> Value:
+    """min(max(x, low), high)."""
     return e.map(graph.min_, e.map(graph.max_, x, low), high)
 
 
 def hard_sigmoid_of(e: Emitter, x: Value, alpha: float, beta: float) -> Value:
     """clamp(alpha * x + beta, 0, 1)."""
-    return _clamp(e, e.map(graph.add, e.map(graph.mul, x, alpha), beta), 0.0, 1.0)
+    return clamp(e, _affine(e, x, alpha, beta), 0.0, 1.0)
 
 
 @onnx_op("HardSigmoid")
-def hard_sigmoid(e: Emitter, node: Node) -> Value:
+def hard_sigmoid(e: Emitter, node: Node, x: Value) -> Value:
     """clamp(alpha * x + beta, 0, 1), of halves in f32."""
-    x = node.value(e, 0)
     y = hard_sigmoid_of(e, e.wide(x), node.attr_float("alpha", 0.2), node.attr_float("beta", 0.5))
     return e.cast(y, elem_of(x))
 
 
 @onnx_op("HardSwish")
-def hard_swish(e: Emitter, node: Node) -> Value:
+def hard_swish(e: Emitter, node: Node, x: Value) -> Value:
     """x * clamp(x / 6 + 0.5, 0, 1), of halves in f32; 1 / 6 is the standard's, an f32."""
-    x = node.value(e, 0)
     wide = e.wide(x)
     return e.cast(e.map(graph.mul, wide, hard_sigmoid_of(e, wide, float(np.float32(1 / 6)), 0.5)), elem_of(x))
 
@@ -99,32 +96,28 @@ def softsign_of(e: Emitter, x: Value) -> Value:
 
 
 @onnx_op("Mish")
-def mish(e: Emitter, node: Node) -> Value:
+def mish(e: Emitter, node: Node, x: Value) -> Value:
     """x * tanh(softplus(x))."""
-    x = node.value(e, 0)
     return e.map(graph.mul, x, e.map(graph.tanh, softplus_of(e, x)))
 
 
 @onnx_op("Swish")
-def swish(e: Emitter, node: Node) -> Value:
+def swish(e: Emitter, node: Node, x: Value) -> Value:
     """x * sigmoid(alpha * x)."""
-    x, alpha = node.value(e, 0), node.attr_float("alpha", 1.0)
+    alpha = node.attr_float("alpha", 1.0)
     return e.map(graph.mul, x, e.map(graph.sigmoid, x if alpha == 1.0 else e.map(graph.mul, x, alpha)))
 
 
 @onnx_op("Gelu")
-def gelu(e: Emitter, node: Node) -> Value:
+def gelu(e: Emitter, node: Node, x: Value) -> Value:
     """x * Phi(x), by the error function or its tanh approximation."""
-    kind = node.attr_str("approximate", "none")
-    if kind not in ("none", "tanh"):
-        raise node.error(f"approximate must be none or tanh, got {kind}")
-    return gelu_of(e, node.value(e, 0), by_tanh=kind == "tanh")
+    return gelu_of(e, x, by_tanh=node.attr_choice("approximate", "none", "tanh") == "tanh")
 
 
 @onnx_op("Shrink")
-def shrink(e: Emitter, node: Node) -> Value:
+def shrink(e: Emitter, node: Node, x: Value) -> Value:
     """x + bias below -lambd, x - bias above lambd, else 0; of halves in f32, as lambd is."""
-    x, bias, lambd = node.value(e, 0), node.attr_float("bias", 0.0), node.attr_float("lambd", 0.5)
+    bias, lambd = node.attr_float("bias", 0.0), node.attr_float("lambd", 0.5)
     elem = elem_of(x)
     wide = e.wide(x) if elem.is_float else e.cast(x, F64)
     high = e.select(e.map(graph.gt, wide, lambd), e.map(graph.sub, wide, bias), 0.0)
@@ -174,11 +167,11 @@ FUNCTIONS: dict[str, Function] = {
 
 
 @onnx_op("Relu", "LeakyRelu", "Elu", "Softplus", "Softsign")
-def by_name(e: Emitter, node: Node) -> Value:
+def by_name(e: Emitter, node: Node, x: Value) -> Value:
     """A function of that name."""
     function, defaults = FUNCTIONS[node.op.lower()]
     numbers = [node.attr_float(name, number) for name, number in zip(("alpha", "beta"), defaults, strict=False)]
-    return function(e, node.value(e, 0), *numbers)
+    return function(e, x, *numbers)
 
 
 # softmax
@@ -195,7 +188,7 @@ def softmax_in_element(e: Emitter, x: Value, axis: int) -> Value:
 
 
 @onnx_op("Softmax", "LogSoftmax")
-def softmax(e: Emitter, node: Node) -> Value:
+def softmax(e: Emitter, node: Node, x: Value) -> Value:
     """Softmax along one axis; before opset 13, over all dims from the axis on."""
 
     def of(x: Value, axis: int) -> Value:
@@ -203,25 +196,21 @@ def softmax(e: Emitter, node: Node) -> Value:
             return softmax_in_element(e, x, axis)
         return e.cast(log_softmax_of(e, e.wide(x), axis), elem_of(x))
 
-    x = node.value(e, 0)
     rank = tensor(x).rank
     if rank == 0:
         return e.reshape(of(e.reshape(x, (1,)), 0), ())
     if node.opset >= 13:
         return of(x, node.axis(node.attr_int("axis", -1), rank))
     axis = node.axis(node.attr_int("axis", 1), rank)
-    lead, rest = shape_of(x)[:axis], shape_of(x)[axis:]
-    return e.reshape(of(e.reshape(x, (product(lead), product(rest))), 1), shape_of(x))
+    return e.reshape(of(e.as_matrix(x, axis), 1), shape_of(x))
 
 
 @onnx_op("Hardmax")
-def hardmax(e: Emitter, node: Node) -> Value:
+def hardmax(e: Emitter, node: Node, x: Value) -> Value:
     """1 at the first maximum along an axis, 0 elsewhere."""
-    x = node.value(e, 0)
     if node.attr_int(FLATTENED, 0):
-        shape, axis = shape_of(x), node.attr_int("axis", 1) % max(tensor(x).rank, 1)
-        x = e.reshape(x, (product(shape[:axis]), product(shape[axis:])))
-        return e.reshape(_hardmax(e, x, 1), shape)
+        axis = node.attr_int("axis", 1) % max(tensor(x).rank, 1)
+        return e.reshape(_hardmax(e, e.as_matrix(x, axis), 1), shape_of(x))
     return _hardmax(e, x, node.axis(node.attr_int("axis", -1), tensor(x).rank))
 
 

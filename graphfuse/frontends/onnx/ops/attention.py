@@ -170,14 +170,12 @@ def _padded(e: Emitter, mask: Value, keys: Dim) -> Value:
 
 
 @onnx_op("RotaryEmbedding")
-def rotary_embedding(e: Emitter, node: Node) -> Value:
+def rotary_embedding(e: Emitter, node: Node, x: Value, cos: Value, sin: Value) -> Value:
     """Rotate pairs of features by angles that grow with the position."""
-    x = node.value(e, 0)
     flat = tensor(x).rank == 3
     heads = with_heads(e, node, x, "num_heads")
     _, _, _, size = shape_of(heads)
     turned = node.attr_int("rotary_embedding_dim", 0) or size
-    cos, sin = node.value(e, 1), node.value(e, 2)
     if node.has(3):
         steps = (shape_of(heads)[0], shape_of(heads)[2])
         at = e.equalled(node.index(e, 3, shape_of(cos)[0]), steps, "the positions")

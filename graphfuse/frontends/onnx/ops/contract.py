@@ -59,18 +59,17 @@ def _wide(lead: Sequence[Dim], shape: Sequence[Dim]) -> Iterator[Dim]:
 
 
 @onnx_op("MatMul")
-def matmul(e: Emitter, node: Node) -> Value:
+def matmul(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """numpy's matmul."""
-    for i in (0, 1):
-        if node.type(i).rank == 0:
+    for i, x in enumerate((a, b)):
+        if tensor(x).rank == 0:
             raise node.error(f"input {i} must have at least one dim")
-    return matmul_of(e, node.value(e, 0), node.value(e, 1))
+    return matmul_of(e, a, b)
 
 
 @onnx_op("Gemm")
-def gemm(e: Emitter, node: Node) -> Value:
+def gemm(e: Emitter, node: Node, a: Value, b: Value, c: Value | None = None) -> Value:
     """alpha * A' B' + beta * C."""
-    a, b, c = node.value(e, 0), node.value(e, 1), node.optional(e, 2)
     if tensor(a).rank != 2 or tensor(b).rank != 2:
         raise node.error(f"operands must be matrices, got {a.type} and {b.type}")
     spec = f"{'km' if node.attr_int('transA', 0) else 'mk'},{'nk' if node.attr_int('transB', 0) else 'kn'}->mn"
@@ -85,26 +84,36 @@ def gemm(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("MatMulInteger")
-def matmul_integer(e: Emitter, node: Node) -> Value:
+def matmul_integer(
+    e: Emitter, node: Node, a: Value, b: Value, zero_a: Value | None = None, zero_b: Value | None = None
+) -> Value:
     """The product of 8-bit matrices less their zero points, in i32."""
-    a, b = e.cast(node.value(e, 0), I32), e.cast(node.value(e, 1), I32)
-    if (zero := node.optional(e, 2)) is not None:
-        if tensor(zero).rank == 1 and shape_of(zero) != (1,):
-            zero = e.unsqueeze(zero, -1)  # one per row
-        a = e.map(graph.sub, a, e.cast(zero, I32))
-    if (zero := node.optional(e, 3)) is not None:
-        b = e.map(graph.sub, b, e.cast(zero, I32))
-    return matmul_of(e, a, b)
+    return matmul_of(e, centred(e, a, zero_a, -2), centred(e, b, zero_b, -1))
+
+
+def per_axis(e: Emitter, v: Value, axis: int, rank: int) -> Value:
+    """Numbers that go with a tensor of `rank` dims: a single one as a scalar, a vector as of one of the dims."""
+    if tensor(v).elements == 1:
+        return e.reshape(v, ())
+    return e.reshape(v, (*shape_of(v), *(1,) * (rank - 1 - axis % rank))) if tensor(v).rank == 1 else v
+
+
+def centred(e: Emitter, x: Value, zero: Value | None, axis: int) -> Value:
+    """x in i32, less its zero point, or those of an axis."""
+    wide = e.cast(x, I32)
+    if zero is None:
+        return wide
+    zero = per_axis(e, e.cast(zero, I32), axis, tensor(x).rank)
+    return e.map(graph.sub, wide, e.spread(zero, shape_of(wide)))
 
 
 # einsum
 
 
 @onnx_op("Einsum")
-def einsum(e: Emitter, node: Node) -> Value:
+def einsum(e: Emitter, node: Node, *values: Value) -> Value:
     """Einstein summation; more than two operands are contracted pairwise from the left."""
-    terms, out = _parse(node, [node.type(i).rank for i in range(len(node.inputs))])
-    values = node.values(e)
+    terms, out = _parse(node, [tensor(v).rank for v in values])
     acc, labels = _without_repeats(e, values[0], terms[0])
     for i in range(1, len(values)):
         other, other_labels = _without_repeats(e, values[i], terms[i])
@@ -174,6 +183,14 @@ def _align(e: Emitter, a: Value, b: Value, la: str, lb: str) -> tuple[Value, Val
     return a, b, la, lb
 
 
+def square_matrices(e: Emitter, node: Node, x: Value) -> Value:
+    """x as [count, n, n], of halves in f32."""
+    *batch, n, columns = shape_of(x) if tensor(x).rank > 1 else (0, 1)
+    if not e.same(n, columns):
+        raise node.error(f"expected square matrices, got {x.type}")
+    return e.reshape(e.wide(x), (product(batch), n, n))
+
+
 def pivoted(e: Emitter, a: Value, at: Dim) -> tuple[Value, Value]:
     """Matrices `count x n x m` with the row of the largest element of column `at`, from row `at` on, swapped there.
 
@@ -190,13 +207,10 @@ def pivoted(e: Emitter, a: Value, at: Dim) -> tuple[Value, Value]:
 
 
 @onnx_op("Det")
-def det(e: Emitter, node: Node) -> Value:
+def det(e: Emitter, node: Node, x: Value) -> Value:
     """The determinant of matrices: the product of the pivots of Gaussian elimination, with the sign of row swaps."""
-    x = node.value(e, 0)
-    *batch, n, columns = shape_of(x) if tensor(x).rank > 1 else (0, 1)
-    if not e.same(n, columns):
-        raise node.error(f"expected square matrices, got {x.type}")
-    count = product(tuple(batch))
+    matrices = square_matrices(e, node, x)
+    count, n, _ = shape_of(matrices)
     rows = e.iota((1, n), 1)
 
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
@@ -211,6 +225,5 @@ def det(e: Emitter, node: Node) -> Value:
         found = e.select(e.map(graph.eq, e.squeeze(pivot, 1), here), found, e.map(graph.neg, found))
         return [e.map(graph.sub, a, e.map(graph.mul, factor, row)), e.map(graph.mul, product_so_far, found)]
 
-    matrices = e.reshape(e.wide(x), (count, n, n))
     _, out = loop_of(e, n, [matrices, e.full((count,), elem_of(matrices), 1.0)], step)
-    return e.reshape(e.cast(out, elem_of(x)), tuple(batch))
+    return e.reshape(e.cast(out, elem_of(x)), shape_of(x)[:-2])

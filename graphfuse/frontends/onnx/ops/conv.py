@@ -12,10 +12,10 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.ops.contract import centred
 from graphfuse.frontends.windows import Window
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import I32
 from graphfuse.symbolic import Dim, ceildiv, floordiv
 
 
@@ -64,10 +64,9 @@ def _with_bias(e: Emitter, x: Value, bias: Value | None) -> Value:
     return e.map(graph.add, x, e.reshape(bias, (shape_of(bias)[0], *(1,) * (tensor(x).rank - 2))))
 
 
-def _check_ranks(node: Node) -> None:
-    x, w = node.type(0), node.type(1)
-    if x.rank < 3 or x.rank != w.rank:
-        raise node.error(f"input and weight must have the same rank of at least 3, got {x} and {w}")
+def _check_ranks(node: Node, x: Value, w: Value) -> None:
+    if tensor(x).rank < 3 or tensor(x).rank != tensor(w).rank:
+        raise node.error(f"input and weight must have the same rank of at least 3, got {x.type} and {w.type}")
 
 
 def conv_of(e: Emitter, node: Node, x: Value, w: Value) -> Value:
@@ -81,26 +80,19 @@ def conv_of(e: Emitter, node: Node, x: Value, w: Value) -> Value:
 
 
 @onnx_op("Conv")
-def conv(e: Emitter, node: Node) -> Value:
+def conv(e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None) -> Value:
     """Convolution with optional bias."""
-    _check_ranks(node)
-    x = node.value(e, 0)
-    return _with_bias(e, conv_of(e, node, x, node.value(e, 1)), node.optional(e, 2))
+    _check_ranks(node, x, w)
+    return _with_bias(e, conv_of(e, node, x, w), bias)
 
 
 @onnx_op("ConvInteger")
-def conv_integer(e: Emitter, node: Node) -> Value:
+def conv_integer(
+    e: Emitter, node: Node, x: Value, w: Value, zero_x: Value | None = None, zero_w: Value | None = None
+) -> Value:
     """Convolution of 8-bit tensors less their zero points, in i32; padding counts as the zero point."""
-    _check_ranks(node)
-    x, w = e.cast(node.value(e, 0), I32), e.cast(node.value(e, 1), I32)
-    if (zero := node.optional(e, 2)) is not None:
-        x = e.map(graph.sub, x, e.cast(e.reshape(zero, ()), I32))
-    if (zero := node.optional(e, 3)) is not None:
-        zero = e.cast(zero, I32)
-        if tensor(zero).rank == 1 and shape_of(zero) != (1,):
-            zero = e.reshape(zero, (shape_of(zero)[0], *(1,) * (tensor(w).rank - 1)))
-        w = e.map(graph.sub, w, zero if tensor(zero).rank == tensor(w).rank else e.reshape(zero, ()))
-    return conv_of(e, node, x, w)
+    _check_ranks(node, x, w)
+    return conv_of(e, node, centred(e, x, zero_x, 1), centred(e, w, zero_w, 0))
 
 
 MOST_PHASES = 4096
@@ -108,10 +100,9 @@ MOST_PHASES = 4096
 
 
 @onnx_op("ConvTranspose")
-def conv_transpose(e: Emitter, node: Node) -> Value:
+def conv_transpose(e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None) -> Value:
     """The adjoint of a convolution: a convolution of the spread-out input with the mirrored weight."""
-    _check_ranks(node)
-    x, w = node.value(e, 0), node.value(e, 1)
+    _check_ranks(node, x, w)
     size = _kernel_size(node, shape_of(w))
     n = len(size)
     groups = node.attr_int("group", 1)
@@ -128,7 +119,7 @@ def conv_transpose(e: Emitter, node: Node) -> Value:
     if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:
         raise node.unfit(f"{channels} channels do not divide into {groups} groups", channels, per_group)
     transposed = window.spread if _is_finite(w) else functools.partial(_overlapped, window)
-    return _with_bias(e, transposed(e, x, w, groups, extra), node.optional(e, 2))
+    return _with_bias(e, transposed(e, x, w, groups, extra), bias)
 
 
 def _is_finite(w: Value) -> bool:

@@ -25,9 +25,8 @@ _BINARY = {
 
 
 @onnx_op(*_UNARY)
-def unary(e: Emitter, node: Node) -> Value:
+def unary(e: Emitter, node: Node, x: Value) -> Value:
     """Functions of one element that the graph dialect has."""
-    x = node.value(e, 0)
     if elem_of(x).is_integer and node.op in ("Floor", "Ceil", "Round"):
         return x
     if elem_of(x).is_integer and node.op == "IsNaN":
@@ -36,40 +35,35 @@ def unary(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op(*_BINARY)
-def binary(e: Emitter, node: Node) -> Value:
+def binary(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """Functions of two elements that the graph dialect has."""
-    a, b = node.value(e, 0), node.value(e, 1)
     if elem_of(a) == BOOL and elem_of(b) == BOOL and node.op in ("Less", "Greater", "LessOrEqual", "GreaterOrEqual"):
         a, b = e.cast(a, U8), e.cast(b, U8)
     return e.map(_BINARY[node.op], a, b)
 
 
 @onnx_op("Div")
-def div(e: Emitter, node: Node) -> Value:
+def div(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """a / b; integers truncate."""
-    a = node.value(e, 0)
-    return e.map(graph.div if elem_of(a).is_float else graph.truncdiv, a, _divisor(e, node))
+    return e.map(graph.div if elem_of(a).is_float else graph.truncdiv, a, _divisor(node, b))
 
 
-def _divisor(e: Emitter, node: Node) -> Value:
+def _divisor(node: Node, by: Value) -> Value:
     """Input 1, which has no 0 if it is of integers."""
-    by = node.value(e, 1)
     if elem_of(by).is_integer:
         node.watched.watch_divisor(by, node.name(1))
     return by
 
 
 @onnx_op("Mod")
-def mod(e: Emitter, node: Node) -> Value:
+def mod(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """The remainder with the divisor's sign, or with the dividend's for fmod = 1."""
-    kind = graph.truncmod if node.attr_int("fmod", 0) else graph.floormod
-    return e.map(kind, node.value(e, 0), _divisor(e, node))
+    return e.map(graph.truncmod if node.attr_int("fmod", 0) else graph.floormod, a, _divisor(node, b))
 
 
 @onnx_op("Pow")
-def pow_(e: Emitter, node: Node) -> Value:
+def pow_(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """a to the power b, in a's type; squares are products and square roots roots."""
-    a = node.value(e, 0)
     exponent = node.known(1)
     if exponent is not None and exponent.size == 1 and exponent.dtype != object and exponent.ndim <= len(shape_of(a)):
         number = float(exponent.reshape(-1)[0])
@@ -79,7 +73,6 @@ def pow_(e: Emitter, node: Node) -> Value:
             return e.map(graph.mul, a, a)
         if number == 0.5 and elem_of(a).is_float:
             return e.map(graph.sqrt, a)
-    b = node.value(e, 1)
     if elem_of(b) == elem_of(a):
         return e.map(graph.pow_, a, b)
     if elem_of(a).is_integer and elem_of(b).is_float:
@@ -88,25 +81,23 @@ def pow_(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("BitShift")
-def bit_shift(e: Emitter, node: Node) -> Value:
+def bit_shift(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """Logical shift of unsigned integers."""
     kind = {"LEFT": "shl", "RIGHT": "shr"}.get(node.attr_str("direction"))
     if kind is None:
         raise node.error(f"direction must be LEFT or RIGHT, got {node.attr_str('direction')}")
-    return e.map(ELEMENTWISE[kind], node.value(e, 0), node.value(e, 1))
+    return e.map(ELEMENTWISE[kind], a, b)
 
 
 @onnx_op("Reciprocal")
-def reciprocal(e: Emitter, node: Node) -> Value:
+def reciprocal(e: Emitter, node: Node, x: Value) -> Value:
     """1 / a."""
-    x = node.value(e, 0)
     return e(graph.div, e.full(shape_of(x), elem_of(x), 1.0), x)
 
 
 @onnx_op("IsInf")
-def is_inf(e: Emitter, node: Node) -> Value:
+def is_inf(e: Emitter, node: Node, x: Value) -> Value:
     """Whether a is an infinity of a wanted sign."""
-    x = node.value(e, 0)
     positive, negative = node.attr_int("detect_positive", 1), node.attr_int("detect_negative", 1)
     if positive and negative:
         return e.map(graph.isinf, x)
@@ -116,18 +107,17 @@ def is_inf(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("Sum", "Max", "Min", "Mean")
-def variadic(e: Emitter, node: Node) -> Value:
+def variadic(e: Emitter, node: Node, *xs: Value) -> Value:
     """The sum, the largest, the smallest or the mean of all inputs."""
-    out = e.fold({"Max": graph.max_, "Min": graph.min_}.get(node.op, graph.add), node.values(e))
-    return e.divide(out, len(node.inputs)) if node.op == "Mean" else out
+    out = e.fold({"Max": graph.max_, "Min": graph.min_}.get(node.op, graph.add), xs)
+    return e.divide(out, len(xs)) if node.op == "Mean" else out
 
 
 @onnx_op("Clip")
-def clip(e: Emitter, node: Node) -> Value:
+def clip(e: Emitter, node: Node, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
     """min(max(a, low), high), so that the upper bound wins."""
-    x = node.value(e, 0)
-    for i, name, kind in ((1, "min", graph.max_), (2, "max", graph.min_)):
-        if (bound := node.optional(e, i)) is not None:
+    for bound, name, kind in ((low, "min", graph.max_), (high, "max", graph.min_)):
+        if bound is not None:
             x = e.map(kind, x, e.reshape(bound, ()))
         elif name in node.attributes:
             x = e.map(kind, x, node.attr_float(name))
@@ -135,9 +125,9 @@ def clip(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("Where")
-def where(e: Emitter, node: Node) -> Value:
+def where(e: Emitter, node: Node, condition: Value, a: Value, b: Value) -> Value:
     """condition ? a : b."""
-    return e.select(node.value(e, 0), node.value(e, 1), node.value(e, 2))
+    return e.select(condition, a, b)
 
 
 # types
@@ -146,9 +136,8 @@ def where(e: Emitter, node: Node) -> Value:
 _FLOAT8 = ("f8e4m3", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz")
 
 
-def cast_to(e: Emitter, node: Node, to: Scalar) -> Value:
+def cast_to(e: Emitter, node: Node, x: Value, to: Scalar) -> Value:
     """ONNX's Cast: float8 targets saturate unless told not to, halves reach narrow floats through f32."""
-    x = node.value(e, 0)
     if to.name == "f8e8m0" and elem_of(x) != to:
         return _to_power_of_two(e, node, x, to)
     saturate = (to.name in _FLOAT8 and bool(node.attr_int("saturate", 1))) or to.name == "f4e2m1"
@@ -161,9 +150,7 @@ _HALF, _BELOW = 1 << 22, (1 << 23) - 1
 
 def _to_power_of_two(e: Emitter, node: Node, x: Value, to: Scalar) -> Value:
     """The exponent as f8e8m0 stores it, 0 to 254 as f32 does, 255 for NaN; of negative numbers, that of their size."""
-    mode, saturate = node.attr_str("round_mode", "up"), bool(node.attr_int("saturate", 1))
-    if mode not in ("up", "down", "nearest"):
-        raise node.error(f"round_mode must be up, down or nearest, got {mode}")
+    mode, saturate = node.attr_choice("round_mode", "up", "down", "nearest"), bool(node.attr_int("saturate", 1))
     x = e.cast(x, F32)
     bits = e(graph.bitcast, x, to=U32)
     exponent = e.map(graph.and_, e.map(ELEMENTWISE["shr"], bits, 23), 255)
@@ -182,22 +169,21 @@ def _to_power_of_two(e: Emitter, node: Node, x: Value, to: Scalar) -> Value:
 
 
 @onnx_op("Cast")
-def cast(e: Emitter, node: Node) -> Value:
+def cast(e: Emitter, node: Node, x: Value) -> Value:
     """Convert elements."""
-    return cast_to(e, node, elem_from_onnx(node.attr_int("to"), node.loc))
+    return cast_to(e, node, x, elem_from_onnx(node.attr_int("to"), node.loc))
 
 
 @onnx_op("CastLike")
-def cast_like(e: Emitter, node: Node) -> Value:
+def cast_like(e: Emitter, node: Node, x: Value) -> Value:
     """Convert elements to those of another tensor."""
-    return cast_to(e, node, node.type(1).elem)
+    return cast_to(e, node, x, node.type(1).elem)
 
 
 @onnx_op("BitCast")
-def bit_cast(e: Emitter, node: Node) -> Value:
+def bit_cast(e: Emitter, node: Node, x: Value) -> Value:
     """Reinterpret the bits of elements."""
     to = elem_from_onnx(node.attr_int("to"), node.loc)
-    x = node.value(e, 0)
     return x if elem_of(x) == to else e(graph.bitcast, x, to=to)
 
 

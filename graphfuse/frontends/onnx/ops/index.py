@@ -16,9 +16,8 @@ _REDUCTIONS = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "
 
 
 @onnx_op("Gather")
-def gather(e: Emitter, node: Node) -> Value:
+def gather(e: Emitter, node: Node, x: Value) -> Value:
     """Whole slices along an axis; one known index is a slice."""
-    x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
     at = node.input(1)
     if isinstance(at, Host) and at.array.size == 1:
@@ -36,23 +35,22 @@ def gather(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("GatherElements")
-def gather_elements(e: Emitter, node: Node) -> Value:
+def gather_elements(e: Emitter, node: Node, x: Value) -> Value:
     """One index per element."""
-    x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
     return e(graph.take_along, x, node.index(e, 1, shape_of(x)[axis]), axis=axis)
 
 
 @onnx_op("GatherND")
-def gather_nd(e: Emitter, node: Node) -> Value:
+def gather_nd(e: Emitter, node: Node, x: Value, at: Value) -> Value:
     """The last dim of the indices is a (partial) index."""
-    x, batch_dims = node.value(e, 0), node.attr_int("batch_dims", 0)
-    return e(graph.gather_nd, x, _places(e, node, shape_of(x)[batch_dims:]), batch_dims=batch_dims)
+    batch_dims = node.attr_int("batch_dims", 0)
+    return e(graph.gather_nd, x, _places(e, node, at, shape_of(x)[batch_dims:]), batch_dims=batch_dims)
 
 
-def _places(e: Emitter, node: Node, shape: Shape) -> Value:
+def _places(e: Emitter, node: Node, at: Value, shape: Shape) -> Value:
     """Input 1, whose last dim holds indices into the first dims of `shape`."""
-    at = e.indices(node.value(e, 1))
+    at = e.indices(at)
     depth = shape_of(at)[-1]
     for i, size in enumerate(shape[: depth if isinstance(depth, int) else None]):
         node.watched.watch(e.slice(at, -1, i, 1), size, from_end=True, operand=node.name(1))
@@ -67,9 +65,8 @@ def _kind(node: Node) -> str:
 
 
 @onnx_op("ScatterElements", "Scatter")
-def scatter_elements(e: Emitter, node: Node) -> Value:
+def scatter_elements(e: Emitter, node: Node, x: Value) -> Value:
     """A copy with elements replaced or combined, one index per element."""
-    x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
     at, updates = node.index(e, 1, shape_of(x)[axis]), node.value(e, 2)
     updates = e.equalled(updates, shape_of(at), "the updates")
@@ -77,10 +74,9 @@ def scatter_elements(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("ScatterND")
-def scatter_nd(e: Emitter, node: Node) -> Value:
+def scatter_nd(e: Emitter, node: Node, x: Value, at: Value, updates: Value) -> Value:
     """A copy with slices replaced or combined."""
-    x, updates = node.value(e, 0), node.value(e, 2)
-    at = _places(e, node, shape_of(x))
+    at = _places(e, node, at, shape_of(x))
     depth = shape_of(at)[-1]
     if isinstance(depth, int):
         updates = e.equalled(updates, (*shape_of(at)[:-1], *shape_of(x)[depth:]), "the updates")
@@ -88,9 +84,8 @@ def scatter_nd(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("TensorScatter")
-def tensor_scatter(e: Emitter, node: Node) -> Value:
+def tensor_scatter(e: Emitter, node: Node, past: Value, update: Value) -> Value:
     """Write an update into a cache along one axis, from a position given per batch; circular mode wraps."""
-    past, update = node.value(e, 0), node.value(e, 1)
     rank = tensor(past).rank
     axis = node.axis(node.attr_int("axis", -2), rank)
     capacity = shape_of(past)[axis]
@@ -136,9 +131,8 @@ def _data(node: Node, i: int, what: str) -> Array:
 
 
 @onnx_op("Compress")
-def compress(e: Emitter, node: Node) -> Value:
+def compress(e: Emitter, node: Node, x: Value) -> Value:
     """The slices that a condition known at compile time keeps."""
-    x = node.value(e, 0)
     kept = np.nonzero(_data(node, 1, "the condition"))[0].astype(np.int64)
     if "axis" not in node.attributes:
         return e(graph.take, e.flatten(x), e.constant(kept), axis=0)

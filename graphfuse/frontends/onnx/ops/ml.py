@@ -28,18 +28,16 @@ ML = "ai.onnx.ml"
 
 
 @onnx_op("Binarizer", domain=ML)
-def binarizer(e: Emitter, node: Node) -> Value:
+def binarizer(e: Emitter, node: Node, x: Value) -> Value:
     """1 above a threshold, else 0."""
-    x = node.value(e, 0)
     threshold = node.attr_float("threshold", 0.0)
     above = e.map(graph.gt, x, threshold if elem_of(x).is_float else int(threshold))
     return e.cast(above, elem_of(x))
 
 
 @onnx_op("ArrayFeatureExtractor", domain=ML)
-def array_feature_extractor(e: Emitter, node: Node) -> Value:
+def array_feature_extractor(e: Emitter, node: Node, x: Value) -> Value:
     """Elements of the last axis, by index."""
-    x = node.value(e, 0)
     picked = e(graph.take, x, e.flatten(node.index(e, 1, shape_of(x)[-1], from_end=False)), axis=tensor(x).rank - 1)
     return picked if tensor(x).rank > 1 else e.reshape(picked, (1, *shape_of(picked)))
 
@@ -59,9 +57,8 @@ def _floats(e: Emitter, x: Value) -> Value:
 
 
 @onnx_op("Scaler", domain=ML)
-def scaler(e: Emitter, node: Node) -> Value:
+def scaler(e: Emitter, node: Node, x: Value) -> Value:
     """(x - offset) * scale, by feature."""
-    x = node.value(e, 0)
     out = _floats(e, x)
     if "offset" in node.attributes:
         out = e.map(graph.sub, out, _per_feature(e, node, "offset", x))
@@ -69,9 +66,8 @@ def scaler(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("Imputer", domain=ML)
-def imputer(e: Emitter, node: Node) -> Value:
+def imputer(e: Emitter, node: Node, x: Value) -> Value:
     """Another value, by feature, for the one that stands for a missing one (NaN, too)."""
-    x = node.value(e, 0)
     kind = "floats" if elem_of(x).is_float else "int64s"
     missing = node.attributes.get(f"replaced_value_{kind.removesuffix('s')}", 0)
     given = np.array(node.attributes.get(f"imputed_value_{kind}", []))

@@ -15,9 +15,8 @@ from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, product
 
 
 @onnx_op("Reshape")
-def reshape(e: Emitter, node: Node) -> Value:
+def reshape(e: Emitter, node: Node, x: Value) -> Value:
     """The same elements under a shape with at most one -1; 0 copies a dim unless allowzero is set."""
-    x = node.value(e, 0)
     wanted = list[Dim](node.shape(1, "the shape") if node.has(1) else node.attr_ints("shape"))
     if not node.attr_int("allowzero", 0):
         if any(d == 0 and i >= tensor(x).rank for i, d in enumerate(wanted)):
@@ -49,21 +48,17 @@ def _inferred(node: Node, elements: Dim, wanted: Sequence[Dim]) -> Shape:
 
 
 @onnx_op("Flatten")
-def flatten(e: Emitter, node: Node) -> Value:
+def flatten(e: Emitter, node: Node, x: Value) -> Value:
     """Two dims: those before the axis, and the rest."""
-    x = node.value(e, 0)
-    shape = shape_of(x)
-    axis = node.attr_int("axis", 1)
-    if not -len(shape) <= axis <= len(shape):
-        raise node.error(f"axis must be in {-len(shape)}..{len(shape)}, got {axis}")
-    axis = axis + len(shape) if axis < 0 else axis
-    return e.reshape(x, (product(shape[:axis]), product(shape[axis:])))
+    rank, axis = tensor(x).rank, node.attr_int("axis", 1)
+    if not -rank <= axis <= rank:
+        raise node.error(f"axis must be in {-rank}..{rank}, got {axis}")
+    return e.as_matrix(x, axis + rank if axis < 0 else axis)
 
 
 @onnx_op("Squeeze")
-def squeeze(e: Emitter, node: Node) -> Value:
+def squeeze(e: Emitter, node: Node, x: Value) -> Value:
     """Drop dims of 1: those given, or all."""
-    x = node.value(e, 0)
     shape = shape_of(x)
     given = node.ints(1, "the axes") if node.has(1) else node.attr_ints("axes", ())
     if given or node.has(1):
@@ -80,18 +75,16 @@ def squeeze(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("Unsqueeze")
-def unsqueeze(e: Emitter, node: Node) -> Value:
+def unsqueeze(e: Emitter, node: Node, x: Value) -> Value:
     """Insert dims of 1."""
-    x = node.value(e, 0)
     given = node.ints(1, "the axes") if node.has(1) else node.attr_ints("axes")
     check_rank(tensor(x).rank + len(given), node.too_large)
     return e.unsqueeze(x, *node.axes(given, tensor(x).rank + len(given)))
 
 
 @onnx_op("Transpose")
-def transpose(e: Emitter, node: Node) -> Value:
+def transpose(e: Emitter, node: Node, x: Value) -> Value:
     """Reorder dims; by default reverse them."""
-    x = node.value(e, 0)
     perm = node.attr_ints("perm", range(tensor(x).rank)[::-1])
     if len(perm) != tensor(x).rank:
         raise node.error(f"perm: expected {tensor(x).rank} dims, found {len(perm)}")
@@ -99,18 +92,16 @@ def transpose(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("Concat")
-def concat(e: Emitter, node: Node) -> Value:
+def concat(e: Emitter, node: Node, *xs: Value) -> Value:
     """Join along an axis; parts of no elements are left out."""
-    xs = node.values(e)
     axis = node.axis(node.attr_int("axis"), tensor(xs[0]).rank)
     kept = [x for x in xs if tensor(x).rank != tensor(xs[0]).rank or shape_of(x)[axis] != 0]
     return e.concat(kept or xs[:1], axis)
 
 
 @onnx_op("Split")
-def split(e: Emitter, node: Node) -> tuple[Value, ...]:
+def split(e: Emitter, node: Node, x: Value) -> tuple[Value, ...]:
     """Consecutive pieces of the given sizes, or as many equal ones as there are outputs (the last may be smaller)."""
-    x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
     size = shape_of(x)[axis]
     if node.has(1):
@@ -137,9 +128,8 @@ FARTHEST = 1 << 46
 
 
 @onnx_op("Slice")
-def slice_(e: Emitter, node: Node) -> Value:
+def slice_(e: Emitter, node: Node, x: Value) -> Value:
     """A range of each given axis, with negative positions, clamping, and steps of either sign."""
-    x = node.value(e, 0)
     rank = tensor(x).rank
     if node.has(1):
         starts, ends = node.dims(1, "the starts"), node.dims(2, "the ends")
@@ -194,9 +184,8 @@ def clamp(e: Emitter, position: Dim, low: Dim, high: Dim) -> Dim:
 
 
 @onnx_op("Pad")
-def pad(e: Emitter, node: Node) -> Value:
+def pad(e: Emitter, node: Node, x: Value) -> Value:
     """Grow (or, where negative, crop) both ends of dims; constant, reflect, edge or wrap."""
-    x = node.value(e, 0)
     rank = tensor(x).rank
     pads = node.dims(1, "the pads") if node.has(1) else tuple[Dim, ...](node.attr_ints("pads"))
     axes = node.axes(node.ints(3, "the axes"), rank) if node.has(3) else tuple(range(rank))
@@ -205,9 +194,7 @@ def pad(e: Emitter, node: Node) -> Value:
     ends: list[tuple[Dim, Dim]] = [(0, 0)] * rank
     for i, axis in enumerate(axes):
         ends[axis] = (pads[i], pads[i + len(axes)])
-    mode = node.attr_str("mode", "constant")
-    if mode not in ("constant", "reflect", "edge", "wrap"):
-        raise node.error(f"mode must be constant, reflect, edge or wrap, got {mode}")
+    mode = node.attr_choice("mode", "constant", "reflect", "edge", "wrap")
     for axis, (lo, hi) in enumerate(ends):
         cut_low, cut_high = (-p if isinstance(p, int) and p < 0 else 0 for p in (lo, hi))
         x = e.slice(x, axis, cut_low, shape_of(x)[axis] - cut_low - cut_high)
@@ -241,9 +228,8 @@ def _pad_constant(e: Emitter, node: Node, x: Value, low: Shape, high: Shape) -> 
 
 
 @onnx_op("CenterCropPad")
-def center_crop_pad(e: Emitter, node: Node) -> Value:
+def center_crop_pad(e: Emitter, node: Node, x: Value) -> Value:
     """Axes cut to a size, or padded with zeros to it, around their middle."""
-    x = node.value(e, 0)
     axes = node.axes(node.attr_ints("axes", range(tensor(x).rank)), tensor(x).rank)
     wanted = node.shape(1, "the shape")
     if len(wanted) != len(axes):
@@ -261,16 +247,14 @@ def center_crop_pad(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("Expand")
-def expand(e: Emitter, node: Node) -> Value:
+def expand(e: Emitter, node: Node, x: Value) -> Value:
     """Broadcast with a shape, in both directions."""
-    x = node.value(e, 0)
     return e.broadcast(x, e.broadcast_shape(shape_of(x), node.shape(1, "the shape")))
 
 
 @onnx_op("Tile")
-def tile(e: Emitter, node: Node) -> Value:
+def tile(e: Emitter, node: Node, x: Value) -> Value:
     """Repeat whole dims: each dim becomes (repeats, dim), which is broadcast and merged."""
-    x = node.value(e, 0)
     repeats = node.dims(1, "the repeats")
     shape = shape_of(x)
     if len(repeats) != len(shape):
@@ -293,9 +277,8 @@ def _block_size(node: Node) -> int:
 
 
 @onnx_op("DepthToSpace")
-def depth_to_space(e: Emitter, node: Node) -> Value:
+def depth_to_space(e: Emitter, node: Node, x: Value) -> Value:
     """Channels become blocks of pixels."""
-    x = node.value(e, 0)
     n, c, h, w = shape_of(x)
     b = _block_size(node)
     depth = floordiv(c, b * b)
@@ -307,9 +290,8 @@ def depth_to_space(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("SpaceToDepth")
-def space_to_depth(e: Emitter, node: Node) -> Value:
+def space_to_depth(e: Emitter, node: Node, x: Value) -> Value:
     """Blocks of pixels become channels."""
-    x = node.value(e, 0)
     n, c, h, w = shape_of(x)
     b = _block_size(node)
     rows, columns = floordiv(h, b), floordiv(w, b)

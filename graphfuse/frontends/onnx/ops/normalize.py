@@ -25,9 +25,8 @@ def _affine(e: Emitter, node: Node, y: Value, shape: Shape) -> Value:
 
 
 @onnx_op("BatchNormalization")
-def batch_normalization(e: Emitter, node: Node) -> tuple[Value, ...]:
+def batch_normalization(e: Emitter, node: Node, x: Value) -> tuple[Value, ...]:
     """Inference: y = x * s + t with s = scale / sqrt(var + epsilon), t = bias - mean * s."""
-    x = node.value(e, 0)
     scale, bias, mean, variance = (node.value(e, i) for i in range(1, 5))
     shape = shape_of(x) if tensor(x).rank > 1 else (*shape_of(x), 1)
     for v in (scale, bias, mean, variance):
@@ -90,17 +89,15 @@ def rms_normalization(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("InstanceNormalization")
-def instance_normalization(e: Emitter, node: Node) -> Value:
+def instance_normalization(e: Emitter, node: Node, x: Value) -> Value:
     """Standardise each channel of each sample, then scale and shift by channel."""
-    x = node.value(e, 0)
     y, _, _ = standardise(e, e.wide(x), range(2, tensor(x).rank), node.attr_float("epsilon", 1e-5))
     return e.cast(_affine(e, node, y, shape_of(x)), elem_of(x))
 
 
 @onnx_op("GroupNormalization")
-def group_normalization(e: Emitter, node: Node) -> Value:
+def group_normalization(e: Emitter, node: Node, x: Value) -> Value:
     """Standardise each group of channels of each sample, then scale and shift by channel (before opset 21: group)."""
-    x = node.value(e, 0)
     shape, groups = shape_of(x), node.attr_int("num_groups")
     channels = shape[1]
     if isinstance(channels, int) and channels % groups:
@@ -113,9 +110,8 @@ def group_normalization(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("LpNormalization")
-def lp_normalization(e: Emitter, node: Node) -> Value:
+def lp_normalization(e: Emitter, node: Node, x: Value) -> Value:
     """x divided by its Lp norm along an axis; 0 where the norm is 0."""
-    x = node.value(e, 0)
     axis, p = node.axis(node.attr_int("axis", -1), tensor(x).rank), node.attr_int("p", 2)
     wide = e.wide(x)
     norm = lp_root(e, e.reduce(lp_power(e, wide, p), "sum", [axis]), p)
@@ -123,9 +119,8 @@ def lp_normalization(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("MeanVarianceNormalization")
-def mean_variance_normalization(e: Emitter, node: Node) -> Value:
+def mean_variance_normalization(e: Emitter, node: Node, x: Value) -> Value:
     """(x - mean) / (sqrt(E[x^2] - E[x]^2) + 1e-9)."""
-    x = node.value(e, 0)
     axes = list(node.axes(node.attr_ints("axes", (0, 2, 3)), tensor(x).rank))
     wide = e.wide(x)
     mean = e.mean(wide, axes)

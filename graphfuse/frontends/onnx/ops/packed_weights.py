@@ -27,9 +27,8 @@ NF4 = (
 
 
 @onnx_op("MatMulNBits", domain=MICROSOFT)
-def matmul_nbits(e: Emitter, node: Node) -> Value:
+def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
     """x @ w.T, w of integers of 2, 4 or 8 bits in blocks along k: each less its zero point, times its block's scale."""
-    x = node.value(e, 0)
     k, n, block, bits = (node.attr_int(name) for name in ("K", "N", "block_size", "bits"))
     if bits not in (2, 4, 8):
         raise node.unsupported(f"bits must be 2, 4 or 8, got {bits}")
@@ -66,9 +65,8 @@ def matmul_nbits(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("MatMulBnb4", domain=MICROSOFT)
-def matmul_bnb4(e: Emitter, node: Node) -> Value:
+def matmul_bnb4(e: Emitter, node: Node, x: Value) -> Value:
     """x @ w.T (or x @ w), w [N, K] of codes of 4 bits, the high ones first: a table's entry times the block's scale."""
-    x = node.value(e, 0)
     k, n, block, kind = (node.attr_int(name) for name in ("K", "N", "block_size", "quant_type"))
     if kind not in (0, 1):
         raise node.error(f"quant_type must be 0 (FP4) or 1 (NF4), got {kind}")

@@ -56,9 +56,8 @@ def _least(elem: Scalar) -> float:
 
 
 @onnx_op("MaxPool")
-def max_pool(e: Emitter, node: Node) -> tuple[Value, Value | None]:
+def max_pool(e: Emitter, node: Node, x: Value) -> tuple[Value, Value | None]:
     """The maximum of each window; the second output, its index in the flattened input."""
-    x = node.value(e, 0)
     window, _ = _pool_window(e, node, shape_of(x)[2:])
     out = _reduce_window(e, x, window, "max")
     wants_indices = len(node.wanted) > 1 and node.wanted[1]
@@ -117,9 +116,8 @@ def positions(rows: Sequence[Array], sizes: Sequence[int], *, column_major: bool
 
 
 @onnx_op("AveragePool")
-def average_pool(e: Emitter, node: Node) -> Value:
+def average_pool(e: Emitter, node: Node, x: Value) -> Value:
     """The mean of each window; padding counts if count_include_pad says so, ceil_mode's extra never does."""
-    x = node.value(e, 0)
     spatial = shape_of(x)[2:]
     window, added = _pool_window(e, node, spatial)
     total = _reduce_window(e, e.wide(x), window, "sum")
@@ -164,18 +162,16 @@ def _axis_count(e: Emitter, node: Node, d: Dim, window: Window, i: int, added: D
 
 
 @onnx_op("LpPool")
-def lp_pool(e: Emitter, node: Node) -> Value:
+def lp_pool(e: Emitter, node: Node, x: Value) -> Value:
     """The Lp norm of each window."""
-    x = node.value(e, 0)
     p = node.attr_int("p", 2)
     window, _ = _pool_window(e, node, shape_of(x)[2:])
     return e.cast(lp_root(e, _reduce_window(e, lp_power(e, e.wide(x), p), window, "sum"), p), elem_of(x))
 
 
 @onnx_op("LRN")
-def lrn(e: Emitter, node: Node) -> Value:
+def lrn(e: Emitter, node: Node, x: Value) -> Value:
     """x / (bias + alpha / size * sum of squares over neighbouring channels) ** beta."""
-    x = node.value(e, 0)
     size = node.attr_int("size")
     wide = e.wide(x)
     none = (0,) * (tensor(x).rank - 2)

@@ -6,9 +6,10 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.frontends.compositions import biased
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
-from graphfuse.frontends.onnx.ops.contract import matmul_of
+from graphfuse.frontends.onnx.ops.contract import centred, matmul_of, per_axis
 from graphfuse.frontends.onnx.ops.conv import conv_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, F64, I32, U8, Scalar
@@ -104,9 +105,8 @@ def dequantize_of(e: Emitter, node: Node, x: Value, scale: Value, zero: Value | 
 
 
 @onnx_op("DynamicQuantizeLinear")
-def dynamic_quantize_linear(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
+def dynamic_quantize_linear(e: Emitter, node: Node, x: Value) -> tuple[Value, Value, Value]:
     """Quantise to u8 over the tensor's own range, which always includes 0; the scale of zeros alone is 1."""
-    x = node.value(e, 0)
     axes = tuple(range(tensor(x).rank))
     low = e.map(graph.min_, e.reduce(x, "min", axes, keepdims=False), 0.0)
     high = e.map(graph.max_, e.reduce(x, "max", axes, keepdims=False), 0.0)
@@ -124,43 +124,27 @@ def dynamic_quantize_linear(e: Emitter, node: Node) -> tuple[Value, Value, Value
 
 
 def _requantize(e: Emitter, acc: Value, scale: Value, out_scale: Value, zero: Value) -> Value:
-    real = e.map(graph.mul, e.cast(acc, F32), e.map(graph.div, e.cast(scale, F32), e.cast(out_scale, F32)))
+    acc, scale = e.cast(acc, F32), e.cast(scale, F32)
+    real = e.map(graph.mul, acc, e.map(graph.div, scale, e.cast(e.reshape(out_scale, ()), F32)))
     one = e.constant(np.ones((), dtype=np.float32))
     return quantize_of(e, real, one, e.reshape(zero, ()), elem_of(zero))
 
 
-def _centred(e: Emitter, x: Value, zero: Value, axis: int) -> Value:
-    """x - zero in i32, the zero point per tensor or along an axis."""
-    if tensor(zero).rank == 1 and shape_of(zero) != (1,):
-        zero = e.along(zero, axis, tensor(x).rank)
-    elif tensor(zero).rank <= 1:
-        zero = e.reshape(zero, ())
-    return e.map(graph.sub, e.cast(x, I32), e.cast(zero, I32))
-
-
 @onnx_op("QLinearMatMul")
-def qlinear_matmul(e: Emitter, node: Node) -> Value:
+def qlinear_matmul(e: Emitter, node: Node, *inputs: Value) -> Value:
     """The product of two quantised tensors, quantised."""
-    a, sa, za, b, sb, zb, sy, zy = node.values(e)
-    acc = matmul_of(e, _centred(e, a, za, -2), _centred(e, b, zb, -1))
-    if tensor(sa).rank == 1 and shape_of(sa) != (1,):
-        sa = e.unsqueeze(sa, -1)
-    sa = e.reshape(sa, ()) if shape_of(sa) == (1,) else sa
-    sb = e.reshape(sb, ()) if shape_of(sb) == (1,) else sb
-    scale = e.map(graph.mul, e.cast(sa, F32), e.cast(sb, F32))
-    return _requantize(e, acc, scale, e.reshape(sy, ()), zy)
+    a, sa, za, b, sb, zb, sy, zy = inputs
+    acc = matmul_of(e, centred(e, a, za, -2), centred(e, b, zb, -1))
+    sa, sb = per_axis(e, sa, -2, tensor(a).rank), per_axis(e, sb, -1, tensor(b).rank)
+    return _requantize(e, acc, e.map(graph.mul, e.cast(sa, F32), e.cast(sb, F32)), sy, zy)
 
 
 @onnx_op("QLinearConv")
-def qlinear_conv(e: Emitter, node: Node) -> Value:
+def qlinear_conv(e: Emitter, node: Node, *inputs: Value) -> Value:
     """The convolution of quantised tensors, quantised."""
-    x, sx, zx, w, sw, zw, sy, zy = (node.value(e, i) for i in range(8))
-    acc = conv_of(e, node, _centred(e, x, zx, 1), _centred(e, w, zw, 0))
-    rank = tensor(x).rank
-    channels = (shape_of(acc)[1], *(1,) * (rank - 2))
-    if (bias := node.optional(e, 8)) is not None:
-        acc = e.map(graph.add, acc, e.reshape(e.equalled(bias, channels[:1], "the bias"), channels))
+    x, sx, zx, w, sw, zw, sy, zy, *bias = inputs
+    acc = biased(e, conv_of(e, node, centred(e, x, zx, 1), centred(e, w, zw, 0)), *bias, axis=1)
     if tensor(sw).rank == 1:
+        channels = (shape_of(acc)[1], *(1,) * (tensor(x).rank - 2))
         sw = e.reshape(e.spread(sw, channels[:1]), channels)
-    scale = e.map(graph.mul, e.reshape(sx, ()), sw)
-    return _requantize(e, acc, scale, e.reshape(sy, ()), zy)
+    return _requantize(e, acc, e.map(graph.mul, e.reshape(sx, ()), sw), sy, zy)

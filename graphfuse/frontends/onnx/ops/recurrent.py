@@ -112,9 +112,7 @@ def _recurrent(
     hidden = shape_of(r)[2]
     if not isinstance(hidden, int):
         raise node.unknown_dim("the hidden size must be static")
-    kind = node.attr_str("direction", "forward")
-    if kind not in ("forward", "reverse", "bidirectional"):
-        raise node.error(f"direction must be forward, reverse or bidirectional, got {kind}")
+    kind = node.attr_choice("direction", "forward", "reverse", "bidirectional")
     cell = Cell(
         gates, hidden, states, batch_first, node.attr_float("clip", 0.0), bool(node.attr_int("input_forget", 0)),
         bool(node.attr_int("linear_before_reset", 0)),

@@ -23,9 +23,8 @@ _REDUCTIONS = ("Sum", "Prod", "Max", "Min", "Mean", "SumSquare", "L1", "L2", "Lo
 
 
 @onnx_op(*(f"Reduce{name}" for name in _REDUCTIONS))
-def reduce(e: Emitter, node: Node) -> Value:
+def reduce(e: Emitter, node: Node, x: Value) -> Value:
     """Combine along axes; halves accumulate in f32."""
-    x = node.value(e, 0)
     elem, rank = elem_of(x), tensor(x).rank
     axes = _axes(node, rank)
     keep = bool(node.attr_int("keepdims", 1))
@@ -76,9 +75,8 @@ def _in_floats(e: Emitter, kind: OpDef, x: Value) -> Value:
 
 
 @onnx_op("ArgMax", "ArgMin")
-def arg_reduce(e: Emitter, node: Node) -> Value:
+def arg_reduce(e: Emitter, node: Node, x: Value) -> Value:
     """The index of an extreme along an axis."""
-    x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
     return e(
         graph.arg_reduce,
@@ -91,9 +89,8 @@ def arg_reduce(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("CumSum", "CumProd")
-def cumulate(e: Emitter, node: Node) -> Value:
+def cumulate(e: Emitter, node: Node, x: Value) -> Value:
     """Running sums or products along an axis."""
-    x = node.value(e, 0)
     (axis,) = node.ints(1, "the axis")
     out = e(
         graph.cumulate,
@@ -107,9 +104,8 @@ def cumulate(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("TopK")
-def topk(e: Emitter, node: Node) -> tuple[Value, Value]:
+def topk(e: Emitter, node: Node, x: Value) -> tuple[Value, Value]:
     """The k extreme elements along an axis and their indices, sorted whether or not it is asked for."""
-    x = node.value(e, 0)
     axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
     (k,) = node.dims(1, "k") if node.has(1) else (node.attr_int("k"),)
     size = shape_of(x)[axis]
@@ -120,9 +116,8 @@ def topk(e: Emitter, node: Node) -> tuple[Value, Value]:
 
 
 @onnx_op("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(e: Emitter, node: Node) -> Value:
+def global_pool(e: Emitter, node: Node, x: Value) -> Value:
     """Combine over all spatial dims, keeping them as 1."""
-    x = node.value(e, 0)
     axes = tuple(range(2, tensor(x).rank))
     wide = e.wide(x)
     if node.op == "GlobalMaxPool":

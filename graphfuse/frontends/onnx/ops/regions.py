@@ -127,9 +127,8 @@ def max_roi_pool(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("DeformConv")
-def deform_conv(e: Emitter, node: Node) -> Value:
+def deform_conv(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     """A convolution whose window's elements are moved by offsets, and weighted by a mask."""
-    x, w = node.value(e, 0), node.value(e, 1)
     (n, channels, *spatial), (outputs, _, *window) = shape_of(x), shape_of(w)
     rank = len(spatial)
     kernel = tuple(d for d in window if isinstance(d, int))

@@ -49,13 +49,10 @@ class Axis:
 
 
 @onnx_op("Resize")
-def resize(e: Emitter, node: Node) -> Value:
+def resize(e: Emitter, node: Node, x: Value) -> Value:
     """Sample a tensor on another grid."""
-    x = node.value(e, 0)
     elem = elem_of(x)
-    mode = node.attr_str("mode", "nearest")
-    if mode not in ("nearest", "linear", "cubic"):
-        raise node.error(f"mode must be nearest, linear or cubic, got {mode}")
+    mode = node.attr_choice("mode", "nearest", "linear", "cubic")
     axes = _axes(node, x)
     if mode == "nearest":
         for axis in axes:

@@ -21,9 +21,8 @@ Tap = tuple[Value, Value | None, Value | None]
 
 
 @onnx_op("GridSample")
-def grid_sample(e: Emitter, node: Node) -> Value:
+def grid_sample(e: Emitter, node: Node, x: Value, grid: Value) -> Value:
     """Interpolate x [N, C, spatial] at the normalised coordinates of a grid [N, out, dims] (last spatial dim first)."""
-    x, grid = node.value(e, 0), node.value(e, 1)
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(m := node.attr_str("mode", "linear"), m)
     padding, aligned = node.attr_str("padding_mode", "zeros"), bool(node.attr_int("align_corners", 0))
     if mode not in ("linear", "nearest", "cubic") or padding not in ("zeros", "border", "reflection"):
@@ -119,9 +118,8 @@ def _reflected(p: Term, low: float, high: Term) -> Term:
 
 
 @onnx_op("Col2Im")
-def col2im(e: Emitter, node: Node) -> Value:
+def col2im(e: Emitter, node: Node, x: Value) -> Value:
     """Add the columns of blocks [N, C * block, positions] where they overlap in an image."""
-    x = node.value(e, 0)
     image, block = node.ints(1, "the image shape"), node.ints(2, "the block shape")
     n = len(image)
     strides, dilation = node.attr_ints("strides", (1,) * n), node.attr_ints("dilations", (1,) * n)
@@ -146,9 +144,8 @@ def col2im(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("MaxUnpool")
-def max_unpool(e: Emitter, node: Node) -> Value:
+def max_unpool(e: Emitter, node: Node, x: Value) -> Value:
     """Put pooled values back at the positions they came from, zeros elsewhere."""
-    x = node.value(e, 0)
     size = node.attr_ints("kernel_shape")
     n = len(size)
     strides, pads = node.attr_ints("strides", (1,) * n), node.attr_ints("pads", (0,) * (2 * n))

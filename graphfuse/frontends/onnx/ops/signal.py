@@ -35,9 +35,8 @@ def checked_length(node: Node, length: object) -> int:
 
 
 @onnx_op("DFT")
-def dft(e: Emitter, node: Node) -> Value:
+def dft(e: Emitter, node: Node, x: Value) -> Value:
     """The discrete Fourier transform along one axis; the last dim holds real and imaginary parts."""
-    x = node.value(e, 0)
     rank = tensor(x).rank
     given = int(scalar_constant(node, 2, "the axis")) if node.has(2) else node.attr_int("axis", -2)
     axis = node.axis(given, rank)

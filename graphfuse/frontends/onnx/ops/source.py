@@ -113,9 +113,8 @@ def eye_like(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("Trilu")
-def trilu(e: Emitter, node: Node) -> Value:
+def trilu(e: Emitter, node: Node, x: Value) -> Value:
     """Keep the upper or lower triangle, from the k-th diagonal."""
-    x = node.value(e, 0)
     if tensor(x).rank < 2:
         raise node.error(f"the input must have at least two dims, got {x.type}")
     (k,) = node.dims(1, "k") if node.has(1) else (0,)

@@ -10,9 +10,8 @@ from graphfuse.ir.core import Value
 TRAINING = "ai.onnx.preview.training"
 
 
-def _groups(e: Emitter, node: Node, size: int) -> list[tuple[Value, ...]]:
+def _groups(node: Node, tensors: tuple[Value, ...], size: int) -> list[tuple[Value, ...]]:
     """The tensors of each parameter: inputs come as all parameters, then all gradients, and so on."""
-    tensors = node.values(e)[2:]
     count, rest = divmod(len(tensors), size)
     if rest or not count:
         raise node.error(f"expected the rate, the count and {size} inputs for each parameter, got {len(node.inputs)}")
@@ -33,18 +32,14 @@ def _regularised(e: Emitter, node: Node, x: Value, gradient: Value) -> Value:
     return e.map(graph.add, e.map(graph.mul, x, factor), gradient) if factor else gradient
 
 
-def _scalar(e: Emitter, node: Node, i: int) -> Value:
-    return e.reshape(node.value(e, i), ())
-
-
 @onnx_op("Adagrad", domain=TRAINING)
-def adagrad(e: Emitter, node: Node) -> tuple[Value, ...]:
+def adagrad(e: Emitter, node: Node, rate: Value, count: Value, *tensors: Value) -> tuple[Value, ...]:
     """A rate for each element, by the sum of its squared gradients."""
-    rate, count = _scalar(e, node, 0), _scalar(e, node, 1)
+    rate, count = e.reshape(rate, ()), e.reshape(count, ())
     decay = e.map(graph.add, e.map(graph.mul, e.cast(count, elem_of(rate)), node.attr_float("decay_factor", 0.0)), 1.0)
     rate = e.map(graph.div, rate, decay)
     out: list[tuple[Value, ...]] = []
-    for x, g, h in _groups(e, node, 3):
+    for x, g, h in _groups(node, tensors, 3):
         g = _regularised(e, node, x, g)
         h = e.map(graph.add, h, e.map(graph.mul, g, g))
         root = e.map(graph.add, e.map(graph.sqrt, h), node.attr_float("epsilon", 1e-6))
@@ -54,9 +49,9 @@ def adagrad(e: Emitter, node: Node) -> tuple[Value, ...]:
 
 
 @onnx_op("Adam", domain=TRAINING)
-def adam(e: Emitter, node: Node) -> tuple[Value, ...]:
+def adam(e: Emitter, node: Node, rate: Value, count: Value, *tensors: Value) -> tuple[Value, ...]:
     """Running means of gradients and of their squares, without their bias from the second step on."""
-    rate, count = _scalar(e, node, 0), _scalar(e, node, 1)
+    rate, count = e.reshape(rate, ()), e.reshape(count, ())
     alpha, beta = node.attr_float("alpha", 0.9), node.attr_float("beta", 0.999)
     steps = e.cast(count, elem_of(rate))
 
@@ -67,7 +62,7 @@ def adam(e: Emitter, node: Node) -> tuple[Value, ...]:
     unbiased = e.map(graph.div, e.map(graph.mul, rate, e.map(graph.sqrt, without(beta))), without(alpha))
     rate = e.select(e.map(graph.gt, count, 0), unbiased, rate)
     out: list[tuple[Value, ...]] = []
-    for x, g, v, h in _groups(e, node, 4):
+    for x, g, v, h in _groups(node, tensors, 4):
         g = _regularised(e, node, x, g)
         v = _blend(e, alpha, v, 1 - alpha, g)
         h = _blend(e, beta, h, 1 - beta, e.map(graph.mul, g, g))
@@ -80,14 +75,14 @@ def adam(e: Emitter, node: Node) -> tuple[Value, ...]:
 
 
 @onnx_op("Momentum", domain=TRAINING)
-def momentum(e: Emitter, node: Node) -> tuple[Value, ...]:
+def momentum(e: Emitter, node: Node, rate: Value, count: Value, *tensors: Value) -> tuple[Value, ...]:
     """Gradient descent with momentum; the first step takes the gradient as it is."""
-    rate, count = _scalar(e, node, 0), _scalar(e, node, 1)
+    rate, count = e.reshape(rate, ()), e.reshape(count, ())
     alpha, mode = node.attr_float("alpha"), node.attr_str("mode")
     if mode not in ("standard", "nesterov"):
         raise node.error(f"mode must be one of standard, nesterov, got {mode}")
     out: list[tuple[Value, ...]] = []
-    for x, g, v in _groups(e, node, 3):
+    for x, g, v in _groups(node, tensors, 3):
         g = _regularised(e, node, x, g)
         one, beta = e.full((), elem_of(x), 1.0), e.full((), elem_of(x), node.attr_float("beta"))
         v = _blend(e, alpha, v, e.select(e.map(graph.gt, count, 0), beta, one), g)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.compositions import gelu_of, softmax_of
+from graphfuse.frontends.compositions import biased, gelu_of, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.activation import FUNCTIONS, Function, above
+from graphfuse.frontends.onnx.ops.activation import FUNCTIONS, Function, above, clamp
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import exact_div, product
 
@@ -17,15 +17,11 @@ _NAMES = (
 )  # fmt: skip
 
 
-def _clip(e: Emitter, x: Value, low: float, high: float) -> Value:
-    return e.map(graph.min_, e.map(graph.max_, x, low), high)
-
-
 _FUNCTIONS: dict[str, Function] = {
     **FUNCTIONS,
     # not at the threshold itself, as recurrent operators have it
     "thresholdedrelu": (above(graph.gt), (1.0,)),
-    "clip": (_clip, (float("-inf"), float("inf"))),
+    "clip": (clamp, (float("-inf"), float("inf"))),
 }
 
 
@@ -47,35 +43,28 @@ def named_parameters(node: Node) -> list[float | None]:
     return [node.attr_float(name) if name in node.attributes else None for name in names]
 
 
-def _biased(e: Emitter, node: Node) -> Value:
-    """The first input plus a bias, if it is given, as long as the last dim."""
-    x = node.value(e, 0)
-    return e.map(graph.add, x, e.equalled(node.value(e, 1), shape_of(x)[-1:], "the bias")) if node.has(1) else x
-
-
 @onnx_op("BiasGelu", domain=MICROSOFT)
-def bias_gelu(e: Emitter, node: Node) -> Value:
+def bias_gelu(e: Emitter, node: Node, x: Value, bias: Value | None = None) -> Value:
     """gelu(x + bias), by the error function."""
-    return gelu_of(e, _biased(e, node))
+    return gelu_of(e, biased(e, x, bias))
 
 
 @onnx_op("FastGelu", domain=MICROSOFT)
-def fast_gelu(e: Emitter, node: Node) -> Value:
+def fast_gelu(e: Emitter, node: Node, x: Value, bias: Value | None = None) -> Value:
     """gelu(x [+ bias]), by tanh."""
-    return gelu_of(e, _biased(e, node), by_tanh=True)
+    return gelu_of(e, biased(e, x, bias), by_tanh=True)
 
 
 @onnx_op("QuickGelu", domain=MICROSOFT)
-def quick_gelu(e: Emitter, node: Node) -> Value:
+def quick_gelu(e: Emitter, node: Node, x: Value) -> Value:
     """x * sigmoid(alpha * x)."""
-    x = node.value(e, 0)
     return e.map(graph.mul, x, e.map(graph.sigmoid, e.map(graph.mul, x, node.attr_float("alpha", 1.702))))
 
 
 @onnx_op("BiasSplitGelu", domain=MICROSOFT)
-def bias_split_gelu(e: Emitter, node: Node) -> Value:
+def bias_split_gelu(e: Emitter, node: Node, x: Value, bias: Value | None = None) -> Value:
     """The left half of x + bias times gelu of the right half."""
-    x = _biased(e, node)
+    x = biased(e, x, bias)
     half = exact_div(shape_of(x)[-1], 2)
     if half is None:
         raise node.error(f"the last dim must be even, got {x.type}")
@@ -84,38 +73,37 @@ def bias_split_gelu(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("BiasAdd", domain=MICROSOFT)
-def bias_add(e: Emitter, node: Node) -> Value:
+def bias_add(e: Emitter, node: Node, x: Value, bias: Value, skip: Value) -> Value:
     """x + bias + skip."""
-    x = _biased(e, node)
-    return e.map(graph.add, x, e.equalled(node.value(e, 2), shape_of(x), "the skip"))
+    return e.map(graph.add, biased(e, x, bias), e.equalled(skip, shape_of(x), "the skip"))
 
 
 @onnx_op("GatedAdd", domain=MICROSOFT)
-def gated_add(e: Emitter, node: Node) -> Value:
+def gated_add(e: Emitter, node: Node, x: Value, y: Value, gate: Value) -> Value:
     """x + y * gate."""
-    x, gate = node.value(e, 0), node.value(e, 2)
     gate = e.equalled(gate, (*shape_of(x)[:-1], *shape_of(gate)[-1:]), "the gate")
-    y = e.equalled(node.value(e, 1), shape_of(x), "what is added")
+    y = e.equalled(y, shape_of(x), "what is added")
     return e.map(graph.add, x, e.map(graph.mul, y, e.spread(gate, shape_of(x))))
 
 
 @onnx_op("BiasDropout", domain=MICROSOFT)
-def bias_dropout(e: Emitter, node: Node) -> tuple[Value, Value]:
+def bias_dropout(
+    e: Emitter, node: Node, x: Value, bias: Value | None = None, residual: Value | None = None
+) -> tuple[Value, Value]:
     """data + bias [+ residual]; nothing is dropped outside of training, and the mask says so."""
     training = node.constant(4, "training_mode") if node.has(4) else None
     if training is not None and training.any():
         raise node.unsupported("dropout in training draws random numbers")
-    y = _biased(e, node)
-    if (residual := node.optional(e, 2)) is not None:
+    y = biased(e, x, bias)
+    if residual is not None:
         y = e.map(graph.add, y, e.equalled(residual, shape_of(y), "the residual"))
     return y, e.map(graph.eq, y, y)
 
 
 @onnx_op("BiasSoftmax", domain=MICROSOFT)
-def bias_softmax(e: Emitter, node: Node) -> Value:
+def bias_softmax(e: Emitter, node: Node, x: Value, bias: Value) -> Value:
     """Softmax of data + bias over all dims from `axis` on; the bias has the data's rank, or is right-aligned."""
-    x = node.value(e, 0)
-    x = e.map(graph.add, x, e.spread(node.value(e, 1), shape_of(x)))
+    x = e.map(graph.add, x, e.spread(bias, shape_of(x)))
     axis = node.axis(node.attr_int("axis", 1), tensor(x).rank)
     shape = shape_of(x)
     flat = e.reshape(e.wide(x), (*shape[:axis], product(shape[axis:])))

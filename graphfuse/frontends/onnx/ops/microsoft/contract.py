@@ -6,12 +6,12 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import gelu_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
-from graphfuse.frontends.onnx.ops.contract import gemm, matmul_of, pivoted
+from graphfuse.frontends.onnx.ops.contract import gemm, matmul_of, pivoted, square_matrices
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.frontends.onnx.ops.microsoft.activation import activated, named_parameters
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I32, I64
-from graphfuse.symbolic import Dim, product
+from graphfuse.symbolic import Dim
 
 
 def _operand(e: Emitter, node: Node, i: int, name: str) -> Value:
@@ -38,28 +38,28 @@ def fused_matmul(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("FusedGemm", domain=MICROSOFT)
-def fused_gemm(e: Emitter, node: Node) -> Value:
+def fused_gemm(e: Emitter, node: Node, a: Value, b: Value, c: Value | None = None) -> Value:
     """An activation of alpha * A' B' + beta * C."""
-    return activated(e, node, gemm(e, node), named_parameters(node))
+    return activated(e, node, gemm(e, node, a, b, c), named_parameters(node))
 
 
 @onnx_op("GemmFastGelu", domain=MICROSOFT)
-def gemm_fast_gelu(e: Emitter, node: Node) -> Value:
+def gemm_fast_gelu(e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None) -> Value:
     """gelu(x w [+ bias]), by tanh."""
-    y = matmul_of(e, node.value(e, 0), node.value(e, 1))
-    return gelu_of(e, e.map(graph.add, y, node.value(e, 2)) if node.has(2) else y, by_tanh=True)
+    y = matmul_of(e, x, w)
+    return gelu_of(e, y if bias is None else e.map(graph.add, y, bias), by_tanh=True)
 
 
 @onnx_op("MatMulInteger16", domain=MICROSOFT)
-def matmul_integer16(e: Emitter, node: Node) -> Value:
+def matmul_integer16(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """The product of 16-bit matrices in i32."""
-    return matmul_of(e, e.cast(node.value(e, 0), I32), e.cast(node.value(e, 1), I32))
+    return matmul_of(e, e.cast(a, I32), e.cast(b, I32))
 
 
 @onnx_op("CDist", domain=MICROSOFT)
-def cdist(e: Emitter, node: Node) -> Value:
+def cdist(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """Distances of all rows of A from all rows of B: |a|^2 - 2 a b + |b|^2, not below 0, or its root."""
-    a, b, metric = node.value(e, 0), node.value(e, 1), node.attr_str("metric", "sqeuclidean")
+    metric = node.attr_str("metric", "sqeuclidean")
     if metric not in ("sqeuclidean", "euclidean"):
         raise node.unsupported(f"metric must be euclidean or sqeuclidean, got {metric}")
     norm_a, norm_b = (e.reduce(e.map(graph.mul, x, x), "sum", [1], keepdims=False) for x in (a, b))
@@ -70,9 +70,8 @@ def cdist(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("ComplexMul", "ComplexMulConj", domain=MICROSOFT)
-def complex_mul(e: Emitter, node: Node) -> Value:
+def complex_mul(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """a * b, or a * conj(b), of complex numbers whose parts are the last dim."""
-    a, b = node.value(e, 0), node.value(e, 1)
     for x in (a, b):
         if shape_of(x)[-1] != 2:
             raise node.error(f"the last dim must hold two parts, got {x.type}")
@@ -85,17 +84,12 @@ def complex_mul(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("Inverse", domain=MICROSOFT)
-def inverse(e: Emitter, node: Node) -> Value:
+def inverse(e: Emitter, node: Node, x: Value) -> Value:
     """Inverses of matrices by Gauss-Jordan elimination with row pivoting: [A | I] becomes [I | inverse]."""
-    x = node.value(e, 0)
-    *batch, n, columns = shape_of(x) if tensor(x).rank > 1 else (0, 1)
-    if not e.same(n, columns):
-        raise node.error(f"expected square matrices, got {x.type}")
-    count = product(tuple(batch))
-    wide = e.reshape(e.wide(x), (count, n, n))
-    elem = elem_of(wide)
+    wide = square_matrices(e, node, x)
+    count, n, _ = shape_of(wide)
     unit = e.map(graph.eq, e.iota((n, n), 0), e.iota((n, n), 1))
-    unit = e.select(unit, e.full((n, n), elem, 1.0), 0.0)
+    unit = e.select(unit, e.full((n, n), elem_of(wide), 1.0), 0.0)
     rows = e.iota((1, n), 1)
 
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:

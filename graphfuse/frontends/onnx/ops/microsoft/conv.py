@@ -24,37 +24,34 @@ def channels_last(e: Emitter, x: Value) -> Value:
 
 
 @onnx_op("FusedConv", domain=MICROSOFT)
-def fused_conv(e: Emitter, node: Node) -> Value:
+def fused_conv(
+    e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None, other: Value | None = None
+) -> Value:
     """An activation of the convolution [+ a fourth input]."""
-    y = conv(e, replace(node, inputs=node.inputs[:3]))
-    if (other := node.optional(e, 3)) is not None:
+    y = conv(e, node, x, w, bias)
+    if other is not None:
         y = e.map(graph.add, y, e.equalled(other, shape_of(y), "what is added"))
     return activated(e, node, y, [float(p) for p in node.attributes.get("activation_params", ())])
 
 
 @onnx_op("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
-def nhwc_conv(e: Emitter, node: Node) -> Value:
+def nhwc_conv(
+    e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None, other: Value | None = None
+) -> Value:
     """The same with channels last in everything but the weight."""
-    inputs = [node.input(0), node.input(1), *node.inputs[2:]]
-    for i in (0, 3):
-        if node.has(i):
-            inputs[i] = channels_second(e, node.value(e, i))
-    return channels_last(e, fused_conv(e, replace(node, inputs=tuple(inputs))))
+    other = None if other is None else channels_second(e, other)
+    return channels_last(e, fused_conv(e, node, channels_second(e, x), w, bias, other))
 
 
 @onnx_op("NhwcMaxPool", domain=MICROSOFT)
-def nhwc_max_pool(e: Emitter, node: Node) -> Value:
+def nhwc_max_pool(e: Emitter, node: Node, x: Value) -> Value:
     """The maximum of each window, channels last."""
-    x = channels_second(e, node.value(e, 0))
-    y, _ = max_pool(e, replace(node, inputs=(x,)))
+    y, _ = max_pool(e, node, channels_second(e, x))
     return channels_last(e, y)
 
 
 @onnx_op("ConvTransposeWithDynamicPads", domain=MICROSOFT)
-def conv_transpose_with_pads(e: Emitter, node: Node) -> Value:
+def conv_transpose_with_pads(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     """The adjoint of a convolution whose padding is an input, known at compile time."""
-    attributes = dict(node.attributes)
-    if node.has(2):
-        attributes["pads"] = list(node.ints(2, "the pads"))
-    bias = node.inputs[3:4]
-    return conv_transpose(e, replace(node, inputs=(*node.inputs[:2], *bias), attributes=attributes))
+    pads = {"pads": node.ints(2, "the pads")} if node.has(2) else {}
+    return conv_transpose(e, replace(node, attributes=node.attributes | pads), x, w, node.optional(e, 3))

@@ -66,9 +66,8 @@ def _embedded(e: Emitter, node: Node, places: int | None, real: Callable[[int, V
 
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)
-def rotary_embedding(e: Emitter, node: Node) -> Value:
+def rotary_embedding(e: Emitter, node: Node, x: Value) -> Value:
     """Rotate pairs of features of [B, S, H*D] or [B, H, S, D] by the angles of each token's position."""
-    x = node.value(e, 0)
     batch, steps = shape_of(x)[0], shape_of(x)[1 if tensor(x).rank == 3 else 2]
     first = node.type(1).elements == 1  # the position of the first token
     node = node.fitted(e, {

@@ -13,12 +13,11 @@ from graphfuse.symbolic import exact_div, product
 
 
 @onnx_op("MoE", domain=MICROSOFT)
-def moe(e: Emitter, node: Node) -> Value:
+def moe(e: Emitter, node: Node, x: Value) -> Value:
     """Sums of the k best experts' outputs, weighted by softmax of the router's scores.
 
     Every expert computes every token: the weights of those that were not chosen are 0.
     """
-    x = node.value(e, 0)
     if node.attr_int("use_sparse_mixer", 0):
         raise node.unsupported("use_sparse_mixer must be 0, got 1")
     shape = shape_of(x)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.compositions import softmax_of
+from graphfuse.frontends.compositions import biased, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.activation import FUNCTIONS
-from graphfuse.frontends.onnx.ops.contract import matmul_of
+from graphfuse.frontends.onnx.ops.contract import centred, matmul_of
 from graphfuse.frontends.onnx.ops.microsoft.conv import channels_last, channels_second
 from graphfuse.frontends.onnx.ops.pool import average_pool
 from graphfuse.frontends.onnx.ops.quantize import dequantize_of, dynamic_quantize_linear, qlinear_conv, quantize_of
@@ -68,7 +68,7 @@ def _mean(e: Emitter, node: Node, x: Value) -> Value:
 
 def _average_pool(e: Emitter, node: Node, x: Value) -> Value:
     last = bool(node.attr_int("channels_last", 0))
-    y = average_pool(e, replace(node, inputs=(channels_second(e, x) if last else x,)))
+    y = average_pool(e, node, channels_second(e, x) if last else x)
     return channels_last(e, y) if last else y
 
 
@@ -105,16 +105,6 @@ def qlinear_where(e: Emitter, node: Node) -> Value:
 # products
 
 
-def _less_zero(e: Emitter, node: Node, x: Value, i: int, *, by_row: bool = False) -> Value:
-    """x - zero point in i32; a vector of zero points is of columns, or of rows."""
-    wide = e.cast(x, I32)
-    if (zero := node.optional(e, i)) is None:
-        return wide
-    zero = e.cast(_flat(e, zero), I32)
-    zero = e.unsqueeze(zero, -1) if by_row and tensor(zero).rank else zero
-    return e.map(graph.sub, wide, e.spread(zero, shape_of(wide)))
-
-
 def _paired(e: Emitter, node: Node, pairs: dict[int, int]) -> Node:
     """The node: a vector of zero points is as long as that of the scales, where there is one of each."""
     both = {z: s for z, s in pairs.items() if node.has(z) and node.type(z).rank == node.type(s).rank == 1}
@@ -131,8 +121,8 @@ def qgemm(e: Emitter, node: Node) -> Value:
     """alpha * A' B' + C of quantised matrices; floats where the result has no scale."""
     across = bool(node.attr_int("transB", 0))
     node = _paired(e, node, {2: 1, 5: 4})
-    a = _less_zero(e, node, node.value(e, 0), 2)
-    b = _less_zero(e, node, node.value(e, 3), 5, by_row=across)
+    a = centred(e, node.value(e, 0), node.optional(e, 2), -1)
+    b = centred(e, node.value(e, 3), node.optional(e, 5), -2 if across else -1)
     spec = f"{'km' if node.attr_int('transA', 0) else 'mk'},{'nk' if across else 'kn'}->mn"
     acc = e.contract(a, b, spec)
     if (bias := node.optional(e, 6)) is not None:
@@ -144,37 +134,37 @@ def qgemm(e: Emitter, node: Node) -> Value:
     return _quantized(e, node, y, 7, 0) if node.has(7) else y
 
 
-def scaled_product(e: Emitter, node: Node, a: Value, scale: Value, b: Value, bias: Value | None) -> Value:
+def _scaled_product(e: Emitter, a: Value, scale: Value, b: Value, bias: Value | None) -> Value:
     """a b in i32, times a scale, plus a bias."""
     y = e.cast(matmul_of(e, a, b), F32)
     y = e.cast(e.map(graph.mul, y, e.spread(_flat(e, scale), shape_of(y))), elem_of(scale))
-    return y if bias is None else e.map(graph.add, y, e.equalled(bias, shape_of(y)[-1:], "the bias"))
+    return biased(e, y, bias)
 
 
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(e: Emitter, node: Node) -> Value:
     """The product of quantised matrices, as floats [+ bias]."""
-    a, b = _less_zero(e, node, node.value(e, 0), 4), _less_zero(e, node, node.value(e, 1), 5)
+    a, b = (centred(e, node.value(e, i), node.optional(e, 4 + i), -1) for i in (0, 1))
     scale = e.map(graph.mul, _flat(e, node.value(e, 2)), _flat(e, node.value(e, 3)))
-    return scaled_product(e, node, a, scale, b, node.optional(e, 6))
+    return _scaled_product(e, a, scale, b, node.optional(e, 6))
 
 
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
-def dynamic_quantize_matmul(e: Emitter, node: Node) -> Value:
+def dynamic_quantize_matmul(
+    e: Emitter, node: Node, a: Value, b: Value, scale_b: Value, zero_b: Value | None = None, bias: Value | None = None
+) -> Value:
     """The product of floats, quantised over their own range, and a quantised matrix, as floats [+ bias]."""
-    a, scale, zero = dynamic_quantize_linear(e, replace(node, inputs=node.inputs[:1]))
-    a = e.map(graph.sub, e.cast(a, I32), e.cast(zero, I32))
-    b = _less_zero(e, node, node.value(e, 1), 3)
-    return scaled_product(e, node, a, e.map(graph.mul, scale, _flat(e, node.value(e, 2))), b, node.optional(e, 4))
+    a, scale, zero = dynamic_quantize_linear(e, node, a)
+    a, b = centred(e, a, zero, -1), centred(e, b, zero_b, -1)
+    return _scaled_product(e, a, e.map(graph.mul, scale, _flat(e, scale_b)), b, bias)
 
 
 @onnx_op("QLinearConv", domain=MICROSOFT)
-def channels_last_qlinear_conv(e: Emitter, node: Node) -> Value:
+def channels_last_qlinear_conv(e: Emitter, node: Node, x: Value, *others: Value) -> Value:
     """The convolution of quantised tensors, channels last where an attribute says so."""
     if not node.attr_int("channels_last", 0):
-        return qlinear_conv(e, node)
-    x = channels_second(e, node.value(e, 0))
-    return channels_last(e, qlinear_conv(e, replace(node, inputs=(x, *node.inputs[1:]))))
+        return qlinear_conv(e, node, x, *others)
+    return channels_last(e, qlinear_conv(e, node, channels_second(e, x), *others))
 
 
 @onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT)

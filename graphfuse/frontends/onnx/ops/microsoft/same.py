@@ -34,17 +34,15 @@ def range_(e: Emitter, node: Node) -> Value:
 
 
 @onnx_op("ExpandDims", domain=MICROSOFT)
-def expand_dims(e: Emitter, node: Node) -> Value:
+def expand_dims(e: Emitter, node: Node, x: Value) -> Value:
     """A dim of 1 at an axis of the result."""
-    x = node.value(e, 0)
     axis = node.axis(int(scalar_constant(node, 1, "the axis")), tensor(x).rank + 1)
     return e.unsqueeze(x, axis)
 
 
 @onnx_op("UnfoldTensor", domain=MICROSOFT)
-def unfold_tensor(e: Emitter, node: Node) -> Value:
+def unfold_tensor(e: Emitter, node: Node, x: Value) -> Value:
     """All slices of `size` along a dim, `step` apart, as a new last dim."""
-    x = node.value(e, 0)
     axis = node.axis(node.attr_int("dim", -1), tensor(x).rank)
     size, step, length = node.attr_int("size"), node.attr_int("step", 1), shape_of(x)[axis]
     if size < 1 or step < 1 or (isinstance(length, int) and size > length):

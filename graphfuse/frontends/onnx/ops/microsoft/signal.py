@@ -18,19 +18,17 @@ def _check(node: Node) -> None:
 
 
 @onnx_op("Rfft", domain=MICROSOFT)
-def rfft(e: Emitter, node: Node) -> Value:
+def rfft(e: Emitter, node: Node, x: Value) -> Value:
     """The non-negative frequencies of real [.., n], as [.., n / 2 + 1, 2]."""
     _check(node)
-    x = node.value(e, 0)
     length = checked_length(node, shape_of(x)[-1])
     return dft_of(e, e.unsqueeze(x, -1), length, inverse=False, onesided=True)
 
 
 @onnx_op("Irfft", domain=MICROSOFT)
-def irfft(e: Emitter, node: Node) -> Value:
+def irfft(e: Emitter, node: Node, x: Value) -> Value:
     """The real signal [.., 2 (k - 1)] of frequencies [.., k, 2]."""
     _check(node)
-    x = node.value(e, 0)
     if tensor(x).rank < 2 or shape_of(x)[-1] != 2:
         raise node.error(f"the last dim must hold two parts, got {x.type}")
     bins = shape_of(x)[-2]
