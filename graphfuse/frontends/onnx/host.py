@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from graphfuse.errors import GraphfuseError
 from graphfuse.frontends.host_values import (
     Array,
     Host,
@@ -28,11 +29,13 @@ from graphfuse.frontends.host_values import (
     is_nonnegative,
     less,
     lesser,
-    onnx_slice,
     to_ratio,
 )
 from graphfuse.frontends.onnx.limits import MOST_DIM_TEXT
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx
+from graphfuse.frontends.onnx.python_ops import Call as PythonCall
+from graphfuse.frontends.onnx.python_ops import selection, sizes, strings
+from graphfuse.frontends.onnx.python_ops.call import PythonOp
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import BOOL, I64, Scalar
 from graphfuse.symbolic import Dim, DimSizeError, Expr, Ranges, exact_div, floordiv, mod
@@ -105,43 +108,39 @@ def any_symbolic(arrays: Sequence[Array]) -> bool:
 # arithmetic
 
 
-def _binary(name: str, typed: Callable[..., Any], dims: Callable[..., Any], ratios: Callable[..., Any] | None) -> None:
+def _binary(
+    name: str,
+    typed: Callable[..., Any],
+    dims: Callable[..., Any] | None = None,
+    ratios: Callable[..., Any] | None = None,
+    to: Scalar | None = None,
+) -> None:
     """An operator that is `typed` on numbers, `dims` on integers with symbols, `ratios` on floats with symbols."""
 
     @_host(name)
     def evaluate_binary(c: Call) -> Host | None:
-        elem = c.elem
         if not c.symbolic:
             with np.errstate(all="ignore"):
-                return host(functools.reduce(typed, c.arrays), elem)
-        if not elem.is_float:
-            exact = functools.partial(dims, ranges=c.ranges)
-            return host(functools.reduce(functools.partial(elementwise, exact), c.arrays), elem)
-        if ratios is None:
+                return host(functools.reduce(typed, c.arrays), to or c.elem)
+        exact = ratios if c.elem.is_float else dims and functools.partial(dims, ranges=c.ranges)
+        if exact is None:
             return None
-        return host(functools.reduce(functools.partial(elementwise, ratios), map(_ratios, c.arrays)), elem)
+        arrays = map(_ratios, c.arrays) if c.elem.is_float else c.arrays
+        return host(functools.reduce(functools.partial(elementwise, exact), arrays), to or c.elem)
 
 
 def _ratios(a: Array) -> Array:
     return elementwise(to_ratio, a)
 
 
-def _plain(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _ranged(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with the ranges that other functions of dims take."""
 
-    def ignoring_ranges(a: Any, b: Any, ranges: Ranges) -> Any:
+    def ignoring_ranges(*operands: Any, ranges: Ranges) -> Any:
         del ranges
-        return fn(a, b)
+        return fn(*operands)
 
     return ignoring_ranges
-
-
-def _maximum(a: Array, b: Array) -> Array:
-    return np.maximum(a, b)
-
-
-def _minimum(a: Array, b: Array) -> Array:
-    return np.minimum(a, b)
 
 
 def _typed_div(a: Array, b: Array) -> Array:
@@ -166,13 +165,33 @@ def _dim_mod(a: Dim, b: Dim, ranges: Ranges) -> Dim:
     return mod(a, b)
 
 
-_binary("Add", operator.add, _plain(operator.add), operator.add)
-_binary("Sum", operator.add, _plain(operator.add), operator.add)
-_binary("Sub", operator.sub, _plain(operator.sub), operator.sub)
-_binary("Mul", operator.mul, _plain(operator.mul), operator.mul)
+def _above(a: Dim, b: Dim, ranges: Ranges) -> bool:
+    return less(b, a, ranges)
+
+
+def _at_most(a: Dim, b: Dim, ranges: Ranges) -> bool:
+    return not less(b, a, ranges)
+
+
+def _at_least(a: Dim, b: Dim, ranges: Ranges) -> bool:
+    return not less(a, b, ranges)
+
+
+_binary("Add", operator.add, _ranged(operator.add), operator.add)
+_binary("Sum", operator.add, _ranged(operator.add), operator.add)
+_binary("Sub", operator.sub, _ranged(operator.sub), operator.sub)
+_binary("Mul", operator.mul, _ranged(operator.mul), operator.mul)
 _binary("Div", _typed_div, _dim_div, Ratio.__truediv__)
-_binary("Max", _maximum, greater, None)
-_binary("Min", _minimum, lesser, None)
+_binary("Max", np.maximum, greater, None)
+_binary("Min", np.minimum, lesser, None)
+_binary("And", np.logical_and, to=BOOL)
+_binary("Or", np.logical_or, to=BOOL)
+_binary("Xor", np.logical_xor, to=BOOL)
+_binary("Equal", np.equal, equal, to=BOOL)
+_binary("Less", np.less, less, to=BOOL)
+_binary("LessOrEqual", np.less_equal, _at_most, to=BOOL)
+_binary("Greater", np.greater, _above, to=BOOL)
+_binary("GreaterOrEqual", np.greater_equal, _at_least, to=BOOL)
 
 
 @_host("Mod")
@@ -211,14 +230,6 @@ def _unary(name: str, typed: Callable[[Array], Any], symbolic: Callable[..., Any
         return host(elementwise(functools.partial(symbolic, ranges=c.ranges), a), c.elem)
 
 
-def _ranged(fn: Callable[[Any], Any]) -> Callable[..., Any]:
-    def ignoring_ranges(a: Any, ranges: Ranges) -> Any:
-        del ranges
-        return fn(a)
-
-    return ignoring_ranges
-
-
 def _same(a: Any) -> Any:
     return a
 
@@ -229,44 +240,25 @@ def _abs(a: Dim | Ratio, ranges: Ranges) -> Dim | Ratio:
     return a
 
 
+def _floor(a: Ratio) -> Ratio:
+    return Ratio(a.floor(), 1)
+
+
+def _ceil(a: Ratio) -> Ratio:
+    return Ratio(a.ceil(), 1)
+
+
 _unary("Neg", operator.neg, _ranged(operator.neg))
 _unary("Abs", np.abs, _abs)
 _unary("Identity", _same, _ranged(_same))
-_unary("Floor", np.floor, _ranged(lambda a: Ratio(a.floor(), 1)))
-_unary("Ceil", np.ceil, _ranged(lambda a: Ratio(a.ceil(), 1)))
+_unary("Floor", np.floor, _ranged(_floor))
+_unary("Ceil", np.ceil, _ranged(_ceil))
 _unary("Sqrt", np.sqrt, None)
 _unary("Round", np.round, None)
 _unary("Reciprocal", lambda a: 1 / a, None)
 _unary("Not", np.logical_not, None)
 _unary("Sign", np.sign, None)
 _unary("Relu", lambda a: np.maximum(a, 0), None)
-
-
-@_host("And", "Or", "Xor")
-def _logic(c: Call) -> Host | None:
-    fn = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}[c.node.op]
-    return None if c.symbolic else host(fn(*c.arrays), BOOL)
-
-
-@_host("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
-def _compare(c: Call) -> Host | None:
-    a, b = c.arrays
-    if not c.symbolic:
-        fn = {
-            "Equal": operator.eq, "Less": operator.lt, "LessOrEqual": operator.le,
-            "Greater": operator.gt, "GreaterOrEqual": operator.ge,
-        }[c.node.op]  # fmt: skip
-        return host(np.asarray(fn(a, b)), BOOL)
-    if c.elem.is_float:
-        return None
-    decide: dict[str, Callable[[Dim, Dim], bool]] = {
-        "Equal": lambda x, y: equal(x, y, c.ranges),
-        "Less": lambda x, y: less(x, y, c.ranges),
-        "LessOrEqual": lambda x, y: not less(y, x, c.ranges),
-        "Greater": lambda x, y: less(y, x, c.ranges),
-        "GreaterOrEqual": lambda x, y: not less(x, y, c.ranges),
-    }
-    return host(elementwise(decide[c.node.op], a, b).astype(bool), BOOL)
 
 
 @_host("Where")
@@ -331,57 +323,25 @@ def _gather(c: Call) -> Host | None:
     return host(np.asarray(np.take(a, i, axis=axis), dtype=a.dtype), c.elem)
 
 
-@_host("Slice")
-def _slice(c: Call) -> Host | None:
-    a, starts, ends = c.arrays[:3]
-    if any_symbolic(c.arrays[1:]):
+_MOVED: Mapping[str, PythonOp] = {
+    "Slice": sizes.slice_, "Concat": strings.concat, "Unsqueeze": strings.unsqueeze, "Squeeze": strings.squeeze,
+    "Reshape": strings.reshape, "Transpose": strings.transpose, "Split": sizes.split, "Compress": selection.compress,
+}  # fmt: skip
+
+
+@_host(*_MOVED)
+def _moved(c: Call) -> list[Host] | None:
+    """What Python makes of elements whatever they are, dims as texts. What it refuses is left to the handler."""
+    node = c.node
+    if (any_symbolic(c.arrays[1:]) and node.op != "Concat") or node.attr_int("allowzero", 0):
         return None
-    axes = [int(v) for v in c.arrays[3]] if c.node.has(3) else list(range(starts.size))
-    steps = [int(v) for v in c.arrays[-1]] if c.node.has(4) else [1] * starts.size
-    index: list[slice] = [slice(None)] * a.ndim
-    for axis, start, end, step in zip(c.node.axes(axes, a.ndim), starts, ends, steps, strict=True):
-        index[axis] = onnx_slice(int(start), int(end), step, a.shape[axis])
-    return host(a[tuple(index)], c.elem)
-
-
-@_host("Concat")
-def _concat(c: Call) -> Host | None:
-    arrays = [as_objects(a) for a in c.arrays] if c.symbolic else c.arrays
-    return host(np.concatenate(arrays, axis=c.node.axis(c.node.attr_int("axis"), arrays[0].ndim)), c.elem)
-
-
-@_host("Unsqueeze")
-def _unsqueeze(c: Call) -> Host | None:
-    if len(c.arrays) != 2 or any_symbolic(c.arrays[1:]):
+    inputs = tuple(node.known(i) for i in range(len(node.inputs)))
+    try:
+        found = _MOVED[node.op](PythonCall(node.op, inputs, len(node.outputs), node.loc, node.attributes))
+    except (GraphfuseError, ValueError, IndexError, TypeError):
         return None
-    axes = c.node.axes([int(v) for v in c.arrays[1].reshape(-1)], c.arrays[0].ndim + c.arrays[1].size)
-    return host(np.expand_dims(c.arrays[0], axes), c.elem)
-
-
-@_host("Squeeze")
-def _squeeze(c: Call) -> Host | None:
-    a = c.arrays[0]
-    if any_symbolic(c.arrays[1:]):
-        return None
-    axes = (
-        [int(v) for v in c.arrays[1].reshape(-1)] if len(c.arrays) > 1 else [i for i, d in enumerate(a.shape) if d == 1]
-    )
-    return host(a.reshape([d for i, d in enumerate(a.shape) if i not in c.node.axes(axes, a.ndim)]), c.elem)
-
-
-@_host("Reshape")
-def _reshape(c: Call) -> Host | None:
-    a, shape = c.arrays
-    if shape.dtype == object or c.node.attr_int("allowzero", 0) or not shape[a.ndim :].all():
-        return None
-    return host(a.reshape([a.shape[i] if d == 0 else int(d) for i, d in enumerate(shape)]), c.elem)
-
-
-@_host("Transpose")
-def _transpose(c: Call) -> Host | None:
-    (a,) = c.arrays
-    perm = c.node.attr_ints("perm", range(a.ndim)[::-1])
-    return host(a.transpose(perm), c.elem) if sorted(perm) == list(range(a.ndim)) else None
+    results = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
+    return [host(x, c.elem) for x in results]
 
 
 @_host("Expand")
@@ -391,24 +351,6 @@ def _expand(c: Call) -> Host | None:
         return None
     want = np.broadcast_shapes(a.shape, tuple(int(d) for d in shape))
     return host(np.broadcast_to(a, want), c.elem)
-
-
-@_host("Split")
-def _split(c: Call) -> list[Host] | None:
-    a = c.arrays[0]
-    axis = c.node.axis(c.node.attr_int("axis", 0), a.ndim)
-    if len(c.arrays) > 1:
-        if c.arrays[1].dtype == object:
-            return None
-        sizes = [int(v) for v in c.arrays[1]]
-    else:
-        n = len(c.node.outputs)
-        chunk = -(-a.shape[axis] // n)
-        sizes = [max(0, min(chunk, a.shape[axis] - i * chunk)) for i in range(n)]
-    if sum(sizes) != a.shape[axis]:
-        return None
-    pieces: list[Array] = np.split(a, np.cumsum(sizes)[:-1], axis=axis)
-    return [host(piece, c.elem) for piece in pieces]
 
 
 @_host("Range")
@@ -460,12 +402,3 @@ def _scatter(c: Call) -> Host | None:
     out = as_objects(a).copy() if c.symbolic else a.copy()
     out[i.reshape(-1)] = u.reshape(-1)
     return host(out, c.elem)
-
-
-@_host("Compress")
-def _compress(c: Call) -> Host | None:
-    a, keep = c.arrays
-    if keep.dtype == object:
-        return None
-    axis = c.node.attributes.get("axis")
-    return host(np.compress(keep, a, axis=None if axis is None else c.node.axis(int(axis), a.ndim)), c.elem)

@@ -60,8 +60,31 @@ class UnknownValueError(UnsupportedError):
         self.inputs: tuple[str, ...] = ()
 
 
+class Axes:
+    """What is asked of axes, by something that has errors of its own."""
+
+    __slots__ = ()
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A possibly negative axis, normalised."""
+        if not -rank <= axis < rank:
+            raise self.error(f"axis must be in {-rank}..{rank - 1}, got {axis}")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+        """Possibly negative axes, normalised, in the order given."""
+        out = tuple(self.axis(a, rank) for a in axes)
+        if len(set(out)) != len(out):
+            raise self.error(f"axes repeat: {tuple(axes)}")
+        return out
+
+    def error(self, message: str) -> GraphfuseError:
+        """The error of what is wrong."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(Axes):
     """An ONNX node: its operands as tracked values (None where left out), attributes by name.
 
     `wanted` says for each output whether anything reads it; `outputs` are the names. `proto` is for handlers
@@ -216,19 +239,6 @@ class Node:
         if default is None:
             raise self.error(f"attribute {name!r} is missing")
         return default
-
-    def axis(self, axis: int, rank: int) -> int:
-        """A possibly negative axis, normalised."""
-        if not -rank <= axis < rank:
-            raise self.error(f"axis must be in {-rank}..{rank - 1}, got {axis}")
-        return axis % rank
-
-    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
-        """Possibly negative axes, normalised, in the order given."""
-        out = tuple(self.axis(a, rank) for a in axes)
-        if len(set(out)) != len(out):
-            raise self.error(f"axes repeat: {tuple(axes)}")
-        return out
 
     # errors
 

@@ -12,7 +12,7 @@ import onnx
 
 from graphfuse.errors import InputError, Loc
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx.node import attributes_of, elem_from_onnx
+from graphfuse.frontends.onnx.node import Axes, attributes_of, elem_from_onnx
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.targets.memory import physical_bytes
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Axes):
     """An operator with the values of its inputs: arrays (strings as objects), lists for sequences, None for nothing."""
 
     op: str
@@ -61,6 +61,10 @@ class Call:
             raise self.error(f"input {i}: expected one element, found {array.size}")
         return array.reshape(-1)[0].item()
 
+    def ints(self, i: int) -> list[int]:
+        """Input `i`, a tensor of integers, in one row."""
+        return [int(v) for v in self.array(i).reshape(-1)]
+
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute; texts as `str`, tensors as arrays."""
         return _plain(self.attributes[name]) if name in self.attributes else default
@@ -83,12 +87,6 @@ class Call:
         if number == onnx.TensorProto.STRING:
             return np.dtype(object)
         return numpy_dtype(elem_from_onnx(number, self.loc))
-
-    def axis(self, axis: int, rank: int) -> int:
-        """A possibly negative axis, normalised."""
-        if not -rank <= axis < rank:
-            raise self.error(f"axis must be in {-rank}..{rank - 1}, got {axis}")
-        return axis % rank
 
     def error(self, message: str) -> InputError:
         """The error of values that the operator does not take."""

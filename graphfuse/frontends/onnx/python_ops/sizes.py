@@ -25,10 +25,6 @@ def by_value(name: str) -> Callable[[PythonOp], PythonOp]:
     return declare
 
 
-def _ints(c: Call, i: int) -> list[int]:
-    return [int(v) for v in c.array(i).reshape(-1)]
-
-
 @by_value("Range")
 def range_(c: Call) -> Any:
     """From a start by steps to before a limit."""
@@ -46,14 +42,13 @@ def range_(c: Call) -> Any:
 def slice_(c: Call) -> Any:
     """Every so many elements along some axes; bounds beyond the ends are the ends."""
     x = c.array(0)
-    starts, ends = _ints(c, 1), _ints(c, 2)
-    axes = _ints(c, 3) if c.has(3) else list(range(len(starts)))
-    steps = _ints(c, 4) if c.has(4) else [1] * len(starts)
+    starts, ends = c.ints(1), c.ints(2)
+    axes = c.ints(3) if c.has(3) else list(range(len(starts)))
+    steps = c.ints(4) if c.has(4) else [1] * len(starts)
     index = [slice(None)] * x.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        at = c.axis(axis, x.ndim)
+    for start, end, at, step in zip(starts, ends, c.axes(axes, x.ndim), steps, strict=True):
         index[at] = onnx_slice(start, end, step, x.shape[at])
-    return np.ascontiguousarray(x[tuple(index)])
+    return np.ascontiguousarray(x[tuple(index)]) if index else x
 
 
 @by_value("Split")
@@ -63,7 +58,7 @@ def split(c: Call) -> tuple[Array, ...]:
     x = c.array(0)
     axis = c.axis(int(c.get("axis", 0)), x.ndim)
     size, chunk = x.shape[axis], -(-x.shape[axis] // c.outputs)
-    sizes = _ints(c, 1) if c.has(1) else [min(chunk, max(size - chunk * i, 0)) for i in range(c.outputs)]
+    sizes = c.ints(1) if c.has(1) else [min(chunk, max(size - chunk * i, 0)) for i in range(c.outputs)]
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
         raise c.error(f"split: expected lengths with the sum {x.shape[axis]}, found {sizes}")
     return tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
@@ -73,14 +68,14 @@ def split(c: Call) -> tuple[Array, ...]:
 def constant_of_shape(c: Call) -> Any:
     """One value everywhere."""
     value = c.get("value", np.zeros(1, np.float32))
-    return np.full(c.fitting(_ints(c, 0), value.itemsize), value.reshape(-1)[0], value.dtype)
+    return np.full(c.fitting(c.ints(0), value.itemsize), value.reshape(-1)[0], value.dtype)
 
 
 @by_value("Tile")
 @on_strings("Tile")
 def tile(c: Call) -> Any:
     """Repeated along each dim."""
-    x, repeats = c.array(0), _ints(c, 1)
+    x, repeats = c.array(0), c.ints(1)
     c.fitting((x.size, *repeats), x.itemsize)
     return np.tile(x, repeats)
 
@@ -102,8 +97,8 @@ def top_k(c: Call) -> tuple[Array, Array]:
 @by_value("Pad")
 def pad(c: Call) -> Any:
     """More elements before and after; fewer where a count is negative."""
-    x, counts = c.array(0), _ints(c, 1)
-    axes = [c.axis(a, x.ndim) for a in _ints(c, 3)] if c.has(3) else list(range(x.ndim))
+    x, counts = c.array(0), c.ints(1)
+    axes = c.axes(c.ints(3), x.ndim) if c.has(3) else range(x.ndim)
     before, after = [0] * x.ndim, [0] * x.ndim
     for i, axis in enumerate(axes):
         before[axis], after[axis] = counts[i], counts[i + len(axes)]

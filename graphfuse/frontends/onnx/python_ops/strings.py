@@ -97,7 +97,7 @@ def size(c: Call) -> Any:
 @on_strings("Reshape")
 def reshape(c: Call) -> Any:
     """The same elements under another shape: 0 keeps a dim, unless `allowzero`."""
-    x, dims = c.array(0), [int(d) for d in c.array(1)]
+    x, dims = c.array(0), c.ints(1)
     if not c.get("allowzero", 0):
         dims = [x.shape[i] if d == 0 else d for i, d in enumerate(dims)]
     if min(dims, default=0) < -1:  # which numpy takes for -1
@@ -120,13 +120,13 @@ def gather(c: Call) -> Any:
 @on_strings("Squeeze")
 def squeeze(c: Call) -> Any:
     """Without the axes given, or without all dims of 1."""
-    return np.squeeze(c.array(0), tuple(int(a) for a in c.array(1)) if c.has(1) else None)
+    return np.squeeze(c.array(0), tuple(c.ints(1)) if c.has(1) else None)
 
 
 @on_strings("Unsqueeze")
 def unsqueeze(c: Call) -> Any:
     """With new dims of 1."""
-    return np.expand_dims(c.array(0), tuple(int(a) for a in c.array(1)))
+    return np.expand_dims(c.array(0), tuple(c.ints(1)))
 
 
 @on_strings("Flatten")
@@ -147,7 +147,7 @@ def transpose(c: Call) -> Any:
 def expand(c: Call) -> Any:
     """Repeated by numpy's rule."""
     x = c.array(0)
-    shape = np.broadcast_shapes(x.shape, tuple(int(d) for d in c.array(1)))
+    shape = np.broadcast_shapes(x.shape, tuple(c.ints(1)))
     return np.broadcast_to(x, c.fitting(shape, x.itemsize)).copy()
 
 
