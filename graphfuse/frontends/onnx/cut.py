@@ -13,8 +13,9 @@ import onnx
 
 from graphfuse.errors import Loc, UnsupportedError
 from graphfuse.frontends.onnx.functions import is_supported
-from graphfuse.frontends.onnx.load import names_read, node_loc, subgraphs
+from graphfuse.frontends.onnx.load import node_loc
 from graphfuse.frontends.onnx.node import attributes_of
+from graphfuse.frontends.onnx.protos import domain_of, name_of, names_read, subgraphs
 from graphfuse.frontends.onnx.python_ops import PYTHON_OPS
 
 CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
@@ -38,11 +39,6 @@ class Part:
 Step = Part | onnx.NodeProto
 
 
-def domain_of(node: onnx.NodeProto) -> str:
-    """A node's domain, the default one as nothing."""
-    return "" if node.domain == "ai.onnx" else node.domain
-
-
 def is_control(node: onnx.NodeProto) -> bool:
     """Whether a node runs graphs."""
     return not domain_of(node) and node.op_type in CONTROL
@@ -58,8 +54,7 @@ def is_python(node: onnx.NodeProto, opset: int) -> bool:
         )
     if not domain_of(node) and node.op_type == "Cast":
         return attributes_of(node).get("to") == onnx.TensorProto.STRING
-    known = (domain_of(node), node.op_type) in PYTHON_OPS
-    return known and (node.op_type in ALSO_COMPILED or not is_supported(node, opset))
+    return name_of(node) in PYTHON_OPS and (node.op_type in ALSO_COMPILED or not is_supported(node, opset))
 
 
 def cut(

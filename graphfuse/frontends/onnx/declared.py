@@ -11,6 +11,8 @@ from collections.abc import Iterable
 import onnx
 from onnx import TensorProto, helper
 
+from graphfuse.frontends.onnx.protos import name_of, set_items, subgraphs
+
 OWN, BODY = "graphfuse", "Body"
 """The operator that gives its input, whose `dims` must be those that are not -1; `hint`: unless they are numbers."""
 
@@ -21,9 +23,9 @@ def check_bodies(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> Non
     is_used = False
     for n in list(nodes):
         constants.update(o for o in n.output if n.op_type == "Constant")
-        if n.domain in ("", "ai.onnx") and n.op_type in ("Scan", "If") and n.input[0] not in constants:
-            for a in n.attribute:
-                is_used |= a.type == onnx.AttributeProto.GRAPH and _check(a.g, n)
+        if name_of(n) in (("", "Scan"), ("", "If")) and n.input[0] not in constants:
+            for g in subgraphs(n):
+                is_used |= _check(g, n)
     if is_used:
         model.opset_import.append(helper.make_opsetid(OWN, 1))
 
@@ -38,9 +40,7 @@ def _check(graph: onnx.GraphProto, node: onnx.NodeProto) -> bool:
         if (dims := _dims(info)) is not None:
             inner, info.name = info.name, f"{info.name}/declared"
             made.append(_node(info.name, inner, dims, f"input {inner!r} {where}", hint=False))
-    given = list(graph.node)
-    del graph.node[:]
-    graph.node.extend([*made, *given])
+    set_items(graph.node, [*made, *graph.node])
     seen: list[str] = []
     for info in graph.output:
         if (dims := _dims(info)) is not None and max(dims, default=-1) >= 0:

@@ -13,9 +13,8 @@ import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
 from graphfuse.frontends.onnx.node import HANDLERS, Node, elem_to_onnx
+from graphfuse.frontends.onnx.protos import domain_of, name_of, opset_of
 from graphfuse.ir.types import Tensor
-
-CONTROL_OPS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,8 @@ class Body:
 
 def is_supported(node: NodeProto, opset: int) -> bool:
     """Whether the operator has a handler, or a body of operators that have one."""
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    return _is_supported(domain, node.op_type, opset if not domain else 1)
+    domain, op = name_of(node)
+    return _is_supported(domain, op, opset if not domain else 1)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -56,7 +55,7 @@ def _schema(domain: str, op: str, opset: int) -> Any:
 
 def function_body(node: Node, opset: int) -> Body:
     """The standard's body of `node`, for its input types and attributes."""
-    domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+    domain = domain_of(node.proto)
     schema = _schema(domain, node.op, opset if not domain else 1)
     if schema is None:
         raise node.unsupported("the operator is unknown")
@@ -76,7 +75,7 @@ def function_body(node: Node, opset: int) -> Body:
     declared = {name: a.default_value for name, a in schema.attributes.items()}
     defaults |= {name: a for name, a in declared.items() if a.type != AttributeProto.UNDEFINED}
     nodes = tuple(_resolve(n, defaults | given) for n in function.node)
-    imported = next((o.version for o in function.opset_import if o.domain in ("", "ai.onnx")), opset)
+    imported = opset_of(function.opset_import, opset)
     return Body(tuple(function.input), tuple(function.output), nodes, imported)
 
 

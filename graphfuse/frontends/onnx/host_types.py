@@ -16,8 +16,9 @@ from onnx import TensorProto, helper, shape_inference
 
 from graphfuse.errors import Loc, UnsupportedError
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx.cut import Part, domain_of
+from graphfuse.frontends.onnx.cut import Part
 from graphfuse.frontends.onnx.node import MICROSOFT, attributes_of, elem_from_onnx, elem_to_onnx
+from graphfuse.frontends.onnx.protos import domain_of
 from graphfuse.frontends.onnx.specialise import tensor_proto
 from graphfuse.frontends.onnx.split_classifiers import ML, OWN
 from graphfuse.ir.types import BOOL, F32, I64, Scalar, Tensor

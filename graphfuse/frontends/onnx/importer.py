@@ -23,11 +23,12 @@ from graphfuse.frontends.onnx import ops
 from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
 from graphfuse.frontends.onnx.host_types import COUNTED, Strings, ValueType, declared
-from graphfuse.frontends.onnx.kernels import Name, by_name, call_kernel, name_of
+from graphfuse.frontends.onnx.kernels import by_name, call_kernel
 from graphfuse.frontends.onnx.limits import check_operands, check_rank, check_tensor
-from graphfuse.frontends.onnx.load import Loaded, default_opset, load, names_read, node_loc, subgraphs, tensor_array
+from graphfuse.frontends.onnx.load import Loaded, default_opset, load, node_loc, tensor_array
 from graphfuse.frontends.onnx.node import HANDLERS, Node, UnknownValueError, attributes_of, elem_from_onnx
 from graphfuse.frontends.onnx.ops.control import CONTROL
+from graphfuse.frontends.onnx.protos import Name, name_of, names_read, subgraphs
 from graphfuse.frontends.onnx.scope import Scope
 from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Attr, Func, Params, Value
@@ -376,13 +377,13 @@ class _Importer:
     def _results(self, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         if (operator := self.kernels.get(name_of(node.proto))) is not None:
             return call_kernel(self.e, node, operator)
-        domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+        name = domain, _ = name_of(node.proto)
         if not domain:
             if (known := evaluate(node, self.e.ranges)) is not None:
                 return tuple(known)
             if node.op in CONTROL:
                 return CONTROL[node.op](self, node, scope)
-        if (handler := HANDLERS.get((domain, node.op))) is not None:
+        if (handler := HANDLERS.get(name)) is not None:
             out = handler(self.e, node)
             return out if isinstance(out, tuple) else (out,)
         return self._inline(node)
@@ -452,11 +453,10 @@ def _lengths_of_pasts(graph: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoPro
 
 def _is_joined(node: onnx.NodeProto, index: int, axis: int, rank: int, computed: Collection[str]) -> bool:
     """Whether a node puts what it computed behind (or before) the axis of its input, which so may have no elements."""
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    if (domain, node.op_type) == ("", "Concat"):
+    if name_of(node) == ("", "Concat"):
         at = next((a.i for a in node.attribute if a.name == "axis"), 0)
         return at % max(rank, 1) == axis and any(name in computed for name in node.input)
-    return axis == rank - 2 and index in _PAST.get((domain, node.op_type), ())
+    return axis == rank - 2 and index in _PAST.get(name_of(node), ())
 
 
 def _is_formula(name: str, others: Mapping[str, object]) -> bool:

@@ -10,27 +10,16 @@ import onnx
 
 from graphfuse.frontends.emit import Emitter
 from graphfuse.frontends.onnx.node import Node
+from graphfuse.frontends.onnx.protos import Name, name_of
 from graphfuse.ir.core import Value
 
 if TYPE_CHECKING:
     from graphfuse.frontends.tc_ops import Operator
 
-Name = tuple[str, str]
-"""Domain and operator; the default domain is empty."""
-
-
-def name_of(proto: onnx.NodeProto) -> Name:
-    """What a node calls."""
-    return _name(proto.domain, proto.op_type)
-
-
-def _name(domain: str, op: str) -> Name:
-    return "" if domain == "ai.onnx" else domain, op
-
 
 def by_name(operators: Sequence[Operator]) -> dict[Name, Operator]:
     """Each operator by what nodes call it."""
-    return {_name(o.header.domain, o.header.name): o for o in operators}
+    return {name_of(onnx.NodeProto(domain=o.header.domain, op_type=o.header.name)): o for o in operators}
 
 
 def call_kernel(e: Emitter, node: Node, operator: Operator) -> tuple[Value, ...]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 import onnx
 from onnx import AttributeProto
 
 from graphfuse.errors import Loc, TooLargeError, UnsupportedError, VerifyError
+from graphfuse.frontends.onnx.protos import domain_of
 from graphfuse.ir.types import Tensor, Type
 from graphfuse.symbolic import Dim, Expr
 
@@ -113,8 +115,8 @@ def check_calls(model: onnx.ModelProto, file: str) -> None:
         if bodies.setdefault(_key(f.domain, f.name, f.overload), f) is not f:
             raise VerifyError(f"function {f.domain}::{f.name} is defined twice", Loc(file))
     sizes: dict[Name, Size] = {}
-    for name in bodies:
-        _measure(name, bodies, sizes, file)
+    for name in _callees_first(bodies, file):
+        sizes[name] = _size(bodies[name].node, sizes)
     whole = _size(model.graph.node, sizes)
     for found, most, what in (
         (whole.nodes, MOST_NODES, "nodes, once its functions are inlined"),
@@ -129,25 +131,13 @@ def _key(domain: str, name: str, overload: str) -> Name:
     return "" if domain == "ai.onnx" else domain, name, overload
 
 
-def _measure(root: Name, bodies: dict[Name, onnx.FunctionProto], sizes: dict[Name, Size], file: str) -> None:
-    """The size of a function and of those that it calls, callees first."""
-    open_: dict[Name, Iterator[Name]] = {}
-    stack = [root]
-    while stack:
-        name = stack[-1]
-        if name in sizes:
-            stack.pop()
-            continue
-        if name not in open_:
-            open_[name] = iter([c for c, _ in _calls(bodies[name].node, 0) if c in bodies])
-        callee = next((c for c in open_[name] if c not in sizes), None)
-        if callee is None:
-            sizes[name] = _size(bodies[name].node, sizes)
-            stack.pop()
-        elif callee in open_:
-            raise VerifyError(f"function {callee[0]}::{callee[1]} calls itself", Loc(file))
-        else:
-            stack.append(callee)
+def _callees_first(bodies: Mapping[Name, onnx.FunctionProto], file: str) -> list[Name]:
+    called = {name: dict.fromkeys(c for c, _ in _calls(f.node, 0) if c in bodies) for name, f in bodies.items()}
+    try:
+        return list(TopologicalSorter(called).static_order())
+    except CycleError as e:
+        domain, name, _ = e.args[1][0]
+        raise VerifyError(f"function {domain}::{name} calls itself", Loc(file)) from None
 
 
 def _calls(nodes: Sequence[onnx.NodeProto], depth: int) -> Iterator[tuple[Name, int]]:
@@ -183,7 +173,7 @@ def check_imports(imports: Sequence[onnx.OperatorSetIdProto], file: str) -> None
     """Refuse versions from the future, and a domain in two versions."""
     seen: dict[str, int] = {}
     for o in imports:
-        domain = "" if o.domain == "ai.onnx" else o.domain
+        domain = domain_of(o)
         most = newest_versions().get(domain, (1 << 31) - 1)
         if o.version > most:
             what = f"opset {o.version}" + (f" of {domain}" if domain else "")

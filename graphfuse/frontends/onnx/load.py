@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +24,7 @@ from graphfuse.frontends.onnx import batched_scan, split_classifiers
 from graphfuse.frontends.onnx.declared import check_bodies
 from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_imports
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, OLD_MEANINGS, WHOLE_MASK, elem_from_onnx
+from graphfuse.frontends.onnx.protos import all_nodes, domain_of, name_of, opset_of, set_items, subgraphs
 from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
@@ -96,7 +97,7 @@ def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]]
     model = _normalise(model, file, keep)
     if any(o.domain == split_classifiers.ML for o in model.opset_import):
         split_classifiers.split_classifiers(model.graph, file)
-    check_bodies(model, all_nodes(model.graph))
+    check_bodies(model, all_nodes(model.graph.node))
     return Loaded(model, weights, file, folder, inputs)
 
 
@@ -122,7 +123,7 @@ def _first_line(e: Exception) -> str:
 
 def default_opset(model: onnx.ModelProto) -> int:
     """The version of the default domain; 0 when the model imports none."""
-    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
+    return opset_of(model.opset_import)
 
 
 def _check_versions(model: onnx.ModelProto, file: str) -> None:
@@ -135,12 +136,12 @@ def _check_versions(model: onnx.ModelProto, file: str) -> None:
         message = f"the model uses IR version {model.ir_version}, the installed onnx knows up to {onnx.IR_VERSION}"
         raise UnsupportedError(message, Loc(file))
     if opset < 1:
-        if model.ir_version >= 3 and any(n.domain in ("", "ai.onnx") for n in model.graph.node):
+        if model.ir_version >= 3 and not all(map(domain_of, model.graph.node)):
             raise VerifyError("the model imports no opset for the default domain", Loc(file))
         if model.ir_version < 3:
             model.opset_import.add(domain="", version=1)
     # a domain may be there twice
-    imports = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    imports = {domain_of(o): o.version for o in model.opset_import}
     del model.opset_import[:]
     model.opset_import.extend(onnx.helper.make_opsetid(domain, version) for domain, version in imports.items())
     if model.graph.sparse_initializer:
@@ -171,15 +172,6 @@ def _check_initializers(graph: onnx.GraphProto, file: str) -> None:
 
 
 # names: every name defined once, before its use
-
-
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs in a node's attributes."""
-    for a in node.attribute:
-        if a.type == onnx.AttributeProto.GRAPH:
-            yield a.g
-        elif a.type == onnx.AttributeProto.GRAPHS:
-            yield from a.graphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +256,7 @@ def _sort(names: _Names, file: str, outer: Sequence[Container[str]] = ()) -> Non
         _sort(inner, file, (*around, maker))
     if not is_sorted:
         order = _topological(names, maker, error)
-        nodes = [onnx.NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
-        del graph.node[:]
-        graph.node.extend(nodes)
+        set_items(graph.node, [graph.node[i] for i in order])
 
 
 def _topological(names: _Names, maker: dict[str, int], error: Callable[[int, str], VerifyError]) -> list[int]:
@@ -379,9 +369,7 @@ def _take_weights(graph: onnx.GraphProto, file: str, folder: Path | None, raw: d
         weights[t.name] = tensor_array(t, file, folder, raw.get(t.name))
         if t.name not in listed:
             graph.input.append(onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)))
-    kept = [TensorProto.FromString(t.SerializeToString()) for t in kept]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
+    set_items(graph.initializer, kept)
     return weights
 
 
@@ -424,7 +412,7 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
             check_calls(model, file)
             model = _inlined(model)
         if default_opset(model) == batched_scan.OPSET:
-            batched_scan.without_batches(model, all_nodes(model.graph))
+            batched_scan.without_batches(model, all_nodes(model.graph.node))
         return _converted(model, file)
     except (DecodeError, EncodeError, UnicodeDecodeError) as e:
         raise ParseError(f"not an ONNX model: {_first_line(e)}", Loc(file)) from e
@@ -454,7 +442,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         return inliner.inline_local_functions(model, convert_version=True)
     except RuntimeError:
         opset = default_opset(model)
-        versions = [o for f in model.functions for o in f.opset_import if o.domain in ("", "ai.onnx")]
+        versions = [o for f in model.functions for o in f.opset_import if not domain_of(o)]
         if min((opset, *(o.version for o in versions))) < NATIVE_OPSET:
             raise
         for o in versions:
@@ -464,10 +452,10 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _name_old_meanings(converted: onnx.ModelProto, opset: int) -> None:
     """Give converted nodes what their operators meant in `opset`, where the converter leaves it to today's defaults."""
-    for n in all_nodes(converted.graph):
+    for n in all_nodes(converted.graph.node):
         if n.op_type == "PRelu" and opset < BROADCASTING_OPSET:
             n.attribute.append(onnx.helper.make_attribute(CHANNEL_SLOPES, 1))
-        elif n.op_type == "Attention" and opset < SHORT_MASK_OPSET and n.domain in ("", "ai.onnx"):
+        elif n.op_type == "Attention" and opset < SHORT_MASK_OPSET and not domain_of(n):
             n.attribute.append(onnx.helper.make_attribute(WHOLE_MASK, 1))
         elif n.op_type == "Split" and opset < PIECES_OPSET:
             for a in [a for a in n.attribute if a.name == "num_outputs"]:  # the converter's
@@ -491,7 +479,7 @@ def _check_nodes(graph: onnx.GraphProto, file: str, context: checker.C.CheckerCo
             checker.check_node(_as_declared(n), context)
         except (checker.ValidationError, RuntimeError, ValueError) as e:
             raise VerifyError(f"{n.op_type}: {_first_line(e)}", node_loc(file, n, i)) from e
-        if n.op_type == "Constant" and n.domain in ("", "ai.onnx") and len(n.attribute) != 1:
+        if name_of(n) == ("", "Constant") and len(n.attribute) != 1:
             found = ", ".join(sorted(a.name for a in n.attribute)) or "none"
             raise VerifyError(f"Constant: expected one attribute, its value, found {found}", node_loc(file, n, i))
 
@@ -501,31 +489,10 @@ def _as_declared(node: onnx.NodeProto) -> onnx.NodeProto:
     if not any(a.name in OLD_MEANINGS for a in node.attribute):
         return node
     out = onnx.NodeProto.FromString(node.SerializeToString())
-    kept = [a for a in out.attribute if a.name not in OLD_MEANINGS]
-    del out.attribute[:]
-    out.attribute.extend(kept)
+    set_items(out.attribute, [a for a in out.attribute if a.name not in OLD_MEANINGS])
     return out
 
 
 @functools.cache
 def _has_schema(domain: str) -> bool:
     return domain in ("", "ai.onnx") or any(s.domain == domain for s in onnx.defs.get_all_schemas())
-
-
-def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Every node, nested graphs included."""
-    for n in graph.node:
-        yield n
-        for g in subgraphs(n):
-            yield from all_nodes(g)
-
-
-def names_read(graphs: Iterable[onnx.GraphProto]) -> set[str]:
-    """Every name that a node or a graph output reads, nested graphs included."""
-    out: set[str] = set()
-    for graph in graphs:
-        out |= {o.name for o in graph.output}
-        for n in graph.node:
-            out.update(n.input)
-            out |= names_read(subgraphs(n))
-    return out

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import onnx
 
 from graphfuse.frontends.onnx.node import MICROSOFT
+from graphfuse.frontends.onnx.protos import all_nodes, domain_of, opset_of
 
 IN_STANDARD_SINCE = {"LayerNormalization": 17, "SimplifiedLayerNormalization": None}
 """From which opset on they are the standard's, if ever."""
@@ -18,19 +19,15 @@ def name_runtime_ops(model: onnx.ModelProto) -> None:
         (model.graph.node, model.opset_import),
         *((f.node, f.opset_import) for f in model.functions),
     ):
-        opset = next((o.version for o in imports if o.domain in ("", "ai.onnx")), 0)
-        if _renamed(nodes, opset) and all(o.domain != MICROSOFT for o in imports):
+        if _renamed(all_nodes(nodes), opset_of(imports)) and all(o.domain != MICROSOFT for o in imports):
             imports.add(domain=MICROSOFT, version=1)
 
 
 def _renamed(nodes: Iterable[onnx.NodeProto], opset: int) -> bool:
-    """Whether any of the nodes, those of nested graphs included, had to be renamed."""
+    """Whether any of the nodes had to be renamed."""
     found = False
     for n in nodes:
         since = IN_STANDARD_SINCE.get(n.op_type, 0)
-        if n.domain in ("", "ai.onnx") and (since is None or opset < since):
+        if not domain_of(n) and (since is None or opset < since):
             n.domain, found = MICROSOFT, True
-        for a in n.attribute:
-            for g in (a.g, *a.graphs) if a.type in (a.GRAPH, a.GRAPHS) else ():
-                found = _renamed(g.node, opset) or found
     return found

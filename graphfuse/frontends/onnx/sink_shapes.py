@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from graphfuse.frontends.onnx.cut import Part, Step, domain_of, reads
-from graphfuse.frontends.onnx.load import subgraphs
+from graphfuse.frontends.onnx.cut import Part, Step, reads
 from graphfuse.frontends.onnx.node import attributes_of
+from graphfuse.frontends.onnx.protos import domain_of, set_items, subgraphs
 from graphfuse.frontends.onnx.specialise import tensor_proto
 
 OF_SHAPES = frozenset({"Shape", "Size"})
@@ -49,9 +49,7 @@ def lift_constants(graph: onnx.GraphProto) -> None:
             lift_constants(body)
         kept.append(node)
     if len(kept) < len(graph.node):
-        nodes = [onnx.NodeProto.FromString(n.SerializeToString()) for n in kept]
-        del graph.node[:]
-        graph.node.extend(nodes)
+        set_items(graph.node, kept)
 
 
 def _tensor(node: onnx.NodeProto) -> TensorProto | None:

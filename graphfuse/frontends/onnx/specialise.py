@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from graphfuse.errors import InputError, VerifyError
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx.load import subgraphs
+from graphfuse.frontends.onnx.protos import domain_of, set_items, subgraphs
 
 Shape = tuple[int, ...]
 
@@ -42,9 +42,7 @@ def specialised(model: onnx.ModelProto, shapes: Mapping[str, Shape], values: Map
         if i.name in shapes:
             info = helper.make_tensor_value_info(i.name, i.type.tensor_type.elem_type, list(shapes[i.name]))
             i.CopyFrom(info)
-    kept = [onnx.ValueInfoProto.FromString(i.SerializeToString()) for i in kept]
-    del out.graph.input[:]
-    out.graph.input.extend(kept)
+    set_items(out.graph.input, kept)
     out.graph.initializer.extend(tensor_proto(name, array) for name, array in values.items())
     if out.ir_version < 4:
         out.ir_version = 4  # initialisers need not be inputs
@@ -70,7 +68,7 @@ def model_of_node(node: onnx.NodeProto, inputs: Sequence[Any], opset: int | None
     graph = helper.make_graph([node], node.op_type, list(infos.values()), outputs)
     version = onnx.defs.onnx_opset_version() if opset is None else opset
     imports = [helper.make_opsetid("", version)]
-    if node.domain not in ("", "ai.onnx"):
+    if domain_of(node):
         key, named = (node.domain, node.op_type), {a.name for a in node.attribute}
         known = [s for s in onnx.defs.get_all_schemas_with_history() if (s.domain, s.name) == key]
         oldest = min((s.since_version for s in known if named <= s.attributes.keys()), default=1)

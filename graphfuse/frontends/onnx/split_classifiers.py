@@ -15,6 +15,7 @@ from onnx import helper
 
 from graphfuse.errors import Loc, VerifyError
 from graphfuse.frontends.onnx.node import attributes_of
+from graphfuse.frontends.onnx.protos import set_items, subgraphs
 
 ML, OWN = "ai.onnx.ml", "graphfuse"
 INTS = {
@@ -28,14 +29,11 @@ def split_classifiers(graph: onnx.GraphProto, file: str) -> None:
     """Rewrite the classifiers of a graph and of those inside it, in place. `file` is for errors."""
     nodes: list[onnx.NodeProto] = []
     for n in graph.node:
-        for a in n.attribute:
-            for g in (a.g, *a.graphs) if a.type in (a.GRAPH, a.GRAPHS) else ():
-                split_classifiers(g, file)
+        for g in subgraphs(n):
+            split_classifiers(g, file)
         nodes += _split(n, file) if n.domain == ML and n.op_type in INTS else (n,)
     if len(nodes) > len(graph.node):
-        nodes = [onnx.NodeProto.FromString(n.SerializeToString()) for n in nodes]
-        del graph.node[:]
-        graph.node.extend(nodes)
+        set_items(graph.node, nodes)
 
 
 def _split(node: onnx.NodeProto, file: str) -> Iterator[onnx.NodeProto]:

@@ -17,8 +17,8 @@ from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.host_values import Host, Tracked, host
 from graphfuse.frontends.onnx.declared import BODY, OWN
 from graphfuse.frontends.onnx.limits import MOST_STEPS
-from graphfuse.frontends.onnx.load import all_nodes
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.protos import all_nodes
 from graphfuse.frontends.onnx.scope import Scope
 from graphfuse.frontends.watched import Found, Watched
 from graphfuse.ir.core import Params, Value
@@ -108,7 +108,7 @@ def _loop(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     steps, copies = w.steps, w.copies
     times = max(trips, 1) if isinstance(trips, int) else 1
     unrolls = isinstance(trips, int) and trips <= MAX_UNROLLED
-    if unrolls and copies > 1 and copies * times * sum(1 for _ in all_nodes(body)) > MOST_UNROLLED:
+    if unrolls and copies > 1 and copies * times * sum(1 for _ in all_nodes(body.node)) > MOST_UNROLLED:
         unrolls = False
     if steps * times > MOST_STEPS and (keep_going is not None or not node.has(1)):
         raise node.too_large(f"expected up to {MOST_STEPS} iterations, found {times} in each of {steps}")
