@@ -27,9 +27,8 @@ from graphfuse.frontends.onnx.kernels import by_name, call_kernel
 from graphfuse.frontends.onnx.limits import check_operands, check_rank, check_tensor
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, node_loc, tensor_array
 from graphfuse.frontends.onnx.node import HANDLERS, Node, UnknownValueError, attributes_of, elem_from_onnx
-from graphfuse.frontends.onnx.ops.control import CONTROL
+from graphfuse.frontends.onnx.ops.control import CONTROL, Scope
 from graphfuse.frontends.onnx.protos import Name, name_of, names_read, subgraphs
-from graphfuse.frontends.onnx.scope import Scope
 from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Attr, Func, Params, Value
 from graphfuse.ir.dense import scalar_of
@@ -145,7 +144,7 @@ class _Importer:
         for name, array in self.loaded.weights.items():
             elem = scalar_of(array.dtype)
             assert elem is not None, "the loader made the array"
-            scope.names[name] = Host(array, elem)
+            scope[name] = Host(array, elem)
         results = self.graph(graph, scope)
         self._check_outputs(graph, results)
         self.e.loc = None
@@ -191,12 +190,12 @@ class _Importer:
         self._name_dims([by_name[n] for n in free])
         types = tuple(self._input_type(by_name[n]) for n in free)
         params = Params(types, tuple(sanitise(n) for n in free))
-        scope.names.update(zip(free, params.values, strict=True))
+        scope.update(zip(free, params.values, strict=True))
         self.params = dict(zip(params.values, free, strict=True))
         for name, array in self.bind.items():
             if (elem := scalar_of(np.asarray(array).dtype)) is None:
                 raise UsageError(f"input {name!r} cannot be bound to elements of type {np.asarray(array).dtype}")
-            scope.names[name] = Host(np.asarray(array), elem)
+            scope[name] = Host(np.asarray(array), elem)
         return params
 
     def _too_large(self, message: str) -> TooLargeError:
@@ -212,11 +211,11 @@ class _Importer:
         for name in sorted(self.declared.keys() & set(originals) - set(plain)):
             self._declare_formula(name)
         for name in plain:
-            self._declare_dim(name, name)
+            self._declare_dim(name)
         for name in originals:
             if name and name not in self.dims:
                 formula = parse_dim(name)
-                self.dims[name] = self._substituted(formula)
+                self.dims[name] = substitute(formula, {s: self.dims[s] for s in symbols(formula)})
         self._unused_declarations = set(self.declared) - set(plain) - {sanitise(n) for n in plain}
 
     def _declare_formula(self, name: str) -> None:
@@ -230,14 +229,14 @@ class _Importer:
         if self.declared.setdefault(found[0], wanted) != wanted:
             raise UsageError(f"dim {found[0]!r}: expected one value, got {self.declared[found[0]]} and {wanted}")
 
-    def _substituted(self, formula: Dim) -> Dim:
-        return substitute(formula, {s: self.dims[s] for s in symbols(formula)})
-
-    def _declare_dim(self, name: str, stem: str) -> Dim:
-        """The dim called `name`: a number if the caller fixed it, else a new symbol with its range."""
-        symbol = sanitise(stem)
+    def _new_symbol(self, symbol: str) -> str:
         while symbol in self.e.ranges:
             symbol += "_"
+        return symbol
+
+    def _declare_dim(self, name: str) -> Dim:
+        """The dim called `name`: a number if the caller fixed it, else a new symbol with its range."""
+        symbol = self._new_symbol(sanitise(name))
         default = (0, DEFAULT_RANGE[1]) if name in self._may_be_0 else DEFAULT_RANGE
         given = self.declared.get(name, self.declared.get(symbol, default))
         if isinstance(given, int):
@@ -281,15 +280,13 @@ class _Importer:
 
     def _element_dim(self, name: str) -> Dim:
         """A dim of what an input holds, which is another for each element and each call."""
-        symbol = f"{sanitise(name)}_{len(self.e.ranges)}"
-        while symbol in self.e.ranges:
-            symbol += "_"
+        symbol = self._new_symbol(f"{sanitise(name)}_{len(self.e.ranges)}")
         self.e.ranges[symbol] = COUNTED
         return sym(symbol)
 
     def _unnamed_dim(self, name: str) -> Dim:
         self._unused_declarations -= {name, sanitise(name)}
-        return self._declare_dim(name, name)
+        return self._declare_dim(name)
 
     def _check_declarations(self) -> None:
         if self._unused_declarations:
@@ -314,7 +311,7 @@ class _Importer:
         for t in graph.initializer:
             if t.name in self.read:
                 array = tensor_array(t, self.loaded.file, self.loaded.folder)
-                scope.names[t.name] = Host(array, elem_from_onnx(t.data_type, Loc(self.loaded.file)))
+                scope[t.name] = Host(array, elem_from_onnx(t.data_type, Loc(self.loaded.file)))
         for i, proto in enumerate(graph.node):
             self.node(proto, scope, node_loc(self.loaded.file, proto, i))
         try:
@@ -370,7 +367,7 @@ class _Importer:
             if result is not None:
                 check_tensor(result.type, too_large)
             if name and result is not None:
-                scope.names[name] = result
+                scope[name] = result
             elif is_wanted:
                 raise UnsupportedError(f"{proto.op_type}: output {i} is not supported", loc)
 
@@ -391,10 +388,8 @@ class _Importer:
     def _inline(self, node: Node) -> tuple[Tracked | None, ...]:
         """Import the body that the ONNX standard gives the operator, with the node's loc on all its ops."""
         body = function_body(node, self.opset)
-        inner = Scope()
-        for name, x in zip(body.inputs, node.inputs, strict=False):
-            if x is not None:
-                inner.names[name] = x
+        given = zip(body.inputs, node.inputs, strict=False)
+        inner = Scope({name: x for name, x in given if x is not None})
         outer_opset, outer_read = self.opset, self.read
         self.opset = body.opset
         self.read = {n for proto in body.nodes for n in proto.input} | set(body.outputs)
@@ -405,7 +400,7 @@ class _Importer:
                 self.node(proto, inner, node.loc)
         finally:
             self.opset, self.read = outer_opset, outer_read
-        return tuple(inner.names.get(o) for o in body.outputs)
+        return tuple(inner.get(o) for o in body.outputs)
 
     def _inputs_behind(self, value: Value | None) -> tuple[str, ...]:
         """The model's inputs that a value is computed from; all of them where a loop's body hides that."""
@@ -425,10 +420,6 @@ class _Importer:
                 stack += v.op.operands
                 stack += [o for body in v.op.bodies for inner in body.ops for o in inner.operands if o.op is not None]
         return tuple(n for n in self.params.values() if n in found)
-
-    def nested(self, outer: Scope) -> Scope:
-        """A scope for a graph inside another one."""
-        return Scope(outer)
 
 
 def _lengths_of_pasts(graph: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto]) -> set[str]:
@@ -472,9 +463,4 @@ def _is_formula(name: str, others: Mapping[str, object]) -> bool:
 
 def _used_symbols(func: Func) -> set[str]:
     """Symbols of the parameters: all others are made of them."""
-    out: set[str] = set()
-    for v in func.params:
-        if isinstance(v.type, Tensor):
-            for d in v.type.shape:
-                out |= symbols(d)
-    return out
+    return {s for v in func.params if isinstance(v.type, Tensor) for d in v.type.shape for s in symbols(d)}

@@ -5,6 +5,7 @@ A branch whose condition is known at run time only computes both sides and selec
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -19,12 +20,14 @@ from graphfuse.frontends.onnx.declared import BODY, OWN
 from graphfuse.frontends.onnx.limits import MOST_STEPS
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.protos import all_nodes
-from graphfuse.frontends.onnx.scope import Scope
 from graphfuse.frontends.watched import Found, Watched
 from graphfuse.ir.core import Params, Value
 from graphfuse.ir.types import BOOL, I64, Tensor
 from graphfuse.symbolic import Dim, Expr, sym
 from graphfuse.value_checks import FINE
+
+Scope: TypeAlias = ChainMap[str, Tracked]
+"""What the names of a graph stand for, and behind that what those of the graphs around it do."""
 
 
 class Walker(Protocol):
@@ -41,10 +44,6 @@ class Walker(Protocol):
         """Import a nested graph in a scope."""
         ...
 
-    def nested(self, outer: Scope) -> Scope:
-        """A scope inside another one."""
-        ...
-
 
 Control: TypeAlias = "Callable[[Walker, Node, Scope], tuple[Tracked | None, ...]]"
 
@@ -56,7 +55,7 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
     if known is not None and known.dtype != object:
         if known.size != 1:
             raise node.error(f"expected a condition of one element, found {known.size}")
-        return w.graph(branches[0 if bool(known.reshape(-1)[0]) else 1], w.nested(scope))
+        return w.graph(branches[0 if bool(known.reshape(-1)[0]) else 1], scope.new_child())
     before = dict(w.e.unproved)
     condition = w.e.reshape(node.value(w.e, 0), ())
     first, second = (_branch(w, b, scope, condition, side=i) for i, b in enumerate(branches))
@@ -77,7 +76,7 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
 def _branch(w: Walker, branch: onnx.GraphProto, scope: Scope, condition: Value, *, side: int) -> tuple[Tracked, ...]:
     """What a branch gives. What is wrong with values in it matters where it is the one that the condition takes."""
     with w.watched.apart() as found:
-        out = w.graph(branch, w.nested(scope))
+        out = w.graph(branch, scope.new_child())
     if found:
         numbers, fine = w.watched.numbers(found), w.e.full((len(found),), I64, FINE)
         w.watched.join(found, w.e.select(condition, *((fine, numbers) if side else (numbers, fine))))
@@ -130,9 +129,9 @@ def _unrolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips:
             raise node.unsupported("a condition that data decides is not supported")
         if not bool(condition.array.reshape(-1)[0]):
             break
-        inner = w.nested(scope)
+        inner = scope.new_child()
         values = (host(np.array(i), I64), condition, *carried)
-        inner.names.update(zip((p.name for p in body.input), values, strict=True))
+        inner.update(zip((p.name for p in body.input), values, strict=True))
         condition, *rest = w.graph(body, inner)
         carried = rest[: len(carried)]
         for out, v in zip(scans, rest[len(carried) :], strict=True):
@@ -147,9 +146,9 @@ def _rolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips: D
     starts = [node.value(e, i) for i in range(2, len(node.inputs))]
 
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
-        inner = w.nested(scope)
+        inner = scope.new_child()
         values = (host(np.array(at, dtype=object), I64), _TRUE, *carried)
-        inner.names.update(zip((p.name for p in body.input), values, strict=True))
+        inner.update(zip((p.name for p in body.input), values, strict=True))
         condition, *rest = w.graph(body, inner)
         if not isinstance(condition, Host) or condition.symbolic or not bool(condition.array.reshape(-1)[0]):
             raise node.unsupported("a condition that data decides is not supported")
@@ -229,9 +228,9 @@ def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         raise node.too_large(f"expected up to {MOST_STEPS} slices, found {count}")
 
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
-        inner = w.nested(scope)
+        inner = scope.new_child()
         slices = [e.squeeze(e.slice(x, 0, at, 1), 0) for x in xs]
-        inner.names.update(zip((p.name for p in body.input), (*carried, *slices), strict=True))
+        inner.update(zip((p.name for p in body.input), (*carried, *slices), strict=True))
         out = [e.value(v) for v in w.graph(body, inner)]
         kept = [
             e.equalled(after, shape_of(before), f"next state {i}")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.contract import matmul_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32
-
-Array = np.ndarray[Any, Any]
 
 FP4 = (0, 1 / 192, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
 """What bitsandbytes' four-bit floats stand for; the codes from 8 on are their negatives."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
+from graphfuse.frontends.compositions import biased
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.terms import Term, floor, maximum, minimum, where
@@ -95,9 +96,8 @@ def max_roi_pool(e: Emitter, node: Node) -> Value:
     image = e.cast(e.squeeze(e.slice(rois, 1, 0, 1), 1), I64)
     node.watched.watch(image, shape_of(x)[0], from_end=False, operand=node.name(1))
     corners = e.map(graph.mul, e.slice(rois, 1, 1, 4), node.attr_float("spatial_scale", 1.0))
-    corners = e.map(
-        ELEMENTWISE["floor"], e.map(graph.add, corners, 0.5)
-    )  # halves away from zero: they are not below it
+    # halves away from zero: they are not below it
+    corners = e.map(ELEMENTWISE["floor"], e.map(graph.add, corners, 0.5))
     out = e(graph.take, x, image, axis=0)
     lowest = float("-inf")
     for axis, bins in ((0, rows), (1, columns)):  # rows of pixels, then columns: a region is x1, y1, x2, y2
@@ -109,16 +109,11 @@ def max_roi_pool(e: Emitter, node: Node) -> Value:
         after = e.map(graph.mul, e.map(graph.add, at, 1.0), side)
         high = e.map(graph.add, e.map(ELEMENTWISE["ceil"], after), start)
         pixel = e.iota((count, bins, spatial[axis]), 2, elem_of(rois))
-        inside = e.map(
-            graph.and_, e.map(graph.ge, pixel, e.unsqueeze(low, 2)), e.map(graph.lt, pixel, e.unsqueeze(high, 2))
-        )
+        from_low, to_high = e.map(graph.ge, pixel, e.unsqueeze(low, 2)), e.map(graph.lt, pixel, e.unsqueeze(high, 2))
+        inside = e.map(graph.and_, from_low, to_high)
         # the spatial axis that is left is last (rows: [n, c, 1, h, w]), so that each step is one reduction
-        if axis == 0:
-            inside = e.reshape(inside, (count, 1, bins, spatial[0], 1))
-            out = e.reduce(e.select(inside, e.unsqueeze(out, 2), lowest), "max", (3,), keepdims=False)
-        else:
-            inside = e.reshape(inside, (count, 1, 1, bins, spatial[1]))
-            out = e.reduce(e.select(inside, e.unsqueeze(out, 3), lowest), "max", (4,), keepdims=False)
+        inside = e.reshape(inside, (count, 1, *(1,) * axis, bins, spatial[axis], *(1,) * (1 - axis)))
+        out = e.reduce(e.select(inside, e.unsqueeze(out, 2 + axis), lowest), "max", (3 + axis,), keepdims=False)
     assert shape_of(out)[1] == channels
     return e.select(e.map(graph.eq, out, lowest), 0.0, out)
 
@@ -171,10 +166,7 @@ def deform_conv(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     columns = e.reshape(sampled, (n, groups, depth * taps_of_window, points))
     weights = e.reshape(w, (groups, _parts(node, outputs, groups), depth * taps_of_window))
     y = e.reshape(e.contract(weights, columns, "gok,ngkp->ngop"), (n, outputs, *out))
-    if (bias := node.optional(e, 3)) is not None:
-        y = e.map(graph.add, y, e.reshape(bias, (outputs, *(1,) * rank)))
-    assert tensor(y).rank == rank + 2
-    return y
+    return biased(e, y, node.optional(e, 3), axis=1)
 
 
 def _parts(node: Node, channels: Dim, groups: int) -> int:

@@ -13,7 +13,7 @@ from graphfuse.symbolic import exact_div, product
 
 
 @onnx_op("MoE", domain=MICROSOFT)
-def moe(e: Emitter, node: Node, x: Value) -> Value:
+def moe(e: Emitter, node: Node, x: Value, scores: Value) -> Value:
     """Sums of the k best experts' outputs, weighted by softmax of the router's scores.
 
     Every expert computes every token: the weights of those that were not chosen are 0.
@@ -24,19 +24,17 @@ def moe(e: Emitter, node: Node, x: Value) -> Value:
     tokens = e.reshape(x, (product(shape[:-1]), shape[-1]))
     inner = _activated(e, node, _expert(e, node, tokens, 2, "td,efd->etf"), tokens)
     out = _expert(e, node, inner, 4, "etf,edf->etd")
-    return e.reshape(e.contract(_routing(e, node), out, "te,etd->td"), shape)
+    return e.reshape(e.contract(_routing(e, node, scores), out, "te,etd->td"), shape)
 
 
 def _expert(e: Emitter, node: Node, x: Value, i: int, spec: str) -> Value:
     """All experts' products with the weights of input `i`, plus their biases, as [experts, tokens, features]."""
     y = e.contract(x, node.value(e, i), spec)
     bias = node.optional(e, i + 1)
-    return y if bias is None else e.map(graph.add, y, e.unsqueeze(_per_expert(e, bias, y), 1))
-
-
-def _per_expert(e: Emitter, bias: Value, y: Value) -> Value:
+    if bias is None:
+        return y
     experts, _, features = shape_of(y)
-    return e.equalled(bias, (experts, features), "the bias")
+    return e.map(graph.add, y, e.unsqueeze(e.equalled(bias, (experts, features), "the bias"), 1))
 
 
 def _activated(e: Emitter, node: Node, x: Value, tokens: Value) -> Value:
@@ -75,11 +73,9 @@ def _swiglu(e: Emitter, node: Node, x: Value, tokens: Value) -> Value:
     return e.map(graph.mul, gated, e.map(graph.add, linear, beta))
 
 
-def _routing(e: Emitter, node: Node) -> Value:
+def _routing(e: Emitter, node: Node, scores: Value) -> Value:
     """What each expert counts for each token: its softmax weight if it is among the k best, else 0."""
-    scores, k = node.value(e, 1), node.attr_int("k", 1)
-    weights = softmax_of(e, scores, 1)
-    best = e.op(graph.topk, weights, k=k, axis=1, largest=True)
+    best = e.op(graph.topk, softmax_of(e, scores, 1), k=node.attr_int("k", 1), axis=1, largest=True)
     chosen = best.results[0]
     if node.attr_int("normalize_routing_weights", 0):
         chosen = e.map(graph.div, chosen, e.reduce(chosen, "sum", [1]))

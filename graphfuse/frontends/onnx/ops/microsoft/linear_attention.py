@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.compositions import silu_of
+from graphfuse.frontends.compositions import biased, silu_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.activation import softplus_of
@@ -38,10 +38,11 @@ def linear_attention(e: Emitter, node: Node) -> tuple[Value, Value]:
     q, per_group = _grouped(e, node, q, groups)
     gate = e.map(graph.exp, _by_step(e, node, 4, groups)) if rule.startswith("gated") else None
     beta = _rate(e, node, groups) if rule.endswith("delta") else None
+    shape = (batch, groups, width, shape_of(v)[3])
     if (past := node.optional(e, 3)) is not None:
-        start = e.cast(e.equalled(past, (batch, groups, width, shape_of(v)[3]), "the state"), elem_of(q))
+        start = e.cast(e.equalled(past, shape, "the state"), elem_of(q))
     else:
-        start = e.full((batch, groups, width, shape_of(v)[3]), elem_of(q), 0.0)
+        start = e.full(shape, elem_of(q), 0.0)
 
     def now(x: Value, at: Dim) -> Value:
         return e.squeeze(e.slice(x, 0, at, 1), 0)
@@ -106,7 +107,9 @@ def linear_attention_gate(e: Emitter, node: Node) -> tuple[Value, Value | None]:
 
 @onnx_op("CausalConvWithState")
 @onnx_op("CausalConvWithState", domain=MICROSOFT)
-def causal_conv(e: Emitter, node: Node) -> tuple[Value, Value]:
+def causal_conv(
+    e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None, past: Value | None = None
+) -> tuple[Value, Value]:
     """A depthwise convolution of the steps so far, and the steps that the next call needs."""
     refuse(node, ("state_window",), {})
     if (dims := node.attr_int("ndim", 1)) != 1:
@@ -114,10 +117,10 @@ def causal_conv(e: Emitter, node: Node) -> tuple[Value, Value]:
     activation, last = node.attr_str("activation", "none"), bool(node.attr_int("channels_last", 0))
     if activation not in ("none", "silu", "swish"):
         raise node.unsupported(f"activation must be none, silu or swish, got {activation}")
-    x, w, dilation = node.value(e, 0), node.value(e, 1), node.attr_int("dilation", 1)
     channels, _, size = shape_of(w)
     if not isinstance(size, int) or not isinstance(channels, int):
         raise node.unknown_dim(f"the weight must have a static shape, got {w.type}")
+    dilation = node.attr_int("dilation", 1)
     elem, like, kept = elem_of(x), shape_of(x), (size - 1) * dilation
 
     def first(v: Value) -> Value:
@@ -131,15 +134,13 @@ def causal_conv(e: Emitter, node: Node) -> tuple[Value, Value]:
     x = first(x)
     e.require("equal", shape_of(x)[1], channels, "channels")
     e.require("equal", shape_of(w)[1], 1, "channels of a weight")
-    if (past := node.optional(e, 3)) is not None:
+    if past is not None:
         past = e.equalled(first(past), (shape_of(x)[0], channels, kept), "the state")
         joined = e.concat([e.cast(past, elem), x], 2)
     else:
         joined = e.pad(x, 2, kept, 0)
     one = {"strides": (1,), "input_dilation": (1,), "low": (0,), "high": (0,)}
-    y = e(graph.conv, joined, w, dilation=(dilation,), groups=channels, **one)
-    if (bias := node.optional(e, 2)) is not None:
-        y = e.map(graph.add, y, e.reshape(e.equalled(bias, (channels,), "the bias"), (channels, 1)))
+    y = biased(e, e(graph.conv, joined, w, dilation=(dilation,), groups=channels, **one), bias, axis=1)
     if activation != "none":
         y = silu_of(e, y)
     present = e.slice(joined, 2, shape_of(joined)[2] - kept, kept)

@@ -18,12 +18,12 @@ from graphfuse.symbolic import exact_div
 
 
 @onnx_op("RelativePositionBias", domain=MICROSOFT)
-def relative_position_bias(e: Emitter, node: Node) -> Value:
+def relative_position_bias(e: Emitter, node: Node, table: Value) -> Value:
     """T5's bias of each head [1, H, Q, K] for the bucket that key - query is in.
 
     The table is stored as [H, buckets], although its dims say [buckets, H].
     """
-    table, most = node.value(e, 0), node.attr_int("max_distance")
+    most = node.attr_int("max_distance")
     buckets, heads = shape_of(table)
     both = bool(node.attr_int("is_bidirectional", 0))
     if not isinstance(buckets, int) or buckets < (4 if both else 2) or most <= buckets // (4 if both else 2):
@@ -54,18 +54,18 @@ def _buckets(count: int, most: int) -> Array:
 
 
 @onnx_op("GatedRelativePositionBias", domain=MICROSOFT)
-def gated_relative_position_bias(e: Emitter, node: Node) -> Value:
+def gated_relative_position_bias(
+    e: Emitter, node: Node, q: Value, q_bias: Value, positions: Value, w: Value, w_bias: Value, a: Value
+) -> Value:
     """WavLM's bias: that of positions [1, H, Q, K] times u * (r * a - 1) + 2, u and r gates of each query's heads."""
     refuse(node, (), {6: "token_offset"})
-    q = e.map(graph.add, node.value(e, 0), node.value(e, 1))
-    q = with_heads(e, node, q, "num_heads")
-    gates = e.contract(q, node.value(e, 3), "bhsd,dg->bhsg")
-    gates = e.map(graph.add, gates, node.value(e, 4))
+    q = with_heads(e, node, e.map(graph.add, q, q_bias), "num_heads")
+    gates = e.map(graph.add, e.contract(q, w, "bhsd,dg->bhsg"), w_bias)
     *lead, width = shape_of(gates)
     half = exact_div(width, 2)
     if half is None:
         raise node.error(f"the gates' weight must have an even width, got {width}")
     summed = e.reduce(e.wide(e.reshape(gates, (*lead, 2, half))), "sum", [4], keepdims=False)
     u, r = e.split(e.cast(e.map(graph.sigmoid, summed), elem_of(gates)), (1, 1), 3)
-    factor = e.map(graph.mul, u, e.map(graph.sub, e.map(graph.mul, r, node.value(e, 5)), 1.0))
-    return e.map(graph.mul, e.map(graph.add, factor, 2.0), node.value(e, 2))
+    factor = e.map(graph.mul, u, e.map(graph.sub, e.map(graph.mul, r, a), 1.0))
+    return e.map(graph.mul, e.map(graph.add, factor, 2.0), positions)
