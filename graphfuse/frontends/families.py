@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 
-def import_families(package: str, path: Iterable[str]) -> None:
-    """Import every module that lies in a package."""
+def import_families(package: str, path: Iterable[str], but: Container[str] = ()) -> None:
+    """Import every module that lies in a package, but those of which it only looks as if they were families."""
     for module in pkgutil.iter_modules(path):
-        importlib.import_module(f"{package}.{module.name}")
+        if module.name not in but:
+            importlib.import_module(f"{package}.{module.name}")

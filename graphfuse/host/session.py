@@ -17,9 +17,8 @@ from graphfuse import usage
 from graphfuse.artifact import HELD, MAP, OPTIONAL, SEQUENCE, TEXT, Array, Executable, Signature, elem_dtype
 from graphfuse.errors import ArtifactError, GraphfuseError, InputError, Loc
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
-from graphfuse.frontends.onnx.python_ops.call import PythonOp
+from graphfuse.frontends.onnx.python_ops.call import BY_VALUE, PythonOp
 from graphfuse.frontends.onnx.python_ops.interpreted import interpreted, is_interpreted
-from graphfuse.frontends.onnx.python_ops.sizes import BY_VALUE
 from graphfuse.host.control import CONTROL, Repeated, Wires
 from graphfuse.host.program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.knobs import settings

@@ -35,7 +35,7 @@ from graphfuse.frontends.onnx.limits import MOST_DIM_TEXT
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx
 from graphfuse.frontends.onnx.python_ops import Call as PythonCall
 from graphfuse.frontends.onnx.python_ops import selection, sizes, strings
-from graphfuse.frontends.onnx.python_ops.call import PythonOp
+from graphfuse.frontends.onnx.python_ops.call import PythonOp, declares
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import BOOL, I64, Scalar
 from graphfuse.symbolic import Dim, DimSizeError, Expr, Ranges, exact_div, floordiv, mod
@@ -61,7 +61,8 @@ class Call:
 
 
 HostFunction: TypeAlias = Callable[[Call], "Host | list[Host] | None"]
-HOST: dict[str, HostFunction] = {}
+HOST: dict[tuple[str, str], HostFunction] = {}
+_host = declares(HOST)
 
 FLOAT_ELEMENTS = 64
 """Float tensors above this size are data, not shape arithmetic."""
@@ -69,7 +70,7 @@ FLOAT_ELEMENTS = 64
 
 def evaluate(node: Node, ranges: Ranges) -> list[Host] | None:
     """The node's results if all its inputs are known and small and the operator is shape arithmetic."""
-    if (fn := HOST.get(node.op)) is None or not node.inputs:
+    if (fn := HOST.get(("", node.op))) is None or not node.inputs:
         return None
     for x in node.inputs:
         if x is None:
@@ -89,15 +90,6 @@ def evaluate(node: Node, ranges: Ranges) -> list[Host] | None:
 def _is_unwieldy(x: Host) -> bool:
     """Whether some element is made of more arithmetic than it is worth to reason about."""
     return x.symbolic and any(isinstance(v, Expr) and len(str(v)) > MOST_DIM_TEXT for v in x.array.reshape(-1))
-
-
-def _host(*names: str) -> Callable[[HostFunction], HostFunction]:
-    def declare(fn: HostFunction) -> HostFunction:
-        for name in names:
-            HOST[name] = fn
-        return fn
-
-    return declare
 
 
 def any_symbolic(arrays: Sequence[Array]) -> bool:

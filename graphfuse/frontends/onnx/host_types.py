@@ -7,8 +7,8 @@ not know, such as how many elements are not 0, becomes a symbol of its own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import onnx
@@ -72,12 +72,9 @@ def joined(a: ValueType | None, b: ValueType | None, fresh: Fresh) -> ValueType 
             return Tensor(_joined_dims(a.shape, b.shape, fresh), a.elem)
         case (Strings(), Strings()) if len(a.shape) == len(b.shape):
             return Strings(_joined_dims(a.shape, b.shape, fresh))
-        case (Sequenced(), Sequenced()):  # an empty one says nothing of its elements
+        case (Sequenced(), Sequenced()) | (Maybe(), Maybe()):  # an empty one says nothing of its elements
             known = a.element and b.element
-            return Sequenced(joined(a.element, b.element, fresh) if known else a.element or b.element)
-        case (Maybe(), Maybe()):
-            known = a.element and b.element
-            return Maybe(joined(a.element, b.element, fresh) if known else a.element or b.element)
+            return replace(a, element=joined(a.element, b.element, fresh) if known else a.element or b.element)
         case (Mapped(), Mapped()) if a == b:
             return a
         case _:
@@ -91,14 +88,10 @@ def _joined_dims(a: Sequence[Dim], b: Sequence[Dim], fresh: Fresh) -> tuple[Dim,
 def renewed(t: ValueType | None, known: Ranges, fresh: Fresh) -> ValueType | None:
     """A type seen from outside a body: symbols that are not `known` there are others each time."""
     match t:
-        case Tensor():
-            return Tensor(tuple(d if symbols(d) <= known.keys() else fresh() for d in t.shape), t.elem)
-        case Strings():
-            return Strings(tuple(d if symbols(d) <= known.keys() else fresh() for d in t.shape))
-        case Sequenced():
-            return Sequenced(renewed(t.element, known, fresh))
-        case Maybe():
-            return Maybe(renewed(t.element, known, fresh))
+        case Tensor() | Strings():
+            return replace(t, shape=tuple(d if symbols(d) <= known.keys() else fresh() for d in t.shape))
+        case Sequenced() | Maybe():
+            return replace(t, element=renewed(t.element, known, fresh))
         case Mapped() | None:
             return t
 
@@ -202,22 +195,24 @@ def _by_rule(
         return None
     match node.op_type:
         case "Slice" | "Pad" if len(node.input) > 3 and node.input[3] in constants:
-            at = {int(a) % x.rank for a in constants[node.input[3]].reshape(-1)}
-            return [Tensor(tuple(fresh() if i in at else d for i, d in enumerate(x.shape)), x.elem)]
+            return [_opened(x, constants[node.input[3]].reshape(-1), fresh)]
         case "Split":
-            at = int(attributes_of(node).get("axis", 0)) % max(x.rank, 1)
-            shapes = [tuple(fresh() if i == at else d for i, d in enumerate(x.shape)) for _ in node.output]
-            return [Tensor(s, x.elem) for s in shapes]
+            return [_opened(x, [attributes_of(node).get("axis", 0)], fresh) for _ in node.output]
         case "TopK":
-            at = int(attributes_of(node).get("axis", -1)) % max(x.rank, 1)
-            shape = tuple(fresh() if i == at else d for i, d in enumerate(x.shape))
-            return [Tensor(shape, x.elem), Tensor(shape, I64)]
+            best = _opened(x, [attributes_of(node).get("axis", -1)], fresh)
+            return [best, replace(best, elem=I64)]
         case "STFT":
             return [Tensor((x.shape[0], fresh(), fresh(), 2), x.elem)]
         case _:
             size = types.get(node.input[1]) if len(node.input) > 1 else None
             rank = _rank_made(node, x, size if isinstance(size, Tensor) and size.rank == 1 else None)
             return None if rank is None else [Tensor(tuple(fresh() for _ in range(rank)), _elem_made(node, x.elem))]
+
+
+def _opened(x: Tensor, axes: Iterable[int], fresh: Fresh) -> Tensor:
+    """A tensor of which only a run knows how long it is along some axes."""
+    at = {int(a) % max(x.rank, 1) for a in axes}
+    return replace(x, shape=tuple(fresh() if i in at else d for i, d in enumerate(x.shape)))
 
 
 def _dims_asked_for(attributes: Mapping[str, Any]) -> list[ValueType | None] | None:

@@ -192,6 +192,10 @@ class Node(Axes):
         if not (elem := self.type(i).elem).is_integer:
             raise self.error(f"{what}: expected integers, found {elem}")
 
+    def wants(self, i: int) -> bool:
+        """Whether anything reads output `i`."""
+        return i < len(self.wanted) and self.wanted[i]
+
     # values that only a run knows
 
     def index(self, e: Emitter, i: int, size: Dim, *, from_end: bool = True) -> Value:

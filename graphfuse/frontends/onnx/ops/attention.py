@@ -98,8 +98,7 @@ def attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     y = heads.mixed(e, weights, v)
     y = without_heads(e, y) if flat else y
     debug = (raw, capped, masked, weights)[node.attr_int("qk_matmul_output_mode", 0)]
-    wants_debug = len(node.wanted) > 3 and node.wanted[3]
-    return y, k, v, heads.merge(e, e.cast(debug, elem)) if wants_debug else None
+    return y, k, v, heads.merge(e, e.cast(debug, elem)) if node.wants(3) else None
 
 
 def _scores(e: Emitter, heads: Heads, q: Value, k: Value, scale: float) -> Value:

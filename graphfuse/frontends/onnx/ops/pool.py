@@ -60,8 +60,7 @@ def max_pool(e: Emitter, node: Node, x: Value) -> tuple[Value, Value | None]:
     """The maximum of each window; the second output, its index in the flattened input."""
     window, _ = _pool_window(e, node, shape_of(x)[2:])
     out = _reduce_window(e, x, window, "max")
-    wants_indices = len(node.wanted) > 1 and node.wanted[1]
-    return out, _max_indices(e, node, x, window) if wants_indices else None
+    return out, _max_indices(e, node, x, window) if node.wants(1) else None
 
 
 def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:

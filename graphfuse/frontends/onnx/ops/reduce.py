@@ -11,12 +11,12 @@ from graphfuse.ir.core import OpDef, Value
 from graphfuse.ir.types import BOOL, F64, U8
 
 
-def _axes(node: Node, rank: int) -> tuple[int, ...] | None:
-    """The axes of a Reduce operator (input or attribute); None when nothing is reduced."""
+def _axes(node: Node, rank: int) -> tuple[int, ...]:
+    """The axes of a Reduce operator (input or attribute)."""
     given = node.ints(1, "the axes") if node.has(1) else node.attr_ints("axes", ())
     if given:
         return node.axes(given, rank)
-    return None if node.attr_int("noop_with_empty_axes", 0) else tuple(range(rank))
+    return () if node.attr_int("noop_with_empty_axes", 0) else tuple(range(rank))
 
 
 _REDUCTIONS = ("Sum", "Prod", "Max", "Min", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
@@ -28,8 +28,6 @@ def reduce(e: Emitter, node: Node, x: Value) -> Value:
     elem, rank = elem_of(x), tensor(x).rank
     axes = _axes(node, rank)
     keep = bool(node.attr_int("keepdims", 1))
-    if axes is None:
-        axes = ()
     if elem == BOOL:
         x = e.cast(x, U8)
     out = _reduced(e, node.op, e.wide(x), axes)
@@ -78,28 +76,18 @@ def _in_floats(e: Emitter, kind: OpDef, x: Value) -> Value:
 def arg_reduce(e: Emitter, node: Node, x: Value) -> Value:
     """The index of an extreme along an axis."""
     axis = node.axis(node.attr_int("axis", 0), tensor(x).rank)
-    return e(
-        graph.arg_reduce,
-        x,
-        axis=axis,
-        kind="max" if node.op == "ArgMax" else "min",
-        keepdims=bool(node.attr_int("keepdims", 1)),
-        last=bool(node.attr_int("select_last_index", 0)),
-    )
+    kind = "max" if node.op == "ArgMax" else "min"
+    keep, last = bool(node.attr_int("keepdims", 1)), bool(node.attr_int("select_last_index", 0))
+    return e(graph.arg_reduce, x, axis=axis, kind=kind, keepdims=keep, last=last)
 
 
 @onnx_op("CumSum", "CumProd")
 def cumulate(e: Emitter, node: Node, x: Value) -> Value:
     """Running sums or products along an axis."""
     (axis,) = node.ints(1, "the axis")
-    out = e(
-        graph.cumulate,
-        e.wide(x),
-        axis=node.axis(axis, tensor(x).rank),
-        kind="sum" if node.op == "CumSum" else "prod",
-        exclusive=bool(node.attr_int("exclusive", 0)),
-        reverse=bool(node.attr_int("reverse", 0)),
-    )
+    axis, kind = node.axis(axis, tensor(x).rank), "sum" if node.op == "CumSum" else "prod"
+    exclusive, reverse = (bool(node.attr_int(name, 0)) for name in ("exclusive", "reverse"))
+    out = e(graph.cumulate, e.wide(x), axis=axis, kind=kind, exclusive=exclusive, reverse=reverse)
     return e.cast(out, elem_of(x))
 
 

@@ -3,21 +3,9 @@
 One file per family fills the table of `call.py`; why they are not compiled: docs/adr/0013-host-code-between-parts.md.
 """
 
-from graphfuse.frontends.onnx.python_ops import (
-    images,
-    maps,
-    ml,
-    random,
-    selection,
-    sequences,
-    sizes,
-    strings,
-    svm,
-    text,
-)
+from graphfuse.frontends.families import import_families
 from graphfuse.frontends.onnx.python_ops.call import ON_STRINGS, PYTHON_OPS, Call, call_of
 
-__all__ = [
-    "ON_STRINGS", "PYTHON_OPS", "Call", "call_of", "images", "maps", "ml", "random", "selection",
-    "sequences", "sizes", "strings", "svm", "text",
-]  # fmt: skip
+import_families(__name__, __path__, but=("interpreted",))
+
+__all__ = ["ON_STRINGS", "PYTHON_OPS", "Call", "call_of"]

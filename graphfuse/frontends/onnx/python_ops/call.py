@@ -17,6 +17,7 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.targets.memory import physical_bytes
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +120,39 @@ ON_STRINGS: dict[tuple[str, str], PythonOp] = {}
 """Operators that are compiled, for tensors of strings, sequences and optionals."""
 
 
-def python_op(*names: str, domain: str = "") -> Callable[[PythonOp], PythonOp]:
-    """Declare how Python executes operators."""
-
-    def declare(fn: PythonOp) -> PythonOp:
-        for name in names:
-            assert (domain, name) not in PYTHON_OPS, f"operator {name!r} is declared twice"
-            PYTHON_OPS[domain, name] = fn
-        return fn
-
-    return declare
+BY_VALUE: dict[tuple[str, str], PythonOp] = {}
+"""Operators that are compiled where a value is known, for values that other parts of the model compute."""
 
 
-def on_strings(name: str, domain: str = "") -> Callable[[PythonOp], PythonOp]:
-    """Declare how Python executes an operator on what is no tensor of numbers."""
+def declares(table: dict[tuple[str, str], F]) -> Callable[..., Callable[[F], F]]:
+    """A decorator of functions by the names of the operators that they are, and their domain, which enters them."""
 
-    def declare(fn: PythonOp) -> PythonOp:
-        ON_STRINGS[domain, name] = fn
-        return fn
+    def of(*names: str, domain: str = "") -> Callable[[F], F]:
+        def enter(fn: F) -> F:
+            for name in names:
+                assert (domain, name) not in table, f"operator {name!r} is declared twice"
+                table[domain, name] = fn
+            return fn
 
-    return declare
+        return enter
+
+    return of
+
+
+python_op, on_strings, by_value = map(declares, (PYTHON_OPS, ON_STRINGS, BY_VALUE))
 
 
 def call_of(node: onnx.NodeProto, inputs: tuple[Any, ...], loc: Loc | None) -> Call:
     """The call of a node."""
     return Call(node.op_type, inputs, len(node.output), loc, attributes_of(node))
+
+
+def texts_of(array: Array) -> list[str]:
+    """The elements of a tensor as texts, in one row."""
+    flat = array.reshape(-1).tolist()
+    if set(map(type, flat)) <= {str}:
+        return flat
+    return [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in flat]
 
 
 def strings(values: Any, shape: tuple[int, ...]) -> Array:

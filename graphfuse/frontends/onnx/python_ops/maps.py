@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.limits import MOST_TABLE
-from graphfuse.frontends.onnx.python_ops.call import Call, python_op, strings
+from graphfuse.frontends.onnx.python_ops.call import Call, python_op, strings, texts_of
 
 ML = "ai.onnx.ml"
 FLOATS, TEXTS, INTEGERS = "TO_FLOAT", "TO_STRING", "TO_INT64"
@@ -84,15 +85,19 @@ def zip_map(c: Call) -> list[dict[Any, Any]]:
 @python_op("CategoryMapper", domain=ML)
 def category_mapper(c: Call) -> Any:
     """The number of each text, or the text of each number; the default for others."""
-    x = c.array(0)
     numbers, texts = c.get("cats_int64s", []), c.get("cats_strings", [])
     if len(numbers) != len(texts):
         raise c.error(f"expected as many numbers as texts, found {len(numbers)} and {len(texts)}")
+    return relabelled(c, numbers, texts)
+
+
+def relabelled(c: Call, numbers: Sequence[int], texts: Sequence[str]) -> Array:
+    """Each text of input 0 as its number, or each number as its text; the default for others."""
+    x = c.array(0)
     if x.dtype.kind in "OSU":
         of_text = dict(zip(texts, numbers, strict=True))
         default = int(c.get("default_int64", -1))
-        found = [of_text.get(_text(v), default) for v in x.reshape(-1).tolist()]
-        return np.array(found, dtype=np.int64).reshape(x.shape)
+        return np.array([of_text.get(t, default) for t in texts_of(x)], dtype=np.int64).reshape(x.shape)
     of_number = dict(zip(numbers, texts, strict=True))
     unknown = c.get("default_string", "_Unused")
     return strings([of_number.get(v, unknown) for v in x.reshape(-1).tolist()], x.shape)
@@ -104,15 +109,10 @@ def one_hot_encoder(c: Call) -> Any:
     x = c.array(0)
     texts: list[str] = c.get("cats_strings", [])
     if x.dtype.kind in "OSU":
-        at = np.array([_text(v) for v in x.reshape(-1).tolist()], dtype=object).reshape(x.shape)
-        categories: Array = strings(texts, (len(texts),))
+        at, categories = strings(texts_of(x), x.shape), strings(texts, (len(texts),))
     else:
         at, categories = x.astype(np.int64), np.array(c.get("cats_int64s", []), dtype=np.int64)
     out = at[..., None] == categories
     if not c.get("zeros", 1) and not np.asarray(out).any(-1).all():
         raise c.error("an element is none of the categories")
     return np.asarray(out, dtype=np.float32)
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.python_ops.call import Call, on_strings, python_op, strings
+from graphfuse.frontends.onnx.python_ops.maps import relabelled
 
 ML = "ai.onnx.ml"
 NAN = object()
@@ -29,7 +29,8 @@ def label_encoder(c: Call) -> Any:
     """The value of each key, or the default."""
     x = c.array(0)
     if "classes_strings" in c.attributes:
-        return _by_position(c, x)
+        texts = c.get("classes_strings")  # version 1
+        return relabelled(c, range(len(texts)), texts)
     table, default, kind = c.once("table", _table)
     found = [table.get(_key(v), default) for v in x.reshape(-1).tolist()]
     if kind == "string":
@@ -46,18 +47,6 @@ def _table(c: Call) -> tuple[dict[Any, Any], Any, str]:
     if len(keys) != len(values):
         raise c.error(f"expected as many values as keys, found {len(values)} and {len(keys)}")
     return {_key(k): v for k, v in zip(keys, values, strict=True)}, _default(c, kind), kind
-
-
-def _by_position(c: Call, x: Array) -> Array:
-    """Version 1: the text of each number, or the number of each text."""
-    texts: list[str] = c.get("classes_strings")
-    flat = x.reshape(-1).tolist()
-    if x.dtype.kind in "OSU":
-        numbers = {t: i for i, t in enumerate(texts)}
-        default = int(c.get("default_int64", -1))
-        return np.array([numbers.get(_text(v), default) for v in flat], dtype=np.int64).reshape(x.shape)
-    unknown = c.get("default_string", "_Unused")
-    return strings([texts[v] if 0 <= v < len(texts) else unknown for v in flat], x.shape)
 
 
 def _key(value: Any) -> Any:

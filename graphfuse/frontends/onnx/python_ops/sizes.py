@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from graphfuse.frontends.host_values import Array, onnx_slice
-from graphfuse.frontends.onnx.python_ops.call import Call, PythonOp, on_strings
-from graphfuse.frontends.onnx.python_ops.strings import expand, reshape
-
-BY_VALUE: dict[tuple[str, str], PythonOp] = {("", "Reshape"): reshape, ("", "Expand"): expand}
-"""Operators that are compiled where a value is known, for values that other parts of the model compute."""
-
-
-def by_value(name: str) -> Callable[[PythonOp], PythonOp]:
-    """Declare how Python executes an operator whose result's size is a value."""
-
-    def declare(fn: PythonOp) -> PythonOp:
-        BY_VALUE["", name] = fn
-        return fn
-
-    return declare
+from graphfuse.frontends.onnx.python_ops.call import Call, by_value, on_strings
 
 
 @by_value("Range")

@@ -8,24 +8,17 @@ from typing import Any
 import numpy as np
 
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx.python_ops.call import Call, on_strings, python_op, strings
+from graphfuse.frontends.onnx.python_ops.call import Call, by_value, on_strings, python_op, strings, texts_of
 from graphfuse.frontends.onnx.python_ops.regex import Pattern, PatternError
 
 MOST_TEXT = 1 << 26
 """Characters that one text can be made longer to: doubling it again and again is all it takes to fill a memory."""
 
 
-def _texts(array: Array) -> list[str]:
-    flat = array.reshape(-1).tolist()
-    if set(map(type, flat)) <= {str}:
-        return flat
-    return [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in flat]
-
-
 @python_op("StringConcat")
 def string_concat(c: Call) -> Any:
     """One text after the other, with broadcasting."""
-    first, second = (_texts(c.array(i)) for i in (0, 1))
+    first, second = (texts_of(c.array(i)) for i in (0, 1))
     if (longest := sum(map(len, first)) + sum(map(len, second))) > MOST_TEXT:
         raise c.error(f"expected texts of up to {MOST_TEXT} characters, found {longest}")
     a, b = strings(first, c.array(0).shape), strings(second, c.array(1).shape)
@@ -36,7 +29,7 @@ def string_concat(c: Call) -> Any:
 def string_split(c: Call) -> tuple[Array, Array]:
     """The parts of each text along a new last axis, short ones filled up with empty texts, and how many there are."""
     x = c.array(0)
-    parts = [s.split(c.get("delimiter") or None, int(c.get("maxsplit", -1))) for s in _texts(x)]
+    parts = [s.split(c.get("delimiter") or None, int(c.get("maxsplit", -1))) for s in texts_of(x)]
     longest = max(map(len, parts), default=0)
     flat = [part for p in parts for part in (*p, *[""] * (longest - len(p)))]
     counts = np.array([len(p) for p in parts], dtype=np.int64).reshape(x.shape)
@@ -51,7 +44,7 @@ def string_normalizer(c: Call) -> Any:
         raise c.error(f"input 0: expected shape (n) or (1, n), found {x.shape}")
     exact = bool(c.get("is_case_sensitive", 0))
     stop = {w if exact else w.lower() for w in c.get("stopwords", [])}
-    kept = [w for w in _texts(x) if (w if exact else w.lower()) not in stop] or [""]
+    kept = [w for w in texts_of(x) if (w if exact else w.lower()) not in stop] or [""]
     change = c.get("case_change_action", "NONE")
     if change not in ("NONE", "LOWER", "UPPER"):
         raise c.error(f"case_change_action must be NONE, LOWER or UPPER, got {change}")
@@ -67,7 +60,7 @@ def regex_full_match(c: Call) -> Any:
     except PatternError as e:
         raise c.error(f"pattern: {e}") from None
     x = c.array(0)
-    return np.array([pattern.fullmatch(s) for s in _texts(x)], dtype=np.bool_).reshape(x.shape)
+    return np.array([pattern.fullmatch(s) for s in texts_of(x)], dtype=np.bool_).reshape(x.shape)
 
 
 @on_strings("Identity")
@@ -94,6 +87,7 @@ def size(c: Call) -> Any:
     return np.array(c.array(0).size, dtype=np.int64)
 
 
+@by_value("Reshape")
 @on_strings("Reshape")
 def reshape(c: Call) -> Any:
     """The same elements under another shape: 0 keeps a dim, unless `allowzero`."""
@@ -143,6 +137,7 @@ def transpose(c: Call) -> Any:
     return np.transpose(c.array(0), c.get("perm"))
 
 
+@by_value("Expand")
 @on_strings("Expand")
 def expand(c: Call) -> Any:
     """Repeated by numpy's rule."""
@@ -167,7 +162,7 @@ def constant(c: Call) -> Any:
         return strings(texts, (len(texts),))
     if (value := c.get("value")) is None:
         raise c.error("expected one attribute, its value, found none")
-    return strings(_texts(value), value.shape)
+    return strings(texts_of(value), value.shape)
 
 
 @on_strings("Cast")
@@ -175,10 +170,10 @@ def cast(c: Call) -> Any:
     """Texts as numbers, or numbers as texts."""
     x, to = c.array(0), c.dtype("to")
     if to.hasobject:
-        return strings(_texts(x), x.shape)
+        return strings(texts_of(x), x.shape)
     try:
         if to.kind in "iub":
-            return np.array([int(s) for s in _texts(x)]).astype(to).reshape(x.shape)
-        return np.array([float(s) for s in _texts(x)]).astype(to).reshape(x.shape)
+            return np.array([int(s) for s in texts_of(x)]).astype(to).reshape(x.shape)
+        return np.array([float(s) for s in texts_of(x)]).astype(to).reshape(x.shape)
     except ValueError as e:
         raise c.error(str(e)) from None

@@ -32,11 +32,6 @@ def refuse(node: Node, names: Sequence[str], inputs: dict[int, str]) -> None:
             raise node.unsupported(f"input {i} ({name}) must be left out, got {node.type(i)}")
 
 
-def wants(node: Node, i: int) -> bool:
-    """Whether anything reads output `i`."""
-    return i < len(node.wanted) and node.wanted[i]
-
-
 Heads3 = tuple[Value, Value, Value]
 """Queries [B, H, Q, D], keys and values [B, H, K, D]."""
 
@@ -138,7 +133,7 @@ def _projected(
     added = _mask_of_projected(e, node, mask, batch, steps, shape_of(k)[2], before)
     extra = None if bias is None else node.optional(e, bias)
     y, _ = _attended(e, node, (q, k, v), past=before, mask=added, bias=extra)
-    present = e.concat([e.unsqueeze(k, 0), e.unsqueeze(v, 0)], 0) if wants(node, 1) else None
+    present = e.concat([e.unsqueeze(k, 0), e.unsqueeze(v, 0)], 0) if node.wants(1) else None
     return y, present
 
 
@@ -216,4 +211,4 @@ def _heads_attended(
         k, v = e.concat([old, k], 2), e.concat([node.value(e, past + 1), v], 2)
     added = _filtered(e, node, mask, shape_of(q)[0], shape_of(q)[2], shape_of(k)[2])
     y, scores = _attended(e, node, (q, k, v), past=before, mask=added, bias=node.optional(e, bias))
-    return y, k, v, scores if wants(node, 3) else None
+    return y, k, v, scores if node.wants(3) else None

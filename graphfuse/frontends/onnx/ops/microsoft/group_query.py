@@ -14,7 +14,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.attention import Heads, heads_of, rotate, without_heads
-from graphfuse.frontends.onnx.ops.microsoft.attention import refuse, wants
+from graphfuse.frontends.onnx.ops.microsoft.attention import refuse
 from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
@@ -55,7 +55,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     scores = _masked(e, node, scores, heads, start, lengths)
     weights = _softmax(e, node, scores, heads)
     y = without_heads(e, heads.mixed(e, weights, v))
-    if not wants(node, 3) or not node.attr_int("qk_output", 0):
+    if not node.wants(3) or not node.attr_int("qk_output", 0):
         return y, k, v, None
     if node.attr_int("qk_output") == 1:  # scores, and 0 where there is nothing to see
         weights = e.select(e.map(graph.eq, scores, -math.inf), 0.0, scores)
