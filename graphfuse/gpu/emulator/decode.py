@@ -1,4 +1,4 @@
-"""Operands to functions: how an instruction's closure reads, writes and addresses. One decoder for each launch."""
+"""Operands to functions: how an instruction's closure reads, writes and addresses. One decoder for each instruction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from graphfuse.errors import Loc
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Step
 from graphfuse.gpu.emulator.heap import BASE
@@ -23,58 +22,59 @@ LOCAL_WINDOW = 1 << 41
 
 
 class Decoder:
-    """Gives instruction builders access to registers and memory of `machine`."""
+    """Gives the builder of an instruction its operands, as registers and memory of `machine`."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, machine: Machine, instruction: Instruction) -> None:
+        self.machine, self.instruction = machine, instruction
+        self.name, self.mods, self.ops = instruction.name, instruction.mods, instruction.operands
+        self.types = instruction.types
 
-    def error(self, i: Instruction, message: str) -> EmulatorError:
+    def error(self, message: str) -> EmulatorError:
         """What to raise while decoding."""
-        return EmulatorError(f"{i.opcode}: {message}", Loc(self.machine.module.name, i.line, i.column))
+        return self.machine.error_at(self.instruction, message)
 
-    def only(self, i: Instruction, known: Iterable[str]) -> None:
+    def only(self, known: Iterable[str]) -> None:
         """Every modifier that is no type must be known."""
         allowed = set(known)
-        for mod in i.mods:
+        for mod in self.mods:
             if mod not in allowed and mod not in TYPES:
-                raise self.error(i, f"unknown modifier '.{mod}'")
+                raise self.error(f"unknown modifier '.{mod}'")
 
-    def type(self, i: Instruction, index: int = -1) -> PtxType:
+    def type(self, index: int = -1) -> PtxType:
         """The instruction's type, or one of them."""
-        types = i.types
-        if not types:
-            raise self.error(i, "expected a type")
-        return types[index]
+        if not self.types:
+            raise self.error("expected a type")
+        return self.types[index]
 
-    def operands(self, i: Instruction, *counts: int) -> tuple[Operand, ...]:
+    def operands(self, *counts: int) -> tuple[Operand, ...]:
         """The operands, of which there must be so many."""
-        if len(i.operands) not in counts:
-            raise self.error(i, f"{len(i.operands)} operands: expected {' or '.join(map(str, counts))}")
-        return i.operands
+        if len(self.ops) not in counts:
+            raise self.error(f"{len(self.ops)} operands: expected {' or '.join(map(str, counts))}")
+        return self.ops
 
-    def constant(self, i: Instruction, operand: Operand) -> int:
+    def constant(self, operand: Operand) -> int:
         """An operand that must be an integer literal."""
         if operand.kind != "int":
-            raise self.error(i, "expected an integer literal")
+            raise self.error("expected an integer literal")
         return operand.number
 
     # registers
 
-    def source(self, i: Instruction, operand: Operand, of: PtxType | str) -> Source:
+    def source(self, operand: Operand, of: PtxType | str) -> Source:
         """Reads an operand as [warps, lanes] numbers of a type; literals as [1, 1]."""
         kind = TYPES[of] if isinstance(of, str) else of
         if operand.kind == "reg":
             return self._register(self.machine.registers[operand.name], kind, negated=operand.negated)
         if operand.kind == "special":
-            return self._special(i, operand.name, kind)
-        value = self.literal(i, operand, kind)
+            return self._special(operand.name, kind)
+        value = self.literal(operand, kind)
 
         def constant(g: Gang) -> Array:
             return value
 
         return constant
 
-    def literal(self, i: Instruction, operand: Operand, kind: PtxType) -> Array:
+    def literal(self, operand: Operand, kind: PtxType) -> Array:
         """A literal, or the address of a variable, as a [1, 1] array."""
         bits = kind.bits if kind.kind != "pred" else 8
         unsigned = UNSIGNED.get(bits, UNSIGNED[64])
@@ -90,7 +90,7 @@ class Decoder:
                 if exact.dtype == unsigned:
                     return exact.view(kind.dtype)
                 if not kind.is_float:
-                    raise self.error(i, f"a {exact.dtype.itemsize * 8}-bit literal for '.{kind.name}'")
+                    raise self.error(f"a {exact.dtype.itemsize * 8}-bit literal for '.{kind.name}'")
                 return exact.view(f"f{exact.dtype.itemsize}").astype(kind.dtype)
             case "float":
                 as_float = {32: np.float32, 64: np.float64}.get(kind.bits, np.float32)
@@ -99,21 +99,21 @@ class Decoder:
                     value.view(kind.dtype) if value.dtype.itemsize == kind.dtype.itemsize else value.astype(kind.dtype)
                 )
             case "sym":
-                number = self.symbol(i, operand)
+                number = self.symbol(operand)
                 if kind.bits == 32 and isinstance(number, np.ndarray):
                     return number
                 number = int(number) & ((1 << bits) - 1)
             case _:
-                raise self.error(i, f"an operand is a {operand.kind}: expected a register or a number")
+                raise self.error(f"an operand is a {operand.kind}: expected a register or a number")
         return np.array([[number]], unsigned).view(kind.dtype)
 
-    def symbol(self, i: Instruction, operand: Operand) -> int:
+    def symbol(self, operand: Operand) -> int:
         """The address of a variable in its own state space."""
         machine, name = self.machine, operand.name
         if name in machine.param_offsets:
             return machine.param_address + machine.param_offsets[name] + operand.number
         if name not in machine.symbols:
-            raise self.error(i, f"unknown name {name!r}")
+            raise self.error(f"unknown name {name!r}")
         space, offset = machine.symbols[name]
         base = {"shared": SHARED_BASE, "local": LOCAL_BASE}.get(space, BASE)
         return base + offset + operand.number
@@ -129,7 +129,7 @@ class Decoder:
         unsigned = UNSIGNED[8 * dtype.itemsize]
         return lambda g: register[g.rows].astype(unsigned).view(dtype)
 
-    def _special(self, i: Instruction, name: str, kind: PtxType) -> Source:
+    def _special(self, name: str, kind: PtxType) -> Source:
         machine = self.machine
         if name.startswith(("%clock", "%globaltimer")):
 
@@ -138,15 +138,15 @@ class Decoder:
 
             return clock
         if name not in machine.special:
-            raise self.error(i, f"unknown special register {name!r}")
+            raise self.error(f"unknown special register {name!r}")
         return self._register(machine.special[name], kind, negated=False)
 
-    def sink(self, i: Instruction, operand: Operand) -> Sink:
+    def sink(self, operand: Operand) -> Sink:
         """Writes a register's active lanes; narrower signed numbers are extended."""
         if operand.kind == "sink":
             return _nowhere
         if operand.kind != "reg":
-            raise self.error(i, f"the destination is a {operand.kind}: expected a register")
+            raise self.error(f"the destination is a {operand.kind}: expected a register")
         register = self.machine.registers[operand.name]
         have = register.dtype
 
@@ -170,10 +170,10 @@ class Decoder:
 
     # addresses
 
-    def address(self, i: Instruction, operand: Operand) -> Source:
+    def address(self, operand: Operand) -> Source:
         """Reads an address as [warps, lanes] int64; 32-bit registers wrap at 32 bits."""
         if operand.kind != "mem":
-            raise self.error(i, f"an operand is a {operand.kind}: expected an address in brackets")
+            raise self.error(f"an operand is a {operand.kind}: expected an address in brackets")
         base, offset = operand.items[0], operand.number
         if base.kind == "reg":
             register = self.machine.registers[base.name]
@@ -181,7 +181,7 @@ class Decoder:
                 add = np.uint32(offset & 0xFFFFFFFF)
                 return lambda g: (register[g.rows] + add).astype(np.int64)
             return lambda g: register[g.rows].view(np.int64) + offset
-        start = self.symbol(i, base) if base.kind == "sym" else base.number
+        start = self.symbol(base) if base.kind == "sym" else base.number
         cluster = self.machine.layout.ctas_per_cluster > 1
         if base.kind == "sym" and cluster and self.machine.symbols.get(base.name, ("", 0))[0] == "shared":
             rank = self.machine.special["%cluster_ctarank"]
@@ -190,17 +190,18 @@ class Decoder:
 
     # guards
 
-    def guard(self, i: Instruction) -> Source | None:
+    def guard(self) -> Source | None:
         """The lanes for which the guard holds, among all; None without a guard."""
-        if not i.guard:
+        name = self.instruction.guard
+        if not name:
             return None
-        if i.guard not in self.machine.registers:
-            raise self.error(i, f"unknown guard predicate {i.guard!r}")
-        return self._register(self.machine.registers[i.guard], TYPES["pred"], negated=i.guard_negated)
+        if name not in self.machine.registers:
+            raise self.error(f"unknown guard predicate {name!r}")
+        return self._register(self.machine.registers[name], TYPES["pred"], negated=self.instruction.guard_negated)
 
-    def guarded(self, i: Instruction, step: Step) -> Step:
+    def guarded(self, step: Step) -> Step:
         """Run `step` for the lanes whose guard holds."""
-        guard = self.guard(i)
+        guard = self.guard()
         if guard is None:
             return step
 

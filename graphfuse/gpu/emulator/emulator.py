@@ -102,9 +102,8 @@ class Emulator:
         machine.symbols, machine.tensor_maps = symbols, maps
         layout.set_special(machine.special, [(0, 0, 0)])
         machine.wgmma_registers = wgmma.tracked(kernel)
-        decoder = Decoder(machine)
         machine.leave = instructions.leave
-        machine.steps = [instructions.build(decoder, i) for i in kernel.code]
+        machine.steps = [instructions.build(Decoder(machine, i)) for i in kernel.code]
         return machine
 
     def _check_launch(self, kernel: Kernel, grid: Triple, block: Triple, cluster: Triple) -> None:

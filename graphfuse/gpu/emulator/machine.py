@@ -21,7 +21,7 @@ from graphfuse.gpu.emulator.gang import FULL, LANES, STOP, Gang, Join, Split, St
 from graphfuse.gpu.emulator.hazards import Hazards
 from graphfuse.gpu.emulator.heap import Heap
 from graphfuse.gpu.emulator.layout import Layout, Triple
-from graphfuse.gpu.emulator.parse import Kernel, Module
+from graphfuse.gpu.emulator.parse import Instruction, Kernel, Module
 from graphfuse.gpu.emulator.published import Published
 from graphfuse.gpu.emulator.report import Report, Traffic
 from graphfuse.gpu.emulator.tensormap import TensorMap
@@ -322,10 +322,13 @@ class Machine:
 
     def error(self, message: str, pc: int, warp: int | None = None, lane: int | None = None) -> EmulatorError:
         """What to raise: the instruction, what is wrong, who."""
-        instruction = self.kernel.code[pc]
         who = f": {self.who(warp, lane)}" if warp is not None else ""
+        return self.error_at(self.kernel.code[pc], message + who)
+
+    def error_at(self, instruction: Instruction, message: str) -> EmulatorError:
+        """What to raise: the instruction, what is wrong."""
         loc = Loc(self.module.name, instruction.line, instruction.column)
-        return EmulatorError(f"{instruction.opcode}: {message}{who}", loc)
+        return EmulatorError(f"{instruction.opcode}: {message}", loc)
 
     def warn(self, message: str, pc: int, warp: int) -> None:
         """Once per instruction and kind."""

@@ -23,9 +23,8 @@ from graphfuse.gpu.emulator.instructions import (
     wgmma,
 )
 from graphfuse.gpu.emulator.machine import Machine
-from graphfuse.gpu.emulator.parse import Instruction
 
-Builder = Callable[[Decoder, Instruction], Step]
+Builder = Callable[[Decoder], Step]
 
 TABLE: dict[str, Builder] = {
     **integer.TABLE,
@@ -44,27 +43,22 @@ TABLE: dict[str, Builder] = {
 }
 
 
-def build(d: Decoder, i: Instruction) -> Step:
+def build(d: Decoder) -> Step:
     """The step that executes an instruction, guard included."""
-    builder = TABLE.get(i.name)
-    types = i.types
-    if i.name in floating.TABLE and types and (types[-1].is_float or types[-1].element in ("f16", "bf16", "f32")):
-        builder = floating.TABLE[i.name]
-    if i.name == "st" and "async" in i.mods:
+    builder, types = TABLE.get(d.name), d.types
+    if d.name in floating.TABLE and types and (types[-1].is_float or types[-1].element in ("f16", "bf16", "f32")):
+        builder = floating.TABLE[d.name]
+    if d.name == "st" and "async" in d.mods:
         builder = tma.st_async
     if builder is None:
-        raise d.error(i, "unknown instruction")
-    step = builder(d, i)
-    if i.name not in control.OWN_GUARD and i.name not in _GUARDED:
-        step = d.guarded(i, step)
-    return wgmma.watched(d, i, step)
+        raise d.error("unknown instruction")
+    step = builder(d)
+    if d.name not in control.OWN_GUARD and not (d.name == "mbarrier" and d.mods[0].endswith("wait")):
+        step = d.guarded(step)
+    return wgmma.watched(d, step)
 
 
 def leave(machine: Machine, warp: int) -> None:
     """A warp ends: what it left in flight must not matter, and barriers expect fewer."""
     asynchronous.leave(machine, warp)
     control.recount(machine, machine.layout.slot_of(warp))
-
-
-_GUARDED = frozenset({"mbarrier", *shuffle.TABLE, *atomics.TABLE, "fence", "membar", "ldmatrix", "stmatrix"})
-"""Builders that apply the guard themselves."""

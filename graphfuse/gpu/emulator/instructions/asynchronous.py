@@ -13,7 +13,6 @@ from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
 from graphfuse.gpu.emulator.instructions import tma
 from graphfuse.gpu.emulator.machine import Machine
-from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
 
 
@@ -86,24 +85,24 @@ def pending(machine: Machine) -> Pending:
     return found
 
 
-def cp(d: Decoder, i: Instruction) -> Step:
+def cp(d: Decoder) -> Step:
     """cp.async, by what follows."""
-    if i.mods[0] == "reduce":
-        return tma.bulk(d, i)
-    if i.mods[0] != "async":
-        raise d.error(i, "unknown instruction")
-    if "bulk" in i.mods:
-        return tma.bulk(d, i)
-    if "mbarrier" in i.mods:
-        return arrive(d, i)
-    if "commit_group" in i.mods:
-        return commit(d, i)
-    if "wait_group" in i.mods or "wait_all" in i.mods:
-        return wait(d, i)
-    return copy(d, i)
+    if d.mods[0] == "reduce":
+        return tma.bulk(d)
+    if d.mods[0] != "async":
+        raise d.error("unknown instruction")
+    if "bulk" in d.mods:
+        return tma.bulk(d)
+    if "mbarrier" in d.mods:
+        return arrive(d)
+    if "commit_group" in d.mods:
+        return commit(d)
+    if "wait_group" in d.mods or "wait_all" in d.mods:
+        return wait(d)
+    return copy(d)
 
 
-def copy(d: Decoder, i: Instruction) -> Step:
+def copy(d: Decoder) -> Step:
     """cp.async.ca, .cg: 4, 8 or 16 bytes; fewer are taken with a source size, the rest is zero."""
     known = (
         "async",
@@ -117,20 +116,20 @@ def copy(d: Decoder, i: Instruction) -> Step:
         "L2::128B",
         "L2::256B",
     )
-    d.only(i, known)
-    ops = d.operands(i, 3, 4, 5)
-    nbytes = d.constant(i, ops[2])
-    if nbytes not in ((16,) if "cg" in i.mods else (4, 8, 16)):
-        raise d.error(i, f"{nbytes} bytes: expected {'16' if 'cg' in i.mods else '4, 8 or 16'}")
-    hinted = "L2::cache_hint" in i.mods
-    target, source = d.address(i, ops[0]), d.address(i, ops[1])
+    d.only(known)
+    ops = d.operands(3, 4, 5)
+    nbytes = d.constant(ops[2])
+    if nbytes not in ((16,) if "cg" in d.mods else (4, 8, 16)):
+        raise d.error(f"{nbytes} bytes: expected {'16' if 'cg' in d.mods else '4, 8 or 16'}")
+    hinted = "L2::cache_hint" in d.mods
+    target, source = d.address(ops[0]), d.address(ops[1])
     sized = len(ops) == (5 if hinted else 4)
     take: Source | None = None
     ignore: Source | None = None
     if sized and ops[3].kind == "reg" and d.machine.registers[ops[3].name].dtype == np.bool_:
-        ignore = d.source(i, ops[3], "pred")
+        ignore = d.source(ops[3], "pred")
     elif sized:
-        take = d.source(i, ops[3], "u32")
+        take = d.source(ops[3], "u32")
     machine = d.machine
 
     def step(g: Gang) -> None:
@@ -139,7 +138,7 @@ def copy(d: Decoder, i: Instruction) -> Step:
             taken = np.where(g.flat(full(g, ignore(g))), 0, taken)
         _issue(machine, g, target(g), source(g), taken, nbytes)
 
-    return d.guarded(i, step)
+    return step
 
 
 def _issue(machine: Machine, g: Gang, target: Array, source: Array, take: Array, nbytes: int) -> None:
@@ -184,20 +183,20 @@ def _read_from(machine: Machine, g: Gang, source: Array, take: Array, nbytes: in
     return result
 
 
-def commit(d: Decoder, i: Instruction) -> Step:
+def commit(d: Decoder) -> Step:
     """cp.async.commit_group."""
     machine = d.machine
 
     def step(g: Gang) -> None:
         pending(machine).committed[g.rows] += g.mask
 
-    return d.guarded(i, step)
+    return step
 
 
-def wait(d: Decoder, i: Instruction) -> Step:
+def wait(d: Decoder) -> Step:
     """cp.async.wait_group: all but the last n groups have happened; wait_all: all of this lane's copies."""
     machine = d.machine
-    keep = d.constant(i, d.operands(i, 1)[0]) if "wait_group" in i.mods else None
+    keep = d.constant(d.operands(1)[0]) if "wait_group" in d.mods else None
 
     def step(g: Gang) -> None:
         queue = pending(machine)
@@ -206,14 +205,14 @@ def wait(d: Decoder, i: Instruction) -> Step:
             up_to = committed - keep if keep is not None else committed + 1
             queue.complete(warp, g.mask[row], up_to)
 
-    return d.guarded(i, step)
+    return step
 
 
-def arrive(d: Decoder, i: Instruction) -> Step:
+def arrive(d: Decoder) -> Step:
     """cp.async.mbarrier.arrive: an arrival once this lane's copies so far have happened."""
-    d.only(i, ("async", "mbarrier", "arrive", "noinc", "shared", "shared::cta"))
-    (op,) = d.operands(i, 1)
-    address, machine, counted = d.address(i, op), d.machine, "noinc" in i.mods
+    d.only(("async", "mbarrier", "arrive", "noinc", "shared", "shared::cta"))
+    (op,) = d.operands(1)
+    address, machine, counted = d.address(op), d.machine, "noinc" in d.mods
 
     def step(g: Gang) -> None:
         queue = pending(machine)
@@ -235,7 +234,7 @@ def arrive(d: Decoder, i: Instruction) -> Step:
             operation = machine.operations[machine.new_operation(pc)]
             machine.events.start(machine.layout.slot_of(warp), operation, fire)
 
-    return d.guarded(i, step)
+    return step
 
 
 def leave(machine: Machine, warp: int) -> None:

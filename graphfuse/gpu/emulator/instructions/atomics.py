@@ -12,7 +12,6 @@ from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.instructions.memory import check_modifiers, space_of
 from graphfuse.gpu.emulator.machine import Machine
-from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Ternary
 
 Update = Ternary
@@ -49,40 +48,40 @@ def _number_update(name: str, kind: PtxType) -> Update:
 _LOGIC: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
-def atomic(d: Decoder, i: Instruction) -> Step:
+def atomic(d: Decoder) -> Step:
     """atom returns what was there; red does not. Vectors are updated element by element."""
-    check_modifiers(d, i, (*OPERATIONS, "noftz", "cta", "async"))
-    if "async" in i.mods:
-        raise d.error(i, "red.async is not emulated")
-    name = next((m for m in i.mods if m in OPERATIONS), None)
+    check_modifiers(d, (*OPERATIONS, "noftz", "cta", "async"))
+    if "async" in d.mods:
+        raise d.error("red.async is not emulated")
+    name = next((m for m in d.mods if m in OPERATIONS), None)
     if name is None:
-        raise d.error(i, "expected an operation")
-    kind = d.type(i)
-    returns = i.name == "atom"
-    ops = i.operands[1:] if returns else i.operands
+        raise d.error("expected an operation")
+    kind = d.type()
+    returns = d.name == "atom"
+    ops = d.ops[1:] if returns else d.ops
     if len(ops) < (3 if name == "cas" else 2):
-        raise d.error(i, "too few operands")
-    puts = [d.sink(i, o) for o in d.vector(i.operands[0])] if returns else []
-    address, space, machine = d.address(i, ops[0]), space_of(i), d.machine
-    values = [d.source(i, o, f"b{kind.bits}") for o in d.vector(ops[1])]
-    swaps = [d.source(i, o, f"b{kind.bits}") for o in d.vector(ops[2])] if name == "cas" else []
+        raise d.error("too few operands")
+    puts = [d.sink(o) for o in d.vector(d.ops[0])] if returns else []
+    address, space, machine = d.address(ops[0]), space_of(d.instruction), d.machine
+    values = [d.source(o, f"b{kind.bits}") for o in d.vector(ops[1])]
+    swaps = [d.source(o, f"b{kind.bits}") for o in d.vector(ops[2])] if name == "cas" else []
     acquiring, releasing = {"acquire", "acq_rel"}, {"release", "acq_rel"}
     update = _number_update(name, TYPES[kind.element] if kind.element else kind)
 
     def step(g: Gang) -> None:
         bits = _active(g, values, kind)
         swap = _active(g, swaps, kind) if swaps else bits
-        published = machine.published if space == "global" and "gpu" in i.mods else None
+        published = machine.published if space == "global" and "gpu" in d.mods else None
         ctas, flags = g.lane_warps // machine.layout.warps_per_cta, g.flat(address(g)) - BASE
-        if published and not acquiring.isdisjoint(i.mods):
+        if published and not acquiring.isdisjoint(d.mods):
             published.acquire(ctas, flags)
         old = _perform(machine, g, space, address(g), bits, swap, kind, update)
-        if published and not releasing.isdisjoint(i.mods):
+        if published and not releasing.isdisjoint(d.mods):
             published.release(ctas, flags, update=True)
         for k, put in enumerate(puts):
             put(g, g.spread(np.ascontiguousarray(old[:, k])))
 
-    return d.guarded(i, step)
+    return step
 
 
 def _active(g: Gang, reads: list[Callable[[Gang], Array]], kind: PtxType) -> Array:

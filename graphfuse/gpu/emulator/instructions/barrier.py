@@ -12,7 +12,6 @@ from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
 from graphfuse.gpu.emulator.gang import STOP, Gang, Step
 from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.machine import Machine
-from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
 
 SPURIOUS = 0.5
@@ -34,7 +33,7 @@ _MODS = (
 )
 
 
-def mbarrier(d: Decoder, i: Instruction) -> Step:
+def mbarrier(d: Decoder) -> Step:
     """mbarrier.*, by its first modifier."""
     builders = {
         "init": init,
@@ -47,11 +46,11 @@ def mbarrier(d: Decoder, i: Instruction) -> Step:
         "try_wait": wait,
         "pending_count": pending_count,
     }
-    what = i.mods[0]
+    what = d.mods[0]
     if what not in builders:
-        raise d.error(i, f"unknown modifier '.{what}'")
-    d.only(i, (*_MODS, what))
-    return builders[what](d, i)
+        raise d.error(f"unknown modifier '.{what}'")
+    d.only((*_MODS, what))
+    return builders[what](d)
 
 
 def positions(machine: Machine, g: Gang, address: Array) -> Array:
@@ -79,10 +78,10 @@ def at_position(machine: Machine, g: Gang, position: int, row: int) -> MBarrier:
     return barrier
 
 
-def init(d: Decoder, i: Instruction) -> Step:
+def init(d: Decoder) -> Step:
     """mbarrier.init."""
-    ops = d.operands(i, 2)
-    address, count, machine = d.address(i, ops[0]), d.source(i, ops[1], "u32"), d.machine
+    ops = d.operands(2)
+    address, count, machine = d.address(ops[0]), d.source(ops[1], "u32"), d.machine
 
     def step(g: Gang) -> None:
         at = positions(machine, g, address(g))
@@ -100,20 +99,20 @@ def init(d: Decoder, i: Instruction) -> Step:
                 machine.hazards.agent(agent)
             machine.mbarriers[position] = MBarrier(slot, offset + 1024, number, agent)
 
-    return d.guarded(i, step)
+    return step
 
 
-def invalidate(d: Decoder, i: Instruction) -> Step:
+def invalidate(d: Decoder) -> Step:
     """mbarrier.inval."""
-    (op,) = d.operands(i, 1)
-    address, machine = d.address(i, op), d.machine
+    (op,) = d.operands(1)
+    address, machine = d.address(op), d.machine
 
     def step(g: Gang) -> None:
         for row, position in enumerate(positions(machine, g, address(g)).tolist()):
             at_position(machine, g, position, row)
             del machine.mbarriers[position]
 
-    return d.guarded(i, step)
+    return step
 
 
 def groups(machine: Machine, g: Gang, address: Array) -> Iterator[tuple[MBarrier, Array]]:
@@ -149,16 +148,16 @@ def publish(machine: Machine, barrier: MBarrier, warp: int) -> None:
         barrier.carry(machine.hazards.published(np.array([warp])))
 
 
-def arrive(d: Decoder, i: Instruction) -> Step:
+def arrive(d: Decoder) -> Step:
     """mbarrier.arrive, arrive_drop, with `.expect_tx` first expecting bytes."""
-    ops = i.operands
-    put = d.sink(i, ops[0]) if ops[0].kind == "reg" else None
-    address = d.address(i, ops[0] if ops[0].kind == "mem" else ops[1])
+    ops = d.ops
+    put = d.sink(ops[0]) if ops[0].kind == "reg" else None
+    address = d.address(ops[0] if ops[0].kind == "mem" else ops[1])
     rest = ops[1:] if ops[0].kind == "mem" else ops[2:]
-    expects, drops = "expect_tx" in i.mods, i.mods[0] == "arrive_drop"
-    number: Source | None = d.source(i, rest[0], "u32") if rest else None
+    expects, drops = "expect_tx" in d.mods, d.mods[0] == "arrive_drop"
+    number: Source | None = d.source(rest[0], "u32") if rest else None
     if expects and number is None:
-        raise d.error(i, "expected a number of bytes")
+        raise d.error("expected a number of bytes")
     machine = d.machine
 
     def step(g: Gang) -> None:
@@ -178,7 +177,7 @@ def arrive(d: Decoder, i: Instruction) -> Step:
         if put:
             put(g, g.spread(states))
 
-    return d.guarded(i, step)
+    return step
 
 
 def expect_bytes(machine: Machine, barrier: MBarrier, nbytes: int, pc: int, warp: int) -> None:
@@ -188,11 +187,11 @@ def expect_bytes(machine: Machine, barrier: MBarrier, nbytes: int, pc: int, warp
         raise machine.error(f"{barrier.bytes} bytes are pending: at most {MAX_COUNT}", pc, warp)
 
 
-def expect(d: Decoder, i: Instruction) -> Step:
+def expect(d: Decoder) -> Step:
     """mbarrier.expect_tx, complete_tx."""
-    ops = d.operands(i, 2)
-    address, number, machine = d.address(i, ops[0]), d.source(i, ops[1], "u32"), d.machine
-    sign = 1 if i.mods[0] == "expect_tx" else -1
+    ops = d.operands(2)
+    address, number, machine = d.address(ops[0]), d.source(ops[1], "u32"), d.machine
+    sign = 1 if d.mods[0] == "expect_tx" else -1
 
     def step(g: Gang) -> None:
         numbers = g.flat(full(g, number(g))).astype(np.int64)
@@ -201,17 +200,17 @@ def expect(d: Decoder, i: Instruction) -> Step:
             if sign < 0:
                 flip(machine, barrier)
 
-    return d.guarded(i, step)
+    return step
 
 
-def wait(d: Decoder, i: Instruction) -> Step:
+def wait(d: Decoder) -> Step:
     """mbarrier.test_wait and try_wait, by parity or by state: whether a phase has ended, and then knowing all of it."""
-    ops = d.operands(i, 3, 4)
-    put, address, machine = d.sink(i, ops[0]), d.address(i, ops[1]), d.machine
-    parity, sleeps = "parity" in i.mods, i.mods[0] == "try_wait"
-    expected = d.source(i, ops[2], "u32" if parity else "b64")
-    carries = "relaxed" not in i.mods
-    guard = d.guard(i)
+    ops = d.operands(3, 4)
+    put, address, machine = d.sink(ops[0]), d.address(ops[1]), d.machine
+    parity, sleeps = "parity" in d.mods, d.mods[0] == "try_wait"
+    expected = d.source(ops[2], "u32" if parity else "b64")
+    carries = "relaxed" not in d.mods
+    guard = d.guard()
 
     def step(g: Gang) -> int | None:
         saved = g.state()
@@ -275,9 +274,9 @@ def waiting_for(machine: Machine, barrier: MBarrier) -> Callable[[], str]:
     return lambda: f"the mbarrier at {where}, {barrier.state()}"
 
 
-def pending_count(d: Decoder, i: Instruction) -> Step:
+def pending_count(d: Decoder) -> Step:
     """mbarrier.pending_count needs a state's counts, which a state here does not hold."""
-    raise d.error(i, "not emulated")
+    raise d.error("not emulated")
 
 
 TABLE = {"mbarrier": mbarrier}

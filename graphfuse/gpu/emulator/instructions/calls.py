@@ -10,27 +10,26 @@ from graphfuse.gpu.emulator.decode import Decoder, Source, full
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.machine import Machine
-from graphfuse.gpu.emulator.parse import Instruction
 
 
-def call(d: Decoder, i: Instruction) -> Step:
+def call(d: Decoder) -> Step:
     """call: parameters are variables of the `.param` space, which the parser makes registers of."""
-    d.only(i, ("uni",))
-    names = [o.name for o in i.operands if o.kind == "sym"]
-    lists = [o.items for o in i.operands if o.kind == "vec"]
+    d.only(("uni",))
+    names = [o.name for o in d.ops if o.kind == "sym"]
+    lists = [o.items for o in d.ops if o.kind == "vec"]
     if len(names) != 1 or names[0] not in ("vprintf", "__assertfail") or not lists:
-        raise d.error(i, "expected a call of vprintf or __assertfail")
+        raise d.error("expected a call of vprintf or __assertfail")
     arguments = [
-        d.source(i, o, "u32" if names[0] == "__assertfail" and n == 2 else "u64") for n, o in enumerate(lists[-1])
+        d.source(o, "u32" if names[0] == "__assertfail" and n == 2 else "u64") for n, o in enumerate(lists[-1])
     ]
-    return _vprintf(d, i, arguments) if names[0] == "vprintf" else _assertfail(d.machine, arguments)
+    return _vprintf(d, arguments) if names[0] == "vprintf" else _assertfail(d.machine, arguments)
 
 
-def _vprintf(d: Decoder, i: Instruction, arguments: list[Source]) -> Step:
+def _vprintf(d: Decoder, arguments: list[Source]) -> Step:
     """Each lane prints a format with the numbers that lie in memory of its own; lanes come in order."""
     machine = d.machine
     if len(arguments) != 2:
-        raise d.error(i, "vprintf takes a format and the address of its arguments")
+        raise d.error("vprintf takes a format and the address of its arguments")
     read_format, read_values = arguments
 
     def step(g: Gang) -> None:

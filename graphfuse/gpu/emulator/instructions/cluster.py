@@ -6,20 +6,20 @@ import numpy as np
 
 from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, full
 from graphfuse.gpu.emulator.gang import Gang, Step
-from graphfuse.gpu.emulator.parse import Instruction, Operand
+from graphfuse.gpu.emulator.parse import Operand
 
 
-def mapa(d: Decoder, i: Instruction) -> Step:
+def mapa(d: Decoder) -> Step:
     """mapa: the same place in another CTA's shared memory."""
-    d.only(i, ("shared::cluster",))
-    ops = d.operands(i, 3)
-    kind = d.type(i)
-    generic = "shared::cluster" not in i.mods
+    d.only(("shared::cluster",))
+    ops = d.operands(3)
+    kind = d.type()
+    generic = "shared::cluster" not in d.mods
     if ops[1].kind == "sym":
-        read = d.address(i, Operand("mem", items=(Operand("sym", ops[1].name),), number=ops[1].number))
+        read = d.address(Operand("mem", items=(Operand("sym", ops[1].name),), number=ops[1].number))
     else:
-        read = d.source(i, ops[1], kind)
-    rank, put, machine = d.source(i, ops[2], "u32"), d.sink(i, ops[0]), d.machine
+        read = d.source(ops[1], kind)
+    rank, put, machine = d.source(ops[2], "u32"), d.sink(ops[0]), d.machine
 
     def step(g: Gang) -> None:
         to = full(g, rank(g)).astype(np.int64)
@@ -35,11 +35,11 @@ def mapa(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def getctarank(d: Decoder, i: Instruction) -> Step:
+def getctarank(d: Decoder) -> Step:
     """getctarank: whose shared memory an address is in."""
-    d.only(i, ("shared::cluster",))
-    ops = d.operands(i, 2)
-    read, put = d.source(i, ops[1], d.type(i)), d.sink(i, ops[0])
+    d.only(("shared::cluster",))
+    ops = d.operands(2)
+    read, put = d.source(ops[1], d.type()), d.sink(ops[0])
     return lambda g: put(g, (read(g).astype(np.int64) >> 24 & 0xFFFF).astype(np.uint32))
 
 

@@ -11,15 +11,14 @@ from graphfuse.gpu.emulator.barriers import Barrier, maximum
 from graphfuse.gpu.emulator.decode import Decoder, Source, full
 from graphfuse.gpu.emulator.gang import STOP, Gang, Split, Step, no_step
 from graphfuse.gpu.emulator.machine import Machine
-from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
 
 
-def bra(d: Decoder, i: Instruction) -> Step:
+def bra(d: Decoder) -> Step:
     """bra: uniform, or lanes part."""
-    d.only(i, ("uni",))
-    (target,) = flow.targets(d.machine.kernel, i)
-    guard, machine = d.guard(i), d.machine
+    d.only(("uni",))
+    (target,) = flow.targets(d.machine.kernel, d.instruction)
+    guard, machine = d.guard(), d.machine
     if guard is None:
 
         def always(g: Gang) -> int:
@@ -40,12 +39,12 @@ def bra(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def brx(d: Decoder, i: Instruction) -> Step:
+def brx(d: Decoder) -> Step:
     """brx.idx: a branch through a list of labels."""
-    d.only(i, ("idx", "uni"))
-    ops = d.operands(i, 2)
-    choices = flow.targets(d.machine.kernel, i)
-    read, machine = d.source(i, ops[0], "u32"), d.machine
+    d.only(("idx", "uni"))
+    ops = d.operands(2)
+    choices = flow.targets(d.machine.kernel, d.instruction)
+    read, machine = d.source(ops[0], "u32"), d.machine
     table = np.array(choices)
 
     def step(g: Gang) -> int | None:
@@ -59,10 +58,10 @@ def brx(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def ret(d: Decoder, i: Instruction) -> Step:
+def ret(d: Decoder) -> Step:
     """ret, exit."""
-    d.only(i, ("uni",))
-    guard, machine = d.guard(i), d.machine
+    d.only(("uni",))
+    guard, machine = d.guard(), d.machine
 
     def step(g: Gang) -> int | None:
         leaving = g.mask if guard is None else guard(g) & g.mask
@@ -73,9 +72,9 @@ def ret(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def trap(d: Decoder, i: Instruction) -> Step:
+def trap(d: Decoder) -> Step:
     """trap: the kernel gives up."""
-    guard, machine = d.guard(i), d.machine
+    guard, machine = d.guard(), d.machine
 
     def step(g: Gang) -> None:
         lanes = g.mask if guard is None else guard(g) & g.mask
@@ -98,45 +97,43 @@ def converged(machine: Machine, g: Gang, row: int, lanes: Array) -> None:
         raise machine.error(f"in divergent code: lane {who} of the warp is elsewhere", g.pc, warp)
 
 
-def bar(d: Decoder, i: Instruction) -> Step:
+def bar(d: Decoder) -> Step:
     """bar.sync, bar.arrive, bar.red and barrier.*; `bar.warp.sync` and `barrier.cluster.*` go elsewhere."""
-    if "warp" in i.mods:
-        return warp_sync(d, i)
-    if "cluster" in i.mods:
-        return cluster_barrier(d, i)
-    d.only(i, ("cta", "sync", "arrive", "red", "aligned", "popc", "and", "or"))
-    if "red" in i.mods:
-        return _reduction(d, i)
-    ops = d.operands(i, 1, 2)
-    number = d.source(i, ops[0], "u32")
-    threads = d.source(i, ops[1], "u32") if len(ops) == 2 else None
-    if "arrive" in i.mods and threads is None:
-        raise d.error(i, "bar.arrive needs a thread count")
-    return _barrier_step(d, i, number, threads, waits="arrive" not in i.mods, vote=None)
+    if "warp" in d.mods:
+        return warp_sync(d)
+    if "cluster" in d.mods:
+        return cluster_barrier(d)
+    d.only(("cta", "sync", "arrive", "red", "aligned", "popc", "and", "or"))
+    if "red" in d.mods:
+        return _reduction(d)
+    ops = d.operands(1, 2)
+    number = d.source(ops[0], "u32")
+    threads = d.source(ops[1], "u32") if len(ops) == 2 else None
+    if "arrive" in d.mods and threads is None:
+        raise d.error("bar.arrive needs a thread count")
+    return _barrier_step(d, number, threads, waits="arrive" not in d.mods, vote=None)
 
 
-def _reduction(d: Decoder, i: Instruction) -> Step:
-    ops = d.operands(i, 3, 4)
-    number, predicate = d.source(i, ops[1], "u32"), d.source(i, ops[-1], "pred")
-    threads = d.source(i, ops[2], "u32") if len(ops) == 4 else None
-    put = d.sink(i, ops[0])
+def _reduction(d: Decoder) -> Step:
+    ops = d.operands(3, 4)
+    number, predicate = d.source(ops[1], "u32"), d.source(ops[-1], "pred")
+    threads = d.source(ops[2], "u32") if len(ops) == 4 else None
+    put = d.sink(ops[0])
 
     def finish(g: Gang, votes: Array) -> None:
-        if "popc" in i.mods:
+        if "popc" in d.mods:
             put(g, np.array([[votes.sum()]], np.uint32))
         else:
-            put(g, np.array([[votes.all() if "and" in i.mods else votes.any()]]))
+            put(g, np.array([[votes.all() if "and" in d.mods else votes.any()]]))
 
-    return _barrier_step(d, i, number, threads, waits=True, vote=(predicate, finish))
+    return _barrier_step(d, number, threads, waits=True, vote=(predicate, finish))
 
 
 Vote = tuple[Source, Callable[[Gang, Array], None]]
 
 
-def _barrier_step(
-    d: Decoder, i: Instruction, number: Source, threads: Source | None, *, waits: bool, vote: Vote | None
-) -> Step:
-    machine, guard = d.machine, d.guard(i)
+def _barrier_step(d: Decoder, number: Source, threads: Source | None, *, waits: bool, vote: Vote | None) -> Step:
+    machine, guard = d.machine, d.guard()
 
     def step(g: Gang) -> int:
         numbers = full(g, number(g))
@@ -228,18 +225,18 @@ def recount(machine: Machine, slot: int) -> None:
         _complete_cluster(machine, cluster, machine.cluster_barriers[cluster])
 
 
-def warp_sync(d: Decoder, i: Instruction) -> Step:
+def warp_sync(d: Decoder) -> Step:
     """bar.warp.sync: lanes of the mask; orders their memory accesses."""
-    d.only(i, ("warp", "sync"))
-    (op,) = d.operands(i, 1)
-    named, machine = d.source(i, op, "b32"), d.machine
+    d.only(("warp", "sync"))
+    (op,) = d.operands(1)
+    named, machine = d.source(op, "b32"), d.machine
 
     def step(g: Gang) -> None:
         check_members(machine, g, full(g, named(g)))
         if machine.hazards:
             machine.hazards.synced[g.warps[g.mask.any(1)]] += 1
 
-    return d.guarded(i, step)
+    return step
 
 
 def check_members(machine: Machine, g: Gang, masks: Array) -> None:
@@ -259,11 +256,11 @@ def check_members(machine: Machine, g: Gang, masks: Array) -> None:
 # cluster barriers
 
 
-def cluster_barrier(d: Decoder, i: Instruction) -> Step:
+def cluster_barrier(d: Decoder) -> Step:
     """barrier.cluster.arrive, barrier.cluster.wait."""
-    d.only(i, ("cluster", "arrive", "wait", "aligned", "release", "acquire", "relaxed"))
+    d.only(("cluster", "arrive", "wait", "aligned", "release", "acquire", "relaxed"))
     machine = d.machine
-    arrives, carries = "arrive" in i.mods, "relaxed" not in i.mods
+    arrives, carries = "arrive" in d.mods, "relaxed" not in d.mods
 
     def step(g: Gang) -> int:
         for row, split in enumerate(g.splits):
@@ -319,18 +316,18 @@ def _complete_cluster(machine: Machine, cluster: int, barrier: Barrier) -> None:
 # fences and what has no effect on values
 
 
-def fence(d: Decoder, i: Instruction) -> Step:
+def fence(d: Decoder) -> Step:
     """fence, membar: only proxy fences matter here, where global memory is sequentially consistent."""
     machine = d.machine
-    if "mbarrier_init" in i.mods:
+    if "mbarrier_init" in d.mods:
 
         def init(g: Gang) -> None:
             slots = {machine.layout.slot_of(w) for w in g.warps.tolist()}
             for barrier in machine.mbarriers.values():
                 barrier.fenced |= barrier.slot in slots
 
-        return d.guarded(i, init)
-    if "proxy" not in i.mods or not any(m.startswith("async") for m in i.mods):
+        return init
+    if "proxy" not in d.mods or not any(m.startswith("async") for m in d.mods):
         return no_step
 
     def proxy(g: Gang) -> None:
@@ -344,15 +341,15 @@ def fence(d: Decoder, i: Instruction) -> Step:
                     units = layout.shared_stride // layout.unit
                     machine.hazards.fence_async(warp, g.mask[row], slot * units, (slot + 1) * units)
 
-    return d.guarded(i, proxy)
+    return proxy
 
 
-def setmaxnreg(d: Decoder, i: Instruction) -> Step:
+def setmaxnreg(d: Decoder) -> Step:
     """setmaxnreg: every warp of the warpgroup, a legal count."""
-    d.only(i, ("inc", "dec", "sync", "aligned"))
-    count = d.constant(i, d.operands(i, 1)[0])
+    d.only(("inc", "dec", "sync", "aligned"))
+    count = d.constant(d.operands(1)[0])
     if count % 8 or not 24 <= count <= 256:
-        raise d.error(i, f"{count} registers: expected a multiple of 8 from 24 to 256")
+        raise d.error(f"{count} registers: expected a multiple of 8 from 24 to 256")
     machine = d.machine
 
     def step(g: Gang) -> None:
@@ -362,18 +359,18 @@ def setmaxnreg(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def nothing(d: Decoder, i: Instruction) -> Step:
+def nothing(d: Decoder) -> Step:
     """nanosleep, pmevent: no effect on values."""
     return no_step
 
 
-def griddepcontrol(d: Decoder, i: Instruction) -> Step:
+def griddepcontrol(d: Decoder) -> Step:
     """griddepcontrol: launches do not overlap here, but who has waited may access more.
 
     The launch after this one begins when every CTA has let it, and waits for this one alone. So a CTA lets it begin
     only when its own wait is over: then all launches before are complete.
     """
-    d.only(i, ("wait", "launch_dependents"))
+    d.only(("wait", "launch_dependents"))
     machine = d.machine
 
     def wait(g: Gang) -> None:
@@ -385,7 +382,7 @@ def griddepcontrol(d: Decoder, i: Instruction) -> Step:
             row, lane = np.argwhere(~ok)[0].tolist()
             raise machine.error("launches the next grid before griddepcontrol.wait", g.pc, int(g.warps[row]), lane)
 
-    return d.guarded(i, wait if "wait" in i.mods else launch_dependents)
+    return wait if "wait" in d.mods else launch_dependents
 
 
 OWN_GUARD = frozenset({"bra", "brx", "ret", "exit", "trap", "bar", "barrier"})

@@ -13,7 +13,7 @@ import numpy as np
 from graphfuse.gpu.emulator import floats
 from graphfuse.gpu.emulator.decode import Decoder, Source
 from graphfuse.gpu.emulator.gang import Gang, Step
-from graphfuse.gpu.emulator.parse import Instruction, Operand
+from graphfuse.gpu.emulator.parse import Operand
 from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Unary
 
 Function = Callable[..., Array]
@@ -25,9 +25,9 @@ def element(kind: PtxType) -> str:
     return kind.element or kind.name
 
 
-def source(d: Decoder, i: Instruction, operand: Operand, kind: PtxType) -> Source:
+def source(d: Decoder, operand: Operand, kind: PtxType) -> Source:
     """Reads numbers; of packed types with one more axis."""
-    read = d.source(i, operand, kind)
+    read = d.source(operand, kind)
     if not kind.element:
         return read
     part = TYPES[kind.element].dtype
@@ -41,11 +41,11 @@ def packed(kind: PtxType, x: Array) -> Array:
     return np.ascontiguousarray(x).view(kind.dtype)[..., 0]
 
 
-def _finish(d: Decoder, i: Instruction) -> Unary:
+def _finish(d: Decoder) -> Unary:
     """What happens to a result: flushing, saturation to [0, 1], relu."""
-    kind = element(d.type(i))
-    ftz = "ftz" in i.mods and kind == "f32"
-    saturate, relu = "sat" in i.mods, "relu" in i.mods
+    kind = element(d.type())
+    ftz = "ftz" in d.mods and kind == "f32"
+    saturate, relu = "sat" in d.mods, "relu" in d.mods
 
     def finish(x: Array) -> Array:
         if ftz:
@@ -59,21 +59,21 @@ def _finish(d: Decoder, i: Instruction) -> Unary:
     return finish
 
 
-def _mode(i: Instruction) -> str:
-    return next((m for m in i.mods if m in ROUNDING), "rn")
+def _mode(d: Decoder) -> str:
+    return next((m for m in d.mods if m in ROUNDING), "rn")
 
 
-def _apply(d: Decoder, i: Instruction, function: Function, inputs: int) -> Step:
-    kind = d.type(i, 0)
-    ops = d.operands(i, inputs + 1)
-    sources = [source(d, i, op, kind) for op in ops[1:]]
-    if len(i.types) > 1:  # add.f32.f16 and its kin: all but the last operand are narrower
-        sources = [*(_widened(source(d, i, op, d.type(i))) for op in ops[1:-1]), sources[-1]]
-    if "ftz" in i.mods and element(kind) == "f32":
+def _apply(d: Decoder, function: Function, inputs: int) -> Step:
+    kind = d.type(0)
+    ops = d.operands(inputs + 1)
+    sources = [source(d, op, kind) for op in ops[1:]]
+    if len(d.types) > 1:  # add.f32.f16 and its kin: all but the last operand are narrower
+        sources = [*(_widened(source(d, op, d.type())) for op in ops[1:-1]), sources[-1]]
+    if "ftz" in d.mods and element(kind) == "f32":
         sources = [_flushed(s) for s in sources]
-    put, finish = d.sink(i, ops[0]), _finish(d, i)
+    put, finish = d.sink(ops[0]), _finish(d)
     machine = d.machine
-    flops = {"fma": 2, "mad": 2}.get(i.name, 1) * (2 if kind.element else 1)
+    flops = {"fma": 2, "mad": 2}.get(d.name, 1) * (2 if kind.element else 1)
     name = element(kind)
 
     def step(g: Gang) -> None:
@@ -92,58 +92,58 @@ def _flushed(read: Source) -> Source:
     return lambda g: floats.flush(read(g))
 
 
-def add_sub_mul(d: Decoder, i: Instruction) -> Step:
+def add_sub_mul(d: Decoder) -> Step:
     """add, sub, mul."""
-    d.only(i, (*ROUNDING, "ftz", "sat", "noftz"))
-    kind, mode = element(d.type(i, 0)), _mode(i)
-    native: Binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[i.name]
+    d.only((*ROUNDING, "ftz", "sat", "noftz"))
+    kind, mode = element(d.type(0)), _mode(d)
+    native: Binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[d.name]
     if kind in ("f32", "f64") and mode == "rn":
-        return _apply(d, i, native, 2)
+        return _apply(d, native, 2)
     if kind == "f64":
-        raise d.error(i, "only .rn is emulated for f64")
+        raise d.error("only .rn is emulated for f64")
 
     def exact(a: Array, b: Array) -> Array:
         x, y = a.astype(np.float64), b.astype(np.float64)
-        wide = x * y if i.name == "mul" else floats.add_odd(*np.broadcast_arrays(x, y if i.name == "add" else -y))
+        wide = x * y if d.name == "mul" else floats.add_odd(*np.broadcast_arrays(x, y if d.name == "add" else -y))
         return floats.narrow(wide, kind, mode)
 
-    return _apply(d, i, exact, 2)
+    return _apply(d, exact, 2)
 
 
-def fma(d: Decoder, i: Instruction) -> Step:
+def fma(d: Decoder) -> Step:
     """fma, and mad of floats, which is the same."""
-    d.only(i, (*ROUNDING, "ftz", "sat", "relu", "noftz"))
-    kind, mode = element(d.type(i, 0)), _mode(i)
+    d.only((*ROUNDING, "ftz", "sat", "relu", "noftz"))
+    kind, mode = element(d.type(0)), _mode(d)
     if kind == "f64":
         if mode != "rn":
-            raise d.error(i, "only .rn is emulated for f64")
-        return _apply(d, i, floats.fma_f64, 3)
+            raise d.error("only .rn is emulated for f64")
+        return _apply(d, floats.fma_f64, 3)
     if kind == "f32" and mode == "rn":
-        return _apply(d, i, floats.fma_f32, 3)
+        return _apply(d, floats.fma_f32, 3)
 
     def exact(a: Array, b: Array, c: Array) -> Array:
         x, y, z = np.broadcast_arrays(*(v.astype(np.float64) for v in (a, b, c)))
         return floats.narrow(floats.fma_odd(x, y, z), kind, mode)
 
-    return _apply(d, i, exact, 3)
+    return _apply(d, exact, 3)
 
 
-def _from_f64(d: Decoder, i: Instruction, function: Function, inputs: int) -> Step:
+def _from_f64(d: Decoder, function: Function, inputs: int) -> Step:
     """A function computed in float64 and rounded once: exact for div, rcp and sqrt of f32 and narrower."""
-    kind, mode = element(d.type(i)), _mode(i)
+    kind, mode = element(d.type()), _mode(d)
     if kind == "f64" and mode != "rn":
-        raise d.error(i, "only .rn is emulated for f64")
+        raise d.error("only .rn is emulated for f64")
 
     def rounded(*numbers: Array) -> Array:
         return floats.narrow(function(*(x.astype(np.float64) for x in numbers)), kind, mode)
 
-    return _apply(d, i, rounded, inputs)
+    return _apply(d, rounded, inputs)
 
 
-def divide(d: Decoder, i: Instruction) -> Step:
+def divide(d: Decoder) -> Step:
     """div: `.rn` and the rest exact, `.approx` and `.full` as if `.rn`."""
-    d.only(i, (*ROUNDING, "approx", "full", "ftz"))
-    return _from_f64(d, i, np.divide, 2)
+    d.only((*ROUNDING, "approx", "full", "ftz"))
+    return _from_f64(d, np.divide, 2)
 
 
 _FUNCTIONS: dict[str, Unary] = {
@@ -158,16 +158,16 @@ _FUNCTIONS: dict[str, Unary] = {
 }
 
 
-def function(d: Decoder, i: Instruction) -> Step:
+def function(d: Decoder) -> Step:
     """rcp, sqrt, rsqrt, ex2, lg2, sin, cos, tanh."""
-    d.only(i, (*ROUNDING, "approx", "ftz"))
-    return _from_f64(d, i, _FUNCTIONS[i.name], 1)
+    d.only((*ROUNDING, "approx", "ftz"))
+    return _from_f64(d, _FUNCTIONS[d.name], 1)
 
 
-def min_max(d: Decoder, i: Instruction) -> Step:
+def min_max(d: Decoder) -> Step:
     """min, max: the number of a number and NaN, unless `.NaN`; -0 is below +0."""
-    d.only(i, ("ftz", "NaN"))
-    smallest, propagate = i.name == "min", "NaN" in i.mods
+    d.only(("ftz", "NaN"))
+    smallest, propagate = d.name == "min", "NaN" in d.mods
 
     def choose(a: Array, b: Array) -> Array:
         less = a < b
@@ -183,34 +183,34 @@ def min_max(d: Decoder, i: Instruction) -> Step:
     def choose3(a: Array, b: Array, c: Array) -> Array:
         return choose(choose(a, b), c)
 
-    return _apply(d, i, choose3, 3) if len(i.operands) == 4 else _apply(d, i, choose, 2)
+    return _apply(d, choose3, 3) if len(d.ops) == 4 else _apply(d, choose, 2)
 
 
-def sign(d: Decoder, i: Instruction) -> Step:
+def sign(d: Decoder) -> Step:
     """abs, neg."""
-    d.only(i, ("ftz", "noftz"))
-    kind = d.type(i)
+    d.only(("ftz", "noftz"))
+    kind = d.type()
     top = 1 << (TYPES[element(kind)].bits - 1)
 
     def change(x: Array) -> Array:
         bits = x.view(f"u{x.dtype.itemsize}")
         high = bits.dtype.type(top)
-        return ((bits & ~high) if i.name == "abs" else (bits ^ high)).view(x.dtype)
+        return ((bits & ~high) if d.name == "abs" else (bits ^ high)).view(x.dtype)
 
-    return _apply(d, i, change, 1)
+    return _apply(d, change, 1)
 
 
-def copysign(d: Decoder, i: Instruction) -> Step:
+def copysign(d: Decoder) -> Step:
     """copysign: the sign of a on the magnitude of b."""
-    d.only(i, ())
+    d.only(())
 
     def signed(a: Array, b: Array) -> Array:
         return np.copysign(b, a)
 
-    return _apply(d, i, signed, 2)
+    return _apply(d, signed, 2)
 
 
-def testp(d: Decoder, i: Instruction) -> Step:
+def testp(d: Decoder) -> Step:
     """testp: what class a number is of."""
     tests: dict[str, Unary] = {
         "finite": np.isfinite,
@@ -220,12 +220,12 @@ def testp(d: Decoder, i: Instruction) -> Step:
         "normal": lambda x: np.isfinite(x) & ((np.abs(x) >= np.finfo(x.dtype).tiny) | (x == 0)),
         "subnormal": lambda x: (np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0),
     }
-    d.only(i, tests)
-    ops = d.operands(i, 2)
-    read, put = d.source(i, ops[1], d.type(i)), d.sink(i, ops[0])
-    test = next((tests[m] for m in i.mods if m in tests), None)
+    d.only(tests)
+    ops = d.operands(2)
+    read, put = d.source(ops[1], d.type()), d.sink(ops[0])
+    test = next((tests[m] for m in d.mods if m in tests), None)
     if test is None:
-        raise d.error(i, "expected a class of numbers")
+        raise d.error("expected a class of numbers")
     return lambda g: put(g, test(read(g)))
 
 

@@ -7,62 +7,61 @@ import numpy as np
 from graphfuse.gpu.emulator.decode import Decoder, Source
 from graphfuse.gpu.emulator.floats import flush
 from graphfuse.gpu.emulator.gang import Gang, Step
-from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Ternary, Unary
 
 
-def _sources(d: Decoder, i: Instruction, inputs: int, types: tuple[str, ...]) -> list[Source]:
+def _sources(d: Decoder, inputs: int, types: tuple[str, ...]) -> list[Source]:
     """Reads the sources, all of the instruction's type unless `types` says otherwise."""
-    ops = d.operands(i, inputs + 1)
-    names = types or (d.type(i).name,) * inputs
-    return [d.source(i, op, name) for op, name in zip(ops[1:], names, strict=True)]
+    ops = d.operands(inputs + 1)
+    names = types or (d.type().name,) * inputs
+    return [d.source(op, name) for op, name in zip(ops[1:], names, strict=True)]
 
 
-def one(d: Decoder, i: Instruction, function: Unary) -> Step:
+def one(d: Decoder, function: Unary) -> Step:
     """A function of one number."""
-    (a,), put = _sources(d, i, 1, ()), d.sink(i, i.operands[0])
+    (a,), put = _sources(d, 1, ()), d.sink(d.ops[0])
     return lambda g: put(g, function(a(g)))
 
 
-def two(d: Decoder, i: Instruction, function: Binary, types: tuple[str, ...] = ()) -> Step:
+def two(d: Decoder, function: Binary, types: tuple[str, ...] = ()) -> Step:
     """A function of two numbers."""
-    (a, b), put = _sources(d, i, 2, types), d.sink(i, i.operands[0])
+    (a, b), put = _sources(d, 2, types), d.sink(d.ops[0])
     return lambda g: put(g, function(a(g), b(g)))
 
 
-def three(d: Decoder, i: Instruction, function: Ternary, types: tuple[str, ...] = ()) -> Step:
+def three(d: Decoder, function: Ternary, types: tuple[str, ...] = ()) -> Step:
     """A function of three numbers."""
-    (a, b, c), put = _sources(d, i, 3, types), d.sink(i, i.operands[0])
+    (a, b, c), put = _sources(d, 3, types), d.sink(d.ops[0])
     return lambda g: put(g, function(a(g), b(g), c(g)))
 
 
 # arithmetic
 
 
-def add_sub(d: Decoder, i: Instruction) -> Step:
+def add_sub(d: Decoder) -> Step:
     """add, sub."""
-    d.only(i, ("sat",) if d.type(i).name == "s32" else ())
-    function: Binary = np.add if i.name == "add" else np.subtract
-    if "sat" in i.mods:
+    d.only(("sat",) if d.type().name == "s32" else ())
+    function: Binary = np.add if d.name == "add" else np.subtract
+    if "sat" in d.mods:
         limits = np.iinfo(np.int32)
 
         def saturated(a: Array, b: Array) -> Array:
             exact = function(a.astype(np.int64), b.astype(np.int64))
             return np.clip(exact, limits.min, limits.max).astype(np.int32)
 
-        return two(d, i, saturated)
-    return two(d, i, _of_pairs(d.type(i), function))
+        return two(d, saturated)
+    return two(d, _of_pairs(d.type(), function))
 
 
-def mul_mad(d: Decoder, i: Instruction) -> Step:
+def mul_mad(d: Decoder) -> Step:
     """mul, mad: `.lo`, `.hi`, `.wide`."""
-    d.only(i, ("lo", "hi", "wide"))
-    kind = d.type(i)
-    ops = d.operands(i, 4 if i.name == "mad" else 3)
-    a, b, put = d.source(i, ops[1], kind), d.source(i, ops[2], kind), d.sink(i, ops[0])
+    d.only(("lo", "hi", "wide"))
+    kind = d.type()
+    ops = d.operands(4 if d.name == "mad" else 3)
+    a, b, put = d.source(ops[1], kind), d.source(ops[2], kind), d.sink(ops[0])
     multiply: Binary = np.multiply
     result = kind
-    if "wide" in i.mods:
+    if "wide" in d.mods:
         result = TYPES[f"{kind.kind}{2 * kind.bits}"]
         wide = result.dtype
 
@@ -70,11 +69,11 @@ def mul_mad(d: Decoder, i: Instruction) -> Step:
             return np.multiply(x.astype(wide), y.astype(wide))
 
         multiply = multiply_wide
-    elif "hi" in i.mods:
+    elif "hi" in d.mods:
         multiply = _high64 if kind.bits == 64 else _high
-    if i.name == "mul":
+    if d.name == "mul":
         return lambda g: put(g, multiply(a(g), b(g)))
-    c = d.source(i, ops[3], result)
+    c = d.source(ops[3], result)
     return lambda g: put(g, multiply(a(g), b(g)) + c(g))
 
 
@@ -98,9 +97,9 @@ def _high64(a: Array, b: Array) -> Array:
     return high.view(a.dtype)
 
 
-def div_rem(d: Decoder, i: Instruction) -> Step:
+def div_rem(d: Decoder) -> Step:
     """div, rem: truncating; by zero all ones, as unspecified as the ISA has it."""
-    d.only(i, ())
+    d.only(())
 
     def quotient(a: Array, b: Array) -> Array:
         zero = b == 0
@@ -111,22 +110,22 @@ def div_rem(d: Decoder, i: Instruction) -> Step:
             fix = (r != 0) & ((a < 0) != (safe < 0))
             q, r = q + fix, np.where(fix, r - safe, r)
         ones = np.array(-1).astype(a.dtype)
-        return np.where(zero, ones, q if i.name == "div" else r).astype(a.dtype)
+        return np.where(zero, ones, q if d.name == "div" else r).astype(a.dtype)
 
-    return two(d, i, quotient)
+    return two(d, quotient)
 
 
-def min_max(d: Decoder, i: Instruction) -> Step:
+def min_max(d: Decoder) -> Step:
     """min, max of integers and pairs; `.relu` makes negative results zero."""
-    d.only(i, ("relu",))
-    choose: Binary = np.minimum if i.name == "min" else np.maximum
-    relu = "relu" in i.mods
+    d.only(("relu",))
+    choose: Binary = np.minimum if d.name == "min" else np.maximum
+    relu = "relu" in d.mods
 
     def chosen(a: Array, b: Array) -> Array:
         result = choose(a, b)
         return np.maximum(result, 0) if relu else result
 
-    return two(d, i, _of_pairs(d.type(i), chosen))
+    return two(d, _of_pairs(d.type(), chosen))
 
 
 def _of_pairs(kind: PtxType, function: Binary) -> Binary:
@@ -142,51 +141,51 @@ def _of_pairs(kind: PtxType, function: Binary) -> Binary:
     return halves
 
 
-def unary(d: Decoder, i: Instruction) -> Step:
+def unary(d: Decoder) -> Step:
     """abs, neg, not, cnot of integers and predicates."""
-    d.only(i, ())
+    d.only(())
     functions: dict[str, Unary] = {
         "abs": np.abs,
         "neg": np.negative,
         "not": np.invert,
         "cnot": lambda a: (a == 0).astype(a.dtype),
     }
-    return one(d, i, functions[i.name])
+    return one(d, functions[d.name])
 
 
-def logic(d: Decoder, i: Instruction) -> Step:
+def logic(d: Decoder) -> Step:
     """and, or, xor."""
-    d.only(i, ())
+    d.only(())
     functions: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-    return two(d, i, functions[i.name])
+    return two(d, functions[d.name])
 
 
-def sad(d: Decoder, i: Instruction) -> Step:
+def sad(d: Decoder) -> Step:
     """sad: c + |a - b|."""
-    d.only(i, ())
-    return three(d, i, lambda a, b, c: c + np.where(a < b, b - a, a - b))
+    d.only(())
+    return three(d, lambda a, b, c: c + np.where(a < b, b - a, a - b))
 
 
-def dp4a(d: Decoder, i: Instruction) -> Step:
+def dp4a(d: Decoder) -> Step:
     """dp4a: four 8-bit products added to a 32-bit sum."""
-    d.only(i, ())
-    kinds = [np.int8 if t.kind == "s" else np.uint8 for t in i.types]
+    d.only(())
+    kinds = [np.int8 if t.kind == "s" else np.uint8 for t in d.types]
 
     def dot(a: Array, b: Array, c: Array) -> Array:
         x = np.ascontiguousarray(a)[..., None].view(kinds[0]).astype(np.int64)
         y = np.ascontiguousarray(b)[..., None].view(kinds[1]).astype(np.int64)
         return (c.astype(np.int64) + (x * y).sum(-1)).astype(np.uint32)
 
-    return three(d, i, dot, ("u32", "u32", "s32"))
+    return three(d, dot, ("u32", "u32", "s32"))
 
 
 # shifts and bit fields
 
 
-def shift(d: Decoder, i: Instruction) -> Step:
+def shift(d: Decoder) -> Step:
     """shl, shr: amounts beyond the width shift everything out."""
-    d.only(i, ())
-    kind = d.type(i)
+    d.only(())
+    kind = d.type()
     bits = kind.bits
 
     def left(a: Array, n: Array) -> Array:
@@ -196,13 +195,13 @@ def shift(d: Decoder, i: Instruction) -> Step:
         moved = a >> np.minimum(n, bits - 1).astype(a.dtype)
         return moved if kind.kind == "s" else np.where(n < bits, moved, a.dtype.type(0))
 
-    return two(d, i, left if i.name == "shl" else right, (kind.name, "u32"))
+    return two(d, left if d.name == "shl" else right, (kind.name, "u32"))
 
 
-def funnel(d: Decoder, i: Instruction) -> Step:
+def funnel(d: Decoder) -> Step:
     """shf: 32 bits out of the 64 of b:a."""
-    d.only(i, ("l", "r", "wrap", "clamp"))
-    to_left, wrap = "l" in i.mods, "wrap" in i.mods
+    d.only(("l", "r", "wrap", "clamp"))
+    to_left, wrap = "l" in d.mods, "wrap" in d.mods
 
     def shifted(a: Array, b: Array, n: Array) -> Array:
         n = n & 31 if wrap else np.minimum(n, 32)
@@ -210,13 +209,13 @@ def funnel(d: Decoder, i: Instruction) -> Step:
         amount = n.astype(np.uint64)
         return ((both >> (np.uint64(32) - amount)) if to_left else (both >> amount)).astype(np.uint32)
 
-    return three(d, i, shifted)
+    return three(d, shifted)
 
 
-def bit_extract(d: Decoder, i: Instruction) -> Step:
+def bit_extract(d: Decoder) -> Step:
     """bfe: signed fields take their sign from their last bit, at most the operand's."""
-    d.only(i, ())
-    kind = d.type(i)
+    d.only(())
+    kind = d.type()
     bits = kind.bits
 
     def unsigned_field(a: Array, start: Array, length: Array) -> Array:
@@ -231,13 +230,13 @@ def bit_extract(d: Decoder, i: Instruction) -> Step:
         field = ((a.astype(np.int64) >> s) << np.minimum(spare, 63)) >> np.minimum(spare, 63)
         return np.where(n == 0, 0, field).astype(kind.dtype)
 
-    return three(d, i, signed_field if kind.kind == "s" else unsigned_field, (kind.name, "u32", "u32"))
+    return three(d, signed_field if kind.kind == "s" else unsigned_field, (kind.name, "u32", "u32"))
 
 
-def bit_insert(d: Decoder, i: Instruction) -> Step:
+def bit_insert(d: Decoder) -> Step:
     """bfi: the low bits of a put into b."""
-    d.only(i, ())
-    kind = d.type(i)
+    d.only(())
+    kind = d.type()
 
     def insert(a: Array, b: Array, start: Array, length: Array) -> Array:
         s = np.minimum(start & 255, kind.bits).astype(np.uint64)
@@ -247,14 +246,14 @@ def bit_insert(d: Decoder, i: Instruction) -> Step:
         moved = np.where(s < 64, a.astype(np.uint64) << (s & np.uint64(63)), np.uint64(0))
         return ((b.astype(np.uint64) & ~mask) | (moved & mask)).astype(kind.dtype)
 
-    (a, b, start, length) = _sources(d, i, 4, (kind.name, kind.name, "u32", "u32"))
-    put = d.sink(i, i.operands[0])
+    (a, b, start, length) = _sources(d, 4, (kind.name, kind.name, "u32", "u32"))
+    put = d.sink(d.ops[0])
     return lambda g: put(g, insert(a(g), b(g), start(g), length(g)))
 
 
-def permute(d: Decoder, i: Instruction) -> Step:
+def permute(d: Decoder) -> Step:
     """prmt.b32, default mode: each nibble of c picks a byte of b:a, its top bit replicates that byte's sign."""
-    d.only(i, ())
+    d.only(())
 
     def picked(a: Array, b: Array, c: Array) -> Array:
         both = (b.astype(np.uint64) << np.uint64(32)) | a
@@ -268,15 +267,15 @@ def permute(d: Decoder, i: Instruction) -> Step:
             result |= np.where(selector & np.uint32(8), sign, byte) << np.uint32(8 * k)
         return result
 
-    return three(d, i, picked)
+    return three(d, picked)
 
 
-def lop3(d: Decoder, i: Instruction) -> Step:
+def lop3(d: Decoder) -> Step:
     """lop3.b32: any function of three bits, given by its table."""
-    d.only(i, ())
-    ops = d.operands(i, 5)
-    a, b, c = (d.source(i, op, "b32") for op in ops[1:4])
-    table, put = d.constant(i, ops[4]), d.sink(i, ops[0])
+    d.only(())
+    ops = d.operands(5)
+    a, b, c = (d.source(op, "b32") for op in ops[1:4])
+    table, put = d.constant(ops[4]), d.sink(ops[0])
 
     def step(g: Gang) -> None:
         x, y, z = a(g), b(g), c(g)
@@ -289,10 +288,10 @@ def lop3(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def counts(d: Decoder, i: Instruction) -> Step:
+def counts(d: Decoder) -> Step:
     """popc, clz, bfind; the result has 32 bits."""
-    d.only(i, ("shiftamt",))
-    kind = d.type(i)
+    d.only(("shiftamt",))
+    kind = d.type()
     bits = kind.bits
 
     def leading_zeros(a: Array) -> Array:
@@ -306,7 +305,7 @@ def counts(d: Decoder, i: Instruction) -> Step:
         if a.dtype.kind == "i":
             x = np.where(a < 0, ~a, a).view(f"u{a.dtype.itemsize}")
         zeros = leading_zeros(np.ascontiguousarray(x))
-        position = zeros if "shiftamt" in i.mods else np.uint32(bits - 1) - zeros
+        position = zeros if "shiftamt" in d.mods else np.uint32(bits - 1) - zeros
         return np.where(zeros == bits, np.uint32(0xFFFFFFFF), position)
 
     functions: dict[str, Unary] = {
@@ -314,19 +313,19 @@ def counts(d: Decoder, i: Instruction) -> Step:
         "clz": leading_zeros,
         "bfind": find,
     }
-    return one(d, i, functions[i.name])
+    return one(d, functions[d.name])
 
 
-def reverse(d: Decoder, i: Instruction) -> Step:
+def reverse(d: Decoder) -> Step:
     """brev: bits in the opposite order."""
-    d.only(i, ())
+    d.only(())
 
     def reversed_bits(a: Array) -> Array:
         octets = np.ascontiguousarray(a)[..., None].view(np.uint8)
         bits = np.unpackbits(octets, axis=-1, bitorder="little")[..., ::-1]
         return np.packbits(bits, axis=-1, bitorder="little").view(a.dtype)[..., 0]
 
-    return one(d, i, reversed_bits)
+    return one(d, reversed_bits)
 
 
 # comparison and selection
@@ -343,11 +342,11 @@ _UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _COMPARISONS = (*_ORDERED, *_UNSIGNED_ORDER, *(f"{c}u" for c in _ORDERED), "num", "nan")
 
 
-def _comparison(d: Decoder, i: Instruction) -> Binary:
-    kind = d.type(i)
-    name = next((m for m in i.mods if m in _COMPARISONS), None)
+def _comparison(d: Decoder) -> Binary:
+    kind = d.type()
+    name = next((m for m in d.mods if m in _COMPARISONS), None)
     if name is None:
-        raise d.error(i, "expected a comparison")
+        raise d.error("expected a comparison")
     name = _UNSIGNED_ORDER.get(name, name)
     if not kind.is_float:
         return _ORDERED[name]
@@ -356,7 +355,7 @@ def _comparison(d: Decoder, i: Instruction) -> Binary:
     if name == "nan":
         return lambda a, b: np.isnan(a) | np.isnan(b)
     compare, unordered = _ORDERED[name[:2]], name.endswith("u")
-    ftz = "ftz" in i.mods and kind.name == "f32"
+    ftz = "ftz" in d.mods and kind.name == "f32"
 
     def compared(a: Array, b: Array) -> Array:
         holds = compare(flush(a), flush(b)) if ftz else compare(a, b)
@@ -370,19 +369,19 @@ def _comparison(d: Decoder, i: Instruction) -> Binary:
 _COMBINE: dict[str, Binary] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-def setp(d: Decoder, i: Instruction) -> Step:
+def setp(d: Decoder) -> Step:
     """setp: `p|q = (a cmp b) op c`, q the same of the opposite."""
-    d.only(i, (*_COMPARISONS, *_COMBINE, "ftz"))
-    kind = d.type(i)
+    d.only((*_COMPARISONS, *_COMBINE, "ftz"))
+    kind = d.type()
     if kind.element:
-        raise d.error(i, "comparison of packed numbers is not emulated")
-    ops = d.operands(i, 3, 4)
-    compare = _comparison(d, i)
-    a, b = d.source(i, ops[1], kind), d.source(i, ops[2], kind)
+        raise d.error("comparison of packed numbers is not emulated")
+    ops = d.operands(3, 4)
+    compare = _comparison(d)
+    a, b = d.source(ops[1], kind), d.source(ops[2], kind)
     outputs = ops[0].items if ops[0].kind == "pair" else (ops[0],)
-    puts = [d.sink(i, o) for o in outputs]
-    combine = next((_COMBINE[m] for m in i.mods if m in _COMBINE), None)
-    c = d.source(i, ops[3], "pred") if len(ops) == 4 else None
+    puts = [d.sink(o) for o in outputs]
+    combine = next((_COMBINE[m] for m in d.mods if m in _COMBINE), None)
+    c = d.source(ops[3], "pred") if len(ops) == 4 else None
 
     def step(g: Gang) -> None:
         holds = compare(a(g), b(g))
@@ -392,15 +391,15 @@ def setp(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def set_(d: Decoder, i: Instruction) -> Step:
+def set_(d: Decoder) -> Step:
     """set: all ones (or 1.0) where the comparison holds."""
-    d.only(i, (*_COMPARISONS, *_COMBINE, "ftz"))
-    ops = d.operands(i, 3, 4)
-    compare = _comparison(d, i)
-    result, kind = i.types
-    a, b, put = d.source(i, ops[1], kind), d.source(i, ops[2], kind), d.sink(i, ops[0])
-    combine = next((_COMBINE[m] for m in i.mods if m in _COMBINE), None)
-    c = d.source(i, ops[3], "pred") if len(ops) == 4 else None
+    d.only((*_COMPARISONS, *_COMBINE, "ftz"))
+    ops = d.operands(3, 4)
+    compare = _comparison(d)
+    result, kind = d.types
+    a, b, put = d.source(ops[1], kind), d.source(ops[2], kind), d.sink(ops[0])
+    combine = next((_COMBINE[m] for m in d.mods if m in _COMBINE), None)
+    c = d.source(ops[3], "pred") if len(ops) == 4 else None
     true = np.array(1 if result.is_float else -1).astype(result.dtype)
 
     def step(g: Gang) -> None:
@@ -412,18 +411,18 @@ def set_(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def selp(d: Decoder, i: Instruction) -> Step:
+def selp(d: Decoder) -> Step:
     """selp: a where c holds, else b."""
-    d.only(i, ())
-    kind = d.type(i).name
-    return three(d, i, lambda a, b, c: np.where(c, a, b), (kind, kind, "pred"))
+    d.only(())
+    kind = d.type().name
+    return three(d, lambda a, b, c: np.where(c, a, b), (kind, kind, "pred"))
 
 
-def slct(d: Decoder, i: Instruction) -> Step:
+def slct(d: Decoder) -> Step:
     """slct: a where c >= 0, else b."""
-    d.only(i, ("ftz",))
-    kind, by = i.types
-    return three(d, i, lambda a, b, c: np.where(c >= 0, a, b), (kind.name, kind.name, by.name))
+    d.only(("ftz",))
+    kind, by = d.types
+    return three(d, lambda a, b, c: np.where(c >= 0, a, b), (kind.name, kind.name, by.name))
 
 
 TABLE = {

@@ -26,7 +26,7 @@ def space_of(i: Instruction) -> str:
     return "global" if space in ("const", "param") else space
 
 
-def check_modifiers(d: Decoder, i: Instruction, more: tuple[str, ...] = ()) -> None:
+def check_modifiers(d: Decoder, more: tuple[str, ...] = ()) -> None:
     """Spaces, scopes, semantics, cache hints and vectors, and nothing else."""
     known = {
         *SPACES,
@@ -41,28 +41,28 @@ def check_modifiers(d: Decoder, i: Instruction, more: tuple[str, ...] = ()) -> N
         "v8",
         *more,
     }
-    d.only(i, known | {m for m in i.mods if re.fullmatch(r"L[12]::\w+", m)})
+    d.only(known | {m for m in d.mods if re.fullmatch(r"L[12]::\w+", m)})
 
 
-def ld(d: Decoder, i: Instruction) -> Step:
+def ld(d: Decoder) -> Step:
     """ld: scalars and vectors; narrow numbers extend to the register."""
-    check_modifiers(d, i)
-    ops = d.operands(i, 2, 3)
-    kind = d.type(i)
+    check_modifiers(d)
+    ops = d.operands(2, 3)
+    kind = d.type()
     parts = d.vector(ops[0])
-    puts = [d.sink(i, p) for p in parts]
-    if "param" in i.mods or "param::entry" in i.mods:
+    puts = [d.sink(p) for p in parts]
+    if "param" in d.mods or "param::entry" in d.mods:
         base = ops[1].items[0]
         if base.kind == "sym":
-            return _load_param(d, i, ops[1], parts)
+            return _load_param(d, ops[1], parts)
         if not base.name.startswith("%"):
-            return _move(d.source(i, base, kind), puts[0])
-        return _load_param_at(d, i, ops[1], parts)
-    address, space, machine = d.address(i, ops[1]), space_of(i), d.machine
-    strong = any(m in STRONG for m in i.mods)
-    acquires = space == "global" and "acquire" in i.mods and "gpu" in i.mods
+            return _move(d.source(base, kind), puts[0])
+        return _load_param_at(d, ops[1], parts)
+    address, space, machine = d.address(ops[1]), space_of(d.instruction), d.machine
+    strong = any(m in STRONG for m in d.mods)
+    acquires = space == "global" and "acquire" in d.mods and "gpu" in d.mods
     if kind.bits == 128:
-        raise d.error(i, "128-bit registers are not emulated: load .v2.b64")
+        raise d.error("128-bit registers are not emulated: load .v2.b64")
 
     def step(g: Gang) -> None:
         loaded = access.load(machine, g, space, address(g), kind.bytes, len(puts), strong=strong)
@@ -76,11 +76,11 @@ def ld(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def _load_param(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Operand, ...]) -> Step:
+def _load_param(d: Decoder, operand: Operand, parts: tuple[Operand, ...]) -> Step:
     """A parameter that the instruction names."""
-    kind, machine, base = d.type(i), d.machine, operand.items[0]
-    start = d.symbol(i, base) + operand.number - BASE
-    puts = [d.sink(i, p) for p in parts]
+    kind, machine, base = d.type(), d.machine, operand.items[0]
+    start = d.symbol(base) + operand.number - BASE
+    puts = [d.sink(p) for p in parts]
 
     def step(g: Gang) -> None:
         raw = machine.heap.data[start : start + kind.bytes * len(puts)].view(kind.dtype)
@@ -90,10 +90,10 @@ def _load_param(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Opera
     return step
 
 
-def _load_param_at(d: Decoder, i: Instruction, operand: Operand, parts: tuple[Operand, ...]) -> Step:
+def _load_param_at(d: Decoder, operand: Operand, parts: tuple[Operand, ...]) -> Step:
     """A parameter whose address is in a register: LLVM chooses between addresses rather than pointers."""
-    kind, machine, address = d.type(i), d.machine, d.address(i, operand)
-    puts = [d.sink(i, p) for p in parts]
+    kind, machine, address = d.type(), d.machine, d.address(operand)
+    puts = [d.sink(p) for p in parts]
 
     def step(g: Gang) -> None:
         at = g.flat(address(g)) - machine.param_address
@@ -117,20 +117,20 @@ def _move(read: Source, put: Sink) -> Step:
     return step
 
 
-def st(d: Decoder, i: Instruction) -> Step:
+def st(d: Decoder) -> Step:
     """st: scalars and vectors."""
-    check_modifiers(d, i)
-    ops = d.operands(i, 2, 3)
-    kind = d.type(i)
-    if "param" in i.mods:
-        return _move(d.source(i, ops[1], kind), d.sink(i, ops[0].items[0]))
+    check_modifiers(d)
+    ops = d.operands(2, 3)
+    kind = d.type()
+    if "param" in d.mods:
+        return _move(d.source(ops[1], kind), d.sink(ops[0].items[0]))
     if kind.bits == 128:
-        raise d.error(i, "128-bit registers are not emulated: store .v2.b64")
+        raise d.error("128-bit registers are not emulated: store .v2.b64")
     width = UNSIGNED[kind.bits]
-    reads = [d.source(i, p, f"b{kind.bits}") for p in d.vector(ops[1])]
-    address, space, machine = d.address(i, ops[0]), space_of(i), d.machine
-    strong = any(m in STRONG for m in i.mods)
-    releases = space == "global" and "release" in i.mods and "gpu" in i.mods
+    reads = [d.source(p, f"b{kind.bits}") for p in d.vector(ops[1])]
+    address, space, machine = d.address(ops[0]), space_of(d.instruction), d.machine
+    strong = any(m in STRONG for m in d.mods)
+    releases = space == "global" and "release" in d.mods and "gpu" in d.mods
 
     def step(g: Gang) -> None:
         values = np.empty((int(g.mask.sum()), len(reads)), width)
@@ -144,14 +144,14 @@ def st(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def hint(d: Decoder, i: Instruction) -> Step:
+def hint(d: Decoder) -> Step:
     """prefetch and the like: nothing to see."""
     return no_step
 
 
-def createpolicy(d: Decoder, i: Instruction) -> Step:
+def createpolicy(d: Decoder) -> Step:
     """createpolicy: some 64-bit number, which cache hints take."""
-    put = d.sink(i, i.operands[0])
+    put = d.sink(d.ops[0])
     policy: Array = np.array([[0x12F0000000000000]], np.uint64)
 
     def step(g: Gang) -> None:

@@ -15,7 +15,6 @@ from graphfuse.gpu.emulator.decode import Decoder, Source, full
 from graphfuse.gpu.emulator.gang import LANES, Gang, Step
 from graphfuse.gpu.emulator.instructions.control import converged
 from graphfuse.gpu.emulator.machine import Machine
-from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array, PtxType
 
 _LANE = np.arange(LANES)
@@ -70,25 +69,25 @@ def matrix(registers: Array, fragment: Fragment, kind: PtxType) -> Array:
     return out
 
 
-def mma(d: Decoder, i: Instruction) -> Step:
+def mma(d: Decoder) -> Step:
     """mma.sync.aligned.m16n8kK.row.col."""
-    shape = next((re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m) for m in i.mods if m.startswith(("m1", "m8"))), None)
+    shape = next((re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m) for m in d.mods if m.startswith(("m1", "m8"))), None)
     if not shape or shape[1] != "16" or shape[2] != "8":
-        raise d.error(i, "only m16n8k* is emulated")
-    d.only(i, ("sync", "aligned", "row", "col", "satfinite", shape[0]))
+        raise d.error("only m16n8k* is emulated")
+    d.only(("sync", "aligned", "row", "col", "satfinite", shape[0]))
     k = int(shape[3])
-    to, of_a, of_b, of_c = i.types
+    to, of_a, of_b, of_c = d.types
     if (k * of_a.bits) not in (128, 256) or of_a.bits != of_b.bits:
-        raise d.error(i, "not a shape of these types")
-    ops = d.operands(i, 4)
-    a, b, c = ([d.source(i, o, "b32") for o in d.vector(op)] for op in ops[1:])
-    puts = [d.sink(i, o) for o in d.vector(ops[0])]
+        raise d.error("not a shape of these types")
+    ops = d.operands(4)
+    a, b, c = ([d.source(o, "b32") for o in d.vector(op)] for op in ops[1:])
+    puts = [d.sink(o) for o in d.vector(ops[0])]
     expected = (to.bits // 8, k * of_a.bits // 64, k * of_a.bits // 128, of_c.bits // 8)
     found = (len(puts), len(a), len(b), len(c))
     if found != expected:
-        raise d.error(i, f"{', '.join(map(str, found))} registers: expected {', '.join(map(str, expected))}")
+        raise d.error(f"{', '.join(map(str, found))} registers: expected {', '.join(map(str, expected))}")
     shape_a, shape_b, shape_c = fragment_a(k, of_a.bits, len(a)), fragment_b(k, of_b.bits, len(b)), fragment_c(8)
-    machine, saturate = d.machine, "satfinite" in i.mods
+    machine, saturate = d.machine, "satfinite" in d.mods
 
     def step(g: Gang) -> None:
         for row in range(len(g)):
@@ -154,24 +153,24 @@ def count_flops(machine: Machine, kind: PtxType, flops: int) -> None:
 # 8 x 8 matrices of 16-bit elements
 
 
-def _count_of(d: Decoder, i: Instruction) -> int:
-    d.only(i, ("sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared::cta"))
-    if "m8n8" not in i.mods or d.type(i).name != "b16":
-        raise d.error(i, "only .m8n8 of .b16 is emulated")
-    return next((n for n in (1, 2, 4) if f"x{n}" in i.mods), 1)
+def _count_of(d: Decoder) -> int:
+    d.only(("sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared::cta"))
+    if "m8n8" not in d.mods or d.type().name != "b16":
+        raise d.error("only .m8n8 of .b16 is emulated")
+    return next((n for n in (1, 2, 4) if f"x{n}" in d.mods), 1)
 
 
-def ldmatrix(d: Decoder, i: Instruction) -> Step:
+def ldmatrix(d: Decoder) -> Step:
     """ldmatrix: lane 8q + r gives the address of row r of matrix q.
 
     Lane l gets elements 2(l % 4) and the next of row l / 4.
     """
-    count = _count_of(d, i)
-    ops = d.operands(i, 2)
-    puts, address, machine = [d.sink(i, o) for o in d.vector(ops[0])], d.address(i, ops[1]), d.machine
+    count = _count_of(d)
+    ops = d.operands(2)
+    puts, address, machine = [d.sink(o) for o in d.vector(ops[0])], d.address(ops[1]), d.machine
     if len(puts) != count:
-        raise d.error(i, f"{len(puts)} registers: expected {count}")
-    transposed = "trans" in i.mods
+        raise d.error(f"{len(puts)} registers: expected {count}")
+    transposed = "trans" in d.mods
 
     def step(g: Gang) -> None:
         rows = _rows(machine, g, address(g), count, None)
@@ -182,17 +181,17 @@ def ldmatrix(d: Decoder, i: Instruction) -> Step:
         for q, put in enumerate(puts):
             put(g, words[:, q])
 
-    return d.guarded(i, step)
+    return step
 
 
-def stmatrix(d: Decoder, i: Instruction) -> Step:
+def stmatrix(d: Decoder) -> Step:
     """stmatrix: the inverse of ldmatrix."""
-    count = _count_of(d, i)
-    ops = d.operands(i, 2)
-    reads, address, machine = [d.source(i, o, "b32") for o in d.vector(ops[1])], d.address(i, ops[0]), d.machine
+    count = _count_of(d)
+    ops = d.operands(2)
+    reads, address, machine = [d.source(o, "b32") for o in d.vector(ops[1])], d.address(ops[0]), d.machine
     if len(reads) != count:
-        raise d.error(i, f"{len(reads)} registers: expected {count}")
-    transposed = "trans" in i.mods
+        raise d.error(f"{len(reads)} registers: expected {count}")
+    transposed = "trans" in d.mods
 
     def step(g: Gang) -> None:
         cells = np.ascontiguousarray(_stack(g, reads)).view(np.uint16).reshape(len(g), count, 8, 8)
@@ -200,7 +199,7 @@ def stmatrix(d: Decoder, i: Instruction) -> Step:
             cells = np.ascontiguousarray(cells.swapaxes(2, 3))
         _rows(machine, g, address(g), count, cells.view(np.uint64).reshape(len(g) * count * 8, 2))
 
-    return d.guarded(i, step)
+    return step
 
 
 def _rows(machine: Machine, g: Gang, address: Array, count: int, values: Array | None) -> Array:
@@ -218,11 +217,11 @@ def _rows(machine: Machine, g: Gang, address: Array, count: int, values: Array |
     return np.ascontiguousarray(values)
 
 
-def movmatrix(d: Decoder, i: Instruction) -> Step:
+def movmatrix(d: Decoder) -> Step:
     """movmatrix: an 8 x 8 matrix transposed across lanes."""
-    d.only(i, ("sync", "aligned", "m8n8", "trans"))
-    to, of = d.operands(i, 2)
-    read, put, machine = d.source(i, of, "b32"), d.sink(i, to), d.machine
+    d.only(("sync", "aligned", "m8n8", "trans"))
+    to, of = d.operands(2)
+    read, put, machine = d.source(of, "b32"), d.sink(to), d.machine
 
     def step(g: Gang) -> None:
         for row in range(len(g)):

@@ -9,20 +9,19 @@ import numpy as np
 from graphfuse.gpu.emulator.decode import Decoder, full
 from graphfuse.gpu.emulator.gang import LANES, Gang, Step
 from graphfuse.gpu.emulator.instructions.control import check_members
-from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
 
 _LANE = np.arange(LANES, dtype=np.int64)[None]
 
 
-def shfl(d: Decoder, i: Instruction) -> Step:
+def shfl(d: Decoder) -> Step:
     """shfl.sync: up, down, bfly, idx, within segments that c's upper bits make."""
-    d.only(i, ("sync", "up", "down", "bfly", "idx"))
-    ops = d.operands(i, 5)
+    d.only(("sync", "up", "down", "bfly", "idx"))
+    ops = d.operands(5)
     to, inside = ops[0].items if ops[0].kind == "pair" else (ops[0], None)
-    put, put_inside = d.sink(i, to), d.sink(i, inside) if inside else None
-    a, b, c, members = (d.source(i, op, "b32") for op in ops[1:])
-    mode = next(m for m in i.mods if m in ("up", "down", "bfly", "idx"))
+    put, put_inside = d.sink(to), d.sink(inside) if inside else None
+    a, b, c, members = (d.source(op, "b32") for op in ops[1:])
+    mode = next(m for m in d.mods if m in ("up", "down", "bfly", "idx"))
     machine = d.machine
 
     def step(g: Gang) -> None:
@@ -58,7 +57,7 @@ def shfl(d: Decoder, i: Instruction) -> Step:
             message = f"reads the register of lane {int(source[row, lane])}, which does not take part"
             raise machine.error(message, g.pc, int(g.warps[row]), lane)
 
-    return d.guarded(i, step)
+    return step
 
 
 def _bits(mask: Array) -> Array:
@@ -66,11 +65,11 @@ def _bits(mask: Array) -> Array:
     return (mask.astype(np.uint64) << np.arange(LANES, dtype=np.uint64)).sum(1, keepdims=True).astype(np.uint32)
 
 
-def vote(d: Decoder, i: Instruction) -> Step:
+def vote(d: Decoder) -> Step:
     """vote.sync: all, any, uni, ballot."""
-    d.only(i, ("sync", "all", "any", "uni", "ballot"))
-    ops = d.operands(i, 3)
-    put, read, members = d.sink(i, ops[0]), d.source(i, ops[1], "pred"), d.source(i, ops[2], "b32")
+    d.only(("sync", "all", "any", "uni", "ballot"))
+    ops = d.operands(3)
+    put, read, members = d.sink(ops[0]), d.source(ops[1], "pred"), d.source(ops[2], "b32")
     machine = d.machine
 
     def step(g: Gang) -> None:
@@ -78,14 +77,14 @@ def vote(d: Decoder, i: Instruction) -> Step:
         check_members(machine, g, named)
         part = g.mask & (_member_bits(g, named))
         value = full(g, read(g))
-        if "ballot" in i.mods:
+        if "ballot" in d.mods:
             put(g, _bits(np.asarray(value & part)))
             return
         some = np.asarray((value & part).any(1, keepdims=True))
         every = np.asarray((value | ~part).all(1, keepdims=True))
-        put(g, every if "all" in i.mods else some if "any" in i.mods else every | ~some)
+        put(g, every if "all" in d.mods else some if "any" in d.mods else every | ~some)
 
-    return d.guarded(i, step)
+    return step
 
 
 def _member_bits(g: Gang, named: Array) -> Array:
@@ -95,13 +94,13 @@ def _member_bits(g: Gang, named: Array) -> Array:
     return np.asarray((mask >> np.arange(LANES, dtype=np.uint32)) & 1, np.bool_)
 
 
-def match(d: Decoder, i: Instruction) -> Step:
+def match(d: Decoder) -> Step:
     """match.sync: which lanes hold the same value."""
-    d.only(i, ("sync", "any", "all"))
-    ops = d.operands(i, 3)
+    d.only(("sync", "any", "all"))
+    ops = d.operands(3)
     to, same = ops[0].items if ops[0].kind == "pair" else (ops[0], None)
-    put, put_same = d.sink(i, to), d.sink(i, same) if same else None
-    read, members, machine = d.source(i, ops[1], d.type(i)), d.source(i, ops[2], "b32"), d.machine
+    put, put_same = d.sink(to), d.sink(same) if same else None
+    read, members, machine = d.source(ops[1], d.type()), d.source(ops[2], "b32"), d.machine
 
     def step(g: Gang) -> None:
         named = full(g, members(g))
@@ -109,7 +108,7 @@ def match(d: Decoder, i: Instruction) -> Step:
         part = g.mask & _member_bits(g, named)
         value = full(g, read(g))
         equal = (value[:, :, None] == value[:, None, :]) & part[:, None, :]
-        if "any" in i.mods:
+        if "any" in d.mods:
             put(g, (equal.astype(np.uint64) << np.arange(LANES, dtype=np.uint64)).sum(2).astype(np.uint32))
             return
         first = np.take_along_axis(value, np.argmax(part, axis=1)[:, None], 1)
@@ -118,18 +117,18 @@ def match(d: Decoder, i: Instruction) -> Step:
         if put_same:
             put_same(g, agree)
 
-    return d.guarded(i, step)
+    return step
 
 
-def redux(d: Decoder, i: Instruction) -> Step:
+def redux(d: Decoder) -> Step:
     """redux.sync: a reduction over the member lanes."""
-    d.only(i, ("sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN"))
-    ops = d.operands(i, 3)
-    kind = d.type(i)
-    read, members, put, machine = d.source(i, ops[1], kind), d.source(i, ops[2], "b32"), d.sink(i, ops[0]), d.machine
-    reduce: Callable[[Array], Array] = _REDUCTIONS[next(m for m in i.mods if m in _REDUCTIONS)]
+    d.only(("sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN"))
+    ops = d.operands(3)
+    kind = d.type()
+    read, members, put, machine = d.source(ops[1], kind), d.source(ops[2], "b32"), d.sink(ops[0]), d.machine
+    reduce: Callable[[Array], Array] = _REDUCTIONS[next(m for m in d.mods if m in _REDUCTIONS)]
     if kind.is_float:
-        reduce = _float_reduction(i)
+        reduce = _float_reduction(d)
 
     def step(g: Gang) -> None:
         named = full(g, members(g))
@@ -142,7 +141,7 @@ def redux(d: Decoder, i: Instruction) -> Step:
                 out[row, 0] = reduce(value[row, part[row]])
         put(g, out)
 
-    return d.guarded(i, step)
+    return step
 
 
 _REDUCTIONS: dict[str, Callable[[Array], Array]] = {
@@ -155,8 +154,8 @@ _REDUCTIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _float_reduction(i: Instruction) -> Callable[[Array], Array]:
-    smallest, propagate, magnitude = "min" in i.mods, "NaN" in i.mods, "abs" in i.mods
+def _float_reduction(d: Decoder) -> Callable[[Array], Array]:
+    smallest, propagate, magnitude = "min" in d.mods, "NaN" in d.mods, "abs" in d.mods
 
     def reduce(x: Array) -> Array:
         x = np.abs(x) if magnitude else x
@@ -167,21 +166,21 @@ def _float_reduction(i: Instruction) -> Callable[[Array], Array]:
     return reduce
 
 
-def activemask(d: Decoder, i: Instruction) -> Step:
+def activemask(d: Decoder) -> Step:
     """activemask: the lanes that are here."""
-    (op,) = d.operands(i, 1)
-    put = d.sink(i, op)
-    return d.guarded(i, lambda g: put(g, _bits(g.mask)))
+    (op,) = d.operands(1)
+    put = d.sink(op)
+    return lambda g: put(g, _bits(g.mask))
 
 
-def elect(d: Decoder, i: Instruction) -> Step:
+def elect(d: Decoder) -> Step:
     """elect.sync: the lowest member lane is the leader."""
-    d.only(i, ("sync",))
-    to, members = d.operands(i, 2)
+    d.only(("sync",))
+    to, members = d.operands(2)
     if to.kind != "pair":
-        raise d.error(i, "expected lane|predicate")
-    put_lane, put = d.sink(i, to.items[0]), d.sink(i, to.items[1])
-    read, machine = d.source(i, members, "b32"), d.machine
+        raise d.error("expected lane|predicate")
+    put_lane, put = d.sink(to.items[0]), d.sink(to.items[1])
+    read, machine = d.source(members, "b32"), d.machine
 
     def step(g: Gang) -> None:
         named = full(g, read(g))
@@ -190,7 +189,7 @@ def elect(d: Decoder, i: Instruction) -> Step:
         put_lane(g, leader.astype(np.uint32))
         put(g, leader == _LANE)
 
-    return d.guarded(i, step)
+    return step
 
 
 TABLE = {

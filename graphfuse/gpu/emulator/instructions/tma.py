@@ -24,7 +24,7 @@ from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
 from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine
-from graphfuse.gpu.emulator.parse import Instruction, Operand
+from graphfuse.gpu.emulator.parse import Operand
 from graphfuse.gpu.emulator.tensormap import TensorMap, swizzled
 from graphfuse.gpu.emulator.types import UNSIGNED, Array, DType
 
@@ -82,21 +82,21 @@ def stores(machine: Machine) -> Stores:
     return found
 
 
-def bulk(d: Decoder, i: Instruction) -> Step:
+def bulk(d: Decoder) -> Step:
     """cp.async.bulk and cp.reduce.async.bulk, by what follows."""
-    if "commit_group" in i.mods:
-        return commit(d, i)
-    if "wait_group" in i.mods:
-        return wait(d, i)
-    if "prefetch" in i.mods:
+    if "commit_group" in d.mods:
+        return commit(d)
+    if "wait_group" in d.mods:
+        return wait(d)
+    if "prefetch" in d.mods:
         return no_step
-    reduction = next((m for m in i.mods if m in _REDUCTIONS), None) if "reduce" in i.mods else None
-    d.only(i, {*_MODS, *([reduction] if reduction else [])})
-    if "mbarrier::complete_tx::bytes" in i.mods:
-        return load(d, i)
-    if "bulk_group" not in i.mods:
-        raise d.error(i, "expected .bulk_group or .mbarrier::complete_tx::bytes")
-    return store(d, i, reduction)
+    reduction = next((m for m in d.mods if m in _REDUCTIONS), None) if "reduce" in d.mods else None
+    d.only({*_MODS, *([reduction] if reduction else [])})
+    if "mbarrier::complete_tx::bytes" in d.mods:
+        return load(d)
+    if "bulk_group" not in d.mods:
+        raise d.error("expected .bulk_group or .mbarrier::complete_tx::bytes")
+    return store(d, reduction)
 
 
 # what moves
@@ -105,20 +105,18 @@ def bulk(d: Decoder, i: Instruction) -> Step:
 Moves = Callable[[Gang], list[Move]]
 
 
-def _tensor_moves(
-    d: Decoder, i: Instruction, mapped: Operand, shared: Operand, taps: Sequence[Operand] | None = None
-) -> Moves:
+def _tensor_moves(d: Decoder, mapped: Operand, shared: Operand, taps: Sequence[Operand] | None = None) -> Moves:
     """`taps`: the offsets of an instruction in im2col mode."""
     machine = d.machine
-    rank = int(next(m for m in i.mods if re.fullmatch(r"[1-5]d", m))[0])
+    rank = int(next(m for m in d.mods if re.fullmatch(r"[1-5]d", m))[0])
     if len(mapped.items) != 2 or len(mapped.items[1].items) != rank:
-        raise d.error(i, f"expected [map, {{{rank} coordinates}}]")
-    descriptor = d.address(i, Operand("mem", items=mapped.items[:1], number=mapped.number))
-    coordinates = [d.source(i, c, "s32") for c in mapped.items[1].items]
-    offsets = [d.source(i, t, "u16") for t in taps or ()]
+        raise d.error(f"expected [map, {{{rank} coordinates}}]")
+    descriptor = d.address(Operand("mem", items=mapped.items[:1], number=mapped.number))
+    coordinates = [d.source(c, "s32") for c in mapped.items[1].items]
+    offsets = [d.source(t, "u16") for t in taps or ()]
     if taps is not None and len(offsets) != rank - 2:
-        raise d.error(i, f"{len(offsets)} im2col offsets: expected {rank - 2}")
-    place = d.address(i, shared)
+        raise d.error(f"{len(offsets)} im2col offsets: expected {rank - 2}")
+    place = d.address(shared)
 
     def moves(g: Gang) -> list[Move]:
         at = _shared_positions(machine, g, place(g), 128)
@@ -179,9 +177,9 @@ def _check_start(machine: Machine, g: Gang, start: list[int], elem: int, lane: i
         raise machine.error(f"store to coordinates {tuple(start)}: expected none below 0", g.pc, *who)
 
 
-def _linear_moves(d: Decoder, i: Instruction, heap: Operand, shared: Operand, size: Operand, *, write: bool) -> Moves:
+def _linear_moves(d: Decoder, heap: Operand, shared: Operand, size: Operand, *, write: bool) -> Moves:
     machine = d.machine
-    far, near, count = d.address(i, heap), d.address(i, shared), d.source(i, size, "u32")
+    far, near, count = d.address(heap), d.address(shared), d.source(size, "u32")
 
     def moves(g: Gang) -> list[Move]:
         sizes = g.flat(full(g, count(g))).astype(np.int64)
@@ -233,22 +231,22 @@ def _units(machine: Machine, move: Move, shift: int = 0) -> Array:
 # loads
 
 
-def load(d: Decoder, i: Instruction) -> Step:
+def load(d: Decoder) -> Step:
     """To shared memory, of this CTA or of several, completing on an mbarrier at the same offset in each."""
-    ops = i.operands
-    tensor, multicast = "tensor" in i.mods, "multicast::cluster" in i.mods
-    hints = (1 if "L2::cache_hint" in i.mods else 0) + (1 if multicast else 0)
-    im2col = tensor and "im2col" in i.mods
+    ops = d.ops
+    tensor, multicast = "tensor" in d.mods, "multicast::cluster" in d.mods
+    hints = (1 if "L2::cache_hint" in d.mods else 0) + (1 if multicast else 0)
+    im2col = tensor and "im2col" in d.mods
     expected = (3 if tensor else 4) + im2col + hints
-    d.operands(i, expected)
-    if "shared::cta" in i.mods and "shared::cluster" in i.mods:
-        return _between_ctas(d, i)
+    d.operands(expected)
+    if "shared::cta" in d.mods and "shared::cluster" in d.mods:
+        return _between_ctas(d)
     if tensor:
-        moves = _tensor_moves(d, i, ops[1], ops[0], d.vector(ops[3]) if im2col else None)
+        moves = _tensor_moves(d, ops[1], ops[0], d.vector(ops[3]) if im2col else None)
     else:
-        moves = _linear_moves(d, i, ops[1], ops[0], ops[2], write=False)
-    barrier = d.address(i, ops[2 if tensor else 3])
-    mask: Source | None = d.source(i, ops[(3 if tensor else 4) + im2col], "b16") if multicast else None
+        moves = _linear_moves(d, ops[1], ops[0], ops[2], write=False)
+    barrier = d.address(ops[2 if tensor else 3])
+    mask: Source | None = d.source(ops[(3 if tensor else 4) + im2col], "b16") if multicast else None
     machine = d.machine
 
     def step(g: Gang) -> None:
@@ -259,7 +257,7 @@ def load(d: Decoder, i: Instruction) -> Step:
                 _start_load(machine, g, move, int(where[lane]) + slot_shift, slot_shift, lane)
         machine.report.bulk_bytes += int(sum(m.exists.sum() * m.elem for m in moves(g)))
 
-    return d.guarded(i, step)
+    return step
 
 
 def _targets(machine: Machine, g: Gang, mask: int | None, lane: int) -> list[int]:
@@ -311,14 +309,14 @@ def complete(machine: Machine, barrier: MBarrier, nbytes: int, units: Array | No
     mbarriers.flip(machine, barrier)
 
 
-def _between_ctas(d: Decoder, i: Instruction) -> Step:
+def _between_ctas(d: Decoder) -> Step:
     """From this CTA's shared memory to another's."""
-    ops = d.operands(i, 4)
+    ops = d.operands(4)
     target, source, size, barrier = (
-        d.address(i, ops[0]),
-        d.address(i, ops[1]),
-        d.source(i, ops[2], "u32"),
-        d.address(i, ops[3]),
+        d.address(ops[0]),
+        d.address(ops[1]),
+        d.source(ops[2], "u32"),
+        d.address(ops[3]),
     )
     machine = d.machine
 
@@ -338,7 +336,7 @@ def _between_ctas(d: Decoder, i: Instruction) -> Step:
             data = machine.shared[of[lane] : of[lane] + nbytes].copy()
             _copy_to(machine, g, data, int(to[lane]), int(where[lane]), lane)
 
-    return d.guarded(i, step)
+    return step
 
 
 def _copy_to(machine: Machine, g: Gang, data: Array, to: int, where: int, lane: int) -> None:
@@ -361,13 +359,13 @@ def _copy_to(machine: Machine, g: Gang, data: Array, to: int, where: int, lane: 
     machine.events.start(barrier.slot, machine.operations[operation], fire)
 
 
-def st_async(d: Decoder, i: Instruction) -> Step:
+def st_async(d: Decoder) -> Step:
     """st.async: registers to shared memory of the cluster, completing on an mbarrier."""
-    d.only(i, ("async", "weak", "shared::cluster", "mbarrier::complete_tx::bytes", "v2", "v4"))
-    ops = d.operands(i, 3)
-    kind = d.type(i)
-    target, barrier, machine = d.address(i, ops[0]), d.address(i, ops[2]), d.machine
-    reads = [d.source(i, o, f"b{kind.bits}") for o in d.vector(ops[1])]
+    d.only(("async", "weak", "shared::cluster", "mbarrier::complete_tx::bytes", "v2", "v4"))
+    ops = d.operands(3)
+    kind = d.type()
+    target, barrier, machine = d.address(ops[0]), d.address(ops[2]), d.machine
+    reads = [d.source(o, f"b{kind.bits}") for o in d.vector(ops[1])]
 
     def step(g: Gang) -> None:
         values = np.stack([g.flat(full(g, r(g))) for r in reads], axis=1)
@@ -376,20 +374,20 @@ def st_async(d: Decoder, i: Instruction) -> Step:
         for lane in range(len(to)):
             _copy_to(machine, g, values[lane].view(np.uint8), int(to[lane]), int(where[lane]), lane)
 
-    return d.guarded(i, step)
+    return step
 
 
 # stores
 
 
-def store(d: Decoder, i: Instruction, reduction: str | None) -> Step:
+def store(d: Decoder, reduction: str | None) -> Step:
     """From shared memory to global, in the lane's open group."""
-    ops = i.operands
-    tensor = "tensor" in i.mods
-    d.operands(i, (2 if tensor else 3) + (1 if "L2::cache_hint" in i.mods else 0))
-    moves = _tensor_moves(d, i, ops[0], ops[1]) if tensor else _linear_moves(d, i, ops[0], ops[1], ops[2], write=True)
-    kind = None if tensor or not reduction else d.type(i).dtype
-    mapped = d.address(i, Operand("mem", items=ops[0].items[:1], number=ops[0].number)) if tensor else None
+    ops = d.ops
+    tensor = "tensor" in d.mods
+    d.operands((2 if tensor else 3) + (1 if "L2::cache_hint" in d.mods else 0))
+    moves = _tensor_moves(d, ops[0], ops[1]) if tensor else _linear_moves(d, ops[0], ops[1], ops[2], write=True)
+    kind = None if tensor or not reduction else d.type().dtype
+    mapped = d.address(Operand("mem", items=ops[0].items[:1], number=ops[0].number)) if tensor else None
     machine = d.machine
 
     def step(g: Gang) -> None:
@@ -399,7 +397,7 @@ def store(d: Decoder, i: Instruction, reduction: str | None) -> Step:
             _start_store(machine, g, move, lane, reduction, dtype)
             machine.report.bulk_bytes += int(move.exists.sum()) * move.elem
 
-    return d.guarded(i, step)
+    return step
 
 
 def _start_store(machine: Machine, g: Gang, move: Move, lane: int, reduction: str | None, dtype: DType | None) -> None:
@@ -427,7 +425,7 @@ def _start_store(machine: Machine, g: Gang, move: Move, lane: int, reduction: st
     queue.open.setdefault((warp, int(g.lanes[lane])), []).append(Store(number, pc, what, perform))
 
 
-def commit(d: Decoder, i: Instruction) -> Step:
+def commit(d: Decoder) -> Step:
     """cp.async.bulk.commit_group."""
     machine = d.machine
 
@@ -436,12 +434,12 @@ def commit(d: Decoder, i: Instruction) -> Step:
         for key in zip(g.lane_warps.tolist(), g.lanes.tolist(), strict=True):
             queue.groups.setdefault(key, []).append(queue.open.pop(key, []))
 
-    return d.guarded(i, step)
+    return step
 
 
-def wait(d: Decoder, i: Instruction) -> Step:
+def wait(d: Decoder) -> Step:
     """cp.async.bulk.wait_group, with `.read` or without: all but the last n groups have read their source."""
-    keep, machine = d.constant(i, d.operands(i, 1)[0]), d.machine
+    keep, machine = d.constant(d.operands(1)[0]), d.machine
 
     def step(g: Gang) -> None:
         queue = stores(machine)
@@ -455,7 +453,7 @@ def wait(d: Decoder, i: Instruction) -> Step:
             queue.groups[key] = groups[len(done) :]
             finish(machine, key[0], list(itertools.chain(*done)))
 
-    return d.guarded(i, step)
+    return step
 
 
 def finish(machine: Machine, warp: int, done: list[Store]) -> None:

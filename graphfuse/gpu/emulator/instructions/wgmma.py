@@ -96,12 +96,12 @@ def state(machine: Machine) -> State:
     return found
 
 
-def wgmma(d: Decoder, i: Instruction) -> Step:
+def wgmma(d: Decoder) -> Step:
     """wgmma.*, by its first modifier."""
     builders = {"fence": fence, "mma_async": mma_async, "commit_group": commit, "wait_group": wait}
-    if i.mods[0] not in builders:
-        raise d.error(i, f"unknown modifier '.{i.mods[0]}'")
-    return builders[i.mods[0]](d, i)
+    if d.mods[0] not in builders:
+        raise d.error(f"unknown modifier '.{d.mods[0]}'")
+    return builders[d.mods[0]](d)
 
 
 def _all_lanes(machine: Machine, g: Gang) -> None:
@@ -109,7 +109,7 @@ def _all_lanes(machine: Machine, g: Gang) -> None:
         converged(machine, g, row, g.mask[row])
 
 
-def fence(d: Decoder, i: Instruction) -> Step:
+def fence(d: Decoder) -> Step:
     """wgmma.fence: what was written to registers may be an operand from here on."""
     machine = d.machine
 
@@ -123,7 +123,7 @@ def fence(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def commit(d: Decoder, i: Instruction) -> Step:
+def commit(d: Decoder) -> Step:
     """wgmma.commit_group."""
     machine = d.machine
 
@@ -136,9 +136,9 @@ def commit(d: Decoder, i: Instruction) -> Step:
     return step
 
 
-def wait(d: Decoder, i: Instruction) -> Step:
+def wait(d: Decoder) -> Step:
     """wgmma.wait_group: all but the last n groups have happened, once every warp of the warpgroup has issued them."""
-    keep, machine = d.constant(i, d.operands(i, 1)[0]), d.machine
+    keep, machine = d.constant(d.operands(1)[0]), d.machine
 
     def step(g: Gang) -> int | None:
         _all_lanes(machine, g)
@@ -312,43 +312,43 @@ def _check_operand(machine: Machine, g: Gang, warp: int, product: Product, side:
 # issue
 
 
-def _shape(d: Decoder, i: Instruction) -> tuple[Shape, Operand, Operand, Operand, Operand]:
+def _shape(d: Decoder) -> tuple[Shape, Operand, Operand, Operand, Operand]:
     """The instruction's shape and its operands d, a, b, scale-d; immediates are checked."""
-    match = next((m for m in (re.fullmatch(r"m64n(\d+)k(\d+)", x) for x in i.mods) if m), None)
-    if match is None or len(i.types) != 3:
-        raise d.error(i, "expected m64nNkK and three types")
-    d.only(i, ("mma_async", "sync", "aligned", "satfinite", match[0]))
+    match = next((m for m in (re.fullmatch(r"m64n(\d+)k(\d+)", x) for x in d.mods) if m), None)
+    if match is None or len(d.types) != 3:
+        raise d.error("expected m64nNkK and three types")
+    d.only(("mma_async", "sync", "aligned", "satfinite", match[0]))
     n, k = int(match[1]), int(match[2])
-    to, of_a, of_b = i.types
+    to, of_a, of_b = d.types
     if n % 8 or not 8 <= n <= 256 or k * of_a.bits != 256 or of_a.bits != of_b.bits:
-        raise d.error(i, f"m64n{n}k{k} of {of_a.name} does not exist")
-    ops = i.operands
+        raise d.error(f"m64n{n}k{k} of {of_a.name} does not exist")
+    ops = d.ops
     from_registers = ops[1].kind == "vec"
     integer = not of_a.is_float
     transposes = (1 if from_registers else 2) if of_a.bits == 16 else 0
-    d.operands(i, 4 + (0 if integer else 2) + transposes)
-    rest = [d.constant(i, o) for o in ops[4:]]
+    d.operands(4 + (0 if integer else 2) + transposes)
+    rest = [d.constant(o) for o in ops[4:]]
     scales, flags = ([1, 1], rest) if integer else (rest[:2], rest[2:])
     if any(s not in (1, -1) for s in scales) or any(f not in (0, 1) for f in flags):
-        raise d.error(i, f"immediates {rest}: expected scales of 1 or -1, then 0 or 1")
+        raise d.error(f"immediates {rest}: expected scales of 1 or -1, then 0 or 1")
     b_transposed = bool(flags[-1]) if flags else False
     a_transposed = bool(flags[0]) if len(flags) == 2 else False
     negate = scales[0] * scales[1] < 0
-    shape = Shape(n, k, to, of_a, of_b, a_transposed, b_transposed, negate, "satfinite" in i.mods)
+    shape = Shape(n, k, to, of_a, of_b, a_transposed, b_transposed, negate, "satfinite" in d.mods)
     if len(ops[0].items) != n * to.bits // 64 or (from_registers and len(ops[1].items) != 4):
-        raise d.error(i, f"{len(ops[0].items)} accumulator registers: expected {n * to.bits // 64}")
+        raise d.error(f"{len(ops[0].items)} accumulator registers: expected {n * to.bits // 64}")
     return shape, ops[0], ops[1], ops[2], ops[3]
 
 
-def mma_async(d: Decoder, i: Instruction) -> Step:
+def mma_async(d: Decoder) -> Step:
     """wgmma.mma_async: D = A B (+ D), when it is waited for."""
-    shape, to, a, b, scale = _shape(d, i)
+    shape, to, a, b, scale = _shape(d)
     machine = d.machine
     names = tuple(o.name for o in to.items)
     a_names = tuple(o.name for o in a.items) if a.kind == "vec" else ()
-    fragment = [d.source(i, o, "b32") for o in a.items] if a.kind == "vec" else None
-    descriptor_a = d.source(i, a, "b64") if fragment is None else None
-    descriptor_b, adds = d.source(i, b, "b64"), d.source(i, scale, "pred")
+    fragment = [d.source(o, "b32") for o in a.items] if a.kind == "vec" else None
+    descriptor_a = d.source(a, "b64") if fragment is None else None
+    descriptor_b, adds = d.source(b, "b64"), d.source(scale, "pred")
 
     def step(g: Gang) -> None:
         _all_lanes(machine, g)
@@ -475,17 +475,17 @@ def _is_copy(i: Instruction) -> bool:
     return i.name == "mov" and len(i.operands) == 2 and all(o.kind == "reg" for o in i.operands) and not i.guard
 
 
-def watched(d: Decoder, i: Instruction, step: Step) -> Step:
+def watched(d: Decoder, step: Step) -> Step:
     """Check an instruction that touches registers which wgmmas use."""
     names = d.machine.wgmma_registers
-    if not names or i.name == "wgmma" or (not d.machine.checks and not _is_copy(i)):
+    if not names or d.name == "wgmma" or (not d.machine.checks and not _is_copy(d.instruction)):
         return step
-    first = 0 if i.name in _NO_RESULT else 1
-    writes = {n for o in i.operands[:first] for n in _registers(o) if n in names}
-    reads = {n for o in i.operands[first:] for n in _registers(o) if n in names}
+    first = 0 if d.name in _NO_RESULT else 1
+    writes = {n for o in d.ops[:first] for n in _registers(o) if n in names}
+    reads = {n for o in d.ops[first:] for n in _registers(o) if n in names}
     if not reads and not writes:
         return step
-    return _watch_copy(d, i, step) if _is_copy(i) else _watch(d, step, reads, writes)
+    return _watch_copy(d, step) if _is_copy(d.instruction) else _watch(d, step, reads, writes)
 
 
 _NO_RESULT = frozenset({"st", "red", "bra", "brx", "bar", "barrier", "fence", "stmatrix", "cp", "ret", "exit"})
@@ -519,8 +519,8 @@ def _refuse(
         raise machine.error(message, g.pc, warp)
 
 
-def _watch_copy(d: Decoder, i: Instruction, step: Step) -> Step:
-    to, of = (o.name for o in i.operands)
+def _watch_copy(d: Decoder, step: Step) -> Step:
+    to, of = (o.name for o in d.ops)
     machine = d.machine
 
     def run(g: Gang) -> int | None:
@@ -548,5 +548,5 @@ def _plain(name: str) -> str:
     return name.split("#", maxsplit=1)[0]
 
 
-Builder = Callable[[Decoder, Instruction], Step]
+Builder = Callable[[Decoder], Step]
 TABLE: dict[str, Builder] = {"wgmma": wgmma}
