@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from graphfuse.blockgen.index import IndexSpace, split, strides_of
 from graphfuse.dialects import block
 from graphfuse.dialects.call import arguments_of
-from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_strs
+from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_strs, tile_of
 from graphfuse.ir.types import I64, Tile
 from graphfuse.symbolic import INF, Dim, product, substitute
 
@@ -38,7 +38,7 @@ class NoViewError(Exception):
 
 def accessed(op: Op) -> Tile:
     """What a `load_view` loads, or a `store_view` stores."""
-    return block.tile_of(op.result if op.kind is block.load_view else op.operands[2])
+    return tile_of(op.result if op.kind is block.load_view else op.operands[2])
 
 
 def view_of(op: Op, shape: Sequence[Dim], numbers: Numbers, space: IndexSpace) -> View:

@@ -40,7 +40,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
-from graphfuse.ir.core import Attr, Func, Op, Value
+from graphfuse.ir.core import Attr, Func, Op, Value, tile_of
 from graphfuse.ir.types import BF16, F16, F32, I64, Scalar
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product
 
@@ -365,7 +365,7 @@ class GpuAttention(AttentionKernel):
         exp = block.ELEMENTWISE["exp2" if short else "exp"]
 
         def scaled(value: Value, by: float) -> Value:
-            return value if by == 1 else ev.emit(mul, value, ev.const(by, elem, block.tile_of(value).shape))
+            return value if by == 1 else ev.emit(mul, value, ev.const(by, elem, tile_of(value).shape))
 
         def step(whole: bool, index: Index, carried: Carried) -> list[Value]:
             largest, total, acc = carried
@@ -411,7 +411,7 @@ class GpuAttention(AttentionKernel):
             )
         else:
             nothing = ev.emit(block.eq, largest, ev.const(-math.inf, block.elem_of(largest.type), rows))
-        t = block.tile_of(out)
+        t = tile_of(out)
         return ev.emit(block.select, ev.shaped(nothing, t.shape), ev.const(0.0, t.elem, t.shape), out)
 
     def _visit(self, step: Callable[[bool, Index, Carried], Sequence[Value]], start: Carried) -> Carried:

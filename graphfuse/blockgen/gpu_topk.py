@@ -23,7 +23,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.ordering import key_elem, ordered
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import neutral
-from graphfuse.ir.core import Func, Op, Value, attr_int
+from graphfuse.ir.core import Func, Op, Value, attr_int, tile_of
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim
 
@@ -112,7 +112,7 @@ class _TopK:
     def _after(self, keys: Value, numbers: Value, live: Value | None, last: Carried) -> Value:
         """Which elements exist and come after the last choice (number -1: none yet)."""
         ev = self.kernel.ev
-        shape = block.tile_of(keys).shape
+        shape = tile_of(keys).shape
         key, number = (ev.shaped(v, shape) for v in last)
         fresh = ev.emit(block.lt, number, ev.const(0, I64, shape))
         later = ev.emit(block.and_, ev.emit(block.eq, keys, key), ev.emit(block.lt, number, numbers))
@@ -122,7 +122,7 @@ class _TopK:
     def _best(self, keys: Value, candidates: Value, numbers: Value) -> tuple[Value, Value]:
         """The largest key among candidates and the least number that has it."""
         ev = self.kernel.ev
-        shape, elem = block.tile_of(keys).shape, block.elem_of(keys.type)
+        shape, elem = tile_of(keys).shape, block.elem_of(keys.type)
         low, far = ev.const(neutral("max", elem), elem, shape), ev.const(neutral("min", I64), I64, shape)
         best = across(ev, "max", ev.emit(block.select, candidates, keys, low), (self._along,), elem)
         same = ev.emit(block.and_, candidates, ev.emit(block.eq, keys, ev.shaped(best, shape)))

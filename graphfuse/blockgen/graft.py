@@ -34,6 +34,7 @@ from graphfuse.ir.core import (
     attr_strs,
     dims_of,
     tensor_of,
+    tile_of,
     walk,
 )
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile
@@ -228,7 +229,7 @@ class _Emitter:
         kernel, ev, space = self.kernel, self.ev, self.kernel.space
         result, tile = self.grafted[op.operands[0]], self._new(op.operands[2])
         view = view_of(op, shape_of(result), self.numbers, space)
-        lanes, index = self._lanes(view, block.tile_of(tile).shape)
+        lanes, index = self._lanes(view, tile_of(tile).shape)
         position = space.position(tuple(index), view.shape)
         with ev.lanes_as(*lanes):
             ev.tiles[result] = (position, tile)
@@ -250,7 +251,7 @@ class _Emitter:
     def _load(self, op: Op) -> None:
         """Instead of loading the tile, compute it; elements that the mask leaves out are what they were."""
         ev, space = self.ev, self.kernel.space
-        value, tile = self.computed[op.operands[0]], block.tile_of(op.result)
+        value, tile = self.computed[op.operands[0]], tile_of(op.result)
         view = view_of(op, shape_of(value), self.numbers, space)
         lanes, index = self._lanes(view, tile.shape)
         with ev.lanes_as(*lanes):
@@ -291,7 +292,7 @@ def _is_fixed(dim: Dim, numbers: Numbers) -> bool:
 
 def _op_ns(op: Op, core: CoreCosts) -> int:
     if op.kind is block.dot:
-        depth = block.tile_of(op.operands[0]).shape[-1]
-        return round(block.tile_of(op.result).elements * depth * core.product_ns)
+        depth = tile_of(op.operands[0]).shape[-1]
+        return round(tile_of(op.result).elements * depth * core.product_ns)
     tiles = [t for t in (*op.types, *(v.type for v in op.operands)) if isinstance(t, Tile)]
     return round(max((t.elements for t in tiles), default=0) * core.tile_ns)

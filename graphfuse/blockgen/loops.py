@@ -11,7 +11,7 @@ from graphfuse.blockgen.kernel import Kernel, positions
 from graphfuse.blockgen.tiling import Piece
 from graphfuse.dialects import block
 from graphfuse.dialects.elementwise import COMBINE, neutral
-from graphfuse.ir.core import Op, Value, tensor_of
+from graphfuse.ir.core import Op, Value, tensor_of, tile_of
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv, minimum
 
@@ -178,5 +178,5 @@ def across(ev: Evaluator, kind: str, tile: Value, axes: Sequence[int], elem: Sca
     out = ev.cast(out, elem)
     if not isinstance(out.type, Tile):
         return out
-    shape = tuple(1 if i in axes else n for i, n in enumerate(block.tile_of(tile).shape))
+    shape = tuple(1 if i in axes else n for i, n in enumerate(tile_of(tile).shape))
     return ev.emit(block.reshape, out, shape=shape)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Builder, Func, Op, OpDef, Value, attr_dim, attr_int, attr_ints, attr_strs
+from graphfuse.ir.core import Builder, Func, Op, OpDef, Value, attr_dim, attr_int, attr_ints, attr_strs, tile_of
 from graphfuse.ir.remake import Copier
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import INF, Dim, bounds, floordiv, maximum, minimum, mod, substitute, sym, symbols
@@ -148,7 +148,7 @@ class Forms:
 
     def _reshaped(self, op: Op, shape: tuple[int, ...]) -> Form | None:
         """Where only dims of 1 come or go."""
-        x, old = self.form(op.operands[0]), block.tile_of(op.operands[0])
+        x, old = self.form(op.operands[0]), tile_of(op.operands[0])
         if x is None or [d for d in old.shape if d != 1] != [d for d in shape if d != 1]:
             return None
         left = iter(s for s, d in zip(x.strides, old.shape, strict=True) if d != 1)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from graphfuse.blockopt.forms import Form, Forms
 from graphfuse.dialects import block
-from graphfuse.ir.core import Op, Value, attr_ints
+from graphfuse.ir.core import Op, Value, attr_ints, tile_of
 from graphfuse.ir.types import Tile
 from graphfuse.symbolic import Dim, ceildiv, minimum
 
@@ -40,7 +40,7 @@ class Limits:
 
     def of(self, mask: Value) -> list[Limit] | None:
         """The limits that a tile of bools is the conjunction of."""
-        op, tile = mask.op, block.tile_of(mask)
+        op, tile = mask.op, tile_of(mask)
         if op is None:
             return None
         if op.kind is block.const:
@@ -94,7 +94,7 @@ class Limits:
 
     def _moved(self, op: Op, tile: Tile) -> list[Limit] | None:
         """Limits of the operand, on the dims where its dims went."""
-        old, found = block.tile_of(op.operands[0]), self.of(op.operands[0])
+        old, found = tile_of(op.operands[0]), self.of(op.operands[0])
         if found is None:
             return None
         out: list[Limit] = []

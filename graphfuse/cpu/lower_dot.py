@@ -24,7 +24,7 @@ from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
 from graphfuse.cpu.lower_dot_bytes import in_fours, multiply_in_fours
 from graphfuse.cpu.lower_memory import View, advance, extreme, load_element, load_lanes, reserve, store_vector
 from graphfuse.dialects import block
-from graphfuse.ir.core import Block, Func, Op, Value, attr_number
+from graphfuse.ir.core import Block, Func, Op, Value, attr_number, tile_of
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
@@ -115,7 +115,7 @@ def lower_dot(kernel: Kernel, op: Op) -> None:
 
 def _batch(op: Op) -> tuple[int, ...]:
     """The dims in front of the matrices."""
-    return block.tile_of(op.result).shape[:-2]
+    return tile_of(op.result).shape[:-2]
 
 
 def _matrices(tile: TileValue) -> list[TileValue]:
@@ -139,7 +139,7 @@ class _Factors:
 def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -> list[Reg]:
     """For k, for rows, for vectors of a row: acc = fma(splat a, b, acc)."""
     elem = compute_elem(acc.elem)
-    depth = block.tile_of(op.operands[0]).shape[-1]
+    depth = tile_of(op.operands[0]).shape[-1]
     if in_fours(a.view, b.view, elem, acc.spans, depth):
         assert a.view is not None, "checked"
         assert b.view is not None, "checked"

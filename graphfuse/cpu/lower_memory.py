@@ -22,7 +22,7 @@ from graphfuse.codegen.kernel import (
 from graphfuse.cpu.kernel import Kernel, Span, lowers
 from graphfuse.cpu.lower_shape import transpose_matrices
 from graphfuse.dialects import block
-from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number
+from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, tile_of
 from graphfuse.ir.types import Scalar, Tile
 from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import Dim, ceildiv
@@ -165,7 +165,7 @@ def make_view(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value]) -> V
 @lowers(block.load_view)
 def lower_load_view(kernel: Kernel, op: Op) -> None:
     """Vectors where the last dim is dense, one scalar where it does not move, else element by element."""
-    view = make_view(kernel, op, block.tile_of(op.result), op.operands[2:])
+    view = make_view(kernel, op, tile_of(op.result), op.operands[2:])
     if op.result in kernel.deferred:
         kernel.views[op.result] = view
         return

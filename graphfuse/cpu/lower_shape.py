@@ -12,7 +12,7 @@ from graphfuse.codegen.kernel import constant, literal, register_type, vector_ty
 from graphfuse.cpu.kernel import Kernel, TileValue, lowers
 from graphfuse.dialects import block
 from graphfuse.dialects.elementwise import COMBINE, neutral
-from graphfuse.ir.core import Op, attr_int, attr_ints
+from graphfuse.ir.core import Op, attr_int, attr_ints, tile_of
 from graphfuse.ir.types import Scalar, Tile
 from graphfuse.llvm.module import Reg
 
@@ -29,7 +29,7 @@ def lower_splat(kernel: Kernel, op: Op) -> None:
 @lowers(block.arange)
 def lower_arange(kernel: Kernel, op: Op) -> None:
     """Constant vectors."""
-    start, end, tile = attr_int(op, "start"), attr_int(op, "end"), block.tile_of(op.result)
+    start, end, tile = attr_int(op, "start"), attr_int(op, "end"), tile_of(op.result)
     element = register_type(tile.elem)
     out: list[Reg] = []
     for span in kernel.spans(tile.shape):
@@ -44,7 +44,7 @@ def lower_arange(kernel: Kernel, op: Op) -> None:
 def lower_broadcast(kernel: Kernel, op: Op) -> None:
     """Whole vectors are shared; a last dim of 1 is splatted, once for each row."""
     tile = kernel.tile(op.operands[0])
-    shape = block.tile_of(op.result).shape
+    shape = tile_of(op.result).shape
     if op.operands[0] in kernel.bounds:
         kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
     spans = kernel.spans(shape)
@@ -78,7 +78,7 @@ def lower_reshape(kernel: Kernel, op: Op) -> None:
     tile = kernel.tile(op.operands[0])
     if op.operands[0] in kernel.bounds:
         kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
-    shape = block.tile_of(op.result).shape
+    shape = tile_of(op.result).shape
     if (shape[-1] if shape else 1) == tile.columns:
         kernel.set(op, tile.vectors, tile.scalars)
         return
@@ -89,7 +89,7 @@ def _pick(kernel: Kernel, op: Op, tile: TileValue, positions: Sequence[int]) -> 
     """The result from the operand's row-major position of each element."""
     scalars = {i: tile.scalars[p] for i, p in enumerate(positions) if p in tile.scalars}
     sources = [(tile.scalars[p], 0) if p in tile.scalars else tile.locate(p) for p in positions]
-    kernel.set(op, kernel.regroup(block.tile_of(op.result), sources), scalars)
+    kernel.set(op, kernel.regroup(tile_of(op.result), sources), scalars)
 
 
 @lowers(block.trans)
@@ -103,7 +103,7 @@ def lower_trans(kernel: Kernel, op: Op) -> None:
     if order == list(range(rank)):
         kernel.set(op, tile.vectors, tile.scalars)
         return
-    shape = block.tile_of(op.result).shape
+    shape = tile_of(op.result).shape
     if order[-1] == rank - 1:
         kernel.set(op, [v for row in _source_rows(tile, order, shape) for v in row])
         return

@@ -42,12 +42,6 @@ def elem_of(t: Type) -> Scalar:
     raise VerifyError(f"operand must be a scalar or a tile, got {t}")
 
 
-def tile_of(value: Value) -> Tile:
-    """The type of a value that is a tile."""
-    assert isinstance(value.type, Tile)
-    return value.type
-
-
 def pointed_to(pointer: Value) -> Scalar:
     """The element behind a value that is a pointer."""
     assert isinstance(pointer.type, Ptr)

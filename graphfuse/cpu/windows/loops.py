@@ -35,7 +35,7 @@ from graphfuse.cpu.windows.together import side_by_side
 from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
 from graphfuse.dialects.elementwise import COMBINE, neutral
-from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_int
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_int, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import BOOL, I64, Scalar, Tile
@@ -184,13 +184,13 @@ class _Maker(Sources):
 
     def fill(self, kept: Kept, value: Value) -> None:
         """Compute a whole tile."""
-        tile = block.tile_of(value)
+        tile = tile_of(value)
         self.over(tile.shape, self._window([value]), lambda w: self.store(kept, w, self.at(value, w)))
 
     def _window(self, values: Sequence[Value], *, turned: bool = False) -> tuple[int, ...]:
         """The window of tiles of one shape that are computed together; `turned` if rows of it go to columns."""
         square = turned or any(self._is_turned(v) for v in values)
-        return window_shape(block.tile_of(values[0]).shape, self.lanes, VECTORS, square=square)
+        return window_shape(tile_of(values[0]).shape, self.lanes, VECTORS, square=square)
 
     def _is_turned(self, value: Value) -> bool:
         """Whether rows of it come from columns of something else."""
@@ -203,10 +203,10 @@ class _Maker(Sources):
 
     def _virtual_op(self, op: Op) -> None:
         value = op.result
-        if block.tile_of(value).elem == BOOL and (limits := self.masks.least(value)):
+        if tile_of(value).elem == BOOL and (limits := self.masks.least(value)):
             self.limits[value] = [(d, self._emit(limit)) for d, limit in limits]
         if (elem := self.plan.kept.get(value)) is not None:
-            kept = self.room(block.tile_of(value).shape, elem)
+            kept = self.room(tile_of(value).shape, elem)
             self.fill(kept, value)
             self.kept[value] = kept
 
@@ -220,16 +220,16 @@ class _Maker(Sources):
 
     def _reshape(self, op: Op) -> None:
         kept = self._in_memory(op.operands[0])
-        self.kept[op.result] = Kept(kept.pointer, kept.elem, row_major(block.tile_of(op.result).shape))
+        self.kept[op.result] = Kept(kept.pointer, kept.elem, row_major(tile_of(op.result).shape))
 
     def _in_memory(self, value: Value, elem: Scalar | None = None) -> Kept:
         """A tile in memory, in its element or another."""
-        elem = elem or block.tile_of(value).elem
+        elem = elem or tile_of(value).elem
         if value in self.kept and self.kept[value].elem == elem:
             return self.kept[value]
-        kept = self.room(block.tile_of(value).shape, elem)
+        kept = self.room(tile_of(value).shape, elem)
         self.fill(kept, value)
-        if elem == block.tile_of(value).elem:
+        if elem == tile_of(value).elem:
             self.kept[value] = kept
         return kept
 
@@ -238,8 +238,8 @@ class _Maker(Sources):
     def _write(self, op: Op) -> None:
         """An op on windows: a store, or what returns a tile of what was there."""
         shaped = list(tiles(op.operands))
-        shape = block.tile_of(shaped[0]).shape
-        results = {v: self.room(shape, block.tile_of(v).elem) for v in op.results if self.plan.roots.get(v)}
+        shape = tile_of(shaped[0]).shape
+        results = {v: self.room(shape, tile_of(v).elem) for v in op.results if self.plan.roots.get(v)}
 
         def body(w: Window) -> None:
             operands = [self.at(v, w) if isinstance(v.type, Tile) else self.scalar(v) for v in op.operands]
@@ -272,9 +272,9 @@ class _Maker(Sources):
         """Tiles of partial results that walk along the axis, then a reduction of each."""
         xs, axis = [op.operands[0] for op in walk], attr_int(walk[0], "axis")
         kinds = [str(op.attrs["kind"]) for op in walk]
-        old = [block.tile_of(x).elem for x in xs]
+        old = [tile_of(x).elem for x in xs]
         elems = [compute_elem(e) if kind in ("sum", "prod") else e for kind, e in zip(kinds, old, strict=True)]
-        size, window = block.tile_of(xs[0]).shape[axis], self._along(xs, axis)
+        size, window = tile_of(xs[0]).shape[axis], self._along(xs, axis)
 
         def parts(outer: Window, at: Start) -> list[Value]:
             got = [self.at(x, outer.insert(axis, at, window[axis])) for x in xs]
@@ -302,7 +302,7 @@ class _Maker(Sources):
     def _arg_reduce(self, op: Op) -> None:
         """The extreme of every window and where it is; a later one counts if it is better, NaN the best of all."""
         (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
-        tile = block.tile_of(x)
+        tile = tile_of(x)
         window = self._along([x], axis)
         index = block.elem_of(op.types[0])
         beats = block.ELEMENTWISE["gt" if kind == "max" else "lt"]
@@ -336,7 +336,7 @@ class _Maker(Sources):
     def _scan(self, op: Op) -> None:
         """Window by window along the axis, with what all windows before came to."""
         (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
-        tile = block.tile_of(x)
+        tile = tile_of(x)
         window = self._along([x], axis)
         kept = self.room(tile.shape, tile.elem)
         combine = block.ELEMENTWISE[COMBINE[kind]]
@@ -384,7 +384,7 @@ class _Maker(Sources):
         if not isinstance(ops[0].types[0], Tile):
             self.scalars.update(zip(results, at(Window((), ())), strict=True))
             return
-        shape = block.tile_of(results[0]).shape
+        shape = tile_of(results[0]).shape
         rooms = [self.room(shape, block.elem_of(v.type)) for v in results]
 
         def body(w: Window) -> None:
@@ -397,12 +397,12 @@ class _Maker(Sources):
     def _dot(self, op: Op) -> None:
         """Windows of the result, each the whole sum over k or a part of it, with factors read from memory."""
         a, b, acc = op.operands
-        out = block.tile_of(op.result)
+        out = tile_of(op.result)
         elem = compute_elem(out.elem)
         factors = [self._factor(op, v, elem) for v in (a, b)]
         kept = self.in_place.get(op.result) or self.room(out.shape, out.elem)
         m, n = out.shape[-2:]
-        depth = divisor(block.tile_of(a).shape[-1], DEEP)
+        depth = divisor(tile_of(a).shape[-1], DEEP)
         window = (*(1 for _ in out.shape[:-2]), divisor(m, self.rows), divisor(n, self.lanes * self.vectors))
 
         def body(w: Window) -> None:
@@ -411,7 +411,7 @@ class _Maker(Sources):
                 right = factors[1](Window((*w.starts[:-2], k, w.starts[-1]), (*w.shape[:-2], depth, w.shape[-1])))
                 return [self._again(op, [left, right, *carried])]
 
-            (total,) = self.loop(block.tile_of(a).shape[-1], depth, step, [self._matrix(self.at(acc, w))])
+            (total,) = self.loop(tile_of(a).shape[-1], depth, step, [self._matrix(self.at(acc, w))])
             if len(out.shape) > 2:
                 total = self.builder(block.reshape, total, shape=w.shape)
             self.store(kept, w, total)
@@ -421,7 +421,7 @@ class _Maker(Sources):
 
     def _matrix(self, tile: Value) -> Value:
         """The one matrix of a batch of one."""
-        shape = block.tile_of(tile).shape
+        shape = tile_of(tile).shape
         return tile if len(shape) == 2 else self.builder(block.reshape, tile, shape=shape[-2:])
 
     def _factor(self, op: Op, value: Value, elem: Scalar) -> Callable[[Window], Value]:
@@ -491,9 +491,7 @@ class _Maker(Sources):
             self.fill(room, op.operands[i])
         handed = condition.terminator.operands[1:]
         came = condition.params.values
-        passed = {
-            i: r if handed[i] == came[i] else self.room(block.tile_of(came[i]).shape, r.elem) for i, r in rooms.items()
-        }
+        passed = {i: r if handed[i] == came[i] else self.room(tile_of(came[i]).shape, r.elem) for i, r in rooms.items()}
         plain = [i for i in range(len(op.types)) if i not in rooms]
 
         def block_of(
@@ -546,9 +544,7 @@ class _Maker(Sources):
         for v in left:
             if not self._reads_alike(v, old):
                 self._in_memory(v)
-        for _, group in itertools.groupby(
-            sorted(left, key=lambda v: block.tile_of(v).shape), key=lambda v: block.tile_of(v).shape
-        ):
+        for _, group in itertools.groupby(sorted(left, key=lambda v: tile_of(v).shape), key=lambda v: tile_of(v).shape):
             together = list(group)
 
             def body(w: Window, together: list[Value] = together) -> None:
@@ -556,7 +552,7 @@ class _Maker(Sources):
                 for v, tile in zip(together, new, strict=True):
                     self.store(left[v][1], w, tile)
 
-            self.over(block.tile_of(together[0]).shape, self._window(together), body)
+            self.over(tile_of(together[0]).shape, self._window(together), body)
 
     def _if(self, op: Op) -> None:
         rooms = {i: self.room(t.shape, t.elem) for i, t in enumerate(op.types) if isinstance(t, Tile)}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from graphfuse.codegen.arith import compute_elem
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Block, Func, Op, Params, Trait, Value, attr_dims
+from graphfuse.ir.core import Block, Func, Op, Params, Trait, Value, attr_dims, tile_of
 from graphfuse.ir.types import Ptr, Scalar, Tile
 
 LOADS = frozenset((block.load, block.load_view))
@@ -76,7 +76,7 @@ def is_squeeze(op: Op) -> bool:
     """Whether it is a reshape that only adds or removes dims of 1."""
     if op.kind is not block.reshape:
         return False
-    before, after = (block.tile_of(v).shape for v in (op.operands[0], op.result))
+    before, after = (tile_of(v).shape for v in (op.operands[0], op.result))
     return [d for d in before if d != 1] == [d for d in after if d != 1]
 
 
@@ -98,7 +98,7 @@ def walks_along(a: Op, b: Op) -> bool:
     """Whether two ops reduce tiles of one shape along one axis."""
     if not (a.kind is b.kind is block.reduce and a.attrs["axis"] == b.attrs["axis"]):
         return False
-    return block.tile_of(a.operands[0]).shape == block.tile_of(b.operands[0]).shape
+    return tile_of(a.operands[0]).shape == tile_of(b.operands[0]).shape
 
 
 def tiles(values: tuple[Value, ...]) -> Iterator[Value]:
@@ -148,7 +148,7 @@ class _Planner:
 
     def _keep(self, op: Op, roots: set[Op]) -> Scalar | None:
         """The element to keep a tile in, or None to leave it virtual."""
-        tile = block.tile_of(op.result)
+        tile = tile_of(op.result)
         products = {r for r in roots if r.kind is block.dot and op.result in r.operands[:2]}
         if products:
             wide = {compute_elem(block.elem_of(r.types[0])) for r in products}
@@ -208,15 +208,13 @@ def readable_by_product(op: Op, product: Op, elem: Scalar) -> bool:
 
     Many rows of a read b again and again: then its rows had better lie together than in a few sets of the cache.
     """
-    tile = block.tile_of(op.result)
+    tile = tile_of(op.result)
     if op.kind is not block.load_view or tile.elem != elem or op.attrs.get("other", 0) != 0:
         return False
     if op.result != product.operands[1]:
         return True
     strides = attr_dims(op, "strides")
-    return strides[-1] == 1 and (
-        block.tile_of(product.operands[0]).shape[-2] < MANY_ROWS or strides[-2] == tile.shape[-1]
-    )
+    return strides[-1] == 1 and (tile_of(product.operands[0]).shape[-2] < MANY_ROWS or strides[-2] == tile.shape[-1])
 
 
 def overwrites(func: Func, op: Op, load: Op) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from graphfuse.cpu.windows.window import Inside, Start, Window
 from graphfuse.dialects import block
-from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints
+from graphfuse.ir.core import Attr, Builder, Op, Trait, Value, attr_dims, attr_int, attr_ints, tile_of
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, sym
 
@@ -138,12 +138,12 @@ class Sources:
         return self.builder(block.add, self.builder(block.splat, base, shape=(size,)), lanes)
 
     def _broadcast(self, op: Op, window: Window) -> Value:
-        dims = [None if d == 1 else i for i, d in enumerate(block.tile_of(op.operands[0]).shape)]
+        dims = [None if d == 1 else i for i, d in enumerate(tile_of(op.operands[0]).shape)]
         x = self.at(op.operands[0], window.pick(dims))
         return self.builder(block.broadcast, x, shape=window.shape)
 
     def _squeeze(self, op: Op, window: Window) -> Value:
-        tile, out = (block.tile_of(v).shape for v in (op.operands[0], op.result))
+        tile, out = (tile_of(v).shape for v in (op.operands[0], op.result))
         wide = (i for i, d in enumerate(out) if d != 1)
         x = self.at(op.operands[0], window.pick([None if d == 1 else next(wide) for d in tile]))
         return self.builder(block.reshape, x, shape=window.shape)
