@@ -63,7 +63,7 @@ func @declines(%x: ptr<f32>, %out: ptr<f32>) {grid = 1} {
 
 func @two_walks(%x: ptr<f32>, %out: ptr<f32>) {grid = 1} {
   %v0 = block.const() {elem = i64, value = 0} : i64
-  %v1 = block.const() {elem = f32, value = 0} : f32
+  %v1 = block.const() {elem = f32, value = 0.0} : f32
   %v2 = block.splat(%v1) {shape = [32]} : tile<32xf32>
   %v3 = block.const() {elem = i64, value = 2048} : i64
   %v8 = for(%v0, %v3, %v2) {step = 32} do (%w: i64, %v4: tile<32xf32>) {
